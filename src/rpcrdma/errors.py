@@ -1,0 +1,82 @@
+"""Every exception the library raises, by whose fault it is and what must be answered."""
+
+from __future__ import annotations
+
+__all__ = [
+    "CallTimeout",
+    "ConnectFailed",
+    "DecodeError",
+    "LocalProtocolError",
+    "RemoteAccessError",
+    "RemoteProtocolError",
+    "RpcError",
+    "RpcRdmaError",
+    "TransportClosed",
+]
+
+
+class RpcRdmaError(Exception):
+    """Base of every error this library raises on purpose."""
+
+
+class LocalProtocolError(RpcRdmaError):
+    """This side asked for something the protocol does not allow: a bug in the caller."""
+
+
+class RemoteProtocolError(RpcRdmaError):
+    """The peer broke the protocol.
+
+    `rfc` names the rule ("8166 4.5.2"); empty where no single rule applies.
+    """
+
+    def __init__(self, message: str, *, rfc: str = "") -> None:
+        super().__init__(message)
+        self.rfc = rfc
+
+
+class DecodeError(RemoteProtocolError):
+    """Bytes from the peer do not decode: names the field, its offset, what it needs and what is there.
+
+    Offsets and lengths are octets from the start of the decoded buffer.
+    """
+
+    def __init__(self, field: str, offset: int, need: str, have: str, *, rfc: str = "") -> None:
+        super().__init__(f"{field} at offset {offset}: need {need}, have {have}", rfc=rfc)
+        self.field = field
+        self.offset = offset
+        self.need = need
+        self.have = have
+
+
+class RemoteAccessError(RpcRdmaError):
+    """A peer named memory that it may not touch: wrong handle, bounds or rights."""
+
+    def __init__(self, reason: str, handle: int, offset: int = 0, length: int = 0) -> None:
+        super().__init__(f"{reason}: handle {handle:#010x}, offset {offset:#x}, length {length}")
+        self.reason = reason
+        self.handle = handle
+        self.offset = offset
+        self.length = length
+
+
+class ConnectFailed(RpcRdmaError):
+    """No connection could be made; the message names the address, the cause and the remedy."""
+
+
+class TransportClosed(RpcRdmaError):
+    """The connection ended before the call was answered; whether the call ran is unknown.
+
+    `protocol_error` if it ended because the peer broke the protocol.
+    """
+
+    def __init__(self, reason: str, *, protocol_error: bool = False) -> None:
+        super().__init__(reason)
+        self.protocol_error = protocol_error
+
+
+class CallTimeout(RpcRdmaError):
+    """No reply arrived within the call's deadline; whether the call ran is unknown."""
+
+
+class RpcError(RpcRdmaError):
+    """The responder answered, but not with a result (RFC 5531 section 9, RFC 8166 section 4.5)."""

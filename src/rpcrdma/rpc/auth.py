@@ -1,0 +1,151 @@
+"""Authentication flavors AUTH_NONE and AUTH_SYS (RFC 5531 sections 8.2 and appendix A).
+
+What a responder answers to a credential (RFC 5531 section 9 names the codes, not the cases; this follows the custom of
+the Sun RPC family):
+
+- a body over 400 octets, or an AUTH_SYS body that does not decode to its end: AUTH_BADCRED;
+- a flavor that is not offered, AUTH_SHORT among them as no shorthand is ever issued: AUTH_REJECTEDCRED;
+- a verifier over 400 octets, or of a flavor other than AUTH_NONE: AUTH_BADVERF.
+
+A body under AUTH_NONE is ignored.
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from rpcrdma.errors import LocalProtocolError
+from rpcrdma.xdr.codec import Decoder, Encoder
+
+__all__ = [
+    "AUTH_BODY_MAX",
+    "NO_AUTH",
+    "AuthFlavor",
+    "AuthNone",
+    "AuthStat",
+    "AuthSys",
+    "Credential",
+    "OpaqueAuth",
+    "decode_auth_sys",
+    "encode_auth_sys",
+    "opaque_auth",
+]
+
+AUTH_BODY_MAX = 400
+"""Octets of a credential's or verifier's body (RFC 5531 section 8.2)."""
+
+MACHINE_NAME_MAX = 255
+"""Octets of `AuthSys.machine` (RFC 5531 appendix A)."""
+
+GIDS_MAX = 16
+"""Supplementary groups of `AuthSys` (RFC 5531 appendix A)."""
+
+_THREE = struct.Struct(">3I")
+_GIDS = tuple(struct.Struct(f">{count}I") for count in range(GIDS_MAX + 1))
+
+
+class AuthFlavor(enum.IntEnum):
+    """auth_flavor (RFC 5531 section 8.2)."""
+
+    AUTH_NONE = 0
+    AUTH_SYS = 1
+    AUTH_SHORT = 2
+    AUTH_DH = 3
+    RPCSEC_GSS = 6
+
+
+class AuthStat(enum.IntEnum):
+    """auth_stat (RFC 5531 section 9, RFC 2203 section 5.3.3.3)."""
+
+    AUTH_OK = 0
+    AUTH_BADCRED = 1
+    AUTH_REJECTEDCRED = 2
+    AUTH_BADVERF = 3
+    AUTH_REJECTEDVERF = 4
+    AUTH_TOOWEAK = 5
+    AUTH_INVALIDRESP = 6
+    AUTH_FAILED = 7
+    AUTH_KERB_GENERIC = 8
+    AUTH_TIMEEXPIRE = 9
+    AUTH_TKT_FILE = 10
+    AUTH_DECODE = 11
+    AUTH_NET_ADDR = 12
+    RPCSEC_GSS_CREDPROBLEM = 13
+    RPCSEC_GSS_CTXPROBLEM = 14
+
+
+class OpaqueAuth(NamedTuple):
+    """opaque_auth: a credential or a verifier as it travels; `flavor` may be one that nobody knows."""
+
+    flavor: int
+    body: bytes
+
+
+NO_AUTH = OpaqueAuth(AuthFlavor.AUTH_NONE, b"")
+"""The empty credential, and the verifier of every message that has no other."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuthNone:
+    """No identity."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthSys:
+    """A Unix identity as the caller states it: unproven."""
+
+    stamp: int = 0
+    machine: str = ""
+    uid: int
+    gid: int
+    gids: tuple[int, ...] = ()
+
+
+Credential: TypeAlias = AuthNone | AuthSys
+
+
+def encode_auth_sys(enc: Encoder, credential: AuthSys) -> None:
+    """The body of an AUTH_SYS credential: authsys_parms (RFC 5531 appendix A).
+
+    Raises:
+        LocalProtocolError: the name or the list of groups is too long, or a number is no unsigned 32-bit integer.
+    """
+    gids = credential.gids
+    if len(gids) > GIDS_MAX:
+        raise LocalProtocolError(f"gids: {len(gids)} groups given, AUTH_SYS carries {GIDS_MAX}")
+    enc.u32(credential.stamp, "stamp")
+    enc.string(credential.machine, MACHINE_NAME_MAX, "machinename")
+    enc.put(_THREE, credential.uid, credential.gid, len(gids))
+    enc.put(_GIDS[len(gids)], *gids)
+
+
+def decode_auth_sys(body: bytes) -> AuthSys:
+    """The identity in an AUTH_SYS credential's body.
+
+    Raises:
+        DecodeError: the body is cut short, exceeds a bound or goes on after its last field.
+    """
+    dec = Decoder(body)
+    stamp = dec.u32("stamp")
+    machine = dec.string(MACHINE_NAME_MAX, "machinename")
+    uid = dec.u32("uid")
+    gid = dec.u32("gid")
+    gids = dec.take(_GIDS[dec.count(GIDS_MAX, "gids")], "gids")
+    dec.done("AUTH_SYS credential")
+    return AuthSys(stamp=stamp, machine=machine, uid=uid, gid=gid, gids=gids)
+
+
+def opaque_auth(credential: Credential) -> OpaqueAuth:
+    """The credential as it travels.
+
+    Raises:
+        LocalProtocolError: it cannot: see `encode_auth_sys`.
+    """
+    if isinstance(credential, AuthNone):
+        return NO_AUTH
+    enc = Encoder()
+    encode_auth_sys(enc, credential)
+    return OpaqueAuth(AuthFlavor.AUTH_SYS, bytes(enc.out))

@@ -1,0 +1,65 @@
+"""What the XDR compiler makes of a `program` block: procedures as data, typed by their arguments and results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from rpcrdma.wire.buffers import Buffer
+from rpcrdma.xdr.codec import Decoder, Encoder
+
+__all__ = ["Caller", "Procedure", "Program"]
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Procedure(Generic[A, R]):
+    """One remote procedure (RFC 5531 section 12); `name` is the interface definition's, `method` the Python one.
+
+    Void arguments or results are None.
+    """
+
+    program: int
+    version: int
+    number: int
+    name: str
+    method: str
+    encode_args: Callable[[Encoder, A], None]
+    decode_args: Callable[[Decoder], A]
+    encode_result: Callable[[Encoder, R], None]
+    decode_result: Callable[[Decoder], R]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Program:
+    """One version of a remote program with its procedures by number."""
+
+    number: int
+    version: int
+    name: str
+    procedures: Mapping[int, Procedure[Any, Any]]
+
+
+class Caller(Protocol):
+    """Something that calls remote procedures; generated client stubs call through it.
+
+    Implemented over RDMA and over TCP in `rpcrdma.aio`.
+    """
+
+    async def call(
+        self, procedure: Procedure[A, R], args: A, *, into: Buffer | None = None, timeout_s: float | None = None
+    ) -> R:
+        """Calls and waits for the result.
+
+        `into`: a writable buffer where the DDP-eligible result lands; the result's item is then a view of it. Its
+        length is the most that the peer may return.
+
+        Raises:
+            RpcError: the responder refused the call.
+            CallTimeout: no reply within `timeout_s` seconds.
+            TransportClosed: the connection ended first.
+            DecodeError: the result does not decode.
+        """

@@ -1,0 +1,103 @@
+"""What a program offers: service objects, the context of a call, and where a handler runs."""
+
+from __future__ import annotations
+
+import enum
+import inspect
+from collections.abc import Callable
+from typing import Any, ClassVar, Protocol, TypeVar
+
+from rpcrdma.errors import RpcRdmaError
+from rpcrdma.rpc.auth import Credential
+from rpcrdma.rpc.program import Program
+
+__all__ = [
+    "CallContext",
+    "Execution",
+    "ProcedureUnavailable",
+    "Service",
+    "WouldBlock",
+    "execution_of",
+    "in_worker",
+    "inline_or_worker",
+]
+
+H = TypeVar("H", bound=Callable[..., Any])
+
+
+class Execution(enum.Enum):
+    """Where a handler runs."""
+
+    INLINE = "inline"
+    """In the event loop: it must not block."""
+    WORKER = "worker"
+    """In a worker thread: it may block."""
+    INLINE_OR_WORKER = "inline-or-worker"
+    """In the event loop; if it raises `WouldBlock`, again from the start in a worker thread."""
+    TASK = "task"
+    """As a task of the event loop: what every coroutine function becomes."""
+
+
+class WouldBlock(Exception):
+    """Raised by an inline handler that finds that it would have to wait."""
+
+
+class ProcedureUnavailable(RpcRdmaError):
+    """Raised by a handler (and by every one that a service leaves out): answered with PROC_UNAVAIL."""
+
+
+class CallContext(Protocol):
+    """What a handler may know and use of the call that it answers."""
+
+    @property
+    def credential(self) -> Credential:
+        """Who calls: AUTH_NONE or AUTH_SYS (RFC 5531 section 8.2)."""
+
+    @property
+    def peer(self) -> str:
+        """The caller's network address without port, for host limits: "192.0.2.7", "::1"."""
+
+    @property
+    def xid(self) -> int:
+        """The call's transaction identifier."""
+
+    @property
+    def may_block(self) -> bool:
+        """True in a worker thread."""
+
+    def buffer(self, length: int) -> memoryview:
+        """Writable memory of `length` octets for a bulk result, returned to its pool after the reply has been sent.
+
+        Its content is unspecified.
+        """
+
+
+class Service:
+    """Base of generated service classes: one method a procedure, named as `Procedure.method`.
+
+    A handler takes (args, context) and returns the result. An exception that is not `ProcedureUnavailable` is
+    answered with SYSTEM_ERR and reported to the log of the server.
+    """
+
+    PROGRAM: ClassVar[Program]
+    OVER_RDMA: ClassVar[bool] = True
+    """Whether the program is offered on RDMA listeners; MOUNT is not (RFC 8267 section 5.1)."""
+
+
+def in_worker(handler: H) -> H:
+    """Marks a handler that may block."""
+    handler.__rpc_execution__ = Execution.WORKER  # type: ignore[attr-defined]
+    return handler
+
+
+def inline_or_worker(handler: H) -> H:
+    """Marks a handler that tries without blocking first and raises `WouldBlock` where it cannot."""
+    handler.__rpc_execution__ = Execution.INLINE_OR_WORKER  # type: ignore[attr-defined]
+    return handler
+
+
+def execution_of(handler: Callable[..., Any]) -> Execution:
+    """Where `handler` runs."""
+    if inspect.iscoroutinefunction(handler):
+        return Execution.TASK
+    return getattr(handler, "__rpc_execution__", Execution.INLINE)

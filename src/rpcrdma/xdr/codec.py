@@ -1,0 +1,415 @@
+"""The XDR runtime (RFC 4506): encoding that marks bulk items instead of copying them, bounded decoding.
+
+An `Encoder` builds the *reduced* stream: everything but the data of the items that the interface
+definition marks as candidates for direct placement. Each such item is recorded as a `BulkItem` with its Position
+in the unreduced stream and with the place in the reduced stream where it would stand. Whether it then travels inline or
+in a chunk is the transport's decision; either way nothing is moved here.
+
+A `Decoder` reads a stream from which items may have been taken out: `bulk` asks its `Placed` for the item at hand
+before it looks inline.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+from rpcrdma.errors import DecodeError, LocalProtocolError
+from rpcrdma.wire.buffers import Buffer
+from rpcrdma.wire.cursor import Reader
+
+__all__ = [
+    "BulkItem",
+    "Decoder",
+    "Encoder",
+    "Layout",
+    "Payload",
+    "Placed",
+    "PlacedByPosition",
+    "PlacedInOrder",
+    "ReducedIneligibleItem",
+    "padding",
+]
+
+T = TypeVar("T")
+
+_U32 = struct.Struct(">I")
+_PAD = (b"", b"\0\0\0", b"\0\0", b"\0")
+_OCTETS = {"i": 4, "I": 4, "q": 8, "Q": 8, "f": 4, "d": 8}
+_UNFIT = (struct.error, OverflowError, TypeError)
+
+
+def padding(length: int) -> int:
+    """Zero octets that follow `length` octets of data up to the next multiple of four (RFC 4506 section 3)."""
+    return -length & 3
+
+
+class Layout(struct.Struct):
+    """A run of fixed-size fields that knows their names, one a value, for the errors of `Encoder.put`."""
+
+    __slots__ = ("fields",)
+
+    fields: tuple[str, ...]
+
+    @classmethod
+    def of(cls, form: str, *fields: str) -> Layout:
+        """The layout with format `form`, as `struct` has it, and a name for each value."""
+        layout = cls(form)
+        layout.fields = fields
+        return layout
+
+    def complaint(self, values: Sequence[Any]) -> str:
+        """Which of `values` does not fit its field."""
+        good = list(self.unpack(bytes(self.size)))
+        for index, field in enumerate(self.fields[: len(values)]):
+            try:
+                self.pack(*good[:index], values[index], *good[index + 1 :])
+            except _UNFIT:
+                return f"{field}: {values[index]!r} does not fit its XDR type"
+        return f"{len(values)} values for {len(self.fields)} fields"
+
+
+class BulkItem:
+    """An item marked for direct placement, not copied.
+
+    `at` is the offset in the reduced stream before which it would stand, `position` its offset in the
+    unreduced stream (RFC 8166 section 3.4.5); `data` excludes XDR padding.
+    """
+
+    __slots__ = ("at", "data", "position")
+
+    def __init__(self, at: int, position: int, data: Buffer) -> None:
+        self.at = at
+        self.position = position
+        self.data = data
+
+    def __repr__(self) -> str:
+        return f"BulkItem(at={self.at}, position={self.position}, length={len(self.data)})"
+
+
+class Payload:
+    """An encoded RPC message: its reduced stream and the bulk items taken out of it, in stream order."""
+
+    __slots__ = ("items", "reduced")
+
+    def __init__(self, reduced: Buffer, items: Sequence[BulkItem] = ()) -> None:
+        self.reduced = reduced
+        self.items = items
+
+    @property
+    def length(self) -> int:
+        """Octets of the unreduced stream, padding included."""
+        return len(self.reduced) + sum((len(item.data) + 3) & ~3 for item in self.items)
+
+    def gather(self, leave_out: Iterable[BulkItem] = ()) -> list[Buffer]:
+        """The stream as a gather list with every item in place but those of `leave_out`; nothing is copied."""
+        left_out = list(leave_out)
+        items = [item for item in self.items if item not in left_out] if left_out else self.items
+        if not items:
+            return [self.reduced]
+        view = memoryview(self.reduced)
+        gather: list[Buffer] = []
+        start = 0
+        for item in items:
+            if item.at > start:
+                gather.append(view[start : item.at])
+            start = item.at
+            if len(item.data):
+                gather.append(item.data)
+                if pad := _PAD[len(item.data) & 3]:
+                    gather.append(pad)
+        if start < len(view):
+            gather.append(view[start:])
+        return gather
+
+
+class Encoder:
+    """Appends XDR items; `finish` yields the `Payload`."""
+
+    __slots__ = ("items", "out", "removed")
+
+    def __init__(self) -> None:
+        self.out = bytearray()
+        self.items: list[BulkItem] = []
+        self.removed = 0
+
+    @property
+    def position(self) -> int:
+        """Offset of the next item in the unreduced stream."""
+        return len(self.out) + self.removed
+
+    def finish(self) -> Payload:
+        """What has been encoded; the encoder must not be used afterwards."""
+        return Payload(self.out, self.items)
+
+    def put(self, layout: struct.Struct, *values: Any) -> None:
+        """A run of fixed-size fields in one step.
+
+        Raises:
+            LocalProtocolError: a value does not fit its field.
+        """
+        try:
+            self.out += layout.pack(*values)
+        except _UNFIT as error:
+            if isinstance(layout, Layout):
+                raise LocalProtocolError(layout.complaint(values)) from None
+            raise LocalProtocolError(f"a value does not fit its XDR type: {error}") from None
+
+    def u32(self, value: int, field: str) -> None:
+        """An unsigned 32-bit integer."""
+        try:
+            self.out += _U32.pack(value)
+        except struct.error:
+            raise LocalProtocolError(f"{field}: {value!r} is not an unsigned 32-bit integer") from None
+
+    def count(self, value: int, limit: int, field: str) -> None:
+        """The length word of a variable-length item whose elements follow."""
+        if value > limit:
+            raise LocalProtocolError(f"{field}: {value} elements, the limit is {limit}")
+        self.out += _U32.pack(value)
+
+    def numbers(self, code: str, values: Sequence[float], field: str) -> None:
+        """The elements of an array of numbers, which `code` names as `struct` does."""
+        try:
+            self.out += struct.pack(f">{len(values)}{code}", *values)
+        except _UNFIT:
+            raise LocalProtocolError(f"{field}: an element does not fit its XDR type") from None
+
+    def linked_list(
+        self,
+        entries: Sequence[T],
+        encode_entry: Callable[[Encoder, T], None],
+        limit: int | None,
+        field: str,
+        *,
+        filled: bool = False,
+    ) -> None:
+        """A chain of entries, each led by a word that says that it is there, the first not if `filled`."""
+        if limit is not None and len(entries) > limit:
+            raise LocalProtocolError(f"{field}: {len(entries)} entries, the limit is {limit}")
+        if filled and not entries:
+            raise LocalProtocolError(f"{field}: no entries, the type has at least one")
+        for entry in entries:
+            if not filled:
+                self.out += b"\0\0\0\1"
+            filled = False
+            encode_entry(self, entry)
+        self.out += b"\0\0\0\0"
+
+    def fixed(self, data: Buffer, length: int, field: str) -> None:
+        """Fixed-length opaque data."""
+        if len(data) != length:
+            raise LocalProtocolError(f"{field}: {len(data)} octets given, the type has {length}")
+        self.out += data
+        self.out += _PAD[length & 3]
+
+    def opaque(self, data: Buffer, limit: int, field: str) -> None:
+        """Variable-length opaque data, copied into the stream."""
+        length = len(data)
+        if length > limit:
+            raise LocalProtocolError(f"{field}: {length} octets, the limit is {limit}")
+        self.out += _U32.pack(length)
+        self.out += data
+        self.out += _PAD[length & 3]
+
+    def string(self, text: str, limit: int, field: str) -> None:
+        """A string: UTF-8, with undecodable octets as surrogates as `os.fsdecode` makes them."""
+        self.opaque(_text_octets(text, field), limit, field)
+
+    def bulk(self, data: Buffer, limit: int, field: str) -> None:
+        """Variable-length opaque data that may be placed directly: recorded, not copied.
+
+        The caller must leave `data` unchanged until the message has been sent.
+        """
+        length = len(data)
+        if length > limit:
+            raise LocalProtocolError(f"{field}: {length} octets, the limit is {limit}")
+        self.out += _U32.pack(length)
+        self.items.append(BulkItem(len(self.out), len(self.out) + self.removed, data))
+        self.removed += (length + 3) & ~3
+
+    def bulk_string(self, text: str, limit: int, field: str) -> None:
+        """A string that may be placed directly."""
+        self.bulk(_text_octets(text, field), limit, field)
+
+
+def _text_octets(text: str, field: str) -> bytes:
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise LocalProtocolError(f"{field}: {text!r} has characters that have no octets") from None
+
+
+class ReducedIneligibleItem(DecodeError):
+    """The peer took an item out of the stream that the binding does not allow to be placed (RFC 8166 section 6.1)."""
+
+
+class Placed(Protocol):
+    """Items that arrived outside the stream being decoded."""
+
+    def take(self, position: int, length: int, field: str) -> memoryview | None:
+        """The item of `length` octets at `position` of the unreduced stream; None where it stands inline.
+
+        Raises:
+            DecodeError: an item was placed for this position, but not of this length.
+        """
+
+    def done(self) -> None:
+        """Checks that every placed item was asked for.
+
+        Raises:
+            ReducedIneligibleItem: one was not.
+        """
+
+
+class PlacedByPosition:
+    """The Read chunks of a call by Position; one may include its item's padding (RFC 8166 section 3.4.5.2)."""
+
+    __slots__ = ("_chunks",)
+
+    def __init__(self, chunks: Mapping[int, memoryview]) -> None:
+        self._chunks = dict(chunks)
+
+    def take(self, position: int, length: int, field: str) -> memoryview | None:
+        chunk = self._chunks.pop(position, None)
+        if chunk is None:
+            return None
+        if len(chunk) != length and len(chunk) != length + padding(length):
+            raise DecodeError(field, position, f"a Read chunk of {length} octets", f"{len(chunk)}", rfc="8166 3.4.5.2")
+        return chunk[:length]
+
+    def done(self) -> None:
+        self.passed(1 << 64)
+
+    def passed(self, position: int) -> None:
+        """Checks that no chunk stands for an item up to `position` that decoding has gone past.
+
+        Raises:
+            ReducedIneligibleItem: one does.
+        """
+        for at, chunk in self._chunks.items():
+            if at <= position:
+                raise ReducedIneligibleItem(
+                    "Read chunk", at, "a DDP-eligible item at this Position", f"{len(chunk)} octets", rfc="8166 6.1"
+                )
+
+
+class PlacedInOrder:
+    """The Write chunks of a reply, one for each eligible result in stream order; None stands for an empty chunk."""
+
+    __slots__ = ("_chunks", "_next")
+
+    def __init__(self, chunks: Sequence[memoryview | None]) -> None:
+        self._chunks = chunks
+        self._next = 0
+
+    def take(self, position: int, length: int, field: str) -> memoryview | None:
+        if self._next >= len(self._chunks):
+            return None
+        chunk = self._chunks[self._next]
+        self._next += 1
+        if chunk is not None and len(chunk) != length:
+            raise DecodeError(
+                field, position, f"a Write chunk with {length} octets", f"{len(chunk)}", rfc="8166 3.4.6.2"
+            )
+        return chunk
+
+    def done(self) -> None:
+        for chunk in self._chunks[self._next :]:
+            if chunk:
+                raise ReducedIneligibleItem(
+                    "Write chunk", 0, "a DDP-eligible result", f"{len(chunk)} octets", rfc="8166 6.1"
+                )
+
+
+class Decoder(Reader):
+    """Reads XDR items; every variable-length item names its limit."""
+
+    __slots__ = ("placed", "removed")
+
+    def __init__(self, data: Buffer, start: int = 0, end: int | None = None, *, placed: Placed | None = None) -> None:
+        super().__init__(data, start, end)
+        self.placed = placed
+        self.removed = 0
+
+    @property
+    def position(self) -> int:
+        """Offset of the next item in the unreduced stream."""
+        return self.pos - self.start + self.removed
+
+    def boolean(self, field: str) -> bool:
+        """A bool: 0 or 1, nothing else."""
+        value = self.u32(field)
+        if value > 1:
+            raise DecodeError(field, self.pos - 4 - self.start, "0 or 1", str(value), rfc="4506 4.4")
+        return value == 1
+
+    def count(self, limit: int, field: str) -> int:
+        """The length word of a variable-length item."""
+        value = self.u32(field)
+        if value > limit:
+            raise DecodeError(field, self.pos - 4 - self.start, f"at most {limit}", str(value))
+        return value
+
+    def numbers(self, code: str, count: int, field: str) -> list[Any]:
+        """The elements of an array of numbers, which `code` names as `struct` does."""
+        return list(struct.unpack(f">{count}{code}", self.view(count * _OCTETS[code], field)))
+
+    def linked_list(
+        self, decode_entry: Callable[[Decoder], T], limit: int | None, field: str, *, filled: bool = False
+    ) -> list[T]:
+        """A chain of entries, each led by a word that says that it is there, the first not if `filled`.
+
+        Without a limit the message bounds it: an entry takes at least the four octets of that word.
+        """
+        entries: list[T] = []
+        while filled or self.boolean(field):
+            filled = False
+            if len(entries) == limit:
+                raise DecodeError(field, self.pos - self.start, f"at most {limit} entries", "more")
+            entries.append(decode_entry(self))
+        return entries
+
+    def fixed(self, length: int, field: str) -> bytes:
+        """Fixed-length opaque data."""
+        data = self.octets(length, field)
+        self.skip_padding(length, field)
+        return data
+
+    def opaque(self, limit: int, field: str) -> bytes:
+        """Variable-length opaque data, copied out of the received buffer."""
+        return self.fixed(self.count(limit, field), field)
+
+    def string(self, limit: int, field: str) -> str:
+        """A string; octets that are not UTF-8 become surrogates, as in `os.fsdecode`."""
+        return self.opaque(limit, field).decode("utf-8", "surrogateescape")
+
+    def bulk(self, limit: int, field: str) -> memoryview:
+        """An item that may have been placed directly: its octets where they are, placed or inline, not copied."""
+        length = self.count(limit, field)
+        if self.placed is not None:
+            data = self.placed.take(self.pos - self.start + self.removed, length, field)
+            if data is not None:
+                self.removed += (length + 3) & ~3
+                return data
+        data = self.view(length, field)
+        self.skip_padding(length, field)
+        return data
+
+    def bulk_string(self, limit: int, field: str) -> str:
+        """A string that may have been placed directly."""
+        return str(self.bulk(limit, field), "utf-8", "surrogateescape")
+
+    def skip_padding(self, length: int, field: str) -> None:
+        """Steps over the padding after `length` octets; its value is not checked (receivers are liberal)."""
+        pad = -length & 3
+        if pad:
+            if pad > self.end - self.pos:
+                raise self.short(f"{field} padding", pad)
+            self.pos += pad
+
+    def done(self, what: str) -> None:
+        super().done(what)
+        if self.placed is not None:
+            self.placed.done()

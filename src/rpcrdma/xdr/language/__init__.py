@@ -1,0 +1,27 @@
+"""The XDR language (RFC 4506) with programs (RFC 5531) and its compiler to typed Python.
+
+Beyond the two RFCs the compiler reads `pragma` lines:
+
+`pragma ddp TYPE.member;`
+    The member, an opaque<> or string<>, may be placed directly by RDMA (RFC 8166 section 6.1).
+`pragma limit TYPE.member N;`, `pragma limit TYPEDEF N;`
+    The most octets or elements of an item that the definition leaves unbounded, or bounds more loosely. On a
+    pointer to a linked list: the most entries; without it a list is bounded by its message, since an
+    entry takes at least four octets.
+
+Every variable-length item must have a bound. uint32, int32, uint64 and int64 are known without a typedef, and
+`struct T` means T in a declaration, as definitions written for rpcgen have it.
+
+The lenient dialect takes malformed definitions of drafts whose meaning is clear, with a warning each: constants
+without "=" or with a type, a missing "{" or final ";", typedefs the wrong way round, repeated member names
+and several declarations in an arm of a union, a ";" between type and name, `long`, and an undefined type of
+a discriminant whose cases are constants.
+
+Generated functions of types that contain themselves (other than as linked lists) stop at 64 levels.
+"""
+
+from rpcrdma.xdr.language.compiler import CompiledModule, compile_source
+from rpcrdma.xdr.language.diagnostics import Diagnostic, LanguageError, Place
+from rpcrdma.xdr.language.extract import extract
+
+__all__ = ["CompiledModule", "Diagnostic", "LanguageError", "Place", "compile_source", "extract"]

@@ -1,0 +1,172 @@
+"""The meaning of an interface definition: names, constants, bounds, recursion.
+
+`check` goes on after an error, so that one run names them all.
+"""
+
+from __future__ import annotations
+
+from rpcrdma.xdr.language import model, syntax
+from rpcrdma.xdr.language.diagnostics import Diagnostic, LanguageError, Place
+from rpcrdma.xdr.language.names import field_name, method_name, module_name
+from rpcrdma.xdr.language.resolver import Resolver
+from rpcrdma.xdr.language.symbols import Symbols
+
+__all__ = ["check"]
+
+_MAX_U32 = 0xFFFFFFFF
+
+
+def check(
+    specification: syntax.Specification,
+    source: str,
+    source_name: str,
+    *,
+    lenient: bool = False,
+    default_limit: int | None = None,
+) -> tuple[model.Module, list[Diagnostic]]:
+    """The module that a specification defines, and the warnings.
+
+    `lenient` turns deviations whose meaning is clear into warnings. `default_limit` bounds items for which
+    neither the definition nor a pragma states a limit; without it they are errors.
+
+    Raises:
+        LanguageError: names every error.
+    """
+    symbols = Symbols(specification, lenient=lenient)
+    resolver = Resolver(symbols, source_name, default_limit)
+    resolver.resolve_types()
+    module = resolver.module
+    if not symbols.errors:
+        _check_sizes(module, symbols)
+    for definition in specification.definitions:
+        if isinstance(definition, syntax.Program):
+            _resolve_program(definition, resolver)
+    resolver.check_pragmas()
+    remarks = [
+        Diagnostic(remark.place, remark.message, remark.hint, "warning" if lenient else "error")
+        for remark in [*specification.deviations, *symbols.deviations]
+    ]
+    if symbols.errors or (remarks and not lenient):
+        errors = symbols.errors if lenient else [*symbols.errors, *remarks]
+        raise LanguageError(errors, source, source_name)
+    return module, sorted(remarks, key=lambda remark: remark.place)
+
+
+def _check_sizes(module: model.Module, symbols: Symbols) -> None:
+    """Finds classes that no finite message can hold, and those that may nest without end."""
+    finite: set[str] = set()
+
+    def is_finite(kind: model.Type) -> bool:
+        kind = model.strip(kind)
+        match kind:
+            case model.ClassRef(name) | model.LinkedList(name, filled=True):
+                return name in finite
+            case model.FixedArray(element, length):
+                return length == 0 or is_finite(element)
+            case _:
+                return True
+
+    def class_is_finite(item: model.Class) -> bool:
+        if isinstance(item, model.Struct):
+            return all(is_finite(member.type) for member in item.members)
+        arms = [*item.arms, *([item.default] if item.default else [])]
+        return any(arm.type is None or is_finite(arm.type) for arm in arms)
+
+    growing = True
+    while growing:
+        found = {name for name, item in module.classes.items() if name not in finite and class_is_finite(item)}
+        finite |= found
+        growing = bool(found)
+    for name in module.classes:
+        if name not in finite:
+            symbols.error(symbols.place_of(name), f"{name} contains itself", f"use a pointer: {name} *member;")
+    module.recursive = {name for name in module.classes if name in _reachable(module, name)}
+
+
+def _reachable(module: model.Module, start: str) -> set[str]:
+    seen: set[str] = set()
+    waiting = [start]
+    while waiting:
+        item = module.classes[waiting.pop()]
+        kinds: list[model.Type] = []
+        if isinstance(item, model.Struct):
+            kinds += [member.type for member in item.members]
+        else:
+            kinds += [arm.type for arm in [*item.arms, item.default] if arm is not None and arm.type is not None]
+        for kind in kinds:
+            name = _class_in(kind)
+            if name is not None and name not in seen:
+                seen.add(name)
+                waiting.append(name)
+    return seen
+
+
+def _class_in(kind: model.Type) -> str | None:
+    match model.strip(kind):
+        case model.ClassRef(name) | model.LinkedList(name):
+            return name
+        case model.FixedArray(element) | model.VariableArray(element) | model.Optional(element):
+            return _class_in(element)
+        case _:
+            return None
+
+
+def _resolve_program(program: syntax.Program, resolver: Resolver) -> None:
+    symbols = resolver.symbols
+    number = _number(program.number, "a program number", resolver)
+    numbers: dict[int, str] = {}
+    for version in program.versions:
+        version_number = _number(version.number, "a version number", resolver)
+        if version_number == 0:
+            symbols.error(version.number.place, "a version number is not zero", "RFC 5531 section 8.1")
+        if version_number in numbers:
+            symbols.error(version.number.place, f"{numbers[version_number]} has version number {version_number} too")
+        numbers[version_number] = version.name.name
+        procedures = _resolve_procedures(version, resolver)
+        resolver.module.versions.append(
+            model.ProgramVersion(program.name.name, number, module_name(version.name.name), version_number, procedures)
+        )
+
+
+def _resolve_procedures(version: syntax.Version, resolver: Resolver) -> tuple[model.Procedure, ...]:
+    symbols = resolver.symbols
+    places: dict[str, Place] = {}
+    numbers: dict[int, str] = {}
+    methods: set[str] = set()
+    procedures: list[model.Procedure] = []
+    for procedure in version.procedures:
+        name = procedure.name.name
+        if name in places:
+            symbols.error(procedure.name.place, f"{name} is defined twice", f"first in line {places[name].line}")
+        places[name] = procedure.name.place
+        number = _number(procedure.number, "a procedure number", resolver)
+        if number in numbers:
+            symbols.error(procedure.number.place, f"{numbers[number]} has procedure number {number} too")
+        numbers[number] = name
+        method = method_name(name, methods)
+        methods.add(method)
+        result = None if procedure.result is None else resolver.specifier(procedure.result, f"{name}_result")
+        procedures.append(
+            model.Procedure(name, method, number, _resolve_arguments(procedure, version, resolver), result)
+        )
+    return tuple(procedures)
+
+
+def _resolve_arguments(procedure: syntax.Procedure, version: syntax.Version, resolver: Resolver) -> model.Type | None:
+    """Several arguments become a structure with members arg1, arg2 ..."""
+    owner = f"{procedure.name.name}_args"
+    kinds = [resolver.specifier(kind, owner) for kind in procedure.arguments]
+    if len(kinds) < 2:
+        return kinds[0] if kinds else None
+    if owner in resolver.symbols.definitions or owner in resolver.module.classes:
+        owner = f"{version.name.name}_{owner}"
+    members = [model.Member(field_name(f"arg{index}"), kind) for index, kind in enumerate(kinds, 1)]
+    resolver.module.classes[owner] = model.Struct(owner, members)
+    return model.ClassRef(owner)
+
+
+def _number(value: syntax.Value, what: str, resolver: Resolver) -> int:
+    number = resolver.symbols.evaluate(value)
+    if not 0 <= number <= _MAX_U32:
+        resolver.symbols.error(value.place, f"{number} is not {what}: 0 to {_MAX_U32}")
+    return number

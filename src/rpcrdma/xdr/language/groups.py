@@ -1,0 +1,149 @@
+"""Runs of fixed-size fields, through nested structures, that one `struct.Struct` reads and writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rpcrdma.xdr.language import model
+from rpcrdma.xdr.language.writer import Call, Item
+
+__all__ = ["DecodedGroup", "EncodedGroup", "decode_group", "encode_group", "slots_of"]
+
+_MOST_SLOTS = 64
+_MOST_OPAQUE_OCTETS = 64
+_MOST_ELEMENTS = 16
+
+
+def slots_of(kind: model.Type, module: model.Module) -> int | None:
+    """How many values the type has in the tuple that `struct` unpacks; None where it does not go into a group."""
+    kind = model.strip(kind)
+    match kind:
+        case model.Number() | model.Boolean() | model.EnumRef():
+            return 1
+        case model.FixedOpaque(length):
+            return 1 if 0 < length <= _MOST_OPAQUE_OCTETS else None
+        case model.FixedArray(element, length):
+            return length if isinstance(model.strip(element), model.Number) and 0 < length <= _MOST_ELEMENTS else None
+        case model.ClassRef(name):
+            item = module.classes[name]
+            if not isinstance(item, model.Struct) or name in module.recursive or not item.members:
+                return None
+            total = 0
+            for member in item.members:
+                slots = slots_of(member.type, module)
+                if slots is None:
+                    return None
+                total += slots
+            return total if total <= _MOST_SLOTS else None
+        case _:
+            return None
+
+
+@dataclass(slots=True)
+class EncodedGroup:
+    """How to write a group: the format, a name for each slot, the values, and what must be checked before."""
+
+    format: str = ""
+    fields: list[str] = field(default_factory=list)
+    values: list[str] = field(default_factory=list)
+    checks: list[tuple[str, str, str]] = field(default_factory=list)
+    """(condition that must not hold, field, f-string of the complaint)."""
+
+
+def encode_group(kind: model.Type, value: str, label: str, group: EncodedGroup, module: model.Module) -> None:
+    """Adds a value of a fixed-size type to a group."""
+    kind = model.strip(kind)
+    match kind:
+        case model.Number(code):
+            group.format += code
+            group.values.append(value)
+            group.fields.append(label)
+        case model.Boolean():
+            group.format += "I"
+            group.values.append(value)
+            group.fields.append(label)
+        case model.EnumRef(signed=signed):
+            group.format += "i" if signed else "I"
+            group.values.append(value)
+            group.fields.append(label)
+        case model.FixedOpaque(length):
+            group.format += f"{length}s" + (f"{-length & 3}x" if length & 3 else "")
+            group.values.append(value)
+            group.fields.append(label)
+            group.checks.append(
+                (f"len({value}) != {length}", label, f"{{len({value})}} octets given, the type has {length}")
+            )
+        case model.FixedArray(element, length):
+            element = model.strip(element)
+            assert isinstance(element, model.Number)
+            group.format += f"{length}{element.code}"
+            group.values.append(f"*{value}")
+            group.fields += [f"{label}[{index}]" for index in range(length)]
+            group.checks.append(
+                (f"len({value}) != {length}", label, f"{{len({value})}} elements given, the type has {length}")
+            )
+        case model.ClassRef(name):
+            for member in _members(name, module):
+                encode_group(member.type, f"{value}.{member.name}", f"{label}.{member.name}", group, module)
+
+
+@dataclass(slots=True)
+class DecodedGroup:
+    """How to read a group: which slots must be checked and into which local they go."""
+
+    slot: int = 0
+    octets: int = 0
+    checks: list[tuple[str, int, int, str, str]] = field(default_factory=list)
+    """(kind: "bool" or the name of an enumeration, slot, octets before it, field, local)."""
+
+
+def decode_group(
+    kind: model.Type, tuple_name: str, label: str, local: str, group: DecodedGroup, module: model.Module
+) -> Item:
+    """The expression for a value of a fixed-size type out of the unpacked tuple."""
+    kind = model.strip(kind)
+    slot = f"{tuple_name}[{group.slot}]"
+    match kind:
+        case model.Number():
+            group.slot += 1
+            group.octets += kind.octets
+            return slot
+        case model.Boolean():
+            group.checks.append(("bool", group.slot, group.octets, label, local))
+            group.slot += 1
+            group.octets += 4
+            return f"{slot} == 1"
+        case model.EnumRef(name):
+            group.checks.append((name, group.slot, group.octets, label, local))
+            group.slot += 1
+            group.octets += 4
+            return local
+        case model.FixedOpaque(length):
+            group.slot += 1
+            group.octets += (length + 3) & ~3
+            return slot
+        case model.FixedArray(element, length):
+            element = model.strip(element)
+            assert isinstance(element, model.Number)
+            first = group.slot
+            group.slot += length
+            group.octets += length * element.octets
+            return f"list({tuple_name}[{first}:{group.slot}])"
+        case model.ClassRef(name):
+            return Call(
+                name,
+                [
+                    decode_group(
+                        member.type, tuple_name, f"{label}.{member.name}", f"{local}{member.name}_", group, module
+                    )
+                    for member in _members(name, module)
+                ],
+            )
+        case _:
+            raise AssertionError(kind)
+
+
+def _members(name: str, module: model.Module) -> list[model.Member]:
+    item = module.classes[name]
+    assert isinstance(item, model.Struct)
+    return item.members

@@ -1,0 +1,236 @@
+"""A checked interface definition: every name resolved, every bound a number, recursion found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+__all__ = [
+    "UNSIGNED_INT",
+    "AliasRef",
+    "Arm",
+    "Boolean",
+    "Class",
+    "ClassRef",
+    "Enum",
+    "EnumRef",
+    "FixedArray",
+    "FixedOpaque",
+    "LinkedList",
+    "Member",
+    "Module",
+    "Number",
+    "Optional",
+    "Procedure",
+    "ProgramVersion",
+    "Struct",
+    "Text",
+    "Type",
+    "Union",
+    "VariableArray",
+    "VariableOpaque",
+    "strip",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number by the letter of its format in `struct`."""
+
+    code: str
+
+    @property
+    def octets(self) -> int:
+        """Its size on the wire."""
+        return 8 if self.code in "qQd" else 4
+
+
+UNSIGNED_INT = Number("I")
+
+
+@dataclass(frozen=True, slots=True)
+class Boolean:
+    """A bool."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnumRef:
+    """An enumeration; `signed` where it has negative values."""
+
+    name: str
+    signed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FixedOpaque:
+    """Opaque data of a fixed length in octets."""
+
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class VariableOpaque:
+    """Opaque data of at most `limit` octets; `ddp` where it may be placed directly."""
+
+    limit: int
+    ddp: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A string of at most `limit` octets; `ddp` where it may be placed directly."""
+
+    limit: int
+    ddp: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ClassRef:
+    """A structure or union."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class FixedArray:
+    """An array of a fixed number of elements."""
+
+    element: Type
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class VariableArray:
+    """An array of at most `limit` elements."""
+
+    element: Type
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Optional:
+    """A value or none."""
+
+    element: Type
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedList:
+    """A chain of entries; `limit` None: as many as fit into the message. `filled`: there is at least one."""
+
+    entry: str
+    limit: int | None
+    filled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AliasRef:
+    """A type under the name of its typedef; the bounds are those of `type`, which a pragma may have changed."""
+
+    name: str
+    type: Type
+
+
+Type: TypeAlias = (
+    Number
+    | Boolean
+    | EnumRef
+    | FixedOpaque
+    | VariableOpaque
+    | Text
+    | ClassRef
+    | FixedArray
+    | VariableArray
+    | Optional
+    | LinkedList
+    | AliasRef
+)
+
+
+def strip(kind: Type) -> Type:
+    """The type behind its typedefs."""
+    while isinstance(kind, AliasRef):
+        kind = kind.type
+    return kind
+
+
+@dataclass(frozen=True, slots=True)
+class Enum:
+    """An enumeration with its names and values in order."""
+
+    name: str
+    members: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member of a structure."""
+
+    name: str
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """An arm of a union: its discriminant values with the words of the definition; a void arm has no type."""
+
+    values: tuple[tuple[int, str], ...]
+    name: str
+    type: Type | None
+
+
+@dataclass(slots=True)
+class Struct:
+    """A structure; the link of a linked list's entry is left out of `members`."""
+
+    name: str
+    members: list[Member] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Union:
+    """A union; without a default arm `default` is None."""
+
+    name: str
+    discriminant: Member
+    arms: list[Arm]
+    default: Arm | None
+
+
+Class: TypeAlias = Struct | Union
+
+
+@dataclass(frozen=True, slots=True)
+class Procedure:
+    """A procedure; void is None."""
+
+    name: str
+    method: str
+    number: int
+    arguments: Type | None
+    result: Type | None
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramVersion:
+    """One version of a program."""
+
+    program: str
+    program_number: int
+    name: str
+    number: int
+    procedures: tuple[Procedure, ...]
+
+
+@dataclass(slots=True)
+class Module:
+    """All that one interface definition defines; the names are those that the generated module uses."""
+
+    source_name: str
+    constants: dict[str, int] = field(default_factory=dict)
+    enums: list[Enum] = field(default_factory=list)
+    classes: dict[str, Class] = field(default_factory=dict)
+    aliases: dict[str, Type] = field(default_factory=dict)
+    versions: list[ProgramVersion] = field(default_factory=list)
+    recursive: set[str] = field(default_factory=set)
+    """Classes that contain themselves other than as a linked list."""

@@ -1,0 +1,51 @@
+"""From the names of an interface definition to names that Python allows."""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Iterable
+
+__all__ = ["enumerator_name", "field_name", "method_name", "module_name"]
+
+_TAKEN = frozenset(
+    {
+        # What generated code itself uses at module level.
+        "Any", "Awaitable", "Buffer", "CallContext", "Caller", "DecodeError", "Decoder", "Encoder", "Final",
+        "Layout", "LocalProtocolError", "PROGRAM", "Procedure", "ProcedureUnavailable", "Program", "Service",
+        "TypeAlias", "annotations", "dataclass", "enum",
+        "bool", "bytearray", "bytes", "float", "int", "isinstance", "len", "list", "memoryview", "range", "str", "type",
+        # Local names of generated functions.
+        "arm_value", "dec", "depth", "enc", "field", "group_values", "list_item", "tag", "value", "wire_value",
+    }
+)  # fmt: skip
+
+
+def module_name(name: str) -> str:
+    """The name of a constant, type or program version; `xdr_` comes before a word that is taken.
+
+    Names that end with an underscore are those of local variables.
+    """
+    return f"xdr_{name}" if keyword.iskeyword(name) or name in _TAKEN or name.endswith("_") else name
+
+
+def field_name(name: str) -> str:
+    """The name of a member."""
+    return f"{name}_" if keyword.iskeyword(name) else name
+
+
+def enumerator_name(name: str) -> str:
+    """The name of an enumerator; those that `enum` keeps for itself get an underscore."""
+    return f"{name}_" if keyword.iskeyword(name) or name in {"mro", "name", "value"} else name
+
+
+def method_name(procedure: str, taken: Iterable[str]) -> str:
+    """The Python name of a procedure: lower case, without a prefix that ends in `PROC` and a version.
+
+    >>> method_name("NFSPROC3_READ", ())
+    'read'
+    """
+    prefix, _, rest = procedure.partition("_")
+    short = rest.lower() if rest and prefix.rstrip("0123456789").endswith("PROC") else procedure.lower()
+    if short in taken or not short[0].isalpha():
+        short = procedure.lower()
+    return field_name(short)

@@ -1,0 +1,336 @@
+"""From text to syntax tree: the grammar is grammar.lark, this module builds the dataclasses and words the errors.
+
+Malformed constructs of drafts parse; each leaves a deviation in the `Specification`, which the caller
+turns into an error or, in the lenient dialect, into a warning.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+from typing import Any, NoReturn, cast
+
+import lark
+
+from rpcrdma.xdr.language import syntax
+from rpcrdma.xdr.language.diagnostics import Diagnostic, LanguageError, Place
+
+__all__ = ["parse"]
+
+_SPELLINGS = {"$END": "end of file", "IDENTIFIER": "a name", "NUMBER": "a number"}
+_PUNCTUATION = {
+    "LBRACE": "{", "RBRACE": "}", "LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "LESSTHAN": "<",
+    "MORETHAN": ">", "SEMICOLON": ";", "COLON": ":", "COMMA": ",", "EQUAL": "=", "STAR": "*", "DOT": ".",
+}  # fmt: skip
+_TYPE_TOKENS = {
+    "INT", "HYPER", "LONG", "UNSIGNED", "FLOAT", "DOUBLE", "QUADRUPLE", "BOOL", "ENUM", "STRUCT", "UNION",
+}  # fmt: skip
+
+
+def parse(text: str, source_name: str) -> syntax.Specification:
+    """The syntax tree of an interface definition.
+
+    Raises:
+        LanguageError: the text is not in the language; names the first place where it is not.
+    """
+    builder = _Builder(text, source_name)
+    try:
+        tree = _grammar().parse(text)
+    except lark.exceptions.UnexpectedCharacters as error:
+        builder.fail(*_unexpected_character(text, error))
+    except lark.exceptions.UnexpectedToken as error:
+        builder.fail(*_unexpected_token(text, error))
+    try:
+        return cast("syntax.Specification", builder.transform(tree))
+    except lark.exceptions.VisitError as error:
+        if isinstance(error.orig_exc, LanguageError):
+            raise error.orig_exc from None
+        raise
+
+
+@functools.cache
+def _grammar() -> lark.Lark:
+    text = importlib.resources.files(__package__).joinpath("grammar.lark").read_text(encoding="utf-8")
+    return lark.Lark(text, parser="lalr", maybe_placeholders=True)
+
+
+def _unexpected_character(text: str, error: lark.exceptions.UnexpectedCharacters) -> tuple[Place, str, str]:
+    character = error.char
+    place = Place(error.line, error.column)
+    if text.startswith("/*", error.pos_in_stream):
+        return Place(error.line, error.column, 2), "comment without an end", ""
+    hint = ""
+    if character == "#":
+        hint = "lines of a preprocessor are not part of the language"
+    elif text.startswith("//", error.pos_in_stream):
+        hint = "a comment is /* written so */"
+    elif character == "_":
+        hint = "a name begins with a letter"
+    return place, f"unexpected character {character!r}", hint
+
+
+def _unexpected_token(text: str, error: lark.exceptions.UnexpectedToken) -> tuple[Place, str, str]:
+    token = error.token
+    expected = set(error.accepts or error.expected)
+    if token.type == "$END":
+        lines = text.splitlines() or [""]
+        place = Place(len(lines), len(lines[-1].rstrip()) + 1)
+        found = "end of file"
+    else:
+        place = _place(token)
+        found = f"'{token}'"
+    words = []
+    if expected >= _TYPE_TOKENS - {"ENUM", "STRUCT", "UNION", "LONG"}:
+        words.append("a type")
+        expected -= _TYPE_TOKENS | {"IDENTIFIER", "OPAQUE", "STRING", "VOID"}
+    words += sorted(_spelling(name) for name in expected)
+    wanted = " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+    hint = ""
+    if str(token) in syntax.RESERVED_WORDS and "IDENTIFIER" in error.expected:
+        hint = f"'{token}' is a reserved word"
+    return place, f"expected {wanted}, found {found}", hint
+
+
+def _spelling(terminal: str) -> str:
+    if terminal in _SPELLINGS:
+        return _SPELLINGS[terminal]
+    return f"'{_PUNCTUATION.get(terminal, terminal.lower())}'"
+
+
+def _place(token: lark.Token) -> Place:
+    return Place(token.line or 1, token.column or 1, max(1, len(token)))
+
+
+def _identifier(token: lark.Token) -> syntax.Identifier:
+    return syntax.Identifier(str(token), _place(token))
+
+
+class _Builder(lark.Transformer[lark.Token, Any]):
+    """One method a rule of the grammar."""
+
+    def __init__(self, text: str, source_name: str) -> None:
+        super().__init__()
+        self.text = text
+        self.source_name = source_name
+        self.deviations: list[Diagnostic] = []
+
+    def fail(self, place: Place, message: str, hint: str = "") -> NoReturn:
+        raise LanguageError([Diagnostic(place, message, hint)], self.text, self.source_name)
+
+    def deviates(self, place: Place, message: str, hint: str = "") -> None:
+        self.deviations.append(Diagnostic(place, message, hint))
+
+    def start(self, items: list[Any]) -> syntax.Specification:
+        return syntax.Specification(tuple(items), self.deviations)
+
+    # Values
+
+    def value(self, items: list[lark.Token]) -> syntax.Value:
+        (token,) = items
+        if token.type == "IDENTIFIER":
+            return _identifier(token)
+        digits = token.removeprefix("-")
+        try:
+            base = 16 if digits[:2] in {"0x", "0X"} else 8 if digits[0] == "0" else 10
+            number = int(digits, base)
+        except ValueError:
+            self.fail(_place(token), f"'{token}' is not a number", "decimal, 0x hexadecimal or 0 octal")
+        return syntax.Number(-number if token[0] == "-" else number, _place(token))
+
+    def constant(self, items: list[Any]) -> syntax.Constant:
+        name, value = items
+        return syntax.Constant(_identifier(name), value)
+
+    def constant_without_equals(self, items: list[Any]) -> syntax.Constant:
+        name, value = items
+        self.deviates(value.place, f"constant {name} lacks '=' before its value", f"const {name} = ...;")
+        return syntax.Constant(_identifier(name), value)
+
+    def constant_with_type(self, items: list[Any]) -> syntax.Constant:
+        kind, name, value = items
+        place, text = (_place(kind), str(kind)) if isinstance(kind, lark.Token) else (kind.place, kind.name)
+        self.deviates(place, f"constant {name} is given a type, '{text}'", f"const {name} = ...;")
+        return syntax.Constant(_identifier(name), value)
+
+    # Types
+
+    def builtin(self, items: list[lark.Token]) -> syntax.Builtin:
+        name = " ".join(items)
+        return syntax.Builtin("unsigned int" if name == "unsigned" else name, _span(items))
+
+    def builtin_long(self, items: list[lark.Token]) -> syntax.Builtin:
+        self.deviates(_span(items), "'long' is no type of the language", "int has 32 bits, hyper has 64; taken as int")
+        return syntax.Builtin(" ".join([*items[:-1], "int"]), _span(items))
+
+    def named_type(self, items: list[lark.Token]) -> syntax.NamedType:
+        (name,) = items
+        return syntax.NamedType(str(name), _place(name))
+
+    def anonymous(self, items: list[Any]) -> syntax.TypeSpecifier:
+        (body,) = items
+        return cast("syntax.TypeSpecifier", body)
+
+    def no_type(self, _items: list[Any]) -> None:
+        return None
+
+    def enum_body(self, items: list[Any]) -> syntax.EnumBody:
+        return syntax.EnumBody(tuple(items))
+
+    def enumerator(self, items: list[Any]) -> syntax.Enumerator:
+        name, value = items
+        return syntax.Enumerator(_identifier(name), value)
+
+    def struct_body(self, items: list[Any]) -> syntax.StructBody:
+        (members,) = items
+        return syntax.StructBody(tuple(members))
+
+    def members(self, items: list[Any]) -> list[Any]:
+        return items
+
+    def member_split_by_semicolon(self, items: list[Any]) -> syntax.Plain:
+        kind, semicolon, name = items
+        self.deviates(_place(semicolon), f"';' between the type and the name of member {name}", "remove it")
+        return syntax.Plain(kind, _identifier(name))
+
+    def union_body(self, items: list[Any]) -> syntax.UnionBody:
+        discriminant, arms = items
+        default = arms[-1] if not arms[-1].labels else None
+        return syntax.UnionBody(discriminant, tuple(arm for arm in arms if arm.labels), default)
+
+    def union_body_without_brace(self, items: list[Any]) -> syntax.UnionBody:
+        body = self.union_body(items)
+        self.deviates(body.arms[0].place, "union lacks '{' before its first arm")
+        return body
+
+    def arms(self, items: list[Any]) -> list[Any]:
+        return items
+
+    def labels(self, items: list[Any]) -> list[Any]:
+        return items
+
+    def arm(self, items: list[Any]) -> syntax.Arm:
+        labels, members = items
+        return self._arm(labels, members, labels[0].place)
+
+    def default_arm(self, items: list[Any]) -> syntax.Arm:
+        default, members = items
+        return self._arm([], members, _place(default))
+
+    def _arm(self, labels: list[Any], members: list[Any], place: Place) -> syntax.Arm:
+        if len(members) == 1:
+            return syntax.Arm(tuple(labels), members[0], place)
+        second = members[1]
+        self.deviates(
+            second.place if isinstance(second, syntax.Void) else second.name.place,
+            "an arm of a union has one declaration, this one has more",
+            "put them into a struct; taken as one",
+        )
+        label = "default"
+        if labels:
+            first = labels[0]
+            label = first.name if isinstance(first, syntax.Identifier) else f"case_{first.value}".replace("-", "minus_")
+        body = syntax.StructBody(tuple(members))
+        return syntax.Arm(tuple(labels), syntax.Plain(body, syntax.Identifier(label, place)), place)
+
+    # Declarations
+
+    def plain(self, items: list[Any]) -> syntax.Plain:
+        kind, name = items
+        return syntax.Plain(kind, _identifier(name))
+
+    def fixed_array(self, items: list[Any]) -> syntax.FixedArray:
+        kind, name, size = items
+        return syntax.FixedArray(kind, _identifier(name), size)
+
+    def variable_array(self, items: list[Any]) -> syntax.VariableArray:
+        kind, name, limit = items
+        return syntax.VariableArray(kind, _identifier(name), limit)
+
+    def optional(self, items: list[Any]) -> syntax.Optional:
+        kind, name = items
+        return syntax.Optional(kind, _identifier(name))
+
+    def fixed_opaque(self, items: list[Any]) -> syntax.FixedOpaque:
+        name, size = items
+        return syntax.FixedOpaque(_identifier(name), size)
+
+    def variable_opaque(self, items: list[Any]) -> syntax.VariableOpaque:
+        name, limit = items
+        return syntax.VariableOpaque(_identifier(name), limit)
+
+    def string(self, items: list[Any]) -> syntax.String:
+        name, limit = items
+        return syntax.String(_identifier(name), limit)
+
+    def void(self, items: list[lark.Token]) -> syntax.Void:
+        return syntax.Void(_place(items[0]))
+
+    # Definitions
+
+    def end(self, items: list[lark.Token]) -> bool:
+        return bool(items)
+
+    def _ended(self, name: lark.Token, ended: bool) -> syntax.Identifier:
+        if not ended:
+            self.deviates(_place(name), f"';' is missing after the definition of {name}")
+        return _identifier(name)
+
+    def typedef(self, items: list[Any]) -> syntax.Typedef:
+        (declaration,) = items
+        place = declaration.place if isinstance(declaration, syntax.Void) else declaration.name.place
+        return syntax.Typedef(declaration, place)
+
+    def typedef_reversed(self, items: list[Any]) -> syntax.Typedef:
+        name, kind = items
+        self.deviates(_place(name), f"typedef has the new name before the type: typedef {kind.name} {name};")
+        return syntax.Typedef(syntax.Plain(kind, _identifier(name)), _place(name))
+
+    def enumeration(self, items: list[Any]) -> syntax.Enumeration:
+        name, body, ended = items
+        return syntax.Enumeration(self._ended(name, ended), body)
+
+    def structure(self, items: list[Any]) -> syntax.Structure:
+        name, body, ended = items
+        return syntax.Structure(self._ended(name, ended), body)
+
+    def structure_without_brace(self, items: list[Any]) -> syntax.Structure:
+        name, members, ended = items
+        self.deviates(_place(name), f"struct {name} lacks '{{' after its name")
+        return syntax.Structure(self._ended(name, ended), syntax.StructBody(tuple(members)))
+
+    def union(self, items: list[Any]) -> syntax.Union:
+        name, body, ended = items
+        return syntax.Union(self._ended(name, ended), body)
+
+    def program(self, items: list[Any]) -> syntax.Program:
+        name, *versions, number = items
+        return syntax.Program(_identifier(name), tuple(versions), number)
+
+    def version(self, items: list[Any]) -> syntax.Version:
+        name, *procedures, number = items
+        return syntax.Version(_identifier(name), tuple(procedures), number)
+
+    def procedure(self, items: list[Any]) -> syntax.Procedure:
+        result, name, arguments, number = items
+        return syntax.Procedure(_identifier(name), result, arguments, number)
+
+    def arguments(self, items: list[Any]) -> tuple[Any, ...]:
+        return tuple(item for item in items if not isinstance(item, lark.Token))
+
+    def target(self, items: list[lark.Token]) -> syntax.Target:
+        return syntax.Target(_identifier(items[0]), _identifier(items[1]) if len(items) > 1 else None)
+
+    def ddp_pragma(self, items: list[Any]) -> syntax.DdpPragma:
+        return syntax.DdpPragma(items[0])
+
+    def limit_pragma(self, items: list[Any]) -> syntax.LimitPragma:
+        target, value = items
+        return syntax.LimitPragma(target, value)
+
+
+def _span(tokens: list[lark.Token]) -> Place:
+    first, last = tokens[0], tokens[-1]
+    place = _place(first)
+    if first.line != last.line:
+        return place
+    return Place(place.line, place.column, (last.column or 1) + len(last) - place.column)

@@ -1,0 +1,171 @@
+"""Generated programs: procedures as data, a typed client, a base class for services."""
+
+from __future__ import annotations
+
+from rpcrdma.xdr.language import model
+from rpcrdma.xdr.language.declarations import annotation
+from rpcrdma.xdr.language.writer import Writer
+
+__all__ = ["ProgramWriter"]
+
+_PLAIN = {"i": "int", "I": "unsigned_int", "q": "hyper", "Q": "unsigned_hyper", "f": "float", "d": "double"}
+
+
+class ProgramWriter:
+    """Writes the program versions of a module."""
+
+    def __init__(self, module: model.Module, out: Writer) -> None:
+        self.module = module
+        self.out = out
+        self.names: list[str] = []
+        self._taken = (
+            set(module.constants)
+            | set(module.classes)
+            | set(module.aliases)
+            | {item.name for item in module.enums}
+            | {name for version in module.versions for name in (version.name, version.program)}
+            | {procedure.name for version in module.versions for procedure in version.procedures}
+        )
+
+    def plain_types(self) -> dict[str, model.Type | None]:
+        """Arguments and results that have no codec functions of their own, by the name of the private ones."""
+        plain: dict[str, model.Type | None] = {}
+        for version in self.module.versions:
+            for procedure in version.procedures:
+                for kind in (procedure.arguments, procedure.result):
+                    if (name := _plain_name(kind)) is not None:
+                        plain[name] = kind
+        return plain
+
+    def write(self) -> None:
+        """Everything of every version."""
+        constants: set[str] = set()
+        for version in self.module.versions:
+            names = {
+                procedure.name: procedure.name
+                if procedure.name not in constants
+                else f"{version.name}_{procedure.name}"
+                for procedure in version.procedures
+            }
+            constants |= set(names.values())
+            self._write_procedures(version, names)
+            self._write_client(version, names)
+            self._write_service(version)
+        if len(self.module.versions) == 1:
+            self.out.blank(2)
+            self.out.line(f"PROGRAM: Final = {self.module.versions[0].name}")
+            self.names.append("PROGRAM")
+
+    def _write_procedures(self, version: model.ProgramVersion, names: dict[str, str]) -> None:
+        out = self.out
+        out.blank(2)
+        for procedure in version.procedures:
+            kinds = f"Procedure[{annotation(procedure.arguments)}, {annotation(procedure.result)}]"
+            out.line(f"{names[procedure.name]}: Final[{kinds}] = Procedure(")
+            out.indent += 1
+            out.line(f"program={version.program_number},")
+            out.line(f"version={version.number},")
+            out.line(f"number={procedure.number},")
+            out.line(f'name="{procedure.name}",')
+            out.line(f'method="{procedure.method}",')
+            for what, kind in (("args", procedure.arguments), ("result", procedure.result)):
+                out.line(f"encode_{what}={_function('encode', kind)},")
+                out.line(f"decode_{what}={_function('decode', kind)},")
+            out.indent -= 1
+            out.line(")")
+            self.names.append(names[procedure.name])
+        for procedure in version.procedures:
+            short = procedure.method.upper()
+            if short not in self._taken:
+                self._taken.add(short)
+                self.names.append(short)
+                out.line(f"{short}: Final = {names[procedure.name]}")
+        out.blank()
+        out.line(f"{version.name}: Final = Program(")
+        out.indent += 1
+        out.line(f"number={version.program_number},")
+        out.line(f"version={version.number},")
+        out.line(f'name="{version.name}",')
+        out.line("procedures={")
+        for procedure in version.procedures:
+            out.line(f"    {procedure.number}: {names[procedure.name]},")
+        out.line("},")
+        out.indent -= 1
+        out.line(")")
+        self.names += [version.name, f"{version.name}_Client", f"{version.name}_Service"]
+
+    def _write_client(self, version: model.ProgramVersion, names: dict[str, str]) -> None:
+        out = self.out
+        out.blank(2)
+        out.line(f"class {version.name}_Client:")
+        out.indent += 1
+        out.line(f'"""Calls the procedures of {version.program} version {version.number} through a `Caller`."""')
+        out.blank()
+        out.line("def __init__(self, caller: Caller) -> None:")
+        out.line("    self._caller = caller")
+        for procedure in version.procedures:
+            arguments = [] if procedure.arguments is None else [f"args: {annotation(procedure.arguments)}"]
+            given = "None" if procedure.arguments is None else "args"
+            out.blank()
+            out.call(
+                f"async def {procedure.method}(",
+                ["self", *arguments, "*", "into: Buffer | None = None", "timeout_s: float | None = None"],
+                f") -> {annotation(procedure.result)}:",
+            )
+            out.indent += 1
+            out.line(f'"""Calls {procedure.name}; see `Caller.call`."""')
+            before = "return await" if procedure.result is not None else "await"
+            out.call(
+                f"{before} self._caller.call(",
+                [names[procedure.name], given, "into=into", "timeout_s=timeout_s"],
+            )
+            out.indent -= 1
+        out.indent -= 1
+
+    def _write_service(self, version: model.ProgramVersion) -> None:
+        out = self.out
+        out.blank(2)
+        out.line(f"class {version.name}_Service(Service):")
+        out.indent += 1
+        out.line(f'"""Base of services for {version.program} version {version.number}: override what is offered."""')
+        out.blank()
+        out.line(f"PROGRAM = {version.name}")
+        for procedure in version.procedures:
+            kind = annotation(procedure.result)
+            out.blank()
+            out.call(
+                f"def {procedure.method}(",
+                ["self", f"args: {annotation(procedure.arguments)}", "context: CallContext"],
+                f") -> Awaitable[{kind}] | {kind}:",
+            )
+            out.indent += 1
+            out.line(f'"""Answers {procedure.name}."""')
+            if procedure.number == 0 and procedure.arguments is None and procedure.result is None:
+                out.line("return None")
+            else:
+                out.line(f'raise ProcedureUnavailable("{procedure.name}")')
+            out.indent -= 1
+        out.indent -= 1
+
+
+def _plain_name(kind: model.Type | None) -> str | None:
+    match kind:
+        case None:
+            return "void"
+        case model.Number(code):
+            return _PLAIN[code]
+        case model.Boolean():
+            return "bool"
+        case model.LinkedList(entry):
+            return f"{entry}_list"
+        case model.FixedOpaque():
+            return "opaque"
+        case _:
+            return None
+
+
+def _function(verb: str, kind: model.Type | None) -> str:
+    plain = _plain_name(kind)
+    if plain is not None:
+        return f"_{verb}_{plain}"
+    return f"{verb}_{annotation(kind)}"

@@ -1,0 +1,384 @@
+"""From syntax to types: declarations with their bounds, linked lists, unions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rpcrdma.xdr.language import model, syntax
+from rpcrdma.xdr.language.diagnostics import Place
+from rpcrdma.xdr.language.names import field_name, module_name
+from rpcrdma.xdr.language.symbols import PREDEFINED, Symbols
+
+__all__ = ["Resolver"]
+
+_BUILTIN = {
+    "int": "i",
+    "unsigned int": "I",
+    "hyper": "q",
+    "unsigned hyper": "Q",
+    "float": "f",
+    "double": "d",
+}
+_MAX_U32 = 0xFFFFFFFF
+
+
+class Resolver:
+    """Builds the `model.Module` of one specification."""
+
+    def __init__(self, symbols: Symbols, source_name: str, default_limit: int | None) -> None:
+        self.symbols = symbols
+        self.default_limit = default_limit
+        self.module = model.Module(source_name)
+        self._aliases: dict[str, model.Type] = {}
+        self._resolving: list[str] = []
+        self._limits_used: set[tuple[str, str]] = set()
+        self._ddp_used: set[tuple[str, str]] = set()
+        self._enums: dict[str, model.Enum] = {}
+
+    def resolve_types(self) -> None:
+        """Every constant, enumeration, structure, union and typedef, in the order of the definition."""
+        self.module.constants = {module_name(name): value for name, value in self.symbols.constants.items()}
+        for name, definition in self.symbols.definitions.items():
+            match definition:
+                case syntax.Enumeration(body=body):
+                    self._enum(name, body)
+                case syntax.Structure(body=body):
+                    self._struct(name, body)
+                case syntax.Union(body=body):
+                    self._union(name, body)
+                case syntax.Typedef():
+                    self._alias(name)
+
+    def check_pragmas(self) -> None:
+        """Notes pragmas that are about nothing."""
+        for key, (limit, _) in self.symbols.limits.items():
+            if key not in self._limits_used:
+                self._no_target(limit.target, "is not of variable length")
+        for key, ddp in self.symbols.ddp.items():
+            if key not in self._ddp_used:
+                self._no_target(ddp.target, "is not a member")
+
+    def _no_target(self, target: syntax.Target, otherwise: str) -> None:
+        definition = self.symbols.definitions.get(target.type.name)
+        if definition is None and target.type.name not in self.module.classes:
+            self.symbols.unknown("type", target.type.name, target.type.place, self.symbols.definitions)
+            return
+        item = self.module.classes.get(module_name(target.type.name))
+        if target.member is not None and item is not None:
+            members = item.members if isinstance(item, model.Struct) else item.arms
+            names = [member.name for member in members]
+            if field_name(target.member.name) not in names:
+                self.symbols.unknown("member", target.member.name, target.member.place, names)
+                return
+        place = (target.member or target.type).place
+        self.symbols.error(place, f"{target.type.name if target.member is None else target.member.name} {otherwise}")
+
+    # Types by specifier
+
+    def specifier(self, kind: syntax.TypeSpecifier, owner: str) -> model.Type:
+        """The type that a specifier stands for; an anonymous one becomes a class named `owner`."""
+        match kind:
+            case syntax.Builtin("bool"):
+                return model.Boolean()
+            case syntax.Builtin("quadruple", place):
+                self.symbols.error(
+                    place, "quadruple is not supported: Python has no type for it", "opaque name[16] carries the octets"
+                )
+                return model.FixedOpaque(16)
+            case syntax.Builtin(name):
+                return model.Number(_BUILTIN[name])
+            case syntax.NamedType(name, place):
+                return self._named(name, place)
+            case syntax.EnumBody():
+                return self._enum(owner, kind)
+            case syntax.StructBody():
+                self._struct(owner, kind)
+                return model.ClassRef(module_name(owner))
+            case syntax.UnionBody():
+                self._union(owner, kind)
+                return model.ClassRef(module_name(owner))
+
+    def _named(self, name: str, place: Place) -> model.Type:
+        definition = self.symbols.definitions.get(name)
+        match definition:
+            case syntax.Enumeration(body=body):
+                return self._enum(name, body)
+            case syntax.Structure():
+                if self._is_entry(name):
+                    return model.LinkedList(module_name(name), None, filled=True)
+                return model.ClassRef(module_name(name))
+            case syntax.Union():
+                return model.ClassRef(module_name(name))
+            case syntax.Typedef():
+                if name in self._resolving:
+                    self.symbols.error(place, f"typedef {name} is defined by itself")
+                    return model.UNSIGNED_INT
+                return model.AliasRef(module_name(name), self._alias(name))
+            case _:
+                pass
+        if name in PREDEFINED:
+            return model.Number(PREDEFINED[name])
+        self.symbols.unknown("type", name, place, self.symbols.definitions)
+        return model.UNSIGNED_INT
+
+    def _alias(self, name: str) -> model.Type:
+        known = self._aliases.get(name)
+        if known is not None:
+            return known
+        definition = self.symbols.definitions[name]
+        assert isinstance(definition, syntax.Typedef)
+        self._resolving.append(name)
+        kind = self.declaration(definition.declaration, (name, ""), name)
+        self._resolving.pop()
+        assert kind is not None
+        self._aliases[name] = kind
+        item = model.strip(kind)
+        body = getattr(definition.declaration, "type", None)
+        named = isinstance(item, model.ClassRef | model.EnumRef) and item.name == module_name(name)
+        if not (named and not isinstance(body, syntax.NamedType)):
+            self.module.aliases[module_name(name)] = kind
+        return kind
+
+    # Linked lists
+
+    def _is_entry(self, name: str) -> bool:
+        """Whether a structure is an entry of a linked list: its last member, and no other, points to the next."""
+        definition = self.symbols.definitions.get(name)
+        if not isinstance(definition, syntax.Structure):
+            return False
+        *others, last = definition.body.members
+        return self._points_to(last) == name and all(self._points_to(member) != name for member in others)
+
+    def _points_to(self, declaration: syntax.Declaration) -> str | None:
+        seen: set[str] = set()
+        while True:
+            if isinstance(declaration, syntax.Optional):
+                return self._structure_behind(declaration.type)
+            if not isinstance(declaration, syntax.Plain) or not isinstance(declaration.type, syntax.NamedType):
+                return None
+            definition = self.symbols.definitions.get(declaration.type.name)
+            if not isinstance(definition, syntax.Typedef) or declaration.type.name in seen:
+                return None
+            seen.add(declaration.type.name)
+            declaration = definition.declaration
+
+    def _structure_behind(self, kind: syntax.TypeSpecifier) -> str | None:
+        seen: set[str] = set()
+        while isinstance(kind, syntax.NamedType) and kind.name not in seen:
+            seen.add(kind.name)
+            definition = self.symbols.definitions.get(kind.name)
+            if isinstance(definition, syntax.Structure):
+                return kind.name
+            if not isinstance(definition, syntax.Typedef) or not isinstance(definition.declaration, syntax.Plain):
+                return None
+            kind = definition.declaration.type
+        return None
+
+    # Definitions
+
+    def _enum(self, name: str, body: syntax.EnumBody) -> model.EnumRef:
+        known = self._enums.get(name)
+        if known is None:
+            known = model.Enum(module_name(name), self.symbols.enumerate(name, body))
+            self._enums[name] = known
+            self.module.enums.append(known)
+        return model.EnumRef(known.name, any(value < 0 for _, value in known.members))
+
+    def _struct(self, name: str, body: syntax.StructBody) -> None:
+        struct = model.Struct(module_name(name))
+        self.module.classes[struct.name] = struct
+        members = body.members[:-1] if self._is_entry(name) else body.members
+        seen: dict[str, Place] = {}
+        for member in members:
+            if isinstance(member, syntax.Void):
+                continue
+            self._check_member(member.name, seen)
+            kind = self.declaration(member, (name, member.name.name), f"{name}_{member.name.name}")
+            assert kind is not None
+            struct.members.append(model.Member(field_name(member.name.name), kind))
+
+    def _check_member(self, name: syntax.Identifier, seen: dict[str, Place]) -> None:
+        self.symbols.check_word(name)
+        if name.name in seen:
+            self.symbols.error(
+                name.place, f"member {name.name} is defined twice", f"first in line {seen[name.name].line}"
+            )
+        seen[name.name] = name.place
+
+    def _union(self, name: str, body: syntax.UnionBody) -> None:
+        discriminant = self._discriminant(name, body)
+        kind = model.strip(discriminant.type)
+        union = model.Union(module_name(name), discriminant, [], None)
+        self.module.classes[union.name] = union
+        labels: dict[int, Place] = {}
+        arms: dict[str, Place] = {}
+        for arm in body.arms:
+            values: list[tuple[int, str]] = []
+            for label in arm.labels:
+                value = self._label(label, kind)
+                if value in labels:
+                    self.symbols.error(
+                        label.place, f"case {_words(label)} occurs twice", f"first in line {labels[value].line}"
+                    )
+                labels[value] = label.place
+                values.append((value, _words(label)))
+            union.arms.append(self._arm(name, arm, tuple(values), arms))
+        if body.default is not None:
+            union.default = self._arm(name, body.default, (), arms)
+
+    def _arm(
+        self, owner: str, arm: syntax.Arm, values: tuple[tuple[int, str], ...], seen: dict[str, Place]
+    ) -> model.Arm:
+        declaration = arm.declaration
+        if isinstance(declaration, syntax.Void):
+            return model.Arm(values, "", None)
+        name = declaration.name
+        self.symbols.check_word(name) if arm.place != name.place else None
+        if name.name in seen:
+            self.symbols.deviates(
+                name.place, f"member {name.name} occurs twice in union {owner}", f"first in line {seen[name.name].line}"
+            )
+        seen.setdefault(name.name, name.place)
+        return model.Arm(
+            values, field_name(name.name), self.declaration(declaration, (owner, name.name), f"{owner}_{name.name}")
+        )
+
+    def _discriminant(self, owner: str, body: syntax.UnionBody) -> model.Member:
+        declaration = body.discriminant
+        if not isinstance(declaration, syntax.Plain):
+            place = declaration.place if isinstance(declaration, syntax.Void) else declaration.name.place
+            self.symbols.error(place, "a discriminant is an int, unsigned int, enum or bool")
+            return model.Member("discriminant", model.UNSIGNED_INT)
+        name = declaration.name
+        self.symbols.check_word(name)
+        if name.name == "value":
+            self.symbols.check_word(name)
+        kind = declaration.type
+        resolved: model.Type
+        if isinstance(kind, syntax.NamedType) and not self._knows(kind.name) and self._labels_are_constants(body):
+            self.symbols.deviates(kind.place, f"type {kind.name} is not defined; taken as unsigned int")
+            resolved = model.UNSIGNED_INT
+        else:
+            resolved = self.specifier(kind, f"{owner}_{name.name}")
+        stripped = model.strip(resolved)
+        if not isinstance(stripped, model.Boolean | model.EnumRef) and stripped not in {
+            model.Number("i"),
+            model.UNSIGNED_INT,
+        }:
+            self.symbols.error(name.place, "a discriminant is an int, unsigned int, enum or bool")
+            resolved = model.UNSIGNED_INT
+        field = field_name(name.name)
+        return model.Member(f"{field}_" if field == "value" else field, resolved)
+
+    def _knows(self, name: str) -> bool:
+        return name in self.symbols.definitions or name in PREDEFINED
+
+    def _labels_are_constants(self, body: syntax.UnionBody) -> bool:
+        return all(
+            isinstance(label, syntax.Number) or label.name in self.symbols.constants
+            for arm in body.arms
+            for label in arm.labels
+        )
+
+    def _label(self, label: syntax.Value, kind: model.Type) -> int:
+        symbols = self.symbols
+        if isinstance(kind, model.Boolean):
+            value = {"FALSE": 0, "TRUE": 1}.get(_words(label))
+            if value is None:
+                symbols.error(label.place, f"a bool is TRUE or FALSE, not {_words(label)}")
+            return value or 0
+        if isinstance(kind, model.EnumRef):
+            members = next(dict(item.members) for item in self.module.enums if item.name == kind.name)
+            if isinstance(label, syntax.Identifier) and label.name not in members:
+                if label.name in symbols.constants:
+                    value = symbols.constants[label.name]
+                else:
+                    symbols.unknown(f"in enum {kind.name},", label.name, label.place, members)
+                    return -(1 << 40) - len(symbols.errors)
+            else:
+                value = symbols.evaluate(label)
+            if value not in members.values():
+                symbols.error(label.place, f"enum {kind.name} has no value {_words(label)}")
+            return value
+        value = symbols.evaluate(label)
+        low, high = (0, _MAX_U32) if kind == model.UNSIGNED_INT else (-(1 << 31), (1 << 31) - 1)
+        if not low <= value <= high:
+            symbols.error(label.place, f"{value} is out of the discriminant's range, {low} to {high}")
+        return value
+
+    # Declarations
+
+    def declaration(self, declaration: syntax.Declaration, key: tuple[str, str], owner: str) -> model.Type | None:
+        """The type of a declaration; None for void. `key` names it for pragmas."""
+        kind: model.Type
+        match declaration:
+            case syntax.Void():
+                return None
+            case syntax.Plain(specifier):
+                kind = self.specifier(specifier, owner)
+            case syntax.Optional(specifier):
+                kind = model.Optional(self.specifier(specifier, owner))
+                entry = model.strip(kind.element)
+                if isinstance(entry, model.LinkedList) and entry.filled:
+                    kind = model.LinkedList(entry.entry, entry.limit)
+            case syntax.FixedArray(specifier, _, size):
+                kind = model.FixedArray(self.specifier(specifier, owner), self._size(size))
+            case syntax.VariableArray(specifier, _, limit):
+                kind = model.VariableArray(self.specifier(specifier, owner), self._limit(declaration, limit, key))
+            case syntax.FixedOpaque(_, size):
+                kind = model.FixedOpaque(self._size(size))
+            case syntax.VariableOpaque(_, limit):
+                kind = model.VariableOpaque(self._limit(declaration, limit, key))
+            case syntax.String(_, limit):
+                kind = model.Text(self._limit(declaration, limit, key))
+        return self._with_pragmas(kind, key)
+
+    def _size(self, size: syntax.Value) -> int:
+        value = self.symbols.evaluate(size)
+        if not 0 <= value <= _MAX_U32:
+            self.symbols.error(size.place, f"{value} is not a size: 0 to {_MAX_U32}")
+        return value
+
+    def _limit(
+        self,
+        declaration: syntax.VariableArray | syntax.VariableOpaque | syntax.String,
+        limit: syntax.Value | None,
+        key: tuple[str, str],
+    ) -> int:
+        if limit is not None:
+            return self._size(limit)
+        if key in self.symbols.limits:
+            return 0
+        if self.default_limit is not None:
+            return self.default_limit
+        name = ".".join(filter(None, key))
+        self.symbols.error(declaration.name.place, f"{name} has no limit", f"write <N>, or add: pragma limit {name} N;")
+        return 0
+
+    def _with_pragmas(self, kind: model.Type, key: tuple[str, str]) -> model.Type:
+        stripped = model.strip(kind)
+        if key in self.symbols.limits and isinstance(
+            stripped, model.VariableOpaque | model.Text | model.VariableArray | model.LinkedList
+        ):
+            self._limits_used.add(key)
+            stripped = replace(stripped, limit=self.symbols.limits[key][1])
+            kind = model.AliasRef(kind.name, stripped) if isinstance(kind, model.AliasRef) else stripped
+        ddp = self.symbols.ddp.get(key)
+        if ddp is not None:
+            self._ddp_used.add(key)
+            if ddp.target.member is None or not isinstance(stripped, model.VariableOpaque | model.Text):
+                self.symbols.error(
+                    (ddp.target.member or ddp.target.type).place,
+                    f"{'.'.join(filter(None, key))} cannot be placed directly",
+                    "only members of type opaque<> or string<> can",
+                )
+                return kind
+            stripped = replace(stripped, ddp=True)
+            if isinstance(stripped, model.Text) and isinstance(kind, model.AliasRef):
+                return model.AliasRef(kind.name, stripped)
+            return stripped
+        return kind
+
+
+def _words(value: syntax.Value) -> str:
+    return value.name if isinstance(value, syntax.Identifier) else str(value.value)

@@ -1,0 +1,192 @@
+"""The names of an interface definition: what each stands for, constants and their values."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from rpcrdma.xdr.language import syntax
+from rpcrdma.xdr.language.diagnostics import Diagnostic, Place
+
+__all__ = ["PREDEFINED", "Symbols", "TypeDefinition"]
+
+PREDEFINED = {"int32": "i", "uint32": "I", "int64": "q", "uint64": "Q"}
+"""Names of types that many definitions use without a typedef; a definition may give them a meaning of its own."""
+
+TypeDefinition = syntax.Typedef | syntax.Enumeration | syntax.Structure | syntax.Union
+
+
+class Symbols:
+    """All names of a specification, and the errors found so far."""
+
+    def __init__(self, specification: syntax.Specification, *, lenient: bool) -> None:
+        self.lenient = lenient
+        self.errors: list[Diagnostic] = []
+        self.deviations: list[Diagnostic] = []
+        self.definitions: dict[str, TypeDefinition] = {}
+        self.limits: dict[tuple[str, str], tuple[syntax.LimitPragma, int]] = {}
+        self.ddp: dict[tuple[str, str], syntax.DdpPragma] = {}
+        self.enumerators: dict[str, int] = {}
+        self._enumerations: dict[str, tuple[tuple[str, int], ...]] = {}
+        self.constants: dict[str, int] = {}
+        self._places: dict[str, Place] = {}
+        self._unevaluated: dict[str, syntax.Value] = {}
+        self._collect(specification.definitions)
+        for definition in specification.definitions:
+            if isinstance(definition, syntax.Enumeration):
+                self.enumerate(definition.name.name, definition.body)
+        for name in list(self._unevaluated):
+            self._constant(name)
+        self._collect_pragmas(specification.definitions)
+
+    def error(self, place: Place, message: str, hint: str = "") -> None:
+        """Notes an error."""
+        self.errors.append(Diagnostic(place, message, hint))
+
+    def deviates(self, place: Place, message: str, hint: str = "") -> None:
+        """Notes a construct that is against the language but whose meaning is clear."""
+        self.deviations.append(Diagnostic(place, message, hint))
+
+    def place_of(self, name: str) -> Place:
+        """Where a name, or the definition around an anonymous type, stands."""
+        while name not in self._places and "_" in name:
+            name = name.rpartition("_")[0]
+        return self._places.get(name, Place(1, 1))
+
+    def declare(self, name: syntax.Identifier) -> bool:
+        """Notes a new global name; False if it is taken."""
+        self.check_word(name)
+        first = self._places.get(name.name)
+        if first is not None:
+            self.error(name.place, f"{name.name} is defined twice", f"first in line {first.line}")
+            return False
+        self._places[name.name] = name.place
+        return True
+
+    def check_word(self, name: syntax.Identifier) -> None:
+        """Checks that a name is not a reserved word."""
+        if name.name in syntax.RESERVED_WORDS:
+            self.error(name.place, f"'{name.name}' is a reserved word")
+
+    def enumerate(self, owner: str, body: syntax.EnumBody) -> tuple[tuple[str, int], ...]:
+        """The names and values of an enumeration, which become global names (RFC 4506 section 6.4)."""
+        known = self._enumerations.get(owner)
+        if known is not None:
+            return known
+        members: list[tuple[str, int]] = []
+        for enumerator in body.enumerators:
+            value = self.evaluate(enumerator.value)
+            if not -(1 << 31) <= value < 1 << 31:
+                self.error(enumerator.value.place, f"{value} does not fit a signed 32-bit integer")
+            if self.declare(enumerator.name):
+                self.enumerators[enumerator.name.name] = value
+                members.append((enumerator.name.name, value))
+        self._enumerations[owner] = tuple(members)
+        return self._enumerations[owner]
+
+    def evaluate(self, value: syntax.Value) -> int:
+        """The number that a value stands for; an unknown name is an error and counts as 1."""
+        if isinstance(value, syntax.Number):
+            return value.value
+        if value.name in self._unevaluated:
+            return self._constant(value.name)
+        if value.name in self.constants:
+            return self.constants[value.name]
+        if value.name in self.enumerators:
+            return self.enumerators[value.name]
+        self.unknown("constant", value.name, value.place, [*self.constants, *self.enumerators])
+        return 1
+
+    def unknown(self, what: str, name: str, place: Place, known: Iterable[str]) -> None:
+        """Notes the use of a name that nothing defines."""
+        close = difflib.get_close_matches(name, known, 1, 0.75)
+        self.error(place, f"{what} {name} is not defined", f"did you mean {close[0]}?" if close else "")
+
+    def _constant(self, name: str) -> int:
+        value = self._unevaluated.pop(name)
+        if isinstance(value, syntax.Identifier) and value.name == name:
+            self.error(value.place, f"constant {name} is defined by itself")
+            return self.constants.setdefault(name, 1)
+        self.constants[name] = self.evaluate(value)
+        return self.constants[name]
+
+    def _collect(self, definitions: tuple[syntax.Definition, ...]) -> None:
+        types = {
+            item.name.name
+            for item in definitions
+            if isinstance(item, syntax.Enumeration | syntax.Structure | syntax.Union)
+        } | set(PREDEFINED)
+        types |= {new for item in definitions if (new := _plain_typedef(item))}
+        for item in definitions:
+            match item:
+                case syntax.Constant(name, value):
+                    if self.declare(name):
+                        self._unevaluated[name.name] = value
+                case syntax.Typedef(declaration):
+                    if isinstance(declaration, syntax.Void):
+                        self.error(item.place, "a typedef needs a type and a name")
+                        continue
+                    turned = self._turned_round(declaration, types)
+                    if self.declare(turned.name):
+                        self.definitions[turned.name.name] = syntax.Typedef(turned, item.place)
+                case syntax.Enumeration(name) | syntax.Structure(name) | syntax.Union(name):
+                    if self.declare(name):
+                        self.definitions[name.name] = item
+                case syntax.Program(name, versions):
+                    self.declare(name)
+                    for version in versions:
+                        self.declare(version.name)
+                case _:
+                    pass
+
+    def _turned_round(self, declaration: syntax.Declaration, types: set[str]) -> _NamedDeclaration:
+        """`typedef newname known;` as `typedef known newname;`."""
+        assert not isinstance(declaration, syntax.Void)
+        if not isinstance(declaration, syntax.Plain) or not isinstance(declaration.type, syntax.NamedType):
+            return declaration
+        new, known = declaration.type, declaration.name
+        if known.name not in types or new.name in types or new.name in self._places:
+            return declaration
+        self.deviates(new.place, f"typedef has the new name before the type: typedef {known.name} {new.name};")
+        types.add(new.name)
+        return syntax.Plain(syntax.NamedType(known.name, known.place), syntax.Identifier(new.name, new.place))
+
+    def _collect_pragmas(self, definitions: tuple[syntax.Definition, ...]) -> None:
+        for item in definitions:
+            if not isinstance(item, syntax.DdpPragma | syntax.LimitPragma):
+                continue
+            target = item.target
+            key = (target.type.name, target.member.name if target.member else "")
+            pragmas: dict[tuple[str, str], object] = {
+                **(self.ddp if isinstance(item, syntax.DdpPragma) else self.limits)
+            }
+            if key in pragmas:
+                self.error(target.type.place, f"a second pragma for {'.'.join(filter(None, key))}")
+            elif isinstance(item, syntax.DdpPragma):
+                self.ddp[key] = item
+            else:
+                limit = self.evaluate(item.value)
+                if not 0 <= limit <= 0xFFFFFFFF:
+                    self.error(item.value.place, f"{limit} is not a limit: 0 to 4294967295")
+                self.limits[key] = (item, limit)
+
+
+_NamedDeclaration = (
+    syntax.Plain
+    | syntax.FixedArray
+    | syntax.VariableArray
+    | syntax.Optional
+    | syntax.FixedOpaque
+    | syntax.VariableOpaque
+    | syntax.String
+)
+
+
+def _plain_typedef(item: syntax.Definition) -> str | None:
+    """The new name of a typedef that is certainly not the wrong way round."""
+    if not isinstance(item, syntax.Typedef) or isinstance(item.declaration, syntax.Void):
+        return None
+    declaration = item.declaration
+    if isinstance(declaration, syntax.Plain) and isinstance(declaration.type, syntax.NamedType):
+        return None if declaration.name.name in PREDEFINED else declaration.name.name
+    return declaration.name.name

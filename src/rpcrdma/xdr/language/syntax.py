@@ -1,0 +1,304 @@
+"""The syntax tree of an interface definition: one dataclass a production of the XDR language.
+
+References are to RFC 4506 section 6.3 unless stated otherwise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from rpcrdma.xdr.language.diagnostics import Diagnostic, Place
+
+__all__ = [
+    "RESERVED_WORDS",
+    "Arm",
+    "Builtin",
+    "Constant",
+    "DdpPragma",
+    "Declaration",
+    "Definition",
+    "EnumBody",
+    "Enumeration",
+    "Enumerator",
+    "FixedArray",
+    "FixedOpaque",
+    "Identifier",
+    "LimitPragma",
+    "NamedType",
+    "Number",
+    "Optional",
+    "Plain",
+    "Procedure",
+    "Program",
+    "Specification",
+    "String",
+    "StructBody",
+    "Structure",
+    "Target",
+    "TypeSpecifier",
+    "Typedef",
+    "Union",
+    "UnionBody",
+    "Value",
+    "VariableArray",
+    "VariableOpaque",
+    "Version",
+    "Void",
+]
+
+RESERVED_WORDS = frozenset(
+    {
+        "bool", "case", "const", "default", "double", "enum", "float", "hyper", "int", "opaque", "program",
+        "quadruple", "string", "struct", "switch", "typedef", "union", "unsigned", "version", "void",
+    }
+)  # fmt: skip
+"""Words that name nothing else: section 6.1, and RFC 5531 section 12.3 for `program` and `version`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identifier:
+    """A name where it stands."""
+
+    name: str
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A constant: decimal, hexadecimal or octal."""
+
+    value: int
+    place: Place
+
+
+Value: TypeAlias = Number | Identifier
+
+
+@dataclass(frozen=True, slots=True)
+class Builtin:
+    """A type of the language itself: "unsigned int", "hyper" ..."""
+
+    name: str
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class NamedType:
+    """A type by its name, with or without `struct`, `enum` or `union` before it."""
+
+    name: str
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Enumerator:
+    """One name of an enumeration with its value."""
+
+    name: Identifier
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class EnumBody:
+    """What stands in the braces of an enumeration (section 4.3)."""
+
+    enumerators: tuple[Enumerator, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StructBody:
+    """The members of a structure (section 4.14)."""
+
+    members: tuple[Declaration, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One or more case labels, or `default` (no labels), and what follows."""
+
+    labels: tuple[Value, ...]
+    declaration: Declaration
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class UnionBody:
+    """A discriminant and its arms (section 4.15)."""
+
+    discriminant: Declaration
+    arms: tuple[Arm, ...]
+    default: Arm | None
+
+
+TypeSpecifier: TypeAlias = Builtin | NamedType | EnumBody | StructBody | UnionBody
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """`type name`."""
+
+    type: TypeSpecifier
+    name: Identifier
+
+
+@dataclass(frozen=True, slots=True)
+class FixedArray:
+    """`type name[size]` (section 4.12)."""
+
+    type: TypeSpecifier
+    name: Identifier
+    size: Value
+
+
+@dataclass(frozen=True, slots=True)
+class VariableArray:
+    """`type name<limit>` (section 4.13); without a limit it is None."""
+
+    type: TypeSpecifier
+    name: Identifier
+    limit: Value | None
+
+
+@dataclass(frozen=True, slots=True)
+class Optional:
+    """`type *name` (section 4.19)."""
+
+    type: TypeSpecifier
+    name: Identifier
+
+
+@dataclass(frozen=True, slots=True)
+class FixedOpaque:
+    """`opaque name[size]` (section 4.9)."""
+
+    name: Identifier
+    size: Value
+
+
+@dataclass(frozen=True, slots=True)
+class VariableOpaque:
+    """`opaque name<limit>` (section 4.10)."""
+
+    name: Identifier
+    limit: Value | None
+
+
+@dataclass(frozen=True, slots=True)
+class String:
+    """`string name<limit>` (section 4.11)."""
+
+    name: Identifier
+    limit: Value | None
+
+
+@dataclass(frozen=True, slots=True)
+class Void:
+    """`void` (section 4.16)."""
+
+    place: Place
+
+
+Declaration: TypeAlias = Plain | FixedArray | VariableArray | Optional | FixedOpaque | VariableOpaque | String | Void
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """`const name = value;` (section 4.17)."""
+
+    name: Identifier
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Typedef:
+    """`typedef declaration;` (section 4.18)."""
+
+    declaration: Declaration
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Enumeration:
+    """`enum name body;`."""
+
+    name: Identifier
+    body: EnumBody
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """`struct name body;`."""
+
+    name: Identifier
+    body: StructBody
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """`union name body;`."""
+
+    name: Identifier
+    body: UnionBody
+
+
+@dataclass(frozen=True, slots=True)
+class Procedure:
+    """`result name(arguments) = number;` (RFC 5531 section 12.2); a void result is None."""
+
+    name: Identifier
+    result: TypeSpecifier | None
+    arguments: tuple[TypeSpecifier, ...]
+    number: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """`version name { procedures } = number;`."""
+
+    name: Identifier
+    procedures: tuple[Procedure, ...]
+    number: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """`program name { versions } = number;`."""
+
+    name: Identifier
+    versions: tuple[Version, ...]
+    number: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a pragma is about: `type.member`, or a typedef by its name alone."""
+
+    type: Identifier
+    member: Identifier | None
+
+
+@dataclass(frozen=True, slots=True)
+class DdpPragma:
+    """`pragma ddp type.member;`: the member may be placed directly (RFC 8166 section 6.1)."""
+
+    target: Target
+
+
+@dataclass(frozen=True, slots=True)
+class LimitPragma:
+    """`pragma limit type.member value;`: the most elements or octets of a variable-length item."""
+
+    target: Target
+    value: Value
+
+
+Definition: TypeAlias = Constant | Typedef | Enumeration | Structure | Union | Program | DdpPragma | LimitPragma
+
+
+@dataclass(slots=True)
+class Specification:
+    """A whole interface definition, and where it deviates from the language though its meaning is clear."""
+
+    definitions: tuple[Definition, ...]
+    deviations: list[Diagnostic] = field(default_factory=list)

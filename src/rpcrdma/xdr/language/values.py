@@ -1,0 +1,189 @@
+"""Generated statements and expressions that write and read one value of any type."""
+
+from __future__ import annotations
+
+from rpcrdma.xdr.language import model
+from rpcrdma.xdr.language.writer import Writer
+
+__all__ = ["ValueWriter"]
+
+
+class ValueWriter:
+    """Writes the codec of values into `out`; the layouts that it needs are collected."""
+
+    def __init__(self, module: model.Module, out: Writer) -> None:
+        self.module = module
+        self.out = out
+        self.layouts: dict[tuple[str, tuple[str, ...]], str] = {}
+        self._owner = ""
+        self._loops = 0
+
+    # Names and bits of text
+
+    def _layout(self, form: str, fields: list[str]) -> str:
+        key = (form, tuple(fields))
+        if key not in self.layouts:
+            self.layouts[key] = f"_LAYOUT_{len(self.layouts) + 1}"
+        return self.layouts[key]
+
+    def _encoder_of(self, name: str) -> str:
+        """An expression to be called with (enc, value)."""
+        if name in self.module.recursive and self._owner in self.module.recursive:
+            return f"lambda enc, entry: encode_{name}(enc, entry, depth + 1)"
+        return f"encode_{name}"
+
+    def _decoder_of(self, name: str) -> str:
+        if name in self.module.recursive and self._owner in self.module.recursive:
+            return f"lambda dec: decode_{name}(dec, depth + 1)"
+        return f"decode_{name}"
+
+    def _deeper(self, name: str) -> str:
+        both = name in self.module.recursive and self._owner in self.module.recursive
+        return ", depth + 1" if both else ""
+
+    def _raise_local(self, label: str, complaint: str) -> None:
+        text = f"{label}: {complaint}"
+        quoted = f'f"{text}"' if "{" in complaint else f'"{text}"'
+        self.out.indent += 1
+        self.out.call("raise LocalProtocolError(", [quoted])
+        self.out.indent -= 1
+
+    def _decode_enum(self, kind: model.EnumRef, local: str, label: str, *, quoted: bool = True) -> None:
+        field = f'"{label}"' if quoted else label
+        if kind.signed:
+            self.out.line(f"wire_value = dec.take({self._layout('i', [kind.name])}, {field})[0]")
+        else:
+            self.out.line(f"wire_value = dec.u32({field})")
+        self.out.line(f"{local} = _{kind.name}_BY_VALUE.get(wire_value)")
+        self.out.line(f"if {local} is None:")
+        self.out.indent += 1
+        self.out.call(
+            "raise DecodeError(",
+            [field, "dec.pos - dec.start - 4", f'"a value of enum {kind.name}"', "str(wire_value)"],
+        )
+        self.out.indent -= 1
+
+    def _encode(self, kind: model.Type, value: str, label: str) -> None:
+        """Statements that write one value."""
+        out = self.out
+        kind = model.strip(kind)
+        field = f'"{label}"'
+        match kind:
+            case model.Number("I") | model.Boolean():
+                out.call("enc.u32(", [value, field])
+            case model.Number(code):
+                out.call("enc.put(", [self._layout(code, [label]), value])
+            case model.EnumRef(name):
+                out.call(f"encode_{name}(", ["enc", value, field])
+            case model.FixedOpaque(length):
+                out.call("enc.fixed(", [value, str(length), field])
+            case model.VariableOpaque(limit, ddp) | model.Text(limit, ddp):
+                method = ("bulk_" if ddp else "") + "string" if isinstance(kind, model.Text) else _opaque(ddp=ddp)
+                out.call(f"enc.{method}(", [value, str(limit), field])
+            case model.ClassRef(name):
+                out.line(f"encode_{name}(enc, {value}{self._deeper(name)})")
+            case model.LinkedList(entry, limit, filled):
+                least = ["filled=True"] if filled else []
+                out.call("enc.linked_list(", [value, self._encoder_of(entry), str(limit), field, *least])
+            case model.Optional(element):
+                out.line(f"if {value} is None:")
+                out.line(f"    enc.u32(0, {field})")
+                out.line("else:")
+                out.indent += 1
+                out.line(f"enc.u32(1, {field})")
+                self._encode(element, value, label)
+                out.indent -= 1
+            case model.FixedArray(element, length):
+                out.line(f"if len({value}) != {length}:")
+                self._raise_local(label, f"{{len({value})}} elements given, the type has {length}")
+                self._encode_elements(element, value, label)
+            case model.VariableArray(element, limit):
+                out.call("enc.count(", [f"len({value})", str(limit), field])
+                self._encode_elements(element, value, label)
+
+    def _encode_elements(self, element: model.Type, value: str, label: str) -> None:
+        kind = model.strip(element)
+        if isinstance(kind, model.Number):
+            self.out.call("enc.numbers(", [f'"{kind.code}"', value, f'"{label}"'])
+            return
+        # Every loop of a function has a variable of its own: it has a type of its own.
+        item = f"list_item{self._loops or ''}"
+        self._loops += 1
+        self.out.line(f"for {item} in {value}:")
+        self.out.indent += 1
+        self._encode(element, item, label)
+        self.out.indent -= 1
+
+    def _decode(self, kind: model.Type, label: str) -> str:
+        """An expression that reads one value."""
+        kind = model.strip(kind)
+        field = f'"{label}"'
+        match kind:
+            case model.Number("I"):
+                return f"dec.u32({field})"
+            case model.Number("Q"):
+                return f"dec.u64({field})"
+            case model.Number(code):
+                return f"dec.take({self._layout(code, [label])}, {field})[0]"
+            case model.Boolean():
+                return f"dec.boolean({field})"
+            case model.EnumRef(name):
+                return f"decode_{name}(dec, {field})"
+            case model.FixedOpaque(length):
+                return f"dec.fixed({length}, {field})"
+            case model.VariableOpaque(limit, ddp):
+                return f"dec.{_opaque(ddp=ddp)}({limit}, {field})"
+            case model.Text(limit, ddp):
+                return f"dec.{'bulk_' if ddp else ''}string({limit}, {field})"
+            case model.ClassRef(name):
+                return f"decode_{name}(dec{self._deeper(name)})"
+            case model.LinkedList(entry, limit, filled):
+                least = ", filled=True" if filled else ""
+                return f"dec.linked_list({self._decoder_of(entry)}, {limit}, {field}{least})"
+            case model.Optional(element):
+                return f"({self._decode(element, label)} if dec.boolean({field}) else None)"
+            case model.FixedArray(element, length):
+                return self._decode_elements(element, str(length), label)
+            case model.VariableArray(element, limit):
+                return self._decode_elements(element, f"dec.count({limit}, {field})", label)
+            case model.AliasRef():
+                raise AssertionError(kind)
+
+    def _decode_elements(self, element: model.Type, count: str, label: str) -> str:
+        kind = model.strip(element)
+        if isinstance(kind, model.Number):
+            return f'dec.numbers("{kind.code}", {count}, "{label}")'
+        return f"[{self._decode(element, label)} for _ in range({count})]"
+
+    def _return(self, expression: str, kind: str) -> None:
+        if expression.startswith(("dec.take(", "dec.numbers(")):
+            self._statement(f"value: {kind} = ", expression)
+            self.out.line("return value")
+        else:
+            self._statement("return ", expression)
+
+    def _assign(self, local: str, expression: str) -> None:
+        self._statement(f"{local} = ", expression)
+
+    def _statement(self, before: str, expression: str) -> None:
+        if expression.startswith("(") and expression.endswith(" else None)"):
+            expression = expression[1:-1]
+        if self.out.fits(before + expression):
+            self.out.line(before + expression)
+        elif expression.startswith("["):
+            self.out.line(f"{before}[")
+            self.out.line(f"    {expression[1:-1]}")
+            self.out.line("]")
+        elif expression.startswith("dec."):
+            function, _, arguments = expression.partition("(")
+            self.out.line(f"{before}{function}(")
+            self.out.line(f"    {arguments[:-1]}")
+            self.out.line(")")
+        else:
+            self.out.line(f"{before}(")
+            self.out.line(f"    {expression}")
+            self.out.line(")")
+
+
+def _opaque(*, ddp: bool) -> str:
+    return "bulk" if ddp else "opaque"

@@ -1,0 +1,69 @@
+"""Lines of generated Python, wrapped as the project's formatter wraps them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+__all__ = ["WIDTH", "Call", "Item", "Writer"]
+
+WIDTH = 120
+"""Columns: the line length that pyproject.toml gives the formatter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`name(items)`, which may have to be broken over lines."""
+
+    name: str
+    items: Sequence[Item]
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(map(str, self.items))})"
+
+
+Item: TypeAlias = str | Call
+
+
+class Writer:
+    """Collects lines; `indent` is the depth of the next one."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.indent = 0
+
+    def line(self, text: str = "") -> None:
+        """One line; it must fit."""
+        self.lines.append(f"{'    ' * self.indent}{text}" if text else "")
+
+    def blank(self, count: int = 1) -> None:
+        """Empty lines."""
+        self.lines.extend([""] * count)
+
+    def call(self, before: str, items: Sequence[Item], after: str = ")") -> None:
+        """`before` item, item ... `after`: on one line if it fits, else the items indented, else one a line."""
+        inner = ", ".join(map(str, items))
+        if self.fits(f"{before}{inner}{after}"):
+            self.line(f"{before}{inner}{after}")
+            return
+        self.line(before)
+        self.indent += 1
+        if self.fits(inner):
+            self.line(inner)
+        else:
+            for item in items:
+                if isinstance(item, Call) and not self.fits(f"{item},"):
+                    self.call(f"{item.name}(", item.items, "),")
+                else:
+                    self.line(f"{item},")
+        self.indent -= 1
+        self.line(after)
+
+    def fits(self, text: str) -> bool:
+        """Whether a line of this text is not too long."""
+        return 4 * self.indent + len(text) <= WIDTH
+
+    def text(self) -> str:
+        """Everything, with one newline at the end."""
+        return "\n".join(self.lines).rstrip("\n") + "\n"

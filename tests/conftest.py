@@ -1,0 +1,16 @@
+"""Settings of the whole suite: how many examples property tests try, and that they are the same ones in CI."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+# Deadlines measure the machine's load, and a test's time is bounded by pytest-timeout.
+# Shared machines generate slowly now and then; that is no property of the code.
+_COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("default", _COMMON, max_examples=60)
+settings.register_profile("ci", _COMMON, max_examples=60, derandomize=True, database=None)
+# For a search at leisure: HYPOTHESIS_PROFILE=thorough make test
+settings.register_profile("thorough", _COMMON, max_examples=5000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "default"))

@@ -1,0 +1,195 @@
+"""Random definitions compile, and random values of them survive encoding and decoding."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import struct
+import sys
+import types
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rpcrdma.errors import DecodeError, RpcRdmaError
+from rpcrdma.xdr.codec import Decoder, Encoder
+from rpcrdma.xdr.language import LanguageError, compile_source
+
+# Each example compiles a definition: half of the usual number.
+HALF = settings(max_examples=settings.default.max_examples // 2)
+F32 = st.floats(width=32, allow_nan=False)
+
+
+@dataclass
+class Kind:
+    """A type: the words before and after the name in a declaration, and its values, given the compiled module."""
+
+    before: str
+    after: str
+    values: Any  # (module) -> strategy
+
+
+def constant(strategy: st.SearchStrategy[Any]) -> Any:
+    return lambda _module: strategy
+
+
+SIMPLE = [
+    Kind("int", "", constant(st.integers(-(1 << 31), (1 << 31) - 1))),
+    Kind("unsigned int", "", constant(st.integers(0, (1 << 32) - 1))),
+    Kind("hyper", "", constant(st.integers(-(1 << 63), (1 << 63) - 1))),
+    Kind("unsigned hyper", "", constant(st.integers(0, (1 << 64) - 1))),
+    Kind("bool", "", constant(st.booleans())),
+    Kind("float", "", constant(F32)),
+    Kind("double", "", constant(st.floats(allow_nan=False))),
+]
+OPAQUE = [
+    *[Kind("opaque", f"[{n}]", constant(st.binary(min_size=n, max_size=n))) for n in (1, 4, 7, 70)],
+    Kind("opaque", "<9>", constant(st.binary(max_size=9))),
+    Kind("string", "<9>", constant(st.text(st.characters(codec="ascii"), max_size=9))),
+]
+DDP = Kind("opaque", "<8>", constant(st.binary(max_size=8)))
+
+
+class Definition:
+    """Draws the text of a definition; `types` are the names that may be used so far, with their values."""
+
+    def __init__(self, data: st.DataObject) -> None:
+        self.data = data
+        self.text: list[str] = []
+        self.types: list[Kind] = list(SIMPLE)
+        self.names: dict[str, Any] = {}
+        for number in range(data.draw(st.integers(1, 5))):
+            add = data.draw(st.sampled_from([self.add_enum, self.add_struct, self.add_union, self.add_list]))
+            add(f"t{number}")
+
+    def kind(self) -> Kind:
+        """Any type that a member may have."""
+        shape = self.data.draw(st.sampled_from(["plain", "plain", "opaque", "fixed", "variable", "optional"]))
+        if shape == "opaque":
+            return self.data.draw(st.sampled_from(OPAQUE))
+        base = self.data.draw(st.sampled_from(self.types))
+        if shape == "fixed":
+            n = self.data.draw(st.integers(1, 3))
+            return Kind(base.before, f"[{n}]", lambda m: st.lists(base.values(m), min_size=n, max_size=n))
+        if shape == "variable":
+            return Kind(base.before, "<3>", lambda m: st.lists(base.values(m), max_size=3))
+        if shape == "optional":
+            return Kind(f"{base.before} *", "", lambda m: st.none() | base.values(m))
+        return base
+
+    def members(self) -> tuple[str, dict[str, Any]]:
+        kinds = [self.kind() for _ in range(self.data.draw(st.integers(1, 6)))]
+        lines = [f"    {kind.before} m{i}{kind.after};" for i, kind in enumerate(kinds)]
+        return "\n".join(lines), {f"m{i}": kind.values for i, kind in enumerate(kinds)}
+
+    def add(self, name: str, values: Any) -> None:
+        self.types.append(Kind(name, "", values))
+        self.names[name] = values
+
+    def add_enum(self, name: str) -> None:
+        numbers = self.data.draw(st.lists(st.integers(-9, 9), min_size=1, max_size=4, unique=True))
+        self.text.append(f"enum {name} {{ {', '.join(f'{name}_{i} = {n}' for i, n in enumerate(numbers))} }};")
+        self.add(name, lambda m: st.sampled_from(getattr(m, name)))
+
+    def add_struct(self, name: str) -> None:
+        text, values = self.members()
+        self.text.append(f"struct {name} {{\n{text}\n}};")
+        self.add(name, lambda m: st.builds(getattr(m, name), **{key: made(m) for key, made in values.items()}))
+
+    def add_union(self, name: str) -> None:
+        arms = {number: self.kind() for number in self.data.draw(st.lists(st.integers(-3, 3), min_size=1, unique=True))}
+        lines = [f"    case {n}: {kind.before} a{i}{kind.after};" for i, (n, kind) in enumerate(arms.items())]
+        default = self.data.draw(st.booleans())
+        lines += ["    default: void;"] * default
+        self.text.append(f"union {name} switch (int which) {{\n" + "\n".join(lines) + "\n};")
+
+        def values(module: Any) -> st.SearchStrategy[Any]:
+            cls = getattr(module, name)
+            made = [kind.values(module).map(lambda value, n=n: cls(n, value)) for n, kind in arms.items()]
+            return st.one_of([*made, *([st.builds(cls, st.integers(100, 200), st.none())] * default)])
+
+        self.add(name, values)
+
+    def add_list(self, name: str) -> None:
+        text, values = self.members()
+        self.text.append(f"struct l_{name} {{\n{text}\n    l_{name} *link;\n}};\ntypedef l_{name} *{name};")
+
+        def lists(module: Any) -> st.SearchStrategy[Any]:
+            fields = {key: made(module) for key, made in values.items()}
+            return st.lists(st.builds(getattr(module, f"l_{name}"), **fields), max_size=3)
+
+        self.add(name, lists)
+
+
+def load(text: str) -> Any:
+    module = types.ModuleType("random_definition")
+    sys.modules[module.__name__] = module
+    try:
+        exec(compile(text, "random_definition.py", "exec"), module.__dict__)
+    finally:
+        del sys.modules[module.__name__]
+    return module
+
+
+@HALF
+@given(data=st.data())
+def test_values_of_random_definitions_survive(data: st.DataObject) -> None:
+    definition = Definition(data)
+    module = load(compile_source("\n".join(definition.text), source_name="random.x").text)
+    name = data.draw(st.sampled_from(sorted(definition.names)))
+    value = data.draw(definition.names[name](module))
+    encoder = Encoder()
+    getattr(module, f"encode_{name}")(encoder, value)
+    stream = bytes(encoder.finish().reduced)
+    decoder = Decoder(stream)
+    assert getattr(module, f"decode_{name}")(decoder) == value
+    decoder.done(name)
+    if stream:
+        with pytest.raises(DecodeError):
+            getattr(module, f"decode_{name}")(Decoder(stream[: data.draw(st.integers(0, len(stream) - 1))]))
+
+
+@HALF
+@given(data=st.data(), octets=st.binary(max_size=200))
+def test_random_octets_decode_or_are_refused(data: st.DataObject, octets: bytes) -> None:
+    definition = Definition(data)
+    module = load(compile_source("\n".join(definition.text), source_name="random.x").text)
+    name = data.draw(st.sampled_from(sorted(definition.names)))
+    with contextlib.suppress(DecodeError):
+        getattr(module, f"decode_{name}")(Decoder(octets))
+
+
+WORDS = """
+struct union enum typedef const program version pragma ddp limit switch case default void opaque string int unsigned
+hyper float double quadruple bool long a b c 0 1 -1 0x 09 { } ( ) [ ] < > ; : , = * . /* */ % # TRUE FALSE
+"""
+
+
+@given(words=st.lists(st.sampled_from(WORDS.split()), max_size=40), lenient=st.booleans())
+def test_any_text_compiles_or_has_errors_with_places(words: list[str], *, lenient: bool) -> None:
+    text = " ".join(words)
+    try:
+        remarks = compile_source(text, source_name="any.x", lenient=lenient).warnings
+    except LanguageError as error:
+        remarks = error.diagnostics
+    for remark in remarks:
+        assert remark.place.line == 1
+        assert 1 <= remark.place.column <= len(text) + 1
+
+
+@given(value=F32)
+def test_floats_of_32_bits_are_exact(value: float) -> None:
+    module = load(compile_source("typedef float t;", source_name="f.x").text)
+    encoder = Encoder()
+    module.encode_t(encoder, value)
+    assert bytes(encoder.finish().reduced) == struct.pack(">f", value)
+    back = module.decode_t(Decoder(encoder.out))
+    assert back == value
+    assert math.copysign(1, back) == math.copysign(1, value)
+
+
+def test_errors_of_the_compiler_are_the_librarys() -> None:
+    assert issubclass(LanguageError, RpcRdmaError)

@@ -1,0 +1,390 @@
+"""The XDR runtime: every item whole, truncated at each offset, out of bounds; bulk items marked and placed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rpcrdma.errors import DecodeError, LocalProtocolError
+from rpcrdma.xdr.codec import (
+    BulkItem,
+    Decoder,
+    Encoder,
+    Layout,
+    Payload,
+    PlacedByPosition,
+    PlacedInOrder,
+    padding,
+)
+
+RUN = Layout.of(">IQ3s1x", "run.number", "run.size", "run.mark")
+
+
+def write_run(encoder: Encoder, values: tuple[Any, ...]) -> None:
+    encoder.put(RUN, *values)
+
+
+def write_word(encoder: Encoder, value: int) -> None:
+    encoder.u32(value, "word")
+
+
+def read_word(decoder: Decoder) -> int:
+    return decoder.u32("word")
+
+
+# name, write, read, value, octets
+ITEMS: list[tuple[str, Callable[[Encoder, Any], None], Callable[[Decoder], Any], Any, str]] = [
+    ("u32", write_word, read_word, 0xDEADBEEF, "deadbeef"),
+    ("true", lambda e, v: e.u32(v, "b"), lambda d: d.boolean("b"), True, "00000001"),
+    ("false", lambda e, v: e.u32(v, "b"), lambda d: d.boolean("b"), False, "00000000"),
+    ("run", write_run, lambda d: d.take(RUN, "run"), (1, 2, b"abc"), "00000001 0000000000000002 61626300"),
+    ("fixed 4", lambda e, v: e.fixed(v, 4, "f"), lambda d: d.fixed(4, "f"), b"abcd", "61626364"),
+    ("fixed 5", lambda e, v: e.fixed(v, 5, "f"), lambda d: d.fixed(5, "f"), b"abcde", "61626364 65000000"),
+    ("opaque 0", lambda e, v: e.opaque(v, 9, "o"), lambda d: d.opaque(9, "o"), b"", "00000000"),
+    ("opaque 1", lambda e, v: e.opaque(v, 9, "o"), lambda d: d.opaque(9, "o"), b"a", "00000001 61000000"),
+    ("opaque 2", lambda e, v: e.opaque(v, 9, "o"), lambda d: d.opaque(9, "o"), b"ab", "00000002 61620000"),
+    ("opaque 3", lambda e, v: e.opaque(v, 9, "o"), lambda d: d.opaque(9, "o"), b"abc", "00000003 61626300"),
+    ("opaque 4", lambda e, v: e.opaque(v, 4, "o"), lambda d: d.opaque(4, "o"), b"abcd", "00000004 61626364"),
+    ("string", lambda e, v: e.string(v, 9, "s"), lambda d: d.string(9, "s"), "né", "00000003 6ec3a900"),
+    ("not UTF-8", lambda e, v: e.string(v, 9, "s"), lambda d: d.string(9, "s"), "\udcff", "00000001 ff000000"),
+    ("bulk", lambda e, v: e.bulk(v, 9, "x"), lambda d: bytes(d.bulk(9, "x")), b"abcde", "00000005 61626364 65000000"),
+    ("bulk string", lambda e, v: e.bulk_string(v, 9, "x"), lambda d: d.bulk_string(9, "x"), "ab", "00000002 61620000"),
+    (
+        "signed numbers",
+        lambda e, v: e.numbers("i", v, "n"),
+        lambda d: d.numbers("i", 2, "n"),
+        [-1, 2],
+        "ffffffff 00000002",
+    ),
+    (
+        "hypers",
+        lambda e, v: e.numbers("Q", v, "n"),
+        lambda d: d.numbers("Q", 1, "n"),
+        [1 << 63],
+        "8000000000000000",
+    ),
+    (
+        "list",
+        lambda e, v: e.linked_list(v, write_word, 3, "l"),
+        lambda d: d.linked_list(read_word, 3, "l"),
+        [7, 8],
+        "00000001 00000007 00000001 00000008 00000000",
+    ),
+    (
+        "filled list",
+        lambda e, v: e.linked_list(v, write_word, None, "l", filled=True),
+        lambda d: d.linked_list(read_word, None, "l", filled=True),
+        [7, 8],
+        "00000007 00000001 00000008 00000000",
+    ),
+    (
+        "empty list",
+        lambda e, v: e.linked_list(v, write_word, None, "l"),
+        lambda d: d.linked_list(read_word, None, "l"),
+        [],
+        "00000000",
+    ),
+]
+CASES = pytest.mark.parametrize(("write", "read", "value", "octets"), [i[1:] for i in ITEMS], ids=[i[0] for i in ITEMS])
+
+
+@CASES
+def test_items_encode_to_their_octets(write: Any, read: Any, value: Any, octets: str) -> None:
+    encoder = Encoder()
+    write(encoder, value)
+    payload = encoder.finish()
+    assert b"".join(payload.gather()) == bytes.fromhex(octets)
+    assert payload.length == len(bytes.fromhex(octets))
+
+
+@CASES
+def test_items_decode_from_their_octets(write: Any, read: Any, value: Any, octets: str) -> None:
+    decoder = Decoder(bytes.fromhex(octets))
+    assert read(decoder) == value
+    decoder.done("item")
+
+
+@CASES
+def test_items_decode_in_the_middle_of_a_buffer(write: Any, read: Any, value: Any, octets: str) -> None:
+    data = bytes.fromhex(octets)
+    decoder = Decoder(memoryview(b"\xff" * 8 + data + b"\xff" * 8), 8, 8 + len(data))
+    assert read(decoder) == value
+    decoder.done("item")
+
+
+@CASES
+def test_items_truncated_anywhere_are_refused(write: Any, read: Any, value: Any, octets: str) -> None:
+    data = bytes.fromhex(octets)
+    for length in range(len(data)):
+        with pytest.raises(DecodeError):
+            read(Decoder(data[:length]))
+        # The octets beyond the bound are there, and must not be read.
+        with pytest.raises(DecodeError):
+            read(Decoder(data, 0, length))
+
+
+@CASES
+def test_trailing_octets_are_refused(write: Any, read: Any, value: Any, octets: str) -> None:
+    decoder = Decoder(bytes.fromhex(octets) + b"\0")
+    read(decoder)
+    with pytest.raises(DecodeError, match="1 more octets"):
+        decoder.done("item")
+
+
+def test_padding_completes_units_of_four() -> None:
+    assert [padding(length) for length in range(9)] == [0, 3, 2, 1, 0, 3, 2, 1, 0]
+
+
+def test_padding_of_any_value_is_taken() -> None:
+    assert Decoder(bytes.fromhex("00000001 61ffffff")).opaque(1, "o") == b"a"
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda d: d.opaque(4, "o"),
+        lambda d: d.string(4, "o"),
+        lambda d: d.bulk(4, "o"),
+        lambda d: d.bulk_string(4, "o"),
+        lambda d: d.count(4, "o"),
+    ],
+)
+def test_lengths_over_the_limit_are_refused_before_anything_is_read(read: Callable[[Decoder], Any]) -> None:
+    with pytest.raises(DecodeError, match="o at offset 0: need at most 4, have 5"):
+        read(Decoder(bytes.fromhex("00000005 6162636465000000")))
+
+
+def test_a_length_of_four_gigabytes_allocates_nothing() -> None:
+    with pytest.raises(DecodeError, match="o at offset 4: need 4294967295 octets, have 4"):
+        Decoder(b"\xff" * 4 + b"abcd").opaque(0xFFFFFFFF, "o")
+    with pytest.raises(DecodeError, match="need 34359738360 octets, have 0"):
+        Decoder(b"").numbers("Q", 0xFFFFFFFF, "n")
+
+
+def test_a_bool_is_0_or_1() -> None:
+    with pytest.raises(DecodeError, match="b at offset 0: need 0 or 1, have 2"):
+        Decoder(b"\0\0\0\2").boolean("b")
+
+
+def test_a_list_over_its_limit_is_refused() -> None:
+    data = bytes.fromhex("00000001 00000007 00000001 00000008 00000000")
+    with pytest.raises(DecodeError, match="l at offset 12: need at most 1 entries, have more"):
+        Decoder(data).linked_list(read_word, 1, "l")
+
+
+def test_long_lists_need_no_stack() -> None:
+    data = b"\0\0\0\1\0\0\0\7" * 100_000 + bytes(4)
+    assert Decoder(data).linked_list(read_word, None, "l") == [7] * 100_000
+
+
+@pytest.mark.parametrize(
+    ("write", "message"),
+    [
+        (lambda e: e.u32(-1, "T.x"), "T.x: -1 is not an unsigned 32-bit integer"),
+        (lambda e: e.u32(1 << 32, "T.x"), "T.x: 4294967296 is not an unsigned 32-bit integer"),
+        (lambda e: e.u32("1", "T.x"), "T.x: '1' is not an unsigned 32-bit integer"),
+        (lambda e: e.fixed(b"abc", 4, "T.x"), "T.x: 3 octets given, the type has 4"),
+        (lambda e: e.opaque(b"abc", 2, "T.x"), "T.x: 3 octets, the limit is 2"),
+        (lambda e: e.bulk(b"abc", 2, "T.x"), "T.x: 3 octets, the limit is 2"),
+        (lambda e: e.string("né", 2, "T.x"), "T.x: 3 octets, the limit is 2"),
+        (lambda e: e.string("\ud800", 9, "T.x"), "T.x: '\\ud800' has characters that have no octets"),
+        (lambda e: e.count(3, 2, "T.x"), "T.x: 3 elements, the limit is 2"),
+        (lambda e: e.numbers("i", [1 << 31], "T.x"), "T.x: an element does not fit its XDR type"),
+        (lambda e: e.numbers("f", [1e39], "T.x"), "T.x: an element does not fit its XDR type"),
+        (lambda e: e.linked_list([1, 2], write_word, 1, "T.x"), "T.x: 2 entries, the limit is 1"),
+        (lambda e: e.linked_list([], write_word, 1, "T.x", filled=True), "T.x: no entries, the type has at least one"),
+        (lambda e: e.put(RUN, 1, -2, b"abc"), "run.size: -2 does not fit its XDR type"),
+        (lambda e: e.put(RUN, None, 2, b"abc"), "run.number: None does not fit its XDR type"),
+        (lambda e: e.put(RUN, 1, 2, "abc"), "run.mark: 'abc' does not fit its XDR type"),
+        (lambda e: e.put(RUN, 1, 2), "2 values for 3 fields"),
+        (lambda e: e.put(Layout.of(">f", "T.f"), 1e39), "T.f: 1e+39 does not fit its XDR type"),
+    ],
+)
+def test_values_that_do_not_fit_are_the_callers_error(write: Callable[[Encoder], None], message: str) -> None:
+    with pytest.raises(LocalProtocolError) as raised:
+        write(Encoder())
+    assert str(raised.value) == message
+
+
+def test_floats_keep_their_special_values() -> None:
+    encoder = Encoder()
+    encoder.numbers("d", [math.inf, -0.0, math.nan], "n")
+    inf, zero, nan = Decoder(encoder.finish().reduced).numbers("d", 3, "n")
+    assert inf == math.inf
+    assert math.copysign(1, zero) == -1
+    assert math.isnan(nan)
+
+
+def bulk_message() -> tuple[Payload, bytes, bytearray]:
+    """Two bulk items with padding, and an inline item between and after them."""
+    first, second = b"first", bytearray(b"second!")
+    encoder = Encoder()
+    encoder.u32(1, "before")
+    encoder.bulk(first, 100, "first")
+    encoder.opaque(b"mid", 100, "between")
+    encoder.bulk(second, 100, "second")
+    encoder.u32(2, "after")
+    return encoder.finish(), first, second
+
+
+UNREDUCED = bytes.fromhex("00000001 00000005 6669727374000000 00000003 6d696400 00000007 7365636f6e642100 00000002")
+
+
+@pytest.mark.req("V1-15")
+def test_the_length_of_a_bulk_item_stays_in_the_stream() -> None:
+    payload, _, _ = bulk_message()
+    assert bytes(payload.reduced) == bytes.fromhex("00000001 00000005 00000003 6d696400 00000007 00000002")
+
+
+@pytest.mark.req("V1-16")
+def test_the_presence_word_of_optional_data_stays_in_the_stream() -> None:
+    encoder = Encoder()
+    encoder.u32(1, "present")
+    encoder.bulk(b"data", 9, "data")
+    assert bytes(encoder.finish().reduced) == bytes.fromhex("00000001 00000004")
+
+
+@pytest.mark.req("V1-19")
+def test_the_padding_of_a_bulk_item_leaves_the_stream_with_it() -> None:
+    payload, first, second = bulk_message()
+    left_out = payload.gather(leave_out=payload.items)
+    assert b"".join(left_out) == payload.reduced
+    assert payload.length - len(payload.reduced) == 8 + 8
+    assert [len(first), len(second)] == [5, 7]
+
+
+@pytest.mark.req("V1-20", "V1-21")
+def test_positions_count_octets_of_the_unreduced_stream() -> None:
+    payload, first, second = bulk_message()
+    assert [(item.position, item.at) for item in payload.items] == [(8, 8), (28, 20)]
+    for item, data in zip(payload.items, (first, second), strict=True):
+        assert UNREDUCED[item.position : item.position + len(data)] == bytes(data)
+        assert item.position % 4 == 0
+
+
+def test_bulk_items_are_never_copied() -> None:
+    payload, first, second = bulk_message()
+    assert payload.items[0].data is first
+    assert payload.items[1].data is second
+    assert any(part is second for part in payload.gather())
+    assert repr(payload.items[0]) == "BulkItem(at=8, position=8, length=5)"
+
+
+def test_gather_restores_the_unreduced_stream() -> None:
+    payload, _, _ = bulk_message()
+    assert b"".join(payload.gather()) == UNREDUCED
+    assert payload.length == len(UNREDUCED)
+
+
+def test_gather_leaves_out_only_what_it_is_told_to() -> None:
+    payload, _, _ = bulk_message()
+    one = payload.items[0]
+    assert b"".join(payload.gather(item for item in [one])) == UNREDUCED[:8] + UNREDUCED[16:]
+    assert b"".join(payload.gather(payload.items[1:])) == UNREDUCED[:28] + UNREDUCED[36:]
+
+
+def test_empty_bulk_items_add_nothing_to_a_gather_list() -> None:
+    payload = Payload(b"\0\0\0\0", [BulkItem(4, 4, b"")])
+    assert b"".join(payload.gather()) == b"\0\0\0\0"
+
+
+def read_bulk_message(decoder: Decoder) -> list[Any]:
+    return [
+        decoder.u32("before"),
+        bytes(decoder.bulk(100, "first")),
+        decoder.opaque(100, "between"),
+        bytes(decoder.bulk(100, "second")),
+        decoder.u32("after"),
+    ]
+
+
+VALUES = [1, b"first", b"mid", b"second!", 2]
+
+
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        {8: b"first", 28: b"second!"},
+        {8: b"first\0\0\0", 28: b"second!\0"},
+    ],
+    ids=["without padding", "with padding"],
+)
+def test_read_chunks_are_found_by_position(chunks: dict[int, bytes]) -> None:
+    payload, _, _ = bulk_message()
+    placed = PlacedByPosition({position: memoryview(data) for position, data in chunks.items()})
+    decoder = Decoder(payload.reduced, placed=placed)
+    assert read_bulk_message(decoder) == VALUES
+    assert decoder.position == len(UNREDUCED)
+    decoder.done("message")
+
+
+@pytest.mark.parametrize("position", [8, 28])
+def test_a_single_read_chunk_is_found_while_the_other_item_is_inline(position: int) -> None:
+    payload, _, _ = bulk_message()
+    items = {item.position: item for item in payload.items}
+    item = items[position]
+    stream = b"".join(payload.gather([item]))
+    decoder = Decoder(stream, placed=PlacedByPosition({position: memoryview(bytes(item.data))}))
+    assert read_bulk_message(decoder) == VALUES
+    decoder.done("message")
+
+
+def test_a_read_chunk_of_another_length_is_refused() -> None:
+    payload, _, _ = bulk_message()
+    placed = PlacedByPosition({8: memoryview(b"firs"), 28: memoryview(b"second!")})
+    with pytest.raises(DecodeError, match="first at offset 8: need a Read chunk of 5 octets, have 4"):
+        read_bulk_message(Decoder(payload.reduced, placed=placed))
+
+
+def test_a_read_chunk_where_no_eligible_item_is_is_refused() -> None:
+    decoder = Decoder(UNREDUCED, placed=PlacedByPosition({20: memoryview(b"mid")}))
+    assert read_bulk_message(decoder) == VALUES
+    with pytest.raises(DecodeError, match="Read chunk at offset 20"):
+        decoder.done("message")
+
+
+def test_write_chunks_are_taken_in_order() -> None:
+    payload, first, second = bulk_message()
+    decoder = Decoder(payload.reduced, placed=PlacedInOrder([memoryview(first), memoryview(second)]))
+    assert read_bulk_message(decoder) == VALUES
+    decoder.done("message")
+
+
+def test_an_empty_write_chunk_leaves_its_item_inline() -> None:
+    payload, _, second = bulk_message()
+    stream = b"".join(payload.gather(payload.items[1:]))
+    decoder = Decoder(stream, placed=PlacedInOrder([None, memoryview(second)]))
+    assert read_bulk_message(decoder) == VALUES
+    decoder.done("message")
+
+
+def test_items_beyond_the_write_chunks_are_inline() -> None:
+    payload, first, _ = bulk_message()
+    stream = b"".join(payload.gather(payload.items[:1]))
+    decoder = Decoder(stream, placed=PlacedInOrder([memoryview(first)]))
+    assert read_bulk_message(decoder) == VALUES
+    decoder.done("message")
+
+
+def test_a_write_chunk_of_another_length_is_refused() -> None:
+    payload, _, second = bulk_message()
+    placed = PlacedInOrder([memoryview(b"first!"), memoryview(second)])
+    with pytest.raises(DecodeError, match="first at offset 8: need a Write chunk with 5 octets, have 6"):
+        read_bulk_message(Decoder(payload.reduced, placed=placed))
+
+
+def test_a_write_chunk_without_a_result_is_refused() -> None:
+    decoder = Decoder(b"", placed=PlacedInOrder([None, memoryview(b""), memoryview(b"x")]))
+    with pytest.raises(DecodeError, match="Write chunk at offset 0"):
+        decoder.done("message")
+
+
+def test_placed_items_are_views_of_the_memory_they_landed_in() -> None:
+    memory = bytearray(b"data")
+    decoder = Decoder(bytes.fromhex("00000004"), placed=PlacedInOrder([memoryview(memory)]))
+    item = decoder.bulk(4, "data")
+    memory[0:1] = b"D"
+    assert bytes(item) == b"Data"

@@ -1,0 +1,142 @@
+"""What the compiler makes of program blocks: procedures, clients, services."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rpcrdma.rpc.service import ProcedureUnavailable, Service
+from rpcrdma.xdr.codec import Decoder, Encoder
+
+Load = Callable[..., Any]
+
+COUNTER = """
+struct pair { int a; int b; };
+typedef pair *maybe;
+struct node { int v; node *next; };
+program COUNTER_PROGRAM {
+    version COUNTER_V1 {
+        void COUNTERPROC_NULL(void) = 0;
+        int COUNTERPROC_ADD(pair) = 1;
+        pair COUNTERPROC_MAKE(int, unsigned hyper) = 2;
+        maybe COUNTERPROC_FIND(bool) = 7;
+        node COUNTERPROC_LIST(void) = 8;
+        void RESET(void) = 9;
+        float COUNTERPROC_import(double) = 10;
+    } = 1;
+    version COUNTER_V2 {
+        void COUNTERPROC_NULL(void) = 0;
+        hyper COUNTERPROC_ADD(pair) = 1;
+    } = 2;
+} = 0x20000001;
+"""
+
+
+class RecordingCaller:
+    """Encodes the arguments, answers with what it was given."""
+
+    def __init__(self, result: Any) -> None:
+        self.result = result
+        self.calls: list[tuple[Any, Any, Any, Any]] = []
+
+    async def call(self, procedure: Any, args: Any, *, into: Any = None, timeout_s: Any = None) -> Any:
+        self.calls.append((procedure, args, into, timeout_s))
+        return self.result
+
+
+def test_a_version_is_a_program_with_its_procedures(load: Load) -> None:
+    module = load(COUNTER)
+    program = module.COUNTER_V1
+    assert (program.number, program.version, program.name) == (0x20000001, 1, "COUNTER_V1")
+    assert list(program.procedures) == [0, 1, 2, 7, 8, 9, 10]
+    add = program.procedures[1]
+    assert add is module.COUNTERPROC_ADD
+    assert add is module.ADD
+    assert (add.program, add.version, add.number, add.name, add.method) == (0x20000001, 1, 1, "COUNTERPROC_ADD", "add")
+    assert [procedure.method for procedure in program.procedures.values()] == [
+        "null",
+        "add",
+        "make",
+        "find",
+        "list",
+        "reset",
+        "import_",
+    ]
+
+
+def test_procedures_of_the_same_name_in_two_versions_are_told_apart(load: Load) -> None:
+    module = load(COUNTER)
+    assert module.COUNTER_V2.procedures[1] is module.COUNTER_V2_COUNTERPROC_ADD
+    assert module.COUNTERPROC_ADD.version == 1
+    assert not hasattr(module, "PROGRAM")
+
+
+def test_a_single_version_is_also_called_program(load: Load) -> None:
+    module = load("program P { version V { void P_NULL(void) = 0; } = 1; } = 1;")
+    assert module.PROGRAM is module.V
+
+
+@pytest.mark.parametrize(
+    ("number", "args", "result", "args_octets", "result_octets"),
+    [
+        (0, None, None, "", ""),
+        (1, "pair", -5, "00000001 00000002", "fffffffb"),
+        (2, "make", "pair", "00000001 0000000000000002", "00000001 00000002"),
+        (7, True, None, "00000001", "00000000"),
+        (8, None, "list", "", "00000005 00000000"),
+        (10, 1.0, 1.0, "3ff0000000000000", "3f800000"),
+    ],
+)
+def test_arguments_and_results_have_their_codecs(
+    load: Load, whole: Any, number: int, args: Any, result: Any, args_octets: str, result_octets: str
+) -> None:
+    module = load(COUNTER)
+    named = {"pair": module.pair(1, 2), "make": module.COUNTERPROC_MAKE_args(1, 2), "list": [module.node(5)]}
+    procedure = module.COUNTER_V1.procedures[number]
+    for encode, decode, value, expected in (
+        (procedure.encode_args, procedure.decode_args, args, args_octets),
+        (procedure.encode_result, procedure.decode_result, result, result_octets),
+    ):
+        meant = named.get(value, value) if isinstance(value, str) else value
+        encoder = Encoder()
+        encode(encoder, meant)
+        assert bytes(encoder.finish().reduced) == bytes.fromhex(expected)
+        assert whole(decode, bytes.fromhex(expected)) == meant
+
+
+def test_a_client_calls_through_its_caller(load: Load) -> None:
+    module = load(COUNTER)
+    caller = RecordingCaller(3)
+    buffer = bytearray(4)
+    client = module.COUNTER_V1_Client(caller)
+    args = module.pair(1, 2)
+    assert asyncio.run(client.add(args, into=buffer, timeout_s=1.5)) == 3
+    assert asyncio.run(client.null()) is None
+    assert caller.calls == [(module.ADD, args, buffer, 1.5), (module.COUNTERPROC_NULL, None, None, None)]
+
+
+def test_a_service_answers_null_and_nothing_else_by_itself(load: Load) -> None:
+    module = load(COUNTER)
+    service = module.COUNTER_V1_Service()
+    assert isinstance(service, Service)
+    assert service.PROGRAM is module.COUNTER_V1
+    assert service.null(None, None) is None
+    for procedure in module.COUNTER_V1.procedures.values():
+        if procedure.number:
+            with pytest.raises(ProcedureUnavailable, match=procedure.name):
+                getattr(service, procedure.method)(None, None)
+
+
+def test_a_short_name_that_is_taken_is_not_given_to_a_procedure(load: Load) -> None:
+    module = load("const READ = 7; program P { version V { void XPROC_READ(void) = 0; } = 1; } = 1;")
+    assert module.READ == 7
+    assert module.XPROC_READ.method == "read"
+
+
+def test_void_reads_nothing(load: Load) -> None:
+    decoder = Decoder(b"abcd")
+    load(COUNTER).COUNTERPROC_NULL.decode_args(decoder)
+    assert decoder.pos == 0

@@ -1,0 +1,142 @@
+"""The compiler as a whole: determinism, names, extraction from specifications."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rpcrdma.xdr.language import compile_source, extract
+from rpcrdma.xdr.language.names import enumerator_name, field_name, method_name, module_name
+from rpcrdma.xdr.language.writer import Call, Writer
+
+COUNTER = "struct a { int b; };\nprogram P { version V { a P_GET(void) = 1; } = 1; } = 7;\n"
+
+
+def test_the_same_definition_gives_the_same_text() -> None:
+    first = compile_source(COUNTER, source_name="counter.x").text
+    assert compile_source(COUNTER, source_name="counter.x").text == first
+    assert first.startswith('"""Generated from counter.x by `rpcrdma xdr compile`: do not edit."""\n')
+    assert first.endswith("\n")
+
+
+def test_an_empty_definition_gives_an_empty_module() -> None:
+    namespace: dict[str, object] = {}
+    exec(compile_source("", source_name="empty.x").text, namespace)
+    assert namespace["__all__"] == []
+
+
+def test_keywords_are_names_where_the_grammar_leaves_no_doubt() -> None:
+    text = compile_source("struct s { int ddp; int limit; int pragma; };", source_name="s.x").text
+    assert "    ddp: int\n    limit: int\n    pragma: int\n" in text
+
+
+@pytest.mark.parametrize(
+    ("procedure", "method"),
+    [
+        ("NFSPROC3_READ", "read"),
+        ("MOUNTPROC3_MNT", "mnt"),
+        ("RPCBPROC_GETADDR", "getaddr"),
+        ("NFSPROC_NULL", "null"),
+        ("PLAIN", "plain"),
+        ("CB_COMPOUND", "cb_compound"),
+        ("XPROC_import", "import_"),
+        ("XPROC_1", "xproc_1"),
+    ],
+)
+def test_methods_are_procedures_without_their_prefix(procedure: str, method: str) -> None:
+    assert method_name(procedure, ()) == method
+
+
+def test_a_method_name_that_is_taken_stays_long() -> None:
+    assert method_name("BPROC_READ", {"read"}) == "bproc_read"
+
+
+def test_names_of_python_are_avoided() -> None:
+    assert [module_name(name) for name in ("list", "class", "file", "tail_")] == [
+        "xdr_list",
+        "xdr_class",
+        "file",
+        "xdr_tail_",
+    ]
+    assert [field_name(name) for name in ("from", "list")] == ["from_", "list"]
+    assert [enumerator_name(name) for name in ("mro", "None", "RED")] == ["mro_", "None_", "RED"]
+
+
+def test_calls_are_wrapped_as_the_formatter_does() -> None:
+    out = Writer()
+    out.call("f(", ["a", Call("g", ["b"])])
+    out.call("function(", ["a" * 60, "b" * 54])
+    out.call("f(", ["a" * 60, Call("g", ["b" * 60, "c" * 60])])
+    assert out.text().splitlines() == [
+        "f(a, g(b))",
+        "function(",
+        f"    {'a' * 60}, {'b' * 54}",
+        ")",
+        "f(",
+        f"    {'a' * 60},",
+        "    g(",
+        f"        {'b' * 60},",
+        f"        {'c' * 60},",
+        "    ),",
+        ")",
+    ]
+
+
+PAGES = """
+   The definition is as follows.  Marks such as "///" in prose stay out.
+
+   /// /*
+   ///  * A structure.
+   ///  */
+   ///
+   ///
+   /// struct pair {
+   ///     int first;
+
+Author                    Expires June 6, 2017                  [Page 9]
+\f
+Internet-Draft                A draft                      December 2016
+
+   ///     int second<4>;   \t
+   /// };
+   ///not marked
+   sed -e 's/^ *\\/\\/\\/ //'
+   ///
+"""
+
+PLAIN = "/*\n * A structure.\n */\n\nstruct pair {\n    int first;\n    int second<4>;\n};\n"
+
+
+def test_extraction_keeps_indentation_and_drops_sentinels_and_pages() -> None:
+    assert extract(PAGES) == PLAIN
+    assert extract(PAGES.replace("\n", "\r\n")) == PLAIN
+
+
+def test_extraction_reads_html() -> None:
+    page = '<pre class="newpage">   /// struct <a href="#pair">pair</a> {\n///     int second&lt;4&gt;;\n/// };</pre>'
+    assert extract(page) == "struct pair {\n    int second<4>;\n};\n"
+
+
+def test_extraction_of_nothing_is_empty() -> None:
+    assert extract("no definition") == ""
+
+
+def test_extracted_text_compiles() -> None:
+    assert "class pair:" in compile_source(extract(PAGES), source_name="pair.x").text
+
+
+def test_the_compiler_runs_as_a_module(tmp_path: Path) -> None:
+    definition, output = tmp_path / "counter.x", tmp_path / "counter.py"
+    definition.write_text(COUNTER)
+    command = [sys.executable, "-m", "rpcrdma.xdr.language", str(definition)]
+    done = subprocess.run([*command, "-o", str(output)], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "")
+    expected = compile_source(COUNTER, source_name="counter.x").text
+    assert output.read_text() == expected
+    definition.write_text("struct s")
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: counter.x:1:9: ")
