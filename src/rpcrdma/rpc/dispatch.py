@@ -1,0 +1,214 @@
+"""The responder's half of a call: which handler answers, with which arguments, and the reply to it.
+
+The order of checks: RPC version, credential, program, version, procedure, arguments. The answers go from the first that
+fails.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from rpcrdma.errors import DecodeError, LocalProtocolError
+from rpcrdma.limits import RPC_CREDENTIALS_REMEMBERED
+from rpcrdma.rpc.auth import AuthFlavor, AuthNone, AuthStat, Credential, decode_auth_sys
+from rpcrdma.rpc.message import (
+    AcceptStat,
+    CallHeader,
+    CallRefused,
+    decode_call,
+    encode_accepted,
+    encode_auth_error,
+    encode_success,
+)
+from rpcrdma.rpc.program import Procedure, Program
+from rpcrdma.rpc.service import CallContext, Execution, ProcedureUnavailable, Service, execution_of
+from rpcrdma.xdr.codec import Decoder, Encoder, Payload, PlacedByPosition
+
+__all__ = ["Dispatcher", "Invocation"]
+
+_NO_IDENTITY = AuthNone()
+
+
+def _encode_void(_enc: Encoder, _value: None) -> None:
+    pass
+
+
+def _decode_void(_dec: Decoder) -> None:
+    pass
+
+
+def _answer_null(_args: None, _context: CallContext) -> None:
+    pass
+
+
+class _Route:
+    """What answers one procedure."""
+
+    __slots__ = ("decode_args", "execution", "handler", "name", "procedure")
+
+    def __init__(self, procedure: Procedure[Any, Any], handler: Callable[[Any, CallContext], Any]) -> None:
+        self.procedure = procedure
+        self.handler = handler
+        self.execution = execution_of(handler)
+        self.decode_args = procedure.decode_args
+        self.name = procedure.name
+
+
+class Invocation:
+    """A call that is ready to run: `handler(args, context)` as `execution` says, then `success` or `failure`."""
+
+    __slots__ = ("args", "credential", "execution", "handler", "procedure", "xid")
+
+    def __init__(self, xid: int, credential: Credential, route: _Route, args: Any) -> None:
+        self.xid = xid
+        self.credential = credential
+        self.procedure: Procedure[Any, Any] = route.procedure
+        self.handler: Callable[[Any, CallContext], Any] = route.handler
+        self.execution: Execution = route.execution
+        self.args = args
+
+    def __repr__(self) -> str:
+        return f"Invocation({self.procedure.name}, xid={self.xid:#010x}, {self.execution})"
+
+    def success(self, result: Any) -> Payload:
+        """The reply that carries `result`.
+
+        Whatever the encoder raises says that the handler returned something else than the procedure's result.
+        """
+        enc = Encoder()
+        encode_success(enc, self.xid)
+        self.procedure.encode_result(enc, result)
+        return enc.finish()
+
+    def failure(self, error: BaseException) -> Payload:
+        """The reply for a handler that raised `error`: PROC_UNAVAIL for `ProcedureUnavailable`, else SYSTEM_ERR."""
+        unavailable = isinstance(error, ProcedureUnavailable)
+        return _accepted(self.xid, AcceptStat.PROC_UNAVAIL if unavailable else AcceptStat.SYSTEM_ERR)
+
+
+class Dispatcher:
+    """Finds the handlers of `services`, one for each program and version.
+
+    Raises:
+        LocalProtocolError: two services offer the same version of a program, or one offers version 0.
+    """
+
+    __slots__ = ("_auth_sys", "_routes", "_versions", "services")
+
+    def __init__(self, services: Iterable[Service]) -> None:
+        self.services = tuple(services)
+        self._routes: dict[tuple[int, int, int], _Route] = {}
+        self._versions: dict[int, set[int]] = {}
+        # The same few bodies come with every call; failures are not remembered.
+        self._auth_sys = functools.lru_cache(RPC_CREDENTIALS_REMEMBERED)(decode_auth_sys)
+        for service in self.services:
+            self._add(service)
+
+    def _add(self, service: Service) -> None:
+        program = service.PROGRAM
+        if program.version == 0:
+            raise LocalProtocolError(f"{program.name}: no program has a version 0 (RFC 5531 section 8.1)")
+        versions = self._versions.setdefault(program.number, set())
+        if program.version in versions:
+            raise LocalProtocolError(f"{program.name}: two services offer version {program.version} of the program")
+        versions.add(program.version)
+        for number, procedure in program.procedures.items():
+            handler = getattr(service, procedure.method, None)
+            if handler is not None:
+                self._routes[program.number, program.version, number] = _Route(procedure, handler)
+        # Procedure 0 answers by convention whether the program is there (RFC 5531 section 12.1).
+        null = (program.number, program.version, 0)
+        if null not in self._routes:
+            self._routes[null] = _Route(_null_procedure(program), _answer_null)
+
+    def open_call(self, decoder: Decoder) -> Invocation | Payload | None:
+        """What to do about a received message: run an `Invocation`, send a `Payload` as its reply, or None: drop it.
+
+        None stands for messages that cannot be answered: no call, or the header is cut short.
+
+        Raises:
+            ReducedIneligibleItem: an argument that must stay in the stream came in a Read chunk. The transport's own
+                error answers that (RFC 8166 section 6.1); every other fault in the arguments is GARBAGE_ARGS.
+        """
+        try:
+            header = decode_call(decoder)
+        except CallRefused as refused:
+            return Payload(refused.reply)
+        except DecodeError as error:
+            _check_passed_chunks(decoder, error)
+            return None
+        xid, program, version, number, (flavor, body), (verifier_flavor, _) = header
+        credential: Credential
+        if flavor == AuthFlavor.AUTH_NONE:
+            credential = _NO_IDENTITY
+        elif flavor == AuthFlavor.AUTH_SYS:
+            try:
+                credential = self._auth_sys(body)
+            except DecodeError:
+                return _auth_error(xid, AuthStat.AUTH_BADCRED)
+        else:
+            return _auth_error(xid, AuthStat.AUTH_REJECTEDCRED)
+        if verifier_flavor != AuthFlavor.AUTH_NONE:
+            return _auth_error(xid, AuthStat.AUTH_BADVERF)
+        route = self._routes.get((program, version, number))
+        if route is None:
+            return self._unavailable(header)
+        try:
+            args = route.decode_args(decoder)
+            decoder.done(route.name)
+        except DecodeError as error:
+            _check_passed_chunks(decoder, error)
+            return _accepted(xid, AcceptStat.GARBAGE_ARGS)
+        return Invocation(xid, credential, route, args)
+
+    def _unavailable(self, header: CallHeader) -> Payload:
+        versions = self._versions.get(header.program)
+        if versions is None:
+            return _accepted(header.xid, AcceptStat.PROG_UNAVAIL)
+        if header.version not in versions:
+            enc = Encoder()
+            encode_accepted(enc, header.xid, AcceptStat.PROG_MISMATCH, low=min(versions), high=max(versions))
+            return enc.finish()
+        return _accepted(header.xid, AcceptStat.PROC_UNAVAIL)
+
+
+def _null_procedure(program: Program) -> Procedure[None, None]:
+    defined = program.procedures.get(0)
+    if defined is not None:
+        return defined
+    return Procedure(
+        program=program.number,
+        version=program.version,
+        number=0,
+        name="NULL",
+        method="null",
+        encode_args=_encode_void,
+        decode_args=_decode_void,
+        encode_result=_encode_void,
+        decode_result=_decode_void,
+    )
+
+
+def _check_passed_chunks(decoder: Decoder, error: DecodeError) -> None:
+    """Tells a stream that lacks an item which should be in it from one that is merely wrong.
+
+    Where something that may not be placed was taken out, decoding fails at its Position or runs on into what follows;
+    a chunk whose Position has not been reached when decoding fails is not to blame.
+    """
+    placed = decoder.placed
+    if isinstance(placed, PlacedByPosition):
+        placed.passed(error.offset + decoder.removed)
+
+
+def _accepted(xid: int, stat: AcceptStat) -> Payload:
+    enc = Encoder()
+    encode_accepted(enc, xid, stat)
+    return enc.finish()
+
+
+def _auth_error(xid: int, stat: AuthStat) -> Payload:
+    enc = Encoder()
+    encode_auth_error(enc, xid, stat)
+    return enc.finish()

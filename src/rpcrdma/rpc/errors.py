@@ -1,0 +1,74 @@
+"""The answers of a responder that are not results, as a caller meets them (RFC 5531 section 9)."""
+
+from __future__ import annotations
+
+from rpcrdma.errors import RpcError
+from rpcrdma.rpc.auth import AuthStat
+
+__all__ = [
+    "AuthError",
+    "GarbageArguments",
+    "NoSuchProcedure",
+    "ProgramMismatch",
+    "ProgramUnavailable",
+    "RemoteSystemError",
+    "RpcVersionMismatch",
+]
+
+
+class ProgramUnavailable(RpcError):
+    """PROG_UNAVAIL: the responder does not offer the program on this transport."""
+
+    def __init__(self) -> None:
+        super().__init__("the responder does not offer the program")
+
+
+class ProgramMismatch(RpcError):
+    """PROG_MISMATCH: the program is there in other versions, from `low` to `high`."""
+
+    def __init__(self, low: int, high: int) -> None:
+        super().__init__(f"the responder offers versions {low} to {high} of the program")
+        self.low = low
+        self.high = high
+
+
+class NoSuchProcedure(RpcError):
+    """PROC_UNAVAIL: the program has no such procedure at the responder."""
+
+    def __init__(self) -> None:
+        super().__init__("the responder does not offer the procedure")
+
+
+class GarbageArguments(RpcError):
+    """GARBAGE_ARGS: the responder could not decode the arguments."""
+
+    def __init__(self) -> None:
+        super().__init__("the responder could not decode the arguments")
+
+
+class RemoteSystemError(RpcError):
+    """SYSTEM_ERR: something failed at the responder; whether the call took effect is unknown."""
+
+    def __init__(self) -> None:
+        super().__init__("the responder failed to carry out the call")
+
+
+class RpcVersionMismatch(RpcError):
+    """RPC_MISMATCH: the responder speaks other versions of RPC, from `low` to `high`."""
+
+    def __init__(self, low: int, high: int) -> None:
+        super().__init__(f"the responder speaks RPC versions {low} to {high}")
+        self.low = low
+        self.high = high
+
+
+class AuthError(RpcError):
+    """AUTH_ERROR: the responder refused the credential or the verifier; `stat` says why.
+
+    A plain int where the code is none that RFC 5531 knows.
+    """
+
+    def __init__(self, stat: AuthStat | int) -> None:
+        name = stat.name if isinstance(stat, AuthStat) else str(stat)
+        super().__init__(f"the responder refused the credential: {name}")
+        self.stat = stat

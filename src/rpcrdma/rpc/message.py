@@ -1,0 +1,304 @@
+"""The headers of RPC calls and replies: rpc_msg without arguments and results (RFC 5531 section 9).
+
+Whole fixed runs are read and written at once; what is unusual (a long verifier, an error) takes a slower way to the
+same answer.
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+from typing import NamedTuple, NoReturn
+
+from rpcrdma.errors import DecodeError, LocalProtocolError
+from rpcrdma.rpc.auth import AUTH_BODY_MAX, NO_AUTH, AuthFlavor, AuthStat, OpaqueAuth
+from rpcrdma.rpc.errors import (
+    AuthError,
+    GarbageArguments,
+    NoSuchProcedure,
+    ProgramMismatch,
+    ProgramUnavailable,
+    RemoteSystemError,
+    RpcVersionMismatch,
+)
+from rpcrdma.wire.buffers import Buffer
+from rpcrdma.xdr.codec import Decoder, Encoder, padding
+
+__all__ = [
+    "CALL_HEADER_OCTETS",
+    "REPLY_HEADER_OCTETS",
+    "RPC_VERSION",
+    "AcceptStat",
+    "CallHeader",
+    "CallRefused",
+    "MessageType",
+    "RejectStat",
+    "ReplyStat",
+    "call_tail",
+    "decode_call",
+    "decode_reply",
+    "encode_accepted",
+    "encode_auth_error",
+    "encode_call",
+    "encode_rpc_mismatch",
+    "encode_success",
+    "peek_xid",
+]
+
+RPC_VERSION = 2
+CALL_HEADER_OCTETS = 40
+"""A call header whose credential and verifier are empty; no call header is smaller."""
+REPLY_HEADER_OCTETS = 24
+"""The header of a SUCCESS reply whose verifier is empty."""
+
+_U32 = struct.Struct(">I")
+_TWO = struct.Struct(">2I")
+_THREE = struct.Struct(">3I")
+_FIVE = struct.Struct(">5I")
+_SIX = struct.Struct(">6I")
+_TEN = struct.Struct(">10I")
+_PAD = (b"", b"\0\0\0", b"\0\0", b"\0")
+
+
+class MessageType(enum.IntEnum):
+    """msg_type."""
+
+    CALL = 0
+    REPLY = 1
+
+
+class ReplyStat(enum.IntEnum):
+    """reply_stat."""
+
+    MSG_ACCEPTED = 0
+    MSG_DENIED = 1
+
+
+class AcceptStat(enum.IntEnum):
+    """accept_stat."""
+
+    SUCCESS = 0
+    PROG_UNAVAIL = 1
+    PROG_MISMATCH = 2
+    PROC_UNAVAIL = 3
+    GARBAGE_ARGS = 4
+    SYSTEM_ERR = 5
+
+
+class RejectStat(enum.IntEnum):
+    """reject_stat."""
+
+    RPC_MISMATCH = 0
+    AUTH_ERROR = 1
+
+
+class CallHeader(NamedTuple):
+    """A call without its arguments: xid and call_body."""
+
+    xid: int
+    program: int
+    version: int
+    procedure: int
+    credential: OpaqueAuth = NO_AUTH
+    verifier: OpaqueAuth = NO_AUTH
+
+
+class CallRefused(DecodeError):
+    """A call header that does not decode but can be answered: with `reply`, a whole encoded message."""
+
+    reply: Buffer
+
+
+def _auth_octets(auth: OpaqueAuth, what: str) -> bytes:
+    flavor, body = auth
+    if len(body) > AUTH_BODY_MAX:
+        raise LocalProtocolError(f"{what}: {len(body)} octets, the limit is {AUTH_BODY_MAX}")
+    return _TWO.pack(flavor, len(body)) + body + _PAD[len(body) & 3]
+
+
+def call_tail(
+    program: int, version: int, procedure: int, credential: OpaqueAuth = NO_AUTH, verifier: OpaqueAuth = NO_AUTH
+) -> bytes:
+    """A call header without its first word, the XID: the same for every call of a procedure with one credential.
+
+    Raises:
+        LocalProtocolError: a body is too long, or a number does not fit.
+    """
+    try:
+        return (
+            _FIVE.pack(MessageType.CALL, RPC_VERSION, program, version, procedure)
+            + _auth_octets(credential, "credential")
+            + _auth_octets(verifier, "verifier")
+        )
+    except struct.error as error:
+        raise LocalProtocolError(f"a number of the call header does not fit: {error}") from None
+
+
+def encode_call(
+    enc: Encoder,
+    xid: int,
+    program: int,
+    version: int,
+    procedure: int,
+    credential: OpaqueAuth = NO_AUTH,
+    verifier: OpaqueAuth = NO_AUTH,
+) -> None:
+    """A call header; the arguments follow.
+
+    Raises:
+        LocalProtocolError: see `call_tail`.
+    """
+    enc.u32(xid, "xid")
+    enc.out += call_tail(program, version, procedure, credential, verifier)
+
+
+def decode_call(dec: Decoder) -> CallHeader:
+    """A call header (OR-1: of RPC version 2); the cursor stops before the arguments.
+
+    Raises:
+        CallRefused: another RPC version (RPC_MISMATCH), or a credential or verifier over 400 octets (AUTH_ERROR).
+        DecodeError: the header is cut short or is no call: nothing can be answered.
+    """
+    start = dec.pos
+    if start + CALL_HEADER_OCTETS <= dec.end:
+        words = _TEN.unpack_from(dec.data, start)
+        xid, message_type, rpc_version, program, version, procedure, flavor, length = words[:8]
+        if message_type == MessageType.CALL and rpc_version == RPC_VERSION:
+            if not (flavor or length or words[8] or words[9]):
+                dec.pos = start + CALL_HEADER_OCTETS
+                return CallHeader(xid, program, version, procedure)
+            after = start + 32 + length + (-length & 3)
+            if length <= AUTH_BODY_MAX and after + 8 <= dec.end:
+                verifier_flavor, verifier_length = _TWO.unpack_from(dec.data, after)
+                if not (verifier_flavor or verifier_length):
+                    dec.pos = after + 8
+                    body = bytes(dec.data[start + 32 : start + 32 + length])
+                    return CallHeader(xid, program, version, procedure, OpaqueAuth(flavor, body))
+    return _decode_call_in_steps(dec)
+
+
+def _decode_call_in_steps(dec: Decoder) -> CallHeader:
+    xid, message_type, rpc_version = dec.take(_THREE, "xid, msg_type, rpcvers")
+    if message_type != MessageType.CALL:
+        raise DecodeError("msg_type", 4, "CALL", str(message_type), rfc="5531 9")
+    if rpc_version != RPC_VERSION:
+        refused = CallRefused("rpcvers", 8, str(RPC_VERSION), str(rpc_version), rfc="5531 9")
+        enc = Encoder()
+        encode_rpc_mismatch(enc, xid)
+        refused.reply = enc.out
+        raise refused
+    program, version, procedure = dec.take(_THREE, "prog, vers, proc")
+    credential = _decode_auth(dec, "credential", xid, AuthStat.AUTH_BADCRED)
+    verifier = _decode_auth(dec, "verifier", xid, AuthStat.AUTH_BADVERF)
+    return CallHeader(xid, program, version, procedure, credential, verifier)
+
+
+def _decode_auth(dec: Decoder, field: str, xid: int, stat: AuthStat) -> OpaqueAuth:
+    flavor, length = dec.take(_TWO, field)
+    if length > AUTH_BODY_MAX:
+        refused = CallRefused(field, dec.pos - 4 - dec.start, f"at most {AUTH_BODY_MAX}", str(length), rfc="5531 8.2")
+        enc = Encoder()
+        encode_auth_error(enc, xid, stat)
+        refused.reply = enc.out
+        raise refused
+    return OpaqueAuth(flavor, dec.fixed(length, field))
+
+
+def encode_success(enc: Encoder, xid: int) -> None:
+    """The header of a SUCCESS reply; the results follow."""
+    enc.out += _SIX.pack(xid, MessageType.REPLY, 0, 0, 0, 0)
+
+
+def encode_accepted(enc: Encoder, xid: int, stat: AcceptStat, *, low: int = 0, high: int = 0) -> None:
+    """An accepted reply with an empty verifier; `low` and `high` are the versions that PROG_MISMATCH names."""
+    enc.put(_SIX, xid, MessageType.REPLY, ReplyStat.MSG_ACCEPTED, AuthFlavor.AUTH_NONE, 0, stat)
+    if stat is AcceptStat.PROG_MISMATCH:
+        enc.put(_TWO, low, high)
+
+
+def encode_rpc_mismatch(enc: Encoder, xid: int) -> None:
+    """The rejection of a call of another RPC version than 2."""
+    enc.put(_SIX, xid, MessageType.REPLY, ReplyStat.MSG_DENIED, RejectStat.RPC_MISMATCH, RPC_VERSION, RPC_VERSION)
+
+
+def encode_auth_error(enc: Encoder, xid: int, stat: AuthStat) -> None:
+    """The rejection of a credential or verifier."""
+    enc.put(_FIVE, xid, MessageType.REPLY, ReplyStat.MSG_DENIED, RejectStat.AUTH_ERROR, stat)
+
+
+def peek_xid(message: Buffer) -> int | None:
+    """The first word of a message, None where there is none.
+
+    An XID is compared for equality and nothing else (OR-6).
+    """
+    if len(message) < 4:
+        return None
+    xid: int = _U32.unpack_from(message, 0)[0]
+    return xid
+
+
+def decode_reply(dec: Decoder, xid: int) -> None:
+    """The header of the reply to call `xid`; on return the cursor stands before the results.
+
+    Raises:
+        RpcError: the responder answered with an error; see `rpcrdma.rpc.errors`.
+        DecodeError: the header does not decode, or answers another call.
+    """
+    start = dec.pos
+    if start + REPLY_HEADER_OCTETS <= dec.end:
+        words = _SIX.unpack_from(dec.data, start)
+        # Whatever the verifier's flavor: its empty body is all that is needed to find the results.
+        if words[0] == xid and words[1] == 1 and not (words[2] or words[4] or words[5]):
+            dec.pos = start + REPLY_HEADER_OCTETS
+            return
+    _decode_reply_in_steps(dec, xid)
+
+
+def _decode_reply_in_steps(dec: Decoder, xid: int) -> None:
+    got_xid, message_type, reply_stat = dec.take(_THREE, "xid, msg_type, reply_stat")
+    if got_xid != xid:
+        raise DecodeError("xid", 0, f"{xid:#010x}", f"{got_xid:#010x}", rfc="5531 9")
+    if message_type != MessageType.REPLY:
+        raise DecodeError("msg_type", 4, "REPLY", str(message_type), rfc="5531 9")
+    if reply_stat == ReplyStat.MSG_DENIED:
+        _raise_rejected(dec)
+    if reply_stat != ReplyStat.MSG_ACCEPTED:
+        raise DecodeError("reply_stat", 8, "MSG_ACCEPTED or MSG_DENIED", str(reply_stat), rfc="5531 9")
+    dec.u32("verifier flavor")
+    length = dec.count(AUTH_BODY_MAX, "verifier")
+    dec.view(length + padding(length), "verifier")
+    _raise_unless_success(dec, dec.u32("accept_stat"))
+
+
+def _raise_unless_success(dec: Decoder, stat: int) -> None:
+    match stat:
+        case AcceptStat.SUCCESS:
+            return
+        case AcceptStat.PROG_UNAVAIL:
+            error: Exception = ProgramUnavailable()
+        case AcceptStat.PROG_MISMATCH:
+            low, high = dec.take(_TWO, "mismatch_info")
+            error = ProgramMismatch(low, high)
+        case AcceptStat.PROC_UNAVAIL:
+            error = NoSuchProcedure()
+        case AcceptStat.GARBAGE_ARGS:
+            error = GarbageArguments()
+        case AcceptStat.SYSTEM_ERR:
+            error = RemoteSystemError()
+        case _:
+            raise DecodeError("accept_stat", dec.pos - 4 - dec.start, "0 to 5", str(stat), rfc="5531 9")
+    dec.done("reply")
+    raise error
+
+
+def _raise_rejected(dec: Decoder) -> NoReturn:
+    stat = dec.u32("reject_stat")
+    if stat == RejectStat.RPC_MISMATCH:
+        low, high = dec.take(_TWO, "mismatch_info")
+        dec.done("reply")
+        raise RpcVersionMismatch(low, high)
+    if stat == RejectStat.AUTH_ERROR:
+        code = dec.u32("auth_stat")
+        dec.done("reply")
+        raise AuthError(AuthStat(code) if code in AuthStat.__members__.values() else code)
+    raise DecodeError("reject_stat", 12, "RPC_MISMATCH or AUTH_ERROR", str(stat), rfc="5531 9")

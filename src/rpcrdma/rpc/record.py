@@ -1,0 +1,259 @@
+"""Record marking: RPC messages on a byte stream (RFC 5531 section 11).
+
+A record is one message, cut into fragments; each has a header word: its length, and in bit 31 whether it is the last.
+
+The receiver tells its driver where the next octets go. While a fragment is being received they go straight into
+the memory of the message, and only what comes first in a burst of small messages goes through a scratch buffer.
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from collections import deque
+from typing import Any
+
+from rpcrdma.errors import LocalProtocolError, RemoteProtocolError
+from rpcrdma.limits import RPC_RECORD_FRAGMENTS_MAX, RPC_RECORD_OCTETS_MAX, RPC_RECORD_STEP_OCTETS
+from rpcrdma.wire.buffers import Buffer
+from rpcrdma.xdr.codec import Payload
+
+__all__ = ["LAST_FRAGMENT", "RecordReceiver", "RecordSender"]
+
+LAST_FRAGMENT = 0x80000000
+_LENGTH = 0x7FFFFFFF
+_U32 = struct.Struct(">I")
+_SCRATCH_OCTETS = 1 << 15
+_GATHER_MAX = 512
+
+
+class RecordReceiver:
+    """Takes a byte stream apart into messages.
+
+    `record_octets_max` and `fragments_max` bound one record. An empty record is an error: no RPC message is empty.
+    """
+
+    __slots__ = (
+        "_fill",
+        "_fragments",
+        "_last",
+        "_message",
+        "_missing",
+        "_records",
+        "_scratch",
+        "_view",
+        "fragments_max",
+        "record_octets_max",
+    )
+
+    def __init__(
+        self,
+        record_octets_max: int = RPC_RECORD_OCTETS_MAX,
+        fragments_max: int = RPC_RECORD_FRAGMENTS_MAX,
+    ) -> None:
+        self.record_octets_max = record_octets_max
+        self.fragments_max = fragments_max
+        self._records: deque[Buffer] = deque()
+        self._scratch = memoryview(bytearray(_SCRATCH_OCTETS))
+        self._fill = 0
+        """Octets of a header that the scratch holds already."""
+        self._message = bytearray()
+        """The fragments so far, followed by room for `_view`, the part that the driver fills."""
+        self._view: memoryview | None = None
+        self._missing = 0
+        """Octets of the current fragment that have not arrived and have no room in `_message` yet."""
+        self._last = False
+        self._fragments = 0
+
+    @property
+    def mid_record(self) -> bool:
+        """True when part of a record has arrived: a stream must not end here."""
+        return bool(self._fill or self._fragments)
+
+    def next_buffers(self) -> list[memoryview]:
+        """Where the next octets of the stream go, in this order; valid until `bytes_received`."""
+        if self._view is None:
+            return [self._scratch[self._fill :]]
+        if self._missing:
+            return [self._view]
+        # What follows the fragment in the same burst is read by the same system call.
+        return [self._view, self._scratch]
+
+    def bytes_received(self, count: int) -> None:
+        """Says that `count` > 0 octets have been put into `next_buffers`.
+
+        Raises:
+            RemoteProtocolError: the stream breaks a bound; it cannot be read any further.
+        """
+        view = self._view
+        if view is not None:
+            if count < len(view):
+                self._view = view[count:]
+                view.release()
+                return
+            count -= len(view)
+            view.release()
+            self._view = None
+            if self._missing:
+                self._make_room()
+                return
+            self._fragment_done()
+        self._parse_scratch(self._fill + count)
+
+    def next_record(self) -> Buffer | None:
+        """The next whole message, which is the caller's from now on; None where there is none yet."""
+        return self._records.popleft() if self._records else None
+
+    def _parse_scratch(self, end: int) -> None:
+        scratch = self._scratch
+        pos = 0
+        while end - pos >= 4:
+            length = self._check_header(_U32.unpack_from(scratch, pos)[0])
+            pos += 4
+            if length <= end - pos:
+                fragment = scratch[pos : pos + length]
+                pos += length
+                if self._last and not self._message:
+                    self._records.append(bytes(fragment))
+                    self._fragments = 0
+                else:
+                    self._message += fragment
+                    self._fragment_done()
+            else:
+                self._message += scratch[pos:end]
+                self._missing = length - (end - pos)
+                self._make_room()
+                pos = end
+        self._fill = end - pos
+        if self._fill and pos:
+            scratch[: self._fill] = bytes(scratch[pos:end])
+
+    def _check_header(self, word: int) -> int:
+        length = word & _LENGTH
+        total = len(self._message) + length
+        self._last = word >= LAST_FRAGMENT
+        self._fragments += 1
+        if total > self.record_octets_max:
+            raise RemoteProtocolError(
+                f"a record of {total} octets or more, the limit is {self.record_octets_max}", rfc="5531 11"
+            )
+        if self._fragments > self.fragments_max:
+            raise RemoteProtocolError(f"a record of more than {self.fragments_max} fragments", rfc="5531 11")
+        if self._last and not total:
+            raise RemoteProtocolError("an empty record", rfc="5531 11")
+        return length
+
+    def _make_room(self) -> None:
+        """Room for what is missing, but for no more than a step or as much as has arrived."""
+        message = self._message
+        arrived = len(message)
+        step = min(self._missing, max(RPC_RECORD_STEP_OCTETS, arrived))
+        self._missing -= step
+        if arrived <= _SCRATCH_OCTETS:
+            # A fresh zeroed array costs no memory traffic, unlike an extension of the old one.
+            self._message = bytearray(arrived + step)
+            self._message[:arrived] = message
+        else:
+            message += bytes(step)
+        self._view = memoryview(self._message)[arrived:]
+
+    def _fragment_done(self) -> None:
+        if self._last:
+            self._records.append(self._message)
+            self._message = bytearray()
+            self._fragments = 0
+
+
+class _Queued:
+    __slots__ = ("buffers", "ticket", "touched")
+
+    def __init__(self, buffers: list[Buffer], ticket: Any) -> None:
+        self.buffers = buffers
+        self.ticket = ticket
+        self.touched = False
+
+
+class RecordSender:
+    """Queues messages as records and hands them out as gather lists; data is never joined or copied."""
+
+    __slots__ = ("_queue", "unsent_octets")
+
+    def __init__(self) -> None:
+        self._queue: deque[_Queued] = deque()
+        self.unsent_octets = 0
+        """What has been pushed and not sent, record headers included."""
+
+    def push(self, payload: Payload, ticket: Any = None) -> None:
+        """Queues a message as a record of one fragment; `bytes_sent` returns `ticket` when all of it is sent.
+
+        Raises:
+            LocalProtocolError: the message is empty or exceeds 2**31 - 1 octets.
+        """
+        if payload.items:
+            buffers = payload.gather()
+            length = sum(map(len, buffers))
+            buffers.insert(0, b"")
+        else:
+            buffers = [b"", payload.reduced]
+            length = len(payload.reduced)
+        if not 0 < length <= _LENGTH:
+            raise LocalProtocolError(f"a record of {length} octets; it can have 1 to 2**31 - 1")
+        buffers[0] = _U32.pack(LAST_FRAGMENT | length)
+        self._queue.append(_Queued(buffers, ticket))
+        self.unsent_octets += length + 4
+
+    def next_gather(self) -> list[Buffer]:
+        """What to send next, empty when all is sent; the same octets again until `bytes_sent`."""
+        queue = self._queue
+        if len(queue) == 1:
+            buffers = queue[0].buffers
+            return buffers if len(buffers) <= _GATHER_MAX else buffers[:_GATHER_MAX]
+        return list(itertools.islice((buffer for queued in queue for buffer in queued.buffers), _GATHER_MAX))
+
+    def bytes_sent(self, count: int) -> list[Any]:
+        """Says that the first `count` octets of `next_gather` have been sent; returns the tickets of sent messages."""
+        self.unsent_octets -= count
+        tickets: list[Any] = []
+        queue = self._queue
+        while queue:
+            queued = queue[0]
+            buffers = queued.buffers
+            done = 0
+            for buffer in buffers:
+                if count < len(buffer):
+                    break
+                count -= len(buffer)
+                done += 1
+            if done == len(buffers):
+                tickets.append(queued.ticket)
+                queue.popleft()
+                continue
+            if done or count:
+                queued.touched = True
+                rest = buffers[done:]
+                if count:
+                    rest[0] = memoryview(rest[0])[count:]
+                queued.buffers = rest
+            break
+        return tickets
+
+    def clear(self) -> list[Any]:
+        """Drops everything that has not been sent whole; returns its tickets."""
+        tickets = [queued.ticket for queued in self._queue]
+        self._queue.clear()
+        self.unsent_octets = 0
+        return tickets
+
+    def withdraw(self, ticket: Any) -> None:
+        """Lets go of the memory of a message that nobody wants any more.
+
+        Unsent, it leaves the queue; where it has begun to be sent, the rest is copied, as the record must be completed.
+        """
+        for queued in self._queue:
+            if queued.ticket is ticket:
+                if queued.touched:
+                    queued.buffers = [bytes(buffer) for buffer in queued.buffers]
+                else:
+                    self._queue.remove(queued)
+                    self.unsent_octets -= sum(map(len, queued.buffers))
+                return

@@ -1,0 +1,65 @@
+"""AUTH_SYS bodies."""
+
+from __future__ import annotations
+
+import pytest
+
+from rpcrdma.errors import DecodeError, LocalProtocolError
+from rpcrdma.rpc.auth import AuthNone, AuthSys, OpaqueAuth, decode_auth_sys, encode_auth_sys, opaque_auth
+from rpcrdma.xdr.codec import Encoder
+
+BODY = bytes.fromhex("0000000a 00000005 686f7374 31000000 000003e8 000003e9 00000003 00000004 00000018 0000001b")
+IDENTITY = AuthSys(stamp=10, machine="host1", uid=1000, gid=1001, gids=(4, 24, 27))
+
+
+@pytest.mark.req("OR-3")
+def test_an_identity_is_encoded_and_decoded() -> None:
+    assert opaque_auth(IDENTITY) == OpaqueAuth(1, BODY)
+    assert decode_auth_sys(BODY) == IDENTITY
+
+
+@pytest.mark.req("OR-2")
+def test_no_identity_is_the_empty_credential() -> None:
+    assert opaque_auth(AuthNone()) == OpaqueAuth(0, b"")
+
+
+def test_a_body_cut_short_anywhere_is_an_error() -> None:
+    for end in range(len(BODY)):
+        with pytest.raises(DecodeError):
+            decode_auth_sys(BODY[:end])
+
+
+def test_a_body_that_goes_on_is_an_error() -> None:
+    with pytest.raises(DecodeError):
+        decode_auth_sys(BODY + bytes(4))
+
+
+def test_the_bounds_can_be_reached_and_not_exceeded() -> None:
+    largest = AuthSys(machine="m" * 255, uid=0xFFFFFFFF, gid=0xFFFFFFFF, gids=tuple(range(16)))
+    assert decode_auth_sys(opaque_auth(largest).body) == largest
+    body = bytes(4) + (256).to_bytes(4, "big") + bytes(256 + 12)
+    with pytest.raises(DecodeError, match="machinename"):
+        decode_auth_sys(body)
+    with pytest.raises(DecodeError, match="gids"):
+        decode_auth_sys(bytes(16) + (17).to_bytes(4, "big") + bytes(17 * 4))
+
+
+@pytest.mark.parametrize(
+    "identity",
+    [
+        AuthSys(uid=1, gid=1, gids=tuple(range(17))),
+        AuthSys(uid=1, gid=1, machine="m" * 256),
+        AuthSys(uid=-1, gid=1),
+        AuthSys(uid=1, gid=1 << 32),
+        AuthSys(uid=1, gid=1, gids=(-2,)),
+        AuthSys(uid=1, gid=1, stamp=1 << 32),
+    ],
+)
+def test_what_a_credential_cannot_carry_is_the_callers_error(identity: AuthSys) -> None:
+    with pytest.raises(LocalProtocolError):
+        encode_auth_sys(Encoder(), identity)
+
+
+def test_a_machine_name_that_is_no_utf_8_survives() -> None:
+    body = bytes.fromhex("00000000 00000002 fffe0000 00000000 00000000 00000000")
+    assert opaque_auth(decode_auth_sys(body)).body == body

@@ -1,0 +1,351 @@
+"""From a received call to its handler, and every answer that needs none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rpcrdma.errors import DecodeError, LocalProtocolError, RpcError
+from rpcrdma.rpc import errors
+from rpcrdma.rpc.auth import AuthNone, AuthStat, AuthSys, Credential, OpaqueAuth
+from rpcrdma.rpc.calls import CallEncoder, decode_result
+from rpcrdma.rpc.dispatch import Dispatcher, Invocation
+from rpcrdma.rpc.message import encode_call
+from rpcrdma.rpc.program import Procedure, Program
+from rpcrdma.rpc.service import Execution, ProcedureUnavailable, Service, in_worker, inline_or_worker
+from rpcrdma.xdr.codec import Decoder, Encoder, Payload, PlacedByPosition, PlacedInOrder, ReducedIneligibleItem
+
+NUMBER = 0x20000001
+XID = 0xCAFE
+
+
+def encode_word(enc: Encoder, value: int) -> None:
+    enc.u32(value, "word")
+
+
+def decode_word(dec: Decoder) -> int:
+    return dec.u32("word")
+
+
+def encode_pair(enc: Encoder, value: tuple[bytes, bytes]) -> None:
+    enc.opaque(value[0], 64, "name")
+    enc.bulk(value[1], 1 << 20, "data")
+
+
+def decode_pair(dec: Decoder) -> tuple[bytes, bytes]:
+    return dec.opaque(64, "name"), bytes(dec.bulk(1 << 20, "data"))
+
+
+def procedure(number: int, method: str, version: int = 2, codecs: tuple[Any, Any] = (encode_word, decode_word)) -> Any:
+    encode, decode = codecs
+    return Procedure(NUMBER, version, number, f"TEST_{method.upper()}", method, encode, decode, encode, decode)
+
+
+DOUBLE = procedure(1, "double")
+WAIT = procedure(2, "wait")
+BLOCK = procedure(3, "block")
+MAYBE = procedure(4, "maybe")
+MISSING = procedure(5, "missing")
+STORE = procedure(6, "store", codecs=(encode_pair, decode_pair))
+PROGRAM_2 = Program(NUMBER, 2, "TEST_V2", {p.number: p for p in (DOUBLE, WAIT, BLOCK, MAYBE, MISSING, STORE)})
+PROGRAM_4 = Program(NUMBER, 4, "TEST_V4", {1: procedure(1, "triple", 4)})
+OTHER = Program(NUMBER + 1, 1, "OTHER_V1", {})
+
+
+class Version2(Service):
+    PROGRAM = PROGRAM_2
+
+    def double(self, args: int, context: Any) -> int:
+        return args * 2
+
+    async def wait(self, args: int, context: Any) -> int:
+        return args
+
+    @in_worker
+    def block(self, args: int, context: Any) -> int:
+        return args
+
+    @inline_or_worker
+    def maybe(self, args: int, context: Any) -> int:
+        return args
+
+    def store(self, args: tuple[bytes, bytes], context: Any) -> tuple[bytes, bytes]:
+        return args
+
+
+class Version4(Service):
+    PROGRAM = PROGRAM_4
+
+    def triple(self, args: int, context: Any) -> int:
+        return args * 3
+
+
+class Other(Service):
+    PROGRAM = OTHER
+
+
+@pytest.fixture
+def dispatcher() -> Dispatcher:
+    return Dispatcher([Version2(), Version4(), Other()])
+
+
+def call(target: Any, args: Any, credential: Credential | None = None) -> bytes:
+    return b"".join(CallEncoder(credential).encode(XID, target, args).gather())
+
+
+def header(*, program: int = NUMBER, version: int = 2, number: int = 1, **auth: OpaqueAuth) -> bytes:
+    enc = Encoder()
+    encode_call(enc, XID, program, version, number, **auth)
+    return bytes(enc.out)
+
+
+def opened(dispatcher: Dispatcher, data: bytes) -> Invocation:
+    invocation = dispatcher.open_call(Decoder(data))
+    assert isinstance(invocation, Invocation)
+    return invocation
+
+
+def answer(dispatcher: Dispatcher, data: bytes) -> Exception:
+    """The error that the caller sees."""
+    reply = dispatcher.open_call(Decoder(data))
+    assert isinstance(reply, Payload)
+    with pytest.raises(RpcError) as caught:
+        decode_result(Decoder(b"".join(reply.gather())), XID, DOUBLE)
+    return caught.value
+
+
+@pytest.mark.req("OR-6")
+def test_a_call_is_opened_run_and_answered_with_its_xid(dispatcher: Dispatcher) -> None:
+    invocation = opened(dispatcher, call(DOUBLE, 21))
+    assert (invocation.xid, invocation.args, invocation.procedure) == (XID, 21, DOUBLE)
+    assert invocation.credential == AuthNone()
+    context: Any = None
+    reply = invocation.success(invocation.handler(invocation.args, context))
+    assert decode_result(Decoder(reply.reduced), XID, DOUBLE) == 42
+    assert "TEST_DOUBLE" in repr(invocation)
+
+
+@pytest.mark.req("OR-3")
+def test_the_identity_reaches_the_invocation(dispatcher: Dispatcher) -> None:
+    identity = AuthSys(machine="m", uid=7, gid=8, gids=(9,))
+    first = opened(dispatcher, call(DOUBLE, 1, identity)).credential
+    assert first == identity
+    assert opened(dispatcher, call(DOUBLE, 1, identity)).credential is first
+
+
+@pytest.mark.parametrize(
+    ("target", "execution"),
+    [
+        (DOUBLE, Execution.INLINE),
+        (WAIT, Execution.TASK),
+        (BLOCK, Execution.WORKER),
+        (MAYBE, Execution.INLINE_OR_WORKER),
+    ],
+    ids=["plain", "coroutine", "worker", "inline or worker"],
+)
+def test_handlers_say_where_they_run(dispatcher: Dispatcher, target: Any, execution: Execution) -> None:
+    assert opened(dispatcher, call(target, 1)).execution is execution
+
+
+def test_versions_of_a_program_are_told_apart(dispatcher: Dispatcher) -> None:
+    invocation = opened(dispatcher, header(version=4) + (5).to_bytes(4, "big"))
+    context: Any = None
+    assert invocation.handler(invocation.args, context) == 15
+
+
+def test_an_unknown_program_is_unavailable(dispatcher: Dispatcher) -> None:
+    assert isinstance(answer(dispatcher, header(program=NUMBER + 2)), errors.ProgramUnavailable)
+
+
+@pytest.mark.parametrize("version", [0, 1, 3, 5, 0xFFFFFFFF])
+def test_an_unknown_version_is_answered_with_those_there_are(dispatcher: Dispatcher, version: int) -> None:
+    error = answer(dispatcher, header(version=version))
+    assert isinstance(error, errors.ProgramMismatch)
+    assert (error.low, error.high) == (2, 4)
+
+
+@pytest.mark.parametrize("number", [5, 99], ids=["left out by the service", "not in the program"])
+def test_an_unknown_procedure_is_unavailable(dispatcher: Dispatcher, number: int) -> None:
+    assert isinstance(answer(dispatcher, header(number=number)), errors.NoSuchProcedure)
+
+
+@pytest.mark.parametrize("target", [{}, {"version": 4}, {"program": NUMBER + 1, "version": 1}])
+def test_procedure_zero_is_answered_where_no_service_defines_it(dispatcher: Dispatcher, target: Any) -> None:
+    invocation = opened(dispatcher, header(number=0, **target))
+    context: Any = None
+    reply = invocation.success(invocation.handler(invocation.args, context))
+    assert bytes(reply.reduced) == XID.to_bytes(4, "big") + b"\0\0\0\1" + bytes(16)
+
+
+@pytest.mark.parametrize("arguments", [b"", b"\0\0\0", bytes(8)], ids=["none", "cut short", "too many"])
+def test_arguments_that_do_not_decode_to_their_end_are_garbage(dispatcher: Dispatcher, arguments: bytes) -> None:
+    assert isinstance(answer(dispatcher, header() + arguments), errors.GarbageArguments)
+
+
+@pytest.mark.req("OR-1")
+def test_another_rpc_version_is_answered_before_anything_else(dispatcher: Dispatcher) -> None:
+    data = bytearray(header(program=1, credential=OpaqueAuth(99, b"")))
+    data[11] = 3
+    assert isinstance(answer(dispatcher, bytes(data)), errors.RpcVersionMismatch)
+
+
+@pytest.mark.parametrize(
+    ("auth", "stat"),
+    [
+        ({"credential": OpaqueAuth(1, b"")}, AuthStat.AUTH_BADCRED),
+        ({"credential": OpaqueAuth(1, bytes(24))}, AuthStat.AUTH_BADCRED),
+        ({"credential": OpaqueAuth(2, bytes(8))}, AuthStat.AUTH_REJECTEDCRED),
+        ({"credential": OpaqueAuth(6, bytes(20))}, AuthStat.AUTH_REJECTEDCRED),
+        ({"credential": OpaqueAuth(0x7FFFFFFF, b"")}, AuthStat.AUTH_REJECTEDCRED),
+        ({"verifier": OpaqueAuth(1, bytes(20))}, AuthStat.AUTH_BADVERF),
+    ],
+)
+def test_bad_authentication_is_answered_before_the_program(dispatcher: Dispatcher, auth: Any, stat: AuthStat) -> None:
+    error = answer(dispatcher, header(program=NUMBER + 2, **auth))
+    assert isinstance(error, errors.AuthError)
+    assert error.stat is stat
+
+
+@pytest.mark.req("OR-2")
+def test_a_body_under_auth_none_is_ignored(dispatcher: Dispatcher) -> None:
+    none = OpaqueAuth(0, b"ignored")
+    invocation = opened(dispatcher, header(number=0, credential=none, verifier=none))
+    assert invocation.credential == AuthNone()
+
+
+def test_what_is_no_whole_call_header_is_dropped(dispatcher: Dispatcher) -> None:
+    data = header()
+    for end in range(len(data)):
+        assert dispatcher.open_call(Decoder(data, 0, end)) is None
+    reply = XID.to_bytes(4, "big") + b"\0\0\0\1" + bytes(32)
+    assert dispatcher.open_call(Decoder(reply)) is None
+
+
+def test_a_handlers_failure_is_a_system_error_and_what_it_lacks_unavailable(dispatcher: Dispatcher) -> None:
+    invocation = opened(dispatcher, call(DOUBLE, 1))
+    with pytest.raises(errors.RemoteSystemError):
+        decode_result(Decoder(invocation.failure(ValueError("x")).reduced), XID, DOUBLE)
+    with pytest.raises(errors.NoSuchProcedure):
+        decode_result(Decoder(invocation.failure(ProcedureUnavailable()).reduced), XID, DOUBLE)
+
+
+@pytest.mark.req("OR-5")
+def test_no_service_has_version_zero() -> None:
+    class Zero(Service):
+        PROGRAM = Program(NUMBER, 0, "ZERO", {})
+
+    with pytest.raises(LocalProtocolError, match="version 0"):
+        Dispatcher([Zero()])
+
+
+@pytest.mark.req("OR-5")
+def test_no_call_is_made_to_version_zero() -> None:
+    with pytest.raises(LocalProtocolError, match="version 0"):
+        CallEncoder().encode(1, procedure(1, "double", version=0), 1)
+
+
+def test_two_services_for_one_version_are_refused() -> None:
+    with pytest.raises(LocalProtocolError, match="two services"):
+        Dispatcher([Version2(), Version2()])
+
+
+def reduced_call(name: bytes, data: bytes) -> tuple[bytes, int]:
+    """A STORE call without its data, and the Position of the data."""
+    payload = CallEncoder().encode(XID, STORE, (name, data))
+    return bytes(payload.reduced), payload.items[0].position
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_a_placed_argument_reaches_the_handler(dispatcher: Dispatcher, padded: bool) -> None:
+    stream, position = reduced_call(b"name", b"abcde")
+    chunk = memoryview(b"abcde\0\0\0" if padded else b"abcde")
+    invocation = dispatcher.open_call(Decoder(stream, placed=PlacedByPosition({position: chunk})))
+    assert isinstance(invocation, Invocation)
+    assert invocation.args == (b"name", b"abcde")
+
+
+@pytest.mark.req("V1-62")
+@pytest.mark.parametrize("data", [b"", b"abcd"])
+def test_a_chunk_that_no_argument_takes_is_told_apart_from_garbage(dispatcher: Dispatcher, data: bytes) -> None:
+    stream = call(STORE, (b"name", data))
+    for position in (0, 40, 44, len(stream) + 4, 1 << 30):
+        placed = PlacedByPosition({position: memoryview(b"x" * 8)})
+        with pytest.raises(ReducedIneligibleItem):
+            dispatcher.open_call(Decoder(stream, placed=placed))
+
+
+@pytest.mark.req("V1-62")
+def test_an_ineligible_argument_in_a_chunk_is_told_apart_from_garbage(dispatcher: Dispatcher) -> None:
+    # The name's octets are taken out: what follows is misread, and decoding fails one way or the other.
+    whole = call(STORE, (b"ab" * 20, b"data"))
+    stream = whole[:44] + whole[84:]
+    with pytest.raises(ReducedIneligibleItem):
+        dispatcher.open_call(Decoder(stream, placed=PlacedByPosition({44: memoryview(whole)[44:84]})))
+
+
+@pytest.mark.req("V1-62")
+def test_an_ineligible_argument_at_the_end_in_a_chunk_is_told_apart_from_garbage(dispatcher: Dispatcher) -> None:
+    stream = call(DOUBLE, 1)[:40]
+    with pytest.raises(ReducedIneligibleItem):
+        dispatcher.open_call(Decoder(stream, placed=PlacedByPosition({40: memoryview(bytes(4))})))
+
+
+@pytest.mark.req("V1-62")
+def test_a_chunk_in_the_call_header_is_told_apart_from_a_short_header(dispatcher: Dispatcher) -> None:
+    stream = header()[:24]
+    with pytest.raises(ReducedIneligibleItem):
+        dispatcher.open_call(Decoder(stream, placed=PlacedByPosition({24: memoryview(bytes(16))})))
+
+
+@pytest.mark.req("V1-61")
+def test_bad_arguments_before_a_chunk_that_could_be_right_are_garbage(dispatcher: Dispatcher) -> None:
+    stream, position = reduced_call(b"name", b"abcde")
+    broken = bytearray(stream)
+    broken[40:44] = (65).to_bytes(4, "big")
+    reply = dispatcher.open_call(Decoder(broken, placed=PlacedByPosition({position: memoryview(b"abcde")})))
+    assert isinstance(reply, Payload)
+    with pytest.raises(errors.GarbageArguments):
+        decode_result(Decoder(reply.reduced), XID, STORE)
+
+
+@pytest.mark.req("V1-61")
+@pytest.mark.parametrize("chunk", [b"abcd", b"abcdef", b""])
+def test_an_argument_of_another_length_than_its_chunk_is_garbage(dispatcher: Dispatcher, chunk: bytes) -> None:
+    stream, position = reduced_call(b"name", b"abcde")
+    reply = dispatcher.open_call(Decoder(stream, placed=PlacedByPosition({position: memoryview(chunk)})))
+    assert isinstance(reply, Payload)
+    with pytest.raises(errors.GarbageArguments):
+        decode_result(Decoder(reply.reduced), XID, STORE)
+
+
+@pytest.mark.req("V1-61")
+def test_an_argument_over_its_limit_is_garbage_though_a_chunk_waits(dispatcher: Dispatcher) -> None:
+    stream, position = reduced_call(b"name", b"abcde")
+    broken = bytearray(stream)
+    broken[-4:] = ((1 << 20) + 1).to_bytes(4, "big")
+    reply = dispatcher.open_call(Decoder(broken, placed=PlacedByPosition({position: memoryview(b"abcde")})))
+    assert isinstance(reply, Payload)
+
+
+def test_a_placed_result_is_taken_and_one_too_many_refused(dispatcher: Dispatcher) -> None:
+    invocation = opened(dispatcher, call(STORE, (b"name", b"data")))
+    reply = invocation.success((b"n", b"result"))
+    result = memoryview(b"result")
+    assert decode_result(Decoder(reply.reduced, placed=PlacedInOrder([result])), XID, STORE) == (b"n", b"result")
+    with pytest.raises(ReducedIneligibleItem):
+        decode_result(Decoder(reply.reduced, placed=PlacedInOrder([result, result])), XID, STORE)
+
+
+def test_a_result_that_goes_on_is_an_error(dispatcher: Dispatcher) -> None:
+    reply = opened(dispatcher, call(DOUBLE, 1)).success(1)
+    with pytest.raises(DecodeError, match="TEST_DOUBLE"):
+        decode_result(Decoder(bytes(reply.reduced) + b"more"), XID, DOUBLE)
+
+
+def test_an_encoder_reuses_the_header_of_a_procedure() -> None:
+    encoder = CallEncoder(AuthSys(uid=1, gid=2))
+    first, second = encoder.encode(1, DOUBLE, 5).reduced, encoder.encode(2, DOUBLE, 5).reduced
+    assert first[4:] == second[4:]
+    assert (first[:4], second[:4]) == (b"\0\0\0\1", b"\0\0\0\2")
+    assert encoder.credential == AuthSys(uid=1, gid=2)

@@ -1,0 +1,212 @@
+"""Record marking."""
+
+from __future__ import annotations
+
+import pytest
+
+from rpcrdma.errors import LocalProtocolError, RemoteProtocolError
+from rpcrdma.rpc.record import LAST_FRAGMENT, RecordReceiver, RecordSender
+from rpcrdma.xdr.codec import Encoder, Payload
+
+
+def fragment(data: bytes, *, last: bool = True) -> bytes:
+    return (len(data) | (LAST_FRAGMENT if last else 0)).to_bytes(4, "big") + data
+
+
+def feed(receiver: RecordReceiver, stream: bytes, step: int = 1 << 30) -> list[bytes]:
+    """Receives `stream`, at most `step` octets at once, as recvmsg_into would fill the buffers."""
+    records = []
+    view = memoryview(stream)
+    while view:
+        received = 0
+        for buffer in receiver.next_buffers():
+            count = min(len(buffer), len(view), step - received)
+            buffer[:count] = view[:count]
+            view = view[count:]
+            received += count
+        receiver.bytes_received(received)
+        while (record := receiver.next_record()) is not None:
+            records.append(bytes(record))
+    return records
+
+
+MESSAGES = [b"a" * 40, b"b" * 7, bytes(range(256)) * 400, b"c", bytes(70_000), b"d" * 32_768]
+STREAM = b"".join(map(fragment, MESSAGES))
+
+
+@pytest.mark.parametrize("step", [1 << 30, 1, 3, 4, 5, 1000, 32_768, 65_537])
+def test_records_come_out_however_the_stream_is_cut(step: int) -> None:
+    assert feed(RecordReceiver(), STREAM, step) == MESSAGES
+
+
+@pytest.mark.parametrize("step", [1 << 30, 1, 4, 7, 50_000])
+@pytest.mark.parametrize("size", [1, 5, 4000, 40_000])
+def test_fragments_are_put_together(size: int, step: int) -> None:
+    message = bytes(range(251)) * 600 if size > 100 else b"message of many small parts"
+    parts = [message[at : at + size] for at in range(0, len(message), size)]
+    stream = b"".join(fragment(part, last=False) for part in parts) + fragment(b"") + fragment(b"next")
+    assert feed(RecordReceiver(), stream, step) == [message, b"next"]
+
+
+def test_an_empty_fragment_before_the_last_is_allowed() -> None:
+    assert feed(RecordReceiver(), fragment(b"", last=False) + fragment(b"xyz")) == [b"xyz"]
+
+
+def test_a_large_fragment_is_received_where_it_stays() -> None:
+    receiver = RecordReceiver()
+    receiver.next_buffers()[0][:4] = (LAST_FRAGMENT | 1_000_000).to_bytes(4, "big")
+    receiver.bytes_received(4)
+    place, behind = receiver.next_buffers()
+    assert len(place) == 1_000_000
+    assert len(behind) > 0
+    memory = place.obj
+    place[:] = b"x" * len(place)
+    del place
+    receiver.bytes_received(1_000_000)
+    assert receiver.next_record() is memory
+
+
+def test_a_header_alone_makes_nobody_allocate_the_whole_length() -> None:
+    receiver = RecordReceiver(record_octets_max=1 << 30)
+    receiver.next_buffers()[0][:4] = (LAST_FRAGMENT | 1 << 30).to_bytes(4, "big")
+    receiver.bytes_received(4)
+    first = sum(map(len, receiver.next_buffers()))
+    assert first <= 2 << 20
+    receiver.bytes_received(first)
+    assert sum(map(len, receiver.next_buffers())) <= first
+
+
+def test_a_large_record_is_received_in_steps() -> None:
+    message = bytes(range(256)) * 20_000
+    assert feed(RecordReceiver(record_octets_max=8 << 20), fragment(message)) == [message]
+
+
+def test_whether_a_record_is_in_progress_is_known() -> None:
+    receiver = RecordReceiver()
+    for octet in fragment(b"abc"):
+        receiver.next_buffers()[0][0] = octet
+        receiver.bytes_received(1)
+        assert receiver.mid_record is (receiver.next_record() is None)
+    assert not receiver.mid_record
+
+
+@pytest.mark.parametrize(
+    ("stream", "what"),
+    [
+        (b"\xff\xff\xff\xff", "limit is 100"),
+        (b"\x7f\xff\xff\xff", "limit is 100"),
+        (fragment(bytes(101)), "limit is 100"),
+        (fragment(bytes(60), last=False) + fragment(bytes(41)), "limit is 100"),
+        (fragment(b"", last=False) * 9, "8 fragments"),
+        (fragment(b"x", last=False) * 9, "8 fragments"),
+        (fragment(b""), "empty"),
+        (fragment(b"", last=False) + fragment(b""), "empty"),
+    ],
+)
+def test_what_breaks_a_bound_is_an_error_after_what_came_before(stream: bytes, what: str) -> None:
+    receiver = RecordReceiver(record_octets_max=100, fragments_max=8)
+    with pytest.raises(RemoteProtocolError, match=what):
+        feed(receiver, fragment(b"whole") + stream)
+    assert receiver.next_record() == b"whole"
+    assert receiver.next_record() is None
+
+
+def test_the_bounds_can_be_reached() -> None:
+    receiver = RecordReceiver(record_octets_max=100, fragments_max=8)
+    parts = fragment(bytes(12), last=False) * 7 + fragment(bytes(16))
+    assert feed(receiver, parts * 2) == [bytes(100)] * 2
+
+
+def payload(data: bytes) -> Payload:
+    enc = Encoder()
+    enc.u32(7, "word")
+    enc.bulk(data, 1 << 30, "data")
+    enc.u32(8, "word")
+    return enc.finish()
+
+
+def test_a_message_is_gathered_behind_its_header_without_a_copy() -> None:
+    sender = RecordSender()
+    data = bytes(range(5))
+    sender.push(payload(data))
+    gather = sender.next_gather()
+    assert b"".join(gather) == bytes.fromhex("80000014 00000007 00000005 0001020304000000 00000008")
+    assert any(part is data for part in gather)
+    assert sender.unsent_octets == 24
+
+
+@pytest.mark.parametrize("step", [1, 3, 10, 24, 25, 1000])
+def test_partial_sends_go_on_where_they_stopped(step: int) -> None:
+    sender = RecordSender()
+    expected = b""
+    for number in range(4):
+        message = payload(bytes([number]) * (number * 3))
+        expected += fragment(b"".join(message.gather()))
+        sender.push(message, number)
+    sent, tickets = b"", []
+    while gather := sender.next_gather():
+        chunk = b"".join(gather)[:step]
+        sent += chunk
+        tickets += sender.bytes_sent(len(chunk))
+    assert sent == expected
+    assert tickets == [0, 1, 2, 3]
+    assert sender.unsent_octets == 0
+
+
+def test_a_gather_list_stays_short_enough_for_one_system_call() -> None:
+    sender = RecordSender()
+    for _ in range(600):
+        sender.push(Payload(b"x"))
+    assert len(sender.next_gather()) == 512
+    enc = Encoder()
+    for _ in range(600):
+        enc.bulk(b"four", 4, "item")
+    long = RecordSender()
+    long.push(enc.finish())
+    assert len(long.next_gather()) == 512
+
+
+def test_a_message_that_no_record_can_carry_is_the_callers_error() -> None:
+    with pytest.raises(LocalProtocolError):
+        RecordSender().push(Payload(b""))
+
+    class Huge(bytes):
+        __slots__ = ()
+
+        def __len__(self) -> int:
+            return 1 << 31
+
+    with pytest.raises(LocalProtocolError):
+        RecordSender().push(Payload(Huge()))
+
+
+def test_a_withdrawn_message_leaves_the_queue() -> None:
+    sender = RecordSender()
+    one, two = object(), object()
+    sender.push(Payload(b"one"), one)
+    sender.push(Payload(b"two"), two)
+    sender.withdraw(one)
+    sender.withdraw(object())
+    assert b"".join(sender.next_gather()) == fragment(b"two")
+    assert sender.unsent_octets == 7
+
+
+def test_a_withdrawn_message_that_has_begun_no_longer_follows_its_memory() -> None:
+    sender = RecordSender()
+    memory = bytearray(b"before")
+    ticket = object()
+    sender.push(Payload(memory), ticket)
+    assert sender.bytes_sent(6) == []
+    sender.withdraw(ticket)
+    memory[:] = b"after!"
+    assert b"".join(sender.next_gather()) == b"fore"
+    assert sender.bytes_sent(4) == [ticket]
+
+
+def test_clearing_returns_what_was_not_sent_whole() -> None:
+    sender = RecordSender()
+    for number in range(3):
+        sender.push(Payload(b"abcd"), number)
+    assert sender.bytes_sent(10) == [0]
+    assert sender.clear() == [1, 2]
+    assert (sender.unsent_octets, sender.next_gather()) == (0, [])
