@@ -1,0 +1,1 @@
+"""For users' tests too: conformance suites for providers, scripted peers, captures."""

@@ -1,0 +1,183 @@
+"""Two transport endpoints joined in memory, and a bare peer that says to an endpoint whatever a test likes."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+
+from rpcrdma.transport import (
+    BufferSource,
+    CallArrived,
+    Endpoint,
+    EndpointEvent,
+    IncomingCall,
+    Ready,
+    Role,
+    TransportConfig,
+)
+from rpcrdma.verbs.loopback import LoopbackQueuePair
+from rpcrdma.verbs.memory import SoftwareProtectionDomain
+from rpcrdma.verbs.queue_pair import Completion, QueuePairEvent, Status, Verb
+from rpcrdma.wire.buffers import Buffer
+from rpcrdma.xdr.codec import Encoder, Payload
+
+__all__ = ["BarePeer", "EndpointPair", "counted_bits", "message"]
+
+_RPC_START = struct.Struct(">II")
+
+
+def counted_bits(seed: int = 1) -> Callable[[int], int]:
+    """A source of well spread numbers that is the same in every run: for tests, never for real connections."""
+    drawn = seed
+
+    def draw(bits: int) -> int:
+        nonlocal drawn
+        drawn += 1
+        return (drawn * 0x9E3779B97F4A7C15F39CC0605CEDC835) >> 7 & ((1 << bits) - 1)
+
+    return draw
+
+
+def message(xid: int, direction: int, *parts: tuple[bytes, Buffer | None]) -> Payload:
+    """Something that starts like an RPC message: XID, direction (0 CALL, 1 REPLY), then plain octets and bulk items.
+
+    Each part is plain octets, of a length that is a multiple of four, and the bulk item after them or None.
+    """
+    encoder = Encoder()
+    encoder.put(_RPC_START, xid, direction)
+    for plain, item in parts:
+        encoder.out += plain
+        if item is not None:
+            encoder.bulk(item, (1 << 32) - 1, "item")
+    return encoder.finish()
+
+
+class EndpointPair:
+    """A client and a server endpoint; `run` lets both go on until nothing moves."""
+
+    def __init__(
+        self,
+        client: TransportConfig | None = None,
+        server: TransportConfig | None = None,
+        *,
+        buffers: BufferSource | None = None,
+    ) -> None:
+        client = client or TransportConfig()
+        self.client_pd = SoftwareProtectionDomain(counted_bits(1))
+        self.server_pd = SoftwareProtectionDomain(counted_bits(1 << 40))
+        self.client_qp, self.server_qp = LoopbackQueuePair.pair(
+            self.client_pd, self.server_pd, private_data=client.private_data()
+        )
+        self.client = Endpoint(self.client_qp, self.client_pd, client, Role.CLIENT)
+        self.server = Endpoint(self.server_qp, self.server_pd, server or TransportConfig(), Role.SERVER, buffers)
+
+    def run(self) -> None:
+        """Moves everything there is to move."""
+        moved = True
+        while moved:
+            moved = self.client_qp.progress()
+            self.client.progress()
+            self.server.progress()
+
+    def connect(self) -> EndpointPair:
+        """Runs until both sides are ready, and takes those events."""
+        self.run()
+        for events in (self.client_events(), self.server_events()):
+            assert [type(event) for event in events] == [Ready], events
+        return self
+
+    def client_events(self) -> list[EndpointEvent]:
+        """What the client has to report."""
+        return _drain(self.client)
+
+    def server_events(self) -> list[EndpointEvent]:
+        """What the server has to report."""
+        return _drain(self.server)
+
+    def arrived(self) -> list[IncomingCall]:
+        """Runs, and returns the calls that the server then reports, which must be all that it reports."""
+        self.run()
+        calls = []
+        for event in self.server_events():
+            assert isinstance(event, CallArrived), event
+            calls.append(event.incoming)
+        return calls
+
+
+def _drain(endpoint: Endpoint) -> list[EndpointEvent]:
+    events: list[EndpointEvent] = []
+    while (event := endpoint.next_event()) is not None:
+        events.append(event)
+    return events
+
+
+class BarePeer:
+    """One endpoint, and for its peer a queue pair in the hands of a test: any octets, any order, any lie."""
+
+    def __init__(
+        self,
+        role: Role,
+        config: TransportConfig | None = None,
+        *,
+        private_data: bytes | None = None,
+        receives: int = 64,
+        receive_octets: int = 4096,
+    ) -> None:
+        config = config or TransportConfig()
+        if private_data is None:
+            private_data = TransportConfig().private_data()
+        pd_a = SoftwareProtectionDomain(counted_bits(1))
+        pd_b = SoftwareProtectionDomain(counted_bits(1 << 40))
+        active = role is Role.CLIENT
+        a, b = LoopbackQueuePair.pair(pd_a, pd_b, private_data=config.private_data() if active else private_data)
+        self._link = a
+        self.endpoint_pd, self.pd = (pd_a, pd_b) if active else (pd_b, pd_a)
+        endpoint_qp, self.qp = (a, b) if active else (b, a)
+        self.endpoint = Endpoint(endpoint_qp, self.endpoint_pd, config, role)
+        self.received: list[bytes] = []
+        self.invalidated: list[int | None] = []
+        self.completions: list[Completion] = []
+        self.events: list[QueuePairEvent] = []
+        for _ in range(receives):
+            self._post_receive(memoryview(bytearray(receive_octets)))
+        self.run()
+        if active:
+            self.qp.accept(private_data)
+        self.run()
+        assert [type(event) for event in self.endpoint_events()] == [Ready]
+        self.events.clear()
+
+    def _post_receive(self, buffer: memoryview) -> None:
+        self.qp.post_receive(buffer, buffer)
+
+    def run(self) -> None:
+        """Moves everything there is to move, and collects what the bare side receives."""
+        moved = True
+        while moved:
+            moved = self._link.progress()
+            self.endpoint.progress()
+            while (event := self.qp.poll_event()) is not None:
+                self.events.append(event)
+            while (completion := self.qp.poll_completion()) is not None:
+                if completion.verb is Verb.RECEIVE and completion.status is Status.SUCCESS:
+                    assert isinstance(completion.wr, memoryview)
+                    self.received.append(bytes(completion.wr[: completion.length]))
+                    self.invalidated.append(completion.invalidated)
+                    self._post_receive(completion.wr)
+                elif completion.verb is not Verb.RECEIVE:
+                    self.completions.append(completion)
+
+    def send(self, *gather: Buffer, invalidate: int | None = None) -> list[bytes]:
+        """Sends one message and returns what comes back at once."""
+        before = len(self.received)
+        self.qp.post_send("send", gather, invalidate=invalidate, signaled=False)
+        self.run()
+        return self.received[before:]
+
+    def write(self, handle: int, offset: int, gather: Sequence[Buffer]) -> None:
+        """Posts an RDMA Write into the endpoint's memory."""
+        self.qp.post_write("write", gather, handle, offset, signaled=False)
+
+    def endpoint_events(self) -> list[EndpointEvent]:
+        """What the endpoint has to report."""
+        return _drain(self.endpoint)

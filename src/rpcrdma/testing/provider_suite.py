@@ -1,0 +1,543 @@
+"""What every RDMA provider must do: checks that any pair of queue pairs can be put to.
+
+Each `check_*` takes a factory and raises AssertionError, in words, where the provider falls short; `CHECKS` has them
+all. The factory makes two joined queue pairs that have not connected yet:
+
+    make_pair(private_data=b"", inbound_reads=(32, 32), outbound_reads=(32, 32))
+        -> (initiator, its protection domain, responder, its protection domain, progress)
+
+`private_data` is the initiator's, the read limits are those of (initiator, responder), and `progress()` moves data
+in both directions until nothing moves any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from rpcrdma.errors import LocalProtocolError
+from rpcrdma.verbs.memory import Access, MemoryRegion, ProtectionDomain
+from rpcrdma.verbs.queue_pair import (
+    Completion,
+    ConnectRequested,
+    Disconnected,
+    Established,
+    QueuePair,
+    QueuePairEvent,
+    Status,
+    Verb,
+)
+from rpcrdma.wire.buffers import Buffer
+
+__all__ = ["CHECKS", "Check", "MakePair", "PairParts"]
+
+PairParts: TypeAlias = tuple[QueuePair, ProtectionDomain, QueuePair, ProtectionDomain, Callable[[], object]]
+
+_RECEIVE_OCTETS = 4096
+_LONG = 200_000
+"""More than any frame of a provider holds, and no multiple of anything."""
+
+
+class MakePair(Protocol):
+    """Makes a fresh pair."""
+
+    def __call__(
+        self,
+        *,
+        private_data: bytes = b"",
+        inbound_reads: tuple[int, int] = (32, 32),
+        outbound_reads: tuple[int, int] = (32, 32),
+    ) -> PairParts: ...
+
+
+Check: TypeAlias = Callable[[MakePair], None]
+
+
+class _Side(NamedTuple):
+    qp: QueuePair
+    pd: ProtectionDomain
+    progress: Callable[[], object]
+
+    def events(self) -> list[QueuePairEvent]:
+        found = []
+        while (event := self.qp.poll_event()) is not None:
+            found.append(event)
+        return found
+
+    def completions(self) -> list[Completion]:
+        found = []
+        while (completion := self.qp.poll_completion()) is not None:
+            found.append(completion)
+        return found
+
+    def receive(self, wr: object, octets: int = _RECEIVE_OCTETS) -> memoryview:
+        buffer = memoryview(bytearray(octets))
+        self.qp.post_receive(wr, buffer)
+        return buffer
+
+
+def _sides(make_pair: MakePair, **options: Any) -> tuple[_Side, _Side]:
+    qp_a, pd_a, qp_b, pd_b, progress = make_pair(**options)
+    return _Side(qp_a, pd_a, progress), _Side(qp_b, pd_b, progress)
+
+
+def _establish(a: _Side, b: _Side, private_data: bytes = b"") -> tuple[Established, Established]:
+    a.progress()
+    requests = b.events()
+    assert [type(event) for event in requests] == [ConnectRequested], f"on the passive side: {requests}"
+    b.qp.accept(private_data)
+    a.progress()
+    both = a.events(), b.events()
+    assert len(both[0]) == 1, f"on the active side after accept: {both[0]}"
+    assert isinstance(both[0][0], Established), f"on the active side after accept: {both[0]}"
+    if not both[1]:
+        # A provider may know it only once the initiator has sent something (RFC 6581 section 9).
+        return both[0][0], both[0][0]
+    assert isinstance(both[1][0], Established), f"on the passive side after accept: {both[1]}"
+    return both[0][0], both[1][0]
+
+
+def _connected(make_pair: MakePair, **options: Any) -> tuple[_Side, _Side]:
+    a, b = _sides(make_pair, **options)
+    _establish(a, b)
+    # One message from the initiator makes the connection whole on every provider.
+    buffer = b.receive("first")
+    a.qp.post_send("first", [b"hello"])
+    a.progress()
+    assert _of(b.completions(), Verb.RECEIVE) == [("first", Status.SUCCESS, 5)]
+    assert bytes(buffer[:5]) == b"hello"
+    a.completions()
+    a.events()
+    b.events()
+    return a, b
+
+
+def _of(completions: Sequence[Completion], verb: Verb) -> list[tuple[object, Status, int]]:
+    return [(c.wr, c.status, c.length) for c in completions if c.verb is verb]
+
+
+def _pattern(length: int) -> bytes:
+    return bytes(range(251)) * (length // 251) + bytes(range(length % 251))
+
+
+def _expect_broken(a: _Side, b: _Side, what: str) -> None:
+    """Both sides must have been told that the connection ended because a rule was broken."""
+    a.progress()
+    for name, side in (("active", a), ("passive", b)):
+        ends = [event for event in side.events() if isinstance(event, Disconnected)]
+        assert len(ends) == 1, f"{what}: the {name} side was told {len(ends)} times that the connection ended"
+        assert ends[0].protocol_error, f"{what}: the {name} side was told of no protocol error: {ends[0]}"
+
+
+def _expect_alive(a: _Side, b: _Side) -> None:
+    """The connection must go on: a message must get through in each direction."""
+    for here, there in ((a, b), (b, a)):
+        there.receive("alive")
+        here.qp.post_send("alive", [b"alive"])
+        here.progress()
+        assert ("alive", Status.SUCCESS, 5) in _of(there.completions(), Verb.RECEIVE), "the connection is not alive"
+        here.completions()
+        assert not here.events(), "an unexpected event on the sending side"
+        assert not there.events(), "an unexpected event on the receiving side"
+
+
+def check_private_data_reaches_both_sides(make_pair: MakePair) -> None:
+    """What each side says while connecting is what the other is told, to the octet."""
+    a, b = _sides(make_pair, private_data=b"from the initiator")
+    a.progress()
+    (request,) = b.events()
+    assert isinstance(request, ConnectRequested)
+    assert request.private_data == b"from the initiator"
+    b.qp.accept(b"from the responder")
+    a.progress()
+    (event,) = a.events()
+    assert isinstance(event, Established)
+    assert event.private_data == b"from the responder"
+    b.receive("first")
+    a.qp.post_send("first", [b"x"])
+    a.progress()
+    (event,) = b.events()
+    assert isinstance(event, Established)
+    assert event.private_data == b"from the initiator"
+
+
+def check_read_limits_are_agreed_on(make_pair: MakePair) -> None:
+    """Neither side may have more RDMA Reads outstanding than the other takes."""
+    a, b = _sides(make_pair, inbound_reads=(3, 7), outbound_reads=(20, 30))
+    mine, theirs = _establish(a, b)
+    assert mine.outbound_reads <= 7, f"{mine.outbound_reads} outbound reads, the peer takes 7"
+    assert mine.inbound_reads <= 3, f"{mine.inbound_reads} inbound reads, 3 were allowed"
+    if theirs is not mine:
+        assert theirs.outbound_reads <= 3, f"{theirs.outbound_reads} outbound reads, the peer takes 3"
+
+
+def check_rejection_ends_both_sides(make_pair: MakePair) -> None:
+    """A rejected initiator is told so; posted work is flushed."""
+    a, b = _sides(make_pair)
+    a.receive("never")
+    a.progress()
+    assert isinstance(b.events()[0], ConnectRequested)
+    b.qp.reject(b"no")
+    a.progress()
+    (event,) = a.events()
+    assert isinstance(event, Disconnected), f"the initiator was told {event}"
+    assert event.by_peer
+    assert _of(a.completions(), Verb.RECEIVE) == [("never", Status.FLUSHED, 0)]
+
+
+def check_work_posted_before_the_connection_waits(make_pair: MakePair) -> None:
+    """Sends posted while connecting go out afterwards, in order."""
+    a, b = _sides(make_pair)
+    buffers = [b.receive(number) for number in range(3)]
+    for number in range(3):
+        a.qp.post_send(number, [b"message %d" % number])
+    assert not a.completions()
+    _establish(a, b)
+    a.progress()
+    assert _of(b.completions(), Verb.RECEIVE) == [(number, Status.SUCCESS, 9) for number in range(3)]
+    assert [bytes(buffer[:9]) for buffer in buffers] == [b"message 0", b"message 1", b"message 2"]
+    assert [wr for wr, status, _ in _of(a.completions(), Verb.SEND) if status is Status.SUCCESS] == [0, 1, 2]
+
+
+def check_sends_fill_receives_in_order(make_pair: MakePair) -> None:
+    """Each Send takes the oldest receive, whatever its size; empty and full messages too, in both directions."""
+    a, b = _connected(make_pair)
+    for here, there in ((a, b), (b, a)):
+        sizes = (1, 0, 100, _RECEIVE_OCTETS, 17)
+        buffers = [there.receive(("receive", number)) for number in range(len(sizes))]
+        for number, size in enumerate(sizes):
+            here.qp.post_send(("send", number), [_pattern(size)])
+        here.progress()
+        assert _of(there.completions(), Verb.RECEIVE) == [
+            (("receive", number), Status.SUCCESS, size) for number, size in enumerate(sizes)
+        ]
+        for buffer, size in zip(buffers, sizes, strict=True):
+            assert bytes(buffer[:size]) == _pattern(size)
+        assert [wr for wr, _, _ in _of(here.completions(), Verb.SEND)] == [("send", n) for n in range(len(sizes))]
+
+
+def check_gather_lists_arrive_joined(make_pair: MakePair) -> None:
+    """A message is the concatenation of its pieces: bytes, bytearrays, views, and empty ones."""
+    a, b = _connected(make_pair)
+    buffer = b.receive("r")
+    pieces: list[Buffer] = [b"one", bytearray(b"two"), memoryview(b"xthreex")[1:6], b"", b"4"]
+    a.qp.post_send("s", pieces)
+    a.progress()
+    assert _of(b.completions(), Verb.RECEIVE) == [("r", Status.SUCCESS, 12)]
+    assert bytes(buffer[:12]) == b"onetwothree4"
+
+
+def check_unsignaled_work_reports_nothing(make_pair: MakePair) -> None:
+    """Unsignaled Sends and Writes complete silently; a signaled one after them reports."""
+    a, b = _connected(make_pair)
+    region = b.pd.register(bytearray(8), Access.REMOTE_WRITE)
+    b.receive(1)
+    b.receive(2)
+    a.qp.post_write("w", [b"12345678"], region.handle, region.offset, signaled=False)
+    a.qp.post_send("s", [b"x"], signaled=False)
+    a.qp.post_send("t", [b"y"])
+    a.progress()
+    assert [c.wr for c in a.completions()] == ["t"]
+    assert bytes(region.view) == b"12345678"
+
+
+def check_send_without_receive_breaks_the_connection(make_pair: MakePair) -> None:
+    """There is no buffering behind the receive queue."""
+    a, b = _connected(make_pair)
+    a.qp.post_send("s", [b"nobody is ready"])
+    _expect_broken(a, b, "a Send without a receive")
+
+
+def check_too_long_send_breaks_the_connection(make_pair: MakePair) -> None:
+    """Nothing is written behind a receive buffer."""
+    a, b = _connected(make_pair)
+    memory = bytearray(_pattern(128))
+    b.qp.post_receive("r", memoryview(memory)[:64])
+    a.qp.post_send("s", [bytes(65)])
+    _expect_broken(a, b, "a Send longer than its receive")
+    assert memory[64:] == _pattern(128)[64:], "octets behind the receive buffer were written"
+
+
+def check_write_places_before_the_next_send(make_pair: MakePair) -> None:
+    """When a Send is received, all Writes posted before it are in place; their target is not told of them."""
+    a, b = _connected(make_pair)
+    for here, there in ((a, b), (b, a)):
+        for size in (1, 3, 4096, _LONG):
+            data = _pattern(size)
+            memory = bytearray(size + 16)
+            region = there.pd.register(memory, Access.REMOTE_WRITE)
+            there.receive("r")
+            half = size // 2
+            here.qp.post_write(
+                "w", [memoryview(data)[:half], memoryview(data)[half:]], region.handle, region.offset + 8
+            )
+            here.qp.post_send("s", [b"written"])
+            here.progress()
+            assert [c.wr for c in there.completions()] == ["r"]
+            assert memory[8:-8] == data, f"a Write of {size} octets did not arrive as it was sent"
+            assert memory[:8] == memory[-8:] == bytes(8), "a Write strayed"
+            assert [(c.wr, c.verb, c.status) for c in here.completions()] == [
+                ("w", Verb.RDMA_WRITE, Status.SUCCESS),
+                ("s", Verb.SEND, Status.SUCCESS),
+            ]
+            there.pd.invalidate(region)
+
+
+def check_zero_length_operations(make_pair: MakePair) -> None:
+    """A Write or Read of nothing does nothing and completes."""
+    a, b = _connected(make_pair)
+    target = b.pd.register(bytearray(4), Access.REMOTE_WRITE | Access.REMOTE_READ)
+    sink = a.pd.register(bytearray(4), Access.LOCAL_WRITE | Access.REMOTE_WRITE)
+    a.qp.post_write("w", [], target.handle, target.offset)
+    a.qp.post_read("r", sink, 0, 0, target.handle, target.offset)
+    a.progress()
+    assert [(c.wr, c.status) for c in a.completions()] == [("w", Status.SUCCESS), ("r", Status.SUCCESS)]
+    _expect_alive(a, b)
+
+
+def _forbidden_write(make_pair: MakePair, what: str, access: Access, handle: int, offset: int, length: int) -> None:
+    a, b = _connected(make_pair)
+    memory = bytearray(64)
+    region = b.pd.register(memoryview(memory)[16:48], access)
+    a.qp.post_write("w", [b"\xff" * length], region.handle ^ handle, (region.offset + offset) % (1 << 64))
+    _expect_broken(a, b, what)
+    assert memory == bytes(64), f"{what}: memory was changed"
+
+
+def check_write_outside_bounds_is_refused(make_pair: MakePair) -> None:
+    """One octet too far, before or behind, and far off."""
+    for offset, length in ((1, 32), (-1, 1), (32, 1), (0, 33), (1 << 40, 1), (1 << 63, 16)):
+        _forbidden_write(make_pair, f"a Write of {length} at {offset} of 32", Access.REMOTE_WRITE, 0, offset, length)
+
+
+def check_write_to_unknown_handle_is_refused(make_pair: MakePair) -> None:
+    """A handle that differs by one bit names nothing."""
+    for bit in (0, 7, 8, 31):
+        _forbidden_write(make_pair, "a Write to an unknown handle", Access.REMOTE_WRITE, 1 << bit, 0, 8)
+
+
+def check_write_without_the_right_is_refused(make_pair: MakePair) -> None:
+    """Memory that may be read may not be written."""
+    _forbidden_write(make_pair, "a Write to readable memory", Access.REMOTE_READ, 0, 0, 8)
+
+
+def check_write_after_invalidation_is_refused(make_pair: MakePair) -> None:
+    """When `invalidate` has returned, the memory is out of reach."""
+    a, b = _connected(make_pair)
+    memory = bytearray(32)
+    region = b.pd.register(memory, Access.REMOTE_WRITE)
+    b.pd.invalidate(region)
+    b.pd.invalidate(region)
+    a.qp.post_write("w", [b"\xff" * 8], region.handle, region.offset)
+    _expect_broken(a, b, "a Write after invalidation")
+    assert memory == bytes(32)
+
+
+def check_read_brings_data(make_pair: MakePair) -> None:
+    """Reads of any size, to any place of the sink, in both directions; completions in order."""
+    a, b = _connected(make_pair)
+    for here, there in ((a, b), (b, a)):
+        data = _pattern(_LONG)
+        source = there.pd.register(data, Access.REMOTE_READ)
+        memory = bytearray(_LONG + 16)
+        sink = here.pd.register(memory, Access.LOCAL_WRITE | Access.REMOTE_WRITE)
+        here.qp.post_read(1, sink, 8, 100, source.handle, source.offset)
+        here.qp.post_read(2, sink, 108, _LONG - 101, source.handle, source.offset + 100)
+        here.qp.post_read(3, sink, _LONG + 7, 1, source.handle, source.offset + _LONG - 1)
+        here.progress()
+        assert memory[8:-8] == data, "RDMA Reads did not bring what was there"
+        assert memory[:8] == memory[-8:] == bytes(8), "an RDMA Read strayed"
+        assert _of(here.completions(), Verb.RDMA_READ) == [
+            (1, Status.SUCCESS, 100),
+            (2, Status.SUCCESS, _LONG - 101),
+            (3, Status.SUCCESS, 1),
+        ]
+        assert not there.completions(), "the data source was told of an RDMA Read"
+
+
+def check_reads_wait_for_a_slot(make_pair: MakePair) -> None:
+    """More Reads than the peer takes at once are done nevertheless."""
+    a, b = _connected(make_pair, inbound_reads=(1, 2), outbound_reads=(1, 2))
+    for here, there in ((a, b), (b, a)):
+        data = _pattern(40)
+        source = there.pd.register(data, Access.REMOTE_READ)
+        memory = bytearray(40)
+        sink = here.pd.register(memory, Access.LOCAL_WRITE | Access.REMOTE_WRITE)
+        for number in range(40):
+            here.qp.post_read(number, sink, number, 1, source.handle, source.offset + number)
+        here.progress()
+        assert [c.wr for c in here.completions()] == list(range(40))
+        assert memory == data
+
+
+def check_completions_keep_the_order_of_posting(make_pair: MakePair) -> None:
+    """A Send posted after a Read is not reported before it."""
+    a, b = _connected(make_pair)
+    source = b.pd.register(_pattern(1000), Access.REMOTE_READ)
+    sink = a.pd.register(bytearray(1000), Access.LOCAL_WRITE | Access.REMOTE_WRITE)
+    b.receive("x")
+    a.qp.post_read("read", sink, 0, 1000, source.handle, source.offset)
+    a.qp.post_send("send", [b"x"])
+    a.progress()
+    assert [c.wr for c in a.completions()] == ["read", "send"]
+
+
+def check_read_of_what_may_not_be_read_is_refused(make_pair: MakePair) -> None:
+    """Bounds, rights, unknown and ended handles; nothing is brought."""
+    cases: list[tuple[str, Access, Callable[[_Side, MemoryRegion], object], int, int]] = [
+        ("out of bounds", Access.REMOTE_READ, lambda _s, _r: None, 0, 33),
+        ("before the start", Access.REMOTE_READ, lambda _s, _r: None, -1, 8),
+        ("of writable memory", Access.REMOTE_WRITE, lambda _s, _r: None, 0, 8),
+        ("of ended memory", Access.REMOTE_READ, lambda side, region: side.pd.invalidate(region), 0, 8),
+        ("of abandoned memory", Access.REMOTE_READ, lambda side, region: side.pd.abandon(region), 0, 8),
+    ]
+    for what, access, before, offset, length in cases:
+        a, b = _connected(make_pair)
+        region = b.pd.register(bytearray(_pattern(32)), access)
+        before(b, region)
+        memory = bytearray(64)
+        sink = a.pd.register(memory, Access.LOCAL_WRITE | Access.REMOTE_WRITE)
+        a.qp.post_read("read", sink, 0, length, region.handle, (region.offset + offset) % (1 << 64))
+        _expect_broken(a, b, f"an RDMA Read {what}")
+        assert memory == bytes(64), f"an RDMA Read {what} brought data"
+        statuses = [c.status for c in a.completions() if c.verb is Verb.RDMA_READ]
+        assert len(statuses) == 1, f"an RDMA Read {what}: reported {statuses}"
+        assert statuses[0] is not Status.SUCCESS, f"an RDMA Read {what}: reported {statuses}"
+
+
+def check_send_with_invalidate_ends_the_handle(make_pair: MakePair) -> None:
+    """The receiver is told which handle was ended, and the handle has ended."""
+    a, b = _connected(make_pair)
+    memory = bytearray(8)
+    region = b.pd.register(memory, Access.REMOTE_WRITE)
+    b.receive("r")
+    a.qp.post_write("w", [b"12345678"], region.handle, region.offset)
+    a.qp.post_send("s", [b"done"], invalidate=region.handle)
+    a.progress()
+    (completion,) = b.completions()
+    assert completion.invalidated == region.handle
+    assert memory == b"12345678"
+    b.receive("r")
+    a.qp.post_send("s", [b"plain"])
+    a.progress()
+    (completion,) = b.completions()
+    assert completion.invalidated is None
+    a.qp.post_write("w", [b"xxxxxxxx"], region.handle, region.offset)
+    _expect_broken(a, b, "a Write after remote invalidation")
+    assert memory == b"12345678"
+
+
+def check_invalidation_of_an_unknown_handle_breaks_the_connection(make_pair: MakePair) -> None:
+    """A peer may end only what it was given; the message is not delivered as if nothing had been."""
+    a, b = _connected(make_pair)
+    b.receive("r")
+    a.qp.post_send("s", [b"done"], invalidate=0x12345678)
+    _expect_broken(a, b, "invalidation of an unknown handle")
+    assert [c.status for c in b.completions()] == [Status.FLUSHED]
+
+
+def check_late_writes_to_abandoned_memory_vanish(make_pair: MakePair) -> None:
+    """After `abandon` the memory stays as it is, and the connection goes on."""
+    a, b = _connected(make_pair)
+    memory = bytearray(_LONG)
+    region = b.pd.register(memory, Access.REMOTE_WRITE)
+    b.pd.abandon(region)
+    a.qp.post_write("w", [_pattern(_LONG)], region.handle, region.offset)
+    a.progress()
+    assert memory == bytes(_LONG), "abandoned memory was written"
+    assert [(c.wr, c.status) for c in a.completions()] == [("w", Status.SUCCESS)]
+    _expect_alive(a, b)
+    b.pd.invalidate(region)
+    a.qp.post_write("w", [b"x"], region.handle, region.offset)
+    _expect_broken(a, b, "a Write to abandoned memory that has ended for good")
+
+
+def check_read_only_memory_is_not_registered_for_writing(make_pair: MakePair) -> None:
+    """A peer cannot be given the right to write where this process may not."""
+    a, _ = _connected(make_pair)
+    for access in (Access.REMOTE_WRITE, Access.LOCAL_WRITE):
+        try:
+            a.pd.register(b"immutable", access)
+        except LocalProtocolError:
+            continue
+        raise AssertionError(f"immutable memory was registered for {access!r}")
+
+
+def check_handles_are_not_reused_at_once(make_pair: MakePair) -> None:
+    """No two live regions share a handle, and a new region does not get the handle that ended last."""
+    a, _ = _connected(make_pair)
+    regions = [a.pd.register(bytearray(1), Access.REMOTE_READ) for _ in range(64)]
+    assert len({region.handle for region in regions}) == 64
+    assert all(0 <= region.handle < 1 << 32 for region in regions)
+    assert all(0 <= region.offset < 1 << 64 for region in regions)
+    ended = regions.pop()
+    a.pd.invalidate(ended)
+    assert a.pd.register(bytearray(1), Access.REMOTE_READ).handle != ended.handle
+
+
+def check_disconnect_sends_what_was_posted(make_pair: MakePair) -> None:
+    """An orderly end delivers messages posted before it, then flushes both sides."""
+    a, b = _connected(make_pair)
+    b.receive("arrives")
+    b.receive("flushed")
+    a.receive("flushed, too")
+    a.qp.post_send("last", [b"last words"])
+    a.qp.disconnect()
+    a.progress()
+    assert _of(b.completions(), Verb.RECEIVE) == [("arrives", Status.SUCCESS, 10), ("flushed", Status.FLUSHED, 0)]
+    assert ("flushed, too", Status.FLUSHED, 0) in _of(a.completions(), Verb.RECEIVE)
+    (mine,) = a.events()
+    (theirs,) = b.events()
+    assert isinstance(mine, Disconnected)
+    assert isinstance(theirs, Disconnected)
+    assert not mine.protocol_error
+    assert not theirs.protocol_error
+    assert theirs.by_peer
+    assert not mine.by_peer
+
+
+def check_abort_flushes_everything(make_pair: MakePair) -> None:
+    """Every work request is reported once, the unsignaled ones as well, and then nothing."""
+    a, b = _connected(make_pair)
+    source = b.pd.register(bytearray(16), Access.REMOTE_READ)
+    sink = a.pd.register(bytearray(16), Access.LOCAL_WRITE | Access.REMOTE_WRITE)
+    a.receive("receive")
+    a.qp.post_read("read", sink, 0, 16, source.handle, source.offset)
+    a.qp.post_send("send", [b"x"], signaled=False)
+    a.qp.abort("enough")
+    a.progress()
+    flushed = a.completions()
+    assert {c.wr for c in flushed} == {"receive", "read", "send"}, f"flushed: {flushed}"
+    assert {c.status for c in flushed} == {Status.FLUSHED}
+    (event,) = a.events()
+    assert isinstance(event, Disconnected)
+    assert event.reason == "enough"
+    assert not event.by_peer
+    (event,) = b.events()
+    assert isinstance(event, Disconnected)
+    assert event.by_peer
+
+
+def check_work_posted_after_the_end_is_flushed(make_pair: MakePair) -> None:
+    """Posting never fails; after the end it completes as flushed."""
+    a, b = _connected(make_pair)
+    a.qp.abort("over")
+    a.progress()
+    for side in (a, b):
+        side.events()
+        side.completions()
+        sink = side.pd.register(bytearray(4), Access.LOCAL_WRITE | Access.REMOTE_WRITE)
+        side.receive("receive")
+        side.qp.post_send("send", [b"x"])
+        side.qp.post_write("write", [b"x"], 1, 0)
+        side.qp.post_read("read", sink, 0, 4, 1, 0)
+        side.qp.disconnect()
+        side.qp.abort("again")
+        side.progress()
+        late = side.completions()
+        assert {c.wr for c in late} == {"receive", "send", "write", "read"}, f"flushed: {late}"
+        assert {c.status for c in late} == {Status.FLUSHED}
+        assert not side.events(), "a second end was reported"
+
+
+CHECKS: tuple[Check, ...] = tuple(value for name, value in sorted(globals().items()) if name.startswith("check_"))

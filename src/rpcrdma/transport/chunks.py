@@ -1,0 +1,138 @@
+"""Chunks: memory that a requester exposes, as it is named in transport headers (RFC 8166 section 3.4).
+
+Offsets are opaque 64-bit numbers, lengths count octets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from rpcrdma.verbs.memory import MemoryRegion
+from rpcrdma.wire.buffers import Buffer
+
+__all__ = [
+    "NO_CHUNKS",
+    "ChunkLists",
+    "ReadChunk",
+    "Segment",
+    "WriteChunk",
+    "fill",
+    "merge_small",
+    "segments_needed",
+    "segments_of",
+    "split_gather",
+]
+
+
+class Segment(NamedTuple):
+    """xdr_rdma_segment: part of a chunk, in one region (RFC 8166 section 3.4.3)."""
+
+    handle: int
+    length: int
+    offset: int
+
+
+class ReadChunk(NamedTuple):
+    """The xdr_read_chunk entries of one Position, in list order: argument data for the responder to read.
+
+    `position` is the offset in the unreduced stream, a multiple of four (RFC 8166 section 3.4.5).
+    """
+
+    position: int
+    segments: tuple[Segment, ...]
+
+    @property
+    def length(self) -> int:
+        """Octets of the whole chunk."""
+        return sum(segment.length for segment in self.segments)
+
+
+class WriteChunk(NamedTuple):
+    """xdr_write_chunk: memory for one result item, or, as the Reply chunk, for a whole reply.
+
+    No segment: an *empty* chunk, its item comes inline. Only empty segments: an *unused* chunk.
+    """
+
+    segments: tuple[Segment, ...]
+
+    @property
+    def length(self) -> int:
+        """Octets of the whole chunk."""
+        return sum(segment.length for segment in self.segments)
+
+
+class ChunkLists(NamedTuple):
+    """The Read list, the Write list and the Reply chunk of one header."""
+
+    reads: tuple[ReadChunk, ...] = ()
+    writes: tuple[WriteChunk, ...] = ()
+    reply: WriteChunk | None = None
+
+
+NO_CHUNKS = ChunkLists()
+
+
+def segments_needed(length: int, segment_octets: int) -> int:
+    """How many segments of at most `segment_octets` name `length` octets of one region."""
+    return -(-length // segment_octets)
+
+
+def segments_of(region: MemoryRegion, segment_octets: int) -> tuple[Segment, ...]:
+    """The segments, of at most `segment_octets` each, that name all of `region`."""
+    handle, length, offset = region.handle, region.length, region.offset
+    if length <= segment_octets:
+        return (Segment(handle, length, offset),)
+    return tuple(
+        Segment(handle, min(segment_octets, length - start), offset + start)
+        for start in range(0, length, segment_octets)
+    )
+
+
+def fill(chunk: WriteChunk, length: int) -> WriteChunk:
+    """The chunk as it is echoed after `length` octets were written: segments filled in order, the rest zero."""
+    filled = []
+    for segment in chunk.segments:
+        used = min(segment.length, length)
+        filled.append(segment._replace(length=used))
+        length -= used
+    return WriteChunk(tuple(filled))
+
+
+def split_gather(gather: Sequence[Buffer], segments: Sequence[Segment]) -> Iterator[tuple[Segment, list[Buffer]]]:
+    """Deals a gather list out to segments, in order; segments that get nothing are left out. Nothing is copied."""
+    pieces = iter(gather)
+    view = memoryview(b"")
+    for segment in segments:
+        room = segment.length
+        part: list[Buffer] = []
+        while room:
+            if not view:
+                following = next(pieces, None)
+                if following is None:
+                    break
+                view = memoryview(following)
+                continue
+            taken = view[:room]
+            part.append(taken)
+            room -= len(taken)
+            view = view[len(taken) :]
+        if part:
+            yield segment, part
+
+
+def merge_small(gather: Sequence[Buffer], small_octets: int) -> list[Buffer]:
+    """The same octets in fewer buffers: neighbours of at most `small_octets` are joined."""
+    merged: list[Buffer] = []
+    run: list[Buffer] = []
+    for buffer in gather:
+        if len(buffer) <= small_octets:
+            run.append(buffer)
+            continue
+        if run:
+            merged.append(run[0] if len(run) == 1 else b"".join(run))
+            run = []
+        merged.append(buffer)
+    if run:
+        merged.append(run[0] if len(run) == 1 else b"".join(run))
+    return merged

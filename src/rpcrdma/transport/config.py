@@ -1,0 +1,72 @@
+"""What a user may set for the transport."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from rpcrdma import limits
+from rpcrdma.transport.private_data import (
+    DEFAULT_INLINE_OCTETS,
+    INLINE_OCTETS_MAX,
+    PrivateData,
+    encode_private_data,
+)
+
+__all__ = ["Role", "TransportConfig"]
+
+
+class Role(enum.Enum):
+    """Which end of the connection this is."""
+
+    CLIENT = "client"
+    """The active opener: requester in the forward direction."""
+    SERVER = "server"
+    """The passive end: responder in the forward direction."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransportConfig:
+    """Sizes in octets, for one connection."""
+
+    inline_send_octets: int = 4096
+    """The largest message sent; 4096 is what Linux uses. A multiple of 1024, at most 262144."""
+    inline_receive_octets: int = 4096
+    """The size of receive buffers, and so the largest message received."""
+    credits_requested: int = 256
+    """Calls that a client wants to have in flight; a Linux server grants 64."""
+    credits_granted: int = 128
+    """Calls that a server takes at once; a Linux client requests 128."""
+    segment_octets_max: int = 1 << 20
+    """The most that one segment of an exposed region names; 1 MiB is what Linux registers at once."""
+    direct_octets_min: int = 1024
+    """Smaller items stay in the stream even where that travels in a chunk: a copy costs less than a registration."""
+    read_chunks_max: int = limits.READ_CHUNKS_MAX - 1
+    """Argument items of one call that travel in Read chunks of their own."""
+    remote_invalidation: bool = True
+    """Whether the peer may end the exposure of our memory along with its reply (RFC 8797 section 4.1)."""
+    call_octets_pulled_max: int = limits.CALL_OCTETS_PULLED_MAX
+    """Server: what the Read chunks of one call may hold; larger calls are refused with ERR_CHUNK."""
+    connection_octets_pulled_max: int = limits.CONNECTION_OCTETS_PULLED_MAX
+    """Server: what unanswered calls of one connection may hold; further calls wait."""
+
+    def __post_init__(self) -> None:
+        for name in ("inline_send_octets", "inline_receive_octets"):
+            if not DEFAULT_INLINE_OCTETS <= getattr(self, name) <= INLINE_OCTETS_MAX:
+                raise ValueError(f"{name} must be from {DEFAULT_INLINE_OCTETS} to {INLINE_OCTETS_MAX}")
+            if getattr(self, name) % 1024:
+                raise ValueError(f"{name} must be a multiple of 1024")
+        for name in ("credits_requested", "credits_granted", "segment_octets_max", "call_octets_pulled_max"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1")
+        if self.connection_octets_pulled_max < self.call_octets_pulled_max:
+            raise ValueError("connection_octets_pulled_max must be at least call_octets_pulled_max")
+
+    @property
+    def abilities(self) -> PrivateData:
+        """What this side tells its peer."""
+        return PrivateData(self.remote_invalidation, self.inline_send_octets, self.inline_receive_octets)
+
+    def private_data(self) -> bytes:
+        """The octets to hand to the provider when connecting or accepting (RFC 8797)."""
+        return encode_private_data(self.abilities)

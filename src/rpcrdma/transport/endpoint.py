@@ -1,0 +1,277 @@
+"""One end of an RPC-over-RDMA connection: calls and replies on top of a queue pair.
+
+An endpoint does no I/O and knows no time. Its owner drives the queue pair, calls `progress` whenever that may have
+something to report, and takes `next_event` until it is None. `Closed` is the last event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rpcrdma import limits
+from rpcrdma.errors import LocalProtocolError, TransportClosed
+from rpcrdma.transport.calls import CallHandle, IncomingCall
+from rpcrdma.transport.channel import JOIN_OCTETS_MAX, Channel, SendMark
+from rpcrdma.transport.config import Role, TransportConfig
+from rpcrdma.transport.dialect_v1 import Version1
+from rpcrdma.transport.events import Closed, EndpointEvent, Ready
+from rpcrdma.transport.message_bounds import ReplyBound
+from rpcrdma.transport.private_data import decode_private_data
+from rpcrdma.transport.requester import Requester
+from rpcrdma.transport.responder import BufferSource, PlainBuffers, Responder
+from rpcrdma.transport.statistics import TransportStatistics
+from rpcrdma.verbs.memory import ProtectionDomain
+from rpcrdma.verbs.queue_pair import (
+    Completion,
+    ConnectRequested,
+    Disconnected,
+    Established,
+    QueuePair,
+    QueuePairEvent,
+    Status,
+    Verb,
+)
+from rpcrdma.wire.buffers import Buffer
+from rpcrdma.xdr.codec import Payload
+
+__all__ = ["Endpoint"]
+
+_RECEIVE = Verb.RECEIVE
+_SUCCESS = Status.SUCCESS
+
+
+class Endpoint:
+    """Owns the receive buffers, tells directions apart, and hands messages to its requester or responder.
+
+    Make it before the queue pair connects: receives are posted at once. A client connects with
+    `config.private_data()`; a server accepts by itself when a peer asks. `buffers` gives memory for Read
+    chunks (server).
+    """
+
+    __slots__ = ("_channel", "_closed", "_dialect", "_disconnected", "_qp", "_requester", "_responder", "role")
+
+    def __init__(
+        self,
+        qp: QueuePair,
+        pd: ProtectionDomain,
+        config: TransportConfig,
+        role: Role,
+        buffers: BufferSource | None = None,
+    ) -> None:
+        self.role = role
+        self._qp = qp
+        self._dialect = Version1()
+        self._channel = Channel(qp, pd, config, self._dialect)
+        self._requester: Requester | None = None
+        self._responder: Responder | None = None
+        if role is Role.CLIENT:
+            self._requester = Requester(self._channel)
+        else:
+            self._responder = Responder(self._channel, buffers or PlainBuffers())
+        self._disconnected: Disconnected | None = None
+        self._closed = False
+        # Enough for the one call that a peer may send unasked; more as credits are granted (RFC 8166 section 3.3.3).
+        self._channel.want_receives(1 + limits.SPARE_RECEIVES)
+
+    @property
+    def config(self) -> TransportConfig:
+        """As given."""
+        return self._channel.config
+
+    @property
+    def statistics(self) -> TransportStatistics:
+        """Live counters."""
+        return self._channel.statistics
+
+    @property
+    def inline_send_octets(self) -> int:
+        """Inline threshold of what this side sends; 1024 until `Ready`."""
+        return self._channel.send_octets
+
+    @property
+    def inline_receive_octets(self) -> int:
+        """Inline threshold of what this side receives; 1024 until `Ready`."""
+        return self._channel.receive_octets
+
+    @property
+    def remote_invalidation(self) -> bool:
+        """Whether both sides allow Send with Invalidate."""
+        return self._channel.remote_invalidation
+
+    @property
+    def credits_requested(self) -> int:
+        """Calls that this side asks for (client)."""
+        return self._channel.config.credits_requested
+
+    @property
+    def credits_granted(self) -> int:
+        """Calls that the responder allows at present: the peer's word on a client, ours on a server."""
+        if self._requester is not None:
+            return self._requester.credits.granted
+        assert self._responder is not None
+        return self._responder.credits.granted
+
+    @property
+    def calls_in_flight(self) -> int:
+        """Client: calls sent and not answered. Server: calls received and not answered."""
+        if self._requester is not None:
+            return self._requester.credits.in_flight
+        assert self._responder is not None
+        return self._responder.credits.outstanding
+
+    def call(self, xid: int, payload: Payload, bound: ReplyBound, into: Sequence[Buffer | None] = ()) -> CallHandle:
+        """Sends a call as soon as credits allow; `ReplyArrived` or `CallFailed` follows unless it is abandoned.
+
+        `into`: for each eligible result, in order, the writable buffer where it lands; its length is the most that the
+        peer may return. Buffers in `payload` and `into` must be left alone until then.
+
+        Raises:
+            LocalProtocolError: the XID is in use, a buffer is unfit, or the call is too complex for its header.
+            TransportClosed: the connection has ended.
+        """
+        if self._requester is None:
+            raise LocalProtocolError("this end of the connection makes no calls")
+        if self._closed:
+            raise TransportClosed(self._channel.failure or "the connection has ended")
+        return self._requester.call(xid, payload, bound, into)
+
+    def abandon(self, handle: CallHandle) -> None:
+        """Nobody waits for the reply any more: when this returns, no peer can touch the call's memory.
+
+        No event follows. No effect after the call has ended. Where the peer still wants to read the call's argument,
+        the connection ends: nothing else can stop it.
+        """
+        if self._requester is not None:
+            self._requester.abandon(handle)
+
+    def reply(self, incoming: IncomingCall, payload: Payload) -> bool:
+        """Answers a call.
+
+        Returns:
+            True if buffers of `payload` and of the call are in use until `ReplySent`, which also follows when the
+            connection ends; False if they are free already.
+
+        Raises:
+            LocalProtocolError: the call has been answered.
+        """
+        assert self._responder is not None
+        return self._responder.reply(incoming, payload)
+
+    def fail_call(self, incoming: IncomingCall) -> None:
+        """Answers a call with RDMA_ERROR, ERR_CHUNK: a Read chunk held what must not be reduced (RFC 8166 section 6.1).
+
+        Raises:
+            LocalProtocolError: the call has been answered.
+        """
+        assert self._responder is not None
+        self._responder.fail_call(incoming)
+
+    def drop(self, incoming: IncomingCall) -> None:
+        """Never answers a call; its memory is free, its credit is lost to the peer.
+
+        Raises:
+            LocalProtocolError: the call has been answered.
+        """
+        assert self._responder is not None
+        self._responder.drop(incoming)
+
+    def disconnect(self) -> None:
+        """Ends the connection after what has been sent."""
+        self._qp.disconnect()
+
+    def abort(self, reason: str) -> None:
+        """Ends the connection now."""
+        self._qp.abort(reason)
+
+    def next_event(self) -> EndpointEvent | None:
+        """The next event, or None."""
+        events = self._channel.events
+        return events.popleft() if events else None
+
+    def progress(self) -> None:
+        """Takes everything that the queue pair has to report."""
+        qp = self._qp
+        poll_event = qp.poll_event
+        poll_completion = qp.poll_completion
+        while True:
+            event = poll_event()
+            while event is not None:
+                self._on_event(event)
+                event = poll_event()
+            completion = poll_completion()
+            if completion is None:
+                break
+            while completion is not None:
+                if completion.verb is _RECEIVE and completion.status is _SUCCESS:
+                    self._on_receive(completion)
+                else:
+                    self._on_work_ended(completion)
+                completion = poll_completion()
+        if self._disconnected is not None and not self._closed:
+            self._close(self._disconnected)
+
+    def _on_event(self, event: QueuePairEvent) -> None:
+        channel = self._channel
+        if isinstance(event, Disconnected):
+            # Messages that arrived before it come first.
+            self._disconnected = event
+            return
+        channel.agree(decode_private_data(event.private_data))
+        if isinstance(event, ConnectRequested):
+            self._qp.accept(channel.config.private_data())
+        elif isinstance(event, Established):
+            channel.ready = True
+            channel.events.append(Ready(event.inbound_reads, event.outbound_reads))
+            if self._requester is not None:
+                self._requester.on_ready()
+
+    def _on_receive(self, completion: Completion) -> None:
+        channel = self._channel
+        channel.receives_posted -= 1
+        if channel.failure:
+            return
+        channel.statistics.receives += 1
+        buffer = completion.wr
+        assert isinstance(buffer, memoryview)
+        length = completion.length
+        data: Buffer
+        # What is decoded from a message refers to it for as long as somebody likes.
+        if length <= JOIN_OCTETS_MAX:
+            data = bytes(buffer[:length])
+        else:
+            data = buffer[:length]
+            buffer = memoryview(bytearray(len(buffer)))
+        channel.post_receive(buffer)
+        invalidated = completion.invalidated
+        if not self._dialect.on_message(data, invalidated, self._requester, self._responder):
+            channel.statistics.discarded += 1
+            if invalidated is not None:
+                channel.violation(f"the peer invalidated handle {invalidated:#010x} without answering its call")
+
+    def _on_work_ended(self, completion: Completion) -> None:
+        verb = completion.verb
+        wr = completion.wr
+        if verb is Verb.SEND:
+            if isinstance(wr, SendMark):
+                self._channel.sends_ended = wr.count
+                if wr.incoming is not None and self._responder is not None:
+                    self._responder.on_sent(wr.incoming)
+        elif verb is Verb.RDMA_READ:
+            assert isinstance(wr, IncomingCall)
+            assert self._responder is not None
+            self._responder.on_read(wr, completion.status)
+        elif verb is _RECEIVE:
+            self._channel.receives_posted -= 1
+
+    def _close(self, event: Disconnected) -> None:
+        channel = self._channel
+        self._closed = True
+        channel.ready = False
+        violated = bool(channel.failure)
+        reason = channel.failure or event.reason
+        channel.failure = reason
+        if self._requester is not None:
+            self._requester.on_closed(reason, protocol_error=event.protocol_error or violated)
+        if self._responder is not None:
+            self._responder.on_closed()
+        channel.events.append(Closed(reason, event.by_peer or violated, event.protocol_error or violated))

@@ -1,0 +1,120 @@
+"""Deciding how a call travels and what memory its reply is offered (RFC 8166 sections 3.4, 3.5 and 4.3).
+
+Reply space, first match:
+
+1. the largest reply fits a message of the reply direction: nothing is offered;
+2. it has items worth placing: a Write chunk for each, and
+3. what is then left does not fit, or there were none: a Reply chunk for the rest.
+
+Call, first match:
+
+1. it fits inline: RDMA_MSG;
+2. it fits without its largest items: RDMA_MSG, those in Read chunks;
+3. RDMA_NOMSG: the stream in a Position-Zero Read chunk, items worth it in Read chunks of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rpcrdma import limits
+from rpcrdma.transport.chunks import segments_needed
+from rpcrdma.transport.header_v1 import SHORT_HEADER_OCTETS
+
+__all__ = ["REPLY_ALLOWANCE_OCTETS", "CallPlan", "PlanLimits", "plan_call"]
+
+REPLY_ALLOWANCE_OCTETS = 32
+"""RPC reply header with an empty verifier, 24 octets (RFC 5531 section 9), and the two words that PROG_MISMATCH adds to
+it: so every refusal of RPC fits, too."""
+
+_READ_SEGMENT_OCTETS = 24
+_CHUNK_OCTETS = 8
+_SEGMENT_OCTETS = 16
+
+
+class PlanLimits(NamedTuple):
+    """What a requester's planning depends on; octets. See `TransportConfig` for those of the same names."""
+
+    send_octets: int
+    receive_octets: int
+    segment_octets_max: int
+    direct_octets_min: int
+    read_chunks_max: int
+
+
+class CallPlan(NamedTuple):
+    """How one call travels.
+
+    `long`: RDMA_NOMSG with a Position-Zero Read chunk. `read_items`: indices, ascending, of the argument items in Read
+    chunks of their own. `write_chunks`: octets of each Write chunk, 0 for an empty one. `reply_chunk`: octets of the
+    Reply chunk, 0 for none.
+    """
+
+    long: bool = False
+    read_items: tuple[int, ...] = ()
+    write_chunks: tuple[int, ...] = ()
+    reply_chunk: int = 0
+
+
+_SHORT = CallPlan()
+
+
+def plan_call(
+    reduced: int, items: Sequence[int], results: int, result_items: Sequence[int], plan_limits: PlanLimits
+) -> CallPlan:
+    """Plans a call.
+
+    Args:
+        reduced: octets of the call without its bulk items.
+        items: octets of each bulk item, without padding.
+        results: see `ReplyBound.results`.
+        result_items: the most octets that each eligible result can have.
+        plan_limits: what the peers agreed on and the user chose.
+    """
+    writes, reply_chunk = _plan_reply_space(results, result_items, plan_limits)
+    segment_max = plan_limits.segment_octets_max
+    header = SHORT_HEADER_OCTETS
+    for size in writes:
+        header += _CHUNK_OCTETS + _SEGMENT_OCTETS * segments_needed(size, segment_max)
+    if reply_chunk:
+        header += 4 + _SEGMENT_OCTETS * segments_needed(reply_chunk, segment_max)
+
+    total = header + reduced + sum((length + 3) & ~3 for length in items)
+    if total <= plan_limits.send_octets:
+        return CallPlan(write_chunks=writes, reply_chunk=reply_chunk) if writes or reply_chunk else _SHORT
+
+    worth_it = sorted(
+        (index for index, length in enumerate(items) if length and length >= plan_limits.direct_octets_min),
+        key=lambda index: -items[index],
+    )[: plan_limits.read_chunks_max]
+    for count, index in enumerate(worth_it, 1):
+        total -= (items[index] + 3) & ~3
+        total += _READ_SEGMENT_OCTETS * segments_needed(items[index], segment_max)
+        if total <= plan_limits.send_octets:
+            return CallPlan(read_items=tuple(sorted(worth_it[:count])), write_chunks=writes, reply_chunk=reply_chunk)
+    return CallPlan(long=True, read_items=tuple(sorted(worth_it)), write_chunks=writes, reply_chunk=reply_chunk)
+
+
+def _plan_reply_space(
+    results: int, result_items: Sequence[int], plan_limits: PlanLimits
+) -> tuple[tuple[int, ...], int]:
+    stream = REPLY_ALLOWANCE_OCTETS + results
+    whole = stream + sum((length + 3) & ~3 for length in result_items)
+    if SHORT_HEADER_OCTETS + whole <= plan_limits.receive_octets:
+        return (), 0
+    # Chunks pair with items from the first on, so that small items before the last large one get a chunk as well.
+    direct = 0
+    for index, length in enumerate(result_items[: limits.WRITE_CHUNKS_MAX], 1):
+        if length and length >= plan_limits.direct_octets_min:
+            direct = index
+    if not direct:
+        return (), whole
+    writes = tuple(result_items[:direct])
+    left = stream + sum((length + 3) & ~3 for length in result_items[direct:])
+    echoed = sum(
+        _CHUNK_OCTETS + _SEGMENT_OCTETS * segments_needed(size, plan_limits.segment_octets_max) for size in writes
+    )
+    if SHORT_HEADER_OCTETS + echoed + left <= plan_limits.receive_octets:
+        return writes, 0
+    return writes, left

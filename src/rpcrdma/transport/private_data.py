@@ -1,0 +1,76 @@
+"""What peers tell each other while they connect: message sizes and remote invalidation (RFC 8797)."""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+__all__ = [
+    "DEFAULT_INLINE_OCTETS",
+    "INLINE_OCTETS_MAX",
+    "Agreement",
+    "PrivateData",
+    "agree",
+    "decode_private_data",
+    "encode_private_data",
+]
+
+DEFAULT_INLINE_OCTETS = 1024
+"""What every peer can receive without having said so (RFC 8166 section 3.3.3)."""
+INLINE_OCTETS_MAX = 256 * 1024
+
+_FORMAT = struct.Struct(">IBBBB")
+_IDENTIFIER = b"\xf6\xab\x0e\x18"
+_VERSION = 1
+_REMOTE_INVALIDATION = 0x01
+
+
+class PrivateData(NamedTuple):
+    """One peer's abilities. Sizes are the octets of the largest Send it makes and receives: 1024 to 262144."""
+
+    remote_invalidation: bool = False
+    send_octets: int = DEFAULT_INLINE_OCTETS
+    receive_octets: int = DEFAULT_INLINE_OCTETS
+
+
+class Agreement(NamedTuple):
+    """What holds for a connection, seen from one side."""
+
+    send_octets: int
+    receive_octets: int
+    remote_invalidation: bool
+
+
+def encode_private_data(data: PrivateData) -> bytes:
+    """Eight octets; sizes are rounded down to a multiple of 1024."""
+    return _FORMAT.pack(
+        0xF6AB0E18,
+        _VERSION,
+        _REMOTE_INVALIDATION if data.remote_invalidation else 0,
+        data.send_octets // 1024 - 1,
+        data.receive_octets // 1024 - 1,
+    )
+
+
+def decode_private_data(octets: bytes) -> PrivateData | None:
+    """The first version 1 message anywhere in `octets`; None where there is none (RFC 8797 section 5.2)."""
+    start = octets.find(_IDENTIFIER)
+    while start >= 0:
+        if start + _FORMAT.size > len(octets):
+            return None
+        _, version, flags, send, receive = _FORMAT.unpack_from(octets, start)
+        if version == _VERSION:
+            return PrivateData(bool(flags & _REMOTE_INVALIDATION), (send + 1) * 1024, (receive + 1) * 1024)
+        start = octets.find(_IDENTIFIER, start + 1)
+    return None
+
+
+def agree(own: PrivateData, peer: PrivateData | None) -> Agreement:
+    """The thresholds of a connection; a peer that said nothing counts as `PrivateData()` (RFC 8797 section 5.1)."""
+    if peer is None:
+        return Agreement(DEFAULT_INLINE_OCTETS, DEFAULT_INLINE_OCTETS, remote_invalidation=False)
+    return Agreement(
+        min(own.send_octets, peer.receive_octets),
+        min(own.receive_octets, peer.send_octets),
+        own.remote_invalidation and peer.remote_invalidation,
+    )

@@ -1,0 +1,28 @@
+"""The vocabulary between the transport and an RDMA provider: memory, work requests, completions, connections."""
+
+from rpcrdma.verbs.memory import Access, MemoryRegion, ProtectionDomain, SoftwareProtectionDomain
+from rpcrdma.verbs.queue_pair import (
+    Completion,
+    ConnectRequested,
+    Disconnected,
+    Established,
+    QueuePair,
+    QueuePairEvent,
+    Status,
+    Verb,
+)
+
+__all__ = [
+    "Access",
+    "Completion",
+    "ConnectRequested",
+    "Disconnected",
+    "Established",
+    "MemoryRegion",
+    "ProtectionDomain",
+    "QueuePair",
+    "QueuePairEvent",
+    "SoftwareProtectionDomain",
+    "Status",
+    "Verb",
+]

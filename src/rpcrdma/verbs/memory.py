@@ -1,0 +1,137 @@
+"""Registered memory: regions, their rights and handles, and the protection domain that guards them.
+
+A region is memory that a peer can reach by a 32-bit handle (steering tag) and a 64-bit offset, within its
+bounds and rights, from `register` until `invalidate` and not an instant longer. `SoftwareProtectionDomain` is the
+memory protection unit of every provider that has no hardware for it.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import Protocol
+
+from rpcrdma.errors import LocalProtocolError, RemoteAccessError
+from rpcrdma.wire.buffers import as_view
+
+__all__ = ["Access", "MemoryRegion", "ProtectionDomain", "SoftwareProtectionDomain"]
+
+_DISCARD = memoryview(bytearray(1 << 16))
+"""Where data for abandoned regions goes; no FPDU carries more (RFC 5044 section 3). Write-only by nature."""
+
+
+class Access(enum.IntFlag):
+    """What may be done to a region."""
+
+    LOCAL_WRITE = 1
+    REMOTE_READ = 2
+    REMOTE_WRITE = 4
+
+
+class MemoryRegion:
+    """Registered memory: peers address octet `i` of `view` as (`handle`, `offset` + i)."""
+
+    __slots__ = ("abandoned", "access", "handle", "length", "offset", "view")
+
+    def __init__(self, handle: int, offset: int, view: memoryview, access: Access) -> None:
+        self.handle = handle
+        self.offset = offset
+        self.length = len(view)
+        self.view = view
+        self.access = access
+        self.abandoned = False
+
+    def __repr__(self) -> str:
+        return (
+            f"MemoryRegion(handle={self.handle:#010x}, offset={self.offset:#x}, length={self.length}, {self.access!r})"
+        )
+
+
+class ProtectionDomain(Protocol):
+    """Registers memory; one for each connection, so that no peer reaches another's memory (RFC 8166 section 8.1)."""
+
+    def register(self, buffer: object, access: Access) -> MemoryRegion:
+        """Exposes `buffer` (anything with the buffer protocol; writable if a peer may write) under a new handle.
+
+        Raises:
+            LocalProtocolError: the buffer is read-only and `access` asks for writing, or too many regions exist.
+        """
+
+    def invalidate(self, region: MemoryRegion) -> None:
+        """Ends the exposure: when this returns, no peer can touch the memory. No effect if it has ended already."""
+
+    def abandon(self, region: MemoryRegion) -> None:
+        """Ends the exposure as `invalidate` does, but lets late RDMA Writes to the handle vanish.
+
+        The connection goes on.
+
+        Late RDMA Reads are still refused. Ended for good by `invalidate`.
+        A provider that cannot do this invalidates.
+        """
+
+
+class SoftwareProtectionDomain:
+    """Memory protection in software.
+
+    `random_bits(n)` gives n unpredictable bits: handles and offsets are drawn from it, so that a peer
+    cannot guess them (RFC 5040 section 8.1.1).
+    """
+
+    __slots__ = ("_random_bits", "max_regions", "regions")
+
+    def __init__(self, random_bits: Callable[[int], int], *, max_regions: int = 1 << 16) -> None:
+        self._random_bits = random_bits
+        self.max_regions = max_regions
+        self.regions: dict[int, MemoryRegion] = {}
+
+    def register(self, buffer: object, access: Access) -> MemoryRegion:
+        view = as_view(buffer)
+        if view.readonly and access & (Access.REMOTE_WRITE | Access.LOCAL_WRITE):
+            raise LocalProtocolError(
+                "a read-only buffer was registered for writing: pass a bytearray or a writable view"
+            )
+        if len(self.regions) >= self.max_regions:
+            raise LocalProtocolError(f"{self.max_regions} regions are registered already")
+        # 80 random bits in one draw: 32 for the handle, 48 for a page-aligned offset.
+        bits = self._random_bits(68)
+        handle = bits & 0xFFFFFFFF
+        while handle in self.regions or handle < 2:
+            handle = self._random_bits(32)
+        region = MemoryRegion(handle, (bits >> 32) << 12, view, access)
+        self.regions[handle] = region
+        return region
+
+    def invalidate(self, region: MemoryRegion) -> None:
+        if self.regions.get(region.handle) is region:
+            del self.regions[region.handle]
+
+    def abandon(self, region: MemoryRegion) -> None:
+        if region.access & Access.REMOTE_WRITE and not region.access & Access.REMOTE_READ:
+            region.abandoned = True
+            region.view = _DISCARD[:0]
+        else:
+            self.invalidate(region)
+
+    def invalidate_handle(self, handle: int) -> MemoryRegion | None:
+        """Remote invalidation (Send with Invalidate): the region that ended, or None where the handle names none."""
+        return self.regions.pop(handle, None)
+
+    def find(self, handle: int, offset: int, length: int, access: Access) -> memoryview:
+        """The memory that a peer names, if it may have `access` to all `length` octets of it.
+
+        Raises:
+            RemoteAccessError: with reason "invalid handle", "access rights", "wrap" or "bounds".
+        """
+        region = self.regions.get(handle)
+        if region is None:
+            raise RemoteAccessError("invalid handle", handle, offset, length)
+        if not region.access & access:
+            raise RemoteAccessError("access rights", handle, offset, length)
+        if offset + length > 1 << 64:
+            raise RemoteAccessError("wrap", handle, offset, length)
+        start = offset - region.offset
+        if start < 0 or start + length > region.length:
+            raise RemoteAccessError("bounds", handle, offset, length)
+        if region.abandoned:
+            return _DISCARD[:length]
+        return region.view[start : start + length]

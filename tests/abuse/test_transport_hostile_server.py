@@ -1,0 +1,356 @@
+"""A client's endpoint against a server that may send anything."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from rpcrdma.errors import DecodeError, RemoteProtocolError, RpcRdmaError, TransportClosed
+from rpcrdma.testing.endpoint_pair import BarePeer, message
+from rpcrdma.transport import (
+    CallFailed,
+    ChunkRefused,
+    Closed,
+    ReplyArrived,
+    ReplyBound,
+    Role,
+    TransportConfig,
+    VersionRefused,
+)
+from rpcrdma.transport.calls import CallHandle
+from rpcrdma.transport.chunks import ChunkLists, ReadChunk, Segment, WriteChunk, fill
+from rpcrdma.transport.header_v1 import (
+    RDMA_MSG,
+    RDMA_NOMSG,
+    RdmaDone,
+    RdmaError,
+    RdmaMsgp,
+    RdmaNoMsg,
+    decode_header,
+    encode_header,
+    encode_message,
+)
+
+XID = 0x0DEFACED
+REPLY = struct.pack(">II", XID, 1)
+CALL = struct.pack(">II", XID, 0)
+NOTHING = ReplyBound(0)
+
+
+class Client(BarePeer):
+    """A client endpoint with one call outstanding."""
+
+    def __init__(self, bound: ReplyBound = NOTHING, config: TransportConfig | None = None, argument: int = 0) -> None:
+        super().__init__(Role.CLIENT, config)
+        self.memory = bytearray(bound.items[0] if bound.items else 0)
+        self.handle: CallHandle = self.endpoint.call(
+            XID, message(XID, 0, (b"", bytes(argument))), bound, (self.memory,) if bound.items else ()
+        )
+        self.run()
+        self.offered: ChunkLists = decode_header(self.received[0]).chunks  # type: ignore[union-attr]
+
+    def event(self) -> ReplyArrived | CallFailed:
+        (event,) = self.endpoint_events()
+        assert isinstance(event, ReplyArrived | CallFailed)
+        assert event.handle is self.handle
+        assert not self.endpoint_pd.regions, "memory is exposed after the call's end"
+        return event
+
+    def failure(self) -> RpcRdmaError:
+        event = self.event()
+        assert isinstance(event, CallFailed)
+        return event.error
+
+    def closed(self) -> str:
+        failed, closed = self.endpoint_events()
+        assert isinstance(failed, CallFailed)
+        assert isinstance(failed.error, TransportClosed)
+        assert isinstance(closed, Closed)
+        assert closed.by_peer
+        assert closed.protocol_error
+        assert not self.endpoint_pd.regions
+        return closed.reason
+
+    def reply(self, chunks: ChunkLists, payload: bytes = REPLY, *, long: bool = False, granted: int = 32) -> None:
+        header = encode_message(RDMA_NOMSG if long else RDMA_MSG, XID, granted, chunks)
+        self.send(header, b"" if long else payload)
+
+
+def zeroed(*chunks: WriteChunk) -> tuple[WriteChunk, ...]:
+    return tuple(fill(chunk, 0) for chunk in chunks)
+
+
+@pytest.mark.req("V1-42", "V1-56", "V1-58", "V1-70", "V1-72", "V1-54", "V1-41", "BD-3", "BD-14")
+@pytest.mark.parametrize(
+    "octets",
+    [
+        b"",
+        REPLY,
+        *(encode_message(RDMA_MSG, XID, 9, ChunkLists())[:length] for length in range(1, 28)),
+        # other versions
+        struct.pack(">IIIIIII", XID, 0, 9, 0, 0, 0, 0) + REPLY,
+        struct.pack(">IIIIIII", XID, 2, 9, 0, 0, 0, 0) + REPLY,
+        # malformed headers
+        struct.pack(">IIIIIII", XID, 1, 9, 5, 0, 0, 0) + REPLY,
+        struct.pack(">IIIIIII", XID, 1, 9, 0, 2, 0, 0) + REPLY,
+        struct.pack(">IIIIIII", XID, 1, 9, 0, 0, 1, 0xFFFFFFFF) + REPLY,
+        encode_message(RDMA_NOMSG, XID, 9, ChunkLists()),
+        # payload: too short, another XID, neither call nor reply
+        encode_message(RDMA_MSG, XID, 9, ChunkLists()) + REPLY[:7],
+        encode_message(RDMA_MSG, XID, 9, ChunkLists()) + struct.pack(">II", XID + 1, 1),
+        encode_message(RDMA_MSG, XID, 9, ChunkLists()) + struct.pack(">II", XID, 2),
+        # XIDs that nobody waits for
+        encode_message(RDMA_MSG, XID + 1, 9, ChunkLists()) + struct.pack(">II", XID + 1, 1),
+        encode_header(RdmaError(XID + 1, 9, 2)),
+        # what is not for a requester
+        encode_header(RdmaMsgp(XID, 9, 0, 0)) + REPLY,
+        encode_header(RdmaDone(XID, 9)),
+        # a reverse call, which this client does not take, in both forms
+        encode_message(RDMA_MSG, XID, 9, ChunkLists()) + CALL,
+        encode_message(RDMA_NOMSG, XID, 9, ChunkLists((ReadChunk(0, (Segment(1, 8, 0),)),))),
+        # errors that do not decode
+        struct.pack(">IIIII", XID, 1, 9, 4, 0),
+        struct.pack(">IIIII", XID, 1, 9, 4, 3),
+        struct.pack(">IIII", XID, 1, 9, 4),
+        struct.pack(">IIIIII", XID, 1, 9, 4, 1, 1),
+        struct.pack(">IIIIII", XID, 1, 9, 4, 2, 0),
+    ],
+)
+def test_message_that_answers_nothing_is_discarded_and_its_credits_ignored(octets: bytes) -> None:
+    peer = Client()
+    assert peer.send(octets) == []
+    assert peer.endpoint_events() == []
+    assert peer.endpoint.credits_granted == 1
+    assert peer.endpoint.statistics.discarded == 1
+    peer.reply(ChunkLists())
+    assert isinstance(peer.event(), ReplyArrived)
+
+
+@pytest.mark.req("V1-59", "V1-76")
+@pytest.mark.parametrize("version", [1, 2, 77])
+def test_err_vers_fails_the_call_whatever_version_it_is_in(version: int) -> None:
+    peer = Client()
+    peer.send(encode_header(RdmaError(XID, 32, 1, 2, 5, version=version)))
+    error = peer.failure()
+    assert isinstance(error, VersionRefused)
+    assert (error.low, error.high) == (2, 5)
+
+
+@pytest.mark.req("V1-60", "V1-3")
+def test_err_chunk_fails_the_call_and_grants_nothing() -> None:
+    peer = Client(ReplyBound(9000, (5000,)), argument=5000)
+    peer.send(encode_header(RdmaError(XID, 32, 2)))
+    assert isinstance(peer.failure(), ChunkRefused)
+    assert peer.endpoint.credits_granted == 1
+
+
+def test_second_reply_is_discarded() -> None:
+    peer = Client()
+    peer.reply(ChunkLists())
+    assert isinstance(peer.event(), ReplyArrived)
+    peer.reply(ChunkLists())
+    assert peer.endpoint_events() == []
+    assert peer.endpoint.calls_in_flight == 0
+
+
+@pytest.mark.req("V1-3")
+@pytest.mark.parametrize(("sent", "granted"), [(0, 1), (1, 1), (256, 256), (257, 256), (0xFFFFFFFF, 256)])
+def test_granted_credits_are_sanitised(sent: int, granted: int) -> None:
+    peer = Client()
+    peer.reply(ChunkLists(), granted=sent)
+    assert isinstance(peer.event(), ReplyArrived)
+    assert peer.endpoint.credits_granted == granted
+
+
+@pytest.mark.req("V1-44")
+def test_reply_with_a_read_list_fails_the_call() -> None:
+    peer = Client()
+    peer.reply(ChunkLists((ReadChunk(8, (Segment(1, 4, 0),)),)))
+    assert isinstance(peer.failure(), RemoteProtocolError)
+
+
+@pytest.mark.req("V1-26")
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda w: (),
+        lambda w: (w, w),
+        lambda w: (WriteChunk(()),),
+        lambda w: (WriteChunk(w.segments[:1]),),
+        lambda w: (WriteChunk(w.segments + w.segments[:1]),),
+        lambda w: (WriteChunk((w.segments[0]._replace(length=3001), *w.segments[1:])),),
+        lambda w: (WriteChunk((w.segments[0]._replace(length=0xFFFFFFFF), *w.segments[1:])),),
+        lambda w: (WriteChunk((w.segments[0]._replace(length=2999), *w.segments[1:])),),
+        lambda w: (WriteChunk((w.segments[0]._replace(length=0), *w.segments[1:])),),
+    ],
+    ids=["none", "two", "empty", "fewer segments", "more", "longer", "far longer", "a gap", "a gap at the start"],
+)
+def test_echo_that_differs_from_what_was_offered_fails_the_call(change) -> None:
+    peer = Client(ReplyBound(20, (5000,)), TransportConfig(segment_octets_max=3000))
+    (offered,) = peer.offered.writes
+    peer.reply(ChunkLists((), change(offered)), REPLY + struct.pack(">I", 5000))
+    assert isinstance(peer.failure(), RemoteProtocolError)
+
+
+def test_handles_and_offsets_in_an_echo_are_not_looked_at() -> None:
+    peer = Client(ReplyBound(20, (5000,)))
+    (offered,) = peer.offered.writes
+    (segment,) = offered.segments
+    peer.write(segment.handle, segment.offset, [b"hello"])
+    peer.reply(ChunkLists((), (WriteChunk((Segment(1, 5, 2),)),)), REPLY + struct.pack(">I", 5))
+    event = peer.event()
+    assert isinstance(event, ReplyArrived)
+    event.decoder.octets(8, "start")
+    assert event.decoder.bulk(5000, "item") == b"hello"
+    event.decoder.done("reply")
+
+
+@pytest.mark.req("V1-29", "V1-64")
+@pytest.mark.parametrize("returned", [0, 4, 6, 5000])
+def test_returned_length_other_than_the_items_does_not_decode(returned: int) -> None:
+    peer = Client(ReplyBound(20, (5000,)))
+    (offered,) = peer.offered.writes
+    peer.reply(ChunkLists((), (fill(offered, returned),)), REPLY + struct.pack(">I", 5) + b"hello\0\0\0")
+    event = peer.event()
+    assert isinstance(event, ReplyArrived)
+    event.decoder.octets(8, "start")
+    with pytest.raises(DecodeError, match="Write chunk"):
+        event.decoder.bulk(5000, "item")
+
+
+@pytest.mark.req("V1-49")
+def test_what_was_written_into_an_unused_chunk_is_not_taken_for_a_result() -> None:
+    peer = Client(ReplyBound(20, (5000,)))
+    (offered,) = peer.offered.writes
+    peer.write(offered.segments[0].handle, offered.segments[0].offset, [b"scribble"])
+    peer.reply(ChunkLists((), zeroed(offered)), REPLY + struct.pack(">I", 0))
+    event = peer.event()
+    assert isinstance(event, ReplyArrived)
+    event.decoder.octets(8, "start")
+    assert event.decoder.bulk(5000, "item") == b""
+    event.decoder.done("reply")
+
+
+@pytest.mark.req("V1-53")
+def test_inline_reply_may_echo_the_unused_reply_chunk_or_leave_it_out() -> None:
+    for with_echo in (False, True):
+        peer = Client(ReplyBound(9000))
+        assert peer.offered.reply is not None
+        peer.reply(ChunkLists((), (), fill(peer.offered.reply, 0) if with_echo else None))
+        assert isinstance(peer.event(), ReplyArrived)
+
+
+@pytest.mark.req("V1-41", "V1-53", "V1-38")
+@pytest.mark.parametrize("case", ["inline, but filled", "too long", "nothing in it", "no RPC message", "another XID"])
+def test_reply_chunk_that_cannot_be_right_fails_the_call(case: str) -> None:
+    peer = Client(ReplyBound(9000))
+    offered = peer.offered.reply
+    assert offered is not None
+    (segment,) = offered.segments
+    peer.write(segment.handle, segment.offset, [struct.pack(">II", XID + (case == "another XID"), 1)])
+    length = {"too long": segment.length + 1, "nothing in it": 0, "no RPC message": 4}.get(case, 8)
+    echo = WriteChunk((segment._replace(length=length),))
+    peer.reply(ChunkLists((), (), echo), long=case != "inline, but filled")
+    assert isinstance(peer.failure(), RemoteProtocolError)
+
+
+@pytest.mark.parametrize("long", [False, True])
+def test_reply_chunk_that_was_not_offered_fails_the_call(long: bool) -> None:
+    peer = Client()
+    peer.reply(ChunkLists((), (), WriteChunk((Segment(1, 8, 0),))), long=long)
+    assert isinstance(peer.failure(), RemoteProtocolError)
+
+
+def test_long_reply_with_the_write_list_only_fails_the_call() -> None:
+    peer = Client(ReplyBound(20, (5000,)))
+    peer.send(encode_header(RdmaNoMsg(XID, 1, ChunkLists((), zeroed(*peer.offered.writes)))))
+    assert isinstance(peer.failure(), RemoteProtocolError)
+
+
+@pytest.mark.req("PD-6", "PD-7")
+def test_invalidation_of_another_calls_memory_ends_the_connection() -> None:
+    peer = Client(ReplyBound(20, (5000,)))
+    peer.endpoint.abandon(peer.handle)
+    peer.reply(ChunkLists((), zeroed(*peer.offered.writes)))
+    assert peer.endpoint.credits_granted == 32
+    one = peer.endpoint.call(1, message(1, 0), ReplyBound(20, (5000,)))
+    two = peer.endpoint.call(2, message(2, 0), ReplyBound(20, (5000,)))
+    peer.run()
+    (chunk,) = decode_header(peer.received[-1]).chunks.writes  # type: ignore[union-attr]
+    (mine,) = decode_header(peer.received[-2]).chunks.writes  # type: ignore[union-attr]
+    header = encode_message(RDMA_MSG, 1, 32, ChunkLists((), zeroed(mine)))
+    peer.send(header, struct.pack(">II", 1, 1), invalidate=chunk.segments[0].handle)
+    events = peer.endpoint_events()
+    assert [getattr(event, "handle", None) for event in events] == [one, two, None]
+    assert isinstance(events[-1], Closed)
+    assert "did not expose" in events[-1].reason
+    assert not peer.endpoint_pd.regions
+
+
+@pytest.mark.req("PD-7")
+def test_invalidation_without_our_consent_ends_the_connection() -> None:
+    peer = Client(ReplyBound(20, (5000,)), TransportConfig(remote_invalidation=False))
+    (offered,) = peer.offered.writes
+    header = encode_message(RDMA_MSG, XID, 32, ChunkLists((), zeroed(offered)))
+    peer.send(header, REPLY, invalidate=offered.segments[0].handle)
+    assert "not agreed on" in peer.closed()
+
+
+def test_invalidation_by_a_server_that_did_not_announce_it_is_accepted() -> None:
+    # Linux servers never set their own flag and look at the client's only.
+    peer = BarePeer(Role.CLIENT, private_data=bytes.fromhex("f6ab0e18 01000303"))
+    assert not peer.endpoint.remote_invalidation
+    peer.endpoint.call(XID, message(XID, 0), ReplyBound(20, (5000,)))
+    peer.run()
+    (offered,) = decode_header(peer.received[0]).chunks.writes  # type: ignore[union-attr]
+    peer.send(
+        encode_message(RDMA_MSG, XID, 64, ChunkLists((), zeroed(offered))), REPLY, invalidate=offered.segments[0].handle
+    )
+    (event,) = peer.endpoint_events()
+    assert isinstance(event, ReplyArrived)
+    assert peer.endpoint.statistics.remote_invalidations == 1
+
+
+@pytest.mark.req("PD-6")
+@pytest.mark.parametrize(
+    "octets", [encode_message(RDMA_MSG, XID + 1, 1, ChunkLists()) + REPLY, encode_header(RdmaDone(XID, 1)), b"x"]
+)
+def test_invalidation_by_a_message_that_answers_nothing_ends_the_connection(octets: bytes) -> None:
+    peer = Client(ReplyBound(20, (5000,)))
+    peer.send(octets, invalidate=peer.offered.writes[0].segments[0].handle)
+    assert "without answering" in peer.closed()
+
+
+def test_invalidation_by_an_error_message_counts_for_its_call() -> None:
+    peer = Client(ReplyBound(20, (5000,)))
+    peer.send(encode_header(RdmaError(XID, 1, 2)), invalidate=peer.offered.writes[0].segments[0].handle)
+    assert isinstance(peer.failure(), ChunkRefused)
+
+
+@pytest.mark.req("V1-77")
+def test_write_after_the_reply_ends_the_connection_and_changes_nothing() -> None:
+    peer = Client(ReplyBound(20, (5000,)))
+    (segment,) = peer.offered.writes[0].segments
+    peer.reply(ChunkLists((), zeroed(*peer.offered.writes)))
+    assert isinstance(peer.event(), ReplyArrived)
+    peer.write(segment.handle, segment.offset, [b"\xff" * 5000])
+    peer.run()
+    (event,) = peer.endpoint_events()
+    assert isinstance(event, Closed)
+    assert peer.memory == bytes(5000)
+
+
+@pytest.mark.req("V1-9")
+def test_message_longer_than_our_receives_ends_the_connection() -> None:
+    peer = Client()
+    peer.send(bytes(4097))
+    assert "4097" in peer.closed()
+
+
+def test_flood_of_messages_never_finds_us_without_a_receive() -> None:
+    peer = Client()
+    for _ in range(500):
+        peer.send(b"short")
+    peer.reply(ChunkLists())
+    assert isinstance(peer.event(), ReplyArrived)

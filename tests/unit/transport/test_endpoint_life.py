@@ -1,0 +1,536 @@
+"""Credits, cancellation, memory bounds and the end of a connection."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from rpcrdma.errors import LocalProtocolError, TransportClosed
+from rpcrdma.testing.endpoint_pair import EndpointPair, message
+from rpcrdma.transport import (
+    CallArrived,
+    CallFailed,
+    ChunkRefused,
+    Closed,
+    EndpointEvent,
+    Ready,
+    ReplyArrived,
+    ReplyBound,
+    ReplySent,
+    TransportConfig,
+)
+from rpcrdma.transport.calls import CallState
+from rpcrdma.verbs import MemoryRegion
+
+CALL, REPLY = 0, 1
+NOTHING = ReplyBound(0)
+
+
+def kinds(events: list[EndpointEvent]) -> list[type]:
+    return [type(event) for event in events]
+
+
+def answer_all(pair: EndpointPair) -> list[int]:
+    """Answers what is there; the XIDs."""
+    calls = pair.arrived()
+    for incoming in calls:
+        pair.server.reply(incoming, message(incoming.xid, REPLY))
+    return [incoming.xid for incoming in calls]
+
+
+@pytest.mark.req("V1-7", "V1-8", "V1-2", "V1-4")
+def test_one_call_goes_out_until_the_first_reply_then_as_many_as_granted() -> None:
+    pair = EndpointPair(TransportConfig(credits_requested=20), TransportConfig(credits_granted=6)).connect()
+    for xid in range(10):
+        pair.client.call(xid, message(xid, CALL), NOTHING)
+    assert pair.client.credits_granted == 1
+    assert answer_all(pair) == [0]
+    pair.run()
+    assert pair.client.credits_granted == 6
+    assert answer_all(pair) == [1, 2, 3, 4, 5, 6]
+    assert answer_all(pair) == [7, 8, 9]
+    pair.run()
+    assert kinds(pair.client_events()) == [ReplyArrived] * 10
+
+
+def test_calls_made_before_the_connection_stands_wait_for_it() -> None:
+    pair = EndpointPair()
+    handles = [pair.client.call(xid, message(xid, CALL), NOTHING) for xid in range(3)]
+    assert {handle.state for handle in handles} == {CallState.QUEUED}
+    pair.run()
+    assert kinds(pair.client_events()) == [Ready]
+    assert kinds(pair.server_events()) == [Ready, CallArrived]
+
+
+@pytest.mark.req("V1-2", "V1-5", "V1-6")
+@pytest.mark.parametrize("granted", [1, 2, 32, 128])
+def test_256_concurrent_calls_under_the_peers_credits(granted: int) -> None:
+    pair = EndpointPair(TransportConfig(), TransportConfig(credits_granted=granted)).connect()
+    shuffled = random.Random(granted)
+    handles = {xid: pair.client.call(xid, message(xid, CALL, (b"", bytes([xid] * 50))), NOTHING) for xid in range(256)}
+    waiting = []
+    answered = []
+    most = 0
+    while len(answered) < 256:
+        waiting += pair.arrived()
+        most = max(most, len(waiting))
+        shuffled.shuffle(waiting)
+        for incoming in waiting[: 1 + len(waiting) // 2]:
+            incoming.decoder.octets(8, "start")
+            assert incoming.decoder.bulk(50, "item") == bytes([incoming.xid] * 50)
+            pair.server.reply(incoming, message(incoming.xid, REPLY))
+        del waiting[: 1 + len(waiting) // 2]
+        pair.run()
+        for event in pair.client_events():
+            assert isinstance(event, ReplyArrived)
+            answered.append(event.handle)
+        waiting += [event.incoming for event in pair.server_events() if isinstance(event, CallArrived)]
+    assert most == granted
+    assert sorted(handle.xid for handle in answered) == sorted(handles)
+
+
+def test_calls_beyond_the_credits_keep_their_order() -> None:
+    pair = EndpointPair(TransportConfig(), TransportConfig(credits_granted=3)).connect()
+    for xid in range(30):
+        pair.client.call(xid, message(xid, CALL), NOTHING)
+    order: list[int] = []
+    while len(order) < 30:
+        order += answer_all(pair)
+        pair.run()
+    assert order == list(range(30))
+
+
+@pytest.mark.req("V1-3", "V1-4")
+def test_grant_is_what_the_server_is_set_to() -> None:
+    pair = EndpointPair(TransportConfig(credits_requested=64), TransportConfig(credits_granted=200)).connect()
+    pair.client.call(1, message(1, CALL), NOTHING)
+    answer_all(pair)
+    pair.run()
+    assert pair.server.credits_granted == 200
+    assert pair.client.credits_granted == pair.client.credits_requested == 64
+
+
+@pytest.mark.req("V1-5")
+def test_receives_are_posted_before_the_grant_is_sent() -> None:
+    pair = EndpointPair(TransportConfig(), TransportConfig(credits_granted=100)).connect()
+    assert len(pair.server_qp._receives) < 20
+    pair.client.call(1, message(1, CALL), NOTHING)
+    (incoming,) = pair.arrived()
+    pair.server.reply(incoming, message(1, REPLY))
+    assert len(pair.server_qp._receives) >= 100
+    assert len(pair.client_qp._receives) < 20
+
+
+@pytest.mark.req("V1-6")
+def test_requester_has_a_receive_for_each_reply_before_it_sends() -> None:
+    pair = EndpointPair().connect()
+    pair.client.call(0, message(0, CALL), NOTHING)
+    answer_all(pair)
+    pair.run()
+    for xid in range(1, 101):
+        pair.client.call(xid, message(xid, CALL), NOTHING)
+        assert len(pair.client_qp._receives) >= pair.client.calls_in_flight == xid
+
+
+def test_xid_in_use_is_refused() -> None:
+    pair = EndpointPair().connect()
+    pair.client.call(7, message(7, CALL), NOTHING)
+    with pytest.raises(LocalProtocolError, match="0x00000007"):
+        pair.client.call(7, message(7, CALL), NOTHING)
+
+
+def test_each_end_has_its_role() -> None:
+    pair = EndpointPair().connect()
+    with pytest.raises(LocalProtocolError, match="makes no calls"):
+        pair.server.call(1, message(1, CALL), NOTHING)
+
+
+def test_call_is_answered_once() -> None:
+    pair = EndpointPair().connect()
+    pair.client.call(7, message(7, CALL), NOTHING)
+    (incoming,) = pair.arrived()
+    pair.server.reply(incoming, message(7, REPLY))
+    for again in (
+        lambda: pair.server.reply(incoming, message(7, REPLY)),
+        lambda: pair.server.fail_call(incoming),
+        lambda: pair.server.drop(incoming),
+    ):
+        with pytest.raises(LocalProtocolError, match="has been answered"):
+            again()
+
+
+def test_abandoned_call_that_was_not_sent_never_is() -> None:
+    pair = EndpointPair().connect()
+    handles = [pair.client.call(xid, message(xid, CALL), NOTHING) for xid in range(3)]
+    pair.client.abandon(handles[1])
+    pair.client.abandon(handles[1])
+    seen = answer_all(pair)
+    seen += answer_all(pair)
+    assert seen == [0, 2]
+    pair.client.call(1, message(1, CALL), NOTHING)
+    pair.run()
+    assert [event.handle.xid for event in pair.client_events() if isinstance(event, ReplyArrived)] == [0, 2]
+
+
+@pytest.mark.req("V1-77")
+def test_abandoned_call_is_fenced_at_once_and_holds_its_credit() -> None:
+    pair = EndpointPair(TransportConfig(), TransportConfig(credits_granted=2)).connect()
+    pair.client.call(0, message(0, CALL), NOTHING)
+    answer_all(pair)
+    pair.run()
+    pair.client_events()
+    memory = bytearray(5000)
+    handle = pair.client.call(1, message(1, CALL), ReplyBound(9000, (5000,)), (memory,))
+    (incoming,) = pair.arrived()
+    pair.client.call(2, message(2, CALL), NOTHING)
+    pair.client.call(3, message(3, CALL), NOTHING)
+    (other,) = pair.arrived()
+    pair.client.abandon(handle)
+    assert pair.client.calls_in_flight == 2
+    assert pair.arrived() == []
+    # The late reply writes into nothing, and frees the credit.
+    pair.server.reply(incoming, message(1, REPLY, (bytes(8000), b"\xff" * 5000)))
+    assert [call.xid for call in _calls(pair)] == [3]
+    assert memory == bytes(5000)
+    assert pair.client_events() == []
+    assert not pair.client_pd.regions
+    pair.server.reply(other, message(2, REPLY))
+    pair.run()
+    assert kinds(pair.client_events()) == [ReplyArrived]
+    assert pair.client.statistics.calls_abandoned == 1
+
+
+def _calls(pair: EndpointPair) -> list:
+    pair.run()
+    return [event.incoming for event in pair.server_events() if isinstance(event, CallArrived)]
+
+
+def test_abandoned_call_that_fails_reports_nothing() -> None:
+    pair = EndpointPair().connect()
+    handle = pair.client.call(1, message(1, CALL), ReplyBound(0, (5000,)))
+    (incoming,) = pair.arrived()
+    pair.client.abandon(handle)
+    pair.server.fail_call(incoming)
+    pair.run()
+    assert pair.client_events() == []
+    assert not pair.client_pd.regions
+    assert pair.client.calls_in_flight == 0
+
+
+@pytest.mark.req("V1-77")
+def test_argument_of_an_abandoned_call_cannot_be_read_any_more() -> None:
+    pair = EndpointPair().connect()
+    handle = pair.client.call(1, message(1, CALL, (b"", bytes(5000))), NOTHING)
+    pair.client.abandon(handle)
+    assert not pair.client_pd.regions
+    pair.run()
+    (closed,) = pair.client_events()
+    assert isinstance(closed, Closed)
+    assert kinds(pair.server_events()) == [Closed]
+
+
+def test_abandoning_what_has_ended_does_nothing() -> None:
+    pair = EndpointPair().connect()
+    handle = pair.client.call(1, message(1, CALL), NOTHING)
+    answer_all(pair)
+    pair.run()
+    pair.client.abandon(handle)
+    assert kinds(pair.client_events()) == [ReplyArrived]
+    assert pair.client.calls_in_flight == 0
+
+
+@pytest.mark.req("V1-66")
+def test_memory_is_invalidated_before_the_reply_is_reported() -> None:
+    pair = EndpointPair().connect()
+    pair.client.call(1, message(1, CALL, (b"", bytes(5000))), ReplyBound(9000, (5000,)))
+    (incoming,) = pair.arrived()
+    pair.server.reply(incoming, message(1, REPLY, (b"", bytes(5000))))
+    assert len(pair.client_pd.regions) == 3
+    pair.client_qp.progress()
+    pair.client.progress()
+    assert not pair.client_pd.regions
+    assert kinds(pair.client_events()) == [ReplyArrived]
+
+
+@pytest.mark.req("V1-66")
+def test_connection_ends_before_a_call_whose_memory_cannot_be_invalidated(monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = EndpointPair().connect()
+    pair.client.call(1, message(1, CALL), ReplyBound(0, (5000,)))
+    (incoming,) = pair.arrived()
+    pair.server.reply(incoming, message(1, REPLY, (b"", bytes(5000))))
+    pair.client_qp.progress()
+    failures = iter([True])
+    invalidate = type(pair.client_pd).invalidate
+
+    def fail_once(self: object, region: MemoryRegion) -> None:
+        if next(failures, False):
+            raise LocalProtocolError("the device does not answer")
+        invalidate(pair.client_pd, region)
+
+    monkeypatch.setattr(type(pair.client_pd), "invalidate", fail_once)
+    pair.run()
+    failed, closed = pair.client_events()
+    assert isinstance(failed, CallFailed)
+    assert isinstance(failed.error, TransportClosed)
+    assert isinstance(closed, Closed)
+    assert "does not answer" in closed.reason
+
+
+@pytest.mark.req("PD-5", "PD-6", "PD-7")
+@pytest.mark.parametrize("client", [False, True])
+@pytest.mark.parametrize("server", [False, True])
+def test_remote_invalidation_only_where_both_allow_it(client: bool, server: bool) -> None:
+    pair = EndpointPair(
+        TransportConfig(remote_invalidation=client), TransportConfig(remote_invalidation=server)
+    ).connect()
+    both = client and server
+    assert pair.client.remote_invalidation is pair.server.remote_invalidation is both
+    for xid, item, bound in (
+        (1, bytes(5000), NOTHING),
+        (2, b"", ReplyBound(9000)),
+        (3, bytes(5000), ReplyBound(9000, (5000,))),
+    ):
+        pair.client.call(xid, message(xid, CALL, (b"", item)), bound)
+        answer_all(pair)
+        pair.run()
+        assert kinds(pair.client_events()) == [ReplyArrived]
+        pair.server_events()
+        assert not pair.client_pd.regions
+    # A call without chunks has nothing to invalidate.
+    pair.client.call(4, message(4, CALL), NOTHING)
+    answer_all(pair)
+    pair.run()
+    assert kinds(pair.client_events()) == [ReplyArrived]
+    assert pair.client.statistics.remote_invalidations == pair.server.statistics.remote_invalidations == 3 * both
+
+
+@pytest.mark.req("PD-2", "PD-8", "V1-11")
+def test_each_connection_negotiates_for_itself() -> None:
+    first = EndpointPair(
+        TransportConfig(inline_send_octets=8192), TransportConfig(inline_receive_octets=8192)
+    ).connect()
+    second = EndpointPair(TransportConfig(inline_send_octets=8192), TransportConfig()).connect()
+    assert first.client.inline_send_octets == 8192
+    assert second.client.inline_send_octets == 4096
+
+
+@pytest.mark.req("V1-62", "V1-60")
+def test_refused_call_fails_with_err_chunk_and_nothing_stays_exposed() -> None:
+    pair = EndpointPair().connect()
+    handle = pair.client.call(1, message(1, CALL, (b"", bytes(5000))), ReplyBound(0, (5000,)))
+    (incoming,) = pair.arrived()
+    pair.server.fail_call(incoming)
+    pair.run()
+    (event,) = pair.client_events()
+    assert isinstance(event, CallFailed)
+    assert event.handle is handle
+    assert isinstance(event.error, ChunkRefused)
+    assert not pair.client_pd.regions
+    assert pair.client.calls_in_flight == pair.server.calls_in_flight == 0
+    # The connection goes on.
+    pair.client.call(2, message(2, CALL), NOTHING)
+    assert answer_all(pair) == [2]
+
+
+def test_reply_that_fits_nowhere_is_refused_and_the_connection_goes_on() -> None:
+    pair = EndpointPair().connect()
+    pair.client.call(1, message(1, CALL), NOTHING)
+    (incoming,) = pair.arrived()
+    assert not pair.server.reply(incoming, message(1, REPLY, (bytes(5000), None)))
+    pair.run()
+    (event,) = pair.client_events()
+    assert isinstance(event, CallFailed)
+    assert isinstance(event.error, ChunkRefused)
+    pair.client.call(2, message(2, CALL), NOTHING)
+    assert answer_all(pair) == [2]
+
+
+def test_dropped_call_is_never_answered() -> None:
+    pair = EndpointPair().connect()
+    pair.client.call(1, message(1, CALL, (b"", bytes(5000))), NOTHING)
+    (incoming,) = pair.arrived()
+    pair.server.drop(incoming)
+    pair.run()
+    assert pair.client_events() == []
+    assert pair.client.calls_in_flight == 1
+
+
+class CountingBuffers:
+    """Lends memory and knows what is out."""
+
+    def __init__(self, most: int = 1 << 30) -> None:
+        self.most = most
+        self.out: dict[int, memoryview] = {}
+
+    def acquire(self, length: int) -> memoryview:
+        if length > self.most:
+            raise MemoryError
+        view = memoryview(bytearray(length + 100))
+        self.out[id(view)] = view
+        return view
+
+    def release(self, view: memoryview) -> None:
+        assert self.out.pop(id(view)) is view
+
+
+def test_memory_of_read_chunks_goes_back_to_its_source() -> None:
+    buffers = CountingBuffers()
+    pair = EndpointPair(buffers=buffers).connect()
+    ends = [
+        lambda incoming: pair.server.reply(incoming, message(incoming.xid, REPLY)),
+        lambda incoming: pair.server.reply(incoming, message(incoming.xid, REPLY, (b"", b"item"))),
+        lambda incoming: pair.server.reply(incoming, message(incoming.xid, REPLY, (bytes(9000), None))),
+        pair.server.fail_call,
+        pair.server.drop,
+    ]
+    for xid, end in enumerate(ends):
+        pair.client.call(xid, message(xid, CALL, (b"", bytes(5000))), NOTHING)
+        (incoming,) = pair.arrived()
+        assert len(buffers.out) == 1
+        end(incoming)
+        pair.run()
+        pair.server_events()
+        assert not buffers.out
+
+
+def test_call_is_refused_where_no_memory_is_to_be_had() -> None:
+    pair = EndpointPair(buffers=CountingBuffers(most=6000)).connect()
+    for xid, size in ((1, 5000), (2, 7000), (3, 5000)):
+        pair.client.call(xid, message(xid, CALL, (b"", bytes(size))), NOTHING)
+    assert answer_all(pair) == [1]
+    assert answer_all(pair) == [3]
+    pair.run()
+    assert kinds(pair.client_events()) == [ReplyArrived, CallFailed, ReplyArrived]
+
+
+def test_memory_held_for_one_connection_is_bounded_and_further_calls_wait() -> None:
+    buffers = CountingBuffers()
+    config = TransportConfig(call_octets_pulled_max=10_000, connection_octets_pulled_max=20_000)
+    pair = EndpointPair(TransportConfig(), config, buffers=buffers).connect()
+    for xid in range(20):
+        pair.client.call(xid, message(xid, CALL, (b"", bytes([xid]) * 7000)), NOTHING)
+    answered = 0
+    while answered < 20:
+        calls = pair.arrived()
+        assert len(buffers.out) == len(calls) <= 2
+        for incoming in calls:
+            incoming.decoder.octets(8, "start")
+            assert incoming.decoder.bulk(7000, "item") == bytes([incoming.xid]) * 7000
+            pair.server.reply(incoming, message(incoming.xid, REPLY))
+            answered += 1
+    pair.run()
+    assert kinds(pair.client_events()) == [ReplyArrived] * 20
+
+
+@pytest.mark.req("NF-12", "NF-13")
+def test_call_over_its_own_bound_is_refused_without_any_rdma_read() -> None:
+    pair = EndpointPair(TransportConfig(), TransportConfig(call_octets_pulled_max=8000)).connect()
+    for xid, size in ((1, 8000), (2, 8001), (3, 4500)):
+        pair.client.call(xid, message(xid, CALL, (b"", bytes(size))), NOTHING)
+    assert answer_all(pair) == [1]
+    assert answer_all(pair) == [3]
+    pair.run()
+    refused = pair.client_events()[1]
+    assert isinstance(refused, CallFailed)
+    assert refused.handle.xid == 2
+    assert isinstance(refused.error, ChunkRefused)
+    assert pair.server.statistics.rdma_reads == 2
+
+
+def test_end_of_the_connection_fails_every_call_once_and_comes_last() -> None:
+    pair = EndpointPair(TransportConfig(), TransportConfig(credits_granted=2)).connect()
+    pair.client.call(0, message(0, CALL), NOTHING)
+    answer_all(pair)
+    pair.run()
+    pair.client_events()
+    memory = bytearray(5000)
+    handles = [pair.client.call(xid, message(xid, CALL), ReplyBound(0, (5000,)), (memory,)) for xid in range(1, 5)]
+    abandoned = handles.pop(0)
+    pair.client.abandon(abandoned)
+    pair.arrived()
+    pair.server.abort("enough")
+    pair.run()
+    events = pair.client_events()
+    assert kinds(events) == [CallFailed] * 3 + [Closed]
+    assert [event.handle for event in events[:3]] == handles  # type: ignore[union-attr]
+    assert {type(event.error) for event in events[:3]} == {TransportClosed}  # type: ignore[union-attr]
+    assert not pair.client_pd.regions
+    (closed,) = pair.server_events()
+    assert closed == Closed("enough", by_peer=False, protocol_error=False)
+    with pytest.raises(TransportClosed):
+        pair.client.call(9, message(9, CALL), NOTHING)
+    pair.run()
+    assert pair.client_events() == pair.server_events() == []
+
+
+def test_reply_that_came_before_the_end_is_reported() -> None:
+    pair = EndpointPair().connect()
+    pair.client.call(1, message(1, CALL), NOTHING)
+    (incoming,) = pair.arrived()
+    pair.server.reply(incoming, message(1, REPLY))
+    pair.server.disconnect()
+    pair.client_qp.progress()
+    pair.client.progress()
+    assert kinds(pair.client_events()) == [ReplyArrived, Closed]
+
+
+def test_buffers_are_free_when_the_connection_ends_whatever_had_begun() -> None:
+    buffers = CountingBuffers()
+    pair = EndpointPair(
+        TransportConfig(),
+        TransportConfig(call_octets_pulled_max=6000, connection_octets_pulled_max=12_000),
+        buffers=buffers,
+    ).connect()
+    pair.client.call(0, message(0, CALL), NOTHING)
+    answer_all(pair)
+    for xid in range(1, 6):
+        pair.client.call(xid, message(xid, CALL, (b"", bytes(5000))), NOTHING)
+    first, second = pair.arrived()
+    # One reply is on its way, one call is with its handler, the others wait.
+    assert pair.server.reply(first, message(1, REPLY, (b"", b"item")))
+    pair.server.abort("enough")
+    pair.run()
+    events = pair.server_events()
+    assert kinds(events) == [ReplySent, Closed]
+    assert len(buffers.out) == 1
+    assert not pair.server.reply(second, message(2, REPLY, (b"", b"item")))
+    assert not buffers.out
+    assert not pair.server_pd.regions
+
+
+def test_call_whose_reads_are_cut_off_is_dropped() -> None:
+    buffers = CountingBuffers()
+    pair = EndpointPair(buffers=buffers).connect()
+    pair.client.call(1, message(1, CALL, (b"", bytes(5000))), NOTHING)
+    pair.client_qp.progress(1)
+    pair.server.progress()
+    assert len(buffers.out) == 1
+    pair.client.abort("enough")
+    pair.run()
+    assert kinds(pair.server_events()) == [Closed]
+    assert not buffers.out
+    assert not pair.server_pd.regions
+
+
+def test_connection_that_is_rejected_fails_what_waits_for_it() -> None:
+    pair = EndpointPair()
+    pair.client.call(1, message(1, CALL), NOTHING)
+    pair.client_qp.progress()
+    pair.server_qp.reject()
+    pair.client.progress()
+    events = pair.client_events()
+    assert kinds(events) == [CallFailed, Closed]
+    assert "reject" in str(events[1].reason)  # type: ignore[union-attr]
+
+
+def test_call_that_fails_when_its_turn_comes_is_reported() -> None:
+    pair = EndpointPair().connect()
+    pair.client_pd.max_regions = 0
+    pair.client.call(1, message(1, CALL), NOTHING)
+    pair.client.call(2, message(2, CALL, (b"", bytes(5000))), NOTHING)
+    pair.client.call(3, message(3, CALL), NOTHING)
+    assert answer_all(pair) == [1]
+    assert answer_all(pair) == [3]
+    pair.run()
+    assert kinds(pair.client_events()) == [ReplyArrived, CallFailed, ReplyArrived]

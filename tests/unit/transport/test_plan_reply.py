@@ -1,0 +1,105 @@
+"""Planning of replies: what was offered against what there is."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, Segment, WriteChunk
+from rpcrdma.transport.plan_reply import ReplyForm, ReplyPlan, plan_reply
+
+FITS = 4096 - 28
+INLINE, LONG, REFUSED = ReplyForm.INLINE, ReplyForm.LONG, ReplyForm.REFUSED
+
+
+def chunk(*lengths: int) -> WriteChunk:
+    return WriteChunk(tuple(Segment(7, length, 0) for length in lengths))
+
+
+def offer(*writes: WriteChunk, reply: WriteChunk | None = None) -> ChunkLists:
+    return ChunkLists((), writes, reply)
+
+
+@pytest.mark.req("V1-34", "V1-45", "V1-46", "V1-48", "V1-50", "V1-52", "NF-6", "NF-7", "NF-8", "NF-10")
+@pytest.mark.parametrize(
+    ("reduced", "items", "offered", "expected"),
+    [
+        (FITS, (), NO_CHUNKS, ReplyPlan(INLINE)),
+        (FITS - 8, (5,), NO_CHUNKS, ReplyPlan(INLINE)),
+        # eligible results go into Write chunks, even where they would fit inline
+        (100, (1,), offer(chunk(10)), ReplyPlan(INLINE, (0,))),
+        (100, (10,), offer(chunk(4, 6)), ReplyPlan(INLINE, (0,))),
+        (100, (5, 6), offer(chunk(10), chunk(10)), ReplyPlan(INLINE, (0, 1))),
+        # more items than chunks, more chunks than items
+        (100, (5, 6), offer(chunk(10)), ReplyPlan(INLINE, (0,))),
+        (100, (5,), offer(chunk(10), chunk(10)), ReplyPlan(INLINE, (0, None))),
+        (100, (), offer(chunk(10), chunk(10)), ReplyPlan(INLINE, (None, None))),
+        # an empty chunk sends its item inline
+        (100, (5,), offer(chunk()), ReplyPlan(INLINE, (None,))),
+        (100, (5, 6), offer(chunk(), chunk(10)), ReplyPlan(INLINE, (None, 1))),
+        (100, (0,), offer(chunk(10)), ReplyPlan(INLINE, (0,))),
+        # a Reply chunk is used when the rest does not fit
+        (100, (), offer(reply=chunk(8000)), ReplyPlan(INLINE)),
+        (FITS - 20, (), offer(reply=chunk(8000)), ReplyPlan(INLINE)),
+        (FITS - 19, (), offer(reply=chunk(8000)), ReplyPlan(LONG)),
+        (8000, (), offer(reply=chunk(4000, 4000)), ReplyPlan(LONG)),
+        (100, (7000,), offer(reply=chunk(8000)), ReplyPlan(LONG)),
+        (5000, (7000,), offer(chunk(7000), reply=chunk(5000)), ReplyPlan(LONG, (0,))),
+        (100, (7000, 6000), offer(chunk(7000), reply=chunk(6100)), ReplyPlan(LONG, (0,))),
+    ],
+)
+def test_reply_form(reduced: int, items: tuple[int, ...], offered: ChunkLists, expected: ReplyPlan) -> None:
+    assert plan_reply(reduced, items, offered, 4096) == expected
+
+
+@pytest.mark.parametrize(
+    ("reduced", "items", "offered", "reason"),
+    [
+        (FITS + 1, (), NO_CHUNKS, "without a Reply chunk"),
+        (100, (5000,), NO_CHUNKS, "without a Reply chunk"),
+        (100, (11,), offer(chunk(4, 6)), "a Write chunk of 10"),
+        (100, (11,), offer(chunk(10), reply=chunk(100_000)), "a Write chunk of 10"),
+        (8001, (), offer(reply=chunk(4000, 4000)), "a Reply chunk of 8000"),
+        (5000, (), offer(reply=chunk()), "a Reply chunk of 0"),
+        (9000, (), offer(chunk(*[1] * 256), reply=chunk(9000)), "a reply header"),
+    ],
+)
+def test_reply_that_fits_nowhere_is_refused(
+    reduced: int, items: tuple[int, ...], offered: ChunkLists, reason: str
+) -> None:
+    plan = plan_reply(reduced, items, offered, 4096)
+    assert plan.form is REFUSED
+    assert reason in plan.reason
+
+
+SIZES = (0, 1, 4, 1023, 1024, 3900, 4020, 4021, 4044, 4048, 4049, 4068, 4069, 10_000)
+
+
+def test_every_plan_keeps_within_what_was_offered() -> None:
+    writes = [(), (chunk(),), (chunk(0),), (chunk(1024),), (chunk(5000, 5000),), (chunk(1024), chunk(4096))]
+    replies = [None, chunk(), chunk(4096), chunk(4096, 4096, 4096)]
+    forms = set()
+    for reduced, first, second, offered_writes, reply in itertools.product(SIZES, SIZES, SIZES, writes, replies):
+        items = (first, second)
+        plan = plan_reply(reduced, items, ChunkLists((), offered_writes, reply), 4096)
+        forms.add(plan.form)
+        if plan.form is REFUSED:
+            assert plan.reason
+            continue
+        assert len(plan.placed) == len(offered_writes)
+        stream = reduced
+        for index, length in enumerate(items):
+            if index in plan.placed:
+                assert length <= offered_writes[plan.placed.index(index)].length
+            else:
+                stream += (length + 3) // 4 * 4
+        header = 28 + sum(8 + 16 * len(w.segments) for w in offered_writes)
+        header += 0 if reply is None else 4 + 16 * len(reply.segments)
+        if plan.form is INLINE:
+            assert header + stream <= 4096
+        else:
+            assert reply is not None
+            assert header + stream > 4096
+            assert stream <= reply.length
+    assert forms == {INLINE, LONG, REFUSED}

@@ -1,0 +1,110 @@
+"""Private data of RFC 8797."""
+
+from __future__ import annotations
+
+import pytest
+
+from rpcrdma.transport.config import TransportConfig
+from rpcrdma.transport.private_data import (
+    Agreement,
+    PrivateData,
+    agree,
+    decode_private_data,
+    encode_private_data,
+)
+
+# What a Linux client and a Linux server (6.12) send.
+LINUX_CLIENT = bytes.fromhex("f6ab0e18 01010303")
+LINUX_SERVER = bytes.fromhex("f6ab0e18 01000303")
+
+
+@pytest.mark.req("PD-1")
+def test_bytes_of_a_linux_client_and_server() -> None:
+    assert decode_private_data(LINUX_CLIENT) == PrivateData(True, 4096, 4096)
+    assert decode_private_data(LINUX_SERVER) == PrivateData(False, 4096, 4096)
+    assert encode_private_data(PrivateData(True, 4096, 4096)) == LINUX_CLIENT
+    assert encode_private_data(PrivateData(False, 4096, 4096)) == LINUX_SERVER
+    assert TransportConfig().private_data() == LINUX_CLIENT
+
+
+@pytest.mark.parametrize(("octets", "code"), [(1024, 0), (2047, 0), (2048, 1), (65536, 63), (262144, 255)])
+def test_sizes_are_rounded_down_to_a_multiple_of_1024(octets: int, code: int) -> None:
+    encoded = encode_private_data(PrivateData(False, octets, 1024))
+    assert encoded[6:] == bytes([code, 0])
+    decoded = decode_private_data(encode_private_data(PrivateData(False, 1024, octets)))
+    assert decoded == PrivateData(False, 1024, octets // 1024 * 1024)
+
+
+@pytest.mark.req("PD-3")
+def test_reserved_bits_are_sent_as_zero() -> None:
+    assert encode_private_data(PrivateData(True, 1024, 1024))[5] == 1
+    assert encode_private_data(PrivateData(False, 1024, 1024))[5] == 0
+
+
+@pytest.mark.req("PD-4")
+def test_reserved_bits_are_ignored() -> None:
+    assert decode_private_data(bytes.fromhex("f6ab0e18 01fe0303")) == PrivateData(False, 4096, 4096)
+    assert decode_private_data(bytes.fromhex("f6ab0e18 01ff0303")) == PrivateData(True, 4096, 4096)
+
+
+@pytest.mark.req("PD-9", "PD-10")
+@pytest.mark.parametrize("before", range(9))
+@pytest.mark.parametrize("after", range(3))
+def test_message_is_found_at_any_offset(before: int, after: int) -> None:
+    assert decode_private_data(b"\xf6" * before + LINUX_CLIENT + b"z" * after) == PrivateData(True, 4096, 4096)
+
+
+@pytest.mark.req("PD-8", "PD-9", "PD-10")
+@pytest.mark.parametrize(
+    "octets",
+    [
+        b"",
+        b"something else altogether",
+        *(LINUX_CLIENT[:length] for length in range(8)),
+        b"pad" + LINUX_CLIENT[:7],
+        bytes.fromhex("f6ab0e18 00010303"),
+        bytes.fromhex("f6ab0e18 02010303"),
+        bytes.fromhex("180eabf6 01010303"),
+    ],
+)
+def test_foreign_or_incomplete_data_is_no_private_data(octets: bytes) -> None:
+    assert decode_private_data(octets) is None
+
+
+@pytest.mark.req("PD-10")
+def test_search_goes_on_after_another_version() -> None:
+    assert decode_private_data(bytes.fromhex("f6ab0e18 02") + LINUX_SERVER) == PrivateData(False, 4096, 4096)
+
+
+@pytest.mark.req("PD-8", "V1-11")
+def test_without_private_data_the_defaults_hold() -> None:
+    own = PrivateData(True, 65536, 65536)
+    assert agree(own, None) == Agreement(1024, 1024, False)
+
+
+@pytest.mark.req("PD-5", "PD-7", "V1-10")
+@pytest.mark.parametrize("mine", [False, True])
+@pytest.mark.parametrize("theirs", [False, True])
+def test_thresholds_are_the_smaller_and_invalidation_needs_both(mine: bool, theirs: bool) -> None:
+    own = PrivateData(mine, 8192, 2048)
+    peer = PrivateData(theirs, 4096, 3072)
+    assert agree(own, peer) == Agreement(3072, 2048, mine and theirs)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"inline_send_octets": 1023},
+        {"inline_send_octets": 1025},
+        {"inline_receive_octets": 262145},
+        {"inline_receive_octets": 263168},
+        {"credits_requested": 0},
+        {"credits_granted": 0},
+        {"segment_octets_max": 0},
+        {"call_octets_pulled_max": 0},
+        {"connection_octets_pulled_max": 1000, "call_octets_pulled_max": 1001},
+    ],
+)
+def test_configuration_is_checked(options: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        TransportConfig(**options)  # type: ignore[arg-type]

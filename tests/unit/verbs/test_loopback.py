@@ -1,0 +1,121 @@
+"""What the loopback provider does beyond the provider suite: single steps, and misuse."""
+
+from __future__ import annotations
+
+import pytest
+
+from rpcrdma.errors import LocalProtocolError
+from rpcrdma.testing.endpoint_pair import counted_bits
+from rpcrdma.verbs import Access, ConnectRequested, Disconnected, SoftwareProtectionDomain, Status, Verb
+from rpcrdma.verbs.loopback import LoopbackQueuePair
+
+
+def make_pair(
+    reads: int = 32,
+) -> tuple[LoopbackQueuePair, SoftwareProtectionDomain, LoopbackQueuePair, SoftwareProtectionDomain]:
+    pd_a, pd_b = SoftwareProtectionDomain(counted_bits(1)), SoftwareProtectionDomain(counted_bits(999))
+    a, b = LoopbackQueuePair.pair(pd_a, pd_b, private_data=b"hi", outbound_reads=(reads, reads))
+    return a, pd_a, b, pd_b
+
+
+def connect(a: LoopbackQueuePair, b: LoopbackQueuePair) -> None:
+    a.progress()
+    b.poll_event()
+    b.accept(b"")
+    a.progress()
+    a.poll_event()
+    b.poll_event()
+
+
+def test_nothing_moves_without_progress() -> None:
+    a, _, b, _ = make_pair()
+    connect(a, b)
+    buffer = memoryview(bytearray(8))
+    b.post_receive("r", buffer)
+    a.post_send("s", [b"x"])
+    assert a.poll_completion() is b.poll_completion() is None
+    assert b.progress()
+    assert not a.progress()
+    assert a.poll_completion() is not None
+
+
+def test_steps_move_one_work_request_of_each_side() -> None:
+    a, _, b, _ = make_pair()
+    connect(a, b)
+    for number in range(3):
+        b.post_receive(number, memoryview(bytearray(8)))
+        a.post_send(number, [b"x"])
+    for number in range(3):
+        assert a.progress(1)
+        completion = b.poll_completion()
+        assert completion is not None
+        assert completion.wr == number
+        assert b.poll_completion() is None
+    assert not a.progress(1)
+    assert not a.progress(0)
+
+
+def test_read_takes_a_step_to_ask_and_one_to_answer() -> None:
+    a, pd_a, b, pd_b = make_pair()
+    connect(a, b)
+    source = pd_b.register(b"data", Access.REMOTE_READ)
+    sink = pd_a.register(bytearray(4), Access.LOCAL_WRITE | Access.REMOTE_WRITE)
+    a.post_read("r", sink, 0, 4, source.handle, source.offset)
+    a._step()
+    assert a.poll_completion() is None
+    # What is read is what is there when the peer answers.
+    pd_b.invalidate(source)
+    b._step()
+    completion = a.poll_completion()
+    assert completion is not None
+    assert (completion.verb, completion.status) == (Verb.RDMA_READ, Status.REMOTE_ACCESS)
+
+
+def test_read_into_a_sink_that_ended_breaks_the_connection() -> None:
+    a, pd_a, b, pd_b = make_pair()
+    connect(a, b)
+    source = pd_b.register(b"data", Access.REMOTE_READ)
+    sink = pd_a.register(bytearray(4), Access.LOCAL_WRITE | Access.REMOTE_WRITE)
+    pd_a.invalidate(sink)
+    a.post_read("r", sink, 0, 4, source.handle, source.offset)
+    a.progress()
+    assert isinstance(a.poll_event(), Disconnected)
+
+
+def test_read_where_none_is_allowed_breaks_the_connection() -> None:
+    a, pd_a, b, _ = make_pair(reads=0)
+    connect(a, b)
+    sink = pd_a.register(bytearray(4), Access.LOCAL_WRITE | Access.REMOTE_WRITE)
+    a.post_read("r", sink, 0, 4, 1, 0)
+    a.progress()
+    event = a.poll_event()
+    assert isinstance(event, Disconnected)
+    assert "read slot" in event.reason
+    completions = [a.poll_completion()]
+    assert completions[0] is not None
+    assert completions[0].status is Status.FLUSHED
+    assert a.poll_completion() is None
+
+
+def test_only_a_request_can_be_answered() -> None:
+    a, _, b, _ = make_pair()
+    for queue_pair in (a, b):
+        with pytest.raises(LocalProtocolError):
+            queue_pair.accept(b"")
+        with pytest.raises(LocalProtocolError):
+            queue_pair.reject()
+    a.progress()
+    assert b.poll_event() == ConnectRequested(private_data=b"hi")
+    b.accept(b"")
+    with pytest.raises(LocalProtocolError):
+        b.accept(b"")
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_disconnecting_before_the_connection_stands_ends_it(which: int) -> None:
+    a, _, b, _ = make_pair()
+    a.progress()
+    b.poll_event()
+    (a, b)[which].disconnect()
+    assert isinstance(a.poll_event(), Disconnected)
+    assert isinstance(b.poll_event(), Disconnected)
