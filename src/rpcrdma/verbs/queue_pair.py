@@ -83,7 +83,8 @@ class Established:
 class Disconnected:
     """The connection ended, or was not made; `reason` in words for a log.
 
-    `by_peer`: the peer ended it or broke the protocol. `protocol_error`: the peer (or this side, as told by the peer's Terminate) broke a rule.
+    `by_peer`: the peer ended it or broke the protocol.
+    `protocol_error`: the peer (or this side, as told by the peer's Terminate) broke a rule.
     """
 
     reason: str
@@ -118,7 +119,8 @@ class QueuePair(Protocol):
     def post_read(self, wr: object, sink: MemoryRegion, sink_start: int, length: int, handle: int, offset: int) -> None:
         """Reads `length` octets of the peer's memory into `sink.view[sink_start:]`.
 
-        Waits for a free read slot if need be. `sink` must have been registered with REMOTE_WRITE on providers whose wire names it (iWARP).
+        Waits for a free read slot if need be.
+        `sink` must have been registered with REMOTE_WRITE on providers whose wire names it (iWARP).
         """
 
     def poll_completion(self) -> Completion | None:

@@ -1,0 +1,68 @@
+"""Settings of the software RNIC."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+__all__ = ["READS_MAX", "ULPDU_OCTETS_MAX", "ULPDU_OCTETS_MIN", "IwarpConfig", "ReadyFrame", "Role"]
+
+READS_MAX = 0x3FFE
+"""The largest read queue depth that enhanced set-up can name; 0x3FFF means "not negotiated" (RFC 6581 section 9.1)."""
+
+ULPDU_OCTETS_MIN = 128
+ULPDU_OCTETS_MAX = 64768
+"""The range of MULPDU (RFC 5044 section 3)."""
+
+
+class Role(enum.Enum):
+    """Who sends the MPA Request; unrelated to who opened the TCP connection (RFC 5044 section 7.1.2)."""
+
+    INITIATOR = "initiator"
+    RESPONDER = "responder"
+
+
+class ReadyFrame(enum.IntFlag):
+    """The kinds of ready-to-receive (RTR) frame of the peer-to-peer model (RFC 6581 section 9.2)."""
+
+    SEND = 1
+    WRITE = 2
+    READ = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IwarpConfig:
+    """What one side wants of a connection.
+
+    `crc`: demand CRC-32C. Off only where something else protects the octets as well (RFC 5044 section 4.4); the peer
+    can still demand it.
+    `enhanced`: set up as RFC 6581 says, which agrees on read queue depths; without it an initiator speaks revision 1.
+    `inbound_reads`, `outbound_reads`: RDMA Reads that the peer, and this side, may have outstanding (IRD, ORD).
+    `peer_to_peer`: as initiator, ask for the model in which the responder may send first.
+    `ready_frames`: the RTR frames supported.
+    `fpdu_limit`: the largest ULPDU in octets, 128 to 64768, instead of what the TCP segment size gives.
+    `flush_each_message`: hand out at most one message's end at a time, so that a capture shows messages one by one.
+    `startup_timeout_s`: for the driver, which aborts when no start-up frame came.
+    """
+
+    crc: bool = True
+    enhanced: bool = True
+    inbound_reads: int = 32
+    outbound_reads: int = 32
+    peer_to_peer: bool = False
+    ready_frames: ReadyFrame = ReadyFrame.SEND | ReadyFrame.WRITE | ReadyFrame.READ
+    fpdu_limit: int | None = None
+    flush_each_message: bool = False
+    startup_timeout_s: float = 10.0
+
+    def __post_init__(self) -> None:
+        for name, depth in (("inbound_reads", self.inbound_reads), ("outbound_reads", self.outbound_reads)):
+            if not 0 <= depth <= READS_MAX:
+                raise ValueError(f"{name} is {depth}, not within 0 to {READS_MAX}")
+        limit = self.fpdu_limit
+        if limit is not None and not ULPDU_OCTETS_MIN <= limit <= ULPDU_OCTETS_MAX:
+            raise ValueError(f"fpdu_limit is {limit}, not within {ULPDU_OCTETS_MIN} to {ULPDU_OCTETS_MAX}")
+        if not self.ready_frames:
+            raise ValueError("ready_frames is empty: peer-to-peer set-up needs at least one (RFC 6581 section 9.2)")
+        if self.peer_to_peer and not self.enhanced:
+            raise ValueError("peer_to_peer needs enhanced set-up (RFC 6581 section 9.2)")

@@ -1,0 +1,99 @@
+"""FPDUs: their size, padding, CRC and markers (RFC 5044 sections 3 and 4)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+from rpcrdma.iwarp.config import ULPDU_OCTETS_MAX, ULPDU_OCTETS_MIN
+from rpcrdma.wire.buffers import Buffer
+from rpcrdma.wire.checksum import crc32c
+
+__all__ = [
+    "CRC",
+    "MARKER_SPACING_OCTETS",
+    "NO_CRC",
+    "PADS",
+    "build_fpdu",
+    "build_marked_fpdu",
+    "size_fpdu",
+    "size_mulpdu",
+]
+
+CRC = struct.Struct("<I")
+"""The only field in little-endian order (RFC 5044 section 4.4)."""
+
+NO_CRC = bytes(4)
+"""What stands in the CRC field when CRCs are off; its reader ignores it."""
+
+PADS = (b"", b"\0\0\0", b"\0\0", b"\0")
+"""The padding of a frame so far of n octets, by n modulo 4."""
+
+MARKER_SPACING_OCTETS = 512
+_MARKER = struct.Struct(">HH")
+
+
+def size_mulpdu(emss: int, *, markers: bool) -> int:
+    """The largest ULPDU for TCP segments of `emss` octets (RFC 5044 section 4.5)."""
+    overhead = 6 + emss % 4
+    if markers:
+        overhead += 4 * -(-emss // MARKER_SPACING_OCTETS)
+    return min(max(emss - overhead, ULPDU_OCTETS_MIN), ULPDU_OCTETS_MAX)
+
+
+def size_fpdu(ulpdu_octets: int) -> int:
+    """Octets of a whole FPDU without markers: length field, ULPDU, padding and CRC."""
+    return (ulpdu_octets + 5 & ~3) + 4
+
+
+def build_fpdu(ulpdu: Sequence[Buffer], octets: int, *, crc: bool) -> list[Buffer]:
+    """The gather list of the FPDU whose first octets, length field included, are `ulpdu`, `octets` in all."""
+    pad = PADS[octets & 3]
+    if not crc:
+        return [*ulpdu, pad + NO_CRC]
+    digest = 0
+    for piece in ulpdu:
+        digest = crc32c(piece, digest)
+    if pad:
+        digest = crc32c(pad, digest)
+    return [*ulpdu, pad + CRC.pack(digest)]
+
+
+def build_marked_fpdu(ulpdu: Sequence[Buffer], octets: int, position: int, *, crc: bool) -> tuple[list[Buffer], int]:
+    """As `build_fpdu`, with a marker at every 512th octet of the stream, and the stream's position behind the FPDU.
+
+    `position` counts from the first octet of full operation, where a marker stands, too; only its remainder matters,
+    so that TCP's sequence numbers may wrap. A marker between two FPDUs, and one between padding and CRC, is part
+    of what the CRC covers (RFC 5044 sections 4.3 and 4.4).
+    """
+    gather: list[Buffer] = []
+    digest = 0
+    pad = PADS[octets & 3]
+    if position % MARKER_SPACING_OCTETS == 0:
+        gather.append(NO_CRC)  # reserved and FPDUPTR are zero
+        digest = crc32c(NO_CRC)
+        position += 4
+    start = position
+    for piece in (*ulpdu, pad):
+        view = memoryview(piece)
+        done = 0
+        while done < len(view):
+            if position % MARKER_SPACING_OCTETS == 0:
+                digest = _append_marker(gather, position - start, digest)
+                position += 4
+            part = view[done : done + MARKER_SPACING_OCTETS - position % MARKER_SPACING_OCTETS]
+            gather.append(part)
+            digest = crc32c(part, digest)
+            done += len(part)
+            position += len(part)
+    if position % MARKER_SPACING_OCTETS == 0:
+        digest = _append_marker(gather, position - start, digest)
+        position += 4
+    gather.append(CRC.pack(digest) if crc else NO_CRC)
+    return gather, position + 4
+
+
+def _append_marker(gather: list[Buffer], pointer: int, digest: int) -> int:
+    marker = _MARKER.pack(0, pointer)
+    gather.append(marker)
+    return crc32c(marker, digest)

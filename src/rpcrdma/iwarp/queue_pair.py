@@ -1,0 +1,442 @@
+"""One end of an iWARP connection: `rpcrdma.verbs.QueuePair` over a byte stream, without I/O.
+
+A driver owns the TCP connection. It receives into `next_buffers` and calls `bytes_received`, sends `next_gather` and
+calls `bytes_sent`, reports the end of the peer's stream, and closes once `wants_close` is True. Work is posted, and
+completions and events are polled, as verbs say.
+
+The stream has two phases. In the first, one MPA start-up frame goes each way (`startup`); nothing may follow a frame
+until the other one is there: the initiator holds back its FPDUs until the Reply has come, and the responder until the
+initiator's first FPDU has, whatever is posted meanwhile (RFC 5044 section 7.1.2). Then `Receiver` and `Sender` run.
+
+Whatever ends the connection, it is reported once (`Disconnected`) and at once, with all work flushed. A rule broken
+by the peer is told to it by one Terminate, after which nothing is sent and nothing received is looked at
+(RFC 5040 section 5.4); the driver then closes gracefully. While the peer does not read, that Terminate cannot
+leave and `wants_close` stays False: whoever waits for it sets a limit, and calls `abort`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from rpcrdma.errors import LocalProtocolError, RemoteProtocolError
+from rpcrdma.iwarp.config import IwarpConfig, ReadyFrame, Role
+from rpcrdma.iwarp.receiver import Receiver
+from rpcrdma.iwarp.segments import READ_REQUEST, SEND, SEND_INVALIDATE, WRITE
+from rpcrdma.iwarp.sender import Sender
+from rpcrdma.iwarp.startup import (
+    HEADER_OCTETS,
+    PRIVATE_DATA_OCTETS_MAX,
+    Agreement,
+    FrameKind,
+    StartupFrame,
+    StartupRefused,
+    agree,
+    answer,
+    ask,
+    decode_startup_frame,
+    encode_startup_frame,
+    private_data_room,
+    size_startup_frame,
+)
+from rpcrdma.iwarp.states import TRANSITIONS, Input, State
+from rpcrdma.iwarp.terminate import Code, Fault, PeerTerminated
+from rpcrdma.iwarp.work import ReadWork, Work
+from rpcrdma.verbs.memory import Access, MemoryRegion, SoftwareProtectionDomain
+from rpcrdma.verbs.queue_pair import (
+    Completion,
+    ConnectRequested,
+    Disconnected,
+    Established,
+    QueuePairEvent,
+    Status,
+    Verb,
+)
+from rpcrdma.wire.buffers import Buffer
+
+__all__ = ["IwarpQueuePair"]
+
+_READY_HANDLE = 1
+"""The steering tag of RTR frames: it means nothing, but there are RNICs that refuse 0."""
+
+_DISCARD = memoryview(bytearray(1 << 12))
+"""Where octets go that arrive after the end. Write-only by nature."""
+
+_MESSAGE_OCTETS_MAX = 0xFFFFFFFF
+_OFFSET_END = 1 << 64
+
+
+class IwarpQueuePair:
+    """See the module. `emss` is TCP's effective maximum segment size in octets, which FPDUs are made to fit.
+
+    `private_data` goes into an initiator's Request: at most 508 octets, 512 without enhanced set-up.
+    `crc`, `inbound_reads` and `outbound_reads` are what was agreed on, once connected.
+
+    Raises:
+        LocalProtocolError: too much private data.
+    """
+
+    def __init__(
+        self,
+        role: Role,
+        pd: SoftwareProtectionDomain,
+        config: IwarpConfig,
+        emss: int,
+        private_data: bytes = b"",
+    ) -> None:
+        self.role = role
+        self.pd = pd
+        self.config = config
+        self.crc = config.crc
+        self.inbound_reads = config.inbound_reads
+        self.outbound_reads = config.outbound_reads
+        self.wants_close = False
+        self._emss = emss
+        self._completions: deque[Completion] = deque()
+        self._events: deque[QueuePairEvent] = deque()
+        self._sender = Sender(pd, self._completions, flush_each_message=config.flush_each_message)
+        self._receiver = Receiver(pd, self._sender, self._completions)
+        # Octets go to the receiver.
+        self._full_operation = False
+        self._agreement: Agreement | None = None
+        self._peer_data = b""
+        self._request: StartupFrame | None = None
+        self._startup = bytearray(HEADER_OCTETS + PRIVATE_DATA_OCTETS_MAX + 1)
+        self._startup_filled = 0
+        if role is Role.INITIATOR:
+            self.state = State.AWAITING_REPLY
+            self._request = ask(config, private_data)
+            self._put_startup_frame(self._request)
+        else:
+            self.state = State.AWAITING_REQUEST
+
+    # Work
+
+    def post_receive(self, wr: object, buffer: memoryview) -> None:
+        if self._ended:
+            self._completions.append(Completion(wr, Verb.RECEIVE, Status.FLUSHED))
+        else:
+            self._receiver.receives.append((wr, buffer))
+
+    def post_send(
+        self, wr: object, gather: Sequence[Buffer], *, invalidate: int | None = None, signaled: bool = True
+    ) -> None:
+        length = sum(map(len, gather))
+        if length > _MESSAGE_OCTETS_MAX:
+            raise LocalProtocolError(f"a Send of {length} octets: DDP messages stay below 2^32")
+        if invalidate is None:
+            work = Work(wr, Verb.SEND, SEND, gather, length, signaled=signaled)
+        else:
+            work = Work(wr, Verb.SEND, SEND_INVALIDATE, gather, length, invalidate, signaled=signaled)
+        self._post(work)
+
+    def post_write(
+        self, wr: object, gather: Sequence[Buffer], handle: int, offset: int, *, signaled: bool = True
+    ) -> None:
+        length = sum(map(len, gather))
+        _check_remote(handle, offset, length)
+        self._post(Work(wr, Verb.RDMA_WRITE, WRITE, gather, length, handle, offset, signaled=signaled))
+
+    def post_read(self, wr: object, sink: MemoryRegion, sink_start: int, length: int, handle: int, offset: int) -> None:
+        _check_remote(handle, offset, length)
+        if not sink.access & Access.REMOTE_WRITE:
+            raise LocalProtocolError("the sink of an RDMA Read is not registered for remote writing")
+        if sink_start < 0 or sink_start + length > sink.length:
+            raise LocalProtocolError(f"{length} octets at {sink_start} are not within a sink of {sink.length}")
+        self._post(ReadWork(wr, READ_REQUEST, length, handle, offset, sink.handle, sink.offset + sink_start))
+
+    def _post(self, work: Work) -> None:
+        if not self._ended:
+            self._sender.to_do.append(work)
+        else:
+            assert work.verb is not None
+            self._completions.append(Completion(work.wr, work.verb, Status.FLUSHED))
+
+    def poll_completion(self) -> Completion | None:
+        return self._completions.popleft() if self._completions else None
+
+    def poll_event(self) -> QueuePairEvent | None:
+        return self._events.popleft() if self._events else None
+
+    # Octets in
+
+    def next_buffers(self) -> list[memoryview]:
+        """Where the next octets of the stream belong, never empty. To be asked for before each receive."""
+        if self._full_operation:
+            return self._receiver.next_buffers()
+        if self._ended:
+            return [_DISCARD]
+        return [memoryview(self._startup)[self._startup_filled :]]
+
+    def bytes_received(self, octets: int) -> None:
+        """`octets`, more than 0, were received into the buffers of `next_buffers`, filled in order."""
+        if not self._full_operation:
+            if not self._ended:
+                self._startup_received(octets)
+            return
+        receiver = self._receiver
+        try:
+            receiver.received(octets)
+        except Fault as fault:
+            if receiver.heard:
+                if receiver.ready_frame is None:
+                    self._first_frame()
+                self._sender.open = True
+            self._terminate(fault)
+        except PeerTerminated as terminated:
+            self._sender.refuse(terminated.terminate)
+            self._end(str(terminated), by_peer=True, protocol_error=True)
+        except RemoteProtocolError as error:
+            self._end(str(error), by_peer=True, protocol_error=True)
+        else:
+            if receiver.heard and not self._sender.open:
+                self._first_frame()
+
+    def end_of_stream(self) -> None:
+        """The peer closed its side of the TCP connection, or reset it."""
+        if self._ended:
+            self._close()
+            return
+        if self.state in {State.AWAITING_REPLY, State.AWAITING_REQUEST}:
+            reason = "the peer closed the connection during MPA start-up"
+        elif self._receiver.mid_frame:
+            reason = "the peer closed the connection inside an FPDU"
+        else:
+            reason = "the peer closed the connection"
+        self._end(reason, by_peer=True)
+
+    # Octets out
+
+    def next_gather(self, max_octets: int) -> list[Buffer]:
+        """What to send, empty if nothing: whole FPDUs, at most `max_octets` unless the first one alone is more.
+
+        The same again until `bytes_sent`, except where memory was withdrawn from the peer meanwhile.
+        To be asked for before each send for that reason. At most 512 pieces.
+        """
+        try:
+            gather = self._sender.next_gather(max_octets)
+        except Fault as fault:
+            self._terminate(fault, by_peer=False)
+            return self._sender.next_gather(max_octets)
+        except LocalProtocolError as error:
+            self._terminate(Fault(str(error), Code.LOCAL_CATASTROPHIC), by_peer=False)
+            return self._sender.next_gather(max_octets)
+        if not gather and self._sender.drained and not self._ended:
+            self._end("disconnected", by_peer=False)
+        return gather
+
+    def bytes_sent(self, octets: int) -> None:
+        """The first `octets`, more than 0, of what `next_gather` answered are with TCP."""
+        sender = self._sender
+        sender.bytes_sent(octets)
+        state = self.state
+        if state is State.OPEN or state is State.DRAINING:
+            # Only now may the responder have something to say.
+            self._full_operation = True
+        if state is not State.OPEN and sender.idle:
+            self._all_sent()
+
+    def _all_sent(self) -> None:
+        state = self.state
+        if state is State.REPLYING:
+            assert self._agreement is not None
+            self._full_operation = True
+            if self._agreement.ready_frame is None:
+                self._move(Input.REPLY_OUT)
+                self._established()
+            else:
+                self._move(Input.REPLY_OUT_PEER_TO_PEER)
+        elif state is State.LAST_WORDS:
+            self._move(Input.LAST_WORDS_OUT)
+            self.wants_close = True
+        elif state is State.DRAINING:
+            self._end_drained()
+
+    # Connecting
+
+    def accept(self, private_data: bytes) -> None:
+        if self.state is not State.REQUESTED:
+            raise LocalProtocolError("no peer asks to be accepted")
+        self._reply(private_data, reject=False)
+        self._move(Input.ACCEPT)
+
+    def reject(self, private_data: bytes = b"") -> None:
+        if self.state is not State.REQUESTED:
+            raise LocalProtocolError("no peer asks to be rejected")
+        self._reply(private_data, reject=True)
+        self._flush("rejected", by_peer=False)
+        self._move(Input.REJECT)
+
+    def _reply(self, private_data: bytes, *, reject: bool) -> None:
+        assert self._request is not None
+        reply, agreement = answer(self._request, self.config, private_data, reject=reject)
+        self._put_startup_frame(reply)
+        if not reject:
+            self._enter_full_operation(agreement)
+
+    def _put_startup_frame(self, frame: StartupFrame) -> None:
+        room = private_data_room(enhanced=frame.enhanced is not None)
+        if len(frame.private_data) > room:
+            raise LocalProtocolError(f"{len(frame.private_data)} octets of private data, more than {room}")
+        self._sender.put(encode_startup_frame(frame))
+
+    def _startup_received(self, octets: int) -> None:
+        self._startup_filled += octets
+        data = memoryview(self._startup)[: self._startup_filled]
+        if self.state not in {State.AWAITING_REPLY, State.AWAITING_REQUEST}:
+            self._end("the peer sent before it was its turn", by_peer=True, protocol_error=True)
+            return
+        kind = FrameKind.REPLY if self.role is Role.INITIATOR else FrameKind.REQUEST
+        try:
+            size = size_startup_frame(kind, data)
+            if len(data) < size:
+                return
+            frame = decode_startup_frame(kind, data)
+            if kind is FrameKind.REQUEST:
+                self._requested(frame)
+            else:
+                self._replied(frame)
+        except StartupRefused as refusal:
+            self._sender.start(self._emss, self.config.fpdu_limit, 0, crc=True, markers=False)
+            self._terminate(Fault(str(refusal), refusal.code))
+        except RemoteProtocolError as error:
+            self._end(str(error), by_peer=True, protocol_error=True)
+
+    def _requested(self, request: StartupFrame) -> None:
+        if request.enhanced is not None and not self.config.enhanced:
+            raise RemoteProtocolError("the peer asks for enhanced set-up, which is off here", rfc="6581 10")
+        self._request = request
+        self._startup_filled = 0
+        self._move(Input.REQUEST)
+        self._events.append(ConnectRequested(private_data=request.private_data))
+
+    def _replied(self, reply: StartupFrame) -> None:
+        if reply.reject:
+            self._end("the peer rejected the connection", by_peer=True)
+            return
+        assert self._request is not None
+        self._startup_filled = 0
+        agreement = agree(self._request, reply, self.config)
+        self._peer_data = reply.private_data
+        self._enter_full_operation(agreement)
+        if agreement.ready_frame is not None:
+            self._sender.to_do.appendleft(_ready_work(agreement.ready_frame))
+        self._move(Input.REPLY_ACCEPTED)
+        self._sender.open = True
+        self._established()
+
+    def _enter_full_operation(self, agreement: Agreement) -> None:
+        self._agreement = agreement
+        if self.role is Role.RESPONDER:
+            assert self._request is not None
+            self._peer_data = self._request.private_data
+            self._receiver.ready_frame = agreement.ready_frame
+        self.crc = self._receiver.crc = agreement.crc
+        self.inbound_reads = self._receiver.inbound_reads = agreement.inbound_reads
+        self.outbound_reads = agreement.outbound_reads
+        self._sender.start(
+            self._emss,
+            self.config.fpdu_limit,
+            agreement.outbound_reads,
+            crc=agreement.crc,
+            markers=agreement.markers,
+        )
+
+    def _established(self) -> None:
+        self._events.append(
+            Established(
+                private_data=self._peer_data,
+                inbound_reads=self.inbound_reads,
+                outbound_reads=self.outbound_reads,
+            )
+        )
+
+    def _first_frame(self) -> None:
+        """The initiator has sent a valid FPDU: the responder may send."""
+        if self.state is State.AWAITING_READY:
+            self._move(Input.FPDU)
+            self._established()
+        elif self.state is State.MUTE:
+            self._move(Input.FPDU)
+        self._sender.open = True
+
+    # The end
+
+    def disconnect(self) -> None:
+        if self.state is State.OPEN:
+            self._move(Input.DISCONNECT)
+            self._sender.to_do.append(Work(None, None, 0, (), 0))
+            if self._sender.idle:
+                self._end_drained()
+        elif not self._ended and self.state is not State.DRAINING:
+            self.abort("disconnected before anything could be sent")
+
+    def abort(self, reason: str) -> None:
+        if self._ended:
+            self._sender.stop()
+            self._close()
+        else:
+            self._end(reason, by_peer=False)
+
+    @property
+    def _ended(self) -> bool:
+        """Whether `Disconnected` has been reported."""
+        return self.state is State.LAST_WORDS or self.state is State.CLOSED
+
+    def _move(self, moved: Input) -> None:
+        self.state = TRANSITIONS[self.state, moved]
+
+    def _end_drained(self) -> None:
+        sender = self._sender
+        if not sender.under_way and sender.to_do and sender.to_do[0].verb is None:
+            self._end("disconnected", by_peer=False)
+
+    def _terminate(self, fault: Fault, *, by_peer: bool = True) -> None:
+        """Ends the connection with a Terminate, if this side may speak at all (RFC 5044 section 7.1.2)."""
+        message = fault.terminate()
+        may_speak = self._sender.open or self.state is State.AWAITING_REPLY
+        if not may_speak:
+            self._end(str(fault), by_peer=by_peer, protocol_error=True)
+            return
+        self._flush(f"{fault}; terminated: {message.words}", by_peer=by_peer, protocol_error=True)
+        self._sender.last_words(message)
+        self._move(Input.FAULT)
+        if self._sender.idle:
+            self._move(Input.LAST_WORDS_OUT)
+            self.wants_close = True
+
+    def _end(self, reason: str, *, by_peer: bool, protocol_error: bool = False) -> None:
+        self._flush(reason, by_peer=by_peer, protocol_error=protocol_error)
+        self._sender.stop()
+        self._close()
+
+    def _close(self) -> None:
+        if self.state is not State.CLOSED:
+            self._move(Input.END)
+        self.wants_close = True
+
+    def _flush(self, reason: str, *, by_peer: bool, protocol_error: bool = False) -> None:
+        self._full_operation = False
+        self._sender.flush()
+        self._receiver.flush()
+        self._events.append(Disconnected(reason=reason, by_peer=by_peer, protocol_error=protocol_error))
+
+
+def _ready_work(frame: ReadyFrame) -> Work:
+    """The RTR frame that tells the responder to go ahead (RFC 6581 section 9.2)."""
+    work: Work
+    if frame is ReadyFrame.READ:
+        work = ReadWork(None, READ_REQUEST, 0, _READY_HANDLE, 0, _READY_HANDLE, 0)
+    elif frame is ReadyFrame.WRITE:
+        work = Work(None, Verb.RDMA_WRITE, WRITE, (), 0, _READY_HANDLE)
+    else:
+        work = Work(None, Verb.SEND, SEND, (), 0)
+    work.internal = True
+    return work
+
+
+def _check_remote(handle: int, offset: int, length: int) -> None:
+    if not (0 <= handle <= 0xFFFFFFFF and offset >= 0 and offset + length <= _OFFSET_END):
+        raise LocalProtocolError(f"no memory can be at handle {handle:#x}, offset {offset:#x}, length {length}")
+    if not 0 <= length <= _MESSAGE_OCTETS_MAX:
+        raise LocalProtocolError(f"{length} octets: DDP messages stay below 2^32")

@@ -1,0 +1,468 @@
+"""The receiving half of full operation: from octets to placed memory and delivered messages.
+
+The driver asks where the next octets belong (`next_buffers`) and says how many came (`received`). Usually they go into
+a small scratch, where frames are found, checked and taken apart. The payload of a large FPDU goes from the socket
+straight into its place: once the header has arrived and has passed every check of DDP and RDMAP, the scatter list
+is [rest of the payload's place, scratch for padding, CRC and what follows].
+
+Such a payload is placed before its CRC can be checked. That is harmless: where a corrupted header could point has been
+checked against the rights that this peer has anyway, memory is undefined until a later message is delivered
+(RFC 5041 section 5.4), and nothing is delivered before its CRC matched: if it does not, the connection ends.
+
+A rule broken inside an FPDU is reported once the CRC has shown that it was the peer who broke it; until then what
+remains of the payload is thrown away. So the outcome does not depend on how TCP cuts the stream.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from rpcrdma.errors import DecodeError, RemoteAccessError, RemoteProtocolError
+from rpcrdma.iwarp.config import ReadyFrame
+from rpcrdma.iwarp.framing import CRC, size_fpdu
+from rpcrdma.iwarp.segments import (
+    LAST,
+    QUEUE_OF,
+    READ_HEADER_OCTETS,
+    SEQUENCE_MASK,
+    TAGGED,
+    TAGGED_OCTETS,
+    UNTAGGED,
+    UNTAGGED_OCTETS,
+    decode_read_header,
+)
+from rpcrdma.iwarp.sender import Sender
+from rpcrdma.iwarp.terminate import Code, Fault, PeerTerminated, decode_terminate, read_source_code, tagged_code
+from rpcrdma.iwarp.work import ReadResponse
+from rpcrdma.verbs.memory import Access, SoftwareProtectionDomain
+from rpcrdma.verbs.queue_pair import Completion, Status, Verb
+from rpcrdma.wire.checksum import crc32c
+
+__all__ = ["Receiver"]
+
+_IDLE_OCTETS = 1 << 13
+"""Offered while nothing large is under way: several small Sends arrive in one system call, little bulk gets in."""
+
+_FULL_OCTETS = 9 << 13
+"""Offered when less was filled at once: any FPDU fits, and many small ones do."""
+
+_DIRECT_OCTETS_MIN = 2048
+"""Octets of a frame still to come that are worth a scatter entry of their own; fewer are cheaper copied."""
+
+_BULK_FRAME_OCTETS = 4096
+"""Segments of at least this size go straight to their place, so that nothing of the next one belongs in the scratch
+but its header. Smaller ones are received many at a time, and copied."""
+
+_DISCARD = memoryview(bytearray(1 << 16))
+"""Where payload goes that has no place any more; an FPDU has less. Write-only by nature."""
+
+_WRITE_OPCODE, _READ_RESPONSE_OPCODE = 0, 2
+_READ_QUEUE = 1
+_TAGGED_BIT = 0x80
+_VERSION, _RDMAP_VERSION = 0x03, 0xC0
+
+_Violation = tuple[str, Code]
+
+
+class Receiver:
+    """The receive queue, the scratch, and what is known of the messages under way.
+
+    `heard` is True once a valid FPDU has come. `ready_frame` is the RTR frame that must come first, if any.
+    """
+
+    __slots__ = (
+        "_bulk",
+        "_completions",
+        "_digest",
+        "_direct",
+        "_fault",
+        "_filled",
+        "_left",
+        "_limit",
+        "_msn",
+        "_pd",
+        "_place",
+        "_placed",
+        "_scratch",
+        "_send_octets",
+        "_send_opened",
+        "_sender",
+        "_tagged_opened",
+        "_trailer",
+        "_view",
+        "crc",
+        "heard",
+        "inbound_reads",
+        "ready_frame",
+        "receives",
+    )
+
+    def __init__(self, pd: SoftwareProtectionDomain, sender: Sender, completions: deque[Completion]) -> None:
+        self._pd = pd
+        self._sender = sender
+        self._completions = completions
+        self._scratch = bytearray(_IDLE_OCTETS)
+        self._view = memoryview(self._scratch)
+        self._filled = 0
+        self._limit = _IDLE_OCTETS
+        # The next MSN of queues 0 to 2.
+        self._msn = [1, 1, 1]
+        # The Send under way: octets placed, and the RDMAP control and Invalidate STag of its first segment.
+        self._send_octets = 0
+        self._send_opened = (0, 0)
+        # RDMAP control and STag of the tagged message whose last segment has not come.
+        self._tagged_opened: tuple[int, int] | None = None
+        self._bulk = False
+        # The FPDU whose payload goes straight to its place: header fields, octets placed and left, CRC so far, octets
+        # of padding and CRC (0: there is no such FPDU), the place handed out last, and what is wrong with it.
+        self._direct: tuple[int, ...] = ()
+        self._placed = 0
+        self._left = 0
+        self._digest = 0
+        self._trailer = 0
+        self._place = _DISCARD[:0]
+        self._fault: Fault | None = None
+        self.crc = True
+        self.heard = False
+        self.inbound_reads = 0
+        self.ready_frame: ReadyFrame | None = None
+        self.receives: deque[tuple[object, memoryview]] = deque()
+
+    def flush(self) -> None:
+        """Ends all receives."""
+        for wr, _ in self.receives:
+            self._completions.append(Completion(wr, Verb.RECEIVE, Status.FLUSHED))
+        self.receives.clear()
+        self._place = _DISCARD[:0]
+
+    @property
+    def mid_frame(self) -> bool:
+        """Whether the stream stands inside an FPDU."""
+        return bool(self._trailer or self._filled)
+
+    def next_buffers(self) -> list[memoryview]:
+        """Where the next octets belong. To be asked before each receive: memory may have been withdrawn."""
+        if not self._left:
+            return [self._view[self._filled : self._limit]]
+        self._place = place = self._find_place()
+        return [place, self._view[: self._limit]]
+
+    def _find_place(self) -> memoryview:
+        """The place of what is left of the payload; the discard when it has none, or has lost it."""
+        if self._fault is None:
+            _, control, _, word, *rest = self._direct
+            if not control & _TAGGED_BIT:
+                start = rest[2] + self._placed
+                return self.receives[0][1][start : start + self._left]
+            try:
+                return self._pd.find(word, rest[0] + self._placed, self._left, Access.REMOTE_WRITE)
+            except RemoteAccessError as error:
+                self._fault = _fault((str(error), tagged_code(error)), self._direct)
+        return _DISCARD[: self._left]
+
+    def received(self, octets: int) -> None:
+        """Takes `octets` more, which fill the buffers of `next_buffers` in order.
+
+        Raises:
+            Fault: the peer broke a rule.
+            PeerTerminated: it says that this side did.
+            RemoteProtocolError: it says something unintelligible.
+        """
+        left = self._left
+        if left:
+            placed = min(octets, left)
+            if self.crc:
+                self._digest = crc32c(self._place[:placed], self._digest)
+            self._placed += placed
+            self._left = left = left - placed
+            if left:
+                return
+            octets -= placed
+        self._filled = filled = self._filled + octets
+        full = filled == self._limit
+        taken = self._take_frames()
+        self._filled = filled = filled - taken
+        if filled and taken:
+            self._view[:filled] = self._view[taken : taken + filled]
+        if not self._trailer:
+            self._limit = self._next_limit(filled, full=full)
+
+    def _next_limit(self, filled: int, *, full: bool) -> int:
+        """How much of the scratch to offer."""
+        if self._bulk:
+            if filled < TAGGED.size:
+                return TAGGED.size
+            need = size_fpdu(self._scratch[0] << 8 | self._scratch[1])
+        else:
+            need = size_fpdu(self._scratch[0] << 8 | self._scratch[1]) if filled >= TAGGED.size else 0
+            if full:
+                need = _FULL_OCTETS
+        if need <= _IDLE_OCTETS:
+            return _IDLE_OCTETS
+        if len(self._scratch) < _FULL_OCTETS:
+            self._scratch = self._scratch + bytes(_FULL_OCTETS - _IDLE_OCTETS)
+            self._view = memoryview(self._scratch)
+        return _FULL_OCTETS
+
+    def _take_frames(self) -> int:
+        """Takes the scratch apart as far as it goes; answers how far that is."""
+        pos = 0
+        if self._trailer:
+            pos = self._end_direct()
+            if not pos:
+                return 0
+        scratch, view, filled, crc = self._scratch, self._view, self._filled, self.crc
+        while True:
+            available = filled - pos
+            if available < TAGGED.size:
+                if available >= 2:
+                    _check_length(scratch[pos] << 8 | scratch[pos + 1], TAGGED_OCTETS)
+                return pos
+            header = TAGGED.unpack_from(scratch, pos)
+            length, control, rdmap, stag, offset = header
+            frame = (length + 5 & ~3) + 4
+            least = TAGGED_OCTETS if control & _TAGGED_BIT else UNTAGGED_OCTETS
+            if available < frame:
+                _check_length(length, least)
+                return filled if self._start_direct(pos, available, frame) else pos
+            end = pos + frame
+            if crc and crc32c(view[pos : end - 4]) != CRC.unpack_from(scratch, end - 4)[0]:
+                raise Fault("CRC mismatch", Code.MPA_CRC)
+            _check_length(length, least)
+            self.heard = True
+            if control & _TAGGED_BIT:
+                octets = length - TAGGED_OCTETS
+                violation = self._check_tagged(control, rdmap, stag, offset, octets)
+                if violation is None and octets:
+                    start = pos + TAGGED.size
+                    try:
+                        self._pd.find(stag, offset, octets, Access.REMOTE_WRITE)[:] = view[start : start + octets]
+                    except RemoteAccessError as error:
+                        violation = str(error), tagged_code(error)
+                if violation is not None:
+                    raise _fault(violation, header)
+                self._end_tagged(control, rdmap, stag, octets)
+                self._bulk = frame >= _BULK_FRAME_OCTETS and not control & LAST
+            else:
+                self._take_untagged(pos, length)
+            pos = end
+
+    def _take_untagged(self, pos: int, length: int) -> None:
+        """An untagged segment that is in the scratch as a whole."""
+        header = UNTAGGED.unpack_from(self._scratch, pos)
+        _, control, rdmap, invalidate, queue, _, offset = header
+        octets = length - UNTAGGED_OCTETS
+        violation = self._check_untagged(header, octets)
+        start = pos + UNTAGGED.size
+        if violation is not None:
+            raise _fault(violation, header)
+        if not queue:
+            if self.ready_frame is not None:
+                # The RTR frame is none of the upper layer's (RFC 6581 section 9.2): it takes no receive.
+                self.ready_frame = None
+                self._msn[0] = 2
+                return
+            if octets:
+                self.receives[0][1][offset : offset + octets] = self._view[start : start + octets]
+            self._end_send(control, rdmap, invalidate, octets, header)
+        elif queue == _READ_QUEUE:
+            self._take_read_request(header, start, octets)
+        else:
+            try:
+                terminate = decode_terminate(self._view[start : start + octets])
+            except DecodeError as error:
+                raise RemoteProtocolError(f"an unintelligible Terminate: {error}") from None
+            raise PeerTerminated(terminate)
+
+    def _take_read_request(self, header: tuple[int, ...], start: int, octets: int) -> None:
+        payload = bytes(self._view[start : start + min(octets, READ_HEADER_OCTETS)])
+        if octets != READ_HEADER_OCTETS or not header[1] & LAST:
+            code = Code.UNTAGGED_TOO_LONG if octets > READ_HEADER_OCTETS else Code.OPERATION_UNSPECIFIED
+            raise _fault((f"an RDMA Read Request of {octets} octets", code), header)
+        request = decode_read_header(payload)
+        responses = self._sender.responses
+        if len(responses) >= self.inbound_reads:
+            raise _fault((f"more than {self.inbound_reads} RDMA Reads outstanding", Code.OPERATION_STREAM), header)
+        # Nothing is checked of a Read of nothing (RFC 5040 section 5.2.1).
+        if request.length:
+            if self.ready_frame is not None:
+                raise _fault(("the ready-to-receive Read asks for data", Code.NO_MATCHING_RTR), header)
+            try:
+                self._pd.find(request.source_handle, request.source_offset, request.length, Access.REMOTE_READ)
+            except RemoteAccessError as error:
+                raise _fault((str(error), read_source_code(error)), header, payload) from None
+        self.ready_frame = None
+        self._msn[_READ_QUEUE] = self._msn[_READ_QUEUE] + 1 & SEQUENCE_MASK
+        responses.append(ReadResponse(request, header))
+
+    def _start_direct(self, pos: int, available: int, frame: int) -> bool:
+        """Decides where an FPDU that has not arrived completely goes on; True if straight into its place."""
+        if frame - available < _DIRECT_OCTETS_MIN:
+            return False
+        scratch = self._scratch
+        header: tuple[int, ...]
+        if scratch[pos + 2] & _TAGGED_BIT:
+            size = TAGGED.size
+            header = TAGGED.unpack_from(scratch, pos)
+            length, control, rdmap, stag, offset = header
+            payload = length - TAGGED_OCTETS
+            violation = self._check_tagged(control, rdmap, stag, offset, payload)
+            self._bulk = frame >= _BULK_FRAME_OCTETS and not control & LAST
+        else:
+            size = UNTAGGED.size
+            if available < size or QUEUE_OF.get(scratch[pos + 3] & 0x0F) != 0:
+                return False
+            header = UNTAGGED.unpack_from(scratch, pos)
+            payload = header[0] - UNTAGGED_OCTETS
+            violation = self._check_untagged(header, payload)
+            self._bulk = False
+        self._direct = header
+        self._fault = None if violation is None else _fault(violation, header)
+        self._trailer = trailer = frame - size - payload
+        self._placed = 0
+        arrived = available - size
+        self._left = arrived
+        if arrived:
+            self._find_place()[:] = self._view[pos + size : pos + available]
+        self._placed = arrived
+        self._left = payload - arrived
+        if self.crc:
+            self._digest = crc32c(self._view[pos : pos + available])
+        self._limit = trailer + TAGGED.size if self._bulk else _IDLE_OCTETS
+        return True
+
+    def _end_direct(self) -> int:
+        """Padding and CRC of the FPDU whose payload is in place: their octets, or 0 if not all are here."""
+        trailer = self._trailer
+        if self._filled < trailer:
+            return 0
+        digest = self._digest
+        if self.crc:
+            if trailer > CRC.size:
+                digest = crc32c(self._view[: trailer - CRC.size], digest)
+            if digest != CRC.unpack_from(self._scratch, trailer - CRC.size)[0]:
+                raise Fault("CRC mismatch", Code.MPA_CRC)
+        self.heard = True
+        self._trailer = 0
+        if self._fault is not None:
+            raise self._fault
+        header = self._direct
+        _, control, rdmap, word, *_ = header
+        if control & _TAGGED_BIT:
+            self._end_tagged(control, rdmap, word, self._placed)
+        else:
+            self._end_send(control, rdmap, word, self._placed, header)
+        return trailer
+
+    def _check_tagged(self, control: int, rdmap: int, stag: int, offset: int, octets: int) -> _Violation | None:
+        """What is wrong with a tagged segment, but for its right to the memory (RFC 5041 7.1, RFC 5040 7.2)."""
+        if control & _VERSION != 1:
+            return f"DDP version {control & _VERSION}", Code.TAGGED_VERSION
+        if rdmap & _RDMAP_VERSION != 0x40:
+            return f"RDMAP version {rdmap >> 6}", Code.OPERATION_VERSION
+        opcode = rdmap & 0x0F
+        if self.ready_frame is not None:
+            if opcode != _WRITE_OPCODE or octets or not control & LAST or self.ready_frame is not ReadyFrame.WRITE:
+                return "not the ready-to-receive frame that was agreed on", Code.NO_MATCHING_RTR
+            self.ready_frame = None
+        opened = self._tagged_opened
+        if opened is not None:
+            if opened[0] & 0x0F != opcode:
+                return "the opcode changed within a tagged message", Code.OPERATION_OPCODE
+            if opened[1] != stag:
+                return "the handle changed within a tagged message", Code.TAGGED_STAG
+        if opcode == _READ_RESPONSE_OPCODE:
+            reads = self._sender.reads
+            if not reads:
+                return "an RDMA Read Response that nobody asked for", Code.OPERATION_OPCODE
+            read = reads[0]
+            received = read.received
+            # The steering tag and offset of nothing are not checked (RFC 5041 section 5.2).
+            if octets and stag != read.sink_handle:
+                return f"an RDMA Read Response for handle {stag:#010x}", Code.TAGGED_STAG
+            if octets and offset != read.sink_offset + received:
+                return f"an RDMA Read Response for offset {offset:#x}", Code.TAGGED_BOUNDS
+            received += octets
+            if received > read.length or (control & LAST and received != read.length):
+                return f"{received} octets in answer to an RDMA Read of {read.length}", Code.TAGGED_BOUNDS
+        elif opcode != _WRITE_OPCODE:
+            return f"opcode {opcode:#x} in a tagged segment", Code.OPERATION_OPCODE
+        return None
+
+    def _end_tagged(self, control: int, rdmap: int, stag: int, octets: int) -> None:
+        """A tagged segment is in place."""
+        if rdmap & 0x0F == _READ_RESPONSE_OPCODE:
+            read = self._sender.reads[0]
+            read.received += octets
+            if control & LAST:
+                self._sender.read_answered()
+        self._tagged_opened = None if control & LAST else (rdmap, stag)
+
+    def _check_untagged(self, header: tuple[int, ...], octets: int) -> _Violation | None:
+        """What is wrong with an untagged segment, its buffer included (RFC 5041 section 7.1, RFC 5040 section 7.2)."""
+        _, control, rdmap, invalidate, queue, msn, offset = header
+        if control & _VERSION != 1:
+            return f"DDP version {control & _VERSION}", Code.UNTAGGED_VERSION
+        if rdmap & _RDMAP_VERSION != 0x40:
+            return f"RDMAP version {rdmap >> 6}", Code.OPERATION_VERSION
+        expected = QUEUE_OF.get(rdmap & 0x0F)
+        if expected is None:
+            return f"opcode {rdmap & 0x0F:#x} in an untagged segment", Code.OPERATION_OPCODE
+        if queue != expected:
+            return f"queue {queue} for opcode {rdmap & 0x0F:#x}", Code.UNTAGGED_QUEUE
+        if msn != self._msn[queue]:
+            return f"message {msn} of queue {queue} instead of {self._msn[queue]}", Code.UNTAGGED_MSN
+        if queue:
+            if self.ready_frame is not None and not (queue == _READ_QUEUE and self.ready_frame is ReadyFrame.READ):
+                return "not the ready-to-receive frame that was agreed on", Code.NO_MATCHING_RTR
+            return (f"message offset {offset}", Code.UNTAGGED_MO) if offset else None
+        if self.ready_frame is not None:
+            if octets or not control & LAST or self.ready_frame is not ReadyFrame.SEND:
+                return "not the ready-to-receive frame that was agreed on", Code.NO_MATCHING_RTR
+            return None
+        if not self.receives:
+            return "a Send, but no receive is posted", Code.UNTAGGED_NO_BUFFER
+        placed = self._send_octets
+        if offset != placed:
+            return f"message offset {offset} instead of {placed}", Code.UNTAGGED_MO
+        if placed and self._send_opened != (rdmap, invalidate):
+            return "the RDMAP header changed within a message", Code.OPERATION_UNSPECIFIED
+        room = len(self.receives[0][1])
+        if placed + octets > room:
+            return f"a Send of at least {placed + octets} octets for a receive of {room}", Code.UNTAGGED_TOO_LONG
+        return None
+
+    def _end_send(self, control: int, rdmap: int, invalidate: int, octets: int, header: tuple[int, ...]) -> None:
+        """A segment of a Send is in place; the last one delivers the message."""
+        octets += self._send_octets
+        if not control & LAST:
+            self._send_octets = octets
+            self._send_opened = (rdmap, invalidate)
+            return
+        ended: int | None = None
+        # Opcodes 4 and 6 are the ones with Invalidate.
+        if not rdmap & 1:
+            if self._pd.invalidate_handle(invalidate) is None:
+                raise _fault((f"handle {invalidate:#010x} cannot be invalidated", Code.PROTECTION_INVALIDATE), header)
+            ended = invalidate
+        self._send_octets = 0
+        self._msn[0] = self._msn[0] + 1 & SEQUENCE_MASK
+        wr, _ = self.receives.popleft()
+        self._completions.append(Completion(wr, Verb.RECEIVE, Status.SUCCESS, octets, ended))
+
+
+def _check_length(length: int, least: int) -> None:
+    if length < least:
+        raise Fault(f"a ULPDU of {length} octets has no room for its header", Code.DDP_CATASTROPHIC)
+
+
+def _fault(violation: _Violation, header: tuple[int, ...], read_header: bytes = b"") -> Fault:
+    """The Fault with the headers of the segment, `header` being TAGGED or UNTAGGED."""
+    layout = TAGGED if header[1] & _TAGGED_BIT else UNTAGGED
+    return Fault(
+        violation[0],
+        violation[1],
+        segment_octets=header[0],
+        ddp_header=layout.pack(*header)[2:],
+        read_header=read_header,
+    )

@@ -1,0 +1,95 @@
+"""Headers of DDP segments and the numbers of RDMAP messages (RFC 5041 section 4, RFC 5040 section 4).
+
+Every layout here starts with MPA's ULPDU_Length, so that one step reads or writes everything in front of the payload.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from rpcrdma.errors import DecodeError
+from rpcrdma.wire.buffers import Buffer
+
+__all__ = [
+    "LAST",
+    "QUEUE_OF",
+    "READ_HEADER_OCTETS",
+    "READ_REQUEST",
+    "READ_RESPONSE",
+    "SEND",
+    "SEND_INVALIDATE",
+    "SEND_OPCODES",
+    "SEQUENCE_MASK",
+    "TAGGED",
+    "TAGGED_CONTROL",
+    "TAGGED_OCTETS",
+    "TERMINATE",
+    "UNTAGGED",
+    "UNTAGGED_CONTROL",
+    "UNTAGGED_OCTETS",
+    "WRITE",
+    "ReadHeader",
+    "decode_read_header",
+    "encode_read_header",
+]
+
+TAGGED = struct.Struct(">HBBIQ")
+"""ULPDU_Length, DDP control, RDMAP control, STag, TO."""
+
+UNTAGGED = struct.Struct(">HBBIIII")
+"""ULPDU_Length, DDP control, RDMAP control, Invalidate STag, QN, MSN, MO."""
+
+TAGGED_OCTETS = 14
+UNTAGGED_OCTETS = 18
+"""Octets of the DDP headers, ULPDU_Length not counted."""
+
+TAGGED_CONTROL = 0x81
+UNTAGGED_CONTROL = 0x01
+LAST = 0x40
+"""The DDP control octet: T, L and version 1."""
+
+# RDMAP control octets, version 1 (RFC 5040 section 4.3).
+WRITE = 0x40
+READ_REQUEST = 0x41
+READ_RESPONSE = 0x42
+SEND = 0x43
+SEND_INVALIDATE = 0x44
+TERMINATE = 0x47
+
+SEND_OPCODES = frozenset({3, 4, 5, 6})
+"""Send, with Invalidate, with Solicited Event, with both."""
+
+QUEUE_OF = {1: 1, 3: 0, 4: 0, 5: 0, 6: 0, 7: 2}
+"""The queue of each untagged opcode; what is missing is tagged or not spoken here (RFC 7306)."""
+
+SEQUENCE_MASK = 0xFFFFFFFF
+
+_READ = struct.Struct(">IQIIQ")
+READ_HEADER_OCTETS = _READ.size
+
+
+class ReadHeader(NamedTuple):
+    """The RDMA Read Request header (RFC 5040 section 4.4); `length` is RDMARDSZ."""
+
+    sink_handle: int
+    sink_offset: int
+    length: int
+    source_handle: int
+    source_offset: int
+
+
+def encode_read_header(header: ReadHeader) -> bytes:
+    """Its 28 octets."""
+    return _READ.pack(*header)
+
+
+def decode_read_header(data: Buffer, start: int = 0) -> ReadHeader:
+    """Reads the 28 octets at `start`.
+
+    Raises:
+        DecodeError: fewer are there.
+    """
+    if len(data) - start < READ_HEADER_OCTETS:
+        raise DecodeError("RDMA Read Request header", start, f"{READ_HEADER_OCTETS} octets", f"{len(data) - start}")
+    return ReadHeader._make(_READ.unpack_from(data, start))

@@ -1,0 +1,475 @@
+"""The sending half of full operation: from work requests and RDMA Reads of the peer to FPDUs.
+
+Segments are made when the driver asks for octets, not when work is posted: `next_gather` answers a gather list for one
+`sendmsg`, in which each FPDU is a small piece with its headers, views of the payload, and a small piece with padding
+and CRC. What was handed out stays the same list until `bytes_sent`.
+
+Work leaves in the order of posting. RDMA Read Responses leave in the order of the requests; they take turns with
+work, message by message, since DDP does not mix the segments of two messages (RFC 5041 section 5.3). An RDMA Read
+beyond the agreed depth stops the queue until an earlier one is answered.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from rpcrdma.errors import LocalProtocolError, RemoteAccessError
+from rpcrdma.iwarp.framing import CRC, NO_CRC, PADS, build_fpdu, build_marked_fpdu, size_fpdu, size_mulpdu
+from rpcrdma.iwarp.segments import (
+    LAST,
+    READ_HEADER_OCTETS,
+    READ_RESPONSE,
+    SEQUENCE_MASK,
+    TAGGED,
+    TAGGED_CONTROL,
+    TAGGED_OCTETS,
+    TERMINATE,
+    UNTAGGED,
+    UNTAGGED_CONTROL,
+    UNTAGGED_OCTETS,
+    WRITE,
+    ReadHeader,
+    encode_read_header,
+)
+from rpcrdma.iwarp.terminate import Fault, TerminateMessage, encode_terminate, read_source_code
+from rpcrdma.iwarp.work import ReadResponse, ReadWork, Work
+from rpcrdma.verbs.memory import Access, MemoryRegion, SoftwareProtectionDomain
+from rpcrdma.verbs.queue_pair import Completion, Status
+from rpcrdma.wire.buffers import Buffer
+from rpcrdma.wire.checksum import crc32c
+
+__all__ = ["Sender"]
+
+_JOINED_OCTETS_MAX = 512
+"""Payload up to here is copied into one piece with its headers: cheaper than pieces of a gather list."""
+
+_GATHER_PIECES_MAX = 448
+"""Begin no further FPDU beyond: with the next one's pieces the list stays below half of IOV_MAX."""
+
+_FPDU_PIECES_MAX = 60
+"""Payload in more pieces than this is joined first: so many are small."""
+
+_Exposure = tuple[MemoryRegion, ReadResponse, int]
+"""The region that an FPDU shows, the response it is part of, and where in that it starts."""
+
+_SUCCESS = Status.SUCCESS
+_TERMINATE_QUEUE = 2
+
+
+class Sender:
+    """The send queue, the responses that are due, and what was handed to the driver.
+
+    `open` lets FPDUs out. `reads` are RDMA Reads asked and not answered. `drained` is True when the disconnect that
+    ends the queue has been reached. `built` and `sent` count octets of the stream, start-up frames included.
+    """
+
+    __slots__ = (
+        "_completions",
+        "_current",
+        "_exposed",
+        "_frame_max",
+        "_frames",
+        "_frames_start",
+        "_in_flight",
+        "_message_ended",
+        "_msn",
+        "_one_message",
+        "_out",
+        "_pd",
+        "_piece",
+        "_piece_start",
+        "_position",
+        "_responding",
+        "_response_turn",
+        "_stream",
+        "_tagged_max",
+        "_untagged_max",
+        "built",
+        "crc",
+        "drained",
+        "markers",
+        "open",
+        "outbound_reads",
+        "reads",
+        "responses",
+        "sent",
+        "to_do",
+    )
+
+    def __init__(
+        self, pd: SoftwareProtectionDomain, completions: deque[Completion], *, flush_each_message: bool
+    ) -> None:
+        self._pd = pd
+        self._completions = completions
+        self._one_message = flush_each_message
+        self.to_do: deque[Work] = deque()
+        self._in_flight: deque[Work] = deque()
+        self.reads: deque[ReadWork] = deque()
+        self.responses: deque[ReadResponse] = deque()
+        self._response_turn = True
+        # The message under way: work, or (`_responding`) the first of `responses`; octets of it built; its piece and
+        # where that begins.
+        self._current: Work | None = None
+        self._responding = False
+        self._position = 0
+        self._piece = 0
+        self._piece_start = 0
+        self._message_ended = False
+        # What was handed out and not sent; for each FPDU in it where it ends, the first beginning at `_frames_start`,
+        # and what those that answer an RDMA Read show (`_exposed`: there are such).
+        self._out: list[Buffer] = []
+        self._frames: list[tuple[int, _Exposure | None]] = []
+        self._frames_start = 0
+        self._exposed = False
+        self.built = 0
+        self.sent = 0
+        # Position in full operation, where markers count from.
+        self._stream = 0
+        self._msn = [1, 1]
+        self._frame_max = 0
+        self._tagged_max = 0
+        self._untagged_max = 0
+        self.crc = True
+        self.markers = False
+        self.open = False
+        self.drained = False
+        self.outbound_reads = 0
+
+    def start(self, emss: int, fpdu_limit: int | None, outbound_reads: int, *, crc: bool, markers: bool) -> None:
+        """Enters full operation with what was agreed on."""
+        self.crc = crc
+        self.markers = markers
+        self.outbound_reads = outbound_reads
+        mulpdu = fpdu_limit or size_mulpdu(emss, markers=markers)
+        # Without padding: a full FPDU then fills a TCP segment to the last octet (RFC 5044 section 5.1).
+        self._tagged_max = mulpdu - TAGGED_OCTETS & ~3
+        self._untagged_max = mulpdu - UNTAGGED_OCTETS & ~3
+        self._frame_max = size_fpdu(mulpdu)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is handed out."""
+        return not self._out
+
+    @property
+    def under_way(self) -> bool:
+        """Whether a message is partly built."""
+        return self._current is not None or self._responding
+
+    def put(self, frame: bytes) -> None:
+        """Hands out a start-up frame."""
+        self._out.append(frame)
+        self.built += len(frame)
+
+    def next_gather(self, max_octets: int) -> list[Buffer]:
+        """Octets to send: whole FPDUs, at most `max_octets` unless the first one alone is more.
+
+        Raises:
+            Fault: memory was withdrawn while an RDMA Read of it was being answered.
+            LocalProtocolError: an RDMA Read was posted to a peer that takes none.
+        """
+        if self._out:
+            if self._exposed:
+                self._check_exposure()
+            return self._out
+        if not self.open:
+            return self._out
+        room = max_octets
+        out = self._out
+        self._frames_start = self.built
+        while not out or (room >= self._frame_max and len(out) < _GATHER_PIECES_MAX):
+            if self._current is None and not self._responding and not self._next_message():
+                break
+            before = self.built
+            if self._responding:
+                self._build_response()
+            else:
+                self._build_work()
+            room -= self.built - before
+            if self._message_ended and self._one_message:
+                break
+        return out
+
+    def _next_message(self) -> bool:
+        """Chooses what goes next; the two kinds take turns."""
+        self._position = 0
+        if self.responses and (self._response_turn or not self.to_do):
+            self._response_turn = False
+            self._responding = True
+            return True
+        self._response_turn = True
+        if not self.to_do:
+            return False
+        work = self.to_do[0]
+        if isinstance(work, ReadWork):
+            if len(self.reads) >= self.outbound_reads:
+                if not self.outbound_reads:
+                    raise LocalProtocolError("an RDMA Read was posted, but the peer takes none")
+                self._responding = bool(self.responses)
+                return self._responding
+            self.reads.append(work)
+        elif work.verb is None:
+            self.drained = True
+            return False
+        self.to_do.popleft()
+        self._in_flight.append(work)
+        self._current = work
+        self._piece = self._piece_start = 0
+        return True
+
+    def _build_work(self) -> None:
+        """One FPDU of `_current`."""
+        work = self._current
+        assert work is not None
+        position = self._position
+        octets = work.length - position
+        if work.control == WRITE:
+            last = octets <= self._tagged_max
+            if not last:
+                octets = self._tagged_max
+            control = TAGGED_CONTROL | LAST if last else TAGGED_CONTROL
+            header = TAGGED.pack(TAGGED_OCTETS + octets, control, WRITE, work.handle, work.offset + position)
+        elif isinstance(work, ReadWork):
+            self._build_read_request(work)
+            return
+        else:
+            last = octets <= self._untagged_max
+            if not last:
+                octets = self._untagged_max
+            control = UNTAGGED_CONTROL | LAST if last else UNTAGGED_CONTROL
+            header = UNTAGGED.pack(
+                UNTAGGED_OCTETS + octets, control, work.control, work.handle, 0, self._msn[0], position
+            )
+            if last:
+                self._msn[0] = self._msn[0] + 1 & SEQUENCE_MASK
+        if octets == work.length:
+            pieces = work.gather
+        else:
+            pieces = self._pieces(work.gather, octets)
+            self._position = position + octets
+        if octets <= _JOINED_OCTETS_MAX and not self.markers:
+            pad = PADS[len(header) + octets & 3]
+            frame = b"".join((header, *pieces, pad))
+            frame += CRC.pack(crc32c(frame)) if self.crc else NO_CRC
+            self._out.append(frame)
+            self.built += len(frame)
+            self._frames.append((self.built, None))
+        else:
+            self._append(header, pieces, octets, None)
+        self._message_ended = last
+        if last:
+            work.end = self.built
+            self._current = None
+
+    def _build_read_request(self, work: ReadWork) -> None:
+        msn = self._msn[1]
+        self._msn[1] = msn + 1 & SEQUENCE_MASK
+        request = ReadHeader(work.sink_handle, work.sink_offset, work.length, work.handle, work.offset)
+        octets = UNTAGGED_OCTETS + READ_HEADER_OCTETS
+        header = UNTAGGED.pack(octets, UNTAGGED_CONTROL | LAST, work.control, 0, 1, msn, 0)
+        self._append(header + encode_read_header(request), (), 0, None)
+        self._current = None
+        self._message_ended = True
+
+    def _build_response(self) -> None:
+        """One FPDU of the first of `responses`, straight from the memory; its right is checked for each one."""
+        response = self.responses[0]
+        sink_handle, sink_offset, length, source_handle, source_offset = response.header
+        position = self._position
+        octets = length - position
+        last = octets <= self._tagged_max
+        if not last:
+            octets = self._tagged_max
+        control = TAGGED_CONTROL | LAST if last else TAGGED_CONTROL
+        pieces: tuple[Buffer, ...] = ()
+        exposure = None
+        if octets:
+            try:
+                view = self._pd.find(source_handle, source_offset + position, octets, Access.REMOTE_READ)
+            except RemoteAccessError as error:
+                raise self._broken_off(response, position, error) from None
+            exposure = (self._pd.regions[source_handle], response, position)
+            self._exposed = True
+            pieces = (view,)
+        # A sink offset that wraps is the peer's, which asked for it (RFC 5040 section 4.4: copied, not interpreted).
+        offset = sink_offset + position & 0xFFFFFFFFFFFFFFFF
+        header = TAGGED.pack(TAGGED_OCTETS + octets, control, READ_RESPONSE, sink_handle, offset)
+        self._append(header, pieces, octets, exposure)
+        self._position = position + octets
+        self._message_ended = last
+        if last:
+            self._responding = False
+            self.responses.popleft()
+
+    @staticmethod
+    def _broken_off(response: ReadResponse, position: int, error: RemoteAccessError) -> Fault:
+        """An answer that cannot go on: the Terminate tells what is left of it (RFC 5040 section 4.8)."""
+        sink_handle, sink_offset, length, source_handle, source_offset = response.header
+        rest = ReadHeader(
+            sink_handle,
+            sink_offset + position & 0xFFFFFFFFFFFFFFFF,
+            length - position,
+            source_handle,
+            source_offset + position,
+        )
+        return Fault(
+            f"memory was withdrawn during an RDMA Read: {error}",
+            read_source_code(error),
+            segment_octets=response.request[0],
+            ddp_header=UNTAGGED.pack(*response.request)[2:],
+            read_header=encode_read_header(rest),
+        )
+
+    def _pieces(self, gather: Sequence[Buffer], octets: int) -> list[Buffer]:
+        """The next `octets` of a gather list."""
+        pieces: list[Buffer] = []
+        index, start = self._piece, self._piece_start
+        while octets:
+            piece = gather[index]
+            have = len(piece) - start
+            if have > octets:
+                pieces.append(memoryview(piece)[start : start + octets])
+                start += octets
+                break
+            if have:
+                pieces.append(memoryview(piece)[start:] if start else piece)
+            octets -= have
+            index += 1
+            start = 0
+        self._piece, self._piece_start = index, start
+        return pieces
+
+    def _append(self, header: bytes, pieces: Sequence[Buffer], octets: int, exposure: _Exposure | None) -> None:
+        """Appends an FPDU to what is handed out."""
+        if len(pieces) > _FPDU_PIECES_MAX:
+            pieces = (b"".join(pieces),)
+        total = len(header) + octets
+        if self.markers:
+            fpdu, position = build_marked_fpdu((header, *pieces), total, self._stream, crc=self.crc)
+            self.built += position - self._stream
+            self._stream = position
+        else:
+            fpdu = build_fpdu((header, *pieces), total, crc=self.crc)
+            self.built += (total + 3 & ~3) + 4
+        self._out += fpdu
+        self._frames.append((self.built, exposure))
+
+    def bytes_sent(self, octets: int) -> None:
+        """The socket took the first `octets` of what was handed out."""
+        assert 0 < octets <= self.built - self.sent, "more octets were sent than handed out"
+        self.sent += octets
+        if self.sent == self.built:
+            self._out = []
+            self._frames = []
+            self._exposed = False
+        else:
+            out = self._out
+            index = 0
+            while octets >= len(out[index]):
+                octets -= len(out[index])
+                index += 1
+            self._out = out = out[index:]
+            if octets:
+                out[0] = memoryview(out[0])[octets:]
+        if self._in_flight:
+            self.report()
+
+    def read_answered(self) -> None:
+        """The first of `reads` has its whole response."""
+        self.reads.popleft().done = True
+        self.report()
+
+    def report(self) -> None:
+        """Completes work that has ended, in the order of posting."""
+        in_flight, sent = self._in_flight, self.sent
+        while in_flight:
+            work = in_flight[0]
+            if isinstance(work, ReadWork):
+                if not work.done:
+                    return
+            elif not work.end or work.end > sent:
+                return
+            in_flight.popleft()
+            if work.signaled and not work.internal:
+                assert work.verb is not None
+                self._completions.append(Completion(work.wr, work.verb, _SUCCESS, work.length))
+
+    def refuse(self, terminate: TerminateMessage) -> None:
+        """Marks the work that the peer's Terminate is about, where it is still under way."""
+        if not 0x0100 <= terminate.code <= 0x01FF and not 0x1100 <= terminate.code <= 0x11FF:
+            return
+        segment = terminate.ddp_header
+        if len(segment) != TAGGED_OCTETS:
+            # Reads are answered in order: it is the first one, unless the segment was a Send with Invalidate.
+            if self.reads and terminate.code < 0x1000 and segment[6:10] != bytes(4):
+                self.reads[0].status = Status.REMOTE_ACCESS
+            return
+        handle = int.from_bytes(segment[2:6], "big")
+        offset = int.from_bytes(segment[6:14], "big")
+        for work in self._in_flight:
+            if work.control == WRITE and work.handle == handle and 0 <= offset - work.offset <= work.length:
+                work.status = Status.REMOTE_ACCESS
+                return
+
+    def flush(self) -> None:
+        """Ends all work that has not ended, in the order of posting."""
+        for work in (*self._in_flight, *self.to_do):
+            if work.verb is not None and not work.internal:
+                self._completions.append(Completion(work.wr, work.verb, work.status))
+        self._in_flight.clear()
+        self.to_do.clear()
+        self.reads.clear()
+        self.responses.clear()
+        self._current = None
+        self._responding = False
+        self.open = False
+
+    def stop(self) -> None:
+        """Lets nothing out any more."""
+        self._out = []
+        self._frames = []
+        self._exposed = False
+        self.built = self.sent
+
+    def last_words(self, terminate: TerminateMessage) -> None:
+        """After `flush`: lets out the rest of the FPDU that is partly sent, then a Terminate, then nothing.
+
+        The rest is a copy, since its memory is the upper layer's again. If it would show memory that was withdrawn,
+        nothing goes out at all: the stream ends inside the FPDU, which the peer will not deliver.
+        """
+        sent = self.sent
+        start, end = self._frames_start, sent
+        exposure = None
+        for frame_end, frame_exposure in self._frames:
+            if frame_end > sent:
+                # The first frame with octets left; nothing of it may have gone yet.
+                if start < sent:
+                    end, exposure = frame_end, frame_exposure
+                break
+            start = frame_end
+        rest = b"".join(self._out)[: end - sent] if end > sent else b""
+        self._stream -= self.built - end
+        self.stop()
+        if exposure is not None and self._withdrawn(exposure):
+            return
+        if rest:
+            self._out.append(rest)
+            self.built += len(rest)
+        payload = encode_terminate(terminate)
+        header = UNTAGGED.pack(
+            UNTAGGED_OCTETS + len(payload), UNTAGGED_CONTROL | LAST, TERMINATE, 0, _TERMINATE_QUEUE, 1, 0
+        )
+        self._append(header, (payload,), len(payload), None)
+
+    def _withdrawn(self, exposure: _Exposure) -> bool:
+        region = exposure[0]
+        return self._pd.regions.get(region.handle) is not region
+
+    def _check_exposure(self) -> None:
+        """What was handed out and not sent must not show memory that has been withdrawn since."""
+        for end, exposure in self._frames:
+            if exposure is not None and end > self.sent and self._withdrawn(exposure):
+                _, response, position = exposure
+                handle, offset = response.header.source_handle, response.header.source_offset + position
+                raise self._broken_off(response, position, RemoteAccessError("invalid handle", handle, offset))

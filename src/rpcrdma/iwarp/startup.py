@@ -1,0 +1,286 @@
+"""MPA start-up frames: their octets, and what two of them agree on (RFC 5044 section 7.1, RFC 6581).
+
+The initiator sends a Request, the responder a Reply. Revision 2 with S set ("enhanced") puts four octets before the
+upper layer's private data: the read queue depths IRD and ORD, and the bits A to D of the peer-to-peer model.
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from rpcrdma.errors import DecodeError, RemoteProtocolError
+from rpcrdma.iwarp.config import IwarpConfig, ReadyFrame
+from rpcrdma.iwarp.terminate import Code
+from rpcrdma.wire.buffers import Buffer
+
+__all__ = [
+    "HEADER_OCTETS",
+    "NOT_NEGOTIATED",
+    "PRIVATE_DATA_OCTETS_MAX",
+    "Agreement",
+    "Enhanced",
+    "FrameKind",
+    "StartupFrame",
+    "StartupRefused",
+    "agree",
+    "answer",
+    "ask",
+    "decode_startup_frame",
+    "encode_startup_frame",
+    "private_data_room",
+    "size_startup_frame",
+]
+
+_HEADER = struct.Struct(">16sBBH")
+_WORDS = struct.Struct(">HH")
+
+HEADER_OCTETS = 20
+PRIVATE_DATA_OCTETS_MAX = 512
+NOT_NEGOTIATED = 0x3FFF
+"""A depth that is left to the upper layer."""
+
+_MARKERS, _CRC, _REJECT, _ENHANCED = 0x80, 0x40, 0x20, 0x10
+_HIGH, _SECOND, _DEPTH = 0x8000, 0x4000, 0x3FFF
+
+_PREFERENCE = (ReadyFrame.WRITE, ReadyFrame.READ, ReadyFrame.SEND)
+"""A Write needs neither a receive nor a read slot; a Send is last, since other RNICs make it take a receive."""
+
+_UNNEGOTIATED_READS = 1
+"""Outbound RDMA Reads where the peer said nothing of its depth: every RNIC that answers Reads holds one."""
+
+
+class FrameKind(enum.Enum):
+    """Which frame; the value is its key."""
+
+    REQUEST = b"MPA ID Req Frame"
+    REPLY = b"MPA ID Rep Frame"
+
+    @property
+    def other(self) -> FrameKind:
+        """The frame of the opposite role."""
+        return FrameKind.REPLY if self is FrameKind.REQUEST else FrameKind.REQUEST
+
+
+class Enhanced(NamedTuple):
+    """The four octets of enhanced set-up: A, IRD, ORD and the RTR frames B, C, D (RFC 6581 section 9)."""
+
+    inbound_reads: int
+    outbound_reads: int
+    peer_to_peer: bool = False
+    ready_frames: ReadyFrame = ReadyFrame(0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartupFrame:
+    """An MPA Request or Reply Frame (RFC 5044 section 7.1.1).
+
+    `enhanced` is None unless S is set in a frame of revision 2; `private_data` is the upper layer's part.
+    """
+
+    kind: FrameKind
+    revision: int
+    markers: bool = False
+    crc: bool = False
+    reject: bool = False
+    enhanced: Enhanced | None = None
+    private_data: bytes = b""
+
+
+class Agreement(NamedTuple):
+    """What both frames together say; `markers` is what this side must insert, `ready_frame` the RTR frame agreed."""
+
+    crc: bool
+    markers: bool
+    inbound_reads: int
+    outbound_reads: int
+    ready_frame: ReadyFrame | None
+
+
+class StartupRefused(RemoteProtocolError):
+    """A well-formed Reply that this side cannot live with; to be told to the peer by a Terminate with `code`."""
+
+    def __init__(self, message: str, code: Code) -> None:
+        super().__init__(message, rfc="6581 8")
+        self.code = code
+
+
+def encode_startup_frame(frame: StartupFrame) -> bytes:
+    """The frame's octets; the private data fits (see `private_data_room`)."""
+    flags = _MARKERS * frame.markers | _CRC * frame.crc | _REJECT * frame.reject
+    data = frame.private_data
+    if frame.enhanced is not None:
+        flags |= _ENHANCED
+        inbound, outbound, peer_to_peer, ready = frame.enhanced
+        first = inbound | _HIGH * peer_to_peer | _SECOND * bool(ready & ReadyFrame.SEND)
+        second = outbound | _HIGH * bool(ready & ReadyFrame.WRITE) | _SECOND * bool(ready & ReadyFrame.READ)
+        data = _WORDS.pack(first, second) + data
+    return _HEADER.pack(frame.kind.value, flags, frame.revision, len(data)) + data
+
+
+def decode_startup_frame(kind: FrameKind, data: Buffer) -> StartupFrame:
+    """Reads exactly one frame of `kind`.
+
+    Raises:
+        RemoteProtocolError: it is malformed: close the TCP connection (RFC 5044 section 8, error 4).
+    """
+    size = size_startup_frame(kind, data)
+    if len(data) != size:
+        raise DecodeError("MPA start-up frame", len(data), f"{size} octets", f"{len(data)}", rfc="5044 7.1.1")
+    _, flags, revision, _ = _HEADER.unpack_from(data)
+    private_data = bytes(data[HEADER_OCTETS:])
+    enhanced = None
+    # In revision 1 the bit S is one of those that are not checked.
+    if revision >= 2 and flags & _ENHANCED:
+        if len(private_data) < _WORDS.size:
+            raise DecodeError("IRD and ORD", HEADER_OCTETS, "4 octets", f"{len(private_data)}", rfc="6581 6")
+        first, second = _WORDS.unpack_from(private_data)
+        private_data = private_data[_WORDS.size :]
+        peer_to_peer = bool(first & _HIGH)
+        ready = (
+            ReadyFrame.SEND * bool(first & _SECOND)
+            | ReadyFrame.WRITE * bool(second & _HIGH)
+            | ReadyFrame.READ * bool(second & _SECOND)
+        )
+        # Without A the other bits mean nothing (RFC 6581 section 9.2).
+        ready_frames = ReadyFrame(ready) if peer_to_peer else ReadyFrame(0)
+        enhanced = Enhanced(first & _DEPTH, second & _DEPTH, peer_to_peer, ready_frames)
+    return StartupFrame(
+        kind=kind,
+        revision=revision,
+        markers=bool(flags & _MARKERS),
+        crc=bool(flags & _CRC),
+        reject=kind is FrameKind.REPLY and bool(flags & _REJECT),
+        enhanced=enhanced,
+        private_data=private_data,
+    )
+
+
+def size_startup_frame(kind: FrameKind, data: Buffer) -> int:
+    """How many octets the frame of `kind` that starts with `data` has, as far as `data` tells: at least 20.
+
+    Raises:
+        RemoteProtocolError: no such frame starts so, which shows at the first octet that differs.
+    """
+    got = bytes(data[:16])
+    if not kind.value.startswith(got):
+        if got == kind.other.value:
+            both = "initiators" if kind is FrameKind.REPLY else "responders"
+            raise RemoteProtocolError(f"both sides are MPA {both}", rfc="5044 7.1.2")
+        if not kind.other.value.startswith(got):
+            raise RemoteProtocolError(f"not an MPA start-up frame: it starts with {got!r}", rfc="5044 7.1.1")
+    if len(data) > 17 and data[17] not in {1, 2}:
+        raise RemoteProtocolError(f"MPA revision {data[17]} is not supported", rfc="5044 7.1.1")
+    if len(data) < HEADER_OCTETS:
+        return HEADER_OCTETS
+    length = data[18] << 8 | data[19]
+    if length > PRIVATE_DATA_OCTETS_MAX:
+        raise RemoteProtocolError(f"{length} octets of private data, more than 512", rfc="5044 7.1.1")
+    return HEADER_OCTETS + length
+
+
+def private_data_room(*, enhanced: bool) -> int:
+    """Octets of private data that are left to the upper layer: 512, or 508 behind the enhanced words."""
+    return PRIVATE_DATA_OCTETS_MAX - _WORDS.size * enhanced
+
+
+def ask(config: IwarpConfig, private_data: bytes) -> StartupFrame:
+    """The initiator's Request."""
+    enhanced = None
+    if config.enhanced:
+        ready = config.ready_frames if config.peer_to_peer else ReadyFrame(0)
+        outbound = config.outbound_reads
+        if ready & ReadyFrame.READ:
+            outbound = max(outbound, 1)
+        enhanced = Enhanced(config.inbound_reads, outbound, config.peer_to_peer, ready)
+    return StartupFrame(
+        kind=FrameKind.REQUEST,
+        revision=2 if config.enhanced else 1,
+        crc=config.crc,
+        enhanced=enhanced,
+        private_data=private_data,
+    )
+
+
+def answer(
+    request: StartupFrame, config: IwarpConfig, private_data: bytes, *, reject: bool = False
+) -> tuple[StartupFrame, Agreement]:
+    """The responder's Reply to `request`, and what holds once it is sent.
+
+    An enhanced request gets an enhanced Reply, another one does not (RFC 6581 section 10).
+    """
+    asked = request.enhanced
+    crc = request.crc or config.crc
+    inbound, outbound = config.inbound_reads, config.outbound_reads
+    enhanced = None
+    ready = None
+    if asked is None:
+        outbound = min(outbound, _UNNEGOTIATED_READS)
+    else:
+        if asked.peer_to_peer:
+            common = asked.ready_frames & config.ready_frames
+            ready = _preferred(common or config.ready_frames)
+        told_inbound = told_outbound = NOT_NEGOTIATED
+        if asked.outbound_reads != NOT_NEGOTIATED:
+            inbound = min(inbound, asked.outbound_reads)
+            if ready is ReadyFrame.READ:
+                # The RTR frame itself takes a slot.
+                inbound = max(inbound, 1)
+            told_inbound = inbound
+        if asked.inbound_reads != NOT_NEGOTIATED:
+            told_outbound = outbound = min(outbound, asked.inbound_reads)
+        enhanced = Enhanced(told_inbound, told_outbound, asked.peer_to_peer, ready or ReadyFrame(0))
+    reply = StartupFrame(
+        kind=FrameKind.REPLY,
+        revision=request.revision,
+        crc=crc,
+        reject=reject,
+        enhanced=enhanced,
+        private_data=private_data,
+    )
+    return reply, Agreement(crc, request.markers, inbound, outbound, ready)
+
+
+def agree(request: StartupFrame, reply: StartupFrame, config: IwarpConfig) -> Agreement:
+    """What holds for the initiator after an accepting `reply` to its `request`.
+
+    Raises:
+        StartupRefused: read queue depths or RTR frames do not fit.
+        RemoteProtocolError: the Reply is not one to this Request: close the TCP connection.
+    """
+    asked, told = request.enhanced, reply.enhanced
+    if reply.revision != request.revision or (asked is None) != (told is None):
+        kind = "an enhanced" if asked else "a plain"
+        raise RemoteProtocolError(
+            f"the Reply (revision {reply.revision}) does not match {kind} Request of revision {request.revision}",
+            rfc="6581 10",
+        )
+    crc = request.crc or reply.crc
+    inbound, outbound = config.inbound_reads, config.outbound_reads
+    if asked is None or told is None:
+        return Agreement(crc, reply.markers, inbound, min(outbound, _UNNEGOTIATED_READS), None)
+    ready = None
+    if asked.peer_to_peer:
+        ready = _preferred(asked.ready_frames & told.ready_frames)
+        if ready is None:
+            raise StartupRefused("the peer supports none of our ready-to-receive frames", Code.NO_MATCHING_RTR)
+    if told.outbound_reads != NOT_NEGOTIATED:
+        if told.outbound_reads > inbound:
+            raise StartupRefused(
+                f"the peer wants {told.outbound_reads} RDMA Reads outstanding, more than {inbound}",
+                Code.INSUFFICIENT_IRD,
+            )
+        inbound = told.outbound_reads
+    if told.inbound_reads != NOT_NEGOTIATED:
+        outbound = min(outbound, told.inbound_reads)
+    if ready is ReadyFrame.READ:
+        if told.inbound_reads == 0:
+            raise StartupRefused("the peer wants an RDMA Read and takes none", Code.INSUFFICIENT_IRD)
+        outbound = max(outbound, 1)
+    return Agreement(crc, reply.markers, inbound, outbound, ready)
+
+
+def _preferred(frames: ReadyFrame) -> ReadyFrame | None:
+    return next((frame for frame in _PREFERENCE if frame & frames), None)

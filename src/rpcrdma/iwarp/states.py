@@ -1,0 +1,68 @@
+"""The life of an iWARP connection as a table.
+
+A pair that the table lacks cannot happen by what this side does, or is the peer's fault; CLOSED has no way out.
+"""
+
+from __future__ import annotations
+
+import enum
+
+__all__ = ["TRANSITIONS", "Input", "State"]
+
+
+class State(enum.Enum):
+    """Where a connection stands."""
+
+    AWAITING_REPLY = "awaiting the peer's Reply"
+    """Initiator: the Request is out, or on its way."""
+    AWAITING_REQUEST = "awaiting the peer's Request"
+    REQUESTED = "asked for a connection"
+    """Responder: the upper layer decides."""
+    REPLYING = "sending the Reply"
+    AWAITING_READY = "awaiting the ready-to-receive frame"
+    """Responder of the peer-to-peer model."""
+    MUTE = "connected, awaiting the first FPDU"
+    """Responder: may send only after the initiator did (RFC 5044 section 7.1.2)."""
+    OPEN = "connected"
+    DRAINING = "disconnecting"
+    """What was posted before `disconnect` is on its way."""
+    LAST_WORDS = "sending the last message"
+    """The upper layer knows of the end; a Terminate or a rejecting Reply is on its way."""
+    CLOSED = "closed"
+
+
+class Input(enum.Enum):
+    """What moves it."""
+
+    REPLY_ACCEPTED = "an accepting Reply"
+    REQUEST = "a Request"
+    ACCEPT = "accept"
+    REJECT = "reject"
+    REPLY_OUT = "Reply sent"
+    REPLY_OUT_PEER_TO_PEER = "Reply sent, an RTR frame is due"
+    FPDU = "first valid FPDU"
+    DISCONNECT = "disconnect"
+    FAULT = "an error to be told to the peer"
+    LAST_WORDS_OUT = "last message sent"
+    END = "end"
+
+
+_ENDABLE = [state for state in State if state is not State.CLOSED]
+
+TRANSITIONS: dict[tuple[State, Input], State] = {
+    (State.AWAITING_REPLY, Input.REPLY_ACCEPTED): State.OPEN,
+    (State.AWAITING_REPLY, Input.FAULT): State.LAST_WORDS,
+    (State.AWAITING_REQUEST, Input.REQUEST): State.REQUESTED,
+    (State.REQUESTED, Input.ACCEPT): State.REPLYING,
+    (State.REQUESTED, Input.REJECT): State.LAST_WORDS,
+    (State.REPLYING, Input.REPLY_OUT): State.MUTE,
+    (State.REPLYING, Input.REPLY_OUT_PEER_TO_PEER): State.AWAITING_READY,
+    (State.AWAITING_READY, Input.FPDU): State.OPEN,
+    (State.AWAITING_READY, Input.FAULT): State.LAST_WORDS,
+    (State.MUTE, Input.FPDU): State.OPEN,
+    (State.OPEN, Input.DISCONNECT): State.DRAINING,
+    (State.OPEN, Input.FAULT): State.LAST_WORDS,
+    (State.DRAINING, Input.FAULT): State.LAST_WORDS,
+    (State.LAST_WORDS, Input.LAST_WORDS_OUT): State.CLOSED,
+    **{(state, Input.END): State.CLOSED for state in _ENDABLE},
+}

@@ -1,0 +1,87 @@
+"""What waits to be sent, or to be answered: work requests of this side, and RDMA Reads of the peer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rpcrdma.iwarp.segments import ReadHeader
+from rpcrdma.verbs.queue_pair import Status, Verb
+from rpcrdma.wire.buffers import Buffer
+
+__all__ = ["ReadResponse", "ReadWork", "Work"]
+
+
+class Work:
+    """One entry of the send queue.
+
+    `verb` None is an orderly disconnect. `control` is the RDMAP control octet; `handle` and `offset` name remote
+    memory, of a Send with Invalidate the handle to invalidate. `end` is the position in the outgoing stream behind the
+    last octet, once that is built. `internal` work is none of the upper layer's.
+    `status` is how it ends if the connection ends first.
+    """
+
+    __slots__ = (
+        "control",
+        "end",
+        "gather",
+        "handle",
+        "internal",
+        "length",
+        "offset",
+        "signaled",
+        "status",
+        "verb",
+        "wr",
+    )
+
+    def __init__(
+        self,
+        wr: object,
+        verb: Verb | None,
+        control: int,
+        gather: Sequence[Buffer],
+        length: int,
+        handle: int = 0,
+        offset: int = 0,
+        *,
+        signaled: bool = True,
+    ) -> None:
+        self.wr = wr
+        self.verb = verb
+        self.control = control
+        self.gather = gather
+        self.length = length
+        self.handle = handle
+        self.offset = offset
+        self.signaled = signaled
+        self.end = 0
+        self.internal = False
+        self.status = Status.FLUSHED
+
+
+class ReadWork(Work):
+    """An RDMA Read: `sink_handle` and `sink_offset` say where its response belongs, `received` how much has come."""
+
+    __slots__ = ("done", "received", "sink_handle", "sink_offset")
+
+    def __init__(
+        self, wr: object, control: int, length: int, handle: int, offset: int, sink_handle: int, sink_offset: int
+    ) -> None:
+        super().__init__(wr, Verb.RDMA_READ, control, (), length, handle, offset)
+        self.sink_handle = sink_handle
+        self.sink_offset = sink_offset
+        self.received = 0
+        self.done = False
+
+
+class ReadResponse:
+    """The answer to an RDMA Read Request of the peer; `request` holds the fields of its segment's header.
+
+    They are named in a Terminate if the answer breaks off.
+    """
+
+    __slots__ = ("header", "request")
+
+    def __init__(self, header: ReadHeader, request: tuple[int, ...]) -> None:
+        self.header = header
+        self.request = request

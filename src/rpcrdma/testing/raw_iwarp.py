@@ -1,0 +1,162 @@
+"""An iWARP peer made of octets: frames put together by hand, right or wrong, and a queue pair to send them to.
+
+Nothing here uses the encoders of `rpcrdma.iwarp`, so that a mistake there does not hide itself.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, Role
+from rpcrdma.testing.joined_pair import Chunking, feed, whole
+from rpcrdma.verbs.memory import SoftwareProtectionDomain
+from rpcrdma.verbs.queue_pair import Completion, QueuePairEvent
+from rpcrdma.wire.buffers import Buffer
+from rpcrdma.wire.checksum import crc32c
+
+__all__ = [
+    "RawPeer",
+    "completions_of",
+    "events_of",
+    "fpdu",
+    "read_request",
+    "startup_frame",
+    "tagged",
+    "terminate",
+    "untagged",
+]
+
+_GATHER_OCTETS = 1 << 18
+
+
+def startup_frame(kind: str, flags: int, revision: int, data: bytes = b"", length: int | None = None) -> bytes:
+    """An MPA start-up frame; `kind` is "Req" or "Rep", `length` a lie about `data`."""
+    told = len(data) if length is None else length
+    return f"MPA ID {kind} Frame".encode() + struct.pack(">BBH", flags, revision, told) + data
+
+
+def fpdu(ulpdu: bytes, *, crc: bool = True, flaw: int = 0) -> bytes:
+    """One FPDU without markers; `flaw` is added to its CRC."""
+    body = struct.pack(">H", len(ulpdu)) + ulpdu
+    body += bytes(-len(body) % 4)
+    digest = crc32c(body) + flaw & 0xFFFFFFFF if crc else 0
+    return body + struct.pack("<I", digest)
+
+
+def tagged(
+    opcode: int,
+    handle: int,
+    offset: int,
+    payload: bytes = b"",
+    *,
+    last: bool = True,
+    ddp_version: int = 1,
+    rdmap_version: int = 1,
+) -> bytes:
+    """A tagged DDP segment."""
+    control = 0x80 | 0x40 * last | ddp_version
+    return struct.pack(">BBIQ", control, rdmap_version << 6 | opcode, handle, offset) + payload
+
+
+def untagged(
+    opcode: int,
+    queue: int,
+    msn: int,
+    payload: bytes = b"",
+    *,
+    offset: int = 0,
+    invalidate: int = 0,
+    last: bool = True,
+    ddp_version: int = 1,
+    rdmap_version: int = 1,
+) -> bytes:
+    """An untagged DDP segment."""
+    control = 0x40 * last | ddp_version
+    return struct.pack(">BBIIII", control, rdmap_version << 6 | opcode, invalidate, queue, msn, offset) + payload
+
+
+def read_request(
+    msn: int, sink_handle: int, sink_offset: int, length: int, source_handle: int, source_offset: int
+) -> bytes:
+    """The segment of an RDMA Read Request."""
+    return untagged(1, 1, msn, struct.pack(">IQIIQ", sink_handle, sink_offset, length, source_handle, source_offset))
+
+
+def terminate(code: int, segment: bytes = b"", *, read_header: bool = False) -> bytes:
+    """The FPDU of a Terminate with `code` (0xLTCC) about `segment`, of which nothing is told if it is empty."""
+    if not segment:
+        return fpdu(untagged(7, 2, 1, struct.pack(">HBB", code, 0, 0)))
+    header = 14 if segment[0] & 0x80 else 18
+    told = struct.pack(">H", len(segment)) + segment[:header]
+    if read_header:
+        told += segment[header : header + 28]
+    return fpdu(untagged(7, 2, 1, struct.pack(">HBB", code, 0xE0 if read_header else 0xC0, 0) + told))
+
+
+def completions_of(qp: IwarpQueuePair) -> list[Completion]:
+    """All completions on hand."""
+    found = []
+    while (completion := qp.poll_completion()) is not None:
+        found.append(completion)
+    return found
+
+
+def events_of(qp: IwarpQueuePair) -> list[QueuePairEvent]:
+    """All events on hand."""
+    found = []
+    while (event := qp.poll_event()) is not None:
+        found.append(event)
+    return found
+
+
+class RawPeer:
+    """A queue pair `qp`, its protection domain `pd`, and what they say to octets; `sent` is all that `qp` sent."""
+
+    def __init__(
+        self,
+        role: Role,
+        pd: SoftwareProtectionDomain,
+        config: IwarpConfig | None = None,
+        *,
+        emss: int = 1460,
+        private_data: bytes = b"",
+        chunking: Chunking = whole,
+    ) -> None:
+        self.pd = pd
+        self.qp = IwarpQueuePair(role, pd, config or IwarpConfig(), emss, private_data)
+        self.chunking = chunking
+        self.sent = b""
+
+    def take(self) -> bytes:
+        """What the queue pair has to send now."""
+        taken = bytearray()
+        while gather := self.qp.next_gather(_GATHER_OCTETS):
+            data = b"".join(gather)
+            self.qp.bytes_sent(len(data))
+            taken += data
+        self.sent += taken
+        return bytes(taken)
+
+    def give(self, octets: Buffer) -> None:
+        """Sends `octets` to the queue pair, cut as `chunking` says."""
+        view = memoryview(octets)
+        start = 0
+        while start < len(view):
+            step = self.chunking(len(view) - start)
+            start += feed(self.qp, view[start : start + step])
+
+    def connect(self, *, crc: bool = True, markers: bool = False, depth: int = 32) -> bytes:
+        """Goes through an enhanced start-up; answers the queue pair's frame.
+
+        A responder's upper layer accepts at once. It may not send before it has received an FPDU.
+        """
+        flags = 0x10 | 0x40 * crc | 0x80 * markers
+        words = struct.pack(">HH", depth, depth)
+        if self.qp.role is Role.INITIATOR:
+            frame = self.take()
+            self.give(startup_frame("Rep", flags, 2, words))
+        else:
+            self.give(startup_frame("Req", flags, 2, words))
+            self.qp.accept(b"")
+            frame = self.take()
+        return frame

@@ -1,0 +1,113 @@
+"""FPDUs: size, padding, CRC, markers."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rpcrdma.iwarp.framing import MARKER_SPACING_OCTETS, build_fpdu, build_marked_fpdu, size_fpdu, size_mulpdu
+from rpcrdma.wire.checksum import crc32c
+
+VECTORS = tomllib.loads((Path(__file__).parents[2] / "vectors/iwarp/frames.toml").read_text())
+
+
+@pytest.mark.req("MPA-24", "DDP-1")
+@pytest.mark.parametrize("vector", VECTORS["crc"])
+def test_the_digest_is_crc_32c(vector: dict[str, Any]) -> None:
+    assert crc32c(bytes.fromhex(vector["data"])) == vector["value"]
+
+
+@pytest.mark.req("MPA-1", "MPA-7", "MPA-8", "MPA-24")
+@pytest.mark.parametrize("vector", VECTORS["fpdu"], ids=lambda vector: vector["name"])
+def test_frames_are_the_golden_octets(vector: dict[str, Any]) -> None:
+    octets = bytes.fromhex(vector["hex"])
+    length = 2 + int.from_bytes(octets[:2], "big")
+    assert size_fpdu(length - 2) == len(octets)
+    assert b"".join(build_fpdu([octets[:length]], length, crc=True)) == octets
+    pieces = [octets[start : start + 1] for start in range(length)]
+    assert b"".join(build_fpdu(pieces, length, crc=True)) == octets
+
+
+@pytest.mark.req("MPA-10", "MPA-11", "MPA-12", "MPA-13", "MPA-15", "MPA-16", "MPA-24")
+@pytest.mark.parametrize("vector", VECTORS["marked"], ids=lambda vector: vector["name"])
+def test_markers_are_the_golden_octets(vector: dict[str, Any]) -> None:
+    ulpdu = bytes.fromhex(vector["ulpdu"])
+    body = [len(ulpdu).to_bytes(2, "big"), ulpdu[:18], ulpdu[18:]]
+    gather, position = build_marked_fpdu(body, 2 + len(ulpdu), vector["position"], crc=True)
+    expected = bytes.fromhex(vector["hex"])
+    assert b"".join(gather) == expected
+    assert position == vector["position"] + len(expected)
+
+
+def unmarked(stream: bytes, start: int = 0) -> tuple[bytes, dict[int, int]]:
+    """The stream without what stands at every 512th octet, and that by position."""
+    kept = bytearray()
+    markers = {}
+    position = start
+    while position < start + len(stream):
+        here = position - start
+        if position % MARKER_SPACING_OCTETS == 0:
+            assert stream[here : here + 2] == bytes(2)
+            markers[position] = int.from_bytes(stream[here + 2 : here + 4], "big")
+            position += 4
+        else:
+            kept += stream[here : here + 4]
+            position += 4
+    return bytes(kept), markers
+
+
+@pytest.mark.req("MPA-12", "MPA-13", "MPA-15", "MPA-17")
+@pytest.mark.parametrize("start", [0, 4, 492, 504, 508, 512, 1 << 32])
+@pytest.mark.parametrize("octets", [1, 3, 484, 488, 492, 496, 500, 504, 508, 1500, 64768])
+def test_markers_stand_at_every_512th_octet_and_point_at_their_frame(start: int, octets: int) -> None:
+    body = octets.to_bytes(2, "big") + bytes(range(256)) * (octets // 256 + 1)
+    body = body[: 2 + octets]
+    gather, position = build_marked_fpdu([body], len(body), start, crc=True)
+    stream = b"".join(gather)
+    assert position == start + len(stream)
+    kept, markers = unmarked(stream, start)
+    pad = bytes(-len(body) % 4)
+    assert kept[:-4] == body + pad
+    # The marker in front is this frame's, too.
+    begin = start if start % 512 else start + 4
+    assert markers == {at: max(at - begin, 0) for at in range(start, position) if at % 512 == 0}
+    assert stream[-4:] == crc32c(stream[:-4]).to_bytes(4, "little")
+    assert all(pointer % 4 == 0 and pointer < 1 << 16 for pointer in markers.values())
+
+
+@pytest.mark.req("MPA-14")
+def test_only_the_place_among_512_octets_matters() -> None:
+    body = b"\x03\xe8" + bytes(1000)
+    near = build_marked_fpdu([body], len(body), 100, crc=True)
+    far = build_marked_fpdu([body], len(body), (1 << 32) + 100, crc=True)
+    assert b"".join(near[0]) == b"".join(far[0])
+
+
+@pytest.mark.req("MPA-9")
+def test_without_crcs_the_field_is_there_and_zero() -> None:
+    assert build_fpdu([b"\0\1x"], 3, crc=False)[-1] == bytes(5)
+    assert build_marked_fpdu([b"\0\1x"], 3, 4, crc=False)[0][-1] == bytes(4)
+
+
+@pytest.mark.req("MPA-2", "MPA-3", "MPA-26", "MPA-27", "MPA-28")
+@pytest.mark.parametrize(
+    ("emss", "plain", "marked"),
+    [
+        (1460, 1454, 1442),
+        (1448, 1442, 1430),
+        (1461, 1454, 1442),
+        (8948, 8942, 8870),
+        (32741, 32734, 32478),
+        (65483, 64768, 64768),
+        (128, 128, 128),
+        (0, 128, 128),
+        (134, 128, 128),
+        (141, 134, 130),
+    ],
+)
+def test_the_largest_ulpdu_follows_from_the_tcp_segment(emss: int, plain: int, marked: int) -> None:
+    assert size_mulpdu(emss, markers=False) == plain
+    assert size_mulpdu(emss, markers=True) == marked

@@ -1,0 +1,58 @@
+"""The software RNIC is a provider like any other, however its stream is cut and its frames are sized."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable
+
+import pytest
+
+from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, Role
+from rpcrdma.testing.joined_pair import Chunking, JoinedPair, sizes, whole
+from rpcrdma.testing.provider_suite import CHECKS, Check, MakePair, PairParts
+from rpcrdma.verbs.memory import SoftwareProtectionDomain
+
+
+def draws(seed: int) -> Callable[[int], int]:
+    count = itertools.count(seed)
+    return lambda bits: next(count) * 0x9E3779B97F4A7C15F39CC0605CEDC835 >> 7 & (1 << bits) - 1
+
+
+def maker(emss: int, chunking: Chunking, *, crc: bool, peer_to_peer: bool) -> MakePair:
+    def make_pair(
+        *,
+        private_data: bytes = b"",
+        inbound_reads: tuple[int, int] = (32, 32),
+        outbound_reads: tuple[int, int] = (32, 32),
+    ) -> PairParts:
+        pds = SoftwareProtectionDomain(draws(1)), SoftwareProtectionDomain(draws(1 << 20))
+        ends = [
+            IwarpQueuePair(
+                role,
+                pd,
+                IwarpConfig(crc=crc, inbound_reads=inbound, outbound_reads=outbound, peer_to_peer=peer_to_peer),
+                emss,
+                private_data if role is Role.INITIATOR else b"",
+            )
+            for role, pd, inbound, outbound in zip(Role, pds, inbound_reads, outbound_reads, strict=True)
+        ]
+        joined = JoinedPair(*ends, chunking=chunking)
+        return ends[0], pds[0], ends[1], pds[1], joined.progress
+
+    return make_pair
+
+
+KINDS = {
+    "loopback frames": maker(65483, whole, crc=True, peer_to_peer=False),
+    "ethernet frames": maker(1448, whole, crc=True, peer_to_peer=True),
+    "no crc": maker(32741, whole, crc=False, peer_to_peer=False),
+    "random cuts": maker(8948, sizes(random.Random(11).randint), crc=True, peer_to_peer=False),
+}
+
+
+@pytest.mark.req("DDP-19", "DDP-20", "RD-12", "RD-17")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_the_software_rnic_is_a_provider(kind: str, check: Check) -> None:
+    check(KINDS[kind])

@@ -1,0 +1,47 @@
+"""The life of a connection, pair by pair."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from rpcrdma.iwarp.states import TRANSITIONS, Input, State
+
+LEGAL = {
+    State.AWAITING_REPLY: {Input.REPLY_ACCEPTED, Input.FAULT, Input.END},
+    State.AWAITING_REQUEST: {Input.REQUEST, Input.END},
+    State.REQUESTED: {Input.ACCEPT, Input.REJECT, Input.END},
+    State.REPLYING: {Input.REPLY_OUT, Input.REPLY_OUT_PEER_TO_PEER, Input.END},
+    State.AWAITING_READY: {Input.FPDU, Input.FAULT, Input.END},
+    State.MUTE: {Input.FPDU, Input.END},
+    State.OPEN: {Input.DISCONNECT, Input.FAULT, Input.END},
+    State.DRAINING: {Input.FAULT, Input.END},
+    State.LAST_WORDS: {Input.LAST_WORDS_OUT, Input.END},
+    State.CLOSED: set(),
+}
+
+
+@pytest.mark.parametrize(("state", "moved"), list(itertools.product(State, Input)))
+def test_each_state_takes_what_may_happen_in_it(state: State, moved: Input) -> None:
+    assert ((state, moved) in TRANSITIONS) == (moved in LEGAL[state])
+
+
+@pytest.mark.parametrize("state", [state for state in State if state is not State.CLOSED])
+def test_every_state_can_end(state: State) -> None:
+    assert TRANSITIONS[state, Input.END] is State.CLOSED
+
+
+@pytest.mark.req("MPA-41")
+def test_a_responder_opens_by_a_frame_of_the_initiator_alone() -> None:
+    ways = {(state, moved) for (state, moved), after in TRANSITIONS.items() if after is State.OPEN}
+    assert ways == {
+        (State.AWAITING_REPLY, Input.REPLY_ACCEPTED),
+        (State.AWAITING_READY, Input.FPDU),
+        (State.MUTE, Input.FPDU),
+    }
+
+
+@pytest.mark.req("RD-11")
+def test_nothing_but_the_end_follows_the_last_words() -> None:
+    assert {after for (state, _), after in TRANSITIONS.items() if state is State.LAST_WORDS} == {State.CLOSED}
