@@ -1,0 +1,196 @@
+"""File attributes: from NFSv3's to those that `os.stat` shows, and back into what SETATTR takes."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+
+from rpcrdma.nfs.v3 import (
+    FSSTAT3resok,
+    PATHCONF3resok,
+    fattr3,
+    ftype3,
+    nfstime3,
+    sattr3,
+    set_atime,
+    set_gid3,
+    set_mode3,
+    set_mtime,
+    set_size3,
+    set_uid3,
+    time_how,
+)
+
+__all__ = ["NOW", "TIME_NS_MAX", "Now", "Stat", "StatVfs", "set_attributes", "stat_from", "statvfs_from"]
+
+_FILE_TYPE = {
+    ftype3.NF3REG: stat.S_IFREG,
+    ftype3.NF3DIR: stat.S_IFDIR,
+    ftype3.NF3BLK: stat.S_IFBLK,
+    ftype3.NF3CHR: stat.S_IFCHR,
+    ftype3.NF3LNK: stat.S_IFLNK,
+    ftype3.NF3SOCK: stat.S_IFSOCK,
+    ftype3.NF3FIFO: stat.S_IFIFO,
+}
+_PERMISSIONS = 0o7777
+_NS = 1_000_000_000
+
+TIME_NS_MAX = ((1 << 32) - 1) * _NS + _NS - 1
+"""The last time that NFSv3 can express, in nanoseconds since 1970: in the year 2106. The first is 0."""
+
+_BLOCK_OCTETS = 512
+"""The unit of `st_blocks`, whatever the file system's own block is."""
+_IO_OCTETS = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stat:
+    """Attributes under the names of `os.stat_result`; times are in nanoseconds, or in seconds without `_ns`."""
+
+    st_mode: int
+    st_ino: int
+    st_dev: int
+    st_nlink: int
+    st_uid: int
+    st_gid: int
+    st_size: int
+    st_blocks: int
+    st_rdev: int
+    st_atime_ns: int
+    st_mtime_ns: int
+    st_ctime_ns: int
+    st_blksize: int = _IO_OCTETS
+
+    @property
+    def st_atime(self) -> float:
+        """Last access, seconds since 1970."""
+        return self.st_atime_ns / _NS
+
+    @property
+    def st_mtime(self) -> float:
+        """Last modification, seconds since 1970."""
+        return self.st_mtime_ns / _NS
+
+    @property
+    def st_ctime(self) -> float:
+        """Last change of attributes, seconds since 1970."""
+        return self.st_ctime_ns / _NS
+
+    def is_file(self) -> bool:
+        """Whether it is a regular file."""
+        return stat.S_ISREG(self.st_mode)
+
+    def is_dir(self) -> bool:
+        """Whether it is a directory."""
+        return stat.S_ISDIR(self.st_mode)
+
+    def is_symlink(self) -> bool:
+        """Whether it is a symbolic link."""
+        return stat.S_ISLNK(self.st_mode)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatVfs:
+    """A file system's space under the names of `os.statvfs_result`; blocks are of `f_frsize` octets."""
+
+    f_bsize: int
+    f_frsize: int
+    f_blocks: int
+    f_bfree: int
+    f_bavail: int
+    f_files: int
+    f_ffree: int
+    f_favail: int
+    f_namemax: int
+
+
+class Now:
+    """The type of `NOW`."""
+
+
+NOW = Now()
+"""As a time to set: the server's present."""
+
+
+def stat_from(attributes: fattr3) -> Stat:
+    """What `os.stat` would show for `attributes`."""
+    rdev = attributes.rdev
+    atime, mtime, ctime = attributes.atime, attributes.mtime, attributes.ctime
+    return Stat(
+        st_mode=_FILE_TYPE[attributes.type] | attributes.mode & _PERMISSIONS,
+        st_ino=attributes.fileid,
+        st_dev=attributes.fsid,
+        st_nlink=attributes.nlink,
+        st_uid=attributes.uid,
+        st_gid=attributes.gid,
+        st_size=attributes.size,
+        st_blocks=-(-attributes.used // _BLOCK_OCTETS),
+        st_rdev=_device(rdev.specdata1, rdev.specdata2),
+        st_atime_ns=atime.seconds * _NS + atime.nseconds,
+        st_mtime_ns=mtime.seconds * _NS + mtime.nseconds,
+        st_ctime_ns=ctime.seconds * _NS + ctime.nseconds,
+    )
+
+
+def statvfs_from(space: FSSTAT3resok, limits: PATHCONF3resok) -> StatVfs:
+    """What `os.statvfs` would show; NFSv3 counts octets, here they are blocks of 4 KiB."""
+    block = 4096
+    return StatVfs(
+        f_bsize=_IO_OCTETS,
+        f_frsize=block,
+        f_blocks=space.tbytes // block,
+        f_bfree=space.fbytes // block,
+        f_bavail=space.abytes // block,
+        f_files=space.tfiles,
+        f_ffree=space.ffiles,
+        f_favail=space.afiles,
+        f_namemax=limits.name_max,
+    )
+
+
+def set_attributes(
+    *,
+    mode: int | None = None,
+    uid: int | None = None,
+    gid: int | None = None,
+    size: int | None = None,
+    atime_ns: int | Now | None = None,
+    mtime_ns: int | Now | None = None,
+) -> sattr3:
+    """The attributes to set; those that are None stay as they are.
+
+    Raises:
+        OverflowError: a time is before 1970 or after 2106, which NFSv3 cannot express.
+    """
+    return sattr3(
+        mode=_SAME_MODE if mode is None else set_mode3(True, mode & _PERMISSIONS),
+        uid=_SAME_UID if uid is None else set_uid3(True, uid),
+        gid=_SAME_GID if gid is None else set_gid3(True, gid),
+        size=_SAME_SIZE if size is None else set_size3(True, size),
+        atime=set_atime(*_time(atime_ns)),
+        mtime=set_mtime(*_time(mtime_ns)),
+    )
+
+
+_SAME_MODE = set_mode3(False, None)
+_SAME_UID = set_uid3(False, None)
+_SAME_GID = set_gid3(False, None)
+_SAME_SIZE = set_size3(False, None)
+
+
+def _time(time_ns: int | Now | None) -> tuple[time_how, nfstime3 | None]:
+    if time_ns is None:
+        return time_how.DONT_CHANGE, None
+    if isinstance(time_ns, Now):
+        return time_how.SET_TO_SERVER_TIME, None
+    if not 0 <= time_ns <= TIME_NS_MAX:
+        raise OverflowError(f"NFSv3 has times from 1970 to 2106, not {time_ns} ns after 1970")
+    return time_how.SET_TO_CLIENT_TIME, nfstime3(*divmod(time_ns, _NS))
+
+
+def _device(major: int, minor: int) -> int:
+    try:
+        return os.makedev(major, minor)
+    except OverflowError:
+        return 0

@@ -1,0 +1,50 @@
+"""What a directory listing yields."""
+
+from __future__ import annotations
+
+from rpcrdma.nfs.client.attributes import Stat, stat_from
+from rpcrdma.nfs.v3 import fattr3, ftype3, nfs_fh3
+
+__all__ = ["DirEntry"]
+
+
+class DirEntry:
+    """An entry of a directory with its attributes as of the listing; needs no further calls.
+
+    In the manner of `os.DirEntry`, except that it always speaks of the entry itself and never follows a symbolic link:
+    `await fs.stat(entry)` does.
+    """
+
+    __slots__ = ("attributes", "handle", "name", "path")
+
+    def __init__(self, name: str, path: str, handle: nfs_fh3, attributes: fattr3) -> None:
+        self.name = name
+        self.path = path
+        self.handle = handle
+        self.attributes = attributes
+
+    def __fspath__(self) -> str:
+        return self.path
+
+    def __repr__(self) -> str:
+        return f"<DirEntry {self.name!r}>"
+
+    def is_file(self) -> bool:
+        """Whether it is a regular file."""
+        return self.attributes.type == ftype3.NF3REG
+
+    def is_dir(self) -> bool:
+        """Whether it is a directory."""
+        return self.attributes.type == ftype3.NF3DIR
+
+    def is_symlink(self) -> bool:
+        """Whether it is a symbolic link."""
+        return self.attributes.type == ftype3.NF3LNK
+
+    def inode(self) -> int:
+        """The object's number in its file system."""
+        return self.attributes.fileid
+
+    def stat(self) -> Stat:
+        """The entry's own attributes."""
+        return stat_from(self.attributes)

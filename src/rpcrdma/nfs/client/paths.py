@@ -1,0 +1,72 @@
+"""Paths: from what a caller writes to the names that LOOKUP takes, and names from a server before they are believed."""
+
+from __future__ import annotations
+
+import os
+from typing import TypeAlias
+
+from rpcrdma.errors import RemoteProtocolError
+from rpcrdma.nfs.errors import nfs_error
+from rpcrdma.nfs.v3 import NFS3_MAXNAMLEN, nfsstat3
+
+__all__ = ["Path", "base_name", "components", "join", "listed_name", "text_of"]
+
+Path: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
+"""A path on the server, as `os` functions take it; its octets are what the server sees."""
+
+
+def text_of(path: Path) -> str:
+    """The path as text; octets that are not UTF-8 become surrogates, whatever the locale is.
+
+    Raises:
+        ValueError: it holds a NUL, which no name can.
+    """
+    raw = os.fspath(path)
+    text = raw.decode("utf-8", "surrogateescape") if isinstance(raw, bytes) else raw
+    if "\0" in text:
+        raise ValueError("embedded null character in a path")
+    return text
+
+
+def components(path: str) -> list[str]:
+    """The names along `path`, without empty ones and "."; a path that must be a directory ends in ".".
+
+    Raises:
+        NfsError: NFS3ERR_NAMETOOLONG, as no server could take the name.
+        UnicodeEncodeError: a name has characters that stand for no octets.
+    """
+    pieces = path.split("/")
+    names = [name for name in pieces if name and name != "."]
+    for name in names:
+        if len(name.encode("utf-8", "surrogateescape")) > NFS3_MAXNAMLEN:
+            raise nfs_error(nfsstat3.NFS3ERR_NAMETOOLONG, path)
+    if names and pieces[-1] in {"", "."}:
+        names.append(".")
+    return names
+
+
+def join(directory: str, path: str) -> str:
+    """`path` as seen from `directory`, an absolute path itself; an absolute `path` stays as it is."""
+    if path.startswith("/"):
+        return path
+    if path in {"", "."}:
+        return directory
+    return f"{directory}{path}" if directory.endswith("/") else f"{directory}/{path}"
+
+
+def base_name(path: str) -> str:
+    """The last name of `path`, empty for a root; slashes at its end do not count."""
+    return path.rstrip("/").rpartition("/")[2]
+
+
+def listed_name(name: str) -> str | None:
+    """A name out of a directory listing; None for "." and "..", which every directory has.
+
+    Raises:
+        RemoteProtocolError: it can be no name: empty, or with a slash or a NUL in it.
+    """
+    if name in {".", ".."}:
+        return None
+    if not name or "/" in name or "\0" in name:
+        raise RemoteProtocolError(f"the server lists an entry {name!r}, which can be no file's name", rfc="1813 3.2")
+    return name

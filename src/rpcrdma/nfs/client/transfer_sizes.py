@@ -1,0 +1,45 @@
+"""How much one READ, WRITE or READDIR asks for, given what the server says (FSINFO, RFC 1813 section 3.3.19)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rpcrdma.nfs.v3 import FSINFO3resok
+
+__all__ = ["TransferSizes"]
+
+_LEAST = 4096
+"""A server that names less, or nothing, is asked for this much and answers with what it can."""
+_MOST = 1 << 20
+"""More than 1 MiB a call gains nothing; it is the most that Linux asks for."""
+_LISTING_LEAST = 1 << 13
+_LISTING_MOST = 1 << 16
+"""A reply of 64 KiB holds some 300 entries with attributes and handles."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransferSizes:
+    """Octets of one call: reads and writes at most, and preferred in a sequence of them; a page of a listing."""
+
+    read_max: int
+    read: int
+    write_max: int
+    write: int
+    listing: int
+
+    @classmethod
+    def of(cls, info: FSINFO3resok) -> TransferSizes:
+        """What is sensible for a server that states `info`, whatever it states."""
+        read_max = _within(info.rtmax, _LEAST, _MOST)
+        write_max = _within(info.wtmax, _LEAST, _MOST)
+        return cls(
+            read_max=read_max,
+            read=_within(info.rtpref or read_max, _LEAST, read_max),
+            write_max=write_max,
+            write=_within(info.wtpref or write_max, _LEAST, write_max),
+            listing=_within(info.dtpref, _LISTING_LEAST, _LISTING_MOST),
+        )
+
+
+def _within(value: int, least: int, most: int) -> int:
+    return max(least, min(value, most))

@@ -1,0 +1,118 @@
+"""NFS status codes as the exceptions that file operations raise in Python."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import Any
+
+from rpcrdma.nfs.v3 import nfsstat3
+
+__all__ = [
+    "NfsError",
+    "NfsExists",
+    "NfsIsADirectory",
+    "NfsNotADirectory",
+    "NfsNotFound",
+    "NfsPermission",
+    "nfs_error",
+]
+
+_ERRNO: dict[nfsstat3, int] = {
+    nfsstat3.NFS3ERR_PERM: errno.EPERM,
+    nfsstat3.NFS3ERR_NOENT: errno.ENOENT,
+    nfsstat3.NFS3ERR_IO: errno.EIO,
+    nfsstat3.NFS3ERR_NXIO: errno.ENXIO,
+    nfsstat3.NFS3ERR_ACCES: errno.EACCES,
+    nfsstat3.NFS3ERR_EXIST: errno.EEXIST,
+    nfsstat3.NFS3ERR_XDEV: errno.EXDEV,
+    nfsstat3.NFS3ERR_NODEV: errno.ENODEV,
+    nfsstat3.NFS3ERR_NOTDIR: errno.ENOTDIR,
+    nfsstat3.NFS3ERR_ISDIR: errno.EISDIR,
+    nfsstat3.NFS3ERR_INVAL: errno.EINVAL,
+    nfsstat3.NFS3ERR_FBIG: errno.EFBIG,
+    nfsstat3.NFS3ERR_NOSPC: errno.ENOSPC,
+    nfsstat3.NFS3ERR_ROFS: errno.EROFS,
+    nfsstat3.NFS3ERR_MLINK: errno.EMLINK,
+    nfsstat3.NFS3ERR_NAMETOOLONG: errno.ENAMETOOLONG,
+    nfsstat3.NFS3ERR_NOTEMPTY: errno.ENOTEMPTY,
+    nfsstat3.NFS3ERR_DQUOT: errno.EDQUOT,
+    nfsstat3.NFS3ERR_STALE: errno.ESTALE,
+    nfsstat3.NFS3ERR_REMOTE: errno.EREMOTE,
+    nfsstat3.NFS3ERR_BADHANDLE: errno.ESTALE,
+    nfsstat3.NFS3ERR_NOT_SYNC: errno.EAGAIN,
+    nfsstat3.NFS3ERR_BAD_COOKIE: errno.EINVAL,
+    nfsstat3.NFS3ERR_NOTSUPP: errno.EOPNOTSUPP,
+    nfsstat3.NFS3ERR_TOOSMALL: errno.EINVAL,
+    nfsstat3.NFS3ERR_SERVERFAULT: errno.EREMOTEIO,
+    nfsstat3.NFS3ERR_BADTYPE: errno.EINVAL,
+    nfsstat3.NFS3ERR_JUKEBOX: errno.EBUSY,
+}
+
+# Codes whose errno says less than they do.
+_TEXT: dict[nfsstat3, str] = {
+    nfsstat3.NFS3ERR_BADHANDLE: "the server does not recognise the file handle",
+    nfsstat3.NFS3ERR_NOT_SYNC: "the file has changed since its attributes were read",
+    nfsstat3.NFS3ERR_BAD_COOKIE: "the directory has changed too much to go on listing it",
+    nfsstat3.NFS3ERR_TOOSMALL: "the server needs a larger buffer",
+    nfsstat3.NFS3ERR_SERVERFAULT: "the server failed to carry out the operation",
+    nfsstat3.NFS3ERR_BADTYPE: "the server does not support objects of this type",
+    nfsstat3.NFS3ERR_JUKEBOX: "the server has put the operation off for too long",
+}
+
+
+class NfsError(OSError):
+    """An operation was refused with a status other than NFS3_OK (RFC 1813 section 2.6).
+
+    `status` is the code, `errno` its local counterpart, `path` (and `filename`) what it happened to; `filename2` is
+    the second path of operations with two. Made by `nfs_error`, which picks the subclass that Python's own file
+    operations raise for the same errno, so that `except FileNotFoundError` works.
+    """
+
+    def __init__(self, status: nfsstat3, path: str | None = None, path2: str | None = None) -> None:
+        number = _ERRNO[status]
+        text = _TEXT.get(status) or os.strerror(number)
+        super().__init__(number, text)
+        self.filename = path
+        if path2 is not None:
+            self.filename2 = path2
+        self.status = status
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return nfs_error, (self.status, self.path, self.filename2)
+
+
+class NfsNotFound(NfsError, FileNotFoundError):
+    """NFS3ERR_NOENT."""
+
+
+class NfsExists(NfsError, FileExistsError):
+    """NFS3ERR_EXIST."""
+
+
+class NfsNotADirectory(NfsError, NotADirectoryError):
+    """NFS3ERR_NOTDIR."""
+
+
+class NfsIsADirectory(NfsError, IsADirectoryError):
+    """NFS3ERR_ISDIR."""
+
+
+class NfsPermission(NfsError, PermissionError):
+    """NFS3ERR_PERM and NFS3ERR_ACCES."""
+
+
+_CLASS: dict[nfsstat3, type[NfsError]] = {
+    nfsstat3.NFS3ERR_NOENT: NfsNotFound,
+    nfsstat3.NFS3ERR_EXIST: NfsExists,
+    nfsstat3.NFS3ERR_NOTDIR: NfsNotADirectory,
+    nfsstat3.NFS3ERR_ISDIR: NfsIsADirectory,
+    nfsstat3.NFS3ERR_PERM: NfsPermission,
+    nfsstat3.NFS3ERR_ACCES: NfsPermission,
+}
+
+
+def nfs_error(status: nfsstat3, path: str | None = None, path2: str | None = None) -> NfsError:
+    """The exception for `status`, which is not NFS3_OK, on `path` (and `path2`)."""
+    return _CLASS.get(status, NfsError)(status, path, path2)

@@ -1,0 +1,168 @@
+"""Attributes as the protocol reports them (RFC 1813 sections 2.5 and 2.6) and as clients set them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import TypeAlias
+
+from rpcrdma.nfs.server.linux_calls import UTIME_NOW, UTIME_OMIT, set_file_times
+from rpcrdma.nfs.server.object_tree import Node
+from rpcrdma.nfs.server.refusal import Refused
+from rpcrdma.nfs.v3 import (
+    fattr3,
+    ftype3,
+    nfsstat3,
+    nfstime3,
+    post_op_attr,
+    pre_op_attr,
+    sattr3,
+    set_atime,
+    set_mtime,
+    specdata3,
+    time_how,
+    wcc_attr,
+    wcc_data,
+)
+
+__all__ = ["Changes", "attributes_of", "nfs_time", "post_op", "reported", "set_times"]
+
+_TYPES = {
+    stat.S_IFREG: ftype3.NF3REG,
+    stat.S_IFDIR: ftype3.NF3DIR,
+    stat.S_IFBLK: ftype3.NF3BLK,
+    stat.S_IFCHR: ftype3.NF3CHR,
+    stat.S_IFLNK: ftype3.NF3LNK,
+    stat.S_IFSOCK: ftype3.NF3SOCK,
+    stat.S_IFIFO: ftype3.NF3FIFO,
+}
+_U32 = 0xFFFFFFFF
+_SECOND = 1_000_000_000
+_NO_DEVICE = specdata3(0, 0)
+
+_How: TypeAlias = set_atime | set_mtime
+
+
+def nfs_time(nanoseconds: int) -> nfstime3:
+    """A time of the file system; times before 1970 and after 2106 become the nearest that the protocol knows."""
+    seconds, rest = divmod(nanoseconds, _SECOND)
+    if 0 <= seconds <= _U32:
+        return nfstime3(seconds, rest)
+    return nfstime3(0, 0) if seconds < 0 else nfstime3(_U32, rest)
+
+
+def attributes_of(status: os.stat_result, fsid: int) -> fattr3:
+    """fattr3 of an object; `fsid` is the export's, which stays the same from run to run."""
+    mode = status.st_mode
+    device = _NO_DEVICE
+    if status.st_rdev:
+        device = specdata3(os.major(status.st_rdev), os.minor(status.st_rdev))
+    return fattr3(
+        _TYPES[stat.S_IFMT(mode)],
+        mode & 0o7777,
+        min(status.st_nlink, _U32),
+        status.st_uid,
+        status.st_gid,
+        status.st_size,
+        status.st_blocks * 512,
+        device,
+        fsid,
+        status.st_ino,
+        nfs_time(status.st_atime_ns),
+        nfs_time(status.st_mtime_ns),
+        nfs_time(status.st_ctime_ns),
+    )
+
+
+def reported(status: os.stat_result, fsid: int) -> post_op_attr:
+    """Attributes at hand."""
+    return post_op_attr(True, attributes_of(status, fsid))
+
+
+def post_op(node: Node | None) -> post_op_attr:
+    """An object's attributes now, or none where there is no object or they cannot be had."""
+    if node is not None:
+        try:
+            return reported(node.status(), node.tree.fsid)
+        except OSError:
+            pass
+    return post_op_attr(False, None)
+
+
+class Changes:
+    """Weak cache consistency data of one object (RFC 1813 section 2.6).
+
+    `with changes.of(node, lock):` holds the lock from before the first look at the attributes until after the
+    second: no other client's change goes unnoticed in between.
+    """
+
+    __slots__ = ("_after", "_before", "_lock", "node")
+
+    def __init__(self) -> None:
+        self.node: Node | None = None
+        self._before: os.stat_result | None = None
+        self._after: post_op_attr | None = None
+        self._lock: AbstractContextManager[object] | None = None
+
+    def of(self, node: Node, lock: AbstractContextManager[object]) -> Changes:
+        """Watches `node`, of which `lock` is the lock."""
+        self.node = node
+        self._lock = lock
+        return self
+
+    @property
+    def before(self) -> os.stat_result:
+        """The attributes before the change."""
+        assert self._before is not None
+        return self._before
+
+    def __enter__(self) -> None:
+        assert self.node is not None
+        assert self._lock is not None
+        self._lock.__enter__()
+        try:
+            self._before = self.node.status()
+        except BaseException:
+            self._lock.__exit__(None, None, None)
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        assert self._lock is not None
+        self._after = post_op(self.node)
+        self._lock.__exit__(None, None, None)
+
+    def data(self) -> wcc_data:
+        """What the client is told."""
+        before, after = self._before, self._after
+        if before is None or after is None:
+            return wcc_data(pre_op_attr(False, None), post_op(self.node))
+        return wcc_data(
+            pre_op_attr(True, wcc_attr(before.st_size, nfs_time(before.st_mtime_ns), nfs_time(before.st_ctime_ns))),
+            after,
+        )
+
+
+def set_times(path: bytes, wanted: sattr3) -> None:
+    """Sets the times that a client asks to be set, with the calling thread's identity.
+
+    Raises:
+        Refused: NFS3ERR_INVAL: nanoseconds that are none.
+        OSError: the file system refuses.
+    """
+    atime, mtime = _time(wanted.atime), _time(wanted.mtime)
+    if atime[1] != UTIME_OMIT or mtime[1] != UTIME_OMIT:
+        set_file_times(path, atime, mtime)
+
+
+def _time(how: _How) -> tuple[int, int]:
+    if how.set_it == time_how.SET_TO_CLIENT_TIME:
+        time = how.value
+        assert time is not None
+        if time.nseconds >= _SECOND:
+            raise Refused(nfsstat3.NFS3ERR_INVAL)
+        return time.seconds, time.nseconds
+    return 0, UTIME_NOW if how.set_it == time_how.SET_TO_SERVER_TIME else UTIME_OMIT

@@ -1,0 +1,205 @@
+"""What all procedures share: exports by handle, callers, open objects and files, locks."""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import stat
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+
+from rpcrdma.limits import NFS_FILES_OPEN_MAX, NFS_OBJECTS_OPEN_MAX
+from rpcrdma.nfs.server.caller_identity import Caller, Callers
+from rpcrdma.nfs.server.directory_listing import DirectoryListings, name_digest
+from rpcrdma.nfs.server.export import Export
+from rpcrdma.nfs.server.file_handle import HandleSeal
+from rpcrdma.nfs.server.object_cache import ObjectCache
+from rpcrdma.nfs.server.object_tree import Node, ObjectTree
+from rpcrdma.nfs.server.open_files import OpenFiles
+from rpcrdma.nfs.server.refusal import Refused
+from rpcrdma.nfs.server.state import ServerState
+from rpcrdma.nfs.v3 import NFS3_MAXNAMLEN, nfsstat3
+from rpcrdma.rpc.service import CallContext, WouldBlock
+
+__all__ = ["Backend", "Procedures", "entry_name"]
+
+_STRIPES = 256
+"""Locks shared by all objects: two objects rarely meet at one."""
+_PEERS_MAX = 1024
+_UMASK = re.compile(rb"^Umask:\s*([0-7]+)$", re.MULTILINE)
+
+
+def entry_name(text: str) -> bytes:
+    """A name as one entry of a directory has it.
+
+    Raises:
+        Refused: NFS3ERR_ACCES for no name, or one that would be a path (RFC 1813 section 4.6); NFS3ERR_NAMETOOLONG.
+    """
+    name = text.encode("utf-8", "surrogateescape")
+    if not name or b"/" in name or b"\0" in name:
+        raise Refused(nfsstat3.NFS3ERR_ACCES)
+    if len(name) > NFS3_MAXNAMLEN:
+        raise Refused(nfsstat3.NFS3ERR_NAMETOOLONG)
+    return name
+
+
+class Backend:
+    """Thread-safe.
+
+    `act_as_caller` None: as the caller if the server runs as root, else as the serving user. `open_by_handle` False:
+    find objects as an unprivileged server has to.
+
+    Raises:
+        ValueError: two exports have one name.
+        OSError: a directory cannot be exported.
+    """
+
+    def __init__(
+        self,
+        exports: Sequence[Export],
+        state: ServerState,
+        *,
+        act_as_caller: bool | None = None,
+        open_by_handle: bool = True,
+    ) -> None:
+        _check_system()
+        descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self.state = state
+        self.seal = HandleSeal(state.key)
+        self.callers = Callers(switch=act_as_caller)
+        self.nodes: ObjectCache[Node] = ObjectCache(max(64, min(NFS_OBJECTS_OPEN_MAX, descriptors // 4)))
+        self.files = OpenFiles(max(16, min(NFS_FILES_OPEN_MAX, descriptors // 8)))
+        self.listings = DirectoryListings(name_digest(state.key))
+        self.umask = _umask()
+        self._locks = [threading.RLock() for _ in range(_STRIPES)]
+        self._admitted: dict[tuple[bytes, str], bool] = {}
+        self.trees: dict[bytes, ObjectTree] = {}
+        for export in exports:
+            tree = ObjectTree(export, self.seal, state.places, self.nodes, by_handle=open_by_handle)
+            if tree.identity in self.trees:
+                raise ValueError(f"two exports are called {export.name}")
+            self.trees[tree.identity] = tree
+
+    def locate(self, handle: bytes, context: CallContext) -> Node:
+        """The object of a handle, inside its export now.
+
+        Raises:
+            WouldBlock: it has to be looked for, and the call must not block.
+            Refused: NFS3ERR_BADHANDLE: the handle is not ours; NFS3ERR_STALE: its object or export is gone;
+                NFS3ERR_ACCES: the export is closed to this host.
+        """
+        node = self.nodes.get(handle)
+        if node is not None and node.tree.is_inside(node):
+            self._check_admitted(node.tree, context.peer)
+            return node
+        opened = self.seal.open(handle)
+        if opened is None:
+            raise Refused(nfsstat3.NFS3ERR_BADHANDLE)
+        tree = self.trees.get(opened.export)
+        if tree is None:
+            raise Refused(nfsstat3.NFS3ERR_STALE)
+        self._check_admitted(tree, context.peer)
+        if node is not None:
+            self.nodes.drop(handle)
+        if handle == tree.root.handle:
+            self.nodes.put(tree.root)
+            return tree.root
+        if not context.may_block:
+            raise WouldBlock
+        if self.state.places.needs_flush:
+            self.state.places.flush()
+        return tree.find(opened, handle)
+
+    def locate_to_change(self, handle: bytes, context: CallContext) -> Node:
+        """As `locate`, of an export that may be changed.
+
+        Raises:
+            Refused: NFS3ERR_ROFS, or as `locate`.
+        """
+        node = self.locate(handle, context)
+        if node.tree.export.read_only:
+            raise Refused(nfsstat3.NFS3ERR_ROFS)
+        return node
+
+    def caller(self, node: Node, context: CallContext) -> Caller:
+        """Whom a call acts as on this object."""
+        return self.callers.of(context.credential, node.tree.export)
+
+    def lock(self, node: Node) -> threading.RLock:
+        """The lock of an object for changes; several are taken in the order of `lock_order`."""
+        return self._locks[self.lock_order(node)]
+
+    def lock_order(self, node: Node) -> int:
+        """The place of an object's lock among all locks."""
+        return hash(node.handle) % _STRIPES
+
+    def synchronize(self, *nodes: Node) -> None:
+        """Puts the attributes or the names of files and directories on the disk, if the export asks for it."""
+        for node in nodes:
+            if not node.tree.export.synchronous or node.kind not in {stat.S_IFREG, stat.S_IFDIR}:
+                continue
+            file = self.files.get(node) if node.kind == stat.S_IFREG else None
+            if file is not None:
+                os.fsync(file.fd)
+                continue
+            # Without the right to read it there is no way to ask for one object.
+            with suppress(PermissionError):
+                fd = os.open(node.link, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+                try:
+                    os.fsync(fd)
+                finally:
+                    os.close(fd)
+
+    def removed(self, node: Node) -> None:
+        """Notes that an object has lost a name."""
+        node.tree.removed(node)
+        self.files.drop(node)
+        self.listings.forget(node.handle)
+
+    def close_idle(self) -> None:
+        """Lets go of what has not been used since the last time and writes out what has gathered; may block."""
+        self.nodes.drop_idle()
+        self.files.drop_idle()
+        self.state.places.flush()
+
+    def close(self) -> list[OSError]:
+        """Puts unstable data on the disk and lets go of everything; returns what failed. May be called again."""
+        failures = self.files.close()
+        self.nodes.drop_all()
+        self.state.places.flush()
+        return failures
+
+    def _check_admitted(self, tree: ObjectTree, peer: str) -> None:
+        if not tree.export.hosts:
+            return
+        admitted = self._admitted.get((tree.identity, peer))
+        if admitted is None:
+            admitted = tree.export.admits(peer)
+            if len(self._admitted) >= _PEERS_MAX:
+                self._admitted.clear()
+            self._admitted[tree.identity, peer] = admitted
+        if not admitted:
+            raise Refused(nfsstat3.NFS3ERR_ACCES)
+
+
+class Procedures:
+    """Procedures over a backend."""
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+
+
+def _check_system() -> None:
+    try:
+        os.readlink("/proc/self")
+    except OSError:
+        raise OSError("the NFS server needs /proc; mount it: mount -t proc proc /proc") from None
+
+
+def _umask() -> int:
+    """The process's mask, which only a write could ask for; clients' modes are not subject to it."""
+    with open("/proc/self/status", "rb") as file:
+        found = _UMASK.search(file.read())
+    return int(found[1], 8) if found else 0o022

@@ -1,0 +1,151 @@
+"""Acting as the caller: the file system identity of the calling thread, for the length of a `with` block.
+
+A server that runs as root takes on the caller's user, group and supplementary groups, with the capabilities that
+go with them, so the kernel judges every access. Root, and whoever has no identity, becomes the anonymous user. A server
+that runs as anybody else does everything as that user.
+"""
+
+from __future__ import annotations
+
+import os
+from types import TracebackType
+from typing import Protocol
+
+from rpcrdma.limits import NFS_CALLERS_MAX
+from rpcrdma.nfs.server.export import Export
+from rpcrdma.nfs.server.linux_calls import (
+    set_thread_gid,
+    set_thread_groups,
+    set_thread_uid,
+    thread_groups,
+)
+from rpcrdma.rpc.auth import AuthSys, Credential
+
+__all__ = ["Caller", "Callers", "ServingUser", "SwitchedCaller"]
+
+_ASK = 0xFFFFFFFF
+"""No identity: to the kernel this number means that nothing is to be changed."""
+
+
+class Caller(Protocol):
+    """Whom a call acts as for the length of a block; blocks do not nest."""
+
+    @property
+    def uid(self) -> int:
+        """The user whom the kernel sees."""
+
+    def __enter__(self) -> object: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
+
+
+class ServingUser:
+    """The user that the server runs as, whoever calls."""
+
+    __slots__ = ("uid",)
+
+    def __init__(self) -> None:
+        self.uid = os.geteuid()
+
+    def __enter__(self) -> None:
+        """Nothing changes."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        """Nothing has changed."""
+
+
+class _Server:
+    """What threads go back to."""
+
+    __slots__ = ("gid", "groups", "uid")
+
+    def __init__(self) -> None:
+        self.uid = os.geteuid()
+        self.gid = os.getegid()
+        self.groups = thread_groups(tuple(os.getgroups()))
+
+    def restore(self) -> None:
+        # The user first: with it come the capabilities that the rest may need.
+        set_thread_uid(self.uid)
+        set_thread_gid(self.gid)
+        set_thread_groups(self.groups)
+
+
+class SwitchedCaller:
+    """A caller whose identity threads take on."""
+
+    __slots__ = ("_groups", "_server", "_verified", "gid", "gids", "uid")
+
+    def __init__(self, uid: int, gid: int, gids: tuple[int, ...], server: _Server) -> None:
+        self.uid = uid
+        self.gid = gid
+        self.gids = gids
+        self._groups = thread_groups(gids)
+        self._server = server
+        self._verified = False
+
+    def __enter__(self) -> None:
+        try:
+            set_thread_groups(self._groups)
+            set_thread_gid(self.gid)
+            set_thread_uid(self.uid)
+            if not self._verified:
+                self._verify()
+        except BaseException:
+            self._server.restore()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        self._server.restore()
+
+    def _verify(self) -> None:
+        # The kernel ignores users that the namespace does not map without a word, which would leave us root.
+        if set_thread_uid(_ASK) != self.uid or set_thread_gid(_ASK) != self.gid:
+            raise PermissionError(1, f"user {self.uid}, group {self.gid}: no such identity in this user namespace")
+        self._verified = True
+
+
+class Callers:
+    """Finds whom a call acts as. `switch` None: switch identities if the server runs as root."""
+
+    def __init__(self, *, switch: bool | None = None) -> None:
+        self.switches = os.geteuid() == 0 if switch is None else switch
+        self._user = ServingUser()
+        self._server = _Server() if self.switches else None
+        self._known: dict[tuple[int, int, tuple[int, ...]], SwitchedCaller] = {}
+
+    def of(self, credential: Credential, export: Export) -> Caller:
+        """Whom a call with this credential acts as in this export."""
+        server = self._server
+        if server is None:
+            return self._user
+        identity = _squashed(credential, export)
+        caller = self._known.get(identity)
+        if caller is None:
+            if len(self._known) >= NFS_CALLERS_MAX:
+                self._known.clear()
+            caller = self._known[identity] = SwitchedCaller(*identity, server)
+        return caller
+
+
+def _squashed(credential: Credential, export: Export) -> tuple[int, int, tuple[int, ...]]:
+    anonymous_uid, anonymous_gid = export.anonymous_uid, export.anonymous_gid
+    if not isinstance(credential, AuthSys) or export.all_squash:
+        return anonymous_uid, anonymous_gid, ()
+    uid, gid, gids = credential.uid, credential.gid, credential.gids
+    if export.root_squash:
+        if uid == 0:
+            return anonymous_uid, anonymous_gid, ()
+        if gid == 0:
+            gid = anonymous_gid
+        if 0 in gids:
+            gids = tuple(other for other in gids if other)
+    if _ASK in {uid, gid, *gids}:
+        return anonymous_uid, anonymous_gid, ()
+    return uid, gid, gids

@@ -1,0 +1,289 @@
+"""Procedures that make objects or set their attributes: SETATTR, CREATE, MKDIR, SYMLINK, MKNOD."""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+from collections.abc import Callable
+
+from rpcrdma.nfs.server.attributes import Changes, nfs_time, post_op, set_times
+from rpcrdma.nfs.server.backend import Procedures, entry_name
+from rpcrdma.nfs.server.caller_identity import Caller
+from rpcrdma.nfs.server.linux_calls import set_file_times
+from rpcrdma.nfs.server.object_tree import Node
+from rpcrdma.nfs.server.refusal import REFUSALS, Refused, status_of
+from rpcrdma.nfs.v3 import (
+    CREATE3args,
+    CREATE3res,
+    CREATE3resfail,
+    CREATE3resok,
+    MKDIR3args,
+    MKDIR3res,
+    MKDIR3resfail,
+    MKDIR3resok,
+    MKNOD3args,
+    MKNOD3res,
+    MKNOD3resfail,
+    MKNOD3resok,
+    SETATTR3args,
+    SETATTR3res,
+    SETATTR3resfail,
+    SETATTR3resok,
+    SYMLINK3args,
+    SYMLINK3res,
+    SYMLINK3resfail,
+    SYMLINK3resok,
+    createhow3,
+    createmode3,
+    devicedata3,
+    diropargs3,
+    ftype3,
+    mknoddata3,
+    nfs_fh3,
+    nfsstat3,
+    post_op_attr,
+    post_op_fh3,
+    sattr3,
+)
+from rpcrdma.rpc.service import CallContext, in_worker
+
+__all__ = ["CreationProcedures"]
+
+_OK = nfsstat3.NFS3_OK
+_DOTS = {b".", b".."}
+_OFFSET_MAX = (1 << 63) - 1
+_FILE_MODE = 0o600
+_DIRECTORY_MODE = 0o700
+_VERIFIER = struct.Struct(">II")
+_NO_ID = 0xFFFFFFFF
+_NODE_TYPES = {
+    ftype3.NF3CHR: stat.S_IFCHR,
+    ftype3.NF3BLK: stat.S_IFBLK,
+    ftype3.NF3SOCK: stat.S_IFSOCK,
+    ftype3.NF3FIFO: stat.S_IFIFO,
+}
+
+
+class CreationProcedures(Procedures):
+    """What makes objects and sets their attributes."""
+
+    @in_worker
+    def setattr(self, args: SETATTR3args, context: CallContext) -> SETATTR3res:
+        changes = Changes()
+        try:
+            node = changes.node = self.backend.locate_to_change(args.object.data, context)
+            with changes.of(node, self.backend.lock(node)):
+                guard = args.guard.value if args.guard.check else None
+                if guard is not None and guard != nfs_time(changes.before.st_ctime_ns):
+                    raise Refused(nfsstat3.NFS3ERR_NOT_SYNC)
+                self._set(node, args.new_attributes, self.backend.caller(node, context))
+            self.backend.synchronize(node)
+            return SETATTR3res(_OK, SETATTR3resok(changes.data()))
+        except REFUSALS as error:
+            return SETATTR3res(status_of(error), SETATTR3resfail(changes.data()))
+
+    @in_worker
+    def create(self, args: CREATE3args, context: CallContext) -> CREATE3res:
+        changes = Changes()
+        try:
+
+            def make(directory: Node, name: bytes, caller: Caller) -> Node:
+                return self._create(directory, name, args.how, caller)
+
+            made = self._make(args.where, context, changes, make)
+            return CREATE3res(_OK, CREATE3resok(*made, changes.data()))
+        except REFUSALS as error:
+            return CREATE3res(status_of(error), CREATE3resfail(changes.data()))
+
+    @in_worker
+    def mkdir(self, args: MKDIR3args, context: CallContext) -> MKDIR3res:
+        changes = Changes()
+        wanted = args.attributes
+        mode = _mode(wanted, _DIRECTORY_MODE)
+        try:
+
+            def make(directory: Node, name: bytes, caller: Caller) -> Node:
+                with caller:
+                    os.mkdir(name, mode & 0o1777, dir_fd=directory.fd)
+                    return self._dressed(directory, name, wanted, mode, caller)
+
+            made = self._make(args.where, context, changes, make)
+            return MKDIR3res(_OK, MKDIR3resok(*made, changes.data()))
+        except REFUSALS as error:
+            return MKDIR3res(status_of(error), MKDIR3resfail(changes.data()))
+
+    @in_worker
+    def symlink(self, args: SYMLINK3args, context: CallContext) -> SYMLINK3res:
+        changes = Changes()
+        try:
+            target = args.symlink.symlink_data.encode("utf-8", "surrogateescape")
+            if b"\0" in target:
+                raise Refused(nfsstat3.NFS3ERR_ACCES)
+
+            def make(directory: Node, name: bytes, caller: Caller) -> Node:
+                with caller:
+                    os.symlink(target, name, dir_fd=directory.fd)
+                    return self._dressed(directory, name, args.symlink.symlink_attributes, None, caller)
+
+            made = self._make(args.where, context, changes, make)
+            return SYMLINK3res(_OK, SYMLINK3resok(*made, changes.data()))
+        except REFUSALS as error:
+            return SYMLINK3res(status_of(error), SYMLINK3resfail(changes.data()))
+
+    @in_worker
+    def mknod(self, args: MKNOD3args, context: CallContext) -> MKNOD3res:
+        changes = Changes()
+        try:
+            kind, wanted, device = _node_wanted(args.what)
+            mode = _mode(wanted, _FILE_MODE)
+
+            def make(directory: Node, name: bytes, caller: Caller) -> Node:
+                with caller:
+                    os.mknod(name, kind | mode & 0o777, device, dir_fd=directory.fd)
+                    return self._dressed(directory, name, wanted, mode, caller)
+
+            made = self._make(args.where, context, changes, make)
+            return MKNOD3res(_OK, MKNOD3resok(*made, changes.data()))
+        except REFUSALS as error:
+            return MKNOD3res(status_of(error), MKNOD3resfail(changes.data()))
+
+    def _make(
+        self,
+        where: diropargs3,
+        context: CallContext,
+        changes: Changes,
+        make: Callable[[Node, bytes, Caller], Node],
+    ) -> tuple[post_op_fh3, post_op_attr]:
+        """Makes an object with `make`, within what all of these have in common."""
+        directory = changes.node = self.backend.locate_to_change(where.dir.data, context)
+        if directory.kind != stat.S_IFDIR:
+            raise Refused(nfsstat3.NFS3ERR_NOTDIR)
+        name = entry_name(where.name)
+        if name in _DOTS:
+            raise Refused(nfsstat3.NFS3ERR_EXIST)
+        with changes.of(directory, self.backend.lock(directory)):
+            node = make(directory, name, self.backend.caller(directory, context))
+        self.backend.synchronize(node, directory)
+        return post_op_fh3(True, nfs_fh3(node.handle)), post_op(node)
+
+    def _create(self, directory: Node, name: bytes, how: createhow3, caller: Caller) -> Node:
+        wanted = how.value if isinstance(how.value, sattr3) else None
+        mode = _mode(wanted, _FILE_MODE) if wanted is not None else _FILE_MODE
+        flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = None
+        try:
+            with caller:
+                try:
+                    fd = os.open(name, flags, mode & 0o777, dir_fd=directory.fd)
+                except FileExistsError:
+                    if how.mode == createmode3.GUARDED:
+                        raise
+                else:
+                    if wanted is None:
+                        assert isinstance(how.value, bytes)
+                        set_file_times(b"/proc/self/fd/%d" % fd, *_times_of(how.value))
+                        # A retry may come to the next run of the server, which must know this create for its own.
+                        os.fsync(fd)
+                        node = directory.tree.child(directory, name)
+                    else:
+                        if wanted.size.set_it:
+                            os.ftruncate(fd, _size(wanted))
+                        node = self._dressed(directory, name, wanted, mode, caller)
+            if fd is None:
+                return self._existing(directory, name, how, caller)
+            created, fd = fd, None
+            self.backend.files.created(node, created)
+        finally:
+            if fd is not None:
+                os.close(fd)
+        return node
+
+    def _existing(self, directory: Node, name: bytes, how: createhow3, caller: Caller) -> Node:
+        """What CREATE finds in its place: fine if it may be there, or if an earlier try of the same call made it."""
+        with caller:
+            node = directory.tree.child(directory, name)
+        if node.kind != stat.S_IFREG:
+            raise Refused(nfsstat3.NFS3ERR_EXIST)
+        if isinstance(how.value, sattr3):
+            if how.value.size.set_it:
+                self._truncate(node, _size(how.value), caller)
+            return node
+        status = node.status()
+        atime, mtime = _times_of(how.value)
+        if (status.st_atime_ns, status.st_mtime_ns) != (atime[0] * 10**9, mtime[0] * 10**9) or status.st_size:
+            raise Refused(nfsstat3.NFS3ERR_EXIST)
+        return node
+
+    def _set(self, node: Node, wanted: sattr3, caller: Caller) -> None:
+        """Sets attributes; the size first, as it is the likeliest to be refused."""
+        for number in (wanted.uid.value, wanted.gid.value):
+            if number == _NO_ID:
+                raise Refused(nfsstat3.NFS3ERR_INVAL)
+        if wanted.size.set_it:
+            self._truncate(node, _size(wanted), caller)
+        with caller:
+            _set_owner(node, wanted)
+            if wanted.mode.value is not None:
+                os.chmod(node.link, wanted.mode.value & 0o7777)
+            set_times(node.link, wanted)
+
+    def _truncate(self, node: Node, size: int, caller: Caller) -> None:
+        file = self.backend.files.for_writing(node, caller)
+        with caller:
+            os.ftruncate(file.fd, size)
+
+    def _dressed(self, directory: Node, name: bytes, wanted: sattr3, mode: int | None, caller: Caller) -> Node:
+        """A new object with the attributes that the client wants, so far as the caller may set them."""
+        node = directory.tree.child(directory, name)
+        if mode is not None:
+            given = stat.S_IMODE(node.status().st_mode)
+            # The server's own mask is none of the client's business; a default ACL, which also takes bits away, is.
+            if given & 0o777 == mode & 0o777 & ~self.backend.umask or mode & 0o7000 & ~given:
+                wanted_mode = mode | (given & stat.S_ISGID)
+                if wanted_mode != given:
+                    os.chmod(node.link, wanted_mode)
+        if caller.uid == 0:
+            _set_owner(node, wanted)
+        set_times(node.link, wanted)
+        return node
+
+
+def _node_wanted(what: mknoddata3) -> tuple[int, sattr3, int]:
+    """(type, attributes, device number) of a special file.
+
+    Raises:
+        Refused: NFS3ERR_BADTYPE: it is none.
+    """
+    kind = _NODE_TYPES.get(what.type)
+    if kind is None:
+        raise Refused(nfsstat3.NFS3ERR_BADTYPE)
+    if isinstance(what.value, devicedata3):
+        spec = what.value.spec
+        return kind, what.value.dev_attributes, os.makedev(spec.specdata1 & 0xFFF, spec.specdata2 & 0xFFFFF)
+    assert isinstance(what.value, sattr3)
+    return kind, what.value, 0
+
+
+def _mode(wanted: sattr3, default: int) -> int:
+    return wanted.mode.value & 0o7777 if wanted.mode.value is not None else default
+
+
+def _size(wanted: sattr3) -> int:
+    size = wanted.size.value
+    assert size is not None
+    if size > _OFFSET_MAX:
+        raise Refused(nfsstat3.NFS3ERR_FBIG)
+    return size
+
+
+def _set_owner(node: Node, wanted: sattr3) -> None:
+    uid, gid = wanted.uid.value, wanted.gid.value
+    if uid is not None or gid is not None:
+        os.chown(node.link, -1 if uid is None else uid, -1 if gid is None else gid)
+
+
+def _times_of(verifier: bytes) -> tuple[tuple[int, int], tuple[int, int]]:
+    """The times that keep a verifier of an exclusive create; 31 bits each, what every file system holds."""
+    first, second = _VERIFIER.unpack(verifier)
+    return (first & 0x7FFFFFFF, 0), (second & 0x7FFFFFFF, 0)

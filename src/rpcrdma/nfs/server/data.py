@@ -1,0 +1,151 @@
+"""Procedures that move data: READ, WRITE, COMMIT."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from rpcrdma.nfs.server.attributes import Changes, post_op, reported
+from rpcrdma.nfs.server.backend import Procedures
+from rpcrdma.nfs.server.caller_identity import Caller
+from rpcrdma.nfs.server.object_tree import Node
+from rpcrdma.nfs.server.open_files import OpenFile
+from rpcrdma.nfs.server.refusal import REFUSALS, Refused, status_of
+from rpcrdma.nfs.v3 import (
+    COMMIT3args,
+    COMMIT3res,
+    COMMIT3resfail,
+    COMMIT3resok,
+    READ3args,
+    READ3res,
+    READ3resfail,
+    READ3resok,
+    WRITE3args,
+    WRITE3res,
+    WRITE3resfail,
+    WRITE3resok,
+    nfsstat3,
+    stable_how,
+)
+from rpcrdma.rpc.service import CallContext, WouldBlock, in_worker, inline_or_worker
+from rpcrdma.wire.buffers import Buffer
+
+__all__ = ["TRANSFER_MAX", "DataProcedures"]
+
+TRANSFER_MAX = 1 << 20
+"""Octets of one READ or WRITE."""
+
+_OK = nfsstat3.NFS3_OK
+_OFFSET_MAX = (1 << 63) - 1
+
+
+class DataProcedures(Procedures):
+    """What reads and writes files."""
+
+    @inline_or_worker
+    def read(self, args: READ3args, context: CallContext) -> READ3res:
+        node = None
+        try:
+            node = self.backend.locate(args.file.data, context)
+            caller = self.backend.caller(node, context)
+            file, status = self.backend.files.for_reading(node, caller, may_block=context.may_block)
+            offset, size = args.offset, status.st_size
+            if offset > _OFFSET_MAX:
+                raise Refused(nfsstat3.NFS3ERR_INVAL)
+            wanted = min(args.count, TRANSFER_MAX, max(0, size - offset))
+            data: Buffer = b""
+            if wanted:
+                if not (file.tells_waiting or context.may_block):
+                    raise WouldBlock
+                view = context.buffer(wanted)
+                got = _read(file, view, offset, may_block=context.may_block)
+                data = view if got == wanted else view[:got]
+                status = os.fstat(file.fd)
+            return READ3res(
+                _OK,
+                READ3resok(reported(status, node.tree.fsid), len(data), offset + len(data) >= status.st_size, data),
+            )
+        except REFUSALS as error:
+            return READ3res(status_of(error), READ3resfail(post_op(node)))
+
+    @in_worker
+    def write(self, args: WRITE3args, context: CallContext) -> WRITE3res:
+        changes = Changes()
+        try:
+            node = changes.node = self.backend.locate_to_change(args.file.data, context)
+            if args.count > len(args.data):
+                raise Refused(nfsstat3.NFS3ERR_INVAL)
+            if args.offset + args.count > _OFFSET_MAX:
+                raise Refused(nfsstat3.NFS3ERR_FBIG)
+            # Taken before the data goes anywhere: if it is lost later, this is not the verifier of a COMMIT.
+            verifier = self.backend.state.write_verifier
+            data = memoryview(args.data)[: min(args.count, TRANSFER_MAX)]
+            written = self._write(node, self.backend.caller(node, context), changes, args.offset, data, args.stable)
+            return WRITE3res(_OK, WRITE3resok(changes.data(), written, args.stable, verifier))
+        except REFUSALS as error:
+            return WRITE3res(status_of(error), WRITE3resfail(changes.data()))
+
+    @in_worker
+    def commit(self, args: COMMIT3args, context: CallContext) -> COMMIT3res:
+        changes = Changes()
+        try:
+            node = changes.node = self.backend.locate_to_change(args.file.data, context)
+            file = self.backend.files.for_writing(node, self.backend.caller(node, context))
+            verifier = self.backend.state.write_verifier
+            with changes.of(node, self.backend.lock(node)):
+                # What is written after this marks the file again.
+                file.unstable = False
+            try:
+                os.fsync(file.fd)
+            except OSError:
+                self.backend.state.data_lost()
+                raise
+            return COMMIT3res(_OK, COMMIT3resok(changes.data(), verifier))
+        except REFUSALS as error:
+            return COMMIT3res(status_of(error), COMMIT3resfail(changes.data()))
+
+    def _write(
+        self, node: Node, caller: Caller, changes: Changes, offset: int, data: memoryview, stable: stable_how
+    ) -> int:
+        file = self.backend.files.for_writing(node, caller)
+        with changes.of(node, self.backend.lock(node)):
+            if stable == stable_how.UNSTABLE:
+                file.unstable = True
+            # With the caller's identity: it decides on quotas, reserved space and what becomes of set-user-id bits.
+            with caller:
+                written = os.pwrite(file.fd, data, offset) if data else 0
+        try:
+            if stable == stable_how.DATA_SYNC:
+                os.fdatasync(file.fd)
+            elif stable == stable_how.FILE_SYNC:
+                os.fsync(file.fd)
+        except OSError:
+            self.backend.state.data_lost()
+            raise
+        return written
+
+
+def _read(file: OpenFile, view: memoryview, offset: int, *, may_block: bool) -> int:
+    """Reads into `view` up to the end of the file.
+
+    Raises:
+        WouldBlock: not everything is in memory, and the call must not block.
+    """
+    fd = file.fd
+    if not may_block:
+        try:
+            got = os.preadv(fd, (view,), offset, os.RWF_NOWAIT)
+        except OSError as error:
+            file.tells_waiting = error.errno != errno.EOPNOTSUPP
+            # The worker finds out about true errors.
+            raise WouldBlock from None
+        if got < len(view):
+            raise WouldBlock
+        return got
+    got = 0
+    while got < len(view):
+        count = os.preadv(fd, (view[got:],), offset + got)
+        if not count:
+            break
+        got += count
+    return got

@@ -1,0 +1,72 @@
+"""NFS file handles: what they say and the seal that nobody else can make.
+
+    octet 0       layout, 1
+    octets 1-4    the export: digest of its name
+    octets 5-12   inode number
+    octets 13-    the object's identity on its file system, 1 to 35 octets (see `object_identity`)
+    last 16       keyed BLAKE2b of everything before
+
+A handle names an object, not a path: it stays good when the object is renamed and when the server restarts, and goes
+stale when the object is gone, even if its inode number is used again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import struct
+from typing import NamedTuple
+
+from rpcrdma.nfs.v3 import NFS3_FHSIZE
+
+__all__ = ["IDENTITY_MAX", "HandleSeal", "OpenedHandle", "export_identity"]
+
+_LAYOUT = 1
+_HEAD = struct.Struct(">B4sQ")
+_SEAL_OCTETS = 16
+IDENTITY_MAX = NFS3_FHSIZE - _HEAD.size - _SEAL_OCTETS
+"""Octets of an object's identity."""
+
+
+class OpenedHandle(NamedTuple):
+    """The content of a genuine handle."""
+
+    export: bytes
+    inode: int
+    identity: bytes
+
+
+def export_identity(name: str) -> bytes:
+    """Four octets that stand for an export by its name, so that the order of exports may change."""
+    return hashlib.blake2b(name.encode("utf-8", "surrogateescape"), digest_size=4, person=b"nfs-export").digest()
+
+
+class HandleSeal:
+    """Makes handles and tells its own from all others; `key` has 16 to 64 octets."""
+
+    __slots__ = ("_keyed",)
+
+    def __init__(self, key: bytes) -> None:
+        if not 16 <= len(key) <= 64:
+            raise ValueError(f"a handle key of {len(key)} octets; it has 16 to 64")
+        self._keyed = hashlib.blake2b(key=key, digest_size=_SEAL_OCTETS, person=b"nfs-handle")
+
+    def close(self, export: bytes, inode: int, identity: bytes) -> bytes:
+        """The handle of an object."""
+        body = _HEAD.pack(_LAYOUT, export, inode) + identity
+        return body + self._mac(body)
+
+    def open(self, handle: bytes) -> OpenedHandle | None:
+        """What a handle says; None for one that this key did not make."""
+        if not _HEAD.size + _SEAL_OCTETS < len(handle) <= NFS3_FHSIZE:
+            return None
+        body = handle[:-_SEAL_OCTETS]
+        if not hmac.compare_digest(self._mac(body), handle[-_SEAL_OCTETS:]):
+            return None
+        layout, export, inode = _HEAD.unpack_from(body)
+        return OpenedHandle(export, inode, body[_HEAD.size :]) if layout == _LAYOUT else None
+
+    def _mac(self, body: bytes) -> bytes:
+        mac = self._keyed.copy()
+        mac.update(body)
+        return mac.digest()

@@ -1,0 +1,186 @@
+"""Procedures that tell about objects and file systems: GETATTR, ACCESS, READLINK, FSSTAT, FSINFO, PATHCONF."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from rpcrdma.nfs.server.attributes import attributes_of, post_op
+from rpcrdma.nfs.server.backend import Procedures
+from rpcrdma.nfs.server.data import TRANSFER_MAX
+from rpcrdma.nfs.server.linux_calls import faccess_as_caller
+from rpcrdma.nfs.server.object_tree import Node
+from rpcrdma.nfs.server.refusal import REFUSALS, Refused, status_of
+from rpcrdma.nfs.v3 import (
+    ACCESS3_DELETE,
+    ACCESS3_EXECUTE,
+    ACCESS3_EXTEND,
+    ACCESS3_LOOKUP,
+    ACCESS3_MODIFY,
+    ACCESS3_READ,
+    FSF3_CANSETTIME,
+    FSF3_HOMOGENEOUS,
+    FSF3_LINK,
+    FSF3_SYMLINK,
+    NFS3_MAXNAMLEN,
+    ACCESS3args,
+    ACCESS3res,
+    ACCESS3resfail,
+    ACCESS3resok,
+    FSINFO3args,
+    FSINFO3res,
+    FSINFO3resfail,
+    FSINFO3resok,
+    FSSTAT3args,
+    FSSTAT3res,
+    FSSTAT3resfail,
+    FSSTAT3resok,
+    GETATTR3args,
+    GETATTR3res,
+    GETATTR3resok,
+    PATHCONF3args,
+    PATHCONF3res,
+    PATHCONF3resfail,
+    PATHCONF3resok,
+    READLINK3args,
+    READLINK3res,
+    READLINK3resfail,
+    READLINK3resok,
+    nfsstat3,
+    nfstime3,
+)
+from rpcrdma.rpc.service import CallContext, in_worker, inline_or_worker
+
+__all__ = ["InformationProcedures"]
+
+_OK = nfsstat3.NFS3_OK
+_DIRECTORY_OCTETS_PREFERRED = 1 << 16
+_FILE_OCTETS_MAX = (1 << 63) - 1
+_LINKS_MAX = 0xFFFFFFFF
+
+_WRITING = ACCESS3_MODIFY | ACCESS3_EXTEND | ACCESS3_DELETE
+_OF_DIRECTORIES = (
+    (os.R_OK, ACCESS3_READ),
+    (os.X_OK, ACCESS3_LOOKUP),
+    (os.W_OK | os.X_OK, ACCESS3_MODIFY | ACCESS3_EXTEND | ACCESS3_DELETE),
+)
+_OF_OTHERS = (
+    (os.R_OK, ACCESS3_READ),
+    (os.W_OK, ACCESS3_MODIFY | ACCESS3_EXTEND),
+    (os.X_OK, ACCESS3_EXECUTE),
+)
+
+
+class InformationProcedures(Procedures):
+    """What changes nothing."""
+
+    @inline_or_worker
+    def getattr(self, args: GETATTR3args, context: CallContext) -> GETATTR3res:
+        try:
+            node = self.backend.locate(args.object.data, context)
+            return GETATTR3res(_OK, GETATTR3resok(attributes_of(os.fstat(node.fd), node.tree.fsid)))
+        except REFUSALS as error:
+            return GETATTR3res(status_of(error), None)
+
+    @inline_or_worker
+    def access(self, args: ACCESS3args, context: CallContext) -> ACCESS3res:
+        node = None
+        try:
+            node = self.backend.locate(args.object.data, context)
+            granted = 0
+            wanted = args.access & ~_WRITING if node.tree.export.read_only else args.access
+            with self.backend.caller(node, context):
+                for mode, bits in _OF_DIRECTORIES if node.kind == stat.S_IFDIR else _OF_OTHERS:
+                    if wanted & bits and faccess_as_caller(node.fd, mode):
+                        granted |= wanted & bits
+            return ACCESS3res(_OK, ACCESS3resok(post_op(node), granted))
+        except REFUSALS as error:
+            return ACCESS3res(status_of(error), ACCESS3resfail(post_op(node)))
+
+    @in_worker
+    def readlink(self, args: READLINK3args, context: CallContext) -> READLINK3res:
+        node = None
+        try:
+            node = self.backend.locate(args.symlink.data, context)
+            if node.kind != stat.S_IFLNK:
+                raise Refused(nfsstat3.NFS3ERR_INVAL)
+            target = os.readlink(b"", dir_fd=node.fd).decode("utf-8", "surrogateescape")
+            return READLINK3res(_OK, READLINK3resok(post_op(node), target))
+        except REFUSALS as error:
+            return READLINK3res(status_of(error), READLINK3resfail(post_op(node)))
+
+    @in_worker
+    def fsstat(self, args: FSSTAT3args, context: CallContext) -> FSSTAT3res:
+        node = None
+        try:
+            node = self.backend.locate(args.fsroot.data, context)
+            space = os.fstatvfs(node.fd)
+            unit = space.f_frsize
+            return FSSTAT3res(
+                _OK,
+                FSSTAT3resok(
+                    post_op(node),
+                    space.f_blocks * unit,
+                    space.f_bfree * unit,
+                    space.f_bavail * unit,
+                    space.f_files,
+                    space.f_ffree,
+                    space.f_favail,
+                    0,
+                ),
+            )
+        except REFUSALS as error:
+            return FSSTAT3res(status_of(error), FSSTAT3resfail(post_op(node)))
+
+    @inline_or_worker
+    def fsinfo(self, args: FSINFO3args, context: CallContext) -> FSINFO3res:
+        node = None
+        try:
+            node = self.backend.locate(args.fsroot.data, context)
+            return FSINFO3res(
+                _OK,
+                FSINFO3resok(
+                    obj_attributes=post_op(node),
+                    rtmax=TRANSFER_MAX,
+                    rtpref=TRANSFER_MAX,
+                    rtmult=4096,
+                    wtmax=TRANSFER_MAX,
+                    wtpref=TRANSFER_MAX,
+                    wtmult=4096,
+                    dtpref=_DIRECTORY_OCTETS_PREFERRED,
+                    maxfilesize=_FILE_OCTETS_MAX,
+                    time_delta=nfstime3(0, 1),
+                    properties=FSF3_LINK | FSF3_SYMLINK | FSF3_HOMOGENEOUS | FSF3_CANSETTIME,
+                ),
+            )
+        except REFUSALS as error:
+            return FSINFO3res(status_of(error), FSINFO3resfail(post_op(node)))
+
+    @in_worker
+    def pathconf(self, args: PATHCONF3args, context: CallContext) -> PATHCONF3res:
+        node = None
+        try:
+            node = self.backend.locate(args.object.data, context)
+            return PATHCONF3res(
+                _OK,
+                PATHCONF3resok(
+                    obj_attributes=post_op(node),
+                    linkmax=_bound(node, "PC_LINK_MAX", _LINKS_MAX),
+                    name_max=min(_bound(node, "PC_NAME_MAX", NFS3_MAXNAMLEN), NFS3_MAXNAMLEN),
+                    no_trunc=True,
+                    chown_restricted=True,
+                    case_insensitive=False,
+                    case_preserving=True,
+                ),
+            )
+        except REFUSALS as error:
+            return PATHCONF3res(status_of(error), PATHCONF3resfail(post_op(node)))
+
+
+def _bound(node: Node, name: str, most: int) -> int:
+    """A bound of the file system; a negative one stands for none."""
+    try:
+        value = os.pathconf(node.link, name)
+    except OSError:
+        return most
+    return min(value, most) if value >= 0 else most

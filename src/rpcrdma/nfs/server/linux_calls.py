@@ -1,0 +1,218 @@
+"""System calls that Python's `os` lacks: object identity, per-thread identity, checks as the caller, times.
+
+What may wait for a disk releases the interpreter lock; what only changes the calling thread keeps it, which is faster.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import platform
+import struct
+from typing import NamedTuple
+
+__all__ = [
+    "AT_EMPTY_PATH",
+    "UTIME_NOW",
+    "UTIME_OMIT",
+    "KernelHandle",
+    "birth_and_mount",
+    "faccess_as_caller",
+    "name_to_handle",
+    "open_by_handle",
+    "open_cached",
+    "set_file_times",
+    "set_thread_gid",
+    "set_thread_groups",
+    "set_thread_uid",
+    "thread_groups",
+]
+
+AT_FDCWD = -100
+AT_EACCESS = 0x200
+AT_EMPTY_PATH = 0x1000
+UTIME_NOW = (1 << 30) - 1
+UTIME_OMIT = (1 << 30) - 2
+
+_MAX_HANDLE = 128
+_SYS_FACCESSAT2 = 439
+_SYS_OPENAT2 = 437
+# setgroups of the C library changes every thread of the process (POSIX); the bare call changes the calling one.
+_SYS_SETGROUPS = {"x86_64": 116, "aarch64": 159, "riscv64": 159, "loongarch64": 159, "ppc64le": 81, "s390x": 206}.get(
+    platform.machine()
+)
+
+_RESOLVE_NO_XDEV = 0x01
+_RESOLVE_NO_SYMLINKS = 0x04
+_RESOLVE_BENEATH = 0x08
+_RESOLVE_CACHED = 0x20
+_STATX_BTIME = 0x800
+_STATX_MNT_ID = 0x1000
+
+_waiting = ctypes.CDLL(None, use_errno=True)
+_instant = ctypes.PyDLL(None, use_errno=True)
+
+
+class _FileHandle(ctypes.Structure):
+    _fields_ = (("octets", ctypes.c_uint), ("type", ctypes.c_int), ("data", ctypes.c_char * _MAX_HANDLE))
+
+
+class KernelHandle(NamedTuple):
+    """What the kernel calls an object of one file system, for as long as the object exists."""
+
+    type: int
+    data: bytes
+    mount: int
+    """The mount through which it was reached; only good for comparison."""
+
+
+_name_to_handle_at = _waiting.name_to_handle_at
+_name_to_handle_at.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)
+_name_to_handle_at.restype = ctypes.c_int
+_open_by_handle_at = _waiting.open_by_handle_at
+_open_by_handle_at.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_int)
+_open_by_handle_at.restype = ctypes.c_int
+_statx = _waiting.statx
+_statx.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_uint, ctypes.c_void_p)
+_statx.restype = ctypes.c_int
+_utimensat = _waiting.utimensat
+_utimensat.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int)
+_utimensat.restype = ctypes.c_int
+_faccessat2 = _waiting.syscall
+_faccessat2.restype = ctypes.c_long
+_openat2 = _instant["syscall"]
+_openat2.restype = ctypes.c_long
+_setgroups = ctypes.PyDLL(None, use_errno=True)["syscall"]
+_setgroups.restype = ctypes.c_long
+_setfsuid = _instant.setfsuid
+_setfsuid.argtypes = (ctypes.c_uint,)
+_setfsgid = _instant.setfsgid
+_setfsgid.argtypes = (ctypes.c_uint,)
+
+_CACHED_HOW = ctypes.create_string_buffer(
+    struct.pack(
+        "=3Q",
+        os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC,
+        0,
+        _RESOLVE_CACHED | _RESOLVE_BENEATH | _RESOLVE_NO_SYMLINKS | _RESOLVE_NO_XDEV,
+    ),
+    24,
+)
+_HOW_ADDRESS = ctypes.c_void_p(ctypes.addressof(_CACHED_HOW))
+_HOW_OCTETS = ctypes.c_size_t(24)
+_OPENAT2 = ctypes.c_long(_SYS_OPENAT2)
+_FACCESSAT2 = ctypes.c_long(_SYS_FACCESSAT2)
+_EMPTY = ctypes.c_char_p(b"")
+_ACCESS_FLAGS = ctypes.c_int(AT_EACCESS | AT_EMPTY_PATH)
+_STATX_LAYOUT = struct.Struct("=80xqI")
+_TIMES = struct.Struct("@4l")
+
+
+def _failure() -> OSError:
+    code = ctypes.get_errno()
+    return OSError(code, os.strerror(code))
+
+
+def name_to_handle(fd: int) -> KernelHandle:
+    """The identity of the object that `fd` (O_PATH is enough) stands for.
+
+    Raises:
+        OSError: EOPNOTSUPP or EOVERFLOW where the file system has no such identities.
+    """
+    handle = _FileHandle(_MAX_HANDLE)
+    mount = ctypes.c_int()
+    if _name_to_handle_at(fd, b"", ctypes.addressof(handle), ctypes.addressof(mount), AT_EMPTY_PATH):
+        raise _failure()
+    data = ctypes.string_at(ctypes.addressof(handle) + 8, handle.octets)
+    return KernelHandle(handle.type, data, mount.value)
+
+
+def open_by_handle(mount_fd: int, kind: int, data: bytes) -> int:
+    """An O_PATH descriptor of the object on the file system of `mount_fd`, wherever it now is.
+
+    `mount_fd` must not be O_PATH itself.
+
+    Raises:
+        OSError: ESTALE: the object is gone; EPERM: the process lacks CAP_DAC_READ_SEARCH.
+    """
+    handle = _FileHandle(len(data), kind)
+    ctypes.memmove(ctypes.addressof(handle) + 8, data, len(data))
+    fd: int = _open_by_handle_at(mount_fd, ctypes.addressof(handle), os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    if fd < 0:
+        raise _failure()
+    return fd
+
+
+def birth_and_mount(fd: int) -> tuple[int, int]:
+    """(birth time in nanoseconds, 0 where unknown; identity of the mount) of the object behind `fd`."""
+    out = ctypes.create_string_buffer(256)
+    if _statx(fd, b"", AT_EMPTY_PATH, _STATX_BTIME | _STATX_MNT_ID, ctypes.addressof(out)):
+        raise _failure()
+    (mask,) = struct.unpack_from("=I", out)
+    seconds, nanoseconds = _STATX_LAYOUT.unpack_from(out)
+    (mount,) = struct.unpack_from("=Q", out, 144)
+    birth = seconds * 1_000_000_000 + nanoseconds if mask & _STATX_BTIME else 0
+    return birth, mount if mask & _STATX_MNT_ID else os.fstat(fd).st_dev
+
+
+def open_cached(directory: int, name: bytes) -> int:
+    """As `os.open(name, O_PATH | O_NOFOLLOW)` beneath `directory`, but never waits.
+
+    Raises:
+        BlockingIOError: it would have to wait.
+        OSError: ENOSYS or EINVAL where the kernel cannot tell (before Linux 5.12).
+    """
+    fd: int = _openat2(_OPENAT2, ctypes.c_int(directory), ctypes.c_char_p(name), _HOW_ADDRESS, _HOW_OCTETS)
+    if fd < 0:
+        raise _failure()
+    return fd
+
+
+def faccess_as_caller(fd: int, mode: int) -> bool:
+    """Whether the calling thread's file system identity may do `mode` (os.R_OK and so on), as the kernel judges it.
+
+    Raises:
+        OSError: neither yes nor no: ENOSYS before Linux 5.8, EIO.
+    """
+    if not _faccessat2(_FACCESSAT2, ctypes.c_int(fd), _EMPTY, ctypes.c_int(mode), _ACCESS_FLAGS):
+        return True
+    code = ctypes.get_errno()
+    if code in {errno.EACCES, errno.EROFS, errno.EPERM, errno.ETXTBSY}:
+        return False
+    raise OSError(code, os.strerror(code))
+
+
+def set_file_times(path: bytes, atime: tuple[int, int], mtime: tuple[int, int]) -> None:
+    """Sets (seconds, nanoseconds) of a file; UTIME_NOW and UTIME_OMIT stand for nanoseconds."""
+    if _utimensat(AT_FDCWD, path, _TIMES.pack(*atime, *mtime), 0):
+        raise _failure()
+
+
+def set_thread_uid(uid: int) -> int:
+    """Sets the file system user of the calling thread alone; returns the one before. 0xFFFFFFFF only asks."""
+    before: int = _setfsuid(uid)
+    return before & 0xFFFFFFFF
+
+
+def set_thread_gid(gid: int) -> int:
+    """As `set_thread_uid`, for the group."""
+    before: int = _setfsgid(gid)
+    return before & 0xFFFFFFFF
+
+
+def thread_groups(gids: tuple[int, ...]) -> tuple[ctypes.c_long, ctypes.c_int, ctypes.Array[ctypes.c_uint]]:
+    """The supplementary groups prepared for `set_thread_groups`.
+
+    Raises:
+        OSError: ENOSYS: this machine's call number is not known.
+    """
+    if _SYS_SETGROUPS is None:
+        raise OSError(errno.ENOSYS, f"acting as the caller is not supported on {platform.machine()}")
+    return ctypes.c_long(_SYS_SETGROUPS), ctypes.c_int(len(gids)), (ctypes.c_uint * len(gids))(*gids)
+
+
+def set_thread_groups(groups: tuple[ctypes.c_long, ctypes.c_int, ctypes.Array[ctypes.c_uint]]) -> None:
+    """Sets the supplementary groups of the calling thread alone."""
+    if _setgroups(*groups):
+        raise _failure()

@@ -1,0 +1,124 @@
+"""The MOUNT version 3 service (RFC 1813 section 5): from the name of an export to the handle of its root."""
+
+from __future__ import annotations
+
+import errno
+import stat
+import threading
+from collections import OrderedDict
+
+from rpcrdma.limits import NFS_MOUNTS_MAX
+from rpcrdma.nfs.mount import (
+    MNTNAMLEN,
+    MOUNT_V3_Service,
+    exportnode,
+    groupnode,
+    mountbody,
+    mountres3,
+    mountres3_ok,
+    mountstat3,
+)
+from rpcrdma.nfs.server.backend import Backend, entry_name
+from rpcrdma.nfs.server.object_tree import Node, ObjectTree
+from rpcrdma.nfs.server.refusal import Refused
+from rpcrdma.nfs.v3 import nfsstat3
+from rpcrdma.rpc.auth import AuthFlavor
+from rpcrdma.rpc.service import CallContext, in_worker
+
+__all__ = ["MountService"]
+
+_S = mountstat3
+_BY_ERRNO = {
+    errno.EPERM: _S.MNT3ERR_PERM,
+    errno.ENOENT: _S.MNT3ERR_NOENT,
+    errno.EIO: _S.MNT3ERR_IO,
+    errno.EACCES: _S.MNT3ERR_ACCES,
+    errno.ENOTDIR: _S.MNT3ERR_NOTDIR,
+    errno.ENAMETOOLONG: _S.MNT3ERR_NAMETOOLONG,
+}
+_BY_REFUSAL = {
+    nfsstat3.NFS3ERR_ACCES: _S.MNT3ERR_ACCES,
+    nfsstat3.NFS3ERR_NAMETOOLONG: _S.MNT3ERR_NAMETOOLONG,
+    nfsstat3.NFS3ERR_STALE: _S.MNT3ERR_NOENT,
+}
+_FLAVORS = [int(AuthFlavor.AUTH_SYS), int(AuthFlavor.AUTH_NONE)]
+
+
+class MountService(MOUNT_V3_Service):
+    """Hands out the roots of exports, and directories below them that the caller may reach.
+
+    The list of mounts is what clients say, bounded, and only for people to look at.
+    """
+
+    OVER_RDMA = False
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._mounts: OrderedDict[tuple[str, str], None] = OrderedDict()
+        self._lock = threading.Lock()
+
+    @in_worker
+    def mnt(self, args: str, context: CallContext) -> mountres3:
+        try:
+            node = self._find(args, context)
+        except Refused as refused:
+            return mountres3(_BY_REFUSAL.get(refused.status, _S.MNT3ERR_SERVERFAULT), None)
+        except OSError as error:
+            return mountres3(_BY_ERRNO.get(error.errno or 0, _S.MNT3ERR_SERVERFAULT), None)
+        if node is None:
+            return mountres3(_S.MNT3ERR_NOENT, None)
+        if node.kind != stat.S_IFDIR:
+            return mountres3(_S.MNT3ERR_NOTDIR, None)
+        with self._lock:
+            self._mounts[context.peer[:MNTNAMLEN], args] = None
+            while len(self._mounts) > NFS_MOUNTS_MAX:
+                self._mounts.popitem(last=False)
+        return mountres3(_S.MNT3_OK, mountres3_ok(node.handle, list(_FLAVORS)))
+
+    def dump(self, args: None, context: CallContext) -> list[mountbody]:  # noqa: ARG002 - the protocol's signature
+        with self._lock:
+            return [mountbody(host, path) for host, path in self._mounts]
+
+    def umnt(self, args: str, context: CallContext) -> None:
+        with self._lock:
+            self._mounts.pop((context.peer[:MNTNAMLEN], args), None)
+
+    def umntall(self, args: None, context: CallContext) -> None:  # noqa: ARG002 - the protocol's signature
+        host = context.peer[:MNTNAMLEN]
+        with self._lock:
+            for mount in [mount for mount in self._mounts if mount[0] == host]:
+                del self._mounts[mount]
+
+    def export(self, args: None, context: CallContext) -> list[exportnode]:  # noqa: ARG002 - the protocol's signature
+        return [
+            exportnode(tree.export.name, [groupnode(str(network)) for network in tree.export.hosts])
+            for tree in self._backend.trees.values()
+        ]
+
+    def _find(self, path: str, context: CallContext) -> Node | None:
+        names = [name for name in path.split("/") if name]
+        tree = self._export_of(names)
+        if tree is None:
+            return None
+        if not tree.export.admits(context.peer):
+            raise Refused(nfsstat3.NFS3ERR_ACCES)
+        node = tree.root
+        caller = self._backend.callers.of(context.credential, tree.export)
+        for text in names[len(_parts(tree)) :]:
+            name = entry_name(text)
+            if name in {b".", b".."}:
+                raise Refused(nfsstat3.NFS3ERR_ACCES)
+            if node.kind != stat.S_IFDIR:
+                raise NotADirectoryError(errno.ENOTDIR, path)
+            with caller:
+                node = tree.child(node, name)
+        return node
+
+    def _export_of(self, names: list[str]) -> ObjectTree | None:
+        """The export with the longest name that the path begins with."""
+        fitting = [tree for tree in self._backend.trees.values() if names[: len(_parts(tree))] == _parts(tree)]
+        return max(fitting, key=lambda tree: len(_parts(tree)), default=None)
+
+
+def _parts(tree: ObjectTree) -> list[str]:
+    return [name for name in tree.export.name.split("/") if name]

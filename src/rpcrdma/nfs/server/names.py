@@ -1,0 +1,186 @@
+"""Procedures that change names: LOOKUP, REMOVE, RMDIR, RENAME, LINK."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from rpcrdma.nfs.server.attributes import Changes, post_op
+from rpcrdma.nfs.server.backend import Procedures, entry_name
+from rpcrdma.nfs.server.linux_calls import faccess_as_caller
+from rpcrdma.nfs.server.object_tree import Node
+from rpcrdma.nfs.server.refusal import REFUSALS, Refused, status_of
+from rpcrdma.nfs.v3 import (
+    LINK3args,
+    LINK3res,
+    LINK3resfail,
+    LINK3resok,
+    LOOKUP3args,
+    LOOKUP3res,
+    LOOKUP3resfail,
+    LOOKUP3resok,
+    REMOVE3args,
+    REMOVE3res,
+    REMOVE3resfail,
+    REMOVE3resok,
+    RENAME3args,
+    RENAME3res,
+    RENAME3resfail,
+    RENAME3resok,
+    RMDIR3args,
+    RMDIR3res,
+    RMDIR3resfail,
+    RMDIR3resok,
+    nfs_fh3,
+    nfsstat3,
+)
+from rpcrdma.rpc.service import CallContext, in_worker, inline_or_worker
+
+__all__ = ["NameProcedures"]
+
+_OK = nfsstat3.NFS3_OK
+_DOTS = {b".", b".."}
+
+
+class NameProcedures(Procedures):
+    """What finds and changes entries of directories."""
+
+    @inline_or_worker
+    def lookup(self, args: LOOKUP3args, context: CallContext) -> LOOKUP3res:
+        directory = None
+        try:
+            directory = self.backend.locate(args.what.dir.data, context)
+            node = self._lookup(directory, entry_name(args.what.name), context)
+            return LOOKUP3res(_OK, LOOKUP3resok(nfs_fh3(node.handle), post_op(node), post_op(directory)))
+        except REFUSALS as error:
+            return LOOKUP3res(status_of(error), LOOKUP3resfail(post_op(directory)))
+
+    @in_worker
+    def remove(self, args: REMOVE3args, context: CallContext) -> REMOVE3res:
+        changes = Changes()
+        try:
+            self._remove(args.object.dir.data, args.object.name, context, changes)
+            return REMOVE3res(_OK, REMOVE3resok(changes.data()))
+        except REFUSALS as error:
+            return REMOVE3res(status_of(error), REMOVE3resfail(changes.data()))
+
+    @in_worker
+    def rmdir(self, args: RMDIR3args, context: CallContext) -> RMDIR3res:
+        changes = Changes()
+        try:
+            self._rmdir(args.object.dir.data, args.object.name, context, changes)
+            return RMDIR3res(_OK, RMDIR3resok(changes.data()))
+        except REFUSALS as error:
+            return RMDIR3res(status_of(error), RMDIR3resfail(changes.data()))
+
+    @in_worker
+    def rename(self, args: RENAME3args, context: CallContext) -> RENAME3res:
+        source, target = Changes(), Changes()
+        try:
+            self._rename(args, context, source, target)
+            return RENAME3res(_OK, RENAME3resok(source.data(), target.data()))
+        except REFUSALS as error:
+            return RENAME3res(status_of(error), RENAME3resfail(source.data(), target.data()))
+
+    @in_worker
+    def link(self, args: LINK3args, context: CallContext) -> LINK3res:
+        changes = Changes()
+        node = None
+        try:
+            node = self.backend.locate_to_change(args.file.data, context)
+            self._link(node, args, context, changes)
+            return LINK3res(_OK, LINK3resok(post_op(node), changes.data()))
+        except REFUSALS as error:
+            return LINK3res(status_of(error), LINK3resfail(post_op(node), changes.data()))
+
+    def _lookup(self, directory: Node, name: bytes, context: CallContext) -> Node:
+        _check_directory(directory)
+        tree = directory.tree
+        caller = self.backend.caller(directory, context)
+        if name in _DOTS:
+            with caller:
+                searchable = faccess_as_caller(directory.fd, os.X_OK)
+            if not searchable:
+                raise Refused(nfsstat3.NFS3ERR_ACCES)
+            return directory if name == b"." else tree.parent(directory)
+        with caller:
+            return tree.child(directory, name) if context.may_block else tree.child_at_once(directory, name)
+
+    def _remove(self, handle: bytes, text: str, context: CallContext, changes: Changes) -> None:
+        directory = changes.node = self.backend.locate_to_change(handle, context)
+        _check_directory(directory)
+        name = entry_name(text)
+        if name in _DOTS:
+            raise Refused(nfsstat3.NFS3ERR_ACCES)
+        with changes.of(directory, self.backend.lock(directory)):
+            with self.backend.caller(directory, context):
+                node = directory.tree.child(directory, name)
+                if node.kind == stat.S_IFDIR:
+                    raise Refused(nfsstat3.NFS3ERR_ISDIR)
+                os.unlink(name, dir_fd=directory.fd)
+            self.backend.removed(node)
+        self.backend.synchronize(directory)
+
+    def _rmdir(self, handle: bytes, text: str, context: CallContext, changes: Changes) -> None:
+        directory = changes.node = self.backend.locate_to_change(handle, context)
+        _check_directory(directory)
+        name = entry_name(text)
+        if name in _DOTS:
+            raise Refused(nfsstat3.NFS3ERR_INVAL if name == b"." else nfsstat3.NFS3ERR_EXIST)
+        with changes.of(directory, self.backend.lock(directory)):
+            with self.backend.caller(directory, context):
+                node = directory.tree.child(directory, name)
+                os.rmdir(name, dir_fd=directory.fd)
+            self.backend.removed(node)
+        self.backend.synchronize(directory)
+
+    def _rename(self, args: RENAME3args, context: CallContext, source: Changes, target: Changes) -> None:
+        backend = self.backend
+        before = source.node = backend.locate_to_change(args.from_.dir.data, context)
+        after = target.node = backend.locate_to_change(args.to.dir.data, context)
+        _check_directory(before)
+        _check_directory(after)
+        old, new = entry_name(args.from_.name), entry_name(args.to.name)
+        if old in _DOTS or new in _DOTS:
+            raise Refused(nfsstat3.NFS3ERR_INVAL)
+        if before.tree is not after.tree:
+            raise Refused(nfsstat3.NFS3ERR_XDEV)
+        first = source.of(before, backend.lock(before))
+        second = target.of(after, backend.lock(after))
+        if backend.lock_order(after) < backend.lock_order(before):
+            first, second = second, first
+        with first, second:
+            with backend.caller(before, context):
+                moved = before.tree.child(before, old)
+                try:
+                    replaced = after.tree.child(after, new)
+                except FileNotFoundError:
+                    replaced = None
+                os.rename(old, new, src_dir_fd=before.fd, dst_dir_fd=after.fd)
+            if replaced is None or replaced.handle != moved.handle:
+                if replaced is not None:
+                    backend.removed(replaced)
+                after.tree.moved(moved, after, new)
+        backend.synchronize(*({before, after}))
+
+    def _link(self, node: Node, args: LINK3args, context: CallContext, changes: Changes) -> None:
+        directory = changes.node = self.backend.locate_to_change(args.link.dir.data, context)
+        _check_directory(directory)
+        name = entry_name(args.link.name)
+        if name in _DOTS:
+            raise Refused(nfsstat3.NFS3ERR_EXIST)
+        if node.kind == stat.S_IFDIR:
+            raise Refused(nfsstat3.NFS3ERR_ISDIR)
+        if node.tree is not directory.tree:
+            raise Refused(nfsstat3.NFS3ERR_XDEV)
+        with (
+            changes.of(directory, self.backend.lock(directory)),
+            self.backend.caller(directory, context),
+        ):
+            os.link(node.link, name, dst_dir_fd=directory.fd, follow_symlinks=True)
+        self.backend.synchronize(node, directory)
+
+
+def _check_directory(node: Node) -> None:
+    if node.kind != stat.S_IFDIR:
+        raise Refused(nfsstat3.NFS3ERR_NOTDIR)

@@ -1,0 +1,29 @@
+"""The NFS version 3 service (RFC 1813) over local directories."""
+
+from __future__ import annotations
+
+from rpcrdma.nfs.server.creation import CreationProcedures
+from rpcrdma.nfs.server.data import DataProcedures
+from rpcrdma.nfs.server.information import InformationProcedures
+from rpcrdma.nfs.server.listing import ListingProcedures
+from rpcrdma.nfs.server.names import NameProcedures
+from rpcrdma.nfs.v3 import NFS_V3_Service
+
+__all__ = ["NfsService"]
+
+
+class NfsService(
+    InformationProcedures, DataProcedures, NameProcedures, CreationProcedures, ListingProcedures, NFS_V3_Service
+):
+    """All 22 procedures."""
+
+    def close_idle(self) -> None:
+        """Lets go of objects and files that have not been used since the last call; may block.
+
+        To be called every few seconds, or the space of files that others delete is not freed.
+        """
+        self.backend.close_idle()
+
+    def close(self) -> list[OSError]:
+        """Puts on the disk what clients wrote UNSTABLE, and lets go of everything; returns what failed. May block."""
+        return self.backend.close()

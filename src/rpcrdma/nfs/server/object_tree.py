@@ -1,0 +1,419 @@
+"""The objects of one export: from a handle to an open descriptor, and from a directory and a name to a handle.
+
+An object is held by an O_PATH descriptor that was reached from the root of the export one name at a time, never
+through a symbolic link, a mount point or "..". Whether it is still inside is asked of the kernel before each use
+(the descriptor's link in /proc), so what is moved out of the export leaves it.
+
+A handle whose object is not at hand is looked for, cheapest way first: where it was last seen; where the kernel says
+it is (`open_by_handle_at`, for a privileged server); by a bounded search through the tree, comparing inode numbers.
+Each way only yields a path, which is then walked from the root and must end at the very object.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+
+from rpcrdma.limits import NFS_GONE_MAX, NFS_SEARCH_ENTRIES_MAX
+from rpcrdma.nfs.server.export import Export
+from rpcrdma.nfs.server.file_handle import HandleSeal, OpenedHandle, export_identity
+from rpcrdma.nfs.server.linux_calls import open_by_handle, open_cached
+from rpcrdma.nfs.server.object_cache import ObjectCache
+from rpcrdma.nfs.server.object_identity import kernel_handle, object_identity
+from rpcrdma.nfs.server.place_index import PlaceIndex
+from rpcrdma.nfs.server.refusal import Refused
+from rpcrdma.nfs.v3 import nfsstat3
+from rpcrdma.rpc.service import WouldBlock
+
+__all__ = ["Node", "ObjectTree"]
+
+_REACH = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_DEPTH_MAX = 2048
+"""Names between an object and its root, PATH_MAX / 2; a chain of remembered places that is longer is a circle."""
+_NOT_THERE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ESTALE, errno.ENAMETOOLONG, errno.EXDEV}
+_DELETED = b" (deleted)"
+
+
+class Node:
+    """An object held open by an O_PATH descriptor, which closes with the last reference to the node."""
+
+    __slots__ = ("fd", "handle", "inode", "kind", "link", "tree", "used")
+
+    def __init__(self, tree: ObjectTree, fd: int, handle: bytes, inode: int, kind: int) -> None:
+        self.tree = tree
+        self.fd = fd
+        self.handle = handle
+        self.inode = inode
+        self.kind = kind
+        self.link = b"/proc/self/fd/%d" % fd
+        self.used = True
+
+    def __del__(self, _close=os.close) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
+        _close(self.fd)
+
+    def status(self) -> os.stat_result:
+        """The object's attributes now."""
+        return os.fstat(self.fd)
+
+
+class ObjectTree:
+    """Thread-safe. `by_handle` False does without the kernel's help in finding objects, as if unprivileged.
+
+    Raises:
+        OSError: the directory cannot be exported.
+    """
+
+    def __init__(
+        self, export: Export, seal: HandleSeal, places: PlaceIndex, cache: ObjectCache[Node], *, by_handle: bool = True
+    ) -> None:
+        self.export = export
+        self.identity = export_identity(export.name)
+        self.fsid = int.from_bytes(self.identity, "big")
+        self._seal = seal
+        self._places = places
+        self._cache = cache
+        self._search_lock = threading.Lock()
+        self._gone: OrderedDict[bytes, None] = OrderedDict()
+        self._gone_lock = threading.Lock()
+        fd = os.open(export.directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._mount = object_identity(fd)[1]
+        self.root = self._adopt(fd)
+        self._root_path = os.readlink(self.root.link)
+        self._readable_root = self._open_for_handles() if by_handle else None
+        self._may_ask_cached = self._can_ask_cached()
+
+    @property
+    def opens_by_handle(self) -> bool:
+        """Whether the kernel helps to find objects."""
+        return self._readable_root is not None
+
+    def is_inside(self, node: Node) -> bool:
+        """Whether the object is still in the export and has not been deleted; does not wait for a disk."""
+        try:
+            return self._relative(node.link) is not None
+        except OSError as error:
+            if error.errno != errno.ENAMETOOLONG:
+                raise
+        return self._is_inside_far_down(node)
+
+    def find(self, opened: OpenedHandle, handle: bytes) -> Node:
+        """The object of a genuine handle of this export; may block.
+
+        Raises:
+            Refused: NFS3ERR_STALE: it is gone from the export.
+            OSError: the server may not reach it.
+        """
+        if handle == self.root.handle:
+            return self.root
+        if handle in self._gone:
+            raise Refused(nfsstat3.NFS3ERR_STALE)
+        node = self._where_last_seen(handle)
+        if node is None and self._readable_root is not None:
+            node = self._where_the_kernel_says(self._readable_root, opened, handle)
+        if node is None:
+            with self._search_lock:
+                # Whoever held the lock may have come across it.
+                node = self._where_last_seen(handle)
+                if node is None:
+                    node = self._beside_where_last_seen(opened, handle) or self._search(opened, handle)
+        if node is None:
+            raise self._stale(handle)
+        return node
+
+    def child(self, directory: Node, name: bytes) -> Node:
+        """The object of this name, reached with the calling thread's identity; may block.
+
+        Raises:
+            Refused: the name leads to a mount point.
+            OSError: there is none, or it may not be reached.
+        """
+        return self._child(directory, name, os.open(name, _REACH, dir_fd=directory.fd))
+
+    def child_at_once(self, directory: Node, name: bytes) -> Node:
+        """As `child`, but never waits.
+
+        Raises:
+            WouldBlock: it would have to.
+        """
+        if not self._may_ask_cached or self._places.needs_flush:
+            raise WouldBlock
+        try:
+            fd = open_cached(directory.fd, name)
+        except BlockingIOError:
+            raise WouldBlock from None
+        except OSError as error:
+            if error.errno == errno.EXDEV:
+                raise Refused(nfsstat3.NFS3ERR_ACCES) from None
+            raise
+        return self._child(directory, name, fd)
+
+    def parent(self, directory: Node) -> Node:
+        """The directory above, with the root above itself; may block."""
+        if directory.handle == self.root.handle:
+            return self.root
+        node = self._adopt(os.open(b"..", _REACH | os.O_DIRECTORY, dir_fd=directory.fd))
+        if node.handle == self.root.handle:
+            return self.root
+        if not self.is_inside(node):
+            raise Refused(nfsstat3.NFS3ERR_STALE)
+        self._cache.put(node)
+        return node
+
+    def identify(self, directory: Node, name: bytes) -> tuple[bytes, os.stat_result] | None:
+        """(handle, attributes) of the object of this name, None for a mount point; holds nothing open.
+
+        Raises:
+            OSError: there is none, or it may not be reached.
+        """
+        fd = os.open(name, _REACH, dir_fd=directory.fd)
+        try:
+            identity, mount = object_identity(fd)
+            if mount != self._mount:
+                return None
+            status = os.fstat(fd)
+        finally:
+            os.close(fd)
+        handle = self._seal.close(self.identity, status.st_ino, identity)
+        self._remember(handle, directory, name)
+        return handle, status
+
+    def moved(self, node: Node, directory: Node, name: bytes) -> None:
+        """Notes that an object now has this name."""
+        self._remember(node.handle, directory, name)
+
+    def removed(self, node: Node) -> None:
+        """Notes that an object has lost its name, and perhaps its last."""
+        self._cache.drop(node.handle)
+        self._places.forget(node.handle)
+        if node.kind == stat.S_IFDIR or node.status().st_nlink == 0:
+            self._note_gone(node.handle)
+
+    def _open_for_handles(self) -> Node | None:
+        """The root open for reading, which opening by handle takes; None where it is not allowed."""
+        opened = self._seal.open(self.root.handle)
+        known = kernel_handle(opened.identity) if opened is not None else None
+        if known is None:
+            return None
+        try:
+            fd = os.open(self.root.link, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        root = Node(self, fd, self.root.handle, self.root.inode, self.root.kind)
+        try:
+            os.close(open_by_handle(fd, *known))
+        except OSError:
+            return None
+        return root
+
+    def _can_ask_cached(self) -> bool:
+        try:
+            os.close(open_cached(self.root.fd, b"."))
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return True
+
+    def _adopt(self, fd: int) -> Node:
+        try:
+            identity, mount = object_identity(fd)
+            status = os.fstat(fd)
+        except BaseException:
+            os.close(fd)
+            raise
+        if mount != self._mount:
+            os.close(fd)
+            raise Refused(nfsstat3.NFS3ERR_ACCES)
+        handle = self._seal.close(self.identity, status.st_ino, identity)
+        return Node(self, fd, handle, status.st_ino, stat.S_IFMT(status.st_mode))
+
+    def _child(self, directory: Node, name: bytes, fd: int) -> Node:
+        node = self._adopt(fd)
+        self._remember(node.handle, directory, name)
+        self._cache.put(node)
+        return node
+
+    def _remember(self, handle: bytes, directory: Node, name: bytes) -> None:
+        self._places.remember(handle, directory.handle, name)
+        if handle in self._gone:
+            with self._gone_lock:
+                self._gone.pop(handle, None)
+
+    def _note_gone(self, handle: bytes) -> None:
+        with self._gone_lock:
+            self._gone[handle] = None
+            if len(self._gone) > NFS_GONE_MAX:
+                self._gone.popitem(last=False)
+
+    def _stale(self, handle: bytes) -> Refused:
+        self._places.forget(handle)
+        self._note_gone(handle)
+        return Refused(nfsstat3.NFS3ERR_STALE)
+
+    def _relative(self, link: bytes) -> bytes | None:
+        """The path from the root to the object behind a descriptor's link; None where it is elsewhere or deleted."""
+        path = os.readlink(link)
+        relative = _beneath(self._root_path, path)
+        if relative is None:
+            self._root_path = os.readlink(self.root.link)
+            relative = _beneath(self._root_path, path)
+        if relative is not None and path.endswith(_DELETED) and not _is_really_called(path, link):
+            return None
+        return relative
+
+    def _is_inside_far_down(self, node: Node) -> bool:
+        """As `is_inside`, for an object whose path has more octets than the kernel tells."""
+        if node.kind == stat.S_IFDIR:
+            return self._is_below_root(node.fd)
+        place = self._places.find(node.handle)
+        above = self._cache.get(place.parent) if place is not None else None
+        if place is None or above is None:
+            return False
+        try:
+            there = os.stat(place.name, dir_fd=above.fd, follow_symlinks=False)
+        except OSError:
+            return False
+        return os.path.samestat(there, node.status()) and self._is_below_root(above.fd)
+
+    def _is_below_root(self, directory: int) -> bool:
+        root = self.root.status()
+        fd = os.dup(directory)
+        try:
+            for _ in range(_DEPTH_MAX):
+                here = os.fstat(fd)
+                if os.path.samestat(here, root):
+                    return True
+                above = os.open(b"..", _REACH, dir_fd=fd)
+                os.close(fd)
+                fd = above
+                if os.path.samestat(os.fstat(fd), here):
+                    return False
+        except OSError:
+            return False
+        finally:
+            os.close(fd)
+        return False
+
+    def _walk(self, start: Node, names: list[bytes]) -> Node:
+        node = start
+        for name in names:
+            node = self.child(node, name)
+        return node
+
+    def _arrives(self, start: Node, names: list[bytes], handle: bytes) -> Node | None:
+        """The object at the end of a path if it is the one that the handle names."""
+        try:
+            node = self._walk(start, names)
+        except Refused:
+            return None
+        except OSError as error:
+            if error.errno in _NOT_THERE:
+                return None
+            raise
+        return node if node.handle == handle else None
+
+    def _where_last_seen(self, handle: bytes) -> Node | None:
+        names: list[bytes] = []
+        above = handle
+        for _ in range(_DEPTH_MAX):
+            place = self._places.find(above)
+            if place is None:
+                return None
+            names.append(place.name)
+            above = place.parent
+            start = self.root if above == self.root.handle else self._cache.get(above)
+            if start is not None and (start is self.root or self.is_inside(start)):
+                names.reverse()
+                return self._arrives(start, names, handle)
+        return None
+
+    def _where_the_kernel_says(self, root: Node, opened: OpenedHandle, handle: bytes) -> Node | None:
+        known = kernel_handle(opened.identity)
+        if known is None:
+            return None
+        try:
+            fd = open_by_handle(root.fd, *known)
+        except OSError as error:
+            if error.errno == errno.ESTALE:
+                raise self._stale(handle) from None
+            return None
+        try:
+            is_directory = stat.S_ISDIR(os.fstat(fd).st_mode)
+            path = self._relative(b"/proc/self/fd/%d" % fd)
+        except OSError:
+            return None
+        finally:
+            os.close(fd)
+        if path:
+            return self._arrives(self.root, path.split(b"/"), handle)
+        if is_directory:
+            # Only of a directory does the kernel always know the path.
+            raise self._stale(handle)
+        return None
+
+    def _beside_where_last_seen(self, opened: OpenedHandle, handle: bytes) -> Node | None:
+        place = self._places.find(handle)
+        if place is None:
+            return None
+        directory = self.root if place.parent == self.root.handle else self._where_last_seen(place.parent)
+        if directory is None or directory.kind != stat.S_IFDIR:
+            return None
+        for entry in _entries(directory.fd, b"."):
+            if entry.inode() == opened.inode:
+                node = self._arrives(directory, [os.fsencode(entry.name)], handle)
+                if node is not None:
+                    return node
+        return None
+
+    def _search(self, opened: OpenedHandle, handle: bytes) -> Node | None:
+        left = NFS_SEARCH_ENTRIES_MAX
+        paths = [b""]
+        while paths:
+            path = paths.pop()
+            for entry in _entries(self.root.fd, path or b".", self._mount):
+                left -= 1
+                if left < 0:
+                    return None
+                name = os.fsencode(entry.name)
+                inner = path + b"/" + name if path else name
+                if entry.inode() == opened.inode:
+                    node = self._arrives(self.root, inner.split(b"/"), handle)
+                    if node is not None:
+                        return node
+                if entry.is_dir(follow_symlinks=False):
+                    paths.append(inner)
+        return None
+
+
+def _entries(directory: int, path: bytes, mount: int | None = None) -> Iterator[os.DirEntry[str]]:
+    """The entries of a directory; none where it cannot be read or is on another mount."""
+    try:
+        fd = os.open(path, _LIST, dir_fd=directory)
+    except OSError:
+        return
+    try:
+        if mount is None or object_identity(fd)[1] == mount:
+            with os.scandir(fd) as entries:
+                yield from entries
+    finally:
+        os.close(fd)
+
+
+def _beneath(root: bytes, path: bytes) -> bytes | None:
+    if path == root:
+        return b""
+    prefix = root if root == b"/" else root + b"/"
+    return path[len(prefix) :] if path.startswith(prefix) else None
+
+
+def _is_really_called(path: bytes, link: bytes) -> bool:
+    """Whether a path that ends as those of deleted objects do is an object's name all the same."""
+    try:
+        return os.path.samestat(os.lstat(path), os.stat(link))
+    except OSError:
+        return False

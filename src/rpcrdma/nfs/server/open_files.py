@@ -1,0 +1,172 @@
+"""Files kept open for READ and WRITE, whoever opened them first: access is checked anew at each call.
+
+A file that is written UNSTABLE is marked until a COMMIT; what is still marked when the server stops is put on the disk
+then, so that no client loses data to an orderly stop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+
+from rpcrdma.nfs.server.caller_identity import Caller
+from rpcrdma.nfs.server.linux_calls import faccess_as_caller
+from rpcrdma.nfs.server.object_cache import ObjectCache
+from rpcrdma.nfs.server.object_tree import Node
+from rpcrdma.nfs.server.refusal import Refused
+from rpcrdma.nfs.v3 import nfsstat3
+from rpcrdma.rpc.service import WouldBlock
+
+__all__ = ["OpenFile", "OpenFiles"]
+
+_FLAGS = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_READERS_MAX = 64
+"""Callers of one file whose right to read is remembered."""
+
+
+class OpenFile:
+    """A regular file open for reading, writing or both; its descriptor closes with the last reference."""
+
+    __slots__ = ("fd", "handle", "readable", "readers", "tells_waiting", "unstable", "used", "writable")
+
+    def __init__(self, fd: int, handle: bytes, *, readable: bool, writable: bool) -> None:
+        self.fd = fd
+        self.handle = handle
+        self.readable = readable
+        self.writable = writable
+        self.tells_waiting = True
+        """Whether the file system can say that a read would have to wait; assumed until it cannot."""
+        self.unstable = False
+        """Whether there is data that only a COMMIT puts on the disk."""
+        self.used = True
+        self.readers: dict[Caller, int] = {}
+        """Who may read, with the change time of the file for which the kernel has said so, in nanoseconds."""
+
+    def __del__(self, _close=os.close) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
+        _close(self.fd)
+
+
+class OpenFiles:
+    """Thread-safe; holds at most `limit` files open."""
+
+    def __init__(self, limit: int) -> None:
+        self._cache: ObjectCache[OpenFile] = ObjectCache(limit, self._evicted)
+
+    def for_reading(self, node: Node, caller: Caller, *, may_block: bool) -> tuple[OpenFile, os.stat_result]:
+        """The open file and its attributes, if the caller may read it: as its reader, executor or owner.
+
+        Raises:
+            WouldBlock: the file is not open yet and `may_block` is not set.
+            Refused: it is no regular file.
+            OSError: the caller may not, or it cannot be opened.
+        """
+        file = self._cache.get(node.handle)
+        if file is None or not file.readable:
+            if not may_block:
+                raise WouldBlock
+            _check_regular(node)
+            file = self._open(node, caller, os.O_RDONLY)
+        status = os.fstat(file.fd)
+        if file.readers.get(caller) != status.st_ctime_ns:
+            with caller:
+                allowed = (
+                    faccess_as_caller(node.fd, os.R_OK)
+                    or status.st_uid == caller.uid
+                    or faccess_as_caller(node.fd, os.X_OK)
+                )
+            if not allowed:
+                raise Refused(nfsstat3.NFS3ERR_ACCES)
+            if len(file.readers) >= _READERS_MAX:
+                file.readers = {}
+            file.readers[caller] = status.st_ctime_ns
+        return file, status
+
+    def for_writing(self, node: Node, caller: Caller) -> OpenFile:
+        """The open file if the caller may write it, or owns it; may block.
+
+        Raises:
+            Refused: it is no regular file, or the caller may not write it.
+            OSError: it cannot be opened.
+        """
+        file = self._cache.get(node.handle)
+        if file is not None and file.writable:
+            with caller:
+                allowed = faccess_as_caller(node.fd, os.W_OK)
+            if not allowed and os.fstat(file.fd).st_uid != caller.uid:
+                raise Refused(nfsstat3.NFS3ERR_ACCES)
+            return file
+        _check_regular(node)
+        return self._open(node, caller, os.O_RDWR)
+
+    def created(self, node: Node, fd: int) -> None:
+        """Takes over the descriptor, open for both, with which a file was created.
+
+        A file may be created without the right to open it again, and is written through its handle all the same.
+        """
+        self._cache.put(OpenFile(fd, node.handle, readable=True, writable=True))
+
+    def get(self, node: Node) -> OpenFile | None:
+        """The file if it is open."""
+        return self._cache.get(node.handle)
+
+    def drop(self, node: Node) -> None:
+        """Lets go of a file that has been removed."""
+        self._cache.drop(node.handle)
+
+    def drop_idle(self) -> None:
+        """Lets go of files that have not been used since the last time, so that their space can be freed."""
+        for file in self._cache.drop_idle():
+            if file.unstable and os.fstat(file.fd).st_nlink:
+                self._cache.put(file)
+
+    def close(self) -> list[OSError]:
+        """Puts on the disk what has been written UNSTABLE and closes every file; returns what failed."""
+        failures: list[OSError] = []
+        for file in self._cache.drop_all():
+            if file.unstable:
+                try:
+                    os.fsync(file.fd)
+                except OSError as error:
+                    failures.append(error)
+        return failures
+
+    def _evicted(self, file: OpenFile) -> None:
+        # Rare: more files are being written than may be open. The data must not depend on anybody's memory of it.
+        if file.unstable:
+            with contextlib.suppress(OSError):
+                os.fsync(file.fd)
+
+    def _open(self, node: Node, caller: Caller, mode: int) -> OpenFile:
+        readable, writable = True, mode == os.O_RDWR
+        try:
+            with caller:
+                try:
+                    fd = os.open(node.link, mode | _FLAGS)
+                except PermissionError:
+                    if mode != os.O_RDWR:
+                        raise
+                    fd = os.open(node.link, os.O_WRONLY | _FLAGS)
+                    readable = False
+        except PermissionError:
+            owned = node.status().st_uid == caller.uid
+            if not owned:
+                if mode == os.O_RDWR:
+                    raise
+                with caller:
+                    if not faccess_as_caller(node.fd, os.X_OK):
+                        raise
+            # The owner may do either, and who may execute may read (RFC 1813 section 4.4).
+            fd = os.open(node.link, mode | _FLAGS)
+        file = OpenFile(fd, node.handle, readable=readable, writable=writable)
+        before = self._cache.get(node.handle)
+        file.unstable = before is not None and before.unstable
+        self._cache.put(file)
+        return file
+
+
+def _check_regular(node: Node) -> None:
+    if node.kind == stat.S_IFDIR:
+        raise Refused(nfsstat3.NFS3ERR_ISDIR)
+    if node.kind != stat.S_IFREG:
+        raise Refused(nfsstat3.NFS3ERR_INVAL)

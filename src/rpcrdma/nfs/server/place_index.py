@@ -1,0 +1,145 @@
+"""Where objects were last seen: (export, identity) to (parent's identity, name), in memory and in a small database.
+
+A place is a hint: whoever uses it checks that the object is still there. So it is written lazily and without much
+ceremony; what a crash takes away is found again by other means.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import threading
+from collections import OrderedDict
+from pathlib import Path
+from typing import NamedTuple
+
+from rpcrdma.limits import NFS_PLACES_IN_MEMORY_MAX, NFS_PLACES_MAX, NFS_PLACES_UNWRITTEN_MAX
+
+__all__ = ["Place", "PlaceIndex"]
+
+_SCHEMA = "CREATE TABLE IF NOT EXISTS place (object BLOB PRIMARY KEY, parent BLOB NOT NULL, name BLOB NOT NULL)"
+_PUT = "INSERT OR REPLACE INTO place VALUES (?, ?, ?)"
+_GET = "SELECT parent, name FROM place WHERE object = ?"
+_DROP = "DELETE FROM place WHERE object = ?"
+_TRIM = "DELETE FROM place WHERE rowid IN (SELECT rowid FROM place ORDER BY rowid LIMIT ?)"
+
+
+class Place(NamedTuple):
+    """The name of an object and the key of the directory that it stood in."""
+
+    parent: bytes
+    name: bytes
+
+
+class PlaceIndex:
+    """Thread-safe. `path` None keeps everything in memory. A database that fails is done without."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._lock = threading.Lock()
+        self._recent: OrderedDict[bytes, Place] = OrderedDict()
+        self._unwritten: dict[bytes, Place | None] = {}
+        self._database = _open_database(path) if path is not None else None
+        self._rows = 0
+        if self._database is not None:
+            self._rows = self._database.execute("SELECT count(*) FROM place").fetchone()[0]
+
+    @property
+    def needs_flush(self) -> bool:
+        """True when enough has gathered to be written by somebody who may block."""
+        return len(self._unwritten) >= NFS_PLACES_UNWRITTEN_MAX
+
+    def remember(self, key: bytes, parent: bytes, name: bytes) -> None:
+        """Notes where an object is; never waits for the disk."""
+        recent = self._recent
+        place = Place(parent, name)
+        if recent.get(key) == place:
+            return
+        with self._lock:
+            recent[key] = place
+            recent.move_to_end(key)
+            if len(recent) > NFS_PLACES_IN_MEMORY_MAX:
+                recent.popitem(last=False)
+            if self._database is not None:
+                self._unwritten[key] = place
+
+    def forget(self, key: bytes) -> None:
+        """Notes that an object is gone; never waits for the disk."""
+        with self._lock:
+            self._recent.pop(key, None)
+            if self._database is not None:
+                self._unwritten[key] = None
+
+    def find(self, key: bytes) -> Place | None:
+        """Where an object was last seen; may wait for the disk."""
+        with self._lock:
+            place = self._recent.get(key)
+            if place is not None or self._database is None:
+                return place
+            if key in self._unwritten:
+                return self._unwritten[key]
+            try:
+                row = self._database.execute(_GET, (key,)).fetchone()
+            except sqlite3.Error:
+                return None
+            if row is None:
+                return None
+            place = Place(row[0], row[1])
+            self._recent[key] = place
+            if len(self._recent) > NFS_PLACES_IN_MEMORY_MAX:
+                self._recent.popitem(last=False)
+            return place
+
+    def flush(self) -> None:
+        """Writes out what has gathered; may wait for the disk."""
+        with self._lock:
+            self._flush()
+
+    def close(self) -> None:
+        """Writes everything out and closes the database; may be called again."""
+        with self._lock:
+            self._flush()
+            if self._database is not None:
+                self._database.close()
+                self._database = None
+
+    def _flush(self) -> None:
+        database = self._database
+        if database is None or not self._unwritten:
+            return
+        rows = [(key, *place) for key, place in self._unwritten.items() if place is not None]
+        gone = [(key,) for key, place in self._unwritten.items() if place is None]
+        self._unwritten.clear()
+        try:
+            with database:
+                database.execute("BEGIN")
+                database.executemany(_PUT, rows)
+                database.executemany(_DROP, gone)
+                # Replaced rows count twice: the bound is kept early rather than late.
+                self._rows += len(rows)
+                if self._rows > NFS_PLACES_MAX:
+                    database.execute(_TRIM, (self._rows - NFS_PLACES_MAX + NFS_PLACES_MAX // 10,))
+                    self._rows = database.execute("SELECT count(*) FROM place").fetchone()[0]
+        except sqlite3.Error:
+            with contextlib.suppress(sqlite3.Error):
+                database.close()
+            self._database = None
+
+
+def _open_database(path: Path) -> sqlite3.Connection | None:
+    for attempt in range(2):
+        database = None
+        try:
+            database = sqlite3.connect(path, timeout=5, isolation_level=None, check_same_thread=False)
+            database.execute("PRAGMA journal_mode = WAL")
+            database.execute("PRAGMA synchronous = OFF")
+            database.execute(_SCHEMA)
+            database.execute(_GET, (b"",)).fetchone()
+        except sqlite3.DatabaseError as error:
+            if database is not None:
+                database.close()
+            if attempt or isinstance(error, sqlite3.OperationalError):
+                return None
+            path.unlink(missing_ok=True)
+        else:
+            return database
+    return None

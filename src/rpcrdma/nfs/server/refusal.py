@@ -1,0 +1,66 @@
+"""Why a call is refused, and which status tells the client so (RFC 1813 section 2.6)."""
+
+from __future__ import annotations
+
+import errno
+
+from rpcrdma.nfs.v3 import nfsstat3
+
+__all__ = ["REFUSALS", "Refused", "status_of"]
+
+
+class Refused(Exception):
+    """A call that ends with this status."""
+
+    def __init__(self, status: nfsstat3) -> None:
+        super().__init__(status.name)
+        self.status = status
+
+
+REFUSALS = (Refused, OSError)
+"""What a procedure answers with a status; anything else is a fault of the server."""
+
+_S = nfsstat3
+_BY_ERRNO = {
+    errno.EPERM: _S.NFS3ERR_PERM,
+    errno.ENOENT: _S.NFS3ERR_NOENT,
+    errno.EIO: _S.NFS3ERR_IO,
+    errno.ENXIO: _S.NFS3ERR_NXIO,
+    errno.EACCES: _S.NFS3ERR_ACCES,
+    errno.EEXIST: _S.NFS3ERR_EXIST,
+    errno.EXDEV: _S.NFS3ERR_XDEV,
+    errno.ENODEV: _S.NFS3ERR_NODEV,
+    errno.ENOTDIR: _S.NFS3ERR_NOTDIR,
+    errno.EISDIR: _S.NFS3ERR_ISDIR,
+    errno.EINVAL: _S.NFS3ERR_INVAL,
+    errno.EFBIG: _S.NFS3ERR_FBIG,
+    errno.EOVERFLOW: _S.NFS3ERR_FBIG,
+    errno.ENOSPC: _S.NFS3ERR_NOSPC,
+    errno.EROFS: _S.NFS3ERR_ROFS,
+    errno.EMLINK: _S.NFS3ERR_MLINK,
+    errno.ENAMETOOLONG: _S.NFS3ERR_NAMETOOLONG,
+    errno.ENOTEMPTY: _S.NFS3ERR_NOTEMPTY,
+    errno.EDQUOT: _S.NFS3ERR_DQUOT,
+    errno.ESTALE: _S.NFS3ERR_STALE,
+    errno.EOPNOTSUPP: _S.NFS3ERR_NOTSUPP,
+    errno.ENOSYS: _S.NFS3ERR_NOTSUPP,
+    # Version 3 has no word for these.
+    errno.EBUSY: _S.NFS3ERR_ACCES,
+    errno.ETXTBSY: _S.NFS3ERR_ACCES,
+    errno.ELOOP: _S.NFS3ERR_ACCES,
+    # "Try again later."
+    errno.EAGAIN: _S.NFS3ERR_JUKEBOX,
+    errno.EINTR: _S.NFS3ERR_JUKEBOX,
+    errno.EMFILE: _S.NFS3ERR_JUKEBOX,
+    errno.ENFILE: _S.NFS3ERR_JUKEBOX,
+    errno.ENOMEM: _S.NFS3ERR_JUKEBOX,
+}
+
+
+def status_of(error: BaseException) -> nfsstat3:
+    """The status that tells of a refusal or of an error of the operating system."""
+    if isinstance(error, Refused):
+        return error.status
+    if isinstance(error, OSError) and error.errno is not None:
+        return _BY_ERRNO.get(error.errno, _S.NFS3ERR_IO)
+    return _S.NFS3ERR_SERVERFAULT

@@ -1,0 +1,293 @@
+"""Attributes, paths, modes, sizes, errors: what the client knows without doing I/O."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pickle
+import stat
+
+import pytest
+
+from rpcrdma.errors import RemoteProtocolError
+from rpcrdma.nfs import v3
+from rpcrdma.nfs.client.attributes import NOW, TIME_NS_MAX, set_attributes, stat_from, statvfs_from
+from rpcrdma.nfs.client.lookup_cache import LookupCache
+from rpcrdma.nfs.client.node import Node
+from rpcrdma.nfs.client.open_mode import parse_open_mode
+from rpcrdma.nfs.client.paths import base_name, components, join, listed_name, text_of
+from rpcrdma.nfs.client.port_mapper import GETPORT, Mapping
+from rpcrdma.nfs.client.transfer_sizes import TransferSizes
+from rpcrdma.nfs.errors import NfsError, nfs_error
+from rpcrdma.nfs.v3 import fattr3, ftype3, nfs_fh3, nfsstat3, nfstime3, post_op_attr, specdata3, time_how
+from rpcrdma.xdr.codec import Decoder, Encoder
+
+FAILURES = [status for status in nfsstat3 if status != nfsstat3.NFS3_OK]
+
+
+def fattr(kind: ftype3 = ftype3.NF3REG, mode: int = 0o644, rdev: specdata3 | None = None) -> fattr3:
+    return fattr3(
+        kind,
+        mode,
+        2,
+        10,
+        20,
+        1000,
+        1025,
+        rdev or specdata3(8, 1),
+        77,
+        5,
+        nfstime3(1, 5),
+        nfstime3(2, 6),
+        nfstime3(3, 7),
+    )
+
+
+def test_attributes_are_what_os_stat_shows() -> None:
+    shown = stat_from(fattr())
+    assert shown.st_mode == stat.S_IFREG | 0o644
+    assert (shown.st_ino, shown.st_dev, shown.st_nlink) == (5, 77, 2)
+    assert (shown.st_uid, shown.st_gid, shown.st_size, shown.st_blocks) == (10, 20, 1000, 3)
+    assert shown.st_rdev == os.makedev(8, 1)
+    assert (shown.st_atime_ns, shown.st_mtime_ns, shown.st_ctime_ns) == (1_000_000_005, 2_000_000_006, 3_000_000_007)
+    assert (shown.st_atime, shown.st_mtime, shown.st_ctime) == pytest.approx((1, 2, 3))
+    assert shown.is_file()
+    assert not shown.is_dir()
+    assert not shown.is_symlink()
+
+
+@pytest.mark.parametrize("kind", ftype3)
+def test_each_file_type_has_its_bits(kind: ftype3) -> None:
+    names = {
+        ftype3.NF3REG: stat.S_ISREG,
+        ftype3.NF3DIR: stat.S_ISDIR,
+        ftype3.NF3BLK: stat.S_ISBLK,
+        ftype3.NF3CHR: stat.S_ISCHR,
+        ftype3.NF3LNK: stat.S_ISLNK,
+        ftype3.NF3SOCK: stat.S_ISSOCK,
+        ftype3.NF3FIFO: stat.S_ISFIFO,
+    }
+    assert names[kind](stat_from(fattr(kind)).st_mode)
+
+
+def test_type_bits_in_the_mode_of_a_server_are_ignored() -> None:
+    assert stat_from(fattr(mode=stat.S_IFDIR | 0o4755)).st_mode == stat.S_IFREG | 0o4755
+
+
+def test_any_device_number_can_be_shown() -> None:
+    assert isinstance(stat_from(fattr(rdev=specdata3(0xFFFFFFFF, 0xFFFFFFFF))).st_rdev, int)
+
+
+def test_space_is_counted_in_blocks() -> None:
+    none = post_op_attr(False, None)
+    shown = statvfs_from(
+        v3.FSSTAT3resok(none, 8192, 4096, 4095, 9, 8, 7, 0), v3.PATHCONF3resok(none, 1, 255, True, True, False, True)
+    )
+    assert (shown.f_blocks, shown.f_bfree, shown.f_bavail) == (2, 1, 0)
+    assert (shown.f_files, shown.f_ffree, shown.f_favail, shown.f_namemax) == (9, 8, 7, 255)
+
+
+def test_only_what_is_given_is_set() -> None:
+    nothing = set_attributes()
+    assert not nothing.mode.set_it
+    assert not nothing.size.set_it
+    assert nothing.atime.set_it == time_how.DONT_CHANGE
+    new = set_attributes(mode=0o100640, uid=0, gid=1, size=0, atime_ns=NOW, mtime_ns=1_500_000_000)
+    assert (new.mode.value, new.uid.value, new.gid.value, new.size.value) == (0o640, 0, 1, 0)
+    assert new.atime.set_it == time_how.SET_TO_SERVER_TIME
+    assert new.mtime.value == nfstime3(1, 500_000_000)
+
+
+@pytest.mark.parametrize("time_ns", [-1, TIME_NS_MAX + 1])
+def test_times_that_the_protocol_lacks_are_refused(time_ns: int) -> None:
+    with pytest.raises(OverflowError, match="1970 to 2106"):
+        set_attributes(mtime_ns=time_ns)
+
+
+@pytest.mark.parametrize("status", FAILURES)
+def test_each_status_has_an_errno_and_a_text(status: nfsstat3) -> None:
+    error = nfs_error(status, "/a")
+    assert isinstance(error, NfsError)
+    assert error.errno
+    assert error.strerror
+    assert (error.status, error.path, error.filename) == (status, "/a", "/a")
+    assert str(error).endswith("'/a'")
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (nfsstat3.NFS3ERR_NOENT, FileNotFoundError),
+        (nfsstat3.NFS3ERR_EXIST, FileExistsError),
+        (nfsstat3.NFS3ERR_NOTDIR, NotADirectoryError),
+        (nfsstat3.NFS3ERR_ISDIR, IsADirectoryError),
+        (nfsstat3.NFS3ERR_PERM, PermissionError),
+        (nfsstat3.NFS3ERR_ACCES, PermissionError),
+    ],
+)
+def test_the_exceptions_of_files_are_raised(status: nfsstat3, kind: type[OSError]) -> None:
+    assert isinstance(nfs_error(status), kind)
+
+
+@pytest.mark.parametrize("status", FAILURES)
+def test_an_error_is_of_the_class_that_its_errno_has_in_python(status: nfsstat3) -> None:
+    error = nfs_error(status)
+    expected = type(OSError(error.errno, ""))
+    assert expected is BlockingIOError or isinstance(error, expected)
+
+
+def test_errors_survive_pickling() -> None:
+    error = pickle.loads(pickle.dumps(nfs_error(nfsstat3.NFS3ERR_XDEV, "/a", "/b")))
+    assert (error.errno, error.filename, error.filename2) == (errno.EXDEV, "/a", "/b")
+
+
+@pytest.mark.parametrize(
+    ("path", "names"),
+    [
+        ("", []),
+        ("/", []),
+        ("//", []),
+        (".", []),
+        ("./.", []),
+        ("a", ["a"]),
+        ("/a//b", ["a", "b"]),
+        ("a/./b", ["a", "b"]),
+        ("a/b/", ["a", "b", "."]),
+        ("a/.", ["a", "."]),
+        ("../a", ["..", "a"]),
+    ],
+)
+def test_paths_are_taken_apart(path: str, names: list[str]) -> None:
+    assert components(path) == names
+
+
+def test_names_that_no_server_takes_are_refused() -> None:
+    assert components("x" * 255) == ["x" * 255]
+    with pytest.raises(NfsError) as caught:
+        components("/a/" + "é" * 128)
+    assert caught.value.errno == errno.ENAMETOOLONG
+
+
+def test_octets_that_are_no_text_travel_through_paths() -> None:
+    assert text_of(b"/a\xff").encode("utf-8", "surrogateescape") == b"/a\xff"
+
+
+def test_a_nul_is_refused() -> None:
+    with pytest.raises(ValueError, match="null"):
+        text_of("a\0b")
+
+
+def test_paths_are_joined_and_ended() -> None:
+    assert join("/", "a") == "/a"
+    assert join("/a", "b") == "/a/b"
+    assert join("/a", "/b") == "/b"
+    assert join("/a", "") == "/a"
+    assert base_name("/a/b/") == "b"
+    assert base_name("/") == ""
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "/", "a\0"])
+def test_a_listing_may_not_name_what_is_no_name(name: str) -> None:
+    with pytest.raises(RemoteProtocolError, match="no file's name"):
+        listed_name(name)
+
+
+def test_dots_in_a_listing_are_passed_over() -> None:
+    assert listed_name(".") is None
+    assert listed_name("..") is None
+    assert listed_name("...") == "..."
+
+
+@pytest.mark.parametrize("mode", ["r", "", "rwb", "rt", "rbb", "r++b", "b+", "rU", "wbz"])
+def test_other_modes_are_refused(mode: str) -> None:
+    with pytest.raises(ValueError, match="invalid mode"):
+        parse_open_mode(mode)
+
+
+@pytest.mark.parametrize(
+    ("mode", "flags"),
+    [
+        ("rb", "reads"),
+        ("r+b", "reads writes"),
+        ("rb+", "reads writes"),
+        ("wb", "writes creates truncates"),
+        ("w+b", "reads writes creates truncates"),
+        ("xb", "writes creates exclusive"),
+        ("ab", "writes creates appends"),
+        ("a+b", "reads writes creates appends"),
+    ],
+)
+def test_modes_mean_what_they_mean_to_open(mode: str, flags: str) -> None:
+    parsed = parse_open_mode(mode)
+    names = ("reads", "writes", "creates", "truncates", "exclusive", "appends")
+    assert {name for name in names if getattr(parsed, name)} == set(flags.split())
+
+
+@pytest.mark.parametrize("stated", [0, 1, 512, 4096, 1 << 20, 1 << 31, (1 << 32) - 1])
+def test_sizes_are_sensible_whatever_a_server_states(stated: int) -> None:
+    info = v3.FSINFO3resok(
+        post_op_attr(False, None), stated, stated, stated, stated, stated, stated, stated, 0, nfstime3(0, 1), 0
+    )
+    sizes = TransferSizes.of(info)
+    assert 4096 <= sizes.read <= sizes.read_max <= 1 << 20
+    assert 4096 <= sizes.write <= sizes.write_max <= 1 << 20
+    assert 8192 <= sizes.listing <= 65536
+
+
+def test_the_servers_preference_counts() -> None:
+    info = v3.FSINFO3resok(
+        post_op_attr(False, None), 1 << 20, 1 << 16, 1, 1 << 18, 1 << 15, 1, 1 << 14, 0, nfstime3(0, 1), 0
+    )
+    assert TransferSizes.of(info) == TransferSizes(
+        read_max=1 << 20, read=1 << 16, write_max=1 << 18, write=1 << 15, listing=1 << 14
+    )
+
+
+def node(number: int) -> Node:
+    return Node(nfs_fh3(bytes([number])), None, str(number))
+
+
+def test_lookups_are_remembered_for_a_while() -> None:
+    now = [0.0]
+    cache = LookupCache(lambda: now[0], valid_s=3, entries_max=2)
+    top, child = node(1), node(2)
+    cache.keep(top, "a", child)
+    now[0] = 2.9
+    assert cache.find(top, "a") is child
+    assert cache.find(top, "b") is None
+    assert cache.find(node(9), "a") is None
+    now[0] = 3.0
+    assert cache.find(top, "a") is None
+    assert len(cache) == 0
+
+
+def test_the_least_recently_used_lookup_leaves_first() -> None:
+    cache = LookupCache(lambda: 0.0, valid_s=3, entries_max=2)
+    top = node(1)
+    cache.keep(top, "a", node(2))
+    cache.keep(top, "b", node(3))
+    cache.find(top, "a")
+    cache.keep(top, "c", node(4))
+    assert cache.find(top, "b") is None
+    assert cache.find(top, "a") is not None
+    cache.forget(top, "a")
+    assert cache.find(top, "a") is None
+    cache.clear()
+    assert len(cache) == 0
+
+
+def test_a_cache_can_be_off() -> None:
+    cache = LookupCache(lambda: 0.0, valid_s=0, entries_max=2)
+    cache.keep(node(1), "a", node(2))
+    assert len(cache) == 0
+
+
+def test_getport_is_encoded_as_rfc_1833_says() -> None:
+    enc = Encoder()
+    GETPORT.encode_args(enc, Mapping(100005, 3))
+    assert bytes(enc.out).hex() == "000186a5000000030000000600000000"
+    assert GETPORT.decode_args(Decoder(enc.out)) == Mapping(100005, 3, 6, 0)
+    answer = Encoder()
+    GETPORT.encode_result(answer, 20048)
+    assert GETPORT.decode_result(Decoder(answer.out)) == 20048
+    assert (GETPORT.program, GETPORT.version, GETPORT.number) == (100000, 2, 3)

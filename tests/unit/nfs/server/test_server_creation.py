@@ -1,0 +1,200 @@
+"""CREATE, MKDIR, SYMLINK, MKNOD and SETATTR."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rpcrdma.nfs import v3
+
+VERIFIER = b"\xff\xee\xdd\xcc\x88\x11\x22\x33"
+
+
+@pytest.fixture
+def root(server: Any) -> bytes:
+    handle: bytes = server.mount()
+    return handle
+
+
+@pytest.fixture(params=[0o022, 0o077, 0o000])
+def mask(request: pytest.FixtureRequest) -> Iterator[int]:
+    before = os.umask(request.param)
+    yield request.param
+    os.umask(before)
+
+
+def create(server: Any, root: bytes, name: str, mode: v3.createmode3, how: v3.sattr3 | bytes) -> Any:
+    return server.call("create", v3.CREATE3args(server.dirop(root, name), v3.createhow3(mode, how)))
+
+
+def setattr_(server: Any, handle: bytes, guard: v3.nfstime3 | None = None, **wanted: Any) -> Any:
+    args = v3.SETATTR3args(v3.nfs_fh3(handle), server.sattr(**wanted), v3.sattrguard3(guard is not None, guard))
+    return server.call("setattr", args)
+
+
+def test_create_makes_a_file_and_describes_it(server: Any, root: bytes, tree: Path) -> None:
+    reply = create(server, root, "new", v3.createmode3.UNCHECKED, server.sattr(mode=0o640, size=5)).value
+    assert reply.obj_attributes.value.mode == 0o640
+    assert (tree / "new").read_bytes() == bytes(5)
+    assert server.lookup(root, "new") == reply.obj.value.data
+    assert reply.dir_wcc.before.value.mtime != reply.dir_wcc.after.value.mtime
+
+
+def test_modes_are_what_the_client_asks_for(mask: int, start: Any) -> None:
+    server = start()
+    root = server.mount()
+    wanted = server.sattr(mode=0o2775)
+    made = [
+        create(server, root, "file", v3.createmode3.GUARDED, wanted),
+        server.call("mkdir", v3.MKDIR3args(server.dirop(root, "dir"), wanted)),
+        server.call("mknod", v3.MKNOD3args(server.dirop(root, "fifo"), v3.mknoddata3(v3.ftype3.NF3FIFO, wanted))),
+    ]
+    assert [oct(reply.value.obj_attributes.value.mode) for reply in made] == ["0o2775"] * 3, mask
+
+
+def test_guarded_create_fails_on_what_exists(server: Any, root: bytes) -> None:
+    reply = create(server, root, "hello.txt", v3.createmode3.GUARDED, server.sattr())
+    assert reply.status == v3.nfsstat3.NFS3ERR_EXIST
+    assert reply.value.dir_wcc.after.attributes_follow
+
+
+def test_unchecked_create_takes_an_existing_file(server: Any, root: bytes, tree: Path) -> None:
+    reply = create(server, root, "hello.txt", v3.createmode3.UNCHECKED, server.sattr(mode=0o600))
+    assert reply.value.obj.value.data == server.lookup(root, "hello.txt")
+    assert (tree / "hello.txt").read_bytes() == b"hello, world\n"
+    create(server, root, "hello.txt", v3.createmode3.UNCHECKED, server.sattr(size=0))
+    assert (tree / "hello.txt").read_bytes() == b""
+
+
+@pytest.mark.parametrize("name", ["a", "link"])
+@pytest.mark.parametrize("mode", [v3.createmode3.UNCHECKED, v3.createmode3.EXCLUSIVE])
+def test_create_takes_nothing_but_regular_files(server: Any, root: bytes, name: str, mode: v3.createmode3) -> None:
+    how = VERIFIER if mode == v3.createmode3.EXCLUSIVE else server.sattr()
+    assert create(server, root, name, mode, how).status == v3.nfsstat3.NFS3ERR_EXIST
+
+
+def test_an_exclusive_create_can_be_repeated_by_its_author_only(start: Any) -> None:
+    server = start()
+    root = server.mount()
+    made = create(server, root, "new", v3.createmode3.EXCLUSIVE, VERIFIER).value.obj.value.data
+    for again in (server, start()):
+        assert create(again, root, "new", v3.createmode3.EXCLUSIVE, VERIFIER).value.obj.value.data == made
+        other = create(again, root, "new", v3.createmode3.EXCLUSIVE, VERIFIER[::-1])
+        assert other.status == v3.nfsstat3.NFS3ERR_EXIST
+
+
+def test_an_exclusively_created_file_is_private_until_its_attributes_are_set(server: Any, root: bytes) -> None:
+    file = create(server, root, "new", v3.createmode3.EXCLUSIVE, VERIFIER).value.obj.value.data
+    assert server.attributes(file).mode == 0o600
+    assert setattr_(server, file, mode=0o644, atime="now", mtime="now").status == v3.nfsstat3.NFS3_OK
+    late = create(server, root, "new", v3.createmode3.EXCLUSIVE, VERIFIER)
+    assert late.status == v3.nfsstat3.NFS3ERR_EXIST
+
+
+def test_a_file_may_be_created_without_the_right_to_open_it(server: Any, root: bytes, tree: Path) -> None:
+    file = server.create(root, "readonly", mode=0o444)
+    assert server.write(file, b"data").value.count == 4
+    assert (tree / "readonly").read_bytes() == b"data"
+
+
+def test_mkdir_and_symlink_describe_what_they_made(server: Any, root: bytes, tree: Path) -> None:
+    made = server.call("mkdir", v3.MKDIR3args(server.dirop(root, "dir"), server.sattr(mode=0o751))).value
+    assert (made.obj_attributes.value.type, made.obj_attributes.value.mode) == (v3.ftype3.NF3DIR, 0o751)
+    data = v3.symlinkdata3(server.sattr(mode=0o777), "to/\udcff")
+    linked = server.call("symlink", v3.SYMLINK3args(server.dirop(root, "sym"), data)).value
+    assert linked.obj_attributes.value.type == v3.ftype3.NF3LNK
+    assert os.fsencode((tree / "sym").readlink()) == b"to/\xff"
+    assert server.status("mkdir", v3.MKDIR3args(server.dirop(root, "dir"), server.sattr())) == "EXIST"
+    assert server.status("symlink", v3.SYMLINK3args(server.dirop(root, "sym"), data)) == "EXIST"
+
+
+@pytest.mark.parametrize("name", [".", ".."])
+def test_nothing_can_be_made_under_the_names_of_dots(server: Any, root: bytes, name: str) -> None:
+    assert server.status("mkdir", v3.MKDIR3args(server.dirop(root, name), server.sattr())) == "EXIST"
+
+
+@pytest.mark.parametrize(("kind", "test"), [(v3.ftype3.NF3FIFO, stat.S_ISFIFO), (v3.ftype3.NF3SOCK, stat.S_ISSOCK)])
+def test_mknod_makes_pipes_and_sockets(server: Any, root: bytes, tree: Path, kind: v3.ftype3, test: Any) -> None:
+    args = v3.MKNOD3args(server.dirop(root, "x"), v3.mknoddata3(kind, server.sattr(mode=0o640)))
+    assert server.call("mknod", args).value.obj_attributes.value.type == kind
+    assert test((tree / "x").lstat().st_mode)
+
+
+@pytest.mark.parametrize("kind", [v3.ftype3.NF3REG, v3.ftype3.NF3DIR, v3.ftype3.NF3LNK])
+def test_mknod_makes_nothing_else(server: Any, root: bytes, kind: v3.ftype3) -> None:
+    assert server.status("mknod", v3.MKNOD3args(server.dirop(root, "x"), v3.mknoddata3(kind, None))) == "BADTYPE"
+
+
+def test_devices_are_for_root_alone(start: Any, tree: Path) -> None:
+    device = v3.mknoddata3(v3.ftype3.NF3CHR, v3.devicedata3(start().sattr(mode=0o600), v3.specdata3(1, 3)))
+    squashed = start(root_squash=True)
+    args = v3.MKNOD3args(squashed.dirop(squashed.mount(), "null"), device)
+    assert squashed.status("mknod", args) == "PERM"
+    assert not (tree / "null").exists()
+
+
+def test_setattr_sets_each_attribute(server: Any, root: bytes, tree: Path) -> None:
+    file = server.lookup(root, "hello.txt")
+    wanted = {"mode": 0o604, "size": 4, "atime": v3.nfstime3(5, 6), "mtime": v3.nfstime3(4_000_000_000, 8)}
+    wcc = setattr_(server, file, **wanted).value.obj_wcc
+    told = (tree / "hello.txt").stat()
+    assert (stat.S_IMODE(told.st_mode), told.st_size) == (0o604, 4)
+    assert (told.st_atime_ns, told.st_mtime_ns) == (5_000_000_006, 4_000_000_000 * 10**9 + 8)
+    assert (wcc.before.value.size, wcc.after.value.size) == (13, 4)
+
+
+def test_setattr_leaves_alone_what_it_is_not_asked_to_set(server: Any, root: bytes, tree: Path) -> None:
+    before = (tree / "hello.txt").stat()
+    setattr_(server, server.lookup(root, "hello.txt"), atime=v3.nfstime3(5, 6))
+    after = (tree / "hello.txt").stat()
+    assert (after.st_mtime_ns, after.st_mode, after.st_size) == (before.st_mtime_ns, before.st_mode, before.st_size)
+
+
+def test_setattr_of_a_link_is_about_the_link(server: Any, root: bytes, tree: Path) -> None:
+    setattr_(server, server.lookup(root, "link"), mtime=v3.nfstime3(7, 0))
+    assert (tree / "link").lstat().st_mtime == 7
+    assert (tree / "hello.txt").stat().st_mtime != 7
+
+
+def test_the_guard_lets_only_the_expected_change_time_pass(server: Any, root: bytes) -> None:
+    file = server.lookup(root, "hello.txt")
+    stale = v3.nfstime3(1, 2)
+    refused = setattr_(server, file, stale, mode=0o600)
+    assert refused.status == v3.nfsstat3.NFS3ERR_NOT_SYNC
+    assert refused.value.obj_wcc.before.attributes_follow
+    assert setattr_(server, file, server.attributes(file).ctime, mode=0o600).status == v3.nfsstat3.NFS3_OK
+
+
+@pytest.mark.parametrize(
+    ("wanted", "status"),
+    [
+        ({"size": 1 << 63}, "FBIG"),
+        ({"uid": 0xFFFFFFFF}, "INVAL"),
+        ({"gid": 0xFFFFFFFF}, "INVAL"),
+        ({"mtime": v3.nfstime3(0, 10**9)}, "INVAL"),
+    ],
+)
+def test_values_that_mean_nothing_are_refused(server: Any, root: bytes, wanted: dict[str, Any], status: str) -> None:
+    reply = setattr_(server, server.lookup(root, "hello.txt"), **wanted)
+    assert reply.status.name == f"NFS3ERR_{status}"
+
+
+def test_a_directory_has_no_size_to_set(server: Any, root: bytes) -> None:
+    assert setattr_(server, root, size=0).status == v3.nfsstat3.NFS3ERR_ISDIR
+
+
+def test_changes_reach_the_disk_before_the_answer_unless_told_otherwise(
+    start: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    server, lazy = start(), start(synchronous=False)
+    monkeypatch.setattr("rpcrdma.nfs.server.backend.os.fsync", synced.append)
+    server.create(server.mount(), "one")
+    assert len(synced) == 2  # the file and its directory
+    lazy.create(lazy.mount(), "two")
+    assert len(synced) == 2

@@ -1,0 +1,212 @@
+"""READ, WRITE and COMMIT."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rpcrdma.nfs import v3
+from rpcrdma.nfs.server.open_files import OpenFiles
+
+
+@pytest.fixture
+def root(server: Any) -> bytes:
+    handle: bytes = server.mount()
+    return handle
+
+
+def test_a_file_is_read_whole_and_in_parts(server: Any, root: bytes) -> None:
+    file = server.lookup(root, "hello.txt")
+    assert server.read(file) == b"hello, world\n"
+    assert server.read(file, 7, 5) == b"world"
+
+
+@pytest.mark.parametrize(
+    ("offset", "count", "got", "eof"),
+    [(0, 13, 13, True), (0, 12, 12, False), (5, 100, 8, True), (13, 1, 0, True), (99, 1, 0, True), (3, 0, 0, False)],
+)
+def test_read_says_where_the_file_ends(server: Any, root: bytes, offset: int, count: int, got: int, eof: bool) -> None:
+    file = server.lookup(root, "hello.txt")
+    reply = server.call("read", v3.READ3args(v3.nfs_fh3(file), offset, count)).value
+    assert (reply.count, reply.eof, reply.file_attributes.value.size) == (got, eof, 13)
+
+
+def test_one_read_gives_at_most_a_mebibyte(server: Any, root: bytes, tree: Path) -> None:
+    data = os.urandom(1 << 20) + b"more"
+    (tree / "big").write_bytes(data)
+    big = server.lookup(root, "big")
+    reply = server.call("read", v3.READ3args(v3.nfs_fh3(big), 0, 0xFFFFFFFF)).value
+    assert (bytes(reply.data), reply.eof) == (data[: 1 << 20], False)
+    assert server.read(big, 1 << 20) == b"more"
+
+
+def test_an_open_file_in_memory_is_read_inline(server: Any, root: bytes, tree: Path) -> None:
+    file = server.lookup(root, "hello.txt")
+    server.read(file)
+    server.read(file)
+    with (tree / "hello.txt").open("rb") as plain:
+        try:
+            os.preadv(plain.fileno(), [bytearray(1)], 0, os.RWF_NOWAIT)
+        except OSError as error:
+            pytest.skip(reason=f"this file system cannot tell whether a read would wait: {error}")
+    assert not server.contexts[-1].may_block
+    assert server.contexts[-1].buffers == [13]
+
+
+def test_a_file_system_that_cannot_tell_is_asked_once(
+    server: Any, root: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = server.lookup(root, "hello.txt")
+    server.read(file)
+    real, asked = os.preadv, []
+
+    def preadv(fd: int, buffers: Any, offset: int, flags: int = 0) -> int:
+        if flags:
+            asked.append(flags)
+            raise OSError(95, "not supported")
+        return real(fd, buffers, offset)
+
+    monkeypatch.setattr("rpcrdma.nfs.server.data.os.preadv", preadv)
+    for _ in range(3):
+        assert server.read(file) == b"hello, world\n"
+    assert len(asked) == 1
+    assert server.contexts[-1].buffers == [13]
+
+
+def test_an_offset_beyond_all_files_is_refused(server: Any, root: bytes) -> None:
+    file = server.lookup(root, "hello.txt")
+    assert server.status("read", v3.READ3args(v3.nfs_fh3(file), 1 << 63, 1)) == "INVAL"
+    args = v3.WRITE3args(v3.nfs_fh3(file), (1 << 63) - 1, 1, v3.stable_how.UNSTABLE, b"x")
+    assert server.status("write", args) == "FBIG"
+
+
+@pytest.mark.parametrize(("name", "status"), [("a", "ISDIR"), ("link", "INVAL"), ("fifo", "INVAL")])
+def test_only_regular_files_have_data(server: Any, root: bytes, tree: Path, name: str, status: str) -> None:
+    os.mkfifo(tree / "fifo")
+    node = v3.nfs_fh3(server.lookup(root, name))
+    assert server.status("read", v3.READ3args(node, 0, 1)) == status
+    assert server.status("write", v3.WRITE3args(node, 0, 1, v3.stable_how.UNSTABLE, b"x")) == status
+    assert server.status("commit", v3.COMMIT3args(node, 0, 0)) == status
+
+
+@pytest.mark.parametrize("stable", list(v3.stable_how))
+def test_what_is_written_is_in_the_file(server: Any, root: bytes, tree: Path, stable: v3.stable_how) -> None:
+    file = server.create(root, "new")
+    reply = server.write(file, b"data", 3, stable).value
+    assert (reply.count, reply.committed, len(reply.verf)) == (4, stable, 8)
+    assert (tree / "new").read_bytes() == b"\0\0\0data"
+    assert reply.file_wcc.before.value.size == 0
+    assert reply.file_wcc.after.value.size == 7
+
+
+def test_a_megabyte_goes_there_and_back(server: Any, root: bytes) -> None:
+    data = os.urandom(1 << 20)
+    file = server.create(root, "new")
+    assert server.write(file, data).value.count == 1 << 20
+    assert server.read(file) == data
+
+
+def test_a_write_of_more_than_a_mebibyte_is_cut_short(server: Any, root: bytes) -> None:
+    assert server.write(server.create(root, "new"), bytes((1 << 20) + 1)).value.count == 1 << 20
+
+
+def test_a_write_that_announces_more_than_it_brings_is_invalid(server: Any, root: bytes) -> None:
+    file = v3.nfs_fh3(server.create(root, "new"))
+    assert server.status("write", v3.WRITE3args(file, 0, 5, v3.stable_how.UNSTABLE, b"four")) == "INVAL"
+
+
+def test_a_write_of_less_than_it_brings_takes_the_count(server: Any, root: bytes, tree: Path) -> None:
+    file = v3.nfs_fh3(server.create(root, "new"))
+    assert server.call("write", v3.WRITE3args(file, 0, 2, v3.stable_how.UNSTABLE, b"four")).value.count == 2
+    assert (tree / "new").read_bytes() == b"fo"
+
+
+def test_an_empty_write_succeeds(server: Any, root: bytes) -> None:
+    assert server.write(server.create(root, "new"), b"").value.count == 0
+
+
+def test_the_verifier_lasts_as_long_as_the_server(start: Any) -> None:
+    server = start()
+    file = server.create(server.mount(), "new")
+    first = server.write(file, b"x").value.verf
+    commit = server.call("commit", v3.COMMIT3args(v3.nfs_fh3(file), 0, 0)).value
+    assert commit.verf == first
+    assert commit.file_wcc.before.attributes_follow
+    assert start().write(file, b"x").value.verf != first
+
+
+def test_a_failed_commit_changes_the_verifier(server: Any, root: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = server.create(root, "new")
+    first = server.write(file, b"x").value.verf
+
+    def fail(_fd: int) -> None:
+        raise OSError(5, "the disk is gone")
+
+    monkeypatch.setattr("rpcrdma.nfs.server.data.os.fsync", fail)
+    assert server.status("commit", v3.COMMIT3args(v3.nfs_fh3(file), 0, 0)) == "IO"
+    monkeypatch.undo()
+    assert server.write(file, b"x").value.verf != first
+
+
+def test_closing_puts_unstable_data_on_the_disk(server: Any, root: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    unstable, committed = server.create(root, "unstable"), server.create(root, "committed")
+    server.write(unstable, b"x")
+    server.write(committed, b"x")
+    server.call("commit", v3.COMMIT3args(v3.nfs_fh3(committed), 0, 0))
+    synced: list[int] = []
+    real = os.fsync
+
+    def fsync(fd: int) -> None:
+        synced.append(os.fstat(fd).st_ino)
+        real(fd)
+
+    monkeypatch.setattr("rpcrdma.nfs.server.open_files.os.fsync", fsync)
+    inode = server.attributes(unstable).fileid
+    assert server.services.nfs.close() == []
+    assert synced == [inode]
+
+
+def test_a_file_removed_behind_our_back_is_stale_to_readers(server: Any, root: bytes, tree: Path) -> None:
+    file = server.lookup(root, "hello.txt")
+    server.read(file)
+    (tree / "hello.txt").unlink()
+    assert server.status("read", v3.READ3args(v3.nfs_fh3(file), 0, 1)) == "STALE"
+
+
+def test_idle_files_are_closed_but_not_lost(server: Any, root: bytes, tree: Path) -> None:
+    file = server.lookup(root, "hello.txt")
+    server.read(file)
+    for _ in range(2):
+        server.services.nfs.close_idle()
+    links = [path.readlink() for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]
+    assert tree / "hello.txt" not in links
+    assert server.read(file) == b"hello, world\n"
+
+
+def test_unstable_data_is_kept_in_mind_while_idle_and_put_on_the_disk_on_eviction(
+    server: Any, root: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = server.services.nfs.backend
+    backend.files = OpenFiles(1)
+    file = server.create(root, "unstable")
+    server.write(file, b"x")
+    for _ in range(3):
+        backend.files.drop_idle()
+    synced: list[int] = []
+    monkeypatch.setattr("rpcrdma.nfs.server.open_files.os.fsync", lambda fd: synced.append(os.fstat(fd).st_ino))
+    server.read(server.lookup(root, "hello.txt"))
+    assert synced == [server.attributes(file).fileid]
+
+
+def test_closing_reports_data_that_could_not_be_kept(server: Any, root: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.write(server.create(root, "unstable"), b"x")
+
+    def fail(_fd: int) -> None:
+        raise OSError(28, "no space")
+
+    monkeypatch.setattr("rpcrdma.nfs.server.open_files.os.fsync", fail)
+    assert [error.errno for error in server.services.nfs.close()] == [28]
+    assert server.services.nfs.close() == []

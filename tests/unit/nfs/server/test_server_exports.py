@@ -1,0 +1,136 @@
+"""Exports, MOUNT and who is let in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rpcrdma.nfs import v3
+from rpcrdma.nfs.server import Export, MountService, NfsService, build_services, parse_network
+
+
+def export(name: str, directory: Path, **options: Any) -> Export:
+    return Export(name=name, directory=directory, root_squash=False, **options)
+
+
+def mount_status(server: Any, path: str, **options: Any) -> str:
+    return str(server.call("mnt", path, **options).fhs_status.name)
+
+
+@pytest.mark.req("NF-3")
+def test_mount_is_for_tcp_and_nfs_for_both() -> None:
+    assert NfsService.OVER_RDMA
+    assert not MountService.OVER_RDMA
+
+
+def test_mounting_gives_the_root_and_the_flavors(server: Any, tree: Path) -> None:
+    reply = server.call("mnt", "/").value
+    assert reply.auth_flavors == [1, 0]
+    assert server.attributes(reply.fhandle).fileid == tree.stat().st_ino
+
+
+def test_the_export_with_the_longest_name_is_mounted(start: Any, tree: Path) -> None:
+    server = start([export("/", tree), export("/inner", tree / "a"), export("/inner/most", tree / "a" / "b")])
+    roots = [server.mount(path) for path in ("/", "/inner", "/inner/most", "//inner/")]
+    inodes = [server.attributes(root).fileid for root in roots]
+    assert inodes == [path.stat().st_ino for path in (tree, tree / "a", tree / "a" / "b", tree / "a")]
+
+
+def test_directories_below_an_export_can_be_mounted(start: Any, tree: Path) -> None:
+    server = start([export("/data", tree)])
+    assert server.attributes(server.mount("/data/a/b")).fileid == (tree / "a" / "b").stat().st_ino
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/", "NOENT"),
+        ("", "NOENT"),
+        ("/other", "NOENT"),
+        ("/database", "NOENT"),
+        ("/data/absent", "NOENT"),
+        ("/data/hello.txt", "NOTDIR"),
+        ("/data/hello.txt/x", "NOTDIR"),
+        ("/data/link", "NOTDIR"),
+        ("/data/link/x", "NOTDIR"),
+        ("/data/..", "ACCES"),
+        ("/data/a/../..", "ACCES"),
+        ("/data/.", "ACCES"),
+        ("/data/\0", "ACCES"),
+        ("/data/" + "x" * 256, "NAMETOOLONG"),
+    ],
+)
+def test_nothing_else_can_be_mounted(start: Any, tree: Path, path: str, status: str) -> None:
+    server = start([export("/data", tree)])
+    assert mount_status(server, path) == f"MNT3ERR_{status}"
+
+
+def test_exports_are_listed_with_their_hosts(start: Any, tree: Path) -> None:
+    networks = (parse_network("192.0.2.0/24"), parse_network("2001:db8::1"))
+    server = start([export("/one", tree), export("/two", tree / "a", hosts=networks)])
+    listed = server.call("export")
+    assert [(one.ex_dir, [group.gr_name for group in one.ex_groups]) for one in listed] == [
+        ("/one", []),
+        ("/two", ["192.0.2.0/24", "2001:db8::1/128"]),
+    ]
+
+
+def test_mounts_are_listed_until_they_are_undone(start: Any, tree: Path) -> None:
+    server = start([export("/one", tree), export("/two", tree / "a")])
+    for path, peer in (("/one", "192.0.2.1"), ("/two", "192.0.2.1"), ("/one", "192.0.2.2")):
+        server.mount(path, peer=peer)
+    assert len(server.call("dump")) == 3
+    server.call("umnt", "/two", peer="192.0.2.1")
+    server.call("umnt", "/two", peer="192.0.2.1")
+    assert {(one.ml_hostname, one.ml_directory) for one in server.call("dump")} == {
+        ("192.0.2.1", "/one"),
+        ("192.0.2.2", "/one"),
+    }
+    server.call("umntall", peer="192.0.2.1")
+    assert [one.ml_hostname for one in server.call("dump")] == ["192.0.2.2"]
+
+
+def test_the_list_of_mounts_is_bounded(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rpcrdma.nfs.server.mount_service.NFS_MOUNTS_MAX", 10)
+    for number in range(30):
+        server.mount("/", peer=f"192.0.2.{number}")
+    assert len(server.call("dump")) == 10
+
+
+def test_hosts_outside_neither_mount_nor_use_a_handle(start: Any) -> None:
+    server = start(hosts=(parse_network("192.0.2.0/24"), parse_network("2001:db8::/32")))
+    for inside in ("192.0.2.7", "::ffff:192.0.2.7", "2001:db8::9", "2001:db8::9%eth0"):
+        root = server.mount(peer=inside)
+        assert server.getattr_status(root, peer=inside) == "OK"
+    for outside in ("192.0.3.7", "::1", "::ffff:198.51.100.1", "", "unix"):
+        assert mount_status(server, "/", peer=outside) == "MNT3ERR_ACCES"
+        assert server.getattr_status(root, peer=outside) == "ACCES"
+        assert server.status("readdir", v3.READDIR3args(v3.nfs_fh3(root), 0, bytes(8), 4096), peer=outside) == "ACCES"
+
+
+@pytest.mark.parametrize("name", ["", "data", "/data/", "//", "/a//b", "/a/../b", "/.", "/\0"])
+def test_names_that_no_client_could_mount_are_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no name for an export"):
+        Export(name=name, directory=tmp_path)
+
+
+@pytest.mark.parametrize("number", [-1, 0xFFFFFFFF])
+def test_the_anonymous_user_must_be_one(number: int, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no user or group"):
+        Export(name="/", directory=tmp_path, anonymous_uid=number)
+
+
+def test_servers_without_or_with_ambiguous_exports_are_refused(start: Any, tree: Path) -> None:
+    state = start().state
+    with pytest.raises(ValueError, match="two exports"):
+        build_services([export("/x", tree), export("/x", tree / "a")], state=state)
+    with pytest.raises(ValueError, match="nothing to export"):
+        build_services([], state=state)
+
+
+@pytest.mark.parametrize("name", ["hello.txt", "absent"])
+def test_only_directories_can_be_exported(start: Any, tree: Path, name: str) -> None:
+    with pytest.raises(OSError, match=name):
+        start([export("/", tree / name)])

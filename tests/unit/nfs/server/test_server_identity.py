@@ -1,0 +1,326 @@
+"""Whose rights count: the caller's when the server runs as root, the serving user's otherwise."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rpcrdma.nfs import v3
+from rpcrdma.nfs.server.caller_identity import Callers
+from rpcrdma.nfs.server.export import ANONYMOUS, Export
+from rpcrdma.rpc.auth import AuthNone, AuthSys
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as other users")
+
+ROOT = AuthSys(uid=0, gid=0)
+ALICE = AuthSys(uid=1000, gid=1000)
+BOB = AuthSys(uid=1001, gid=1001)
+BOB_OF_STAFF = AuthSys(uid=1001, gid=1001, gids=(50,))
+
+
+def own(path: Path, uid: int, gid: int, mode: int) -> None:
+    os.chown(path, uid, gid)
+    path.chmod(mode)
+
+
+def access(server: Any, handle: bytes, who: AuthSys) -> int:
+    granted: int = server.call("access", v3.ACCESS3args(v3.nfs_fh3(handle), 0x3F), as_=who).value.access
+    return granted
+
+
+def read_status(server: Any, handle: bytes, who: Any) -> str:
+    return str(server.status("read", v3.READ3args(v3.nfs_fh3(handle), 0, 10), as_=who))
+
+
+def thread_identity() -> tuple[str, ...]:
+    lines = Path(f"/proc/self/task/{threading.get_native_id()}/status").read_text().splitlines()
+    return tuple(line for line in lines if line.startswith(("Uid:", "Gid:", "Groups:", "CapEff:")))
+
+
+@needs_root
+def test_a_private_file_is_its_owners(server: Any, tree: Path) -> None:
+    own(tree / "hello.txt", 1000, 1000, 0o600)
+    file = server.lookup(server.mount(), "hello.txt")
+    assert read_status(server, file, ALICE) == "OK"
+    assert read_status(server, file, BOB) == "ACCES"
+    assert read_status(server, file, AuthNone()) == "ACCES"
+    assert server.write(file, b"x", as_=BOB).status == v3.nfsstat3.NFS3ERR_ACCES
+    assert access(server, file, ALICE) == v3.ACCESS3_READ | v3.ACCESS3_MODIFY | v3.ACCESS3_EXTEND
+    assert access(server, file, BOB) == 0
+
+
+@needs_root
+def test_a_file_that_somebody_has_open_is_not_open_to_others(server: Any, tree: Path) -> None:
+    own(tree / "hello.txt", 1000, 1000, 0o644)
+    file = server.lookup(server.mount(), "hello.txt")
+    assert read_status(server, file, BOB) == "OK"
+    (tree / "hello.txt").chmod(0o600)
+    assert read_status(server, file, BOB) == "ACCES"
+    assert read_status(server, file, ALICE) == "OK"
+
+
+@needs_root
+def test_supplementary_groups_count(server: Any, tree: Path) -> None:
+    own(tree / "hello.txt", 1000, 50, 0o640)
+    file = server.lookup(server.mount(), "hello.txt")
+    assert read_status(server, file, BOB) == "ACCES"
+    assert read_status(server, file, BOB_OF_STAFF) == "OK"
+
+
+@needs_root
+def test_the_owner_reads_and_writes_whatever_the_mode(server: Any, tree: Path) -> None:
+    own(tree / "hello.txt", 1000, 1000, 0o000)
+    file = server.lookup(server.mount(), "hello.txt")
+    assert read_status(server, file, ALICE) == "OK"
+    assert server.write(file, b"x", as_=ALICE).status == v3.nfsstat3.NFS3_OK
+    assert access(server, file, ALICE) == 0
+
+
+@needs_root
+def test_who_may_execute_may_read(server: Any, tree: Path) -> None:
+    own(tree / "hello.txt", 0, 0, 0o711)
+    file = server.lookup(server.mount(), "hello.txt")
+    assert read_status(server, file, BOB) == "OK"
+    assert access(server, file, BOB) == v3.ACCESS3_EXECUTE
+
+
+@needs_root
+def test_what_is_made_belongs_to_the_caller(server: Any) -> None:
+    root = server.mount()
+    wanted = server.sattr(mode=0o666, uid=0, gid=0)
+    made = [
+        server.call("mkdir", v3.MKDIR3args(server.dirop(root, "d"), wanted), as_=ALICE),
+        server.call("symlink", v3.SYMLINK3args(server.dirop(root, "s"), v3.symlinkdata3(wanted, "x")), as_=ALICE),
+        server.call(
+            "mknod", v3.MKNOD3args(server.dirop(root, "f"), v3.mknoddata3(v3.ftype3.NF3FIFO, wanted)), as_=ALICE
+        ),
+        server.call(
+            "create",
+            v3.CREATE3args(server.dirop(root, "c"), v3.createhow3(v3.createmode3.GUARDED, wanted)),
+            as_=ALICE,
+        ),
+    ]
+    owners = [(reply.value.obj_attributes.value.uid, reply.value.obj_attributes.value.gid) for reply in made]
+    assert owners == [(1000, 1000)] * 4
+
+
+@needs_root
+def test_root_is_squashed_unless_told_otherwise(start: Any, tree: Path) -> None:
+    own(tree / "hello.txt", 1000, 1000, 0o600)
+    squashing, trusting = start(root_squash=True), start()
+    file = trusting.lookup(trusting.mount(), "hello.txt")
+    assert read_status(squashing, file, ROOT) == "ACCES"
+    assert read_status(trusting, file, ROOT) == "OK"
+    made = squashing.create(squashing.mount(), "mine")
+    assert (squashing.attributes(made).uid, squashing.attributes(made).gid) == (ANONYMOUS, ANONYMOUS)
+
+
+@needs_root
+def test_everybody_can_be_squashed_to_a_chosen_user(start: Any) -> None:
+    server = start(all_squash=True, anonymous_uid=1234, anonymous_gid=4321)
+    server.credential = ALICE
+    made = server.attributes(server.create(server.mount(), "mine"))
+    assert (made.uid, made.gid) == (1234, 4321)
+
+
+@pytest.mark.parametrize(
+    "credential",
+    [AuthSys(uid=0xFFFFFFFF, gid=1), AuthSys(uid=1, gid=0xFFFFFFFF), AuthSys(uid=1, gid=1, gids=(0xFFFFFFFF,))],
+)
+@needs_root
+def test_the_number_that_changes_nothing_is_nobodys(start: Any, tree: Path, credential: AuthSys) -> None:
+    own(tree / "hello.txt", 0, 0, 0o600)
+    server = start()
+    file = server.lookup(server.mount(), "hello.txt")
+    assert read_status(server, file, credential) == "ACCES"
+    server.credential = credential
+    assert server.attributes(server.create(server.mount(), "mine")).uid == ANONYMOUS
+
+
+@needs_root
+def test_the_group_of_root_is_squashed_too(tmp_path: Path) -> None:
+    callers = Callers()
+    export = Export(name="/", directory=tmp_path)
+    caller = callers.of(AuthSys(uid=7, gid=0, gids=(0, 8)), export)
+    assert (caller.uid, caller.gid, caller.gids) == (7, ANONYMOUS, (8,))  # type: ignore[attr-defined]
+
+
+@needs_root
+def test_threads_come_back_as_they_were(server: Any, tree: Path) -> None:
+    own(tree / "hello.txt", 1000, 1000, 0o600)
+    before = thread_identity()
+    file = server.lookup(server.mount(), "hello.txt")
+    for who in (ALICE, BOB, AuthNone()):
+        read_status(server, file, who)
+        server.status(
+            "create",
+            v3.CREATE3args(server.dirop(file, "x"), v3.createhow3(v3.createmode3.EXCLUSIVE, bytes(8))),
+            as_=who,
+        )
+    assert thread_identity() == before
+    caller = Callers().of(ALICE, Export(name="/", directory=tree))
+    with caller:
+        assert thread_identity() != before
+    assert thread_identity() == before
+
+
+@needs_root
+def test_identities_of_threads_do_not_mix(server: Any, tree: Path) -> None:
+    own(tree / "hello.txt", 1000, 1000, 0o600)
+    file = server.lookup(server.mount(), "hello.txt")
+    wrong: list[str] = []
+
+    def work(who: AuthSys, expected: str) -> None:
+        wrong.extend(status for _ in range(300) if (status := read_status(server, file, who)) != expected)
+        wrong.extend("access" for _ in range(300) if bool(access(server, file, who)) != (expected == "OK"))
+
+    threads = [threading.Thread(target=work, args=args) for args in [(ALICE, "OK"), (BOB, "ACCES")] * 3]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+@needs_root
+def test_set_user_id_bits_do_not_survive_a_write_by_others(server: Any, tree: Path) -> None:
+    own(tree / "hello.txt", 0, 0, 0o6777)
+    file = server.lookup(server.mount(), "hello.txt")
+    server.write(file, b"x", as_=BOB)
+    assert server.attributes(file).mode == 0o777
+
+
+@needs_root
+def test_others_may_not_set_attributes(server: Any, tree: Path) -> None:
+    own(tree / "hello.txt", 1000, 1000, 0o644)
+    file = v3.nfs_fh3(server.lookup(server.mount(), "hello.txt"))
+    guard = v3.sattrguard3(False, None)
+    for wanted, status in (
+        ({"mode": 0o777}, "PERM"),
+        ({"size": 0}, "ACCES"),
+        ({"mtime": v3.nfstime3(1, 1)}, "PERM"),
+        ({"atime": "now", "mtime": "now"}, "ACCES"),
+    ):
+        assert server.status("setattr", v3.SETATTR3args(file, server.sattr(**wanted), guard), as_=BOB) == status
+    assert server.status("setattr", v3.SETATTR3args(file, server.sattr(uid=1001), guard), as_=ALICE) == "PERM"
+    assert server.status("setattr", v3.SETATTR3args(file, server.sattr(mode=0o600), guard), as_=ALICE) == "OK"
+    assert server.status("setattr", v3.SETATTR3args(file, server.sattr(uid=1001), guard), as_=ROOT) == "OK"
+
+
+@needs_root
+def test_a_private_directory_is_searched_and_listed_by_its_owner_only(server: Any, tree: Path) -> None:
+    own(tree / "a", 1000, 1000, 0o700)
+    directory = server.lookup(server.mount(), "a")
+    for name, args in (
+        ("lookup", v3.LOOKUP3args(server.dirop(directory, "b"))),
+        ("lookup", v3.LOOKUP3args(server.dirop(directory, ".."))),
+        ("readdir", v3.READDIR3args(v3.nfs_fh3(directory), 0, bytes(8), 4096)),
+        ("readdirplus", v3.READDIRPLUS3args(v3.nfs_fh3(directory), 0, bytes(8), 4096, 4096)),
+    ):
+        assert server.status(name, args, as_=ALICE) == "OK"
+        assert server.status(name, args, as_=BOB) == "ACCES"
+
+
+@needs_root
+def test_who_may_list_but_not_search_sees_names_alone(server: Any, tree: Path) -> None:
+    own(tree / "a", 1000, 1000, 0o744)
+    directory = server.lookup(server.mount(), "a")
+    args = v3.READDIRPLUS3args(v3.nfs_fh3(directory), 0, bytes(8), 4096, 4096)
+    entry = next(e for e in server.call("readdirplus", args, as_=BOB).value.reply.entries if e.name == "b")
+    assert not entry.name_attributes.attributes_follow
+    assert not entry.name_handle.handle_follows
+
+
+@needs_root
+def test_mounting_below_an_export_takes_the_right_to_get_there(server: Any, tree: Path) -> None:
+    own(tree / "a", 1000, 1000, 0o700)
+    assert server.call("mnt", "/a/b", as_=ALICE).fhs_status.name == "MNT3_OK"
+    assert server.call("mnt", "/a/b", as_=BOB).fhs_status.name == "MNT3ERR_ACCES"
+
+
+AS_A_USER = """
+import json, os, sys
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from conftest import Server, v3
+from rpcrdma.nfs.server import Export
+from rpcrdma.rpc.auth import AuthSys
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+tree, state = Path(sys.argv[2]), Path(sys.argv[3])
+server = Server([Export(name="/", directory=tree)], state)
+server.credential = AuthSys(uid=0, gid=0)
+root = server.mount()
+private = server.lookup(root, "private")
+made = server.create(root, "mine", mode=0o444)
+written = server.write(made, b"data").status.name
+deep = server.lookup(root, "a", "b", "deep.txt")
+server.close()
+again = Server([Export(name="/", directory=tree)], state)
+again.credential = AuthSys(uid=0, gid=0)
+device = v3.mknoddata3(v3.ftype3.NF3CHR, v3.devicedata3(again.sattr(), v3.specdata3(1, 3)))
+guard = v3.sattrguard3(False, None)
+print(json.dumps({
+    "uid": os.geteuid(),
+    "by_handle": [tree.opens_by_handle for tree in again.services.nfs.backend.trees.values()],
+    "switches": again.services.nfs.backend.callers.switches,
+    "owner": again.attributes(made).uid,
+    "written": written,
+    "private_read": again.status("read", v3.READ3args(v3.nfs_fh3(private), 0, 1)),
+    "private_access": again.call("access", v3.ACCESS3args(v3.nfs_fh3(private), 63)).value.access,
+    "deep": again.read(deep).decode(),
+    "device": again.status("mknod", v3.MKNOD3args(again.dirop(root, "null"), device)),
+    "chown": again.status("setattr", v3.SETATTR3args(v3.nfs_fh3(made), again.sattr(uid=0), guard)),
+}))
+again.close()
+"""
+
+
+@pytest.fixture
+def open_place() -> Iterator[Path]:
+    """A directory that other users reach, unlike those that pytest makes."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@needs_root
+def test_a_server_of_a_user_does_everything_as_this_user(open_place: Path) -> None:
+    tree, state = open_place / "export", open_place / "state"
+    (tree / "a" / "b").mkdir(parents=True)
+    (tree / "a" / "b" / "deep.txt").write_bytes(b"deep")
+    (tree / "private").write_bytes(b"secret")
+    own(tree / "private", 0, 0, 0o600)
+    tree.chmod(0o777)
+    state.mkdir()
+    own(state, 65534, 65534, 0o700)
+    ran = subprocess.run(
+        [sys.executable, "-c", AS_A_USER, str(Path(__file__).parent), str(tree), str(state)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=15,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout) == {
+        "uid": 65534,
+        "by_handle": [False],
+        "switches": False,
+        "owner": 65534,
+        "written": "NFS3_OK",
+        "private_read": "ACCES",
+        "private_access": 0,
+        "deep": "deep",
+        "device": "PERM",
+        "chown": "PERM",
+    }

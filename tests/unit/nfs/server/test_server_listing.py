@@ -1,0 +1,164 @@
+"""READDIR and READDIRPLUS: limits, cookies, what they say of each entry."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rpcrdma.nfs import v3
+from rpcrdma.nfs.server import directory_listing
+from rpcrdma.nfs.server.directory_listing import DirectoryListings, name_digest
+
+DOTS = [".", ".."]
+
+
+def names_in(directory: Path) -> list[str]:
+    return [path.name for path in directory.iterdir()]
+
+
+@pytest.fixture
+def root(server: Any, tree: Path) -> bytes:
+    (tree / "many").mkdir(mode=0o777)
+    for number in range(200):
+        (tree / "many" / f"file-{number:03}{'x' * (number % 7)}").touch()
+    handle: bytes = server.lookup(server.mount(), "many")
+    return handle
+
+
+def plus(server: Any, directory: bytes, cookie: int, dircount: int, maxcount: int) -> Any:
+    return server.call("readdirplus", v3.READDIRPLUS3args(v3.nfs_fh3(directory), cookie, bytes(8), dircount, maxcount))
+
+
+def test_a_listing_shows_every_name_once(server: Any, root: bytes, tree: Path) -> None:
+    for count in (400, 1000, 1 << 16):
+        assert sorted(server.list_names(root, count)) == sorted(DOTS + names_in(tree / "many"))
+
+
+def test_replies_fill_the_count_and_never_exceed_it(server: Any, root: bytes) -> None:
+    for count in range(300, 700, 7):
+        reply = server.call("readdir", v3.READDIR3args(v3.nfs_fh3(root), 0, bytes(8), count))
+        resok = server.reply_octets - 4
+        assert count - 44 <= resok <= count
+        assert not reply.value.reply.eof
+
+
+def test_plus_replies_fill_the_count_and_never_exceed_it(server: Any, root: bytes) -> None:
+    for count in range(600, 1500, 13):
+        plus(server, root, 0, 1 << 20, count)
+        assert count - 190 <= server.reply_octets - 4 <= count
+
+
+def test_the_count_of_names_limits_a_plus_reply(server: Any, root: bytes) -> None:
+    entries = plus(server, root, 2, 200, 1 << 20).value.reply.entries
+    octets = [20 + 4 + (len(entry.name) + 3 & ~3) - 4 for entry in entries]
+    assert sum(octets) <= 200 < sum(octets) + 40
+    assert len(plus(server, root, 2, 0, 1 << 20).value.reply.entries) == 1
+
+
+def test_too_small_a_count_is_refused(server: Any, root: bytes) -> None:
+    assert server.status("readdir", v3.READDIR3args(v3.nfs_fh3(root), 0, bytes(8), 107)) == "TOOSMALL"
+    assert server.status("readdir", v3.READDIR3args(v3.nfs_fh3(root), 0, bytes(8), 0)) == "TOOSMALL"
+    assert plus(server, root, 0, 4096, 120).status == v3.nfsstat3.NFS3ERR_TOOSMALL
+
+
+def test_plus_entries_have_attributes_and_good_handles(server: Any, root: bytes) -> None:
+    page = plus(server, root, 0, 1 << 20, 1 << 20).value.reply
+    assert page.eof
+    assert len(page.entries) == 202
+    for entry in page.entries[:20]:
+        handle = entry.name_handle.value.data
+        assert handle == server.lookup(root, entry.name)
+        assert server.attributes(handle) == entry.name_attributes.value
+        assert entry.fileid == entry.name_attributes.value.fileid
+
+
+def test_dots_of_the_root_are_the_root(server: Any) -> None:
+    root = server.mount()
+    entries = plus(server, root, 0, 1 << 20, 1 << 20).value.reply.entries
+    assert [entry.name_handle.value.data for entry in entries if entry.name in DOTS] == [root, root]
+
+
+def test_listing_a_file_is_refused(server: Any) -> None:
+    file = v3.nfs_fh3(server.lookup(server.mount(), "hello.txt"))
+    assert server.status("readdir", v3.READDIR3args(file, 0, bytes(8), 4096)) == "NOTDIR"
+    assert server.status("readdirplus", v3.READDIRPLUS3args(file, 0, bytes(8), 4096, 4096)) == "NOTDIR"
+
+
+def test_everything_can_be_removed_while_it_is_listed(server: Any, root: bytes, tree: Path) -> None:
+    cookie, eof = 0, False
+    while not eof:
+        page = server.call("readdir", v3.READDIR3args(v3.nfs_fh3(root), cookie, bytes(8), 500)).value.reply
+        for entry in page.entries:
+            if entry.name not in DOTS:
+                assert server.status("remove", v3.REMOVE3args(server.dirop(root, entry.name))) == "OK"
+        cookie, eof = page.entries[-1].cookie, page.eof
+    assert names_in(tree / "many") == []
+    assert server.status("rmdir", v3.RMDIR3args(server.dirop(server.mount(), "many"))) == "OK"
+
+
+def test_a_cookie_survives_a_restart_and_a_change_of_page_size(start: Any, root: bytes, tree: Path) -> None:
+    server = start()
+    first = server.call("readdir", v3.READDIR3args(v3.nfs_fh3(root), 0, bytes(8), 2000)).value.reply
+    rest = (
+        start()
+        .call("readdir", v3.READDIR3args(v3.nfs_fh3(root), first.entries[-1].cookie, bytes(8), 1 << 20))
+        .value.reply
+    )
+    names = [entry.name for entry in first.entries + rest.entries]
+    assert sorted(names) == sorted(DOTS + names_in(tree / "many"))
+
+
+def test_a_directory_larger_than_the_window_is_listed_whole(server: Any, root: bytes, tree: Path) -> None:
+    server.services.nfs.backend.listings = DirectoryListings(name_digest(b"k" * 32), limit=16)
+    assert sorted(server.list_names(root)) == sorted(DOTS + names_in(tree / "many"))
+
+
+def test_names_that_share_a_cookie_stay_on_one_page(server: Any, root: bytes, tree: Path) -> None:
+    server.services.nfs.backend.listings = DirectoryListings(lambda name: 3 + len(name) + name[5] % 2)
+    reference = sorted(DOTS + names_in(tree / "many"))
+    assert sorted(server.list_names(root, 4096)) == reference
+
+
+def test_a_page_of_nothing_but_names_gone_since_goes_on(server: Any, root: bytes, tree: Path) -> None:
+    server.services.nfs.backend.listings = DirectoryListings(name_digest(b"k" * 32), limit=16)
+    page = plus(server, root, 0, 1 << 20, 1 << 20).value.reply
+    cookie = page.entries[3].cookie
+    for path in (tree / "many").iterdir():
+        path.unlink()
+    end = plus(server, root, cookie, 1 << 20, 1 << 20).value.reply
+    assert (end.entries, end.eof) == ([], True)
+
+
+def test_windows_are_bounded_altogether() -> None:
+    listings = DirectoryListings(name_digest(b"k" * 32), limit=100)
+    for number in range(50):
+        listings.after(b"%d" % number, 0, lambda: [(b"%d" % name, name) for name in range(30)])
+    assert listings._held <= 100
+    assert len(listings._windows) == 3
+
+
+def test_what_was_read_earlier_never_replaces_what_was_read_later() -> None:
+    listings = DirectoryListings(name_digest(b"k" * 32))
+
+    def slow() -> list[tuple[bytes, int]]:
+        listings.after(b"d", 0, lambda: [(b"old", 1), (b"new", 2)])
+        return [(b"old", 1)]
+
+    assert [entry.name for entry in listings.after(b"d", 0, slow)[0]] == [b"old"]
+    rest, complete = listings.after(b"d", 3, list)
+    assert {entry.name for entry in rest} == {b"old", b"new"}
+    assert complete
+
+
+def test_a_name_that_a_file_system_lists_twice_is_listed_once() -> None:
+    listings = DirectoryListings(name_digest(b"k" * 32))
+    assert len(listings.after(b"d", 0, lambda: [(b"x", 1), (b"y", 2), (b"x", 1)])[0]) == 2
+
+
+def test_cookies_are_positive_signed_numbers_above_those_of_dots() -> None:
+    digest = name_digest(b"k" * 32)
+    cookies = [digest(b"%d" % number) for number in range(1000)]
+    assert min(cookies) > directory_listing.COOKIE_DOT_DOT
+    assert max(cookies) < 1 << 63

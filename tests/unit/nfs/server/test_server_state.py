@@ -1,0 +1,231 @@
+"""The key, the index of places, the cache of open things and the seal of handles, each alone."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from pathlib import Path
+
+import pytest
+
+from rpcrdma.nfs.server.file_handle import IDENTITY_MAX, HandleSeal, export_identity
+from rpcrdma.nfs.server.object_cache import ObjectCache
+from rpcrdma.nfs.server.object_identity import kernel_handle, object_identity
+from rpcrdma.nfs.server.place_index import Place, PlaceIndex
+from rpcrdma.nfs.server.refusal import Refused, status_of
+from rpcrdma.nfs.server.state import open_state
+from rpcrdma.nfs.v3 import nfsstat3
+
+KEY = bytes(range(32))
+
+
+def test_the_key_is_made_once_and_kept_private(tmp_path: Path) -> None:
+    first = open_state(tmp_path / "new" / "state", os.urandom)
+    second = open_state(tmp_path / "new" / "state", os.urandom)
+    assert first.key == second.key
+    assert first.write_verifier != second.write_verifier
+    assert stat.S_IMODE((tmp_path / "new" / "state" / "file-handle.key").stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "new" / "state").stat().st_mode) == 0o700
+    for state in (first, second):
+        state.close()
+        state.close()
+    assert sorted(path.name for path in (tmp_path / "new" / "state").iterdir()) == ["file-handle.key", "places.sqlite3"]
+
+
+def test_a_key_that_others_may_read_is_refused(tmp_path: Path) -> None:
+    open_state(tmp_path, os.urandom).close()
+    (tmp_path / "file-handle.key").chmod(0o640)
+    with pytest.raises(PermissionError, match="chmod 600"):
+        open_state(tmp_path, os.urandom)
+
+
+@pytest.mark.parametrize("octets", [0, 31, 33])
+def test_a_key_of_another_length_is_refused(tmp_path: Path, octets: int) -> None:
+    open_state(tmp_path, os.urandom).close()
+    (tmp_path / "file-handle.key").write_bytes(bytes(octets))
+    with pytest.raises(OSError, match="no key"):
+        open_state(tmp_path, os.urandom)
+
+
+def test_a_link_in_place_of_the_key_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_bytes(bytes(32))
+    (tmp_path / "file-handle.key").symlink_to("elsewhere")
+    with pytest.raises(OSError, match="symbolic"):
+        open_state(tmp_path, os.urandom)
+
+
+def test_lost_data_changes_the_verifier_each_time(tmp_path: Path) -> None:
+    state = open_state(tmp_path, os.urandom)
+    seen = {state.write_verifier}
+    for _ in range(5):
+        state.data_lost()
+        seen.add(state.write_verifier)
+    assert len(seen) == 6
+    state.close()
+
+
+def test_places_are_kept_over_a_restart(tmp_path: Path) -> None:
+    index = PlaceIndex(tmp_path / "places")
+    index.remember(b"1", b"root", b"one")
+    index.remember(b"2", b"1", b"two")
+    index.remember(b"2", b"root", b"moved")
+    index.forget(b"1")
+    index.close()
+    again = PlaceIndex(tmp_path / "places")
+    assert again.find(b"1") is None
+    assert again.find(b"2") == Place(b"root", b"moved")
+    again.close()
+
+
+def test_what_memory_forgets_the_database_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rpcrdma.nfs.server.place_index.NFS_PLACES_IN_MEMORY_MAX", 10)
+    monkeypatch.setattr("rpcrdma.nfs.server.place_index.NFS_PLACES_UNWRITTEN_MAX", 20)
+    index = PlaceIndex(tmp_path / "places")
+    for number in range(100):
+        index.remember(b"%d" % number, b"root", b"n%d" % number)
+        if index.needs_flush:
+            index.flush()
+    assert len(index._recent) <= 10
+    assert len(index._unwritten) <= 20
+    assert [index.find(b"%d" % number) for number in range(100)] == [Place(b"root", b"n%d" % n) for n in range(100)]
+    index.close()
+
+
+def test_the_database_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rpcrdma.nfs.server.place_index.NFS_PLACES_MAX", 50)
+    monkeypatch.setattr("rpcrdma.nfs.server.place_index.NFS_PLACES_IN_MEMORY_MAX", 1)
+    index = PlaceIndex(tmp_path / "places")
+    for number in range(200):
+        index.remember(b"%d" % number, b"root", b"x")
+        index.flush()
+    assert index._rows <= 50
+    assert index.find(b"0") is None
+    assert index.find(b"199") is not None
+    index.close()
+
+
+@pytest.mark.parametrize("octets", [b"not a database at all" * 100, b""])
+def test_a_spoilt_database_is_made_anew(tmp_path: Path, octets: bytes) -> None:
+    (tmp_path / "places").write_bytes(octets)
+    index = PlaceIndex(tmp_path / "places")
+    index.remember(b"1", b"root", b"one")
+    index.close()
+    again = PlaceIndex(tmp_path / "places")
+    assert again.find(b"1") == Place(b"root", b"one")
+    again.close()
+
+
+def test_a_database_that_fails_is_done_without(tmp_path: Path) -> None:
+    index = PlaceIndex(tmp_path / "places")
+    index.remember(b"1", b"root", b"one")
+    database = sqlite3.connect(tmp_path / "places")
+    database.execute("DROP TABLE place")
+    database.close()
+    assert index.find(b"2") is None
+    index.flush()
+    assert index.find(b"1") == Place(b"root", b"one")
+    index.remember(b"3", b"root", b"three")
+    index.close()
+
+
+def test_a_database_that_cannot_be_opened_is_done_without(tmp_path: Path) -> None:
+    index = PlaceIndex(tmp_path / "absent" / "places")
+    index.remember(b"1", b"root", b"one")
+    assert index.find(b"1") == Place(b"root", b"one")
+    index.close()
+
+
+class Item:
+    def __init__(self, handle: bytes) -> None:
+        self.handle = handle
+        self.used = True
+
+
+def test_the_cache_prefers_what_is_used() -> None:
+    out: list[bytes] = []
+    cache: ObjectCache[Item] = ObjectCache(10, lambda item: out.append(item.handle))
+    for number in range(200):
+        if cache.get(b"hot") is None:
+            cache.put(Item(b"hot"))
+        cache.put(Item(b"%d" % number))
+        assert len(cache) <= 10
+    assert out.count(b"hot") <= 20
+    assert len(out) >= 190
+
+
+def test_the_cache_never_evicts_what_it_is_given() -> None:
+    cache: ObjectCache[Item] = ObjectCache(1)
+    for number in range(5):
+        cache.put(Item(b"%d" % number))
+        assert cache.get(b"%d" % number) is not None
+
+
+def test_the_cache_drops_what_is_idle() -> None:
+    cache: ObjectCache[Item] = ObjectCache(10)
+    for number in range(4):
+        cache.put(Item(b"%d" % number))
+    assert cache.drop_idle() == []
+    cache.get(b"1")
+    assert [item.handle for item in cache.drop_idle()] == [b"0", b"2", b"3"]
+    assert cache.drop(b"absent") is None
+    assert [item.handle for item in cache.drop_all()] == [b"1"]
+
+
+def test_a_handle_says_what_it_was_made_from() -> None:
+    seal = HandleSeal(KEY)
+    for identity in (b"\x03", b"\0" * IDENTITY_MAX):
+        handle = seal.close(export_identity("/x"), 1 << 63, identity)
+        assert len(handle) <= 64
+        assert seal.open(handle) == (export_identity("/x"), 1 << 63, identity)
+
+
+def test_only_the_same_key_opens_a_handle() -> None:
+    handle = HandleSeal(KEY).close(b"abcd", 7, b"\x03")
+    assert HandleSeal(KEY[::-1]).open(handle) is None
+    assert HandleSeal(KEY).open(handle) is not None
+    with pytest.raises(ValueError, match="16 to 64"):
+        HandleSeal(b"short")
+
+
+def test_objects_without_kernel_handles_are_told_by_their_birth(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unsupported(_fd: int) -> None:
+        raise OSError(95, "not supported")
+
+    monkeypatch.setattr("rpcrdma.nfs.server.object_identity.name_to_handle", unsupported)
+    fds = []
+    for name in ("one", "two"):
+        (tmp_path / name).touch()
+        fds.append(os.open(tmp_path / name, os.O_PATH))
+    (one, mount), (two, other) = (object_identity(fd) for fd in fds)
+    assert one[0] in {2, 3}
+    assert mount == other
+    assert one[0] == two[0]
+    assert kernel_handle(one) is None
+    for fd in fds:
+        os.close(fd)
+
+
+def test_long_kernel_handles_are_digested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from rpcrdma.nfs.server.linux_calls import KernelHandle
+
+    monkeypatch.setattr("rpcrdma.nfs.server.object_identity.name_to_handle", lambda _fd: KernelHandle(1, b"x" * 128, 5))
+    identity, mount = object_identity(0)
+    assert len(identity) <= IDENTITY_MAX
+    assert (identity[0], mount, kernel_handle(identity)) == (1, 5, None)
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (OSError(13, "x"), nfsstat3.NFS3ERR_ACCES),
+        (OSError(24, "x"), nfsstat3.NFS3ERR_JUKEBOX),
+        (OSError(9999, "x"), nfsstat3.NFS3ERR_IO),
+        (OSError("no number"), nfsstat3.NFS3ERR_SERVERFAULT),
+        (Refused(nfsstat3.NFS3ERR_ROFS), nfsstat3.NFS3ERR_ROFS),
+    ],
+)
+def test_errors_have_their_status(error: Exception, status: nfsstat3) -> None:
+    assert status_of(error) == status
