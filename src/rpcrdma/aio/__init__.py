@@ -1,0 +1,1 @@
+"""Where sockets, clocks, files and tasks are: drivers, connecting and serving on asyncio."""

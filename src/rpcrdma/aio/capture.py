@@ -1,0 +1,159 @@
+"""A packet capture of iWARP connections, written by the library itself: no privileges, no network card needed.
+
+The octets of each TCP stream are written with synthetic IP and TCP headers, one MPA FPDU a segment, because Wireshark
+dissects only the first RPC-over-RDMA message of a segment. TCP checksums are left zero, as with checksum offload.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import struct
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import BinaryIO
+
+from rpcrdma.wire.buffers import Buffer
+
+__all__ = ["CapturedStream", "PacketCapture"]
+
+_LINKTYPE_RAW = 101
+_FILE_HEADER = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 1 << 17, _LINKTYPE_RAW)
+_RECORD = struct.Struct("<IIII")
+_IPV4 = struct.Struct(">BBHHHBBH4s4s")
+_IPV6 = struct.Struct(">IHBB16s16s")
+_TCP = struct.Struct(">HHIIBBHHH")
+_FIN, _SYN, _PSH, _ACK = 1, 2, 8, 16
+_MPA_STARTUP_OCTETS = 20
+_SEGMENT_OCTETS = 65000
+
+
+class PacketCapture:
+    """A pcap file with nanosecond time stamps; any number of connections, each by `stream`."""
+
+    def __init__(self, path: str | Path) -> None:
+        self._file: BinaryIO | None = Path(path).open("wb")  # noqa: SIM115
+        self._file.write(_FILE_HEADER)
+
+    def stream(self, local: tuple[str, int], remote: tuple[str, int], *, active: bool) -> CapturedStream:
+        """Starts the record of one connection between two (address, port) pairs; `active`: this side connected."""
+        return CapturedStream(self, local, remote, active=active)
+
+    def write_packet(self, packet: bytes) -> None:
+        """Appends one IP packet, stamped with the present time."""
+        if self._file is not None:
+            seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
+            self._file.write(_RECORD.pack(seconds, nanoseconds, len(packet), len(packet)))
+            self._file.write(packet)
+
+    def close(self) -> None:
+        """Completes the file; later packets are dropped."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+class _Direction:
+    """One half of a stream: collects octets until a start-up frame or an FPDU is whole."""
+
+    __slots__ = ("destination", "in_startup", "pending", "sequence", "source")
+
+    def __init__(self, source: tuple[bytes, int], destination: tuple[bytes, int]) -> None:
+        self.source = source
+        self.destination = destination
+        self.sequence = 1
+        self.pending = bytearray()
+        self.in_startup = True
+
+    def next_unit(self) -> int:
+        """Octets of the first whole unit in `pending`; 0 if none is whole yet."""
+        pending = self.pending
+        if self.in_startup:
+            if len(pending) < _MPA_STARTUP_OCTETS:
+                return 0
+            need = _MPA_STARTUP_OCTETS + int.from_bytes(pending[18:20], "big")
+        else:
+            if len(pending) < 2:
+                return 0
+            need = ((2 + int.from_bytes(pending[:2], "big") + 3) & ~3) + 4
+        return need if len(pending) >= need else 0
+
+
+class CapturedStream:
+    """One connection in a capture. Streams with MPA markers are cut at arbitrary places."""
+
+    def __init__(
+        self, capture: PacketCapture, local: tuple[str, int], remote: tuple[str, int], *, active: bool
+    ) -> None:
+        self._capture = capture
+        ends = [(ipaddress.ip_address(host.partition("%")[0]).packed, port) for host, port in (local, remote)]
+        self._sent = _Direction(ends[0], ends[1])
+        self._received = _Direction(ends[1], ends[0])
+        self._closed = False
+        first, second = (self._sent, self._received) if active else (self._received, self._sent)
+        first.sequence = second.sequence = 0
+        self._packet(first, second, _SYN, b"")
+        first.sequence = 1
+        self._packet(second, first, _SYN | _ACK, b"")
+        second.sequence = 1
+        self._packet(first, second, _ACK, b"")
+
+    def sent(self, gather: Iterable[Buffer], octets: int) -> None:
+        """Records the first `octets` octets of a gather list as sent."""
+        for buffer in gather:
+            if octets <= 0:
+                break
+            self._sent.pending += buffer[:octets]
+            octets -= len(buffer)
+        self._write_units(self._sent, self._received)
+
+    def received(self, scatter: Iterable[Buffer], octets: int) -> None:
+        """Records `octets` octets as received into a scatter list."""
+        for buffer in scatter:
+            if octets <= 0:
+                break
+            self._received.pending += buffer[:octets]
+            octets -= len(buffer)
+        self._write_units(self._received, self._sent)
+
+    def close(self) -> None:
+        """Records the end of the connection."""
+        if self._closed:
+            return
+        self._closed = True
+        for direction, other in ((self._sent, self._received), (self._received, self._sent)):
+            self._packet(direction, other, _FIN | _ACK, bytes(direction.pending))
+            direction.sequence += len(direction.pending) + 1
+            direction.pending.clear()
+
+    def _write_units(self, direction: _Direction, other: _Direction) -> None:
+        while unit := direction.next_unit():
+            direction.in_startup = False
+            data = bytes(direction.pending[:unit])
+            del direction.pending[:unit]
+            for start in range(0, unit, _SEGMENT_OCTETS):
+                part = data[start : start + _SEGMENT_OCTETS]
+                self._packet(direction, other, _PSH | _ACK, part)
+                direction.sequence = (direction.sequence + len(part)) & 0xFFFFFFFF
+
+    def _packet(self, direction: _Direction, other: _Direction, flags: int, data: bytes) -> None:
+        acknowledged = other.sequence if flags & _ACK else 0
+        tcp = _TCP.pack(
+            direction.source[1], direction.destination[1], direction.sequence, acknowledged, 5 << 4, flags, 65535, 0, 0
+        )
+        length = len(tcp) + len(data)
+        source, destination = direction.source[0], direction.destination[0]
+        if len(source) == 4:
+            header = _IPV4.pack(0x45, 0, 20 + length, 0, 0x4000, 64, 6, 0, source, destination)
+            checksum = _internet_checksum(header)
+            header = header[:10] + checksum.to_bytes(2, "big") + header[12:]
+        else:
+            header = _IPV6.pack(6 << 28, length, 6, 64, source, destination)
+        self._capture.write_packet(header + tcp + data)
+
+
+def _internet_checksum(header: bytes) -> int:
+    total: int = sum(struct.unpack(f">{len(header) // 2}H", header))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF

@@ -1,0 +1,406 @@
+"""A mounted NFSv3 file system with the calls of `os`, as coroutines."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from types import TracebackType
+from typing import Self
+
+from rpcrdma.aio.files.direct_read import read_direct
+from rpcrdma.aio.files.file_stream import NfsFile
+from rpcrdma.aio.files.file_transfer import FileTransfer
+from rpcrdma.aio.files.listing import entry_pages, name_pages
+from rpcrdma.aio.files.opening import open_file
+from rpcrdma.aio.files.options import FileOptions
+from rpcrdma.aio.files.tree_copy import CopyReport, Progress, download_tree, upload_tree
+from rpcrdma.aio.files.tree_remove import RemoveReport, remove_tree
+from rpcrdma.aio.files.volume import Volume
+from rpcrdma.nfs.client.attributes import NOW, Now, Stat, StatVfs, set_attributes, stat_from, statvfs_from
+from rpcrdma.nfs.client.directory_entry import DirEntry
+from rpcrdma.nfs.client.paths import Path, base_name, join, text_of
+from rpcrdma.nfs.errors import NfsExists, NfsNotADirectory, NfsNotFound, nfs_error
+from rpcrdma.nfs.v3 import (
+    ACCESS3_EXECUTE,
+    ACCESS3_EXTEND,
+    ACCESS3_LOOKUP,
+    ACCESS3_MODIFY,
+    ACCESS3_READ,
+    ftype3,
+    nfs_fh3,
+    nfsstat3,
+    sattr3,
+)
+from rpcrdma.rpc.program import Caller
+from rpcrdma.wire.buffers import Buffer, as_view
+
+__all__ = ["LocalPath", "NfsFilesystem"]
+
+LocalPath = str | os.PathLike[str]
+
+_SECOND_NS = 1_000_000_000
+
+
+class NfsFilesystem:
+    """The file system below `root`, a handle from MOUNT, at the server that `caller` is connected to.
+
+    Paths are the caller's own: an absolute one starts at the root, a relative one at `directory`, and neither leads
+    out of the mount. Every call may also raise what `Caller.call` raises; there is no reconnection. New files and
+    directories get exactly the mode that is asked for: the process's umask does not apply.
+
+    `stat` and `open` always ask the server; only directories on the way are remembered for a few seconds
+    (`FileOptions.lookup_valid_s`). `close` does not close the connection, which is the caller's, except where
+    `nfs_open` made both.
+    """
+
+    def __init__(
+        self,
+        caller: Caller,
+        root: nfs_fh3 | bytes,
+        *,
+        directory: str = "/",
+        options: FileOptions | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        handle = nfs_fh3(root) if isinstance(root, bytes) else root
+        self.caller = caller
+        self._volume = Volume(
+            caller,
+            handle,
+            directory=join("/", directory),
+            options=options or FileOptions(),
+            clock=clock,
+            sleep=sleep,
+        )
+        self._resolver = self._volume.resolver
+        self._procedures = self._volume.procedures
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def directory(self) -> str:
+        """Where relative paths start, from the root on."""
+        return self._resolver.directory
+
+    async def close(self) -> None:
+        """Ends what is still on its way in the background."""
+        await self._volume.close()
+
+    # Attributes
+
+    async def stat(self, path: Path, *, follow_symlinks: bool = True) -> Stat:
+        """The attributes of what `path` leads to, or with `follow_symlinks=False` of a symbolic link itself."""
+        node = await self._resolver.find(path, follow=follow_symlinks)
+        return stat_from(await self._volume.attributes(node))
+
+    async def lstat(self, path: Path) -> Stat:
+        """`stat` without following a symbolic link at the end of the path."""
+        return await self.stat(path, follow_symlinks=False)
+
+    async def exists(self, path: Path) -> bool:
+        """Whether `path` leads anywhere; False also where a name on the way is no directory."""
+        try:
+            await self.stat(path)
+        except (NfsNotFound, NfsNotADirectory):
+            return False
+        return True
+
+    async def is_dir(self, path: Path) -> bool:
+        """Whether `path` leads to a directory."""
+        try:
+            return (await self.stat(path)).is_dir()
+        except (NfsNotFound, NfsNotADirectory):
+            return False
+
+    async def access(self, path: Path, mode: int) -> bool:
+        """Whether the server lets this caller do what `mode` says: `os.F_OK`, or `os.R_OK`, `W_OK`, `X_OK` together."""
+        try:
+            node = await self._resolver.find(path)
+        except (NfsNotFound, NfsNotADirectory):
+            return False
+        wanted = 0
+        if mode & os.R_OK:
+            wanted |= ACCESS3_READ
+        if mode & os.W_OK:
+            wanted |= ACCESS3_MODIFY | ACCESS3_EXTEND
+        if mode & os.X_OK:
+            wanted |= ACCESS3_LOOKUP if node.is_dir else ACCESS3_EXECUTE
+        if not wanted:
+            return True
+        granted, _ = await self._procedures.access(node.handle, wanted, node.path)
+        return granted == wanted
+
+    async def chmod(self, path: Path, mode: int, *, follow_symlinks: bool = True) -> None:
+        """Sets the permission bits."""
+        await self._set(path, set_attributes(mode=mode), follow=follow_symlinks)
+
+    async def chown(self, path: Path, uid: int, gid: int, *, follow_symlinks: bool = True) -> None:
+        """Sets owner and group by number; -1 leaves one as it is."""
+        attributes = set_attributes(uid=None if uid == -1 else uid, gid=None if gid == -1 else gid)
+        await self._set(path, attributes, follow=follow_symlinks)
+
+    async def utime(
+        self,
+        path: Path,
+        times: tuple[float, float] | None = None,
+        *,
+        ns: tuple[int, int] | None = None,
+        follow_symlinks: bool = True,
+    ) -> None:
+        """Sets the times of last access and modification: seconds, or nanoseconds as `ns`; neither: now.
+
+        Raises:
+            OverflowError: NFSv3 has no such time: it goes from 1970 to 2106.
+        """
+        pair: tuple[int | Now, int | Now] = (NOW, NOW)
+        if times is not None:
+            if ns is not None:
+                raise ValueError("utime: give times or ns, not both")
+            pair = (round(times[0] * _SECOND_NS), round(times[1] * _SECOND_NS))
+        elif ns is not None:
+            pair = ns
+        await self._set(path, set_attributes(atime_ns=pair[0], mtime_ns=pair[1]), follow=follow_symlinks)
+
+    async def truncate(self, path: Path, length: int) -> None:
+        """Cuts a file off at `length` octets, or extends it with zeros."""
+        await self._set(path, set_attributes(size=length), follow=True)
+
+    async def statvfs(self, path: Path = "/") -> StatVfs:
+        """The space of the file system that `path` is in."""
+        node = await self._resolver.find(path)
+        space, limits = await asyncio.gather(
+            self._procedures.fsstat(node.handle, node.path), self._procedures.pathconf(node.handle, node.path)
+        )
+        return statvfs_from(space, limits)
+
+    # Directories
+
+    async def listdir(self, path: Path = ".") -> list[str]:
+        """The names in a directory, in the server's order, without "." and ".."."""
+        node = await self._resolver.find(path)
+        octets = (await self._volume.sizes()).listing
+        return [name async for page in name_pages(self._procedures, node, octets) for name in page]
+
+    async def scandir(self, path: Path = ".") -> AsyncIterator[DirEntry]:
+        """The entries of a directory with their attributes, page by page as the server lists them.
+
+        Raises:
+            RemoteProtocolError: the server lists what can be no name.
+        """
+        node = await self._resolver.find(path)
+        octets = (await self._volume.sizes()).listing
+        async for page in entry_pages(self._procedures, node, octets):
+            for entry in page:
+                yield entry
+
+    async def walk(
+        self, top: Path = ".", *, topdown: bool = True, onerror: Callable[[OSError], None] | None = None
+    ) -> AsyncIterator[tuple[str, list[str], list[str]]]:
+        """(directory, names of directories, other names) for each directory of a tree, as `os.walk`.
+
+        Symbolic links are not followed. With `topdown` the caller may remove names of directories from the list.
+        Directories that cannot be read go to `onerror`, or are passed over.
+        """
+        # What is left to visit; an entry with lists has been read and waits for those below it.
+        pending: list[tuple[str, tuple[list[str], list[str]] | None]] = [(self._resolver.absolute(top), None)]
+        while pending:
+            path, read = pending.pop()
+            if read is not None:
+                yield path, *read
+                continue
+            directories: list[str] = []
+            others: list[str] = []
+            try:
+                async for entry in self.scandir(path):
+                    (directories if entry.is_dir() else others).append(entry.name)
+            except OSError as error:
+                if onerror is not None:
+                    onerror(error)
+                continue
+            if topdown:
+                yield path, directories, others
+            else:
+                pending.append((path, (directories, others)))
+            pending += [(join(path, name), None) for name in reversed(directories)]
+
+    async def mkdir(self, path: Path, mode: int = 0o755, *, exist_ok: bool = False, parents: bool = False) -> None:
+        """Makes a directory; with `parents` also those above it that are missing, as `pathlib.Path.mkdir`.
+
+        Raises:
+            FileExistsError: there is something already, unless it is a directory and `exist_ok`.
+        """
+        try:
+            directory, name = await self._resolver.find_parent(path)
+            full = join(directory.path, name)
+            self._resolver.forget(directory, name)
+            await self._procedures.mkdir(directory, name, set_attributes(mode=mode), full)
+        except NfsNotFound:
+            above = self._resolver.absolute(path).rstrip("/").rpartition("/")[0]
+            if not parents or not above:
+                raise
+            await self.mkdir(above, exist_ok=True, parents=True)
+            await self.mkdir(path, mode, exist_ok=exist_ok)
+        except NfsExists:
+            if not exist_ok or not await self.is_dir(path):
+                raise
+
+    async def rmdir(self, path: Path) -> None:
+        """Removes an empty directory."""
+        directory, name = await self._resolver.find_parent(path)
+        self._resolver.forget(directory, name)
+        await self._procedures.rmdir(directory, name, join(directory.path, name))
+
+    async def rmtree(self, path: Path) -> RemoveReport:
+        """Removes a directory with everything in it, many files at a time; symbolic links are removed, not followed.
+
+        What could not be removed is in the report; see `RemoveReport.check`.
+
+        Raises:
+            NotADirectoryError: it is none.
+        """
+        directory, name = await self._resolver.find_parent(path)
+        self._resolver.forget(directory, name)
+        return await remove_tree(self._volume, directory, name)
+
+    # Names
+
+    async def unlink(self, path: Path) -> None:
+        """Removes a name that is no directory."""
+        directory, name = await self._resolver.find_parent(path)
+        self._resolver.forget(directory, name)
+        await self._procedures.remove(directory, name, join(directory.path, name))
+
+    async def rename(self, source: Path, target: Path) -> None:
+        """Renames, replacing what `target` names if its type allows it."""
+        from_directory, from_name = await self._resolver.find_parent(source)
+        to_directory, to_name = await self._resolver.find_parent(target)
+        self._resolver.forget(from_directory, from_name)
+        self._resolver.forget(to_directory, to_name)
+        await self._procedures.rename(
+            from_directory,
+            from_name,
+            to_directory,
+            to_name,
+            join(from_directory.path, from_name),
+            join(to_directory.path, to_name),
+        )
+
+    async def link(self, source: Path, target: Path) -> None:
+        """Makes `target` another name of `source`; a symbolic link at the end of `source` is not followed."""
+        node = await self._resolver.find(source, follow=False)
+        directory, name = await self._resolver.find_parent(target)
+        await self._procedures.link(node.handle, directory, name, node.path, join(directory.path, name))
+
+    async def symlink(self, target: Path, path: Path) -> None:
+        """Makes `path` a symbolic link to `target`, which may be anything."""
+        directory, name = await self._resolver.find_parent(path)
+        self._resolver.forget(directory, name)
+        full = join(directory.path, name)
+        await self._procedures.symlink(directory, name, text_of(target), set_attributes(mode=0o777), full)
+
+    async def readlink(self, path: Path) -> str:
+        """Where a symbolic link leads; OSError (EINVAL) where `path` is none."""
+        node = await self._resolver.find(path, follow=False)
+        if not node.is_symlink:
+            raise nfs_error(nfsstat3.NFS3ERR_INVAL, node.path)
+        return await self._resolver.target_of(node)
+
+    # Data
+
+    async def open(self, path: Path, mode: str = "rb", *, permissions: int = 0o644) -> NfsFile:
+        """Opens a regular file: "rb", "wb", "xb" or "ab", each also with "+"; a new file gets `permissions`.
+
+        The attributes are those of now (close-to-open consistency); whether the caller may do what the mode says is
+        asked as well. "ab" writes from where the file ends at this moment on: NFSv3 has no atomic appending.
+
+        Raises:
+            IsADirectoryError, PermissionError, FileNotFoundError, FileExistsError: as `open` does.
+            ValueError: the mode is none of these.
+        """
+        return await open_file(self._volume, path, mode, permissions)
+
+    async def read_into(self, path: Path, buffer: Buffer, offset: int = 0) -> int:
+        """Reads from `offset` straight into `buffer` (anything writable: numpy array, mmap), many READs in flight.
+
+        Returns the octets read: fewer than the buffer holds only where the file ends.
+        """
+        node = await self._resolver.find(path)
+        sizes = await self._volume.sizes()
+        return await read_direct(
+            self._procedures,
+            node.handle,
+            offset,
+            as_view(buffer),
+            node.path,
+            call_octets=sizes.read_max,
+            calls=self._volume.options.direct_calls,
+        )
+
+    async def read_bytes(self, path: Path) -> bytes:
+        """All of a file; for what fits in memory."""
+        async with await self.open(path) as file:
+            return await file.read()
+
+    async def write_bytes(self, path: Path, data: Buffer, *, permissions: int = 0o644) -> None:
+        """Makes `data` all of a file, on stable storage when this returns."""
+        async with await self.open(path, "wb", permissions=permissions) as file:
+            await file.write(data)
+
+    # Copies
+
+    async def download(self, path: Path, local: LocalPath, *, progress: Progress | None = None) -> int:
+        """Copies a file to `local` (or into it, if it is a directory) with mode and times; returns its octets.
+
+        It comes into being under a temporary name and replaces what is there only when it is complete.
+        `progress` is called with (files, octets) done so far.
+        """
+        node = await self._resolver.find(path)
+        own_name = base_name(self._resolver.absolute(path))
+        return await FileTransfer(self._volume, progress).download(node, own_name, os.fspath(local))
+
+    async def upload(self, local: LocalPath, path: Path, *, progress: Progress | None = None) -> int:
+        """Copies a local file to `path` (or into it, if it is a directory) with mode and times; returns its octets.
+
+        It comes into being under a temporary name and replaces what is there only when it is complete and committed.
+        """
+        node, missing = await self._resolver.find_or_place(path)
+        name = missing
+        if missing is None:
+            if (await self._volume.attributes(node)).type == ftype3.NF3DIR:
+                name = _own_name(local)
+            else:
+                node, name = await self._resolver.find_parent(path)
+        assert name is not None, "given, or set above"
+        return await FileTransfer(self._volume, progress).upload(os.fspath(local), node, name)
+
+    async def download_tree(self, path: Path, local: LocalPath, *, progress: Progress | None = None) -> CopyReport:
+        """Copies a directory with everything in it to the local directory `local`, which may exist.
+
+        Modes, times and symbolic links are kept; nothing outside `local` is written, whatever names and links the
+        server shows. What could not be copied is in the report; see `CopyReport.check`.
+        """
+        node = await self._resolver.find(path)
+        return await download_tree(self._volume, node, os.fspath(local), progress)
+
+    async def upload_tree(self, local: LocalPath, path: Path, *, progress: Progress | None = None) -> CopyReport:
+        """Copies a local directory with everything in it to the directory `path`, which may exist; see above."""
+        await self.mkdir(path, exist_ok=True)
+        node = await self._resolver.find(path)
+        return await upload_tree(self._volume, os.fspath(local), node, progress)
+
+    async def _set(self, path: Path, attributes: sattr3, *, follow: bool) -> None:
+        node = await self._resolver.find(path, follow=follow)
+        await self._procedures.setattr(node.handle, attributes, node.path)
+
+
+def _own_name(local: LocalPath) -> str:
+    return os.path.basename(os.path.abspath(local))  # noqa: PTH100, PTH119 - pathlib resolves links or keeps ".."

@@ -1,0 +1,206 @@
+"""Local files on behalf of copies: functions that block, for worker threads.
+
+Everything is named relative to the descriptor of its directory and no symbolic link is followed, so what a server
+calls its files cannot lead out of the directory that a copy was given (nor can someone who moves links into it).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+__all__ = [
+    "LocalItem",
+    "abandon_file",
+    "create_directory",
+    "create_symlink",
+    "create_temporary",
+    "finish_directory",
+    "finish_file",
+    "list_directory",
+    "load_file",
+    "local_name",
+    "open_directory",
+    "read_at",
+    "read_symlink",
+    "store_file",
+    "temporary_name",
+    "write_at",
+]
+
+_MODE_KEPT = 0o777
+"""Set-user-ID and its kin are not taken over from a server, which may know other users."""
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+_PAGE_ENTRIES = 500
+
+
+@dataclass(frozen=True, slots=True)
+class LocalItem:
+    """An entry of a local directory; `kind` is one of stat's S_IF constants, 0 where unknown."""
+
+    name: str
+    kind: int
+
+
+def temporary_name() -> str:
+    """A name for a file that is not complete yet."""
+    return f".rpcrdma-{secrets.token_hex(8)}.part"
+
+
+def local_name(name: str) -> str:
+    """A server's name for use as a local one.
+
+    Raises:
+        OSError: EINVAL, as it would not name a file in its directory, but something else.
+    """
+    if name in {"", ".", ".."} or "/" in name or "\0" in name:
+        raise OSError(errno.EINVAL, "the server's name for it cannot be used here", name)
+    return name
+
+
+def open_directory(path: str, directory: int | None = None) -> int:
+    """A descriptor of a directory; below another one symbolic links are refused."""
+    if directory is None:
+        return os.open(path, _DIRECTORY)
+    return os.open(local_name(path), _DIRECTORY | os.O_NOFOLLOW, dir_fd=directory)
+
+
+def create_directory(name: str, directory: int) -> int:
+    """Makes a directory, or takes the one that is there, and opens it."""
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(local_name(name), 0o700, dir_fd=directory)
+    return open_directory(name, directory)
+
+
+def finish_directory(directory: int, mode: int, times_ns: tuple[int, int]) -> None:
+    """Gives a directory that everything is in by now its mode and times, and closes it."""
+    try:
+        os.fchmod(directory, mode & _MODE_KEPT)
+        os.utime(directory, ns=times_ns)
+    finally:
+        os.close(directory)
+
+
+def create_symlink(target: str, name: str, directory: int, times_ns: tuple[int, int]) -> None:
+    """Makes a symbolic link, replacing what is there unless it is a directory."""
+    temporary = temporary_name()
+    os.symlink(target, temporary, dir_fd=directory)
+    try:
+        os.utime(temporary, ns=times_ns, dir_fd=directory, follow_symlinks=False)
+        os.replace(temporary, local_name(name), src_dir_fd=directory, dst_dir_fd=directory)
+    except BaseException:
+        os.unlink(temporary, dir_fd=directory)
+        raise
+
+
+def create_temporary(directory: int) -> tuple[int, str]:
+    """A new empty file to be written: its descriptor and name."""
+    name = temporary_name()
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.open(name, flags, 0o600, dir_fd=directory), name
+
+
+def write_at(descriptor: int, data: memoryview, offset: int) -> None:
+    """Writes all of `data`."""
+    while data:
+        count = os.pwrite(descriptor, data, offset)
+        offset += count
+        data = data[count:]
+
+
+def finish_file(
+    descriptor: int, temporary: str, name: str, directory: int, size: int, mode: int, times_ns: tuple[int, int]
+) -> None:
+    """Gives a complete file its length, mode, times and name, replacing what has the name, and closes it."""
+    os.ftruncate(descriptor, size)
+    os.fchmod(descriptor, mode & _MODE_KEPT)
+    os.utime(descriptor, ns=times_ns)
+    os.replace(temporary, local_name(name), src_dir_fd=directory, dst_dir_fd=directory)
+    os.close(descriptor)
+
+
+def abandon_file(descriptor: int, temporary: str, directory: int) -> None:
+    """Removes a file that will not be completed."""
+    with contextlib.suppress(OSError):
+        os.close(descriptor)
+    with contextlib.suppress(OSError):
+        os.unlink(temporary, dir_fd=directory)
+
+
+def store_file(data: memoryview, name: str, directory: int, mode: int, times_ns: tuple[int, int]) -> None:
+    """Makes `data` all of a file, in one go."""
+    descriptor, temporary = create_temporary(directory)
+    try:
+        write_at(descriptor, data, 0)
+        finish_file(descriptor, temporary, name, directory, len(data), mode, times_ns)
+    except BaseException:
+        abandon_file(descriptor, temporary, directory)
+        raise
+
+
+def load_file(name: str, directory: int | None, buffer: memoryview) -> tuple[int, int, os.stat_result]:
+    """Opens a regular file and reads its beginning: (descriptor, octets read, attributes).
+
+    Raises:
+        OSError: EINVAL, as it is no regular file; below a directory also for a symbolic link.
+    """
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+    if directory is not None:
+        flags |= os.O_NOFOLLOW
+    descriptor = os.open(name, flags, dir_fd=directory)
+    try:
+        attributes = os.fstat(descriptor)
+        _require_regular(attributes, name)
+        return descriptor, read_at(descriptor, buffer, 0), attributes
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def read_at(descriptor: int, buffer: memoryview, offset: int) -> int:
+    """Fills `buffer`; returns the octets read, fewer than it holds only at the end of the file."""
+    got = 0
+    while got < len(buffer):
+        count = os.preadv(descriptor, [buffer[got:]], offset + got)
+        if not count:
+            break
+        got += count
+    return got
+
+
+def read_symlink(name: str, directory: int) -> tuple[str, os.stat_result]:
+    """A symbolic link's target and attributes."""
+    return os.readlink(name, dir_fd=directory), os.stat(name, dir_fd=directory, follow_symlinks=False)
+
+
+def list_directory(directory: int) -> Iterator[list[LocalItem]]:
+    """The entries of a directory, page by page; every step blocks."""
+    with os.scandir(directory) as entries:
+        page: list[LocalItem] = []
+        for entry in entries:
+            page.append(LocalItem(entry.name, _kind(entry)))
+            if len(page) == _PAGE_ENTRIES:
+                yield page
+                page = []
+        yield page
+
+
+def _require_regular(attributes: os.stat_result, name: str) -> None:
+    if not stat.S_ISREG(attributes.st_mode):
+        number = errno.EISDIR if stat.S_ISDIR(attributes.st_mode) else errno.EINVAL
+        raise OSError(number, "not a regular file", name)
+
+
+def _kind(entry: os.DirEntry[str]) -> int:
+    if entry.is_symlink():
+        return stat.S_IFLNK
+    if entry.is_dir(follow_symlinks=False):
+        return stat.S_IFDIR
+    return stat.S_IFREG if entry.is_file(follow_symlinks=False) else 0

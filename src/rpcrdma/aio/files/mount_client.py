@@ -1,0 +1,129 @@
+"""The MOUNT protocol, by which a client comes by its first file handle (RFC 1813 appendix I); over TCP alone.
+
+Where the service listens: at the port that the caller names; else, for tcp:// servers, at the NFS port itself; else at
+20048, where Linux servers put it; else where the server's port mapper says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from rpcrdma.aio.tcp_client import TcpCaller
+from rpcrdma.aio.urls import Url
+from rpcrdma.errors import ConnectFailed, RpcError, RpcRdmaError, TransportClosed
+from rpcrdma.nfs import mount
+from rpcrdma.nfs.client.port_mapper import GETPORT, PORT_MAPPER_PORT, Mapping
+from rpcrdma.nfs.errors import NfsError, nfs_error
+from rpcrdma.nfs.v3 import nfsstat3
+from rpcrdma.rpc.auth import Credential
+from rpcrdma.rpc.program import Caller
+
+__all__ = ["MOUNT_PORT", "Mount", "mount_export", "mount_with", "unmount"]
+
+MOUNT_PORT = 20048
+"""Registered for the MOUNT protocol."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    """What MNT has given: the root handle of `export`, and where in it the path leads that was asked for."""
+
+    export: str
+    handle: bytes
+    directory: str
+    port: int = 0
+    """Where the MOUNT service listens."""
+
+
+async def mount_export(
+    url: Url, credential: Credential, *, mount_port: int | None = None, timeout_s: float = 10.0
+) -> Mount:
+    """Mounts the export that `url.path` is in or below.
+
+    Raises:
+        ConnectFailed: no MOUNT service answers; the message says where it was looked for.
+        NfsError: the server refuses; FileNotFoundError if it exports nothing of that path.
+    """
+    tried: list[str] = []
+    async for port in _ports(url, mount_port, credential, timeout_s, tried):
+        try:
+            async with await TcpCaller.connect(url.host, port, credential, timeout_s=timeout_s) as caller:
+                found = await mount_with(caller, url.path or "/", timeout_s=timeout_s)
+                return Mount(export=found.export, handle=found.handle, directory=found.directory, port=port)
+        except (ConnectFailed, TransportClosed, RpcError) as error:
+            tried.append(f"port {port}: {error}")
+    raise ConnectFailed(
+        f"no MOUNT service answers at {url.host} ({'; '.join(tried)}); name its TCP port if it has another"
+    )
+
+
+async def mount_with(caller: Caller, path: str, *, timeout_s: float | None = None) -> Mount:
+    """Mounts the export with the longest name that `path` is in; where the server lists none, the longest that it lets.
+
+    Raises:
+        NfsError: see `mount_export`; beyond that what `Caller.call` raises.
+    """
+    names = [name for name in path.split("/") if name]
+    candidates = ["/" + "/".join(names[:count]) for count in range(len(names), -1, -1)]
+    with contextlib.suppress(RpcError):
+        listed = {_normal(node.ex_dir) for node in await caller.call(mount.EXPORT, None, timeout_s=timeout_s)}
+        # A list may hide what this caller may mount all the same: its entries come first, not alone.
+        candidates.sort(key=lambda candidate: candidate not in listed)
+    first: NfsError | None = None
+    for export in candidates:
+        try:
+            handle = await _mnt(caller, export, timeout_s)
+        except NfsError as error:
+            if first is None:
+                first = error
+            if error.status not in {nfsstat3.NFS3ERR_NOENT, nfsstat3.NFS3ERR_NOTDIR, nfsstat3.NFS3ERR_ACCES}:
+                raise
+        else:
+            below = path.removeprefix(export) if export != "/" else path
+            return Mount(export=export, handle=handle, directory="/" + below.lstrip("/"))
+    assert first is not None, "there is at least one candidate"
+    raise first
+
+
+async def unmount(url: Url, mounted: Mount, credential: Credential, *, timeout_s: float = 1.0) -> None:
+    """Tells the server that the export is no longer used; nothing depends on it, so failures are passed over."""
+    with contextlib.suppress(RpcRdmaError):
+        async with await TcpCaller.connect(url.host, mounted.port, credential, timeout_s=timeout_s) as caller:
+            await caller.call(mount.UMNT, mounted.export, timeout_s=timeout_s)
+
+
+async def _mnt(caller: Caller, export: str, timeout_s: float | None) -> bytes:
+    reply = await caller.call(mount.MNT, export, timeout_s=timeout_s)
+    if reply.value is None:
+        # The codes are NFSv3's own.
+        raise nfs_error(nfsstat3(int(reply.fhs_status)), export)
+    return reply.value.fhandle
+
+
+async def _ports(
+    url: Url, mount_port: int | None, credential: Credential, timeout_s: float, tried: list[str]
+) -> AsyncIterator[int]:
+    if mount_port is not None:
+        yield mount_port
+        return
+    if url.scheme == "tcp":
+        yield url.port
+    if url.scheme != "tcp" or url.port != MOUNT_PORT:
+        yield MOUNT_PORT
+    try:
+        async with await TcpCaller.connect(url.host, PORT_MAPPER_PORT, credential, timeout_s=timeout_s) as caller:
+            wanted = Mapping(mount.MOUNT_V3.number, mount.MOUNT_V3.version)
+            port = await caller.call(GETPORT, wanted, timeout_s=timeout_s)
+    except RpcRdmaError as error:
+        tried.append(f"port mapper: {error}")
+        return
+    if 0 < port < 1 << 16 and port not in {url.port if url.scheme == "tcp" else 0, MOUNT_PORT}:
+        yield port
+    else:
+        tried.append("port mapper: not registered there")
+
+
+def _normal(path: str) -> str:
+    return "/" + "/".join(name for name in path.split("/") if name)

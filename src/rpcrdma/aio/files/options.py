@@ -1,0 +1,34 @@
+"""How a file system behaves towards its server, and how much memory it takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["FileOptions"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileOptions:
+    """Bounds and defaults of an `NfsFilesystem`; octets and seconds."""
+
+    read_ahead_blocks: int = 8
+    """Reads that a stream has in flight at most, each of the server's preferred size (usually 1 MiB)."""
+    write_behind_blocks: int = 8
+    """Writes that a stream has in flight at most."""
+    uncommitted_octets_max: int = 32 << 20
+    """Written, but not yet committed data that a stream keeps in memory, to write it again if the server restarts."""
+    direct_calls: int = 8
+    """Calls in flight for one `read_into`, `pread` or file that is copied: 8 MiB hide the latency of any local net."""
+    transfer_octets_max: int = 32 << 20
+    """Buffers of all downloads and uploads together."""
+    commit_octets: int = 64 << 20
+    """An upload asks for a COMMIT each time that it has written this much."""
+    files_at_once: int = 32
+    """Files that a tree copy has in progress."""
+    lookup_valid_s: float = 3.0
+    """How long directories along a path are believed to be where they were; Linux starts with 3 s. 0: not at all."""
+    lookup_entries_max: int = 4096
+    put_off_retries: int = 8
+    """How often an operation that the server puts off (NFS3ERR_JUKEBOX) is tried again, with growing delays: 20 s."""
+    local_threads: int = 4
+    """Threads that read and write local files."""

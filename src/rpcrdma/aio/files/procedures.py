@@ -1,0 +1,195 @@
+"""The NFSv3 procedures as coroutines that return what went well and raise `NfsError` otherwise."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar, cast
+
+from rpcrdma.errors import RemoteProtocolError
+from rpcrdma.nfs import v3
+from rpcrdma.nfs.client.node import Node
+from rpcrdma.nfs.errors import nfs_error
+from rpcrdma.nfs.v3 import createhow3, diropargs3, fattr3, nfs_fh3, nfsstat3, post_op_attr, post_op_fh3, sattr3
+from rpcrdma.rpc.program import Caller, Procedure
+from rpcrdma.wire.buffers import Buffer
+
+__all__ = ["Created", "NfsProcedures", "attributes_of"]
+
+A = TypeVar("A")
+
+Created = tuple[nfs_fh3 | None, fattr3 | None]
+"""What CREATE and its kin may say about the new object: its handle, its attributes."""
+
+_NO_GUARD = v3.sattrguard3(False, None)
+_OK = nfsstat3.NFS3_OK
+_FIRST_DELAY_S = 0.1
+_LONGEST_DELAY_S = 5.0
+
+
+def attributes_of(attributes: post_op_attr) -> fattr3 | None:
+    """The attributes, where the server gave them."""
+    return attributes.value
+
+
+class NfsProcedures:
+    """Calls through `caller`; an operation that the server puts off is tried again up to `put_off_retries` times.
+
+    The last arguments are the paths that an error names. Beyond `NfsError` every method may raise what
+    `Caller.call` raises.
+    """
+
+    def __init__(
+        self,
+        caller: Caller,
+        *,
+        put_off_retries: int = 8,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.caller = caller
+        self._call = caller.call
+        self._put_off_retries = put_off_retries
+        self._sleep = sleep
+
+    async def _result(
+        self, procedure: Procedure[A, Any], args: A, path: str, path2: str | None = None, into: Buffer | None = None
+    ) -> Any:
+        reply = await self._call(procedure, args, into=into)
+        status = reply.status
+        if status is _OK:
+            return reply.value
+        delay_s = _FIRST_DELAY_S
+        for _ in range(self._put_off_retries):
+            if status is not nfsstat3.NFS3ERR_JUKEBOX:
+                break
+            await self._sleep(delay_s)
+            delay_s = min(2 * delay_s, _LONGEST_DELAY_S)
+            reply = await self._call(procedure, args, into=into)
+            status = reply.status
+            if status is _OK:
+                return reply.value
+        raise nfs_error(status, path, path2)
+
+    async def getattr(self, handle: nfs_fh3, path: str) -> fattr3:
+        """GETATTR."""
+        value = await self._result(v3.GETATTR, v3.GETATTR3args(handle), path)
+        return cast("fattr3", value.obj_attributes)
+
+    async def setattr(self, handle: nfs_fh3, attributes: sattr3, path: str) -> fattr3 | None:
+        """SETATTR; the attributes afterwards, if the server gives them."""
+        value = await self._result(v3.SETATTR, v3.SETATTR3args(handle, attributes, _NO_GUARD), path)
+        return attributes_of(value.obj_wcc.after)
+
+    async def lookup(self, directory: Node, name: str, path: str) -> Node:
+        """LOOKUP, and GETATTR where the server leaves the attributes out."""
+        value = await self._result(v3.LOOKUP, v3.LOOKUP3args(diropargs3(directory.handle, name)), path)
+        attributes = attributes_of(value.obj_attributes)
+        if attributes is None:
+            attributes = await self.getattr(value.object, path)
+        return Node(value.object, attributes, path, fresh=True)
+
+    async def access(self, handle: nfs_fh3, wanted: int, path: str) -> tuple[int, fattr3 | None]:
+        """ACCESS: which of the `wanted` bits are granted, and the attributes if the server gives them."""
+        value = await self._result(v3.ACCESS, v3.ACCESS3args(handle, wanted), path)
+        return value.access & wanted, attributes_of(value.obj_attributes)
+
+    async def readlink(self, handle: nfs_fh3, path: str) -> str:
+        """READLINK."""
+        value = await self._result(v3.READLINK, v3.READLINK3args(handle), path)
+        return cast("str", value.data)
+
+    async def read(self, handle: nfs_fh3, offset: int, into: memoryview, path: str) -> v3.READ3resok:
+        """READ of at most `len(into)` octets, which land in `into`.
+
+        Raises:
+            RemoteProtocolError: what the reply says about its length does not fit its data.
+        """
+        value: v3.READ3resok = await self._result(v3.READ, v3.READ3args(handle, offset, len(into)), path, None, into)
+        if value.count != len(value.data) or value.count > len(into):
+            raise RemoteProtocolError(
+                f"READ of {len(into)} octets answered with a count of {value.count} and {len(value.data)} octets",
+                rfc="1813 3.3.6",
+            )
+        return value
+
+    async def write(
+        self, handle: nfs_fh3, offset: int, data: Buffer, stable: v3.stable_how, path: str
+    ) -> v3.WRITE3resok:
+        """WRITE; the server may take less than all of `data`, but not nothing.
+
+        Raises:
+            RemoteProtocolError: the server says that it took nothing, or more than it was given.
+        """
+        length = len(data)
+        value: v3.WRITE3resok = await self._result(v3.WRITE, v3.WRITE3args(handle, offset, length, stable, data), path)
+        if not 0 < value.count <= length and length:
+            raise RemoteProtocolError(
+                f"WRITE of {length} octets answered with a count of {value.count}", rfc="1813 3.3.7"
+            )
+        return value
+
+    async def commit(self, handle: nfs_fh3, path: str) -> bytes:
+        """COMMIT of the whole file; the write verifier."""
+        value = await self._result(v3.COMMIT, v3.COMMIT3args(handle, 0, 0), path)
+        return cast("bytes", value.verf)
+
+    async def create(self, directory: Node, name: str, how: createhow3, path: str) -> Created:
+        """CREATE."""
+        return _created(await self._result(v3.CREATE, v3.CREATE3args(diropargs3(directory.handle, name), how), path))
+
+    async def mkdir(self, directory: Node, name: str, attributes: sattr3, path: str) -> Created:
+        """MKDIR."""
+        return _created(
+            await self._result(v3.MKDIR, v3.MKDIR3args(diropargs3(directory.handle, name), attributes), path)
+        )
+
+    async def symlink(self, directory: Node, name: str, target: str, attributes: sattr3, path: str) -> Created:
+        """SYMLINK."""
+        args = v3.SYMLINK3args(diropargs3(directory.handle, name), v3.symlinkdata3(attributes, target))
+        return _created(await self._result(v3.SYMLINK, args, path))
+
+    async def remove(self, directory: Node, name: str, path: str) -> None:
+        """REMOVE."""
+        await self._result(v3.REMOVE, v3.REMOVE3args(diropargs3(directory.handle, name)), path)
+
+    async def rmdir(self, directory: Node, name: str, path: str) -> None:
+        """RMDIR."""
+        await self._result(v3.RMDIR, v3.RMDIR3args(diropargs3(directory.handle, name)), path)
+
+    async def rename(
+        self, source: Node, source_name: str, target: Node, target_name: str, path: str, path2: str
+    ) -> None:
+        """RENAME."""
+        args = v3.RENAME3args(diropargs3(source.handle, source_name), diropargs3(target.handle, target_name))
+        await self._result(v3.RENAME, args, path, path2)
+
+    async def link(self, handle: nfs_fh3, directory: Node, name: str, path: str, path2: str) -> None:
+        """LINK."""
+        await self._result(v3.LINK, v3.LINK3args(handle, diropargs3(directory.handle, name)), path, path2)
+
+    async def readdir(self, directory: Node, cookie: int, verifier: bytes, octets: int) -> v3.READDIR3resok:
+        """READDIR of one page."""
+        args = v3.READDIR3args(directory.handle, cookie, verifier, octets)
+        return cast("v3.READDIR3resok", await self._result(v3.READDIR, args, directory.path))
+
+    async def readdirplus(self, directory: Node, cookie: int, verifier: bytes, octets: int) -> v3.READDIRPLUS3resok:
+        """READDIRPLUS of one page."""
+        args = v3.READDIRPLUS3args(directory.handle, cookie, verifier, octets, octets)
+        return cast("v3.READDIRPLUS3resok", await self._result(v3.READDIRPLUS, args, directory.path))
+
+    async def fsstat(self, handle: nfs_fh3, path: str) -> v3.FSSTAT3resok:
+        """FSSTAT."""
+        return cast("v3.FSSTAT3resok", await self._result(v3.FSSTAT, v3.FSSTAT3args(handle), path))
+
+    async def fsinfo(self, handle: nfs_fh3, path: str) -> v3.FSINFO3resok:
+        """FSINFO."""
+        return cast("v3.FSINFO3resok", await self._result(v3.FSINFO, v3.FSINFO3args(handle), path))
+
+    async def pathconf(self, handle: nfs_fh3, path: str) -> v3.PATHCONF3resok:
+        """PATHCONF."""
+        return cast("v3.PATHCONF3resok", await self._result(v3.PATHCONF, v3.PATHCONF3args(handle), path))
+
+
+def _created(value: Any) -> Created:
+    handle: post_op_fh3 = value.obj
+    return handle.value, attributes_of(value.obj_attributes)

@@ -1,0 +1,206 @@
+"""Trees from a server and to a server; see `tree_work` for the order in which things happen."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from rpcrdma.aio.files import local_files
+from rpcrdma.aio.files.file_transfer import FileTransfer, Progress, expressible, times_of
+from rpcrdma.aio.files.listing import entry_pages
+from rpcrdma.aio.files.tree_work import CopyFailure, CopyReport, TreeWork
+from rpcrdma.aio.files.volume import Volume
+from rpcrdma.nfs.client.attributes import set_attributes
+from rpcrdma.nfs.client.directory_entry import DirEntry
+from rpcrdma.nfs.client.node import Node
+from rpcrdma.nfs.client.paths import join
+from rpcrdma.nfs.errors import NfsExists, nfs_error
+from rpcrdma.nfs.v3 import fattr3, ftype3, nfsstat3
+
+__all__ = ["CopyFailure", "CopyReport", "Progress", "download_tree", "upload_tree"]
+
+_UNFINISHED_MODE = 0o700
+
+
+@dataclass(slots=True, eq=False)
+class _Folder:
+    """The two sides of a directory: a descriptor here, a node at the server."""
+
+    descriptor: int
+    node: Node
+    local: str
+
+
+@dataclass(frozen=True, slots=True)
+class _RemoteItem:
+    entry: DirEntry
+
+    @property
+    def name(self) -> str:
+        return self.entry.name
+
+    @property
+    def is_directory(self) -> bool:
+        return self.entry.is_dir()
+
+
+@dataclass(frozen=True, slots=True)
+class _LocalItem:
+    name: str
+    kind: int
+
+    @property
+    def is_directory(self) -> bool:
+        return self.kind == stat.S_IFDIR
+
+
+async def download_tree(volume: Volume, node: Node, local: str, progress: Progress | None) -> CopyReport:
+    """See `NfsFilesystem.download_tree`."""
+    attributes = await volume.attributes(node)
+    if attributes.type != ftype3.NF3DIR:
+        raise nfs_error(nfsstat3.NFS3ERR_NOTDIR, node.path)
+    await volume.in_thread(os.makedirs, local, exist_ok=True)
+    descriptor = await volume.from_thread(os.close, local_files.open_directory, local)
+    report, transfer = CopyReport(), FileTransfer(volume, progress)
+    work = TreeWork(_Download(volume, transfer), report, files_at_once=volume.options.files_at_once)
+    await work.run(_Folder(descriptor, node, local))
+    report.files, report.octets = transfer.files, transfer.octets
+    return report
+
+
+async def upload_tree(volume: Volume, local: str, node: Node, progress: Progress | None) -> CopyReport:
+    """See `NfsFilesystem.upload_tree`."""
+    descriptor = await volume.from_thread(os.close, local_files.open_directory, local)
+    report, transfer = CopyReport(), FileTransfer(volume, progress)
+    work = TreeWork(_Upload(volume, transfer), report, files_at_once=volume.options.files_at_once)
+    await work.run(_Folder(descriptor, node, local))
+    report.files, report.octets = transfer.files, transfer.octets
+    return report
+
+
+class _Download:
+    def __init__(self, volume: Volume, transfer: FileTransfer) -> None:
+        self._volume = volume
+        self._transfer = transfer
+
+    async def enter(self, parent: _Folder, item: _RemoteItem) -> _Folder:
+        entry = item.entry
+        descriptor = await self._volume.from_thread(
+            os.close, local_files.create_directory, entry.name, parent.descriptor
+        )
+        local = os.path.join(parent.local, entry.name)  # noqa: PTH118 - a name is no path
+        return _Folder(descriptor, Node(entry.handle, entry.attributes, entry.path), local)
+
+    async def pages(self, folder: _Folder) -> AsyncIterator[list[_RemoteItem]]:
+        octets = (await self._volume.sizes()).listing
+        async for page in entry_pages(self._volume.procedures, folder.node, octets):
+            yield [_RemoteItem(entry) for entry in page]
+
+    async def copy(self, folder: _Folder, item: _RemoteItem, report: CopyReport) -> None:
+        entry = item.entry
+        if entry.is_file():
+            await self._transfer.fetch(entry.handle, entry.attributes, entry.path, folder.descriptor, entry.name)
+        elif entry.is_symlink():
+            target = await self._volume.procedures.readlink(entry.handle, entry.path)
+            await self._volume.in_thread(
+                local_files.create_symlink, target, entry.name, folder.descriptor, times_of(entry.attributes)
+            )
+            report.symlinks += 1
+        else:
+            report.passed_over(entry.path)
+
+    async def leave(self, folder: _Folder, *, complete: bool) -> None:
+        attributes = folder.node.attributes
+        if complete and attributes is not None:
+            await self._volume.in_thread(
+                local_files.finish_directory, folder.descriptor, attributes.mode, times_of(attributes)
+            )
+        else:
+            os.close(folder.descriptor)
+
+    def path(self, folder: _Folder, item: _RemoteItem | None) -> str:
+        return folder.node.path if item is None else item.entry.path
+
+
+class _Upload:
+    def __init__(self, volume: Volume, transfer: FileTransfer) -> None:
+        self._volume = volume
+        self._transfer = transfer
+
+    async def enter(self, parent: _Folder, item: _LocalItem) -> _Folder:
+        name = item.name
+        path = join(parent.node.path, name)
+        descriptor = await self._volume.from_thread(os.close, local_files.open_directory, name, parent.descriptor)
+        try:
+            node = await self._make_directory(parent.node, name, path)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return _Folder(descriptor, node, os.path.join(parent.local, name))  # noqa: PTH118 - a name is no path
+
+    async def pages(self, folder: _Folder) -> AsyncIterator[list[_LocalItem]]:
+        pages = local_files.list_directory(folder.descriptor)
+        while (page := await self._volume.in_thread(next, pages, None)) is not None:
+            yield [_LocalItem(item.name, item.kind) for item in page]
+
+    async def copy(self, folder: _Folder, item: _LocalItem, report: CopyReport) -> None:
+        if item.kind == stat.S_IFREG:
+            await self._transfer.store(item.name, folder.descriptor, folder.node, item.name)
+        elif item.kind == stat.S_IFLNK:
+            target, found = await self._volume.in_thread(local_files.read_symlink, item.name, folder.descriptor)
+            await self._make_symlink(folder.node, item.name, target, found)
+            report.symlinks += 1
+        else:
+            report.passed_over(self.path(folder, item))
+
+    async def leave(self, folder: _Folder, *, complete: bool) -> None:
+        try:
+            if complete:
+                found = os.fstat(folder.descriptor)
+                attributes = set_attributes(
+                    mode=found.st_mode,
+                    atime_ns=expressible(found.st_atime_ns),
+                    mtime_ns=expressible(found.st_mtime_ns),
+                )
+                await self._volume.procedures.setattr(folder.node.handle, attributes, folder.node.path)
+        finally:
+            os.close(folder.descriptor)
+
+    def path(self, folder: _Folder, item: _LocalItem | None) -> str:
+        return folder.local if item is None else os.path.join(folder.local, item.name)  # noqa: PTH118
+
+    async def _make_directory(self, parent: Node, name: str, path: str) -> Node:
+        procedures = self._volume.procedures
+        self._volume.resolver.forget(parent, name)
+        with contextlib.suppress(NfsExists):
+            handle, attributes = await procedures.mkdir(parent, name, set_attributes(mode=_UNFINISHED_MODE), path)
+            if handle is not None:
+                return Node(handle, attributes, path)
+        node = await procedures.lookup(parent, name, path)
+        if not _is_directory(node.attributes):
+            raise nfs_error(nfsstat3.NFS3ERR_NOTDIR, path)
+        return node
+
+    async def _make_symlink(self, directory: Node, name: str, target: str, found: os.stat_result) -> None:
+        procedures = self._volume.procedures
+        self._volume.resolver.forget(directory, name)
+        attributes = set_attributes(mode=0o777, mtime_ns=expressible(found.st_mtime_ns))
+        path = join(directory.path, name)
+        try:
+            await procedures.symlink(directory, name, target, attributes, path)
+        except NfsExists:
+            temporary = local_files.temporary_name()
+            own = join(directory.path, temporary)
+            await procedures.symlink(directory, temporary, target, attributes, own)
+            try:
+                await procedures.rename(directory, temporary, directory, name, own, path)
+            except BaseException:
+                await procedures.remove(directory, temporary, own)
+                raise
+
+
+def _is_directory(attributes: fattr3 | None) -> bool:
+    return attributes is not None and attributes.type == ftype3.NF3DIR

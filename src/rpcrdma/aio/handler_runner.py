@@ -1,0 +1,169 @@
+"""Runs handlers where they belong: in the event loop, in a worker thread or as a task.
+
+Knows nothing of how calls arrive and replies leave, so every server uses it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeAlias
+
+from rpcrdma.aio.call_context import ServerCallContext
+from rpcrdma.aio.limited_log import LimitedLog
+from rpcrdma.rpc.dispatch import Invocation
+from rpcrdma.rpc.service import Execution, ProcedureUnavailable, WouldBlock
+from rpcrdma.xdr.codec import Payload
+
+__all__ = ["Done", "HandlerRunner"]
+
+Done: TypeAlias = Callable[[Payload], None]
+
+_LOGGER = logging.getLogger("rpcrdma.server")
+_WORKERS = 8
+"""Threads that block in file systems at the same time; what a Linux NFS server starts with."""
+
+_STOPPED = RuntimeError("the server has stopped")
+
+
+class HandlerRunner:
+    """Runs invocations on the running event loop, with `workers` threads for those that may block."""
+
+    def __init__(self, *, workers: int = _WORKERS, logger: logging.Logger = _LOGGER) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._executor = ThreadPoolExecutor(workers, thread_name_prefix="rpcrdma-worker")
+        self._log = LimitedLog(logger)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._results: deque[tuple[Done, Payload, Invocation, BaseException | None]] = deque()
+        self._woken = False
+        self._idle: asyncio.Event | None = None
+        self._drained = False
+        self.running = 0
+        """Calls in worker threads and tasks."""
+
+    def run(self, invocation: Invocation, context: ServerCallContext, done: Done) -> None:
+        """Runs the handler and calls `done` with the reply, exactly once, in the event loop.
+
+        An inline handler is done when this returns. After `drain` has run into its deadline `done` is not called for
+        what was still running; whatever is run after it is answered with SYSTEM_ERR.
+        """
+        if self._drained:
+            done(invocation.failure(_STOPPED))
+            return
+        execution = invocation.execution
+        if execution is Execution.INLINE or execution is Execution.INLINE_OR_WORKER:
+            try:
+                result = invocation.handler(invocation.args, context)
+                if result is None or not hasattr(result, "__await__"):
+                    reply = invocation.success(result)
+                else:
+                    self._start_task(invocation, result, done)
+                    return
+            except WouldBlock as error:
+                if execution is Execution.INLINE_OR_WORKER:
+                    # The second run starts over, with buffers of its own.
+                    context.release()
+                    self._start_worker(invocation, context, done)
+                    return
+                reply = self._failed(invocation, error)
+            except Exception as error:  # noqa: BLE001 - whatever a handler raises is answered
+                reply = self._failed(invocation, error)
+            done(reply)
+        elif execution is Execution.WORKER:
+            self._start_worker(invocation, context, done)
+        else:
+            self._start_task(invocation, invocation.handler(invocation.args, context), done)
+
+    async def drain(self, deadline_s: float) -> bool:
+        """Waits until nothing runs, at most `deadline_s` seconds; cancels what is left and ends the worker threads.
+
+        A handler that blocks in a thread cannot be cancelled: its result is dropped, but the interpreter does not exit
+        before it returns. Returns whether all were done. The runner runs nothing afterwards.
+        """
+        if self.running:
+            self._idle = asyncio.Event()
+            try:
+                async with asyncio.timeout(deadline_s):
+                    await self._idle.wait()
+            except TimeoutError:
+                pass
+        finished = self.running == 0
+        self._drained = True
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=deadline_s)
+        self._executor.shutdown(wait=finished, cancel_futures=True)
+        return finished
+
+    def _failed(self, invocation: Invocation, error: BaseException) -> Payload:
+        if not isinstance(error, ProcedureUnavailable):
+            name = invocation.procedure.name
+            kind = f"{name} {type(error).__qualname__}"
+            self._log.log(logging.ERROR, kind, "%s failed and was answered with SYSTEM_ERR", name, error=error)
+        return invocation.failure(error)
+
+    def _finished(self) -> None:
+        self.running -= 1
+        if not self.running and self._idle is not None:
+            self._idle.set()
+
+    def _start_task(self, invocation: Invocation, result: Awaitable[Any], done: Done) -> None:
+        self.running += 1
+        task = self._loop.create_task(self._await(invocation, result, done))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _await(self, invocation: Invocation, result: Awaitable[Any], done: Done) -> None:
+        try:
+            try:
+                reply = invocation.success(await result)
+            except asyncio.CancelledError as error:
+                task = asyncio.current_task()
+                if task is not None and task.cancelling():
+                    raise
+                # Something that the handler awaited was cancelled, not the call.
+                reply = self._failed(invocation, error)
+            except Exception as error:  # noqa: BLE001 - whatever a handler raises is answered
+                reply = self._failed(invocation, error)
+            if not self._drained:
+                done(reply)
+        finally:
+            self._finished()
+
+    def _start_worker(self, invocation: Invocation, context: ServerCallContext, done: Done) -> None:
+        context.may_block = True
+        self.running += 1
+        self._executor.submit(self._work, invocation, context, done)
+
+    def _work(self, invocation: Invocation, context: ServerCallContext, done: Done) -> None:
+        failure: BaseException | None = None
+        try:
+            reply = invocation.success(invocation.handler(invocation.args, context))
+        except BaseException as error:  # noqa: BLE001 - in a thread nobody else would see even a SystemExit
+            reply = invocation.failure(error)
+            failure = error
+        self._results.append((done, reply, invocation, failure))
+        # One wake-up serves all results that are there when the loop comes to it: it clears the flag first.
+        if not self._woken:
+            self._woken = True
+            try:
+                self._loop.call_soon_threadsafe(self._deliver)
+            except RuntimeError:
+                # The loop was closed after a drain that ran into its deadline: nobody waits for this result.
+                self._results.clear()
+
+    def _deliver(self) -> None:
+        self._woken = False
+        results = self._results
+        while results:
+            done, reply, invocation, failure = results.popleft()
+            if failure is not None:
+                self._failed(invocation, failure)
+            if not self._drained:
+                done(reply)
+            self._finished()

@@ -1,0 +1,195 @@
+"""Moves octets between a TCP socket and the software RNIC's queue pair.
+
+The socket is driven directly (`add_reader`, `recvmsg_into`, `sendmsg`): asyncio's transports cost two to three times as
+much a round trip and would copy what they receive. The queue pair says where the next octets belong, so that bulk data
+go from the kernel straight into registered memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from collections.abc import Callable
+
+from rpcrdma.aio.capture import CapturedStream
+from rpcrdma.iwarp import IwarpQueuePair
+
+__all__ = ["IwarpDriver"]
+
+_RECEIVE_BUDGET_OCTETS = 1 << 20
+"""Received in one turn of the loop before other connections get theirs."""
+
+_SEND_OCTETS = 1 << 18
+"""Offered to one `sendmsg`: enough to keep the socket busy, so little that the peer starts while CRCs are computed."""
+
+_LINGER_S = 2.0
+"""How long the end of the peer's stream is awaited after ours: closing at once could make TCP reset the connection and
+destroy a Terminate on its way (RFC 5040 section 6.2.1 asks for a graceful close)."""
+
+
+class IwarpDriver:
+    """Runs one queue pair over one connected non-blocking socket.
+
+    `on_progress` is called after octets have arrived, after the stream has ended, and when the start-up times out;
+    it polls the queue pair. Whoever posts work afterwards calls `flush`.
+    """
+
+    __slots__ = (
+        "_capture",
+        "_closed",
+        "_linger",
+        "_loop",
+        "_on_closed",
+        "_on_progress",
+        "_queue_pair",
+        "_socket",
+        "_startup",
+        "_writing",
+    )
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        sock: socket.socket,
+        queue_pair: IwarpQueuePair,
+        on_progress: Callable[[], None],
+        on_closed: Callable[[], None],
+        *,
+        startup_timeout_s: float,
+        capture: CapturedStream | None = None,
+    ) -> None:
+        self._loop = loop
+        self._socket = sock
+        self._queue_pair = queue_pair
+        self._on_progress = on_progress
+        self._on_closed = on_closed
+        self._capture = capture
+        self._writing = False
+        self._closed = False
+        self._linger: asyncio.TimerHandle | None = None
+        loop.add_reader(sock.fileno(), self._readable)
+        self._startup: asyncio.TimerHandle | None = loop.call_later(
+            startup_timeout_s, self._startup_timed_out, startup_timeout_s
+        )
+
+    def established(self) -> None:
+        """The MPA start-up is over: no time-out any more."""
+        if self._startup is not None:
+            self._startup.cancel()
+            self._startup = None
+
+    def _startup_timed_out(self, after_s: float) -> None:
+        self._startup = None
+        self._queue_pair.abort(f"no MPA start-up frame from the peer within {after_s:g} s")
+        self._on_progress()
+        self.flush()
+
+    def _readable(self) -> None:
+        if self._linger is not None:
+            self._discard()
+            return
+        queue_pair = self._queue_pair
+        receive = self._socket.recvmsg_into
+        budget = _RECEIVE_BUDGET_OCTETS
+        try:
+            while budget > 0:
+                buffers = queue_pair.next_buffers()
+                octets = receive(buffers)[0]
+                if octets == 0:
+                    queue_pair.end_of_stream()
+                    break
+                if self._capture is not None:
+                    self._capture.received(buffers, octets)
+                wanted = sum(map(len, buffers))
+                queue_pair.bytes_received(octets)
+                if octets < wanted:
+                    break
+                budget -= octets
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            self._lost(error)
+        self._on_progress()
+        self.flush()
+
+    def _lost(self, error: OSError) -> None:
+        if error.errno in (errno.ECONNRESET, errno.EPIPE):
+            self._queue_pair.end_of_stream()
+        else:
+            self._queue_pair.abort(f"the TCP connection failed: {error.strerror}")
+
+    def flush(self) -> None:
+        """Sends what the queue pair has to send, as far as the socket takes it."""
+        if self._closed:
+            return
+        if not self._writing:
+            self._send()
+        elif self._queue_pair.wants_close:
+            self._finish()
+
+    def _writable(self) -> None:
+        self._loop.remove_writer(self._socket.fileno())
+        self._writing = False
+        self._send()
+        self._on_progress()
+        self.flush()
+
+    def _send(self) -> None:
+        queue_pair = self._queue_pair
+        try:
+            while gather := queue_pair.next_gather(_SEND_OCTETS):
+                octets = self._socket.sendmsg(gather)
+                if self._capture is not None:
+                    self._capture.sent(gather, octets)
+                queue_pair.bytes_sent(octets)
+        except BlockingIOError:
+            self._writing = True
+            self._loop.add_writer(self._socket.fileno(), self._writable)
+            return
+        except OSError as error:
+            self._lost(error)
+            # The caller may be in the midst of its own work: it hears of the loss from the loop.
+            self._loop.call_soon(self._on_progress)
+        if queue_pair.wants_close:
+            self._finish()
+
+    def _finish(self) -> None:
+        if self._linger is not None or self._closed:
+            return
+        self.established()
+        try:
+            self._socket.shutdown(socket.SHUT_WR)
+        except OSError:
+            self.close()
+            return
+        self._linger = self._loop.call_later(_LINGER_S, self.close)
+        self._discard()
+
+    def _discard(self) -> None:
+        try:
+            while octets := self._socket.recv(65536):
+                if len(octets) < 65536:
+                    return
+        except BlockingIOError:
+            return
+        except OSError:
+            pass
+        self.close()
+
+    def close(self) -> None:
+        """Closes the socket at once. Whoever closes it early aborts the queue pair first."""
+        if self._closed:
+            return
+        self._closed = True
+        self.established()
+        if self._linger is not None:
+            self._linger.cancel()
+        descriptor = self._socket.fileno()
+        self._loop.remove_reader(descriptor)
+        if self._writing:
+            self._loop.remove_writer(descriptor)
+        self._socket.close()
+        if self._capture is not None:
+            self._capture.close()
+        self._on_closed()

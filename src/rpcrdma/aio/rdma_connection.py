@@ -1,0 +1,312 @@
+"""One RPC-over-RDMA connection on the event loop: calls go out, replies and calls come in.
+
+Joins a transport `Endpoint`, its queue pair and the driver that moves octets. All of it runs in the loop's thread:
+`_progress` is the only place where what the queue pair has done becomes futures and handlers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import secrets
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from rpcrdma.aio.buffer_pool import BufferPool
+from rpcrdma.aio.call_context import ServerCallContext
+from rpcrdma.aio.capture import PacketCapture
+from rpcrdma.aio.handler_runner import HandlerRunner
+from rpcrdma.aio.iwarp_driver import IwarpDriver
+from rpcrdma.aio.sockets import address_of, maximum_segment_octets
+from rpcrdma.errors import CallTimeout, RpcRdmaError, TransportClosed
+from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair
+from rpcrdma.iwarp import Role as IwarpRole
+from rpcrdma.rpc.auth import Credential
+from rpcrdma.rpc.calls import CallEncoder, decode_result
+from rpcrdma.rpc.dispatch import Dispatcher, Invocation
+from rpcrdma.rpc.program import Procedure
+from rpcrdma.transport import (
+    CallArrived,
+    CallFailed,
+    CallHandle,
+    Closed,
+    Endpoint,
+    IncomingCall,
+    Ready,
+    ReplyArrived,
+    ReplySent,
+    Role,
+    TransportConfig,
+    TransportStatistics,
+)
+from rpcrdma.ulb import binding_for
+from rpcrdma.verbs import SoftwareProtectionDomain
+from rpcrdma.wire.buffers import Buffer
+from rpcrdma.xdr.codec import Payload, ReducedIneligibleItem
+
+__all__ = ["Negotiated", "RdmaConnection", "Responding"]
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Negotiated:
+    """What the two sides of a connection have agreed on, as this side sees it now."""
+
+    version: int
+    """Of RPC-over-RDMA."""
+    provider: str
+    inline_send_octets: int
+    inline_receive_octets: int
+    credits_requested: int
+    credits_granted: int
+    remote_invalidation: bool
+    crc: bool
+    inbound_reads: int
+    outbound_reads: int
+
+
+@dataclass(frozen=True, slots=True)
+class Responding:
+    """What a server's connection answers calls with."""
+
+    dispatcher: Dispatcher
+    runner: HandlerRunner
+
+
+class RdmaConnection:
+    """A connection over the software RNIC; implements `rpcrdma.rpc.program.Caller`.
+
+    `on_established` is called in the loop when both sides are connected, `on_ended` once when the connection has ended.
+    """
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        role: Role,
+        *,
+        transport: TransportConfig,
+        iwarp: IwarpConfig,
+        pool: BufferPool,
+        credential: Credential | None = None,
+        responding: Responding | None = None,
+        capture: PacketCapture | None = None,
+        on_established: Callable[[RdmaConnection], None] | None = None,
+        on_ended: Callable[[RdmaConnection], None] | None = None,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.local = address_of(sock.getsockname())
+        self.peer = address_of(sock.getpeername())
+        self._role = role
+        self._pool = pool
+        self._responding = responding
+        self._on_established = on_established
+        self._on_ended = on_ended
+        self._draining = False
+        self._in_progress = False
+        self._encoder = CallEncoder(credential)
+        self._xid = secrets.randbits(32)
+        self._established: asyncio.Future[None] = self._loop.create_future()
+        self._ended: asyncio.Future[None] = self._loop.create_future()
+        self.end_reason: Closed | None = None
+        active = role is Role.CLIENT
+        protection_domain = SoftwareProtectionDomain(secrets.randbits)
+        self._queue_pair = IwarpQueuePair(
+            IwarpRole.INITIATOR if active else IwarpRole.RESPONDER,
+            protection_domain,
+            iwarp,
+            maximum_segment_octets(sock),
+            transport.private_data() if active else b"",
+        )
+        self._endpoint = Endpoint(self._queue_pair, protection_domain, transport, role, pool)
+        self._transport = transport
+        self._driver = IwarpDriver(
+            self._loop,
+            sock,
+            self._queue_pair,
+            self._progress,
+            self._closed,
+            startup_timeout_s=iwarp.startup_timeout_s,
+            capture=None if capture is None else capture.stream(self.local, self.peer, active=active),
+        )
+        self._driver.flush()
+
+    @property
+    def statistics(self) -> TransportStatistics:
+        """The connection's counters; they go on counting."""
+        return self._endpoint.statistics
+
+    @property
+    def negotiated(self) -> Negotiated:
+        """What was agreed on; the credits granted change with each reply."""
+        endpoint, queue_pair = self._endpoint, self._queue_pair
+        return Negotiated(
+            version=1,
+            provider="iwarp",
+            inline_send_octets=endpoint.inline_send_octets,
+            inline_receive_octets=endpoint.inline_receive_octets,
+            credits_requested=endpoint.credits_requested,
+            credits_granted=endpoint.credits_granted,
+            remote_invalidation=endpoint.remote_invalidation,
+            crc=queue_pair.crc,
+            inbound_reads=queue_pair.inbound_reads,
+            outbound_reads=queue_pair.outbound_reads,
+        )
+
+    async def wait_established(self) -> None:
+        """Waits until both sides are connected.
+
+        Raises:
+            TransportClosed: it did not come to that; the message says why.
+        """
+        await asyncio.shield(self._established)
+
+    async def wait_ended(self) -> None:
+        """Waits until the connection has ended, for whatever reason."""
+        await asyncio.shield(self._ended)
+
+    async def call(
+        self, procedure: Procedure[A, R], args: A, *, into: Buffer | None = None, timeout_s: float | None = None
+    ) -> R:
+        """See `rpcrdma.rpc.program.Caller.call`; `timeout_s=None` waits for ever."""
+        if self.end_reason is not None:
+            raise TransportClosed(self.end_reason.reason, protocol_error=self.end_reason.protocol_error)
+        self._xid = xid = (self._xid + 1) & 0xFFFFFFFF
+        payload = self._encoder.encode(xid, procedure, args)
+        bound = binding_for(procedure.program, procedure.version)(procedure, args)
+        handle = self._endpoint.call(xid, payload, bound, () if into is None else (into,))
+        handle.context = waiting = _Waiting(procedure, self._loop.create_future())
+        self._driver.flush()
+        timer = None if timeout_s is None else self._loop.call_later(timeout_s, self._expire, handle, timeout_s)
+        try:
+            result: R = await waiting.future
+        except asyncio.CancelledError:
+            self._give_up(handle)
+            raise
+        finally:
+            if timer is not None:
+                timer.cancel()
+        return result
+
+    def _expire(self, handle: CallHandle, timeout_s: float) -> None:
+        waiting: _Waiting = handle.context
+        if not waiting.future.done():
+            self._give_up(handle)
+            waiting.future.set_exception(CallTimeout(f"{waiting.procedure.name}: no reply within {timeout_s:g} s"))
+
+    def _give_up(self, handle: CallHandle) -> None:
+        """Nobody waits for the call any more: its memory is fenced when this returns."""
+        self._endpoint.abandon(handle)
+        self._driver.flush()
+
+    def drain(self) -> None:
+        """Answers no calls but those that run already: the connection is about to end."""
+        self._draining = True
+
+    async def close(self) -> None:
+        """Ends the connection: calls still waiting fail with `TransportClosed`."""
+        if not self._ended.done():
+            self._queue_pair.disconnect()
+            self._driver.flush()
+            self._progress()
+            self._driver.flush()
+        await self.wait_ended()
+
+    def abort(self, reason: str) -> None:
+        """Ends the connection at once, without waiting for the peer."""
+        self._queue_pair.abort(reason)
+        self._progress()
+        self._driver.close()
+
+    def _progress(self) -> None:
+        endpoint = self._endpoint
+        self._in_progress = True
+        endpoint.progress()
+        while (event := endpoint.next_event()) is not None:
+            if isinstance(event, ReplyArrived):
+                self._on_reply(event)
+            elif isinstance(event, CallArrived):
+                self._on_call(event.incoming)
+            elif isinstance(event, ReplySent):
+                if event.incoming.context is not None:
+                    event.incoming.context.release()
+            elif isinstance(event, CallFailed):
+                waiting: _Waiting = event.handle.context
+                if not waiting.future.done():
+                    waiting.future.set_exception(event.error)
+            elif isinstance(event, Ready):
+                self._on_ready()
+            else:
+                self._on_end(event)
+        self._in_progress = False
+
+    def _on_ready(self) -> None:
+        self._driver.established()
+        if not self._established.done():
+            self._established.set_result(None)
+        if self._on_established is not None:
+            self._on_established(self)
+
+    def _on_reply(self, event: ReplyArrived) -> None:
+        waiting: _Waiting = event.handle.context
+        if waiting.future.done():
+            return
+        try:
+            result = decode_result(event.decoder, event.handle.xid, waiting.procedure)
+        except RpcRdmaError as error:
+            waiting.future.set_exception(error)
+        else:
+            waiting.future.set_result(result)
+
+    def _on_call(self, incoming: IncomingCall) -> None:
+        endpoint, responding = self._endpoint, self._responding
+        if self._draining or responding is None:
+            endpoint.drop(incoming)
+            return
+        try:
+            opened = responding.dispatcher.open_call(incoming.decoder)
+        except ReducedIneligibleItem:
+            endpoint.fail_call(incoming)
+            return
+        if isinstance(opened, Invocation):
+            incoming.context = context = ServerCallContext(opened, self.peer[0], self._pool)
+            responding.runner.run(opened, context, functools.partial(self._reply, incoming))
+        elif opened is None:
+            endpoint.fail_call(incoming)
+        else:
+            endpoint.reply(incoming, opened)
+
+    def _reply(self, incoming: IncomingCall, payload: Payload) -> None:
+        if self.end_reason is not None:
+            self._endpoint.drop(incoming)
+            incoming.context.release()
+            return
+        if not self._endpoint.reply(incoming, payload):
+            incoming.context.release()
+        if not self._in_progress:
+            self._driver.flush()
+
+    def _on_end(self, event: Closed) -> None:
+        self.end_reason = event
+        self._driver.established()
+        if not self._established.done():
+            self._established.set_exception(TransportClosed(event.reason, protocol_error=event.protocol_error))
+            # Nobody need be waiting.
+            self._established.exception()
+
+    def _closed(self) -> None:
+        if not self._ended.done():
+            self._ended.set_result(None)
+            if self._on_ended is not None:
+                self._on_ended(self)
+
+
+class _Waiting:
+    __slots__ = ("future", "procedure")
+
+    def __init__(self, procedure: Procedure[Any, Any], future: asyncio.Future[Any]) -> None:
+        self.procedure = procedure
+        self.future = future

@@ -1,0 +1,98 @@
+"""TCP sockets for the drivers: connecting, and the facts that they need."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import socket
+import struct
+from typing import Any
+
+from rpcrdma.errors import ConnectFailed
+
+__all__ = ["address_of", "authority", "connected_socket", "maximum_segment_octets", "tune", "unanswered"]
+
+_U32 = struct.Struct("=I")
+_TCP_INFO_OCTETS = 88
+_SEND_MSS_OFFSET = 16
+_ADVERTISED_MSS_OFFSET = 84
+"""Layout of Linux's `struct tcp_info`: eight octets, then 32-bit words."""
+
+_HUGE_MSS_OCTETS = 16384
+
+_DEFAULT_MSS_OCTETS = 536
+"""What TCP assumes where nothing else is known (RFC 9293 section 3.7.1)."""
+
+
+def address_of(name: Any) -> tuple[str, int]:
+    """(address, port) of `getsockname` or `getpeername`; IPv4 in IPv6 form is shown as IPv4."""
+    host: str = name[0]
+    return host.removeprefix("::ffff:") if "." in host else host, name[1]
+
+
+def maximum_segment_octets(sock: socket.socket) -> int:
+    """The effective maximum segment size (EMSS) that MPA sizes its FPDUs by (RFC 5044 section 4.5)."""
+    try:
+        info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_OCTETS)
+    except OSError:
+        return _DEFAULT_MSS_OCTETS
+    if len(info) < _TCP_INFO_OCTETS:
+        return _DEFAULT_MSS_OCTETS
+    send_mss: int = _U32.unpack_from(info, _SEND_MSS_OFFSET)[0]
+    advertised_mss: int = _U32.unpack_from(info, _ADVERTISED_MSS_OFFSET)[0]
+    # Linux keeps segments below half of the largest window seen so far, which on paths with huge segments (loopback)
+    # is a passing state of a new connection.
+    return max(send_mss, advertised_mss) if send_mss >= _HUGE_MSS_OCTETS else send_mss
+
+
+def tune(sock: socket.socket) -> None:
+    """Non-blocking, and nothing waits to be sent (RFC 5044 section 4.5 asks for TCP_NODELAY)."""
+    sock.setblocking(False)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+def authority(host: str, port: int) -> str:
+    """HOST:PORT, an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+async def connected_socket(host: str, port: int) -> socket.socket:
+    """A connected, tuned socket to the first address of `host` that answers.
+
+    Raises:
+        ConnectFailed: the name has no address, or no address answers; says why and what to do.
+    """
+    loop = asyncio.get_running_loop()
+    where = authority(host, port)
+    try:
+        addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        cause = getattr(error, "strerror", None) or str(error)
+        raise ConnectFailed(f"cannot connect to {where}: {cause}; check the host name") from None
+    failure: OSError | None = None
+    for family, kind, protocol, _, address in addresses:
+        sock = socket.socket(family, kind, protocol)
+        try:
+            tune(sock)
+            await loop.sock_connect(sock, address)
+        except OSError as error:
+            sock.close()
+            failure = error
+        except BaseException:
+            sock.close()
+            raise
+        else:
+            return sock
+    assert failure is not None, "getaddrinfo returns at least one address"
+    refused = failure.errno == errno.ECONNREFUSED
+    remedy = "check that the server runs and listens there" if refused else "check the address and the network"
+    cause = os.strerror(failure.errno).lower() if failure.errno else str(failure)
+    raise ConnectFailed(f"cannot connect to {where}: {cause}; {remedy}") from None
+
+
+def unanswered(host: str, port: int, after_s: float) -> ConnectFailed:
+    """The error for a connection attempt that took too long."""
+    return ConnectFailed(
+        f"{authority(host, port)} did not answer within {after_s:g} s; check the address, the port and any firewall"
+    )

@@ -1,0 +1,412 @@
+"""Open files: modes, positions, and reading ahead."""
+
+from __future__ import annotations
+
+import array
+import asyncio
+import io
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rpcrdma.errors import RemoteProtocolError
+from rpcrdma.nfs.errors import NfsError
+from rpcrdma.nfs.v3 import READ3resok, nfsstat3, post_op_attr
+
+BLOCK = 1 << 16
+
+
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(work)
+
+
+def pattern(length: int) -> bytes:
+    return (b"".join(number.to_bytes(4, "big") for number in range(length // 4 + 1)))[:length]
+
+
+@pytest.mark.parametrize("mode", ["rb", "r+b"])
+def test_what_is_to_be_read_must_exist(mounted: Any, mode: str) -> None:
+    with pytest.raises(FileNotFoundError):
+        run(mounted().open("/none", mode))
+
+
+@pytest.mark.parametrize("mode", ["rb", "wb", "ab", "r+b"])
+def test_a_directory_cannot_be_opened(server: Any, mounted: Any, mode: str) -> None:
+    server.folder("/dir")
+    with pytest.raises(IsADirectoryError):
+        run(mounted().open("/dir", mode))
+
+
+@pytest.mark.parametrize(
+    ("mode", "granted", "allowed"),
+    [("rb", 0x01, True), ("rb", 0x0C, False), ("ab", 0x0C, True), ("ab", 0x04, False), ("r+b", 0x0C, False)],
+)
+def test_what_will_be_refused_is_refused_when_opening(
+    server: Any, mounted: Any, mode: str, granted: int, allowed: bool
+) -> None:
+    server.put("/file")
+    server.granted = granted
+
+    async def work() -> None:
+        await (await mounted().open("/file", mode)).close()
+
+    if allowed:
+        run(work())
+    else:
+        with pytest.raises(PermissionError):
+            run(work())
+
+
+def test_writing_replaces_and_appending_does_not(server: Any, mounted: Any) -> None:
+    thing = server.put("/file", b"old content")
+
+    async def work() -> None:
+        fs = mounted()
+        async with await fs.open("/file", "wb") as file:
+            assert await file.write(b"new") == 3
+        async with await fs.open("/file", "ab") as file:
+            assert file.tell() == 3
+            await file.write(b"er")
+        async with await fs.open("/new", "wb", permissions=0o600) as file:
+            assert file.name == "/new"
+            assert (file.readable(), file.writable(), file.seekable()) == (False, True, True)
+
+    run(work())
+    assert bytes(thing.data) == b"newer"
+    assert server.at("/new").mode == 0o600
+
+
+@pytest.mark.parametrize("exclusive", [True, False])
+def test_exclusive_creation(server: Any, mounted: Any, exclusive: bool) -> None:
+    server.exclusive = exclusive
+    fs = mounted()
+
+    async def work() -> None:
+        async with await fs.open("/file", "xb", permissions=0o640) as file:
+            await file.write(b"1")
+        with pytest.raises(FileExistsError):
+            await fs.open("/file", "xb")
+
+    run(work())
+    thing = server.at("/file")
+    assert (thing.mode, bytes(thing.data), len(thing.verifier)) == (0o640, b"1", 8 if exclusive else 0)
+
+
+def test_a_file_does_only_what_it_was_opened_for(server: Any, mounted: Any) -> None:
+    server.put("/file", b"123")
+
+    async def work() -> None:
+        fs = mounted()
+        async with await fs.open("/file") as file:
+            with pytest.raises(io.UnsupportedOperation):
+                await file.write(b"x")
+            with pytest.raises(io.UnsupportedOperation):
+                await file.truncate()
+        for refused in (file.read(), file.flush(), file.seek(0), file.stat(), file.pread(1, 0)):
+            with pytest.raises(ValueError, match="closed"):
+                await refused
+        await file.close()
+        assert file.closed
+        async with await fs.open("/file", "ab") as file:
+            with pytest.raises(io.UnsupportedOperation):
+                await file.read()
+
+    run(work())
+
+
+def test_seeking(server: Any, mounted: Any) -> None:
+    server.put("/file", b"0123456789")
+
+    async def work() -> None:
+        async with await mounted().open("/file") as file:
+            assert await file.seek(4) == 4
+            assert await file.read(2) == b"45"
+            assert await file.seek(-1, io.SEEK_CUR) == 5
+            assert await file.seek(-2, io.SEEK_END) == 8
+            assert await file.read() == b"89"
+            assert await file.read() == b""
+            assert await file.seek(100) == 100
+            assert await file.read(1) == b""
+            with pytest.raises(ValueError, match="negative"):
+                await file.seek(-1)
+            with pytest.raises(ValueError, match="whence"):
+                await file.seek(0, 7)
+
+    run(work())
+
+
+@pytest.mark.parametrize("size", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 7 * BLOCK, 20 * BLOCK + 5])
+def test_every_way_of_reading_gives_the_same(server: Any, mounted: Any, size: int) -> None:
+    data = pattern(size)
+    server.put("/file", data)
+
+    async def work() -> None:
+        fs = mounted()
+        assert await fs.read_bytes("/file") == data
+        async with await fs.open("/file") as file:
+            assert b"".join([chunk async for chunk in file]) == data
+        async with await fs.open("/file") as file:
+            assert b"".join([bytes(view) async for view in file.views()]) == data
+        async with await fs.open("/file") as file:
+            pieces = []
+            while piece := await file.read(1000):
+                pieces.append(piece)
+            assert b"".join(pieces) == data
+        for length in (10, size + 10, 2 * size + 30 * BLOCK):
+            async with await fs.open("/file") as file:
+                buffer = bytearray(length)
+                assert await file.readinto(buffer) == min(length, size)
+                assert buffer == data[:length].ljust(length, b"\0")
+                assert file.tell() == min(length, size)
+                assert await file.pread(length, 0) == data[:length]
+                assert await file.preadinto(buffer, 0) == min(length, size)
+        into = array.array("I", bytes(4 * (size // 4)))
+        assert await fs.read_into("/file", into) == into.itemsize * len(into)
+        assert into.tobytes() == data[: size // 4 * 4]
+        rest = bytearray(size)
+        assert await fs.read_into("/file", rest, size // 2) == size - size // 2
+        assert rest[: size - size // 2] == data[size // 2 :]
+
+    run(work())
+
+
+@pytest.mark.parametrize("at_most", [1000, BLOCK - 1])
+@pytest.mark.parametrize("eof_exact", [True, False])
+def test_a_server_that_returns_less_is_asked_again(server: Any, mounted: Any, at_most: int, eof_exact: bool) -> None:
+    data = pattern(5 * BLOCK + 7)
+    server.put("/file", data)
+    server.read_at_most = at_most
+    server.eof_exact = eof_exact
+
+    async def work() -> None:
+        fs = mounted()
+        assert await fs.read_bytes("/file") == data
+        buffer = bytearray(len(data) + 10)
+        assert await fs.read_into("/file", buffer) == len(data)
+        assert buffer[:-10] == data
+
+    run(work())
+
+
+def test_a_server_that_returns_nothing_is_not_asked_for_ever(server: Any, mounted: Any) -> None:
+    server.put("/file", b"123")
+    server.read = lambda args: READ3resok(post_op_attr(False, None), 0, False, b"")
+    with pytest.raises(RemoteProtocolError, match="nothing before the end"):
+        run(mounted().read_bytes("/file"))
+
+
+def test_a_server_that_miscounts_is_found_out(server: Any, mounted: Any) -> None:
+    server.put("/file", b"123")
+    server.read = lambda args: READ3resok(post_op_attr(False, None), 2, True, b"123")
+    with pytest.raises(RemoteProtocolError, match="count of 2 and 3 octets"):
+        run(mounted().read_bytes("/file"))
+
+
+def test_reading_ahead_grows_with_sequential_reading(server: Any, mounted: Any) -> None:
+    server.put("/file", pattern(64 * BLOCK))
+
+    async def work() -> int:
+        async with await mounted(read_ahead_blocks=8).open("/file") as file:
+            first = await file.read(100)
+            assert len(first) == 100
+            assert server.calls["READ"] <= 2
+            while await file.read(BLOCK // 2):
+                pass
+        return server.calls["READ"]
+
+    assert run(work()) in {64, 65}
+    assert 8 <= server.in_flight_most <= 9
+
+
+def test_random_reads_fetch_no_more_than_they_need(server: Any, mounted: Any) -> None:
+    server.put("/file", pattern(64 * BLOCK))
+
+    async def work() -> None:
+        async with await mounted().open("/file") as file:
+            for block in (40, 3, 22, 60, 11):
+                await file.seek(block * BLOCK + 50)
+                assert len(await file.read(100)) == 100
+
+    run(work())
+    assert server.calls["READ"] == 5
+
+
+SMALL = 4096
+OFFSETS = st.integers(0, 8 * SMALL)
+READS = st.lists(st.tuples(st.sampled_from(["seek", "read", "readinto", "pread", "view"]), OFFSETS), max_size=40)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(size=OFFSETS, steps=READS, blocks=st.integers(1, 5), at_most=st.integers(1000, SMALL))
+def test_reads_agree_with_a_file_in_memory(
+    new_server: Any, size: int, steps: list[tuple[str, int]], blocks: int, at_most: int
+) -> None:
+    server, mount = new_server()
+    model = io.BytesIO(pattern(size))
+    server.put("/file", model.getvalue())
+    server.read_max, server.read_at_most = SMALL, at_most
+
+    async def work() -> None:
+        async with await mount(read_ahead_blocks=blocks).open("/file") as file:
+            for what, number in steps:
+                if what == "seek":
+                    assert await file.seek(number) == model.seek(number)
+                elif what == "read":
+                    assert await file.read(number) == model.read(number)
+                elif what == "readinto":
+                    buffer, expected = bytearray(number), bytearray(number)
+                    assert await file.readinto(buffer) == model.readinto(expected)
+                    assert buffer == expected
+                elif what == "pread":
+                    assert await file.pread(SMALL + 1, number) == model.getvalue()[number : number + SMALL + 1]
+                else:
+                    async for view in file.views():
+                        assert view == model.read(len(view))
+                        break
+                assert file.tell() == model.tell()
+            assert await file.read() == model.read()
+
+    run(work())
+
+
+def test_a_growing_file_can_be_followed(server: Any, mounted: Any) -> None:
+    thing = server.put("/file", b"one")
+
+    async def work() -> None:
+        async with await mounted().open("/file") as file:
+            assert await file.read(100) == b"one"
+            assert await file.read(100) == b""
+            thing.data += b"two"
+            assert await file.read(100) == b"two"
+            thing.data += pattern(3 * BLOCK)
+            assert await file.read() == pattern(3 * BLOCK)
+            assert await file.pread(4 * BLOCK, 6) == pattern(3 * BLOCK)
+
+    run(work())
+
+
+def test_a_shrinking_file_ends_where_it_ends(server: Any, mounted: Any) -> None:
+    thing = server.put("/file", pattern(10 * BLOCK))
+
+    async def work() -> None:
+        async with await mounted().open("/file") as file:
+            await file.read(10)
+            del thing.data[3 * BLOCK + 9 :]
+            assert await file.read() == pattern(3 * BLOCK + 9)[10:]
+
+    run(work())
+
+
+def test_a_read_that_fails_is_raised_and_reading_can_go_on(server: Any, mounted: Any) -> None:
+    data = pattern(10 * BLOCK)
+    server.put("/file", data)
+    server.answers["READ"] = [nfsstat3.NFS3_OK, nfsstat3.NFS3_OK, nfsstat3.NFS3ERR_IO]
+
+    async def work() -> None:
+        async with await mounted().open("/file") as file:
+            assert await file.read(2 * BLOCK) == data[: 2 * BLOCK]
+            with pytest.raises(NfsError):
+                await file.read(BLOCK)
+            assert await file.read() == data[2 * BLOCK :]
+
+    run(work())
+
+
+def test_closing_early_leaves_reads_to_arrive(server: Any, mounted: Any) -> None:
+    server.put("/file", pattern(64 * BLOCK))
+
+    async def work() -> None:
+        fs = mounted()
+        file = await fs.open("/file")
+        for _ in range(4):
+            await file.read(BLOCK)
+        server.hold["READ"] = asyncio.Event()
+        await file.seek(40 * BLOCK)
+        reading = asyncio.create_task(file.read(BLOCK))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        reading.cancel()
+        await asyncio.wait({reading})
+        assert server.in_flight > 0
+        await file.close()
+        assert server.cancelled == 0
+        server.hold["READ"].set()
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert server.in_flight == 0
+        await fs.close()
+
+    run(work())
+
+
+def test_closing_the_file_system_ends_what_is_on_its_way(server: Any, mounted: Any) -> None:
+    server.put("/file", pattern(64 * BLOCK))
+
+    async def work() -> None:
+        fs = mounted()
+        file = await fs.open("/file")
+        await file.read(1)
+        server.hold["READ"] = asyncio.Event()
+        reading = asyncio.create_task(file.read(4 * BLOCK))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        reading.cancel()
+        await asyncio.wait({reading})
+        await file.close()
+        await fs.close()
+        assert server.in_flight == 0
+
+    run(work())
+
+
+def test_jumping_about_while_reads_hang_takes_no_more_buffers(server: Any, mounted: Any) -> None:
+    server.put("/file", pattern(64 * BLOCK))
+
+    async def work() -> None:
+        async with await mounted(read_ahead_blocks=2).open("/file") as file:
+            server.hold["READ"] = asyncio.Event()
+            for block in (1, 20, 40, 50, 60):
+                await file.seek(block * BLOCK)
+                reading = asyncio.create_task(file.read(10))
+                for _ in range(5):
+                    await asyncio.sleep(0)
+                reading.cancel()
+                await asyncio.wait({reading})
+            assert server.in_flight == 3
+            server.hold["READ"].set()
+            await file.seek(5 * BLOCK)
+            assert await file.read(8) == pattern(64 * BLOCK)[5 * BLOCK : 5 * BLOCK + 8]
+
+    run(work())
+
+
+def test_a_cancelled_direct_read_leaves_nothing_in_flight(server: Any, mounted: Any) -> None:
+    server.put("/file", pattern(64 * BLOCK))
+
+    async def work() -> None:
+        server.hold["READ"] = asyncio.Event()
+        reading = asyncio.create_task(mounted().read_into("/file", bytearray(64 * BLOCK)))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert server.in_flight == 8
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        assert server.in_flight == 0
+
+    run(work())
+
+
+def test_a_failed_direct_read_leaves_nothing_in_flight(server: Any, mounted: Any) -> None:
+    server.put("/file", pattern(64 * BLOCK))
+    server.answers["READ"] = [nfsstat3.NFS3_OK] * 3 + [nfsstat3.NFS3ERR_STALE]
+
+    async def work() -> None:
+        with pytest.raises(NfsError):
+            await mounted().read_into("/file", bytearray(64 * BLOCK))
+        assert server.in_flight == 0
+
+    run(work())

@@ -1,0 +1,271 @@
+"""Writing to open files: what is gathered, sent, committed, and written again when a server restarts."""
+
+from __future__ import annotations
+
+import array
+import asyncio
+import io
+import os
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rpcrdma.errors import RemoteProtocolError
+from rpcrdma.nfs.errors import NfsError
+from rpcrdma.nfs.v3 import WRITE3resok, nfsstat3, stable_how
+
+BLOCK = 1 << 16
+
+
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(work)
+
+
+def pattern(length: int) -> bytes:
+    return (b"".join(number.to_bytes(4, "big") for number in range(length // 4 + 1)))[:length]
+
+
+SMALL = 4096
+OFFSETS = st.integers(0, 8 * SMALL)
+WRITES = st.lists(
+    st.tuples(
+        st.sampled_from(["seek", "write", "pwrite", "read", "flush", "truncate", "restart", "end"]),
+        OFFSETS,
+        st.integers(0, 2 * SMALL),
+    ),
+    max_size=40,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=WRITES, at_most=st.integers(1000, SMALL), memory=st.integers(2, 5), blocks=st.integers(1, 4))
+def test_writes_agree_with_a_file_in_memory_whenever_the_server_restarts(
+    new_server: Any, steps: list[tuple[str, int, int]], at_most: int, memory: int, blocks: int
+) -> None:
+    server, mount = new_server()
+    server.put("/file")
+    server.read_max = server.write_max = SMALL
+    server.write_at_most = at_most
+    model = io.BytesIO()
+
+    async def work() -> None:
+        fs = mount(write_behind_blocks=blocks, uncommitted_octets_max=memory * SMALL)
+        async with await fs.open("/file", "r+b") as file:
+            for count, (what, number, length) in enumerate(steps):
+                data = bytes([count + 1]) * length
+                if what == "seek":
+                    assert await file.seek(number) == model.seek(number)
+                elif what == "write":
+                    assert await file.write(data) == model.write(data)
+                elif what == "pwrite" and data:
+                    await file.pwrite(data, number)
+                    at = model.tell()
+                    model.seek(number)
+                    model.write(data)
+                    model.seek(at)
+                elif what == "read" and "restart" not in {step[0] for step in steps}:
+                    assert await file.read(length) == model.read(length)
+                elif what == "flush":
+                    await file.flush()
+                elif what == "truncate":
+                    assert await file.truncate(number) == number
+                    model.truncate(number)
+                    if len(model.getvalue()) < number:
+                        at = model.tell()
+                        model.seek(0, io.SEEK_END)
+                        model.write(bytes(number - len(model.getvalue())))
+                        model.seek(at)
+                elif what == "restart":
+                    server.restart()
+        assert bytes(server.at("/file").data) == model.getvalue()
+
+    run(work())
+
+
+def test_a_small_file_is_written_with_one_call(server: Any, mounted: Any) -> None:
+    run(mounted().write_bytes("/file", b"123"))
+    assert server.calls["WRITE"] == 1
+    assert server.calls["COMMIT"] == 0
+    assert server.at("/file").uncommitted == []
+
+
+def test_a_large_file_is_written_with_many_calls_in_flight(server: Any, mounted: Any) -> None:
+    data = pattern(40 * BLOCK + 3)
+    run(mounted(write_behind_blocks=8).write_bytes("/file", data))
+    assert bytes(server.at("/file").data) == data
+    assert server.calls["WRITE"] == 41
+    assert server.calls["COMMIT"] == 1
+    assert server.in_flight_most == 8
+
+
+def test_small_writes_are_gathered(server: Any, mounted: Any) -> None:
+    async def work() -> None:
+        async with await mounted().open("/file", "wb") as file:
+            for _ in range(BLOCK // 16):
+                await file.write(b"x" * 32)
+
+    run(work())
+    assert server.calls["WRITE"] == 2
+    assert bytes(server.at("/file").data) == b"x" * 2 * BLOCK
+
+
+def test_what_was_written_may_change_at_once(server: Any, mounted: Any) -> None:
+    async def work() -> None:
+        async with await mounted().open("/file", "wb") as file:
+            data = bytearray(b"a" * 3 * BLOCK)
+            await file.write(data)
+            data[:] = b"b" * len(data)
+
+    run(work())
+    assert bytes(server.at("/file").data) == b"a" * 3 * BLOCK
+
+
+def test_uncommitted_data_is_bounded(server: Any, mounted: Any) -> None:
+    run(mounted(uncommitted_octets_max=4 * BLOCK).write_bytes("/file", pattern(40 * BLOCK)))
+    assert server.calls["COMMIT"] == 10
+    assert bytes(server.at("/file").data) == pattern(40 * BLOCK)
+
+
+@pytest.mark.parametrize("when", ["WRITE", "COMMIT"])
+@pytest.mark.parametrize("call", [1, 5, 12])
+def test_a_restart_loses_nothing(server: Any, mounted: Any, when: str, call: int) -> None:
+    def restart(name: str, _args: Any) -> None:
+        if name == when and server.calls[name] == call:
+            server.restart()
+
+    server.before = restart
+    data = pattern(12 * BLOCK + 9)
+    run(mounted(uncommitted_octets_max=8 * BLOCK).write_bytes("/file", data))
+    assert bytes(server.at("/file").data) == data
+
+
+def test_a_server_that_restarts_all_the_time_is_written_to_synchronously(server: Any, mounted: Any) -> None:
+    def restart(name: str, _args: Any) -> None:
+        if name == "COMMIT":
+            server.restart()
+
+    server.before = restart
+    data = pattern(4 * BLOCK)
+    run(mounted().write_bytes("/file", data))
+    assert bytes(server.at("/file").data) == data
+    assert server.calls["COMMIT"] < 10
+
+
+def test_a_server_that_writes_through_needs_no_commit(server: Any, mounted: Any) -> None:
+    original = server.write
+
+    def write(args: Any) -> Any:
+        result = original(args)
+        result.committed = stable_how.FILE_SYNC
+        return result
+
+    server.write = write
+    run(mounted().write_bytes("/file", pattern(4 * BLOCK)))
+    assert server.calls["COMMIT"] == 0
+
+
+@pytest.mark.parametrize("count", [0, 1 << 20])
+def test_a_server_that_miscounts_writes_is_found_out(server: Any, mounted: Any, count: int) -> None:
+    def write(args: Any) -> Any:
+        return WRITE3resok(server.wcc(server.root), count, args.stable, b"verifier")
+
+    server.write = write
+    with pytest.raises(RemoteProtocolError, match=f"count of {count}"):
+        run(mounted().write_bytes("/file", b"123"))
+
+
+def test_a_write_that_fails_is_raised_once_at_the_latest_when_closing(server: Any, mounted: Any) -> None:
+    server.put("/file")
+    server.answers["WRITE"] = [nfsstat3.NFS3_OK, nfsstat3.NFS3ERR_NOSPC]
+
+    async def work() -> None:
+        file = await mounted().open("/file", "wb")
+        await file.write(pattern(3 * BLOCK))
+        with pytest.raises(NfsError, match="No space left"):
+            await file.close()
+        await file.close()
+
+    run(work())
+
+
+def test_a_commit_that_fails_is_raised(server: Any, mounted: Any) -> None:
+    server.answers["COMMIT"] = [nfsstat3.NFS3ERR_IO]
+
+    async def work() -> None:
+        file = await mounted().open("/file", "wb")
+        await file.write(pattern(3 * BLOCK))
+        with pytest.raises(NfsError):
+            await file.flush()
+        await file.write(b"more")
+        await file.close()
+
+    run(work())
+
+
+@pytest.mark.parametrize("procedure", ["WRITE", "COMMIT"])
+def test_a_cancelled_flush_loses_nothing(server: Any, mounted: Any, procedure: str) -> None:
+    data = pattern(3 * BLOCK + 1 if procedure == "COMMIT" else 5)
+
+    async def work() -> None:
+        file = await mounted().open("/file", "wb")
+        await file.write(data)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        server.hold[procedure] = asyncio.Event()
+        flushing = asyncio.create_task(file.flush())
+        for _ in range(10):
+            await asyncio.sleep(0)
+        flushing.cancel()
+        await asyncio.wait({flushing})
+        server.restart()
+        del server.hold[procedure]
+        await file.close()
+
+    run(work())
+    assert bytes(server.at("/file").data) == data
+
+
+def test_reading_sees_what_has_been_written(server: Any, mounted: Any) -> None:
+    server.put("/file", b"0123456789")
+
+    async def work() -> None:
+        async with await mounted().open("/file", "r+b") as file:
+            assert await file.read(4) == b"0123"
+            await file.write(b"XY")
+            assert await file.read(2) == b"67"
+            assert await file.pread(10, 0) == b"0123XY6789"
+            await file.pwrite(b"Z" * 4, 20)
+            assert (await file.stat()).st_size == 24
+            assert await file.seek(0, io.SEEK_END) == 24
+            assert await file.truncate(5) == 5
+            await file.seek(0)
+            assert await file.read() == b"0123X"
+
+    run(work())
+
+
+def test_writes_at_the_same_place_do_not_overtake_each_other(server: Any, mounted: Any) -> None:
+    async def work() -> None:
+        async with await mounted().open("/file", "wb") as file:
+            await asyncio.gather(*(file.pwrite(bytes([number]) * 100, 50 * number) for number in range(30)))
+
+    run(work())
+    expected = bytearray(50 * 29 + 100)
+    for number in range(30):
+        expected[50 * number : 50 * number + 100] = bytes([number]) * 100
+    assert bytes(server.at("/file").data) == bytes(expected)
+
+
+def test_data_survives_a_round_trip_through_memory_of_any_type(server: Any, mounted: Any) -> None:
+    data = os.urandom(1000)
+
+    async def work() -> None:
+        async with await mounted().open("/file", "w+b") as file:
+            await file.write(memoryview(array.array("Q", data)))
+            await file.seek(0)
+            assert await file.read() == data
+
+    run(work())

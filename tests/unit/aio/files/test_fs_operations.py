@@ -1,0 +1,343 @@
+"""Every operation of `NfsFilesystem` that is neither a stream nor a copy: what it does and how it fails."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from rpcrdma.nfs.errors import NfsError
+from rpcrdma.nfs.v3 import ftype3, nfsstat3, nfstime3
+
+JUKEBOX = nfsstat3.NFS3ERR_JUKEBOX
+
+
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(work)
+
+
+async def no_sleep(_seconds: float) -> None:
+    await asyncio.sleep(0)
+
+
+def test_stat_follows_links_and_lstat_does_not(server: Any, mounted: Any) -> None:
+    server.put("/dir/file", b"12345")
+    server.link("/link", "dir/file")
+    fs = mounted()
+    assert run(fs.stat("/link")).st_size == 5
+    assert run(fs.stat(b"dir/file")).st_size == 5
+    assert run(fs.lstat("link")).is_symlink()
+    assert run(fs.stat("/")).is_dir()
+    assert run(fs.stat(".")).is_dir()
+
+
+def test_stat_of_what_is_not_there(mounted: Any) -> None:
+    with pytest.raises(FileNotFoundError) as caught:
+        run(mounted().stat("/nope"))
+    assert caught.value.filename == "/nope"
+
+
+def test_stat_asks_the_server_every_time(server: Any, mounted: Any) -> None:
+    thing = server.put("/dir/file", b"1")
+    fs = mounted()
+    assert run(fs.stat("/dir/file")).st_size == 1
+    thing.data += b"23"
+    assert run(fs.stat("/dir/file")).st_size == 3
+    assert server.calls == {"LOOKUP": 3}
+
+
+def test_a_server_that_gives_no_attributes_is_asked_for_them(server: Any, mounted: Any) -> None:
+    server.put("/dir/file", b"1")
+    server.link("/link", "dir/file")
+    server.give_attributes = False
+    fs = mounted()
+    assert run(fs.stat("/link")).st_size == 1
+    assert [entry.name for entry in run(collect(fs.scandir("/")))] == ["dir", "link"]
+    run(fs.write_bytes("/new", b"abc"))
+    assert run(fs.read_bytes("/new")) == b"abc"
+
+
+def test_a_server_that_gives_no_handles_is_asked_for_them(server: Any, mounted: Any) -> None:
+    server.give_handles = False
+    fs = mounted()
+    run(fs.write_bytes("/new", b"abc"))
+    assert bytes(server.at("/new").data) == b"abc"
+
+
+def test_exists_and_is_dir(server: Any, mounted: Any) -> None:
+    server.put("/dir/file")
+    server.link("/dangling", "nowhere")
+    fs = mounted()
+    assert run(fs.exists("/dir/file"))
+    assert run(fs.is_dir("/dir"))
+    assert not run(fs.is_dir("/dir/file"))
+    assert not run(fs.is_dir("/none"))
+    assert not run(fs.exists("/dir/none"))
+    assert not run(fs.exists("/dir/file/below"))
+    assert not run(fs.exists("/dangling"))
+    server.answers["LOOKUP"] = [nfsstat3.NFS3ERR_ACCES]
+    with pytest.raises(PermissionError):
+        run(fs.exists("/dir"))
+
+
+@pytest.mark.parametrize(
+    ("granted", "mode", "allowed"),
+    [
+        (0x01, os.R_OK, True),
+        (0x01, os.W_OK, False),
+        (0x04, os.W_OK, False),
+        (0x0C, os.W_OK, True),
+        (0x20, os.X_OK, True),
+        (0x02, os.X_OK, False),
+        (0x2D, os.R_OK | os.W_OK | os.X_OK, True),
+        (0x00, os.F_OK, True),
+    ],
+)
+def test_access_is_what_the_server_grants(server: Any, mounted: Any, granted: int, mode: int, allowed: bool) -> None:
+    server.put("/file")
+    server.granted = granted
+    assert run(mounted().access("/file", mode)) is allowed
+
+
+def test_access_to_a_directory_is_to_look_up_in_it(server: Any, mounted: Any) -> None:
+    server.granted = 0x02
+    assert run(mounted().access("/", os.X_OK))
+    assert not run(mounted().access("/none", os.F_OK))
+
+
+def test_attributes_are_set(server: Any, mounted: Any) -> None:
+    thing = server.put("/file", b"12345")
+    fs = mounted()
+    run(fs.chmod("/file", 0o600))
+    run(fs.chown("/file", 3, -1))
+    run(fs.chown("/file", -1, 4))
+    run(fs.truncate("/file", 2))
+    run(fs.utime("/file", (1.5, 2.25)))
+    assert (thing.mode, thing.uid, thing.gid, bytes(thing.data)) == (0o600, 3, 4, b"12")
+    assert (thing.atime, thing.mtime) == (nfstime3(1, 500_000_000), nfstime3(2, 250_000_000))
+    run(fs.utime("/file", ns=(7, 1_000_000_008)))
+    assert (thing.atime, thing.mtime) == (nfstime3(0, 7), nfstime3(1, 8))
+    run(fs.utime("/file"))
+    assert thing.mtime == nfstime3(1000, 0)
+    with pytest.raises(ValueError, match="not both"):
+        run(fs.utime("/file", (1, 2), ns=(1, 2)))
+    server.answers["SETATTR"] = [nfsstat3.NFS3ERR_ROFS]
+    with pytest.raises(NfsError) as caught:
+        run(fs.chmod("/file", 0))
+    assert caught.value.errno == errno.EROFS
+
+
+def test_a_link_itself_can_be_changed(server: Any, mounted: Any) -> None:
+    server.put("/file")
+    link = server.link("/link", "file")
+    run(mounted().chown("/link", 1, 2, follow_symlinks=False))
+    assert (link.uid, link.gid) == (1, 2)
+    assert server.at("/file").uid == 7
+
+
+def test_statvfs(mounted: Any) -> None:
+    space = run(mounted().statvfs())
+    assert (space.f_blocks * space.f_frsize, space.f_namemax) == (8 << 20, 255)
+
+
+def test_mkdir(server: Any, mounted: Any) -> None:
+    fs = mounted()
+    run(fs.mkdir("/a", 0o700))
+    assert server.at("/a").mode == 0o700
+    with pytest.raises(FileExistsError):
+        run(fs.mkdir("/a"))
+    run(fs.mkdir("/a", exist_ok=True))
+    run(fs.mkdir("/", exist_ok=True))
+    with pytest.raises(FileExistsError):
+        run(fs.mkdir("/"))
+    with pytest.raises(FileNotFoundError):
+        run(fs.mkdir("/b/c"))
+    run(fs.mkdir("/b/c/d/", parents=True))
+    assert server.at("/b/c/d").type == ftype3.NF3DIR
+    server.put("/file")
+    with pytest.raises(FileExistsError):
+        run(fs.mkdir("/file", exist_ok=True))
+    with pytest.raises(NotADirectoryError):
+        run(fs.mkdir("/file/below", parents=True))
+
+
+def test_relative_parents_are_made(server: Any, mounted: Any) -> None:
+    run(mounted(fs_directory="/top").mkdir("x/y", parents=True))
+    assert server.at("/top/x/y").type == ftype3.NF3DIR
+
+
+def test_rmdir_and_unlink(server: Any, mounted: Any) -> None:
+    server.put("/dir/file")
+    fs = mounted()
+    with pytest.raises(NfsError) as caught:
+        run(fs.rmdir("/dir"))
+    assert caught.value.errno == errno.ENOTEMPTY
+    with pytest.raises(IsADirectoryError):
+        run(fs.unlink("/dir"))
+    run(fs.unlink("/dir/file"))
+    run(fs.rmdir("/dir"))
+    assert server.root.children == {}
+    with pytest.raises(FileNotFoundError):
+        run(fs.unlink("/dir/file"))
+    for path in ("/", "/x/..", ".."):
+        with pytest.raises(OSError, match=r"exists|Invalid|No such"):
+            run(fs.rmdir(path))
+
+
+def test_a_link_is_unlinked_not_what_it_leads_to(server: Any, mounted: Any) -> None:
+    server.put("/file")
+    server.link("/link", "file")
+    run(mounted().unlink("/link"))
+    assert list(server.root.children) == ["file"]
+
+
+def test_rename(server: Any, mounted: Any) -> None:
+    server.put("/a/file", b"1")
+    server.folder("/b")
+    fs = mounted()
+    run(fs.rename("/a/file", "/b/other"))
+    assert bytes(server.at("/b/other").data) == b"1"
+    with pytest.raises(FileNotFoundError) as caught:
+        run(fs.rename("/a/none", "/b/x"))
+    assert (caught.value.filename, caught.value.filename2) == ("/a/none", "/b/x")
+
+
+def test_a_renamed_directory_is_found_under_its_new_name_only(server: Any, mounted: Any) -> None:
+    server.put("/a/file", b"1")
+    fs = mounted()
+
+    async def work() -> None:
+        await fs.stat("/a/file")
+        await fs.rename("/a", "/b")
+        assert await fs.exists("/b/file")
+        assert not await fs.exists("/a/file")
+
+    run(work())
+
+
+def test_link_symlink_readlink(server: Any, mounted: Any) -> None:
+    server.put("/file", b"1")
+    fs = mounted()
+    run(fs.link("/file", "/second"))
+    assert run(fs.stat("/second")).st_nlink == 2
+    run(fs.symlink("anywhere/at all", "/soft"))
+    assert run(fs.readlink("/soft")) == "anywhere/at all"
+    with pytest.raises(OSError, match="Invalid argument"):
+        run(fs.readlink("/file"))
+    with pytest.raises(FileExistsError):
+        run(fs.link("/file", "/soft"))
+    with pytest.raises(FileExistsError):
+        run(fs.symlink("x", "/soft"))
+
+
+def test_walk_is_like_os_walk(server: Any, mounted: Any) -> None:
+    for path in ("/a/1", "/a/b/2", "/a/c/3", "/4"):
+        server.put(path)
+    server.link("/a/link", "b")
+    fs = mounted()
+    down = run(collect(fs.walk("/")))
+    assert down == [
+        ("/", ["a"], ["4"]),
+        ("/a", ["b", "c"], ["1", "link"]),
+        ("/a/b", [], ["2"]),
+        ("/a/c", [], ["3"]),
+    ]
+    up = run(collect(fs.walk("/", topdown=False)))
+    assert [path for path, _, _ in up] == ["/a/b", "/a/c", "/a", "/"]
+
+
+def test_walk_can_be_pruned(server: Any, mounted: Any) -> None:
+    server.put("/a/1")
+    server.put("/b/2")
+    fs = mounted()
+
+    async def work() -> list[str]:
+        seen = []
+        async for path, directories, _ in fs.walk("/"):
+            directories[:] = [name for name in directories if name != "a"]
+            seen.append(path)
+        return seen
+
+    assert run(work()) == ["/", "/b"]
+
+
+def test_walk_reports_what_cannot_be_read(server: Any, mounted: Any) -> None:
+    server.put("/a/1")
+    server.answers["READDIRPLUS"] = [nfsstat3.NFS3_OK, nfsstat3.NFS3ERR_ACCES]
+    errors: list[OSError] = []
+    assert [path for path, _, _ in run(collect(mounted().walk("/", onerror=errors.append)))] == ["/"]
+    assert isinstance(errors[0], PermissionError)
+
+
+def test_an_operation_that_is_put_off_is_tried_again(server: Any, mounted: Any) -> None:
+    delays: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        delays.append(seconds)
+
+    server.put("/file", b"1")
+    server.answers["LOOKUP"] = [JUKEBOX] * 3
+    fs = mounted(fs_sleep=sleep)
+    assert run(fs.stat("/file")).st_size == 1
+    assert delays == [0.1, 0.2, 0.4]
+
+
+def test_an_operation_that_is_put_off_for_ever_fails(server: Any, mounted: Any) -> None:
+    server.put("/file", b"1")
+    server.answers["LOOKUP"] = [JUKEBOX] * 100
+    with pytest.raises(OSError, match="put the operation off") as caught:
+        run(mounted(put_off_retries=2, fs_sleep=no_sleep).stat("/file"))
+    assert caught.value.errno == errno.EBUSY
+    assert server.calls["LOOKUP"] == 3
+
+
+@pytest.mark.parametrize("status", [status for status in nfsstat3 if status not in (0, JUKEBOX)])
+def test_each_status_reaches_the_caller(server: Any, mounted: Any, status: nfsstat3) -> None:
+    server.put("/file")
+    server.answers["SETATTR"] = [status]
+    with pytest.raises(NfsError) as caught:
+        run(mounted().chmod("/file", 0))
+    assert caught.value.status == status
+
+
+async def collect(items: Any) -> list[Any]:
+    return [item async for item in items]
+
+
+OPERATIONS: list[tuple[str, Callable[[Any], Coroutine[Any, Any, Any]]]] = [
+    ("GETATTR", lambda fs: fs.stat("/")),
+    ("SETATTR", lambda fs: fs.truncate("/file", 0)),
+    ("LOOKUP", lambda fs: fs.lstat("/file")),
+    ("ACCESS", lambda fs: fs.access("/file", os.R_OK)),
+    ("READLINK", lambda fs: fs.readlink("/link")),
+    ("READ", lambda fs: fs.read_bytes("/file")),
+    ("WRITE", lambda fs: fs.write_bytes("/file", b"1")),
+    ("CREATE", lambda fs: fs.write_bytes("/new", b"1")),
+    ("MKDIR", lambda fs: fs.mkdir("/new")),
+    ("SYMLINK", lambda fs: fs.symlink("x", "/new")),
+    ("REMOVE", lambda fs: fs.unlink("/file")),
+    ("RMDIR", lambda fs: fs.rmdir("/dir")),
+    ("RENAME", lambda fs: fs.rename("/file", "/new")),
+    ("LINK", lambda fs: fs.link("/file", "/new")),
+    ("READDIR", lambda fs: fs.listdir("/")),
+    ("READDIRPLUS", lambda fs: collect(fs.scandir("/"))),
+    ("FSSTAT", lambda fs: fs.statvfs()),
+    ("FSINFO", lambda fs: fs.listdir("/")),
+    ("PATHCONF", lambda fs: fs.statvfs()),
+]
+
+
+@pytest.mark.parametrize(("procedure", "operation"), OPERATIONS, ids=[name for name, _ in OPERATIONS])
+def test_what_the_server_refuses_is_raised(server: Any, mounted: Any, procedure: str, operation: Any) -> None:
+    server.put("/file", b"1")
+    server.folder("/dir")
+    server.link("/link", "file")
+    server.answers[procedure] = [nfsstat3.NFS3ERR_IO]
+    with pytest.raises(NfsError) as caught:
+        run(operation(mounted()))
+    assert caught.value.errno == errno.EIO
+    assert server.calls[procedure] == 1

@@ -1,0 +1,142 @@
+"""How paths lead to file handles: links, dots, what is remembered and what never leaves the mount."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from typing import Any
+
+import pytest
+
+from rpcrdma.nfs.errors import NfsError
+from rpcrdma.nfs.v3 import nfsstat3
+
+
+def size_of(fs: Any, path: str) -> int:
+    return asyncio.run(fs.stat(path)).st_size
+
+
+@pytest.fixture
+def tree(server: Any) -> Any:
+    server.put("/a/b/file", b"1")
+    server.put("/a/other", b"22")
+    server.put("/file", b"333")
+    return server
+
+
+@pytest.mark.parametrize(
+    ("link", "target", "path", "size"),
+    [
+        ("/l", "a/b/file", "/l", 1),
+        ("/l", "/a/b/file", "/l", 1),
+        ("/a/b/l", "../other", "/a/b/l", 2),
+        ("/a/b/l", "../../../../../file", "/a/b/l", 3),
+        ("/l", "a/b", "/l/file", 1),
+        ("/l", "a/b", "/l/../other", 2),
+        ("/l", "a/./b/", "/l/./file", 1),
+        ("/a/l", "/", "/a/l/file", 3),
+    ],
+)
+def test_links_lead_where_they_say(tree: Any, mounted: Any, link: str, target: str, path: str, size: int) -> None:
+    tree.link(link, target)
+    assert size_of(mounted(), path) == size
+
+
+@pytest.mark.parametrize("path", ["/..", "/../..", "..", "/a/../..", "/a/b/../../../.."])
+def test_no_path_leaves_the_mount(tree: Any, mounted: Any, path: str) -> None:
+    fs = mounted()
+    assert asyncio.run(fs.stat(path)).st_ino == tree.root.number
+    assert size_of(fs, path + "/file") == 3
+
+
+def test_relative_paths_start_at_the_directory(tree: Any, mounted: Any) -> None:
+    fs = mounted(fs_directory="a")
+    assert fs.directory == "/a"
+    assert size_of(fs, "other") == 2
+    assert size_of(fs, "b/file") == 1
+    assert size_of(fs, "../file") == 3
+    assert size_of(fs, "/file") == 3
+
+
+def test_a_directory_that_is_a_file_can_be_named_by_a_dot(tree: Any, mounted: Any) -> None:
+    assert size_of(mounted(fs_directory="/file"), "") == 3
+
+
+def test_a_chain_of_links_ends(server: Any, mounted: Any) -> None:
+    server.put("/0", b"x")
+    for number in range(1, 42):
+        server.link(f"/{number}", str(number - 1))
+    fs = mounted()
+    assert size_of(fs, "/40") == 1
+    with pytest.raises(OSError, match="symbolic links") as caught:
+        size_of(fs, "/41")
+    assert caught.value.errno == errno.ELOOP
+    server.link("/self", "self")
+    with pytest.raises(OSError, match="symbolic links"):
+        size_of(fs, "/self")
+
+
+@pytest.mark.parametrize("path", ["/file/", "/file/.", "/file/..", "/file/below", "/file/../file"])
+def test_a_file_is_no_directory(tree: Any, mounted: Any, path: str) -> None:
+    with pytest.raises(NotADirectoryError):
+        size_of(mounted(), path)
+
+
+def test_a_slash_at_the_end_follows_a_link(tree: Any, mounted: Any) -> None:
+    tree.link("/l", "a")
+    fs = mounted()
+    assert asyncio.run(fs.lstat("/l")).is_symlink()
+    assert asyncio.run(fs.lstat("/l/")).is_dir()
+
+
+@pytest.mark.parametrize("path", ["/none/file", "/a/none/file", "/dangling", "/dangling/file", "/empty"])
+def test_what_is_missing_on_the_way(tree: Any, mounted: Any, path: str) -> None:
+    tree.link("/dangling", "nowhere/at/all")
+    tree.link("/empty", "")
+    with pytest.raises(FileNotFoundError):
+        size_of(mounted(), path)
+
+
+def test_directories_on_the_way_are_remembered_for_a_while(tree: Any, mounted: Any) -> None:
+    now = [0.0]
+    fs = mounted(fs_clock=lambda: now[0], lookup_valid_s=3.0)
+    size_of(fs, "/a/b/file")
+    assert tree.calls["LOOKUP"] == 3
+    size_of(fs, "/a/b/file")
+    assert tree.calls["LOOKUP"] == 4
+    now[0] = 3.0
+    size_of(fs, "/a/b/file")
+    assert tree.calls["LOOKUP"] == 7
+
+
+def test_links_on_the_way_are_remembered_with_their_targets(tree: Any, mounted: Any) -> None:
+    tree.link("/l", "a/b")
+    fs = mounted(fs_clock=lambda: 0.0)
+    size_of(fs, "/l/file")
+    size_of(fs, "/l/file")
+    assert tree.calls["READLINK"] == 1
+
+
+def test_a_remembered_directory_that_is_gone_is_looked_up_again(tree: Any, mounted: Any) -> None:
+    fs = mounted(fs_clock=lambda: 0.0)
+    size_of(fs, "/a/b/file")
+    old = tree.root.children.pop("a")
+    tree.things[old.children["b"].number] = None
+    tree.put("/a/b/file", b"4444")
+    assert size_of(fs, "/a/b/file") == 4
+
+
+def test_a_stale_root_is_reported(tree: Any, mounted: Any) -> None:
+    fs = mounted(fs_clock=lambda: 0.0)
+    size_of(fs, "/a/b/file")
+    tree.answers["LOOKUP"] = [nfsstat3.NFS3ERR_STALE] * 9
+    with pytest.raises(NfsError) as caught:
+        size_of(fs, "/a/b/file")
+    assert caught.value.errno == errno.ESTALE
+
+
+def test_creating_through_a_dangling_link_makes_its_target(server: Any, mounted: Any) -> None:
+    server.folder("/dir")
+    server.link("/l", "dir/new")
+    asyncio.run(mounted().write_bytes("/l", b"x"))
+    assert bytes(server.at("/dir/new").data) == b"x"

@@ -1,0 +1,347 @@
+"""Trees in both directions, with everything that a server or a tree can do to a copy."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rpcrdma.errors import RemoteProtocolError, TransportClosed
+from rpcrdma.nfs.v3 import ftype3, nfsstat3, nfstime3
+
+BLOCK = 1 << 16
+
+
+def names_in(directory: Path | str) -> list[str]:
+    return sorted(path.name for path in Path(directory).iterdir())
+
+
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(work)
+
+
+async def closing(fs: Any, work: Coroutine[Any, Any, Any]) -> Any:
+    async with fs:
+        return await work
+
+
+@pytest.fixture(autouse=True)
+def descriptors() -> Any:
+    before = len(names_in("/proc/self/fd"))
+    yield
+    assert len(names_in("/proc/self/fd")) == before
+
+
+@pytest.fixture
+def tree(server: Any) -> Any:
+    for directory in range(5):
+        for number in range(20):
+            server.put(f"/t/d{directory}/f{number}", bytes([number]) * (number * 1000)).mtime = nfstime3(9, number)
+    server.put("/t/deep/er/and/deeper/big", b"x" * (5 * BLOCK + 1), 0o600)
+    server.link("/t/deep/link", "../d0/f1")
+    server.link("/t/out", "/etc/passwd")
+    server.folder("/t/empty").mode = 0o555
+    server.folder("/t/d1").mtime = nfstime3(77, 0)
+    return server
+
+
+FILES, OCTETS = 101, 5 * 1000 * sum(range(20)) + 5 * BLOCK + 1
+
+
+def shape(top: Path) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for path in sorted(top.rglob("*")):
+        if path.is_symlink():
+            found[str(path.relative_to(top))] = str(path.readlink())
+        elif path.is_file():
+            found[str(path.relative_to(top))] = path.read_bytes()
+        else:
+            found[str(path.relative_to(top))] = None
+    return found
+
+
+def server_shape(thing: Any, prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, child in sorted(thing.children.items()):
+        if child.type == ftype3.NF3DIR:
+            found[prefix + name] = None
+            found.update(server_shape(child, f"{prefix}{name}/"))
+        else:
+            found[prefix + name] = child.target if child.type == ftype3.NF3LNK else bytes(child.data)
+    return found
+
+
+def test_a_tree_goes_out_and_comes_back(tree: Any, mounted: Any, tmp_path: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    fs = mounted()
+
+    async def work() -> Any:
+        down = await fs.download_tree("/t", tmp_path / "t", progress=lambda *done: seen.append(done))
+        up = await fs.upload_tree(tmp_path / "t", "/back")
+        return down, up
+
+    down, up = run(closing(fs, work()))
+    for report in (down, up):
+        assert (report.files, report.octets, report.directories, report.symlinks) == (FILES, OCTETS, 11, 2)
+        assert report.failures == []
+        report.check()
+    assert seen[-1] == (FILES, OCTETS)
+    assert shape(tmp_path / "t") == server_shape(tree.at("/t"))
+    assert server_shape(tree.at("/back")) == server_shape(tree.at("/t"))
+    assert (tmp_path / "t/d1").stat().st_mtime == 77
+    assert (tmp_path / "t/d0/f3").stat().st_mtime_ns == 9_000_000_003
+    assert stat.S_IMODE((tmp_path / "t/empty").stat().st_mode) == 0o555
+    assert tree.at("/back/d1").mtime == nfstime3(77, 0)
+    assert tree.at("/back/empty").mode == 0o555
+    assert tree.at("/back/deep/er/and/deeper/big").mode == 0o600
+
+
+def test_a_copy_replaces_what_is_there(tree: Any, mounted: Any, tmp_path: Path) -> None:
+    fs = mounted()
+
+    async def work() -> None:
+        for _ in range(2):
+            (await fs.download_tree("/t", tmp_path / "t")).check()
+            (await fs.upload_tree(tmp_path / "t", "/back")).check()
+
+    run(closing(fs, work()))
+    assert shape(tmp_path / "t") == server_shape(tree.at("/t")) == server_shape(tree.at("/back"))
+
+
+def test_as_many_files_as_allowed_are_copied_at_once(server: Any, mounted: Any, tmp_path: Path) -> None:
+    for number in range(200):
+        server.put(f"/{number}", b"x")
+    fs = mounted(files_at_once=5)
+    run(closing(fs, fs.download_tree("/", tmp_path)))
+    assert 2 <= server.in_flight_most <= 5 + 1
+
+
+def test_a_tree_of_many_small_directories(server: Any, mounted: Any, tmp_path: Path) -> None:
+    for number in range(300):
+        server.put(f"/t/{number // 100}/{number}/file", b"x")
+    fs = mounted()
+
+    async def work() -> None:
+        assert (await fs.download_tree("/t", tmp_path / "t")).files == 300
+        assert (await fs.upload_tree(tmp_path / "t", "/u")).directories == 304
+
+    run(closing(fs, work()))
+
+
+def test_what_fails_is_reported_and_the_rest_copied(tree: Any, mounted: Any, tmp_path: Path) -> None:
+    tree.answers["READ"] = [nfsstat3.NFS3ERR_ACCES]
+    tree.answers["READDIRPLUS"] = [nfsstat3.NFS3_OK, nfsstat3.NFS3ERR_STALE]
+    fs = mounted()
+    report = run(closing(fs, fs.download_tree("/t", tmp_path / "t")))
+    assert report.failures_total == 2
+    assert {type(failure.error).__name__ for failure in report.failures} == {"NfsPermission", "NfsError"}
+    assert all(failure.path.startswith("/t/") for failure in report.failures)
+    assert report.files >= 75
+    with pytest.raises(ExceptionGroup, match="2 of the tree's entries"):
+        report.check()
+
+
+def test_failures_to_upload_are_reported(tree: Any, mounted: Any, tmp_path: Path) -> None:
+    fs = mounted()
+    run(closing(fs, fs.download_tree("/t", tmp_path / "t")))
+    tree.put("/back/d0", b"in the way")
+    tree.answers["CREATE"] = [nfsstat3.NFS3ERR_NOSPC]
+    tree.answers["SYMLINK"] = [nfsstat3.NFS3ERR_NOTSUPP]
+    os.mkfifo(tmp_path / "t" / "pipe")
+    fs = mounted()
+    report = run(closing(fs, fs.upload_tree(tmp_path / "t", "/back")))
+    assert report.failures_total == 3
+    assert report.skipped == [str(tmp_path / "t" / "pipe")]
+    assert report.files == FILES - 20 - 1
+
+
+def test_devices_and_pipes_of_a_server_are_passed_over(server: Any, mounted: Any, tmp_path: Path) -> None:
+    for kind in (ftype3.NF3CHR, ftype3.NF3BLK, ftype3.NF3SOCK, ftype3.NF3FIFO):
+        server.root.children[kind.name] = server.make(kind, 0o666)
+    fs = mounted()
+    report = run(closing(fs, fs.download_tree("/", tmp_path)))
+    assert len(report.skipped) == 4
+    assert names_in(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["../up", "/etc/passwd", "a/b", "", "x\0y"])
+def test_no_name_of_a_server_leads_out(server: Any, mounted: Any, tmp_path: Path, name: str) -> None:
+    server.put("/t/good", b"1")
+    server.put("/t/sub/file", b"2")
+    server.folder("/t/sub").children[name] = server.put("/evil", b"evil")
+    (tmp_path / "t").mkdir()
+    fs = mounted()
+    report = run(closing(fs, fs.download_tree("/t", tmp_path / "t")))
+    assert isinstance(report.failures[0].error, RemoteProtocolError)
+    assert shape(tmp_path) == {"t": None, "t/good": b"1", "t/sub": None}
+
+
+def test_a_local_link_in_the_place_of_a_directory_is_not_followed(tree: Any, mounted: Any, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t" / "d0").symlink_to(tmp_path / "outside")
+    fs = mounted()
+    report = run(closing(fs, fs.download_tree("/t", tmp_path / "t")))
+    assert report.failures_total == 1
+    assert report.failures[0].path == "/t/d0"
+    assert names_in(tmp_path / "outside") == []
+
+
+def test_a_link_that_a_server_made_is_not_followed(server: Any, mounted: Any, tmp_path: Path) -> None:
+    """A name that is first a link and then a directory, as a hostile server lists it."""
+    server.link("/t/a", str(tmp_path / "outside"))
+    server.put("/u/a/file", b"evil")
+    (tmp_path / "outside").mkdir()
+    fs = mounted()
+
+    async def work() -> Any:
+        await fs.download_tree("/t", tmp_path / "t")
+        return await fs.download_tree("/u", tmp_path / "t")
+
+    report = run(closing(fs, work()))
+    assert report.failures_total == 1
+    assert names_in(tmp_path / "outside") == []
+
+
+def test_a_local_link_in_the_place_of_a_file_is_replaced(server: Any, mounted: Any, tmp_path: Path) -> None:
+    server.put("/t/file", b"new")
+    (tmp_path / "victim").write_bytes(b"old")
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t" / "file").symlink_to(tmp_path / "victim")
+    fs = mounted()
+    run(closing(fs, fs.download_tree("/t", tmp_path / "t"))).check()
+    assert (tmp_path / "victim").read_bytes() == b"old"
+    assert (tmp_path / "t" / "file").read_bytes() == b"new"
+
+
+def test_links_are_uploaded_as_links(server: Any, mounted: Any, tmp_path: Path) -> None:
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t" / "dir").symlink_to("/")
+    (tmp_path / "t" / "file").symlink_to("none")
+    fs = mounted()
+    report = run(closing(fs, fs.upload_tree(tmp_path / "t", "/t")))
+    assert report.symlinks == 2
+    assert server_shape(server.at("/t")) == {"dir": "/", "file": "none"}
+
+
+def test_what_is_no_directory_is_refused(server: Any, mounted: Any, tmp_path: Path) -> None:
+    server.put("/file")
+    (tmp_path / "file").touch()
+    fs = mounted()
+    for work in (
+        fs.download_tree("/file", tmp_path / "x"),
+        fs.upload_tree(tmp_path / "file", "/x"),
+    ):
+        with pytest.raises(NotADirectoryError):
+            run(work)
+    with pytest.raises(FileNotFoundError):
+        run(closing(fs, fs.download_tree("/none", tmp_path / "x")))
+
+
+@pytest.mark.parametrize("direction", ["download", "upload"])
+def test_a_lost_connection_ends_the_copy(tree: Any, mounted: Any, tmp_path: Path, direction: str) -> None:
+    fs = mounted()
+    run(closing(fs, fs.download_tree("/t", tmp_path / "t")))
+    count = [0]
+
+    def lose(_name: str, _args: Any) -> None:
+        count[0] += 1
+        if count[0] > 40:
+            raise TransportClosed("gone")
+
+    tree.before = lose
+    fs = mounted()
+    with pytest.raises(TransportClosed):
+        run(
+            closing(
+                fs,
+                fs.download_tree("/t", tmp_path / "u")
+                if direction == "download"
+                else fs.upload_tree(tmp_path / "t", "/u"),
+            )
+        )
+    assert tree.in_flight == 0
+    assert not list(tmp_path.rglob(".rpcrdma-*"))
+
+
+def test_a_cancelled_copy_stops(tree: Any, mounted: Any, tmp_path: Path) -> None:
+    async def work() -> None:
+        async with mounted() as fs:
+            copying = asyncio.create_task(fs.download_tree("/t", tmp_path / "t"))
+            while tree.calls["READ"] < 10:
+                await asyncio.wait({copying}, timeout=0.0001)
+            copying.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await copying
+            assert tree.in_flight == 0
+
+    run(work())
+    assert not list(tmp_path.rglob(".rpcrdma-*"))
+
+
+def test_names_that_are_no_text_keep_their_octets(server: Any, mounted: Any, tmp_path: Path) -> None:
+    server.put("/t/" + os.fsdecode(b"\xff\xfe"), b"1")
+    fs = mounted()
+
+    async def work() -> None:
+        (await fs.download_tree("/t", tmp_path / "t")).check()
+        (await fs.upload_tree(tmp_path / "t", "/u")).check()
+
+    run(closing(fs, work()))
+    assert [os.fsencode(name) for name in names_in(tmp_path / "t")] == [b"\xff\xfe"]
+    assert server_shape(server.at("/u")) == server_shape(server.at("/t"))
+
+
+def test_a_tree_is_removed(tree: Any, mounted: Any) -> None:
+    fs = mounted()
+    report = run(fs.rmtree("/t"))
+    report.check()
+    assert (report.files, report.directories) == (FILES + 2, 11)
+    assert tree.root.children == {}
+
+
+def test_a_link_to_a_tree_is_no_tree(tree: Any, mounted: Any) -> None:
+    tree.link("/link", "t")
+    with pytest.raises(NotADirectoryError):
+        run(mounted().rmtree("/link"))
+    with pytest.raises(FileExistsError):
+        run(mounted().rmtree("/"))
+    assert "d0" in tree.at("/t").children
+
+
+def test_what_cannot_be_removed_is_reported(tree: Any, mounted: Any) -> None:
+    tree.answers["REMOVE"] = [nfsstat3.NFS3ERR_ACCES]
+    report = run(mounted().rmtree("/t"))
+    assert report.failures_total == 1
+    assert report.files == FILES + 1
+    with pytest.raises(ExceptionGroup, match="could not be removed"):
+        report.check()
+    left = server_shape(tree.root)
+    assert len([path for path, what in left.items() if what is not None]) == 1
+
+
+def test_what_others_remove_meanwhile_is_no_failure(tree: Any, mounted: Any) -> None:
+    tree.answers["REMOVE"] = [nfsstat3.NFS3_OK, nfsstat3.NFS3ERR_NOENT]
+
+    def also(name: str, args: Any) -> None:
+        if name == "REMOVE" and tree.calls["REMOVE"] == 2:
+            tree.directory(args.object.dir).children.pop(args.object.name)
+
+    tree.before = also
+    report = run(mounted().rmtree("/t"))
+    report.check()
+    assert tree.root.children == {}
+
+
+def test_a_very_deep_tree_is_removed(server: Any, mounted: Any) -> None:
+    at = server.root
+    for _ in range(1500):
+        at.children["d"] = at = server.make(ftype3.NF3DIR, 0o755)
+    report = run(mounted().rmtree("/d"))
+    assert report.directories == 1500
+    assert server.root.children == {}

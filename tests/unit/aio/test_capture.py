@@ -1,0 +1,106 @@
+"""Captures: what a packet analyser finds in the file."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from rpcrdma.aio.capture import PacketCapture
+
+_REQUEST = b"MPA ID Req Frame" + bytes([0x40, 1, 0, 3]) + b"abc"
+_REPLY = b"MPA ID Rep Frame" + bytes([0x40, 1, 0, 0])
+
+
+def fpdu(payload: bytes) -> bytes:
+    """An FPDU with a CRC field that nobody checks here."""
+    return len(payload).to_bytes(2, "big") + payload + bytes(-(2 + len(payload)) % 4) + b"CRC!"
+
+
+def packets(path: Path) -> list[bytes]:
+    """The IP packets of a capture file."""
+    data = path.read_bytes()
+    magic, _, _, _, _, _, link_type = struct.unpack_from("<IHHiIII", data)
+    assert (magic, link_type) == (0xA1B23C4D, 101)
+    found = []
+    at = 24
+    while at < len(data):
+        _, _, length, original = struct.unpack_from("<IIII", data, at)
+        assert length == original
+        found.append(data[at + 16 : at + 16 + length])
+        at += 16 + length
+    return found
+
+
+def segment(packet: bytes) -> tuple[int, int, int, int, int, bytes]:
+    """(source port, destination port, sequence, acknowledged, flags, payload) of an IPv4 packet."""
+    assert packet[0] == 0x45
+    assert int.from_bytes(packet[2:4], "big") == len(packet)
+    ones = sum(struct.unpack(">10H", packet[:20]))
+    assert (ones & 0xFFFF) + (ones >> 16) == 0xFFFF, "the IP header's checksum"
+    source, destination, sequence, acknowledged, _, flags = struct.unpack_from(">HHIIBB", packet, 20)
+    return source, destination, sequence, acknowledged, flags, packet[40:]
+
+
+def test_each_start_up_frame_and_each_fpdu_is_one_segment_however_the_octets_came(tmp_path: Path) -> None:
+    path = tmp_path / "x.pcap"
+    capture = PacketCapture(path)
+    stream = capture.stream(("192.0.2.1", 1000), ("192.0.2.2", 20049), active=True)
+    for octet in _REQUEST:
+        stream.sent([bytes([octet])], 1)
+    stream.received([bytearray(_REPLY + bytes(50))], len(_REPLY))
+    stream.sent([fpdu(b"first"), memoryview(fpdu(b"second")), b"not sent"], len(fpdu(b"first") + fpdu(b"second")))
+    whole = fpdu(b"x" * 1000)
+    stream.received([whole[:7], whole[7:]], len(whole))
+    stream.close()
+    capture.close()
+    segments = [segment(packet) for packet in packets(path)]
+    assert [flags for *_, flags, _ in segments[:3]] == [2, 18, 16]
+    assert [(source, data) for source, _, _, _, _, data in segments if data] == [
+        (1000, _REQUEST),
+        (20049, _REPLY),
+        (1000, fpdu(b"first")),
+        (1000, fpdu(b"second")),
+        (20049, whole),
+    ]
+    assert [flags for *_, flags, _ in segments[-2:]] == [17, 17]
+
+
+def test_sequence_numbers_have_no_gap(tmp_path: Path) -> None:
+    path = tmp_path / "x.pcap"
+    capture = PacketCapture(path)
+    stream = capture.stream(("192.0.2.1", 1000), ("192.0.2.2", 20049), active=False)
+    stream.received([_REQUEST], len(_REQUEST))
+    stream.sent([_REPLY], len(_REPLY))
+    stream.received([fpdu(b"a")], len(fpdu(b"a")))
+    stream.close()
+    capture.close()
+    following = {1000: 0, 20049: 0}
+    for source, _, sequence, _, flags, data in map(segment, packets(path)):
+        assert sequence == following[source]
+        following[source] += len(data) + bool(flags & 3)
+
+
+def test_an_octet_stream_over_ipv6_is_recorded_too(tmp_path: Path) -> None:
+    path = tmp_path / "x.pcap"
+    capture = PacketCapture(path)
+    capture.stream(("2001:db8::1", 1), ("2001:db8::2", 2), active=True).close()
+    capture.close()
+    for packet in packets(path):
+        assert packet[0] >> 4 == 6
+        assert int.from_bytes(packet[4:6], "big") == len(packet) - 40
+
+
+def test_a_closed_capture_drops_what_comes_later(tmp_path: Path) -> None:
+    capture = PacketCapture(tmp_path / "x.pcap")
+    stream = capture.stream(("192.0.2.1", 1), ("192.0.2.2", 2), active=True)
+    capture.close()
+    size = (tmp_path / "x.pcap").stat().st_size
+    stream.sent([_REQUEST], len(_REQUEST))
+    assert (tmp_path / "x.pcap").stat().st_size == size
+
+
+def test_a_file_that_cannot_be_made_is_an_os_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        PacketCapture(tmp_path / "no" / "x.pcap")

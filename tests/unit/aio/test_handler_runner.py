@@ -1,0 +1,285 @@
+"""Where handlers run and how their results come back."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from typing import Any
+
+import pytest
+
+from rpcrdma.aio.buffer_pool import BufferPool
+from rpcrdma.aio.call_context import ServerCallContext
+from rpcrdma.aio.handler_runner import HandlerRunner
+from rpcrdma.rpc import errors
+from rpcrdma.rpc.calls import CallEncoder, decode_result
+from rpcrdma.rpc.dispatch import Dispatcher, Invocation
+from rpcrdma.rpc.program import Procedure, Program
+from rpcrdma.rpc.service import ProcedureUnavailable, Service, WouldBlock, in_worker, inline_or_worker
+from rpcrdma.xdr.codec import Decoder, Encoder, Payload
+
+
+def encode(enc: Encoder, value: int) -> None:
+    enc.u32(value, "word")
+
+
+def decode(dec: Decoder) -> int:
+    return dec.u32("word")
+
+
+WORD = Procedure(9, 1, 1, "WORD", "word", encode, decode, encode, decode)
+
+
+def invocation(handler: Any, args: int = 5) -> Invocation:
+    """A call answered by `handler(args, context)`."""
+
+    class One(Service):
+        PROGRAM = Program(9, 1, "ONE", {1: WORD})
+
+    service = One()
+    service.word = handler  # type: ignore[attr-defined]
+    opened = Dispatcher([service]).open_call(Decoder(CallEncoder().encode(1, WORD, args).reduced))
+    assert isinstance(opened, Invocation)
+    return opened
+
+
+class Run:
+    """One invocation and what became of it."""
+
+    def __init__(self, runner: HandlerRunner, handler: Any) -> None:
+        self.pool = BufferPool()
+        opened = invocation(handler)
+        self.context = ServerCallContext(opened, "192.0.2.7", self.pool)
+        self.replies: list[Payload] = []
+        self.done = asyncio.Event()
+        runner.run(opened, self.context, self.on_done)
+
+    def on_done(self, reply: Payload) -> None:
+        self.replies.append(reply)
+        self.done.set()
+
+    @property
+    def result(self) -> int:
+        (reply,) = self.replies
+        return decode_result(Decoder(reply.reduced), 1, WORD)
+
+
+def test_an_inline_handler_is_done_at_once() -> None:
+    async def main() -> None:
+        runner = HandlerRunner()
+        assert Run(runner, lambda args, context: args + 1).result == 6
+        assert runner.running == 0
+        assert await runner.drain(0)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), WouldBlock()], ids=["error", "WouldBlock where it means nothing"])
+def test_an_inline_handler_that_fails_is_a_system_error(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+    def handler(args: int, context: Any) -> int:
+        raise error
+
+    async def main() -> None:
+        runner = HandlerRunner()
+        for _ in range(3):
+            with pytest.raises(errors.RemoteSystemError):
+                _ = Run(runner, handler).result
+        await runner.drain(0)
+
+    asyncio.run(main())
+    assert [record.levelno for record in caplog.records] == [logging.ERROR]
+
+
+def test_a_procedure_that_is_left_out_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
+    def handler(args: int, context: Any) -> int:
+        raise ProcedureUnavailable
+
+    async def main() -> None:
+        runner = HandlerRunner()
+        with pytest.raises(errors.NoSuchProcedure):
+            _ = Run(runner, handler).result
+        await runner.drain(0)
+
+    asyncio.run(main())
+    assert not caplog.records
+
+
+def test_a_handler_that_would_block_starts_over_in_a_thread_with_buffers_of_its_own() -> None:
+    seen: list[tuple[bool, int]] = []
+
+    @inline_or_worker
+    def handler(args: int, context: Any) -> int:
+        context.buffer(10_000)
+        seen.append((context.may_block, context._pool.lent_octets))
+        if not context.may_block:
+            raise WouldBlock
+        assert threading.current_thread() is not threading.main_thread()
+        return args
+
+    async def main() -> None:
+        runner = HandlerRunner()
+        run = Run(runner, handler)
+        assert runner.running == 1
+        await run.done.wait()
+        assert run.result == 5
+        run.context.release()
+        assert run.pool.lent_octets == 0
+        assert await runner.drain(1)
+
+    asyncio.run(main())
+    assert seen == [(False, 16_384), (True, 16_384)]
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), SystemExit(3)])
+def test_whatever_a_worker_raises_is_answered_and_logged_in_the_event_loop(
+    error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    @in_worker
+    def handler(args: int, context: Any) -> int:
+        raise error
+
+    async def main() -> None:
+        runner = HandlerRunner()
+        run = Run(runner, handler)
+        await run.done.wait()
+        with pytest.raises(errors.RemoteSystemError):
+            _ = run.result
+        assert await runner.drain(1)
+
+    asyncio.run(main())
+    assert len(caplog.records) == 1
+    assert caplog.records[0].exc_info is not None
+
+
+def test_results_of_many_threads_wake_the_loop_once() -> None:
+    barrier = threading.Barrier(5)
+
+    @in_worker
+    def handler(args: int, context: Any) -> int:
+        return args
+
+    async def main() -> None:
+        runner = HandlerRunner(workers=4)
+        loop: Any = asyncio.get_running_loop()
+        wakes = 0
+        threadsafe = loop.call_soon_threadsafe
+
+        def counted(*args: Any, **options: Any) -> Any:
+            nonlocal wakes
+            wakes += 1
+            return threadsafe(*args, **options)
+
+        loop.call_soon_threadsafe = counted
+        runs = [Run(runner, handler) for _ in range(4)]
+        # All four threads have delivered before the loop comes to it.
+        for _ in range(4):
+            runner._executor.submit(barrier.wait)
+        barrier.wait()
+        for run in runs:
+            await run.done.wait()
+            assert run.result == 5
+        assert 1 <= wakes <= 4
+        assert await runner.drain(1)
+
+    asyncio.run(main())
+
+
+def test_a_coroutine_that_fails_or_is_cancelled_from_inside_is_a_system_error() -> None:
+    async def failing(args: int, context: Any) -> int:
+        await asyncio.sleep(0)
+        raise ValueError(args)
+
+    async def cancelled(args: int, context: Any) -> int:
+        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        future.cancel()
+        return await future
+
+    async def main() -> None:
+        runner = HandlerRunner()
+        for handler in (failing, cancelled):
+            run = Run(runner, handler)
+            await run.done.wait()
+            with pytest.raises(errors.RemoteSystemError):
+                _ = run.result
+        assert await runner.drain(1)
+
+    asyncio.run(main())
+
+
+def test_draining_waits_for_what_runs() -> None:
+    async def main() -> None:
+        runner = HandlerRunner()
+        gate = asyncio.Event()
+
+        async def handler(args: int, context: Any) -> int:
+            await gate.wait()
+            return args
+
+        run = Run(runner, handler)
+        draining = asyncio.create_task(runner.drain(10))
+        await asyncio.sleep(0)
+        assert not draining.done()
+        gate.set()
+        assert await draining
+        assert run.result == 5
+        for late in (handler, lambda args, context: args):
+            with pytest.raises(errors.RemoteSystemError):
+                _ = Run(runner, late).result
+
+    asyncio.run(main())
+
+
+def test_draining_cancels_at_its_deadline_and_drops_late_results() -> None:
+    release = threading.Event()
+    cancelled: list[bool] = []
+
+    @in_worker
+    def blocking(args: int, context: Any) -> int:
+        release.wait(10)
+        return args
+
+    async def stubborn(args: int, context: Any) -> int:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.append(True)
+            raise
+        return args
+
+    async def main() -> None:
+        runner = HandlerRunner()
+        runs = [Run(runner, blocking), Run(runner, stubborn)]
+        await asyncio.sleep(0)
+        assert not await runner.drain(0.01)
+        assert cancelled == [True]
+        release.set()
+        for thread in runner._executor._threads:
+            await asyncio.to_thread(thread.join, 10)
+        await asyncio.sleep(0)
+        assert runner.running == 0
+        assert [run.replies for run in runs] == [[], []]
+
+    asyncio.run(main())
+
+
+def test_a_thread_that_outlives_the_loop_is_harmless() -> None:
+    release = threading.Event()
+
+    @in_worker
+    def blocking(args: int, context: Any) -> int:
+        release.wait(10)
+        return args
+
+    async def main() -> HandlerRunner:
+        runner = HandlerRunner(workers=1)
+        Run(runner, blocking)
+        await runner.drain(0)
+        return runner
+
+    runner = asyncio.run(main())
+    work = runner._results
+    release.set()
+    for thread in runner._executor._threads:
+        thread.join(10)
+    assert not work

@@ -1,0 +1,351 @@
+"""Calls over RPC-over-RDMA between a client and a server of this process, on loopback sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from rpcrdma.aio.connect import Connection, ConnectOptions, connect
+from rpcrdma.aio.rdma_server import RdmaServerConfig
+from rpcrdma.aio.serve import ServeOptions, Server, serve
+from rpcrdma.aio.urls import parse_url
+from rpcrdma.errors import CallTimeout, ConnectFailed, LocalProtocolError, TransportClosed
+from rpcrdma.iwarp import IwarpConfig
+from rpcrdma.nfs import mount, v3
+from rpcrdma.rpc.errors import NoSuchProcedure, ProgramUnavailable, RemoteSystemError
+from rpcrdma.rpc.service import CallContext, in_worker
+from rpcrdma.transport import TransportConfig
+
+_MIB = 1 << 20
+_CONTENT = memoryview(bytes(range(256)) * (_MIB // 256))
+_HANDLE = v3.nfs_fh3(data=b"handle")
+_NO_ATTRIBUTES = v3.post_op_attr(False, None)
+
+
+class Files(v3.NFS_V3_Service):
+    """READ answers with known octets, WRITE keeps what it gets; `gate` holds REMOVE up in a worker thread."""
+
+    def __init__(self) -> None:
+        self.written: list[tuple[int, bytes]] = []
+        self.gate = threading.Event()
+        self.waiting = asyncio.Event()
+
+    def read(self, args: v3.READ3args, context: CallContext) -> v3.READ3res:
+        data = context.buffer(args.count)
+        data[:] = _CONTENT[: args.count]
+        return v3.READ3res(v3.nfsstat3.NFS3_OK, v3.READ3resok(_NO_ATTRIBUTES, args.count, False, data))
+
+    @in_worker
+    def write(self, args: v3.WRITE3args, context: CallContext) -> v3.WRITE3res:
+        self.written.append((args.offset, bytes(args.data)))
+        wcc = v3.wcc_data(v3.pre_op_attr(False, None), _NO_ATTRIBUTES)
+        result = v3.WRITE3resok(wcc, len(args.data), v3.stable_how.FILE_SYNC, b"verifier")
+        return v3.WRITE3res(v3.nfsstat3.NFS3_OK, result)
+
+    @in_worker
+    def remove(self, args: v3.REMOVE3args, context: CallContext) -> v3.REMOVE3res:
+        self.gate.wait()
+        wcc = v3.wcc_data(v3.pre_op_attr(False, None), _NO_ATTRIBUTES)
+        return v3.REMOVE3res(v3.nfsstat3.NFS3_OK, v3.REMOVE3resok(wcc))
+
+    async def getattr(self, args: v3.GETATTR3args, context: CallContext) -> v3.GETATTR3res:
+        self.waiting.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    def fsstat(self, args: v3.FSSTAT3args, context: CallContext) -> v3.FSSTAT3res:
+        raise RuntimeError("a handler's own fault")
+
+
+class Mounts(mount.MOUNT_V3_Service):
+    """Offered over TCP alone."""
+
+    OVER_RDMA = False
+
+
+@asynccontextmanager
+async def serving(files: Files | None = None, **settings: Any) -> AsyncIterator[tuple[Server, Files]]:
+    service = files or Files()
+    options = ServeOptions(rdma=RdmaServerConfig(**settings), drain_s=1.0)
+    async with serve([service, Mounts()], ["rdma://127.0.0.1:0", "tcp://127.0.0.1:0"], options=options) as server:
+        try:
+            yield server, service
+        finally:
+            service.gate.set()
+
+
+def remove_args() -> v3.REMOVE3args:
+    return v3.REMOVE3args(v3.diropargs3(_HANDLE, "name"))
+
+
+async def until(condition: Any) -> None:
+    """Lets the loop run until `condition()`; the test's time-out bounds it."""
+    while not condition():  # noqa: ASYNC110 - what is waited for has no event
+        await asyncio.sleep(0)
+
+
+async def read(client: Connection, count: int, into: bytearray | None = None) -> v3.READ3resok:
+    reply = await client.call(v3.READ, v3.READ3args(_HANDLE, 0, count), into=into)
+    assert isinstance(reply.value, v3.READ3resok)
+    return reply.value
+
+
+def test_a_read_lands_in_the_callers_buffer() -> None:
+    async def main() -> None:
+        async with serving() as (server, _), connect(server.listening[0], v3.PROGRAM) as client:
+            buffer = bytearray(_MIB)
+            result = await read(client, _MIB, buffer)
+            assert isinstance(result.data, memoryview)
+            assert result.data.obj is buffer
+            assert buffer == _CONTENT
+            assert client.statistics is not None
+            assert client.statistics.calls_write_chunk == 1
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 1023, 1024, 1025, 3999, 4096, 65535, 100_003, _MIB])
+def test_octets_of_any_number_travel_both_ways(count: int) -> None:
+    async def main() -> None:
+        async with serving() as (server, files), connect(server.listening[0]) as client:
+            assert bytes((await read(client, count)).data) == _CONTENT[:count]
+            args = v3.WRITE3args(_HANDLE, 9, count, v3.stable_how.FILE_SYNC, _CONTENT[:count])
+            reply = await client.call(v3.WRITE, args)
+            assert reply.status == v3.nfsstat3.NFS3_OK
+            assert files.written == [(9, bytes(_CONTENT[:count]))]
+
+    asyncio.run(main())
+
+
+def test_256_calls_are_in_flight_under_fewer_credits() -> None:
+    async def main() -> None:
+        transport = TransportConfig(credits_granted=32)
+        async with serving(transport=transport) as (server, files), connect(server.listening[0]) as client:
+            sizes = [index * 1000 for index in range(256)]
+            results = await asyncio.gather(*(read(client, size) for size in sizes))
+            assert [bytes(result.data) for result in results] == [bytes(_CONTENT[:size]) for size in sizes]
+            writes = [
+                v3.WRITE3args(_HANDLE, index, index * 300, v3.stable_how.UNSTABLE, _CONTENT[: index * 300])
+                for index in range(256)
+            ]
+            await asyncio.gather(*(client.call(v3.WRITE, args) for args in writes))
+            assert sorted(files.written) == [(index, bytes(_CONTENT[: index * 300])) for index in range(256)]
+
+    asyncio.run(main())
+
+
+def test_both_sides_agree_on_thresholds_and_checksums() -> None:
+    async def main() -> None:
+        transport = TransportConfig(inline_send_octets=8192, inline_receive_octets=2048, credits_granted=7)
+        async with (
+            serving(transport=transport) as (server, _),
+            connect(server.listening[0], options=ConnectOptions(iwarp=IwarpConfig(crc=False))) as client,
+        ):
+            await client.call(v3.NULL, None)
+            agreed = client.negotiated
+            assert agreed is not None
+            assert (agreed.inline_send_octets, agreed.inline_receive_octets) == (2048, 4096)
+            assert agreed.credits_granted == 7
+            assert agreed.crc, "one side that wants checksums is enough"
+            assert agreed.remote_invalidation
+            (connection,) = server.connections
+            assert connection.negotiated.inline_send_octets == 4096
+
+    asyncio.run(main())
+
+
+def test_errors_of_rpc_reach_the_caller() -> None:
+    async def main() -> None:
+        async with serving() as (server, _), connect(server.listening[0]) as client:
+            with pytest.raises(NoSuchProcedure):
+                await client.call(v3.FSINFO, v3.FSINFO3args(_HANDLE))
+            with pytest.raises(RemoteSystemError):
+                await client.call(v3.FSSTAT, v3.FSSTAT3args(_HANDLE))
+            with pytest.raises(ProgramUnavailable):
+                await client.call(mount.MNT, "/")
+            await client.call(v3.NULL, None)
+
+    asyncio.run(main())
+
+
+@pytest.mark.req("NF-3")
+def test_a_program_that_does_not_go_over_rdma_is_offered_over_tcp() -> None:
+    async def main() -> None:
+        async with serving() as (server, _), connect(server.listening[1]) as client:
+            await client.call(mount.PROGRAM.procedures[0], None)
+            assert client.negotiated is None
+            assert bytes((await read(client, 5000)).data) == _CONTENT[:5000]
+
+    asyncio.run(main())
+
+
+def test_calls_of_another_program_are_refused_before_they_are_sent() -> None:
+    async def main() -> None:
+        async with serving() as (server, _), connect(server.listening[0], mount.PROGRAM) as client:
+            with pytest.raises(LocalProtocolError, match="not a procedure of"):
+                await client.call(v3.NULL, None)
+
+    asyncio.run(main())
+
+
+def test_a_cancelled_read_leaves_the_buffer_alone_and_the_connection_up() -> None:
+    async def main() -> None:
+        async with serving() as (server, _), connect(server.listening[0]) as client:
+            await client.call(v3.NULL, None)
+            buffer = bytearray(_MIB)
+            task = asyncio.ensure_future(read(client, _MIB, buffer))
+            await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert buffer == bytes(_MIB)
+            assert bytes((await read(client, 77)).data) == _CONTENT[:77]
+            assert buffer == bytes(_MIB)
+            assert client.statistics is not None
+            assert client.statistics.calls_abandoned == 1
+
+    asyncio.run(main())
+
+
+def test_a_call_that_is_not_answered_in_time_fails_alone() -> None:
+    async def main() -> None:
+        async with serving() as (server, _), connect(server.listening[0]) as client:
+            await client.call(v3.NULL, None)
+            with pytest.raises(CallTimeout, match="NFSPROC3_GETATTR: no reply within"):
+                await client.call(v3.GETATTR, v3.GETATTR3args(_HANDLE), timeout_s=0.01)
+            await client.call(v3.NULL, None)
+
+    asyncio.run(main())
+
+
+def test_calls_fail_when_the_server_goes_and_later_ones_at_once() -> None:
+    async def main() -> None:
+        async with serving() as (server, files):
+            client = await connect(server.listening[0])
+            await client.call(v3.NULL, None)
+            call = asyncio.ensure_future(client.call(v3.GETATTR, v3.GETATTR3args(_HANDLE)))
+            await files.waiting.wait()
+            for connection in server.connections:
+                connection.abort("told to")
+            with pytest.raises(TransportClosed):
+                await call
+            with pytest.raises(TransportClosed):
+                await client.call(v3.NULL, None)
+            await client.close()
+
+    asyncio.run(main())
+
+
+def test_a_server_that_stops_answers_what_runs() -> None:
+    async def main() -> None:
+        async with serving() as (server, files):
+            client = await connect(server.listening[0])
+            await client.call(v3.NULL, None)
+            call = asyncio.ensure_future(client.call(v3.REMOVE, remove_args()))
+            await asyncio.sleep(0.01)
+            closing = asyncio.ensure_future(server.close(5.0))
+            await asyncio.sleep(0)
+            files.gate.set()
+            assert (await call).status == v3.nfsstat3.NFS3_OK
+            await closing
+            with pytest.raises(ConnectFailed, match="refused"):
+                await connect(server.listening[0])
+            await client.close()
+
+    asyncio.run(main())
+
+
+def test_a_worker_that_outlives_its_connection_keeps_its_buffers_until_it_is_done() -> None:
+    async def main() -> None:
+        async with serving() as (server, files):
+            client = await connect(server.listening[0])
+            await client.call(v3.NULL, None)
+            call = asyncio.ensure_future(client.call(v3.REMOVE, remove_args()))
+            await asyncio.sleep(0.01)
+            await client.close()
+            with pytest.raises(TransportClosed):
+                await call
+            await until(lambda: not server.connections)
+            files.gate.set()
+            async with connect(server.listening[0]) as other:
+                await other.call(v3.NULL, None)
+
+    asyncio.run(main())
+
+
+def test_connecting_to_a_tcp_service_fails_with_a_hint() -> None:
+    async def main() -> None:
+        async with serving() as (server, _):
+            options = ConnectOptions(connect_timeout_s=0.3)
+            with pytest.raises(ConnectFailed, match="check"):
+                await connect(server.listening[1].replace("tcp", "rdma"), options=options)
+
+    asyncio.run(main())
+
+
+def test_connecting_to_nobody_names_address_cause_and_remedy() -> None:
+    async def main() -> None:
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            port = taken.getsockname()[1]
+            with pytest.raises(ConnectFailed, match=rf"127\.0\.0\.1:{port}: connection refused; check that the server"):
+                await connect(f"rdma://127.0.0.1:{port}")
+
+    asyncio.run(main())
+
+
+def test_listening_where_somebody_listens_names_the_remedy() -> None:
+    async def main() -> None:
+        async with serving() as (server, _):
+            with pytest.raises(ConnectFailed, match="already in use; stop what listens there"):
+                await server.listen(server.listening[0])
+
+    asyncio.run(main())
+
+
+def test_a_peer_that_says_nothing_is_let_go() -> None:
+    async def main() -> None:
+        async with serving(iwarp=IwarpConfig(startup_timeout_s=0.05)) as (server, _):
+            url = parse_url(server.listening[0])
+            reader, writer = await asyncio.open_connection(url.host, url.port)
+            assert await reader.read() == b""
+            writer.close()
+            await until(lambda: not server.connections)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("octets", [b"", b"GET / HTTP/1.0\r\n\r\n", b"MPA ID Req Frame", bytes(5000)])
+def test_a_peer_that_talks_nonsense_harms_nobody(octets: bytes) -> None:
+    async def main() -> None:
+        async with serving() as (server, _), connect(server.listening[0]) as client:
+            url = parse_url(server.listening[0])
+            reader, writer = await asyncio.open_connection(url.host, url.port)
+            writer.write(octets)
+            writer.write_eof()
+            try:
+                while await reader.read(65536):
+                    pass
+            except ConnectionResetError:
+                pass
+            writer.close()
+            await until(lambda: len(server.connections) == 1)
+            await client.call(v3.NULL, None)
+
+    asyncio.run(main())
+
+
+def test_connections_beyond_the_bound_are_turned_away() -> None:
+    async def main() -> None:
+        async with serving(connections_max=1) as (server, _), connect(server.listening[0]) as client:
+            with pytest.raises(ConnectFailed):
+                await connect(server.listening[0])
+            await client.call(v3.NULL, None)
+
+    asyncio.run(main())

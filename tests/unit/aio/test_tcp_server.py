@@ -1,0 +1,314 @@
+"""The TCP server: its bounds, its log, how it begins and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from rpcrdma.aio import listener as listener_module
+from rpcrdma.aio.buffer_pool import BufferPool
+from rpcrdma.aio.handler_runner import HandlerRunner
+from rpcrdma.aio.tcp_client import TcpCaller
+from rpcrdma.aio.tcp_server import TcpServer, TcpServerConfig
+from rpcrdma.errors import TransportClosed
+from rpcrdma.rpc.dispatch import Dispatcher
+from rpcrdma.rpc.program import Procedure, Program
+from rpcrdma.rpc.service import Service, in_worker
+from rpcrdma.xdr.codec import Decoder, Encoder
+
+NUMBER = 0x20000004
+MIB = 1 << 20
+
+
+def encode_word(enc: Encoder, value: int) -> None:
+    enc.u32(value, "word")
+
+
+def decode_word(dec: Decoder) -> int:
+    return dec.u32("word")
+
+
+def encode_data(enc: Encoder, value: Any) -> None:
+    enc.bulk(value, MIB, "data")
+
+
+def decode_data(dec: Decoder) -> memoryview:
+    return dec.bulk(MIB, "data")
+
+
+WORD = (encode_word, decode_word)
+DATA = (encode_data, decode_data)
+
+
+def procedure(number: int, method: str, result: Any = WORD) -> Procedure[Any, Any]:
+    return Procedure(NUMBER, 1, number, f"TEST_{method.upper()}", method, *WORD, *result)
+
+
+DOUBLE = procedure(1, "double")
+READ = procedure(2, "read", DATA)
+BLOCK = procedure(3, "block")
+GATED = procedure(4, "gated")
+
+
+class Sample(Service):
+    """Made inside the event loop."""
+
+    PROGRAM = Program(NUMBER, 1, "TEST_V1", {p.number: p for p in (DOUBLE, READ, BLOCK, GATED)})
+
+    def __init__(self) -> None:
+        self.gate = asyncio.Event()
+        self.arrived = asyncio.Event()
+        self.waiting = 0
+
+    def double(self, args: int, context: Any) -> int:
+        return args * 2
+
+    def read(self, args: int, context: Any) -> memoryview:
+        data: memoryview = context.buffer(args)
+        return data
+
+    @in_worker
+    def block(self, args: int, context: Any) -> int:
+        return args + 1
+
+    async def gated(self, args: int, context: Any) -> int:
+        self.waiting += 1
+        self.arrived.set()
+        await self.gate.wait()
+        return args + 3
+
+
+class Rig:
+    def __init__(self, service: Sample, server: TcpServer) -> None:
+        self.service = service
+        self.server = server
+
+    async def caller(self) -> TcpCaller:
+        return await TcpCaller.connect("127.0.0.1", self.server.port)
+
+
+@asynccontextmanager
+async def serving(**config: Any) -> AsyncIterator[Rig]:
+    service = Sample()
+    async with TcpServer(Dispatcher([service]), config=TcpServerConfig(**config)) as server:
+        await server.listen()
+        yield Rig(service, server)
+        service.gate.set()
+    assert server.connections == set()
+    assert server.pool.lent_octets == 0
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():  # noqa: ASYNC110 - waits for turns of the event loop, not for time
+        await asyncio.sleep(0)
+
+
+def test_a_stopping_server_answers_what_runs_and_then_closes() -> None:
+    async def main() -> None:
+        async with serving() as rig:
+            caller = await rig.caller()
+            call = asyncio.create_task(caller.call(GATED, 1))
+            await rig.service.arrived.wait()
+            stopping = asyncio.create_task(rig.server.stop(10))
+            await asyncio.sleep(0)
+            rig.service.gate.set()
+            assert await call == 4
+            await stopping
+            assert caller.closed
+            with pytest.raises(TransportClosed, match="peer closed"):
+                await caller.call(DOUBLE, 1)
+
+    asyncio.run(main())
+
+
+def test_a_stopping_server_gives_up_on_calls_at_its_deadline() -> None:
+    async def main() -> None:
+        async with serving() as rig:
+            caller = await rig.caller()
+            call = asyncio.create_task(caller.call(GATED, 1))
+            await rig.service.arrived.wait()
+            await rig.server.stop(0.01)
+            with pytest.raises(TransportClosed):
+                await call
+
+    asyncio.run(main())
+
+
+def test_nothing_more_is_read_while_too_many_calls_run() -> None:
+    async def main() -> None:
+        async with serving(outstanding_calls_max=4) as rig, await rig.caller() as caller, await rig.caller() as other:
+            calls = [asyncio.create_task(caller.call(GATED, n)) for n in range(50)]
+            await rig.service.arrived.wait()
+            assert await other.call(DOUBLE, 1) == 2
+            assert rig.service.waiting == 4
+            rig.service.gate.set()
+            assert await asyncio.gather(*calls) == [n + 3 for n in range(50)]
+
+    asyncio.run(main())
+
+
+def test_replies_that_nobody_reads_hold_up_their_connection_alone() -> None:
+    async def main() -> None:
+        async with serving(unsent_reply_octets_max=MIB) as rig, await rig.caller() as other:
+            # Small buffers in the kernel fill, then the server's bound is reached.
+            rig.server._listener._sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)
+            greedy = await rig.caller()
+            greedy._stream._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+            greedy._stream.pause()
+            calls = [asyncio.create_task(greedy.call(READ, MIB)) for _ in range(40)]
+            for _ in range(50):
+                assert await other.call(DOUBLE, 1) == 2
+            held = max(connection._stream.unsent_octets for connection in rig.server.connections)
+            assert 0 < held < 3 * MIB
+            assert rig.server.pool.lent_octets < 5 * MIB
+            greedy._stream.resume()
+            assert [len(result) for result in await asyncio.gather(*calls)] == [MIB] * 40
+            await greedy.close()
+
+    asyncio.run(main())
+
+
+def test_a_peer_that_reads_nothing_is_cut_off_before_others_lack_memory(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        service = Sample()
+        pool = BufferPool(octets_max=4 * MIB)
+        config = TcpServerConfig(stalled_s=-1.0)
+        async with TcpServer(Dispatcher([service]), pool=pool, config=config) as server:
+            await server.listen()
+            server._listener._sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)
+            async with await TcpCaller.connect("127.0.0.1", server.port) as honest:
+                greedy = await TcpCaller.connect("127.0.0.1", server.port)
+                greedy._stream._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+                greedy._stream.pause()
+                calls = [asyncio.create_task(greedy.call(READ, MIB)) for _ in range(3)]
+                await until(lambda: pool.lent_octets == 3 * MIB)
+                assert len(await honest.call(READ, MIB)) == MIB
+                assert len(await honest.call(READ, MIB)) == MIB
+                greedy._stream.resume()
+                ends = await asyncio.gather(*calls, return_exceptions=True)
+                assert isinstance(ends[-1], TransportClosed)
+        assert pool.lent_octets == 0
+
+    asyncio.run(main())
+    assert "does not read its replies" in caplog.text
+
+
+def test_connections_over_the_bound_are_turned_away(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with serving(connections_max=1) as rig, await rig.caller() as first:
+            assert await first.call(DOUBLE, 1) == 2
+            second = await rig.caller()
+            with pytest.raises(TransportClosed):
+                await second.call(DOUBLE, 1)
+            assert await first.call(DOUBLE, 1) == 2
+
+    asyncio.run(main())
+    assert "turned away" in caplog.text
+
+
+def test_an_idle_connection_is_closed_and_a_waiting_call_is_not_idle() -> None:
+    async def main() -> None:
+        async with serving(idle_s=0.02) as rig, await rig.caller() as busy:
+            call = asyncio.create_task(busy.call(GATED, 1))
+            with socket.create_connection(("127.0.0.1", rig.server.port)) as idle:
+                idle.setblocking(False)
+                assert await asyncio.get_running_loop().sock_recv(idle, 1) == b""
+            rig.service.gate.set()
+            assert await call == 4
+
+    asyncio.run(main())
+
+
+def test_connections_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with serving() as rig, await rig.caller() as caller:
+            await caller.call(DOUBLE, 1)
+
+    with caplog.at_level(logging.INFO, "rpcrdma.server"):
+        asyncio.run(main())
+    first, last = [record.getMessage() for record in caplog.records]
+    assert first.startswith("tcp connection from 127.0.0.1:")
+    assert last.endswith("ended: the peer closed the connection")
+
+
+def test_a_server_listens_on_several_addresses() -> None:
+    async def main() -> None:
+        async with serving() as rig:
+            await rig.server.listen("127.0.0.1", 0)
+            assert (await rig.server.listen("::1"))[0][0] == "::1"
+            for host, port in rig.server.addresses:
+                async with await TcpCaller.connect(host, port) as caller:
+                    assert await caller.call(DOUBLE, 1) == 2
+            assert len({port for _, port in rig.server.addresses}) == 3
+            with pytest.raises(OSError, match="in use"):
+                await rig.server.listen("127.0.0.1", rig.server.port)
+
+    asyncio.run(main())
+
+
+def test_a_server_out_of_files_goes_on_accepting_later(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    accept = socket.socket.accept
+    failures = [OSError(errno.EMFILE, "Too many open files")]
+
+    def scarce(self: socket.socket) -> Any:
+        if failures:
+            raise failures.pop()
+        return accept(self)
+
+    async def main() -> None:
+        async with serving() as rig:
+            monkeypatch.setattr(socket.socket, "accept", scarce)
+            monkeypatch.setattr(listener_module, "_ACCEPT_RETRY_S", 0.01)
+            async with await rig.caller() as caller:
+                assert await caller.call(DOUBLE, 1) == 2
+            failures.append(OSError(errno.ENFILE, "Too many open files"))
+            monkeypatch.setattr(listener_module, "_ACCEPT_RETRY_S", 1000.0)
+            async with await rig.caller() as caller:
+                await until(lambda: not failures)
+                await rig.server.stop()
+
+    asyncio.run(main())
+    assert [record.getMessage() for record in caplog.records] == ["cannot accept a connection: Too many open files"]
+
+
+def test_a_connection_reset_while_a_call_runs_harms_nobody() -> None:
+    async def main() -> None:
+        async with serving() as rig, await rig.caller() as other:
+            caller = await rig.caller()
+            calls = [asyncio.create_task(caller.call(GATED, n)) for n in range(3)]
+            calls += [asyncio.create_task(caller.call(READ, MIB)) for n in range(30)]
+            await rig.service.arrived.wait()
+            caller._stream._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+            await caller.close()
+            assert all(isinstance(end, TransportClosed) for end in await asyncio.gather(*calls, return_exceptions=True))
+            await until(lambda: len(rig.server.connections) == 1)
+            rig.service.gate.set()
+            assert await other.call(GATED, 1) == 4
+
+    asyncio.run(main())
+
+
+def test_servers_share_a_runner_and_a_pool() -> None:
+    async def main() -> None:
+        runner, pool, service = HandlerRunner(workers=1), BufferPool(), Sample()
+        dispatcher = Dispatcher([service])
+        async with (
+            TcpServer(dispatcher, runner=runner, pool=pool) as one,
+            TcpServer(dispatcher, runner=runner, pool=pool) as two,
+        ):
+            for server in (one, two):
+                await server.listen()
+                async with await TcpCaller.connect("127.0.0.1", server.port) as caller:
+                    assert await caller.call(BLOCK, 1) == 2
+        assert await runner.drain(1)
+
+    asyncio.run(main())
