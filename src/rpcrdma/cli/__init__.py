@@ -1,0 +1,1 @@
+"""The command `rpcrdma`: one file a command."""

@@ -1,0 +1,91 @@
+"""What `get` and `put` have in common: counting, progress, and telling what could not be copied."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from rpcrdma.cli import console
+from rpcrdma.cli.exit_status import ExitStatus
+from rpcrdma.cli.failures import describe
+from rpcrdma.cli.progress import Advance
+
+if TYPE_CHECKING:
+    from rpcrdma.aio.files.tree_copy import CopyReport
+
+__all__ = ["Copies"]
+
+_TOLD_MAX = 20
+
+
+class Copies:
+    """The sum of several copies."""
+
+    def __init__(self, advance: Advance) -> None:
+        self.files = 0
+        self.directories = 0
+        self.symlinks = 0
+        self.octets = 0
+        self.status = ExitStatus.DONE
+        self._advance = advance
+        self._start = time.perf_counter()
+
+    def progress(self) -> Callable[[int, int], None]:
+        """What one copy calls with the files and octets that it has done."""
+        done = 0
+
+        def advance(_files: int, octets: int) -> None:
+            nonlocal done
+            self._advance(octets - done)
+            done = octets
+
+        return advance
+
+    def add_file(self, octets: int) -> None:
+        """A file was copied."""
+        self.files += 1
+        self.octets += octets
+
+    def add_tree(self, report: CopyReport) -> None:
+        """A tree was copied, perhaps not all of it: tells what was not."""
+        self.files += report.files
+        self.directories += report.directories
+        self.symlinks += report.symlinks
+        self.octets += report.octets
+        for path in report.skipped[:_TOLD_MAX]:
+            console.talk(f"warning: {path} was left out: it is neither file, directory nor symbolic link")
+        _tell_rest("left out", len(report.skipped))
+        for failure in report.failures[:_TOLD_MAX]:
+            message, hint, status = describe(failure.error)
+            if self.status is ExitStatus.DONE or status is ExitStatus.PROTOCOL_VIOLATION:
+                self.status = status
+            console.error(message if failure.path in message else f"{failure.path}: {message}", hint)
+        _tell_rest("not copied", report.failures_total)
+
+    def report(self, args: argparse.Namespace, *, failed: bool) -> int:
+        """Prints the sum; returns the exit status."""
+        seconds = time.perf_counter() - self._start
+        facts: dict[str, Any] = {
+            "files": self.files,
+            "directories": self.directories,
+            "symlinks": self.symlinks,
+            "bytes": self.octets,
+            "seconds": round(seconds, 3),
+            "bytes_per_s": round(self.octets / seconds),
+        }
+        if args.json:
+            console.json_line(facts)
+        elif sys.stderr.isatty() and self.files:
+            console.talk(
+                f"{self.files:,} {'file' if self.files == 1 else 'files'}, {console.readable_octets(self.octets)} "
+                f"in {seconds:.2f} s, {console.readable_rate(self.octets, seconds)}"
+            )
+        return ExitStatus.FAILED if failed and self.status is ExitStatus.DONE else self.status
+
+
+def _tell_rest(what: str, total: int) -> None:
+    if total > _TOLD_MAX:
+        console.talk(f"and {total - _TOLD_MAX:,} more {what}")

@@ -1,0 +1,168 @@
+"""The demonstration itself: a server in another process, a tree copied out and put back, and the comparison."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import errno
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from rpcrdma.aio.capture import PacketCapture
+from rpcrdma.aio.connect import Connection, ConnectOptions, connect
+from rpcrdma.aio.files import NfsFilesystem
+from rpcrdma.aio.files.mount_client import mount_export
+from rpcrdma.aio.urls import parse_url
+from rpcrdma.cli import console
+from rpcrdma.cli.copies import Copies
+from rpcrdma.cli.demo.comparison import digests, mismatches
+from rpcrdma.cli.demo.report import Outcome, as_json, print_report
+from rpcrdma.cli.demo.server_process import ServerProcess
+from rpcrdma.cli.demo.source_tree import ENOUGH_FILES, ENOUGH_OCTETS, TreeSize, candidate_roots, measure, snapshot
+from rpcrdma.cli.exit_status import ExitStatus
+from rpcrdma.cli.exports import existing_directory
+from rpcrdma.cli.options import connect_options
+from rpcrdma.cli.progress import progress_bar
+from rpcrdma.errors import RpcRdmaError
+from rpcrdma.nfs import v3
+
+__all__ = ["demonstrate", "free_octets"]
+
+_SPARE_OCTETS = 64 << 20
+"""Left free beside the copies."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    source: Path
+    fetched: Path
+    returned: Path
+    state: Path
+
+
+async def demonstrate(args: argparse.Namespace) -> int:
+    """Runs the demonstration and reports it; returns the exit status."""
+    with _workspace(args.keep) as workspace:
+        places, size = _prepare(args, workspace)
+        outcome = await _travel(args, places, size)
+    if args.json:
+        console.json_line(as_json(outcome))
+    else:
+        print_report(outcome)
+    return ExitStatus.FAILED if outcome.mismatches else ExitStatus.DONE
+
+
+@contextlib.contextmanager
+def _workspace(keep: Path | None) -> Iterator[Path]:
+    if keep is None:
+        with tempfile.TemporaryDirectory(prefix="rpcrdma-demo-", ignore_cleanup_errors=True) as directory:
+            yield Path(directory)
+        return
+    keep.mkdir(parents=True, exist_ok=True)
+    if any(keep.iterdir()):
+        raise OSError(errno.ENOTEMPTY, "is not empty; name a new directory for the copies", str(keep))
+    yield keep.resolve()
+
+
+def _prepare(args: argparse.Namespace, workspace: Path) -> tuple[_Places, TreeSize]:
+    fetched, returned, state = (workspace / name for name in ("fetched", "returned", "state"))
+    returned.mkdir()
+    if args.source is not None:
+        source = existing_directory(args.source)
+        if args.limit_bytes is None:
+            size = measure(source)
+            _check_space(workspace, 2 * size.octets)
+            return _Places(source, fetched, returned, state), size
+        roots, octets, files = [(source.name or "source", source)], args.limit_bytes, 0
+    else:
+        roots, octets = candidate_roots(), args.limit_bytes or ENOUGH_OCTETS
+        files = 0 if args.limit_bytes else ENOUGH_FILES
+    # A copy, because other programs write to the original at any time: Python itself compiles its library there.
+    _check_space(workspace, 3 * octets)
+    source = workspace / "source"
+    source.mkdir()
+    console.talk(f"taking files of this machine: {', '.join(str(root) for _, root in roots[:2])} ...")
+    with progress_bar("preparing", octets) as advance:
+        size = snapshot(roots, source, octets=octets, files=files, on_octets=advance)
+    return _Places(source, fetched, returned, state), size
+
+
+def free_octets(directory: Path) -> int:
+    """What may still be written to the file system of `directory`."""
+    return shutil.disk_usage(directory).free
+
+
+def _check_space(workspace: Path, octets: int) -> None:
+    free = free_octets(workspace)
+    if free < octets + _SPARE_OCTETS:
+        raise OSError(
+            errno.ENOSPC,
+            f"the copies need {console.readable_octets(octets + _SPARE_OCTETS)}, "
+            f"{console.readable_octets(free)} are free; set TMPDIR to another place, or move less with --limit-bytes",
+            str(workspace),
+        )
+
+
+async def _travel(args: argparse.Namespace, places: _Places, size: TreeSize) -> Outcome:
+    start = time.perf_counter()
+    exports = [f"source={places.source}:ro", f"copy={places.returned}:rw"]
+    async with ServerProcess(exports, places.state, as_root=os.geteuid() == 0) as server:
+        with contextlib.closing(PacketCapture(args.pcap)) if args.pcap else contextlib.nullcontext() as capture:
+            options = connect_options(args, capture)
+            async with connect(server.rdma_url, v3.PROGRAM, options=options) as connection:
+                get_s = await _copy(connection, server, options, "source", places.fetched, size)
+                put_s = await _copy(connection, server, options, "copy", places.fetched, size)
+                negotiated, statistics = connection.negotiated, connection.statistics
+        # The server tells of the connection's end, and what it counted, before it stops.
+        if await server.stop():
+            raise RpcRdmaError("the server failed; see its messages above")
+    moved_s = time.perf_counter() - start
+    assert negotiated is not None, "an RDMA connection"
+    assert statistics is not None, "an RDMA connection"
+    different = await asyncio.to_thread(_compare, places, size)
+    return Outcome(
+        source=str(args.source or "python library and packages"),
+        files=size.files,
+        octets=size.octets,
+        mismatches=different,
+        get_s=get_s,
+        put_s=put_s,
+        seconds=moved_s,
+        negotiated=negotiated,
+        client=statistics,
+        server=server.statistics(),
+    )
+
+
+async def _copy(
+    connection: Connection, server: ServerProcess, options: ConnectOptions, export: str, local: Path, size: TreeSize
+) -> float:
+    """Copies all of the export "source" to `local`, or all of `local` to the export "copy"; returns the seconds."""
+    mounted = await mount_export(parse_url(f"{server.tcp_url}/{export}"), options.credential)
+    outward = export == "source"
+    with progress_bar("copying out" if outward else "copying back", size.octets) as advance:
+        copies = Copies(advance)
+        async with NfsFilesystem(connection, mounted.handle) as filesystem:
+            start = time.perf_counter()
+            if outward:
+                report = await filesystem.download_tree("/", local, progress=copies.progress())
+            else:
+                report = await filesystem.upload_tree(local, "/", progress=copies.progress())
+            seconds = time.perf_counter() - start
+    copies.add_tree(report)
+    return seconds
+
+
+def _compare(places: _Places, size: TreeSize) -> list[str]:
+    """What differs in either copy."""
+    with progress_bar("comparing", 3 * size.octets) as advance:
+        source = digests(places.source, advance)
+        fetched = mismatches(source, digests(places.fetched, advance))
+        returned = mismatches(source, digests(places.returned, advance))
+    return [f"fetched: {path}" for path in fetched] + [f"returned: {path}" for path in returned]

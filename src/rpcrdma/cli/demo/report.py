@@ -1,0 +1,105 @@
+"""The outcome of the demonstration: one JSON object, or one table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rpcrdma.aio.rdma_connection import Negotiated
+from rpcrdma.cli import console
+from rpcrdma.transport import TransportStatistics
+
+__all__ = ["Outcome", "as_json", "print_report"]
+
+_SHOWN_MISMATCHES = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What was moved, how, and whether it arrived."""
+
+    source: str
+    files: int
+    octets: int
+    mismatches: list[str]
+    get_s: float
+    put_s: float
+    seconds: float
+    negotiated: Negotiated
+    client: TransportStatistics
+    server: dict[str, int]
+    """The server's counters, by the names of `TransportStatistics`."""
+
+
+def as_json(outcome: Outcome) -> dict[str, Any]:
+    """The interface that programs read.
+
+    Calls, registrations and remote invalidations are the client's; sends are those of both sides; RDMA Reads and
+    Writes are the server's, who alone makes them.
+    """
+    client, server = outcome.client, outcome.server
+    return {
+        "version": outcome.negotiated.version,
+        "provider": outcome.negotiated.provider,
+        "source": outcome.source,
+        "files": outcome.files,
+        "bytes": outcome.octets,
+        "mismatches": len(outcome.mismatches),
+        "seconds": round(outcome.seconds, 3),
+        "get_bytes_per_s": round(outcome.octets / outcome.get_s),
+        "put_bytes_per_s": round(outcome.octets / outcome.put_s),
+        "calls": {
+            "total": client.calls,
+            "short": client.calls_short,
+            "read_chunk": client.calls_read_chunk,
+            "write_chunk": client.calls_write_chunk,
+            "long_call": client.calls_long,
+            "long_reply": client.replies_long,
+            "continued": 0,
+            "placed_by_send": 0,
+        },
+        "rdma": {
+            "sends": client.sends + server.get("sends", 0),
+            "reads": server.get("rdma_reads", 0),
+            "writes": server.get("rdma_writes", 0),
+            "registrations": client.registrations,
+            "remote_invalidations": client.remote_invalidations,
+        },
+        "credits": {
+            "requested": outcome.negotiated.credits_requested,
+            "granted": outcome.negotiated.credits_granted,
+        },
+    }
+
+
+def print_report(outcome: Outcome) -> None:
+    """The table, and on standard error what differs."""
+    facts = as_json(outcome)
+    calls, rdma, granted = facts["calls"], facts["rdma"], facts["credits"]
+    rows: list[tuple[str, str, str]] = [
+        ("files", f"{outcome.files:,}", "copied out and back"),
+        ("bytes", f"{outcome.octets:,}", "each way"),
+        ("mismatches", f"{len(outcome.mismatches):,}", "SHA-256 of every file, both copies"),
+        ("seconds", f"{outcome.seconds:.2f}", f"out {outcome.get_s:.2f}, back {outcome.put_s:.2f}"),
+        ("throughput out", console.readable_rate(outcome.octets, outcome.get_s), "server to client"),
+        ("throughput back", console.readable_rate(outcome.octets, outcome.put_s), "client to server"),
+        ("calls", f"{calls['total']:,}", "of one connection; the next five by form"),
+        ("  short", f"{calls['short']:,}", "call and reply without a chunk"),
+        ("  read chunk", f"{calls['read_chunk']:,}", "argument pulled by RDMA Read"),
+        ("  write chunk", f"{calls['write_chunk']:,}", "result placed by RDMA Write"),
+        ("  long call", f"{calls['long_call']:,}", "call in a Position-Zero Read chunk"),
+        ("  long reply", f"{calls['long_reply']:,}", "reply in a Reply chunk"),
+        ("RDMA Sends", f"{rdma['sends']:,}", "of both sides"),
+        ("RDMA Reads", f"{rdma['reads']:,}", "by the server"),
+        ("RDMA Writes", f"{rdma['writes']:,}", "by the server"),
+        ("registrations", f"{rdma['registrations']:,}", "memory exposed by the client"),
+        ("invalidated remotely", f"{rdma['remote_invalidations']:,}", "handles ended along with the reply"),
+        ("credits granted", f"{granted['granted']:,}", f"of {granted['requested']:,} requested"),
+        ("version", str(facts["version"]), "of RPC-over-RDMA"),
+        ("provider", facts["provider"], "software RNIC over TCP" if facts["provider"] == "iwarp" else ""),
+    ]
+    console.table(rows, right=(1,))
+    if outcome.mismatches:
+        console.error(f"{len(outcome.mismatches)} files did not arrive as they were")
+        for path in outcome.mismatches[:_SHOWN_MISMATCHES]:
+            console.talk(f"  {path}")

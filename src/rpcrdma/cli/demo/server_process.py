@@ -1,0 +1,110 @@
+"""`rpcrdma serve` in a process of its own, and what it tells of itself."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rpcrdma.errors import RpcRdmaError
+
+__all__ = ["ServerProcess"]
+
+_START_S = 30.0
+_STOP_S = 20.0
+
+
+class ServerProcess:
+    """A server on free ports of the loopback interface; an asynchronous context manager.
+
+    It ends with the standard input that this process holds, so that it never outlives its starter.
+    """
+
+    def __init__(self, exports: list[str], state_dir: Path, *, as_root: bool) -> None:
+        self._arguments = [f"--export={export}" for export in exports]
+        self._arguments += ["--listen", "rdma://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0", "--allow", "127.0.0.1"]
+        self._arguments += ["--state-dir", str(state_dir), "--stop-at-eof", "--json", "--log-level", "warning"]
+        if as_root:
+            # It serves what only root reads, to nobody but this user on this machine.
+            self._arguments.append("--no-root-squash")
+        self._process: asyncio.subprocess.Process | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._ready = asyncio.Event()
+        self.rdma_url = ""
+        self.tcp_url = ""
+        self.events: list[dict[str, Any]] = []
+
+    async def __aenter__(self) -> ServerProcess:
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "rpcrdma",
+            "serve",
+            *self._arguments,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            # An interrupt at the terminal is for the starter, which stops the server in order.
+            start_new_session=True,
+        )
+        self._reading = asyncio.create_task(self._read())
+        try:
+            async with asyncio.timeout(_START_S):
+                await self._ready.wait()
+        except TimeoutError:
+            await self.stop()
+            raise RpcRdmaError("the server did not start in time") from None
+        except BaseException:
+            await self.stop()
+            raise
+        if not self.rdma_url or not self.tcp_url:
+            await self.stop()
+            raise RpcRdmaError("the server did not start")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def stop(self) -> int:
+        """Stops the server in order, by force if that takes long; returns its exit status."""
+        process, reading = self._process, self._reading
+        if process is None or reading is None:
+            return 0
+        assert process.stdin is not None
+        process.stdin.close()
+        try:
+            async with asyncio.timeout(_STOP_S):
+                await process.wait()
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+        await reading
+        assert process.returncode is not None
+        return process.returncode
+
+    def statistics(self) -> dict[str, int]:
+        """Sums of the counters of all connections that have ended, as the server counted."""
+        sums: dict[str, int] = {}
+        for event in self.events:
+            for name, value in (event.get("statistics") or {}).items():
+                sums[name] = sums.get(name, 0) + value
+        return sums
+
+    async def _read(self) -> None:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        async for line in self._process.stdout:
+            event = json.loads(line)
+            self.events.append(event)
+            if event["event"] == "listening":
+                if event["url"].startswith("rdma://"):
+                    self.rdma_url = event["url"]
+                else:
+                    self.tcp_url = event["url"]
+            if self.rdma_url and self.tcp_url:
+                self._ready.set()
+        self._ready.set()

@@ -1,0 +1,120 @@
+"""The tree that the demonstration moves: real files found on this machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import sysconfig
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["ENOUGH_FILES", "ENOUGH_OCTETS", "TreeSize", "candidate_roots", "measure", "snapshot"]
+
+ENOUGH_OCTETS = 64_000_000
+ENOUGH_FILES = 1500
+"""With these sizes the tree exercises small files and large ones, and still moves in seconds."""
+
+_TOP_UPS = ("/usr/lib/python3", "/usr/share", "/usr/lib")
+"""Where files are found on any system, should Python and its packages be few."""
+
+
+@dataclass(slots=True)
+class TreeSize:
+    """Regular files, and the octets in them."""
+
+    files: int = 0
+    octets: int = 0
+
+
+def candidate_roots() -> list[tuple[str, Path]]:
+    """(name in the tree, directory): the Python standard library, its packages, then what else there is."""
+    paths = sysconfig.get_paths()
+    found: list[tuple[str, Path]] = []
+    for name, place in [
+        *((name, paths[name]) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+        *(("system", top_up) for top_up in _TOP_UPS),
+    ]:
+        directory = Path(place).resolve()
+        # A root within another would come twice.
+        if directory.is_dir() and not any(directory.is_relative_to(other) for _, other in found):
+            found.append((name if name != "system" else directory.as_posix().strip("/").replace("/", "-"), directory))
+    return found
+
+
+def snapshot(
+    roots: list[tuple[str, Path]],
+    target: Path,
+    *,
+    octets: int,
+    files: int,
+    on_octets: Callable[[int], None] = lambda _count: None,
+) -> TreeSize:
+    """Copies files of `roots` to `target` in a fixed order until both limits are reached, or all are copied.
+
+    What cannot be read, and what is neither file, directory nor symbolic link, is left out.
+    """
+    size = TreeSize()
+    for name, root in roots:
+        if size.octets >= octets and size.files >= files:
+            break
+        for entry, relative in _walk(root, Path(name)):
+            if size.octets >= octets and size.files >= files:
+                break
+            copied = _copy(entry, target / relative)
+            if copied is not None:
+                size.files += 1
+                size.octets += copied
+                on_octets(copied)
+    return size
+
+
+def measure(root: Path) -> TreeSize:
+    """The size of the tree at `root`.
+
+    Raises:
+        OSError: a directory of it cannot be read.
+    """
+    size = TreeSize()
+
+    def fail(error: OSError) -> None:
+        raise error
+
+    for directory, _, names in os.walk(root, onerror=fail):
+        for name in names:
+            status = os.lstat(os.path.join(directory, name))  # noqa: PTH118
+            if stat.S_ISREG(status.st_mode):
+                size.files += 1
+                size.octets += status.st_size
+    return size
+
+
+def _walk(root: Path, relative: Path) -> Iterator[tuple[os.DirEntry[str], Path]]:
+    try:
+        entries = sorted(os.scandir(root), key=lambda entry: entry.name)
+    except OSError:
+        return
+    for entry in entries:
+        below = relative / entry.name
+        if entry.is_dir(follow_symlinks=False):
+            yield from _walk(Path(entry.path), below)
+        else:
+            yield entry, below
+
+
+def _copy(entry: os.DirEntry[str], target: Path) -> int | None:
+    """Octets copied; None where there was no file to copy."""
+    try:
+        if entry.is_symlink():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.symlink_to(Path(entry.path).readlink())
+            return None
+        if not entry.is_file(follow_symlinks=False) or not os.access(entry.path, os.R_OK):
+            return None
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(entry.path, target)
+        target.chmod(stat.S_IMODE(entry.stat(follow_symlinks=False).st_mode) & 0o777 | 0o600)
+        return target.stat().st_size
+    except (PermissionError, FileNotFoundError):
+        return None

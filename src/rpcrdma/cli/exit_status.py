@@ -1,0 +1,22 @@
+"""What the command's exit status says."""
+
+from __future__ import annotations
+
+import enum
+
+__all__ = ["ExitStatus"]
+
+
+class ExitStatus(enum.IntEnum):
+    """The exit status of every command; interrupted and piped away as the shell reports it (128 + signal)."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    NOT_CONNECTED = 3
+    """No connection could be made."""
+    PROTOCOL_VIOLATION = 4
+    """The peer broke the protocol."""
+    INTERRUPTED = 130
+    READER_GONE = 141
+    """Nobody reads standard output any more."""

@@ -1,0 +1,84 @@
+"""What each kind of failure means to the person at the terminal: a message, a hint and an exit status."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from rpcrdma.cli.exit_status import ExitStatus
+from rpcrdma.errors import (
+    CallTimeout,
+    ConnectFailed,
+    LocalProtocolError,
+    RemoteProtocolError,
+    RpcError,
+    RpcRdmaError,
+    TransportClosed,
+)
+from rpcrdma.nfs.errors import NfsError
+
+__all__ = ["describe"]
+
+_TRACEBACK_HINT = "set RPCRDMA_TRACEBACK=1 to see where it came up, and please report it"
+
+_ROOT_SQUASH_HINT = "servers treat root as nobody unless told otherwise (rpcrdma serve --no-root-squash)"
+
+_HINTS_BY_ERRNO = {
+    errno.EROFS: "the export is read-only",
+    errno.ESTALE: "the file was removed or the export changed since it was looked up; try again",
+    errno.EDQUOT: "the quota on the server is used up",
+}
+
+
+def describe(error: BaseException) -> tuple[str, str, ExitStatus]:
+    """(message, hint or "", exit status)."""
+    if isinstance(error, ConnectFailed):
+        return *_with_remedy(str(error)), ExitStatus.NOT_CONNECTED
+    if isinstance(error, RemoteProtocolError):
+        rule = f" (RFC {error.rfc})" if error.rfc else ""
+        return f"the peer broke the protocol: {error}{rule}", "", ExitStatus.PROTOCOL_VIOLATION
+    if isinstance(error, TransportClosed):
+        if error.protocol_error:
+            return f"the peer broke the protocol: {error}", "", ExitStatus.PROTOCOL_VIOLATION
+        return f"the connection ended: {error}", "whether the last calls took effect is unknown", ExitStatus.FAILED
+    if isinstance(error, CallTimeout):
+        return str(error), "the server may be overloaded; --timeout waits longer", ExitStatus.FAILED
+    if isinstance(error, RpcError):
+        return f"the server refused the call: {error}", "", ExitStatus.FAILED
+    if isinstance(error, LocalProtocolError):
+        return str(error), "", ExitStatus.USAGE
+    if isinstance(error, RpcRdmaError):
+        return str(error), "", ExitStatus.FAILED
+    if isinstance(error, ExceptionGroup):
+        message, hint, status = describe(error.exceptions[0])
+        others = len(error.exceptions) - 1
+        return message + (f" (and {others} more like it)" if others else ""), hint, status
+    if isinstance(error, OSError):
+        message, hint = _os_error(error)
+        if isinstance(error, NfsError) and error.errno == errno.EACCES and os.geteuid() == 0:
+            hint = hint or _ROOT_SQUASH_HINT
+        return message, hint or _HINTS_BY_ERRNO.get(error.errno or 0, ""), ExitStatus.FAILED
+    if isinstance(error, MemoryError):
+        return "out of memory", "", ExitStatus.FAILED
+    return f"internal error: {type(error).__name__}: {error}", _TRACEBACK_HINT, ExitStatus.FAILED
+
+
+def _with_remedy(text: str) -> tuple[str, str]:
+    """Messages name the cause, and after a last semicolon what to do about it."""
+    message, semicolon, hint = text.rpartition("; ")
+    return (message, hint) if semicolon else (text, "")
+
+
+def _os_error(error: OSError) -> tuple[str, str]:
+    if error.strerror is None and error.errno is None:
+        return _with_remedy(str(error) or type(error).__name__)
+    cause, hint = _with_remedy(error.strerror or os.strerror(error.errno or 0))
+    if cause[1:2].islower() or cause[1:2] == " ":
+        cause = cause[0].lower() + cause[1:]
+    if error.filename is None:
+        return cause, hint
+    name = os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes)) else str(error.filename)
+    if error.filename2 is not None:
+        other = os.fsdecode(error.filename2) if isinstance(error.filename2, (str, bytes)) else str(error.filename2)
+        return f"{name} -> {other}: {cause}", hint
+    return f"{name}: {cause}", hint

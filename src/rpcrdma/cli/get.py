@@ -1,0 +1,82 @@
+"""`rpcrdma get`: copies files and trees from a server."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rpcrdma.cli import console
+from rpcrdma.cli.copies import Copies
+from rpcrdma.cli.event_loop import run_async
+from rpcrdma.cli.exit_status import ExitStatus
+from rpcrdma.cli.options import Subparsers, add_command, add_json, is_url, service_url
+from rpcrdma.cli.progress import progress_bar
+from rpcrdma.cli.remote import Failures, Servers
+
+if TYPE_CHECKING:
+    from rpcrdma.aio.urls import Url
+
+__all__ = ["add_parser", "run"]
+
+_EXAMPLES = """\
+  rpcrdma get rdma://server/home/notes.txt .
+  rpcrdma get rdma://server/home/reports ./reports
+  rpcrdma get --json rdma://server/home/a rdma://server/home/b /tmp
+"""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Adds the command."""
+    parser = add_command(
+        subparsers,
+        "get",
+        run,
+        arguments="URL ... DEST",
+        summary="copy files and trees from a server",
+        examples=_EXAMPLES,
+    )
+    parser.add_argument("source", nargs="+", metavar="URL", help="rdma://HOST[:PORT]/EXPORT/PATH, a file or a tree")
+    parser.add_argument("dest", metavar="DEST", help="local name of the copy, or a directory for the copies")
+    parser.add_argument("-r", "--recursive", action="store_true", help="accepted for habit: trees are always copied")
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs the command."""
+    if is_url(args.dest):
+        console.error(f"{args.dest} is not a local path", "put copies to a server")
+        return ExitStatus.USAGE
+    for source in args.source:
+        if not is_url(source):
+            console.error(f"{source} is not a URL", "write rdma://HOST[:PORT]/EXPORT/PATH or tcp://...")
+            return ExitStatus.USAGE
+    # Not parsed with the arguments: what is no URL at all is more likely a slip of order than of spelling.
+    try:
+        urls = [service_url(source) for source in args.source]
+    except argparse.ArgumentTypeError as error:
+        console.error(str(error))
+        return ExitStatus.USAGE
+    return run_async(_get(args, urls, Path(args.dest)))
+
+
+async def _get(args: argparse.Namespace, urls: list[Url], dest: Path) -> int:
+    failures = Failures()
+    with progress_bar("get") as advance:
+        copies = Copies(advance)
+        async with Servers(args) as servers:
+            with failures:
+                into = dest.is_dir()  # noqa: ASYNC240 - nothing else goes on
+                if len(urls) > 1 and not into:
+                    raise NotADirectoryError(errno.ENOTDIR, "is no directory for several copies", str(dest))
+                for url in urls:
+                    with failures:
+                        filesystem, path = await servers.locate(url)
+                        name = url.path.rstrip("/").rpartition("/")[2]
+                        target = dest / name if into and name not in {"", ".", ".."} else dest
+                        if (await filesystem.stat(path)).is_dir():
+                            copies.add_tree(await filesystem.download_tree(path, target, progress=copies.progress()))
+                        else:
+                            copies.add_file(await filesystem.download(path, target, progress=copies.progress()))
+    return copies.report(args, failed=failures.status is not ExitStatus.DONE)

@@ -1,0 +1,61 @@
+"""How attributes of files on a server are shown, as text and as JSON."""
+
+from __future__ import annotations
+
+import stat
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rpcrdma.nfs.client.attributes import Stat
+
+__all__ = ["attributes_json", "kind_of", "local_time", "long_columns"]
+
+_KINDS = {
+    stat.S_IFREG: "file",
+    stat.S_IFDIR: "directory",
+    stat.S_IFLNK: "symlink",
+    stat.S_IFCHR: "character-device",
+    stat.S_IFBLK: "block-device",
+    stat.S_IFIFO: "fifo",
+    stat.S_IFSOCK: "socket",
+}
+
+
+def kind_of(attributes: Stat) -> str:
+    """The type of file in a word."""
+    return _KINDS.get(stat.S_IFMT(attributes.st_mode), "unknown")
+
+
+def local_time(nanoseconds: int) -> str:
+    """A time stamp in the local time zone, to the second."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(nanoseconds // 10**9))
+
+
+def long_columns(attributes: Stat) -> list[str]:
+    """Mode, links, numeric owner and group, octets and modification time, as `ls -ln` shows them."""
+    return [
+        stat.filemode(attributes.st_mode),
+        str(attributes.st_nlink),
+        str(attributes.st_uid),
+        str(attributes.st_gid),
+        str(attributes.st_size),
+        local_time(attributes.st_mtime_ns),
+    ]
+
+
+def attributes_json(path: str, attributes: Stat) -> dict[str, Any]:
+    """The attributes with units in the keys; `mode` holds the permission bits in octal."""
+    return {
+        "path": path,
+        "type": kind_of(attributes),
+        "mode": f"{stat.S_IMODE(attributes.st_mode):04o}",
+        "nlink": attributes.st_nlink,
+        "uid": attributes.st_uid,
+        "gid": attributes.st_gid,
+        "size_bytes": attributes.st_size,
+        "atime_ns": attributes.st_atime_ns,
+        "mtime_ns": attributes.st_mtime_ns,
+        "ctime_ns": attributes.st_ctime_ns,
+        "fileid": attributes.st_ino,
+    }

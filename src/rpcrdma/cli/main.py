@@ -1,0 +1,106 @@
+"""The command `rpcrdma`: its parser, and what becomes of errors."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+from rpcrdma.cli import console
+from rpcrdma.cli.exit_status import ExitStatus
+from rpcrdma.cli.options import CommandParser, add_shared_options
+
+__all__ = ["build_parser", "main"]
+
+_COMMANDS = ("demo", "serve", "ls", "stat", "cat", "get", "put", "rm", "mkdir", "mv", "ping", "xdr")
+
+_EPILOG = """\
+examples:
+  rpcrdma demo
+  rpcrdma serve /srv/data
+  rpcrdma ls -l rdma://127.0.0.1/
+  rpcrdma get rdma://server/home/reports ./reports
+
+exit status:
+  0 done, 1 failed, 2 wrong usage, 3 could not connect, 4 the peer broke the protocol
+
+environment:
+  NO_COLOR             no colour
+  RPCRDMA_TRACEBACK=1  show where in the program an error came up
+"""
+
+
+def build_parser() -> CommandParser:
+    """The parser of the whole command line."""
+    parser = CommandParser(
+        prog="rpcrdma",
+        usage="%(prog)s [options] COMMAND ...",
+        description="RPC-over-RDMA on any machine: an NFS server, an NFS client, and what tests them.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
+    add_shared_options(parser, top=True)
+    subparsers = parser.add_subparsers(
+        title="commands", prog="rpcrdma", metavar="COMMAND", dest="command", required=True, parser_class=CommandParser
+    )
+    for name in _COMMANDS:
+        importlib.import_module(f"rpcrdma.cli.{name}").add_parser(subparsers)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit status; errors are told in a line or two, never as a traceback."""
+    console.prepare()
+    try:
+        args = build_parser().parse_args(argv)
+        _configure_logging(args)
+        status: int = args.run(args)
+        sys.stdout.flush()
+    except SystemExit:
+        raise
+    except BrokenPipeError:
+        # Or the interpreter would try once more to write what is left, and complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitStatus.READER_GONE
+    except BaseException as error:  # noqa: BLE001 - users get no traceback, whatever it is
+        if os.environ.get("RPCRDMA_TRACEBACK"):
+            traceback.print_exc()
+        return _report(error)
+    return status
+
+
+class _Version(argparse.Action):
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: object, values: object, option_string: str | None = None
+    ) -> None:
+        del namespace, values, option_string
+        # Reading the metadata takes longer than everything else that --help does.
+        from importlib.metadata import version  # noqa: PLC0415
+
+        console.data(f"rpcrdma {version('rpcrdma')}")
+        parser.exit(ExitStatus.DONE)
+
+
+def _configure_logging(args: argparse.Namespace) -> None:
+    import logging  # noqa: PLC0415
+
+    default = "info" if args.command == "serve" else "warning"
+    level = args.log_level or {0: default, 1: "info"}.get(args.verbose, "debug")
+    with_time = "%(asctime)s " if args.command == "serve" else ""
+    logging.basicConfig(format=f"{with_time}%(levelname)s %(message)s", level=level.upper(), stream=sys.stderr)
+    logging.getLogger("asyncio").setLevel(logging.WARNING)
+
+
+def _report(error: BaseException) -> ExitStatus:
+    if isinstance(error, KeyboardInterrupt):
+        console.error("interrupted")
+        return ExitStatus.INTERRUPTED
+    from rpcrdma.cli.failures import describe  # noqa: PLC0415
+
+    message, hint, status = describe(error)
+    console.error(message, hint)
+    return status

@@ -1,0 +1,47 @@
+"""`rpcrdma mkdir`: makes directories on a server."""
+
+from __future__ import annotations
+
+import argparse
+
+from rpcrdma.cli import console
+from rpcrdma.cli.event_loop import run_async
+from rpcrdma.cli.options import Subparsers, add_command, add_json, octal_mode, service_url
+from rpcrdma.cli.remote import Failures, Servers
+
+__all__ = ["add_parser", "run"]
+
+_EXAMPLES = """\
+  rpcrdma mkdir rdma://server/home/reports
+  rpcrdma mkdir -p -m 750 rdma://server/home/reports/2026/11
+"""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Adds the command."""
+    parser = add_command(
+        subparsers, "mkdir", run, arguments="URL ...", summary="make directories on a server", examples=_EXAMPLES
+    )
+    parser.add_argument("url", nargs="+", type=service_url, metavar="URL", help="rdma://HOST[:PORT]/EXPORT/PATH")
+    parser.add_argument("-p", dest="parents", action="store_true", help="make missing parents; existing is no error")
+    parser.add_argument(
+        "-m", dest="mode", type=octal_mode, default=0o755, metavar="MODE", help="permissions in octal (default: 755)"
+    )
+    add_json(parser, "one JSON object a line for each URL that is a directory now")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs the command."""
+    return run_async(_mkdir(args))
+
+
+async def _mkdir(args: argparse.Namespace) -> int:
+    failures = Failures()
+    async with Servers(args) as servers:
+        for url in args.url:
+            with failures:
+                filesystem, path = await servers.locate(url)
+                await filesystem.mkdir(path, args.mode, exist_ok=args.parents, parents=args.parents)
+                if args.json:
+                    console.json_line({"made": str(url)})
+    return failures.status

@@ -1,0 +1,209 @@
+"""Options and arguments that several commands share, and how a command is added to the parser."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from rpcrdma.cli import console
+from rpcrdma.cli.exit_status import ExitStatus
+
+if TYPE_CHECKING:
+    from rpcrdma.aio.capture import PacketCapture
+    from rpcrdma.aio.connect import ConnectOptions
+    from rpcrdma.aio.urls import Url
+
+__all__ = [
+    "LOG_LEVELS",
+    "CommandParser",
+    "Subparsers",
+    "add_command",
+    "add_json",
+    "add_shared_options",
+    "connect_options",
+    "is_url",
+    "octal_mode",
+    "octets",
+    "positive_count",
+    "seconds",
+    "service_url",
+]
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
+_DEFAULTS: dict[str, Any] = {
+    "provider": "auto",
+    "rpcrdma_version": "auto",
+    "mount_port": None,
+    "timeout": None,
+    "log_level": None,
+    "verbose": 0,
+}
+
+
+class CommandParser(argparse.ArgumentParser):
+    """Reports wrong usage the way every other error is reported."""
+
+    def error(self, message: str) -> NoReturn:
+        console.error(message, f"{self.prog} --help shows how to use it")
+        self.exit(ExitStatus.USAGE)
+
+
+if TYPE_CHECKING:
+    Subparsers = argparse._SubParsersAction[CommandParser]  # noqa: SLF001
+else:
+    Subparsers = Any
+
+
+def add_shared_options(parser: argparse.ArgumentParser, *, top: bool = False, connects: bool = True) -> None:
+    """The options that may stand before or after a command's name; `top` is the parser that holds their defaults."""
+    if top:
+        parser.set_defaults(**_DEFAULTS)
+    if connects:
+        _add_connection_options(parser.add_argument_group("connection"))
+    add = parser.add_argument_group("logging").add_argument
+    add(
+        "--log-level",
+        choices=LOG_LEVELS,
+        default=argparse.SUPPRESS,
+        help="what is logged to standard error (default: warning; serve: info)",
+    )
+    add("-v", "--verbose", action="count", default=argparse.SUPPRESS, help="log more: -v is info, -vv debug")
+
+
+def _add_connection_options(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add(
+        "--provider",
+        choices=("auto", "iwarp"),
+        default=argparse.SUPPRESS,
+        help="RDMA provider: iwarp is the software RNIC over TCP; auto takes what reaches the server (default: auto)",
+    )
+    add(
+        "--rpcrdma-version",
+        choices=("auto", "1"),
+        default=argparse.SUPPRESS,
+        help="version of RPC-over-RDMA (default: auto)",
+    )
+    add(
+        "--mount-port",
+        type=port_number,
+        metavar="PORT",
+        default=argparse.SUPPRESS,
+        help="TCP port of the MOUNT service (default: the URL's port for tcp://; else 20048, or what rpcbind says)",
+    )
+    add(
+        "--timeout",
+        type=seconds,
+        metavar="SECONDS",
+        default=argparse.SUPPRESS,
+        help="how long to wait for the connection and for each reply (default: 10 and 60)",
+    )
+
+
+def add_command(
+    subparsers: Subparsers,
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    *,
+    arguments: str,
+    summary: str,
+    examples: str,
+    connects: bool = True,
+) -> CommandParser:
+    """Adds the command `name`.
+
+    `arguments` is what follows the options in its usage; `examples` is the end of its help, printed as it stands.
+    """
+    parser = subparsers.add_parser(
+        name,
+        usage=f"%(prog)s [options] {arguments}".rstrip(),
+        help=summary,
+        description=f"{summary[0].upper()}{summary[1:]}.",
+        epilog=f"examples:\n{examples.rstrip()}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_shared_options(parser, connects=connects)
+    parser.set_defaults(run=run)
+    return parser
+
+
+def add_json(parser: argparse.ArgumentParser, what: str = "the result as one JSON object") -> None:
+    """`--json`."""
+    parser.add_argument("--json", action="store_true", help=f"print {what}")
+
+
+def connect_options(args: argparse.Namespace, capture: PacketCapture | None = None) -> ConnectOptions:
+    """What the shared options say about connecting."""
+    from rpcrdma.aio.connect import ConnectOptions  # noqa: PLC0415
+
+    options: dict[str, Any] = {"provider": args.provider, "capture": capture}
+    options["rpcrdma_version"] = "auto" if args.rpcrdma_version == "auto" else int(args.rpcrdma_version)
+    if args.timeout is not None:
+        options["connect_timeout_s"] = options["call_timeout_s"] = args.timeout
+    return ConnectOptions(**options)
+
+
+def is_url(text: str) -> bool:
+    """Whether `text` names something on a server, not a local path."""
+    return text.startswith(("rdma://", "tcp://"))
+
+
+def service_url(text: str) -> Url:
+    """An argument that must be a URL."""
+    from rpcrdma.aio.urls import parse_url  # noqa: PLC0415
+    from rpcrdma.errors import LocalProtocolError  # noqa: PLC0415
+
+    try:
+        return parse_url(text)
+    except LocalProtocolError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def port_number(text: str) -> int:
+    """An argument from 1 to 65535."""
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: a number from 1 to 65535")
+    return int(text)
+
+
+def positive_count(text: str) -> int:
+    """An argument of at least 1."""
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1")
+    return int(text)
+
+
+def seconds(text: str) -> float:
+    """A positive, finite number of seconds."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number of seconds")
+    return value
+
+
+def octal_mode(text: str) -> int:
+    """File permissions as chmod takes them, in octal."""
+    try:
+        value = int(text, 8)
+    except ValueError:
+        value = -1
+    if not 0 <= value <= 0o7777:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a mode: octal digits such as 755")
+    return value
+
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30}
+
+
+def octets(text: str) -> int:
+    """A size: 500000, 50M (decimal) or 64Mi (binary)."""
+    digits = text.rstrip("kKmMgGiIbB")
+    unit = text[len(digits) :].lower().removesuffix("b")
+    if not digits.isascii() or not digits.isdigit() or unit not in _UNITS or int(digits) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size: write 500000, 50M or 64Mi")
+    return int(digits) * _UNITS[unit]

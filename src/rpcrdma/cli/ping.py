@@ -1,0 +1,158 @@
+"""`rpcrdma ping`: how long an empty call takes, and what the connection agreed on."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import time
+from dataclasses import dataclass, field
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+from rpcrdma.cli import console
+from rpcrdma.cli.event_loop import run_async
+from rpcrdma.cli.exit_status import ExitStatus
+from rpcrdma.cli.options import Subparsers, add_command, add_json, connect_options, positive_count, seconds, service_url
+
+if TYPE_CHECKING:
+    from rpcrdma.aio.connect import Connection
+
+__all__ = ["add_parser", "run"]
+
+_EXAMPLES = """\
+  rpcrdma ping rdma://127.0.0.1
+  rpcrdma ping -c 10000 --json rdma://server:20049
+  rpcrdma ping -c 5 --interval 1 tcp://server
+"""
+_COUNT = 1000
+_LOGGER = logging.getLogger("rpcrdma.ping")
+_BAR_COLUMNS = 40
+_PERCENTILES = {"p50": 0.50, "p90": 0.90, "p99": 0.99}
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Adds the command."""
+    parser = add_command(
+        subparsers,
+        "ping",
+        run,
+        arguments="URL",
+        summary="measure the round trip of empty calls and show what was negotiated",
+        examples=_EXAMPLES,
+    )
+    parser.add_argument("url", type=service_url, metavar="URL", help="rdma://HOST[:PORT] or tcp://HOST[:PORT]")
+    parser.add_argument(
+        "-c", "--count", type=positive_count, default=_COUNT, metavar="COUNT", help="calls (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--interval", type=seconds, metavar="SECONDS", help="wait so long between calls (default: not at all)"
+    )
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs the command."""
+    return run_async(_ping(args))
+
+
+@dataclass(slots=True)
+class _Outcome:
+    round_trips_us: list[float] = field(default_factory=list)
+    lost: int = 0
+
+
+async def _ping(args: argparse.Namespace) -> int:
+    from rpcrdma.aio.connect import connect  # noqa: PLC0415
+    from rpcrdma.nfs import v3  # noqa: PLC0415
+
+    outcome = _Outcome()
+    async with connect(str(args.url), v3.PROGRAM, options=connect_options(args)) as connection:
+        try:
+            await _call(connection, outcome, args.count, args.interval)
+        except asyncio.CancelledError:
+            # Interrupted: what was measured until then is still worth showing.
+            if not outcome.round_trips_us:
+                raise
+        report = _report(args, connection, outcome)
+    if args.json:
+        console.json_line(report)
+    else:
+        _print(report, outcome)
+    return ExitStatus.DONE if outcome.round_trips_us else ExitStatus.FAILED
+
+
+async def _call(connection: Connection, outcome: _Outcome, count: int, interval_s: float | None) -> None:
+    from rpcrdma.errors import CallTimeout  # noqa: PLC0415
+    from rpcrdma.nfs import v3  # noqa: PLC0415
+
+    for number in range(count):
+        if number and interval_s is not None:
+            await asyncio.sleep(interval_s)
+        start = time.perf_counter_ns()
+        try:
+            await connection.call(v3.NULL, None)
+        except CallTimeout:
+            outcome.lost += 1
+            _LOGGER.info("call %d: lost", number + 1)
+        else:
+            elapsed_us = (time.perf_counter_ns() - start) / 1000
+            outcome.round_trips_us.append(elapsed_us)
+            _LOGGER.info("call %d: %.0f µs", number + 1, elapsed_us)
+
+
+def _report(args: argparse.Namespace, connection: Connection, outcome: _Outcome) -> dict[str, Any]:
+    ordered = sorted(outcome.round_trips_us)
+    rtt: dict[str, float] | None = None
+    if ordered:
+        rtt = {"min": ordered[0]}
+        rtt |= {name: ordered[ceil(part * len(ordered)) - 1] for name, part in _PERCENTILES.items()}
+        rtt["max"] = ordered[-1]
+        rtt = {name: round(value, 1) for name, value in rtt.items()}
+    agreed = connection.negotiated
+    return {
+        "url": str(args.url),
+        "calls": len(ordered) + outcome.lost,
+        "lost": outcome.lost,
+        "rtt_us": rtt,
+        "version": agreed and agreed.version,
+        "provider": agreed and agreed.provider,
+        "thresholds": agreed
+        and {"send_bytes": agreed.inline_send_octets, "receive_bytes": agreed.inline_receive_octets},
+        "credits": agreed and {"requested": agreed.credits_requested, "granted": agreed.credits_granted},
+        "remote_invalidation": agreed and agreed.remote_invalidation,
+        "crc": agreed and agreed.crc,
+    }
+
+
+def _print(report: dict[str, Any], outcome: _Outcome) -> None:
+    console.data(f"{report['url']}: {report['calls']} calls, {report['lost']} lost")
+    if report["rtt_us"]:
+        console.data("round trip in µs: " + ", ".join(f"{name} {value:g}" for name, value in report["rtt_us"].items()))
+        _print_histogram(outcome.round_trips_us)
+    if report["version"] is None:
+        console.data("RPC over TCP")
+        return
+    thresholds, credits_ = report["thresholds"], report["credits"]
+    console.data(f"RPC-over-RDMA version {report['version']}, provider {report['provider']}")
+    console.data(
+        f"inline thresholds: send {thresholds['send_bytes']} bytes, receive {thresholds['receive_bytes']} bytes"
+    )
+    console.data(f"credits: {credits_['requested']} requested, {credits_['granted']} granted")
+    console.data(
+        f"remote invalidation {'on' if report['remote_invalidation'] else 'off'}, "
+        f"CRC32C {'on' if report['crc'] else 'off'}"
+    )
+
+
+def _print_histogram(round_trips_us: list[float]) -> None:
+    """One line for each quarter of a power of two that holds round trips, from the first to the last."""
+    bounds = [10 * 2 ** (step / 4) for step in range(80)]
+    counts = [0] * len(bounds)
+    for value in round_trips_us:
+        counts[next((index for index, bound in enumerate(bounds) if value < bound), len(bounds) - 1)] += 1
+    filled = [index for index, count in enumerate(counts) if count]
+    most = max(counts)
+    for index in range(filled[0], filled[-1] + 1):
+        bar = "#" * ceil(_BAR_COLUMNS * counts[index] / most)
+        console.data(f"  < {bounds[index]:>9.0f} µs {counts[index]:>8}  {bar}".rstrip())

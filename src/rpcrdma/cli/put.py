@@ -1,0 +1,81 @@
+"""`rpcrdma put`: copies files and trees to a server."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rpcrdma.cli import console
+from rpcrdma.cli.copies import Copies
+from rpcrdma.cli.event_loop import run_async
+from rpcrdma.cli.exit_status import ExitStatus
+from rpcrdma.cli.options import Subparsers, add_command, add_json, is_url, service_url
+from rpcrdma.cli.progress import progress_bar
+from rpcrdma.cli.remote import Failures, Servers
+
+if TYPE_CHECKING:
+    from rpcrdma.aio.urls import Url
+
+__all__ = ["add_parser", "run"]
+
+_EXAMPLES = """\
+  rpcrdma put notes.txt rdma://server/home/notes.txt
+  rpcrdma put ./reports rdma://server/home
+  rpcrdma put --json a b c tcp://server/home/drop
+"""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Adds the command."""
+    parser = add_command(
+        subparsers,
+        "put",
+        run,
+        arguments="SOURCE ... URL",
+        summary="copy files and trees to a server",
+        examples=_EXAMPLES,
+    )
+    parser.add_argument("source", nargs="+", metavar="SOURCE", help="a local file or tree")
+    parser.add_argument("dest", metavar="URL", help="name of the copy, or an existing directory for the copies")
+    parser.add_argument("-r", "--recursive", action="store_true", help="accepted for habit: trees are always copied")
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs the command."""
+    if not is_url(args.dest):
+        console.error(f"{args.dest} is not a URL", "write rdma://HOST[:PORT]/EXPORT/PATH or tcp://...")
+        return ExitStatus.USAGE
+    for source in args.source:
+        if is_url(source):
+            console.error(f"{source} is not a local path", "get copies from a server")
+            return ExitStatus.USAGE
+    try:
+        url = service_url(args.dest)
+    except argparse.ArgumentTypeError as error:
+        console.error(str(error))
+        return ExitStatus.USAGE
+    return run_async(_put(args, [Path(source) for source in args.source], url))
+
+
+async def _put(args: argparse.Namespace, sources: list[Path], url: Url) -> int:
+    failures = Failures()
+    with progress_bar("put") as advance:
+        copies = Copies(advance)
+        async with Servers(args) as servers:
+            with failures:
+                filesystem, dest = await servers.locate(url)
+                into = await filesystem.is_dir(dest)
+                if len(sources) > 1 and not into:
+                    raise NotADirectoryError(errno.ENOTDIR, "is no directory for several copies", url.path)
+                for source in sources:
+                    with failures:
+                        target = f"{dest.rstrip('/')}/{source.resolve().name}" if into else dest
+                        if source.is_dir():
+                            report = await filesystem.upload_tree(source, target, progress=copies.progress())
+                            copies.add_tree(report)
+                        else:
+                            copies.add_file(await filesystem.upload(source, target, progress=copies.progress()))
+    return copies.report(args, failed=failures.status is not ExitStatus.DONE)

@@ -1,0 +1,72 @@
+"""`rpcrdma rm`: removes files and trees on a server."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+from typing import TYPE_CHECKING
+
+from rpcrdma.cli import console
+from rpcrdma.cli.event_loop import run_async
+from rpcrdma.cli.exit_status import ExitStatus
+from rpcrdma.cli.options import Subparsers, add_command, add_json, service_url
+from rpcrdma.cli.remote import Failures, Servers
+
+if TYPE_CHECKING:
+    from rpcrdma.aio.files import NfsFilesystem
+
+__all__ = ["add_parser", "run"]
+
+_EXAMPLES = """\
+  rpcrdma rm rdma://server/home/notes.txt
+  rpcrdma rm -r -f rdma://server/home/scratch
+"""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Adds the command."""
+    parser = add_command(
+        subparsers, "rm", run, arguments="URL ...", summary="remove files on a server", examples=_EXAMPLES
+    )
+    parser.add_argument("url", nargs="+", type=service_url, metavar="URL", help="rdma://HOST[:PORT]/EXPORT/PATH")
+    parser.add_argument(
+        "-r", "-R", dest="recursive", action="store_true", help="remove directories with what they hold"
+    )
+    parser.add_argument("-f", dest="force", action="store_true", help="do not mind what does not exist")
+    add_json(parser, "one JSON object a line for each URL whose removal is complete")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs the command."""
+    for url in args.url:
+        if not url.path.strip("/"):
+            console.error(f"{url} is a whole export, which cannot be removed", "name something in it")
+            return ExitStatus.USAGE
+    return run_async(_rm(args))
+
+
+async def _rm(args: argparse.Namespace) -> int:
+    failures = Failures()
+    async with Servers(args) as servers:
+        for url in args.url:
+            with failures:
+                filesystem, path = await servers.locate(url)
+                try:
+                    await _remove(filesystem, path, recursive=args.recursive)
+                except FileNotFoundError:
+                    if not args.force:
+                        raise
+                    continue
+                if args.json:
+                    console.json_line({"removed": str(url)})
+    return failures.status
+
+
+async def _remove(filesystem: NfsFilesystem, path: str, *, recursive: bool) -> None:
+    attributes = await filesystem.lstat(path)
+    if not attributes.is_dir():
+        await filesystem.unlink(path)
+    elif recursive:
+        (await filesystem.rmtree(path)).check()
+    else:
+        raise IsADirectoryError(errno.EISDIR, "is a directory; rm -r removes it with what it holds", path)

@@ -1,0 +1,283 @@
+"""`rpcrdma serve`: an NFSv3 server for directories of this machine."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rpcrdma.cli import console
+from rpcrdma.cli.event_loop import run_async
+from rpcrdma.cli.exit_status import ExitStatus
+from rpcrdma.cli.exports import Exported, allowed_networks, default_state_dir, existing_directory, parse_export
+from rpcrdma.cli.failures import describe
+from rpcrdma.cli.options import Subparsers, add_command, add_json, positive_count, service_url
+
+if TYPE_CHECKING:
+    from rpcrdma.aio.serve import Server
+    from rpcrdma.nfs.server import NfsServices, ServerState
+
+__all__ = ["add_parser", "run"]
+
+_EXAMPLES = """\
+  rpcrdma serve /srv/data
+  rpcrdma serve --export home=/home --export pub=/srv/pub:ro --listen rdma://0.0.0.0 --listen tcp://0.0.0.0:20048 \\
+                --allow 192.0.2.0/24
+  rpcrdma serve --read-only --listen rdma://127.0.0.1:0 --listen tcp://127.0.0.1:0 --json /srv/data
+
+A Linux client mounts it:
+  mount -t nfs -o vers=3,nolock,proto=tcp,port=20048,mountport=20048 HOST:/ /mnt
+"""
+_LISTEN = ("rdma://127.0.0.1:20049", "tcp://127.0.0.1:20048")
+_WORKERS = 8
+_IDLE_S = 5.0
+"""How often files that are no longer in use are let go: the space of deleted ones is free only then."""
+_DRAIN_S = 10.0
+"""How long calls in progress may take once the server was told to stop."""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Adds the command."""
+    parser = add_command(
+        subparsers,
+        "serve",
+        run,
+        arguments="[DIR]",
+        summary="serve directories with NFSv3 over RDMA and TCP",
+        examples=_EXAMPLES,
+        connects=False,
+    )
+    add = parser.add_argument
+    add("directory", nargs="?", type=Path, metavar="DIR", help="directory to export as /")
+    add(
+        "--export",
+        action="append",
+        default=[],
+        type=parse_export,
+        metavar="NAME=DIR[:ro]",
+        help="export DIR as /NAME, with :ro read-only; may be repeated",
+    )
+    add(
+        "--listen",
+        action="append",
+        type=service_url,
+        metavar="URL",
+        help=f"where to listen, port 0 for a free one; may be repeated (default: {' and '.join(_LISTEN)})",
+    )
+    add("--read-only", action="store_true", help="let nobody change anything")
+    add(
+        "--async",
+        dest="asynchronous",
+        action="store_true",
+        help="answer before new names and attributes are on the disk: faster, but lost if the machine fails",
+    )
+    add(
+        "--no-root-squash",
+        action="store_true",
+        help="act as root for callers who say that they are root (default: as nobody)",
+    )
+    add(
+        "--allow",
+        action="append",
+        default=[],
+        metavar="HOST/NET",
+        help="let only these addresses, networks or hosts mount; may be repeated (default: everybody who can connect)",
+    )
+    add(
+        "--state-dir",
+        type=Path,
+        metavar="DIR",
+        help="where to keep the key of the file handles (default: $XDG_STATE_HOME/rpcrdma, /var/lib/rpcrdma for root)",
+    )
+    add(
+        "--workers",
+        type=positive_count,
+        default=_WORKERS,
+        metavar="N",
+        help="threads for file system calls that block (default: %(default)s)",
+    )
+    add("--pcap", type=Path, metavar="FILE", help="record all RDMA connections for Wireshark")
+    add("--stop-at-eof", action="store_true", help="stop when standard input ends, for programs that start a server")
+    add_json(parser, "one JSON object a line for each event: listening, connected, disconnected, stopping, stopped")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs the command."""
+    exports = list(args.export)
+    if args.directory is not None:
+        exports.insert(0, Exported(name="/", directory=args.directory))
+    if not exports:
+        console.error("nothing to serve", "name a directory, or use --export NAME=DIR")
+        return ExitStatus.USAGE
+    names = [export.name for export in exports]
+    if len(set(names)) < len(names):
+        console.error(f"two exports have the same name: {max(names, key=names.count)}")
+        return ExitStatus.USAGE
+    return run_async(_serve(args, exports))
+
+
+async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
+    from rpcrdma.aio.capture import PacketCapture  # noqa: PLC0415
+    from rpcrdma.aio.rdma_server import RdmaServerConfig  # noqa: PLC0415
+    from rpcrdma.aio.serve import ServeOptions, serve  # noqa: PLC0415
+    from rpcrdma.errors import ConnectFailed  # noqa: PLC0415
+
+    stop = asyncio.Event()
+    _stop_on_signals(stop)
+    if args.stop_at_eof:
+        _stop_at_eof(stop)
+    if args.json:
+        _emit_events()
+    with contextlib.ExitStack() as stack:
+        state = stack.enter_context(contextlib.closing(_open_state(args)))
+        services = _services(args, exports, state)
+        capture = None if args.pcap is None else stack.enter_context(contextlib.closing(PacketCapture(args.pcap)))
+        options = ServeOptions(workers=args.workers, rdma=RdmaServerConfig(capture=capture), drain_s=_DRAIN_S)
+        listen = [str(url) for url in args.listen] if args.listen else list(_LISTEN)
+        try:
+            server = await serve(services, listen, options=options)
+        except ConnectFailed as error:
+            # Not the status of a client that finds nobody: this is a server that cannot start.
+            message, hint, _ = describe(error)
+            console.error(message, hint)
+            return ExitStatus.FAILED
+        _announce(args, exports, server)
+        await _wait(stop, services)
+        _event(args, {"event": "stopping"}, "stopping: running calls are answered first")
+        await server.close()
+        failures = await asyncio.to_thread(services.nfs.close)
+    for failure in failures:
+        message, _, _ = describe(failure)
+        console.error(f"written data may be lost: {message}")
+    _event(args, {"event": "stopped"}, "stopped")
+    return ExitStatus.FAILED if failures else ExitStatus.DONE
+
+
+def _open_state(args: argparse.Namespace) -> ServerState:
+    from rpcrdma.nfs.server import open_state  # noqa: PLC0415
+
+    directory = args.state_dir or default_state_dir()
+    try:
+        return open_state(directory, secrets.token_bytes)
+    except OSError as error:
+        message, hint, _ = describe(error)
+        remedy = hint or "name another place with --state-dir"
+        raise OSError(f"cannot keep the key of the file handles: {message}; {remedy}") from None
+
+
+def _services(args: argparse.Namespace, exports: list[Exported], state: ServerState) -> NfsServices:
+    from rpcrdma.nfs.server import Export, build_services  # noqa: PLC0415
+
+    hosts = tuple(allowed_networks(args.allow))
+    return build_services(
+        [
+            Export(
+                name=export.name,
+                directory=existing_directory(export.directory),
+                read_only=_is_read_only(args, export),
+                synchronous=not args.asynchronous,
+                root_squash=not args.no_root_squash,
+                hosts=hosts,
+            )
+            for export in exports
+        ],
+        state=state,
+    )
+
+
+def _is_read_only(args: argparse.Namespace, export: Exported) -> bool:
+    return bool(args.read_only or export.read_only)
+
+
+async def _wait(stop: asyncio.Event, services: NfsServices) -> None:
+    """Until it is time to stop; meanwhile lets go of files that nobody uses any more."""
+    while not stop.is_set():
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_IDLE_S):
+                await stop.wait()
+                return
+        await asyncio.to_thread(services.nfs.close_idle)
+
+
+def _announce(args: argparse.Namespace, exports: list[Exported], server: Server) -> None:
+    for url in server.listening:
+        if args.json:
+            _json_line({"event": "listening", "url": url})
+        else:
+            console.data(f"listening at {url}")
+    for export in exports:
+        mode = "read-only" if _is_read_only(args, export) else "read-write"
+        _event(
+            args,
+            {"event": "exported", "name": export.name, "directory": str(export.directory), "mode": mode},
+            f"exporting {export.directory} as {export.name}, {mode}",
+        )
+    if not any(url.startswith("tcp://") for url in server.listening):
+        console.talk("warning: nothing listens on tcp://, so that clients cannot mount")
+        console.talk("hint: add --listen tcp://127.0.0.1:20048")
+    sys.stdout.flush()
+
+
+def _event(args: argparse.Namespace, event: dict[str, Any], text: str) -> None:
+    if args.json:
+        _json_line(event)
+    else:
+        logging.getLogger("rpcrdma.server").info("%s", text)
+
+
+def _stop_on_signals(stop: asyncio.Event) -> None:
+    loop = asyncio.get_running_loop()
+
+    def on_signal(number: int) -> None:
+        if stop.is_set():
+            # Threads may be stuck in a file system: no orderly way out is left.
+            console.error("aborted; calls in progress were not answered")
+            os._exit(128 + number)
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, on_signal, number)
+
+
+def _stop_at_eof(stop: asyncio.Event) -> None:
+    loop = asyncio.get_running_loop()
+
+    def readable() -> None:
+        if not os.read(0, 4096):
+            loop.remove_reader(0)
+            stop.set()
+
+    loop.add_reader(0, readable)
+
+
+class _EventHandler(logging.Handler):
+    """Log records that carry an event become lines of JSON."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        event = getattr(record, "event", None)
+        if event is not None:
+            _json_line(event)
+
+
+def _emit_events() -> None:
+    logger = logging.getLogger("rpcrdma.server")
+    logger.setLevel(logging.INFO)
+    logger.addHandler(_EventHandler())
+    # What has become a line of data need not be told a second time.
+    root = logging.getLogger()
+    for handler in root.handlers:
+        handler.setLevel(root.level)
+        handler.addFilter(lambda record: not hasattr(record, "event"))
+
+
+def _json_line(event: dict[str, Any]) -> None:
+    # Serving does not end because nobody listens to the events any more.
+    with contextlib.suppress(BrokenPipeError):
+        console.json_line(event)

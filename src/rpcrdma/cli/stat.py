@@ -1,0 +1,77 @@
+"""`rpcrdma stat`: the attributes of files on a server."""
+
+from __future__ import annotations
+
+import argparse
+import stat
+from typing import TYPE_CHECKING
+
+from rpcrdma.cli import console
+from rpcrdma.cli.event_loop import run_async
+from rpcrdma.cli.listing_format import attributes_json, kind_of, local_time
+from rpcrdma.cli.options import Subparsers, add_command, add_json, service_url
+from rpcrdma.cli.remote import Failures, Servers
+
+if TYPE_CHECKING:
+    from rpcrdma.nfs.client.attributes import Stat
+
+__all__ = ["add_parser", "run"]
+
+_EXAMPLES = """\
+  rpcrdma stat rdma://server/home/notes.txt
+  rpcrdma stat -L --json rdma://server/home/latest
+"""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Adds the command."""
+    parser = add_command(
+        subparsers,
+        "stat",
+        run,
+        arguments="URL ...",
+        summary="show the attributes of files on a server",
+        examples=_EXAMPLES,
+    )
+    parser.add_argument("url", nargs="+", type=service_url, metavar="URL", help="rdma://HOST[:PORT]/EXPORT/PATH")
+    parser.add_argument("-L", dest="follow", action="store_true", help="follow symbolic links")
+    add_json(parser, "one JSON object a line for each file")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs the command."""
+    return run_async(_stat(args))
+
+
+async def _stat(args: argparse.Namespace) -> int:
+    failures = Failures()
+    async with Servers(args) as servers:
+        for url in args.url:
+            with failures:
+                filesystem, path = await servers.locate(url)
+                attributes = await (filesystem.stat(path) if args.follow else filesystem.lstat(path))
+                target = await filesystem.readlink(path) if attributes.is_symlink() else None
+                if args.json:
+                    facts = attributes_json(url.path or "/", attributes)
+                    console.json_line(facts if target is None else facts | {"target": target})
+                else:
+                    _print(url.path or "/", attributes, target)
+    return failures.status
+
+
+def _print(path: str, attributes: Stat, target: str | None) -> None:
+    name = console.shown(path) if target is None else f"{console.shown(path)} -> {console.shown(target)}"
+    mode = attributes.st_mode
+    rows = [
+        ("path", name),
+        ("type", kind_of(attributes)),
+        ("mode", f"{stat.S_IMODE(mode):04o} ({stat.filemode(mode)})"),
+        ("links", str(attributes.st_nlink)),
+        ("owner", f"uid {attributes.st_uid}, gid {attributes.st_gid}"),
+        ("size", f"{attributes.st_size} bytes"),
+        ("accessed", local_time(attributes.st_atime_ns)),
+        ("modified", local_time(attributes.st_mtime_ns)),
+        ("changed", local_time(attributes.st_ctime_ns)),
+        ("fileid", str(attributes.st_ino)),
+    ]
+    console.table(rows)

@@ -1,0 +1,206 @@
+"""`rpcrdma xdr`: the XDR compiler."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rpcrdma.xdr.language import CompiledModule, Diagnostic
+
+__all__ = ["add_parser"]
+
+_DONE = 0
+_FAILED = 1
+
+_EXAMPLES = """examples:
+  rpcrdma xdr compile counter.x                       write counter.py beside it
+  rpcrdma xdr compile nfs3.x -o v3.py --check         fail unless v3.py is up to date
+  rpcrdma xdr extract rfc8166.txt -o rpcrdma1.x       pull the definition out of a specification
+  rpcrdma xdr lint --lenient --json draft.x           what is wrong with it, for a program to read
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Adds `xdr` with its commands; each sets `run`, a function from the arguments to the exit status."""
+    xdr = subparsers.add_parser(
+        "xdr",
+        help="compile, check and extract XDR interface definitions",
+        description="The XDR compiler: RFC 4506 with RFC 5531 programs, to typed Python.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = xdr.add_subparsers(title="commands", dest="xdr_command", required=True, metavar="COMMAND")
+
+    command = commands.add_parser("compile", help="write a Python module", description="Compile FILE.x to Python.")
+    _add_definition(command)
+    command.add_argument("-o", "--output", metavar="OUT.py", help="default: beside FILE.x; - is standard output")
+    command.add_argument("--check", action="store_true", help="write nothing; fail unless OUT.py is up to date")
+    command.set_defaults(run=_compile)
+
+    command = commands.add_parser("lint", help="report errors and warnings", description="Check FILE.x.")
+    _add_definition(command)
+    command.add_argument("--json", action="store_true", help="one JSON object on standard output")
+    command.set_defaults(run=_lint)
+
+    command = commands.add_parser(
+        "extract", help='pull the "///" lines out of a specification', description="Pull the XDR out of SPEC.txt."
+    )
+    command.add_argument("file", metavar="SPEC.txt", help="a specification as text or HTML; - is standard input")
+    command.add_argument("-o", "--output", metavar="OUT.x", help="default: standard output")
+    command.set_defaults(run=_extract)
+
+
+def _add_definition(command: argparse.ArgumentParser) -> None:
+    command.add_argument("file", metavar="FILE.x", help="the interface definition; - is standard input")
+    command.add_argument(
+        "--default-limit",
+        type=_limit,
+        metavar="N",
+        help="bound of variable-length items that have none, in octets or elements; without it they are errors",
+    )
+    command.add_argument(
+        "--lenient", action="store_true", help="take malformed definitions whose meaning is clear, with warnings"
+    )
+
+
+def _limit(text: str) -> int:
+    try:
+        value = int(text, 0)
+    except ValueError:
+        value = -1
+    if not 0 <= value <= 0xFFFFFFFF:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 4294967295")
+    return value
+
+
+def _compile(arguments: argparse.Namespace) -> int:
+    if arguments.file == "-" and arguments.output is None:
+        arguments.output = "-"
+    source = _read(arguments.file)
+    if source is None:
+        return _FAILED
+    compiled = _compiled(source, arguments)
+    if compiled is None:
+        return _FAILED
+    output = arguments.output
+    if output is None:
+        output = str(Path(arguments.file).with_suffix(".py"))
+    if output == arguments.file and output != "-":
+        return _complain(f"{output} is the definition itself", hint="name another file with -o")
+    if not arguments.check:
+        return _write(output, compiled.text)
+    present = _read(output)
+    if present is None:
+        return _FAILED
+    if present != compiled.text:
+        return _complain(f"{output} is not what {arguments.file} compiles to", hint="compile it without --check")
+    return _DONE
+
+
+def _compiled(source: str, arguments: argparse.Namespace) -> CompiledModule | None:
+    # The compiler brings its parser with it, which no other command needs.
+    from rpcrdma.xdr.language import LanguageError, compile_source  # noqa: PLC0415
+
+    name = _source_name(arguments.file)
+    try:
+        compiled = compile_source(
+            source, source_name=name, lenient=arguments.lenient, default_limit=arguments.default_limit
+        )
+    except LanguageError as error:
+        _show(error.diagnostics, source, arguments.file)
+        return None
+    _show(compiled.warnings, source, arguments.file)
+    return compiled
+
+
+def _source_name(file: str) -> str:
+    return "standard input" if file == "-" else Path(file).name
+
+
+def _lint(arguments: argparse.Namespace) -> int:
+    from rpcrdma.xdr.language import LanguageError, compile_source  # noqa: PLC0415
+
+    source = _read(arguments.file)
+    if source is None:
+        return _FAILED
+    remarks: Sequence[Diagnostic]
+    try:
+        remarks = compile_source(
+            source,
+            source_name=_source_name(arguments.file),
+            lenient=arguments.lenient,
+            default_limit=arguments.default_limit,
+        ).warnings
+    except LanguageError as error:
+        remarks = error.diagnostics
+    failed = any(remark.severity == "error" for remark in remarks)
+    if arguments.json:
+        rows = [
+            {
+                "severity": remark.severity,
+                "line": remark.place.line,
+                "column": remark.place.column,
+                "length": remark.place.length,
+                "message": remark.message,
+                "hint": remark.hint,
+            }
+            for remark in remarks
+        ]
+        print(json.dumps({"file": arguments.file, "ok": not failed, "diagnostics": rows}))
+    else:
+        _show(remarks, source, arguments.file)
+    return _FAILED if failed else _DONE
+
+
+def _extract(arguments: argparse.Namespace) -> int:
+    from rpcrdma.xdr.language import extract  # noqa: PLC0415
+
+    source = _read(arguments.file)
+    if source is None:
+        return _FAILED
+    text = extract(source)
+    if not text:
+        return _complain(
+            f"{arguments.file} has no XDR in it", hint='specifications mark it with "///" at the start of each line'
+        )
+    return _write(arguments.output or "-", text)
+
+
+def _read(file: str) -> str | None:
+    try:
+        if file == "-":
+            return sys.stdin.read()
+        return Path(file).read_text(encoding="utf-8")
+    except OSError as error:
+        _complain(f"{file}: {error.strerror}")
+    except UnicodeDecodeError:
+        _complain(f"{file}: not UTF-8 text")
+    return None
+
+
+def _write(file: str, text: str) -> int:
+    try:
+        if file == "-":
+            sys.stdout.write(text)
+        else:
+            Path(file).write_text(text, encoding="utf-8")
+    except OSError as error:
+        return _complain(f"{file}: {error.strerror}")
+    return _DONE
+
+
+def _show(remarks: Sequence[Diagnostic], source: str, file: str) -> None:
+    for remark in remarks:
+        print(remark.render(source, file), file=sys.stderr)
+
+
+def _complain(message: str, *, hint: str = "") -> int:
+    print(f"error: {message}", file=sys.stderr)
+    if hint:
+        print(f"hint: {hint}", file=sys.stderr)
+    return _FAILED

@@ -1,0 +1,165 @@
+"""A server in a process of its own, and the command run in this one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rpcrdma.cli.main import main
+
+STOP_S = 10
+
+
+@dataclass
+class Served:
+    """A running `rpcrdma serve --json`."""
+
+    process: subprocess.Popen[str]
+    root: Path
+    urls: dict[str, str] = field(default_factory=dict)
+    events: list[dict[str, Any]] = field(default_factory=list)
+    said: str = ""
+
+    def __enter__(self) -> Served:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # Whatever a test did or failed to do, no process outlives it.
+        self.process.kill()
+        self.finish()
+
+    def start_reading(self) -> None:
+        """Reads what it prints, so that no full pipe stops it."""
+        self.reader = threading.Thread(target=self._read)
+        self.reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        self.events += [json.loads(line) for line in self.process.stdout]
+
+    def finish(self) -> int:
+        """Its exit status, when it has ended."""
+        self.reader.join(STOP_S)
+        status = self.process.wait(STOP_S)
+        for stream in (self.process.stdin, self.process.stdout):
+            assert stream is not None
+            stream.close()
+        assert self.process.stderr is not None
+        if not self.process.stderr.closed:
+            self.said = self.process.stderr.read()
+            self.process.stderr.close()
+        return status
+
+    def stop(self) -> int:
+        """Its exit status after its standard input has ended."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        return self.finish()
+
+
+def start_server(root: Path, state: Path, *options: str) -> Served:
+    command = [sys.executable, "-m", "rpcrdma", "serve", "--json", "--stop-at-eof", "--state-dir", str(state)]
+    command += ["--listen", "rdma://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0", *options]
+    if os.geteuid() == 0:
+        command.append("--no-root-squash")
+    process = subprocess.Popen(
+        [*command, str(root)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    served = Served(process, root)
+    assert process.stdout is not None
+    for line in process.stdout:
+        event = json.loads(line)
+        served.events.append(event)
+        if event["event"] == "listening":
+            served.urls[event["url"].partition(":")[0]] = event["url"]
+        elif event["event"] == "exported":
+            served.start_reading()
+            return served
+    assert process.stderr is not None
+    raise AssertionError(process.stderr.read())
+
+
+StartServer = Callable[..., Served]
+
+
+@pytest.fixture(scope="session")
+def start() -> StartServer:
+    """Starts a server: (directory exported as /, state directory, *more options)."""
+    return start_server
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Serves an empty directory; tests make what they need in directories of their own."""
+    served = start_server(tmp_path_factory.mktemp("root"), tmp_path_factory.mktemp("state"))
+    with served:
+        yield served
+        assert served.stop() == 0
+        assert served.said == ""
+
+
+@dataclass
+class Ran:
+    """What a command printed, and its exit status."""
+
+    status: int
+    out: bytes
+    err: str
+
+    @property
+    def text(self) -> str:
+        return self.out.decode()
+
+    @property
+    def lines(self) -> list[str]:
+        return self.text.splitlines()
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def json_lines(self) -> list[Any]:
+        return [json.loads(line) for line in self.lines]
+
+
+class Remote:
+    """The command against one listener of the server, within a directory of the test's own."""
+
+    def __init__(self, server: Served, scheme: str, name: str, capture: pytest.CaptureFixture[bytes]) -> None:
+        self.base = server.urls[scheme]
+        self.local = server.root / name
+        self.local.mkdir()
+        self.name = name
+        self.mount_port = server.urls["tcp"].rpartition(":")[2]
+        self._capture = capture
+
+    def url(self, path: str = "") -> str:
+        return f"{self.base}/{self.name}{path}"
+
+    def run(self, *arguments: str) -> Ran:
+        self._capture.readouterr()
+        status = main(["--mount-port", self.mount_port, *arguments])
+        said = self._capture.readouterr()
+        assert b"Traceback" not in said.err
+        return Ran(status, said.out, said.err.decode())
+
+    def done(self, *arguments: str) -> Ran:
+        ran = self.run(*arguments)
+        assert ran.status == 0, ran.err
+        return ran
+
+
+@pytest.fixture(params=["rdma", "tcp"])
+def remote(request: pytest.FixtureRequest, server: Served, capfdbinary: pytest.CaptureFixture[bytes]) -> Remote:
+    name = "".join(character if character.isalnum() else "-" for character in request.node.name)
+    return Remote(server, request.param, name, capfdbinary)

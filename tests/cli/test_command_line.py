@@ -1,0 +1,180 @@
+"""The command line: what parses, what does not, and what --help shows."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from rpcrdma.cli import main as command
+from rpcrdma.cli.exit_status import ExitStatus
+from rpcrdma.cli.main import build_parser, main
+
+COMMANDS = ["demo", "serve", "ls", "stat", "cat", "get", "put", "rm", "mkdir", "mv", "ping", "xdr"]
+URL = "rdma://127.0.0.1:1/data"
+
+
+def usage_error(argv: list[str], capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """The lines on standard error of a command line that is refused."""
+    with pytest.raises(SystemExit) as ended:
+        main(argv)
+    assert ended.value.code == ExitStatus.USAGE
+    said = capsys.readouterr()
+    assert said.out == ""
+    return said.err.splitlines()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_of_each_command_has_examples(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([name, "--help"])
+    assert ended.value.code == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"usage: rpcrdma {name}")
+    assert "examples:\n" in shown
+    assert f"\n  rpcrdma {name}" in shown
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    shown = capsys.readouterr().out
+    assert [name for name in COMMANDS if f"\n    {name} " not in shown] == []
+
+
+def test_help_loads_nothing_that_it_does_not_need() -> None:
+    script = (
+        "import sys; from rpcrdma.cli.main import build_parser; build_parser().format_help(); "
+        "print(sorted({'lark', 'rich', 'sqlite3', 'uvloop'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.startswith("rpcrdma ")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "demo --source /tmp --pcap f.pcap --keep /tmp/x --limit-bytes 5M --json",
+        "serve /tmp --export a=/b --export c/d=/e:ro --listen rdma://[::1]:0 --listen tcp://0.0.0.0 --read-only",
+        "serve --export a=/b --no-root-squash --allow 192.0.2.0/24 --state-dir /s --workers 3 --pcap f --json",
+        f"ls -l -a -R --json {URL} tcp://h",
+        f"stat -L --json {URL}",
+        f"cat {URL} {URL}",
+        f"get {URL}/a {URL}/b .",
+        f"put a b {URL}",
+        f"rm -r -f {URL}/x",
+        f"mkdir -p -m 700 {URL}/x",
+        f"mv {URL}/a {URL}/b",
+        f"ping -c 10 --interval 0.5 --json {URL}",
+        f"--provider iwarp --rpcrdma-version 1 --mount-port 2 --timeout 3 --log-level debug -vv ping {URL}",
+    ],
+)
+def test_line_parses(line: str) -> None:
+    assert callable(build_parser().parse_args(line.split()).run)
+
+
+def test_shared_options_may_stand_on_either_side() -> None:
+    before = build_parser().parse_args(["--mount-port", "5", "--timeout", "2", "-v", "ls", URL])
+    after = build_parser().parse_args(["ls", "--mount-port", "5", "--timeout", "2", "-v", URL])
+    assert (before.mount_port, before.timeout, before.verbose) == (5, 2.0, 1)
+    assert vars(before) == vars(after)
+
+
+def test_shared_options_have_defaults() -> None:
+    args = build_parser().parse_args(["ls", URL])
+    assert (args.provider, args.rpcrdma_version, args.mount_port, args.timeout) == ("auto", "auto", None, None)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("", "COMMAND"),
+        ("fly", "'fly'"),
+        ("ls", "URL"),
+        ("ls http://host/x", "rdma://HOST"),
+        ("ls rdma://host:port/x", "port must be a number"),
+        ("cat rdma:///x", "names no host"),
+        ("ping -c 0 rdma://h", "at least 1"),
+        ("ping --interval x rdma://h", "seconds"),
+        ("mkdir -m 999 rdma://h/x", "mode"),
+        ("--provider verbs ls rdma://h", "'auto', 'iwarp'"),
+        ("--rpcrdma-version 2 ls rdma://h", "'auto', '1'"),
+        ("--mount-port 70000 ls rdma://h", "65535"),
+        ("serve --export data", "NAME=DIR"),
+        ("serve --export ../x=/tmp", "the name"),
+        ("demo --limit-bytes much", "size"),
+    ],
+)
+def test_wrong_usage_says_what_is_wrong_and_what_to_do(
+    line: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    complaint, advice = usage_error(line.split(), capsys)
+    assert complaint.startswith("error: ")
+    assert said.replace("'", "") in complaint.replace("'", "")
+    assert advice.startswith("hint: rpcrdma ")
+    assert advice.endswith("--help shows how to use it")
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("serve", "nothing to serve"),
+        ("serve --export a=/tmp --export a=/usr", "same name: /a"),
+        ("rm rdma://h/", "whole export"),
+        ("mv rdma://a/x rdma://b/y", "not on one server"),
+        ("get rdma://h/x tcp://h/y", "local"),
+        ("get a b", "rdma://"),
+        ("put a b", "rdma://"),
+        ("put rdma://h/x rdma://h/y", "local"),
+    ],
+)
+def test_wrong_combination_is_wrong_usage(line: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(line.split()) == ExitStatus.USAGE
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.startswith("error: ")
+    assert said in shown.err
+
+
+def raising(error: BaseException) -> object:
+    def run(_args: object) -> int:
+        raise error
+
+    return run
+
+
+def test_unexpected_errors_are_told_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("rpcrdma.cli.ls.run", raising(TypeError("odd")))
+    assert main(["ls", URL]) == ExitStatus.FAILED
+    complaint, advice = capsys.readouterr().err.splitlines()
+    assert complaint == "error: internal error: TypeError: odd"
+    assert "RPCRDMA_TRACEBACK=1" in advice
+
+
+def test_a_traceback_is_shown_on_request(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("rpcrdma.cli.ls.run", raising(TypeError("odd")))
+    monkeypatch.setenv("RPCRDMA_TRACEBACK", "1")
+    assert main(["ls", URL]) == ExitStatus.FAILED
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_an_interrupt_has_the_status_that_shells_know(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("rpcrdma.cli.ls.run", raising(KeyboardInterrupt()))
+    assert main(["ls", URL]) == 130
+    assert capsys.readouterr().err == "error: interrupted\n"
+
+
+def test_every_command_is_a_module_of_its_own() -> None:
+    assert list(command._COMMANDS) == COMMANDS

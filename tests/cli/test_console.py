@@ -1,0 +1,65 @@
+"""What reaches a terminal or a pipe."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+
+import pytest
+
+from rpcrdma.cli import console
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+HEADED = {"rows": [("a", "1"), ("long name", "1,000")], "right": (1,), "headings": ("name", "files")}
+
+
+def test_names_cannot_drive_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    assert console.shown("a\x1b[2Jb\nc\x7f\x9b") == "a\\x1b[2Jb\\x0ac\\x7f\\x9b"
+
+
+def test_names_reach_programs_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    console.data(console.shown("a\tb"))
+    assert capsys.readouterr().out == "a\tb\n"
+
+
+def test_messages_cannot_drive_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    console.error("no \x1b]0;x", "do\r")
+    assert capsys.readouterr().err == "error: no \\x1b]0;x\nhint: do\\x0d\n"
+
+
+def test_any_name_is_json(capsys: pytest.CaptureFixture[str]) -> None:
+    console.json_line({"name": b"\xff\n".decode("utf-8", "surrogateescape")})
+    line = capsys.readouterr().out
+    assert line.isascii()
+    assert json.loads(line)["name"].encode("utf-8", "surrogateescape") == b"\xff\n"
+
+
+def test_tables_are_aligned(capsys: pytest.CaptureFixture[str]) -> None:
+    console.table(**HEADED)
+    assert capsys.readouterr().out == "name       files\na              1\nlong name  1,000\n"
+
+
+def test_headings_are_bold_on_terminals_that_want_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setattr(sys, "stdout", terminal := Terminal())
+    console.table(**HEADED)
+    assert terminal.getvalue().startswith("\x1b[1mname")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr(sys, "stdout", terminal := Terminal())
+    console.table(**HEADED)
+    assert "\x1b" not in terminal.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("octets", "shown"),
+    [(0, "0 bytes"), (999, "999 bytes"), (1000, "1.0 kB"), (64_200_000, "64.2 MB"), (3e12, "3.0 TB")],
+)
+def test_sizes_are_readable(octets: float, shown: str) -> None:
+    assert console.readable_octets(octets) == shown

@@ -1,0 +1,86 @@
+"""`rpcrdma demo` on a small tree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rpcrdma.cli.demo.comparison import digests
+from rpcrdma.cli.main import main
+
+FILES = 60
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    root = tmp_path / "tree"
+    (root / "below").mkdir(parents=True)
+    for number in range(FILES - 1):
+        (root / "below" / f"{number:03}").write_bytes(bytes([number]) * number * 100)
+    (root / "large").write_bytes(bytes(range(256)) * 8192)
+    return root
+
+
+def test_the_demo_moves_a_tree_both_ways(tree: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    import json
+
+    before = digests(tree)
+    arguments = ["--source", str(tree), "--pcap", str(tmp_path / "demo.pcap"), "--keep", str(tmp_path / "kept")]
+    assert main(["demo", "--json", *arguments]) == 0
+    said = capfd.readouterr()
+    assert said.err == ""
+    report = json.loads(said.out)
+    assert report.keys() == {
+        "version", "provider", "source", "files", "bytes", "mismatches", "seconds", "get_bytes_per_s",
+        "put_bytes_per_s", "calls", "rdma", "credits",
+    }  # fmt: skip
+    assert (report["version"], report["provider"], report["mismatches"]) == (1, "iwarp", 0)
+    assert report["files"] == FILES
+    assert report["bytes"] == sum(path.stat().st_size for path in tree.rglob("*") if path.is_file())
+    assert report["calls"].keys() == {
+        "total", "short", "read_chunk", "write_chunk", "long_call", "long_reply", "continued", "placed_by_send"
+    }  # fmt: skip
+    assert report["rdma"].keys() == {"sends", "reads", "writes", "registrations", "remote_invalidations"}
+    assert report["credits"].keys() == {"requested", "granted"}
+    for kind in ("short", "read_chunk", "write_chunk"):
+        assert report["calls"][kind] > 0, kind
+    assert all(report["rdma"].values())
+    assert (tmp_path / "demo.pcap").stat().st_size > 2 * report["bytes"]
+    assert digests(tree) == before == digests(tmp_path / "kept" / "fetched") == digests(tmp_path / "kept" / "returned")
+
+
+def test_the_demo_prints_a_table(tree: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--source", str(tree), "--limit-bytes", "100k"]) == 0
+    rows = [line.split() for line in capfd.readouterr().out.splitlines()]
+    values = {" ".join(row[:1]): row[1] for row in rows}
+    assert int(values["files"]) == 46
+    assert values["mismatches"] == "0"
+
+
+def test_the_demo_fails_where_a_file_differs(
+    tree: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("rpcrdma.cli.demo.journey.mismatches", lambda _source, _copy: ["below/001"])
+    assert main(["demo", "--source", str(tree), "--limit-bytes", "1k"]) == 1
+    assert "did not arrive as they were\n  fetched: below/001\n" in capfd.readouterr().err
+
+
+def test_the_demo_keeps_nothing_where_something_is(
+    tree: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["demo", "--source", str(tree), "--keep", str(tmp_path)]) == 1
+    assert capfd.readouterr().err == f"error: {tmp_path}: is not empty\nhint: name a new directory for the copies\n"
+
+
+def test_the_demo_needs_a_source_that_exists(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--source", str(tmp_path / "missing")]) == 1
+    assert capfd.readouterr().err == f"error: {tmp_path / 'missing'}: no such file or directory\n"
+
+
+def test_the_demo_minds_the_space_on_the_disk(
+    tree: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("rpcrdma.cli.demo.journey.free_octets", lambda _path: 1000)
+    assert main(["demo", "--source", str(tree)]) == 1
+    assert "TMPDIR" in capfd.readouterr().err

@@ -1,0 +1,71 @@
+"""Messages, hints and exit statuses of failures."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from rpcrdma.cli.exit_status import ExitStatus
+from rpcrdma.cli.failures import describe
+from rpcrdma.errors import (
+    CallTimeout,
+    ConnectFailed,
+    DecodeError,
+    LocalProtocolError,
+    RemoteProtocolError,
+    RpcError,
+    RpcRdmaError,
+    TransportClosed,
+)
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (ConnectFailed("cannot connect to h:1: refused; start it"), ExitStatus.NOT_CONNECTED),
+        (DecodeError("count", 4, "8 octets", "3"), ExitStatus.PROTOCOL_VIOLATION),
+        (RemoteProtocolError("odd", rfc="8166 4.5"), ExitStatus.PROTOCOL_VIOLATION),
+        (TransportClosed("the peer went away"), ExitStatus.FAILED),
+        (TransportClosed("a bad checksum", protocol_error=True), ExitStatus.PROTOCOL_VIOLATION),
+        (CallTimeout("READ: no reply within 3 s"), ExitStatus.FAILED),
+        (RpcError("no such program"), ExitStatus.FAILED),
+        (LocalProtocolError("no URL"), ExitStatus.USAGE),
+        (RpcRdmaError("something"), ExitStatus.FAILED),
+        (FileNotFoundError(errno.ENOENT, "No such file or directory", "/x"), ExitStatus.FAILED),
+        (MemoryError(), ExitStatus.FAILED),
+        (ValueError("odd"), ExitStatus.FAILED),
+    ],
+)
+def test_each_failure_has_its_status(error: Exception, status: ExitStatus) -> None:
+    message, hint, found = describe(error)
+    assert found is status
+    assert message
+    assert "\n" not in message + hint
+
+
+def test_the_remedy_of_a_failed_connection_is_the_hint() -> None:
+    message, hint, _ = describe(ConnectFailed("cannot connect to h:1: refused; check that it runs"))
+    assert message == "cannot connect to h:1: refused"
+    assert hint == "check that it runs"
+
+
+def test_a_broken_rule_is_named() -> None:
+    message, _, _ = describe(RemoteProtocolError("odd", rfc="8166 4.5"))
+    assert message == "the peer broke the protocol: odd (RFC 8166 4.5)"
+
+
+def test_file_errors_name_the_file_and_the_cause() -> None:
+    assert describe(OSError(errno.ENOENT, "No such file or directory", "/x"))[0] == "/x: no such file or directory"
+    assert describe(OSError(errno.EXDEV, "Cross", "/a", None, "/b"))[0] == "/a -> /b: cross"
+    assert describe(OSError(errno.EIO, "I/O error"))[0] == "I/O error"
+    assert describe(OSError("plain"))[0] == "plain"
+
+
+def test_file_errors_may_bring_their_remedy() -> None:
+    assert describe(OSError(errno.ENOSPC, "Is full; delete something", "/x"))[:2] == ("/x: is full", "delete something")
+    assert describe(OSError("no /proc; mount it"))[:2] == ("no /proc", "mount it")
+
+
+def test_known_file_errors_have_a_hint() -> None:
+    assert "read-only" in describe(OSError(errno.EROFS, "Read-only file system", "/x"))[1]

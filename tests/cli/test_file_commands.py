@@ -1,0 +1,212 @@
+"""The commands on files, over RDMA and over TCP, against a server in another process."""
+
+from __future__ import annotations
+
+import os
+import random
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from conftest import Remote
+
+SOME_OCTETS = random.Random(1).randbytes((3 << 20) + 17)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    root = tmp_path / "tree"
+    (root / "below" / "deeper").mkdir(parents=True)
+    (root / "large").write_bytes(SOME_OCTETS)
+    (root / "small").write_text("few\n")
+    (root / "empty").touch()
+    (root / ".hidden").touch()
+    (root / "below" / "link").symlink_to("../small")
+    for number in range(100):
+        (root / "below" / "deeper" / f"{number:03}").write_bytes(bytes([number]) * number)
+    return root
+
+
+def contents(root: Path) -> dict[str, bytes | str | None]:
+    found: dict[str, bytes | str | None] = {}
+    for path in root.rglob("*"):
+        name = str(path.relative_to(root))
+        found[name] = str(path.readlink()) if path.is_symlink() else None if path.is_dir() else path.read_bytes()
+    return found
+
+
+def test_ls_prints_names_in_order(remote: Remote) -> None:
+    for name in ("b", "a", ".c", "ä x"):
+        (remote.local / name).touch()
+    assert remote.done("ls", remote.url()).lines == ["a", "b", "ä x"]
+    assert remote.done("ls", "-a", remote.url()).lines == [".c", "a", "b", "ä x"]
+
+
+def test_ls_of_a_file_prints_it(remote: Remote) -> None:
+    (remote.local / "a").touch()
+    assert remote.done("ls", remote.url("/a")).lines == [f"/{remote.name}/a"]
+
+
+def test_ls_l_shows_attributes(remote: Remote) -> None:
+    (remote.local / "a").write_bytes(bytes(1234))
+    (remote.local / "a").chmod(0o640)
+    (remote.local / "d").mkdir(mode=0o700)
+    file, directory = remote.done("ls", "-l", remote.url()).lines
+    assert file.split()[:5] == ["-rw-r-----", "1", str(os.getuid()), str(os.getgid()), "1234"]
+    assert file.endswith(" a")
+    assert directory.startswith("drwx------")
+
+
+def test_ls_r_descends(remote: Remote) -> None:
+    (remote.local / "d" / "e").mkdir(parents=True)
+    (remote.local / "d" / "f").touch()
+    top = f"/{remote.name}"
+    assert remote.done("ls", "-R", remote.url()).text == f"{top}:\nd\n\n{top}/d:\ne\nf\n\n{top}/d/e:\n"
+
+
+def test_ls_json_has_a_line_for_each_name(remote: Remote) -> None:
+    (remote.local / "d").mkdir()
+    (remote.local / "d" / "f").write_bytes(bytes(5))
+    found = remote.done("ls", "-R", "--json", remote.url()).json_lines
+    assert [(row["path"], row["type"]) for row in found] == [
+        (f"/{remote.name}/d", "directory"),
+        (f"/{remote.name}/d/f", "file"),
+    ]
+    assert found[1]["size_bytes"] == 5
+    assert found[1].keys() == {
+        "path", "type", "mode", "nlink", "uid", "gid", "size_bytes", "atime_ns", "mtime_ns", "ctime_ns", "fileid"
+    }  # fmt: skip
+
+
+def test_ls_of_many_names_is_complete(remote: Remote) -> None:
+    names = [f"a name of some length, so that one reply does not hold all {number:04}" for number in range(400)]
+    for name in names:
+        (remote.local / name).touch()
+    assert remote.done("ls", remote.url()).lines == names
+
+
+def test_stat_shows_a_link_or_what_it_leads_to(remote: Remote) -> None:
+    (remote.local / "a").write_bytes(bytes(7))
+    (remote.local / "link").symlink_to("a")
+    link = remote.done("stat", "--json", remote.url("/link")).json
+    assert (link["type"], link["target"]) == ("symlink", "a")
+    target = remote.done("stat", "-L", "--json", remote.url("/link")).json
+    assert (target["type"], target["size_bytes"]) == ("file", 7)
+    assert "size      7 bytes" in remote.done("stat", remote.url("/a")).text
+
+
+@pytest.mark.parametrize("size", [0, 1, len(SOME_OCTETS)])
+def test_cat_prints_a_file(remote: Remote, size: int) -> None:
+    (remote.local / "a").write_bytes(SOME_OCTETS[:size])
+    assert remote.done("cat", remote.url("/a")).out == SOME_OCTETS[:size]
+
+
+def test_cat_goes_on_after_a_missing_file(remote: Remote) -> None:
+    (remote.local / "a").write_text("a")
+    ran = remote.run("cat", remote.url("/missing"), remote.url("/a"))
+    assert ran.status == 1
+    assert ran.out == b"a"
+    assert ran.err == f"error: /{remote.name}/missing: no such file or directory\n"
+
+
+def test_get_copies_a_file(remote: Remote, tmp_path: Path) -> None:
+    (remote.local / "a").write_bytes(SOME_OCTETS)
+    (tmp_path / "into").mkdir()
+    assert remote.done("get", remote.url("/a"), str(tmp_path / "b")).out == b""
+    remote.done("get", remote.url("/a"), str(tmp_path / "into"))
+    assert (tmp_path / "b").read_bytes() == (tmp_path / "into" / "a").read_bytes() == SOME_OCTETS
+
+
+def test_put_copies_a_file(remote: Remote, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(SOME_OCTETS)
+    (remote.local / "into").mkdir()
+    remote.done("put", str(tmp_path / "a"), remote.url("/b"))
+    remote.done("put", str(tmp_path / "a"), remote.url("/into"))
+    assert (remote.local / "b").read_bytes() == (remote.local / "into" / "a").read_bytes() == SOME_OCTETS
+
+
+def test_get_copies_a_tree(remote: Remote, tree: Path, tmp_path: Path) -> None:
+    tree.rename(remote.local / "tree")
+    report = remote.done("get", "--json", remote.url("/tree"), str(tmp_path / "copy")).json
+    assert contents(tmp_path / "copy") == contents(remote.local / "tree")
+    assert report["files"] == 104
+    assert report["bytes"] == len(SOME_OCTETS) + 4 + sum(range(100))
+    assert report.keys() == {"files", "directories", "symlinks", "bytes", "seconds", "bytes_per_s"}
+    (tmp_path / "into").mkdir()
+    remote.done("get", remote.url("/tree"), remote.url("/tree/small"), str(tmp_path / "into"))
+    assert contents(tmp_path / "into" / "tree") == contents(remote.local / "tree")
+    assert (tmp_path / "into" / "small").exists()
+
+
+def test_put_copies_a_tree(remote: Remote, tree: Path) -> None:
+    report = remote.done("put", "--json", str(tree), remote.url("/copy")).json
+    assert contents(remote.local / "copy") == contents(tree)
+    assert report["files"] == 104
+    (remote.local / "into").mkdir()
+    remote.done("put", str(tree), str(tree / "small"), remote.url("/into"))
+    assert contents(remote.local / "into" / "tree") == contents(tree)
+    assert (remote.local / "into" / "small").exists()
+
+
+def test_get_of_something_missing_fails(remote: Remote, tmp_path: Path) -> None:
+    ran = remote.run("get", remote.url("/missing"), str(tmp_path / "b"))
+    assert ran.status == 1
+    assert "missing: no such file or directory" in ran.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_put_of_something_missing_fails(remote: Remote, tmp_path: Path) -> None:
+    ran = remote.run("put", str(tmp_path / "missing"), remote.url("/b"))
+    assert ran.status == 1
+    assert ran.err == f"error: {tmp_path / 'missing'}: no such file or directory\n"
+
+
+def test_rm_removes_files_and_trees(remote: Remote, tree: Path) -> None:
+    tree.rename(remote.local / "tree")
+    (remote.local / "a").touch()
+    ran = remote.run("rm", remote.url("/a"), remote.url("/tree"))
+    assert ran.status == 1
+    assert ran.err.endswith("is a directory\nhint: rm -r removes it with what it holds\n")
+    assert not (remote.local / "a").exists()
+    remote.done("rm", "-r", remote.url("/tree"))
+    assert list(remote.local.iterdir()) == []
+
+
+def test_rm_minds_what_does_not_exist_unless_told_otherwise(remote: Remote) -> None:
+    ran = remote.run("rm", remote.url("/missing"))
+    assert ran.status == 1
+    assert ran.err == f"error: /{remote.name}/missing: no such file or directory\n"
+    assert remote.done("rm", "-f", remote.url("/missing")).err == ""
+
+
+def test_mkdir_makes_directories(remote: Remote) -> None:
+    remote.done("mkdir", "-m", "750", remote.url("/a"))
+    assert stat.S_IMODE((remote.local / "a").stat().st_mode) == 0o750
+    assert remote.run("mkdir", remote.url("/a")).status == 1
+    assert remote.run("mkdir", remote.url("/b/c")).status == 1
+    assert remote.done("mkdir", "-p", "--json", remote.url("/b/c/d"), remote.url("/a")).json_lines == [
+        {"made": remote.url("/b/c/d")},
+        {"made": remote.url("/a")},
+    ]
+    assert (remote.local / "b" / "c" / "d").is_dir()
+
+
+def test_mv_renames_and_moves(remote: Remote) -> None:
+    (remote.local / "a").write_text("a")
+    (remote.local / "b").write_text("b")
+    (remote.local / "into").mkdir()
+    remote.done("mv", remote.url("/a"), remote.url("/c"))
+    remote.done("mv", remote.url("/b"), remote.url("/c"), remote.url("/into"))
+    assert contents(remote.local) == {"into": None, "into/b": b"b", "into/c": b"a"}
+    ran = remote.run("mv", remote.url("/into/b"), remote.url("/into/c"), remote.url("/into/b"))
+    assert ran.status == 1
+    assert "no directory" in ran.err
+
+
+def test_names_that_are_no_utf_8_are_kept(remote: Remote) -> None:
+    (remote.local / os.fsdecode(b"\xff\xfe")).write_text("odd")
+    assert remote.done("ls", remote.url()).out == b"\xff\xfe\n"
+    assert remote.done("cat", remote.url("/%FF%FE")).out == b"odd"

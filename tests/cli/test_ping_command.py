@@ -1,0 +1,38 @@
+"""`rpcrdma ping`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from conftest import Remote
+
+
+def test_ping_reports_as_json(remote: Remote) -> None:
+    report = remote.done("ping", "-c", "20", "--json", remote.base).json
+    assert (report["calls"], report["lost"]) == (20, 0)
+    rtt = report["rtt_us"]
+    assert list(rtt) == ["min", "p50", "p90", "p99", "max"]
+    assert sorted(rtt.values()) == list(rtt.values())
+    if remote.base.startswith("rdma"):
+        assert (report["version"], report["provider"]) == (1, "iwarp")
+        assert report["thresholds"] == {"send_bytes": 4096, "receive_bytes": 4096}
+        assert report["credits"]["requested"] >= report["credits"]["granted"] > 0
+    else:
+        assert (report["version"], report["credits"], report["thresholds"]) == (None, None, None)
+
+
+def test_ping_shows_a_histogram(remote: Remote) -> None:
+    lines = remote.done("ping", "-c", "20", "--interval", "0.001", remote.base).lines
+    assert lines[0] == f"{remote.base}: 20 calls, 0 lost"
+    assert lines[1].startswith("round trip in µs: min ")
+    assert sum(int(line.split()[3]) for line in lines if line.startswith("  <")) == 20
+
+
+def test_ping_shows_what_was_negotiated(remote: Remote) -> None:
+    text = remote.done("ping", "-c", "1", remote.base).text
+    if remote.base.startswith("rdma"):
+        assert "RPC-over-RDMA version 1, provider iwarp" in text
+        assert "send 4096 bytes, receive 4096 bytes" in text
+    else:
+        assert text.endswith("RPC over TCP\n")

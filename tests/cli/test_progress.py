@@ -1,0 +1,43 @@
+"""Progress bars: on terminals only."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+
+from rpcrdma.cli.progress import progress_bar
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def shown(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(sys, "stderr", stream)
+    with progress_bar("copying \x1b[2J", 1000) as advance:
+        advance(400)
+        advance(600)
+    return stream.getvalue()
+
+
+def test_a_terminal_sees_what_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    text = shown(Terminal(), monkeypatch)
+    assert "copying \\x1b[2J" in text
+    assert "1.0/1.0 kB" in text
+
+
+def test_no_colour_is_used_where_none_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert ";5;" not in shown(Terminal(), monkeypatch)
+
+
+def test_pipes_and_dumb_terminals_see_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert shown(io.StringIO(), monkeypatch) == ""
+    monkeypatch.setenv("TERM", "dumb")
+    assert shown(Terminal(), monkeypatch) == ""

@@ -1,0 +1,227 @@
+"""`rpcrdma serve`: starting, refusing, stopping; and what clients are told when it goes wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rpcrdma.cli.main import main
+
+if TYPE_CHECKING:
+    from conftest import Served, StartServer
+
+
+@pytest.fixture
+def nobody_listens() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    directory = tmp_path / "data"
+    directory.mkdir()
+    (directory / "a").write_text("a")
+    return directory
+
+
+def serve_and_end(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """A server that does not come up."""
+    command = [sys.executable, "-m", "rpcrdma", "serve", "--listen", "tcp://127.0.0.1:0", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=10)
+
+
+def names(served: Served) -> list[str]:
+    return [event["event"] for event in served.events]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_serve_stops_in_order_on_a_signal(
+    start: StartServer, number: signal.Signals, data: Path, tmp_path: Path
+) -> None:
+    served = start(data, tmp_path / "state")
+    with served:
+        served.process.send_signal(number)
+        assert served.finish() == 0
+        assert served.said == ""
+    assert names(served) == ["listening", "listening", "exported", "stopping", "stopped"]
+
+
+def test_serve_tells_of_connections(start: StartServer, data: Path, tmp_path: Path) -> None:
+    served = start(data, tmp_path / "state")
+    with served:
+        assert main(["ping", "-c", "3", served.urls["rdma"]]) == 0
+        assert main(["ping", "-c", "3", served.urls["tcp"]]) == 0
+        assert served.stop() == 0
+    connected = [event for event in served.events if event["event"] == "connected"]
+    ended = [event for event in served.events if event["event"] == "disconnected"]
+    assert [event["transport"] for event in connected] == ["rdma", "tcp"]
+    assert connected[0]["version"] == 1
+    assert connected[0]["credits_granted"] > 0
+    assert sorted(event["transport"] for event in ended) == ["rdma", "tcp"]
+    assert {event["peer"] for event in ended} == {event["peer"] for event in connected}
+    assert next(event for event in ended if event["transport"] == "rdma")["statistics"]["calls"] == 3
+
+
+def test_serve_without_json_says_where_it_listens(data: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "rpcrdma", "serve", "--state-dir", str(tmp_path / "state"), str(data)]
+    command += ["--listen", "rdma://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        urls = [process.stdout.readline().removeprefix("listening at ").strip() for _ in range(2)]
+        assert [url.partition(":")[0] for url in urls] == ["rdma", "tcp"]
+        assert main(["ping", "-c", "1", urls[0]]) == 0
+        process.terminate()
+        talk = process.stderr.read()
+        assert process.wait(10) == 0
+    assert f"exporting {data} as /, read-write" in talk
+    assert "INFO rdma connection from 127.0.0.1:" in talk
+    assert talk.splitlines()[-1].endswith("stopped")
+
+
+def test_a_port_in_use_is_told_with_advice(data: Path, tmp_path: Path) -> None:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        sock.listen()
+        url = f"tcp://127.0.0.1:{sock.getsockname()[1]}"
+        done = serve_and_end("--listen", url, "--state-dir", str(tmp_path / "state"), str(data))
+    assert done.returncode == 1
+    complaint, advice = done.stderr.splitlines()
+    assert complaint == f"error: cannot listen at {url}: address already in use"
+    assert advice.startswith("hint: ")
+
+
+def test_a_missing_directory_is_told(tmp_path: Path) -> None:
+    done = serve_and_end("--state-dir", str(tmp_path / "state"), str(tmp_path / "missing"))
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[0] == f"error: {tmp_path / 'missing'}: no such file or directory"
+    assert done.stdout == ""
+
+
+def test_an_unknown_host_to_allow_is_told(data: Path, tmp_path: Path) -> None:
+    done = serve_and_end("--allow", "300.1.2.3/x", "--state-dir", str(tmp_path / "state"), str(data))
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: 300.1.2.3/x: neither an address")
+
+
+def test_a_state_directory_that_cannot_be_made_is_told(data: Path) -> None:
+    done = serve_and_end("--state-dir", str(data / "a" / "state"), str(data))
+    assert done.returncode == 1
+    complaint, advice = done.stderr.splitlines()
+    assert complaint.startswith("error: cannot keep the key of the file handles: ")
+    assert advice == "hint: name another place with --state-dir"
+
+
+def test_a_missing_mount_service_is_told(
+    start: StartServer, data: Path, tmp_path: Path, nobody_listens: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with start(data, tmp_path / "state") as served:
+        assert main(["--mount-port", str(nobody_listens), "ls", served.urls["rdma"]]) == 3
+        assert served.stop() == 0
+    complaint, advice = capfd.readouterr().err.splitlines()
+    assert complaint.startswith("error: no MOUNT service answers at 127.0.0.1")
+    assert advice == "hint: --mount-port says where it is"
+
+
+def test_exports_are_apart_and_read_only_where_told(
+    start: StartServer, data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    served = start(data, tmp_path / "state", "--export", f"deep/other={other}", "--export", f"fixed={other}:ro")
+    port = served.urls["tcp"].rpartition(":")[2]
+    with served:
+        for url in served.urls.values():
+            options = ["--mount-port", port]
+            assert main([*options, "put", str(data / "a"), f"{url}/deep/other/b"]) == 0
+            assert main([*options, "cat", f"{url}/fixed/b", f"{url}/a"]) == 0
+            assert capfd.readouterr().out == "aa"
+            assert main([*options, "rm", f"{url}/fixed/b"]) == 1
+            assert capfd.readouterr().err == "error: /b: read-only file system\nhint: the export is read-only\n"
+            (other / "b").unlink()
+        assert served.stop() == 0
+
+
+def test_hosts_that_are_not_allowed_cannot_mount(
+    start: StartServer, data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    served = start(data, tmp_path / "state", "--allow", "192.0.2.0/24")
+    with served:
+        assert main(["ls", served.urls["tcp"]]) == 1
+        assert "error: " in capfd.readouterr().err
+        assert served.stop() == 0
+
+
+def test_serve_records_what_it_sends_and_receives(start: StartServer, data: Path, tmp_path: Path) -> None:
+    capture = tmp_path / "serve.pcap"
+    served = start(data, tmp_path / "state", "--pcap", str(capture))
+    with served:
+        assert main(["ping", "-c", "3", served.urls["rdma"]]) == 0
+        assert served.stop() == 0
+    assert capture.read_bytes()[:4] == bytes.fromhex("4d3cb2a1")
+    assert capture.stat().st_size > 1000
+
+
+@pytest.mark.parametrize("scheme", ["rdma", "tcp"])
+def test_nobody_there_has_a_status_of_its_own(
+    scheme: str, nobody_listens: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for command in ("ls", "ping"):
+        assert main(["--mount-port", str(nobody_listens), command, f"{scheme}://127.0.0.1:{nobody_listens}/x"]) == 3
+        complaint, advice = capfd.readouterr().err.splitlines()
+        assert complaint == f"error: cannot connect to 127.0.0.1:{nobody_listens}: connection refused"
+        assert advice.startswith("hint: ")
+
+
+def test_a_protocol_violation_has_a_status_of_its_own(start: StartServer, capfd: pytest.CaptureFixture[str]) -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def answer() -> None:
+        sock, _ = listener.accept()
+        with sock:
+            sock.recv(1)
+            # A fragment of almost 2 GiB.
+            sock.sendall(b"\xff\xff\xff\xff")
+            sock.recv(1 << 16)
+
+    peer = threading.Thread(target=answer)
+    peer.start()
+    with listener:
+        assert main(["ping", f"tcp://127.0.0.1:{listener.getsockname()[1]}"]) == 4
+        peer.join()
+    assert capfd.readouterr().err.startswith("error: the peer broke the protocol: ")
+
+
+def test_a_reader_that_goes_away_is_no_error(server: Served) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "rpcrdma", "ping", "-c", "1", server.urls["tcp"]]
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False, timeout=10)
+    os.close(writing)
+    assert done.returncode == 141
+    assert done.stderr == ""
+
+
+def test_ping_ends_with_what_it_has_when_interrupted(server: Served) -> None:
+    command = [sys.executable, "-m", "rpcrdma", "ping", "--interval", "3600", "--json", "-v", server.urls["tcp"]]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            assert process.stderr.readline().startswith("INFO call 1: ")
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=10)
+        finally:
+            process.kill()
+    assert process.returncode == 0, err
+    assert json.loads(out)["calls"] == 1
