@@ -1,0 +1,78 @@
+# Every target sets up what it needs: on a fresh machine Python 3.11 or newer with pip and venv is enough.
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+# Two workers suit the smallest machines that this is built on; `make test WORKERS=8` uses more.
+WORKERS := 2
+
+# The XDR definitions and what is generated from them: SOURCE.x=MODULE.py
+XDR := src/rpcrdma/nfs/nfs3.x=src/rpcrdma/nfs/v3.py src/rpcrdma/nfs/mount3.x=src/rpcrdma/nfs/mount.py \
+	examples/blob_store/blob_store.x=examples/blob_store/blob_store.py
+
+PYTHON := $(shell for p in python3.14 python3.13 python3.12 python3.11 python3; do \
+	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' && echo $$p && break; \
+	done 2>/dev/null)
+
+.PHONY: help install demo test check gen interop interop-packages bench clean
+
+help:
+	@echo 'make install   set up $(VENV) with the rpcrdma command'
+	@echo 'make demo      install, then move a real file tree over RPC-over-RDMA in both directions'
+	@echo 'make test      install, then the whole fast test suite'
+	@echo 'make check     lint, format, types, layers, ledger, generated code'
+	@echo 'make gen       regenerate the Python modules of the XDR definitions'
+	@echo 'make interop   tests against tshark and libnfs (Debian packages, installed when run as root)'
+	@echo 'make bench     throughput and latency beside the raw sockets of the same machine'
+	@echo 'make clean     remove everything that the other targets made'
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml
+	@test -n "$(PYTHON)" || { echo 'error: Python 3.11 or newer is needed' >&2; \
+		echo '  hint: apt-get install python3 python3-venv python3-pip' >&2; exit 1; }
+	@test -x $(BIN)/python -a -x $(BIN)/pip || { echo 'setting up $(VENV)'; $(PYTHON) -m venv $(VENV) >/dev/null 2>&1; } || \
+		{ $(PYTHON) -m venv --clear --without-pip $(VENV) && $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; } || \
+		{ echo 'error: $(PYTHON) can neither make virtual environments nor run pip' >&2; \
+		echo '  hint: apt-get install python3-venv python3-pip' >&2; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+demo: $(STAMP)
+	$(BIN)/rpcrdma demo
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -n $(WORKERS) -m 'not interop'
+
+check: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest tests/house/test_layers.py tests/house/test_ledger.py tests/house/test_generated_code.py
+
+gen: $(STAMP)
+	@set -e; for pair in $(XDR); do \
+		echo "$${pair%%=*} -> $${pair#*=}"; \
+		$(BIN)/python -m rpcrdma.xdr.language "$${pair%%=*}" -o "$${pair#*=}"; \
+	done
+
+interop-packages:
+	@if command -v tshark >/dev/null && command -v nfs-cp >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo 'installing the Debian packages tshark and libnfs-utils'; \
+		apt-get update -qq && \
+		DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends tshark libnfs-utils >/dev/null; \
+	else \
+		echo 'error: tshark and nfs-cp are needed' >&2; \
+		echo '  hint: sudo apt-get install --no-install-recommends tshark libnfs-utils' >&2; exit 1; \
+	fi
+
+interop: $(STAMP) interop-packages
+	$(BIN)/python -m pytest -m interop tests/interop
+
+bench: $(STAMP)
+	$(BIN)/python benchmarks/bench.py
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

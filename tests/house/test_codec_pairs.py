@@ -1,0 +1,53 @@
+"""What can be encoded can be decoded, and the two stand side by side in the same order."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "src" / "rpcrdma"
+
+# One direction only, and why.
+ALONE = {
+    "decode_reply": "reads each kind of reply, which have an encoder each",
+    "encode_success": "read by decode_reply",
+    "encode_accepted": "read by decode_reply",
+    "encode_rpc_mismatch": "read by decode_reply",
+    "encode_auth_error": "read by decode_reply",
+    "decode_result": "reads a whole reply message; the dispatcher writes it piece by piece",
+    "encode_message": "read by decode_header, and written without making a Header first: the hot path",
+    "encode_version_refused": "read by decode_header",
+    "encode_chunk_refused": "read by decode_header",
+}
+
+
+def codec_names(path: Path) -> tuple[list[str], list[str]]:
+    """What the module's functions encode and decode, in order."""
+    functions = [node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)]
+    return (
+        [name.removeprefix("encode_") for name in functions if name.startswith("encode_")],
+        [name.removeprefix("decode_") for name in functions if name.startswith("decode_")],
+    )
+
+
+WITH_CODECS = sorted(path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py") if any(codec_names(path)))
+
+
+@pytest.mark.parametrize("module", WITH_CODECS)
+def test_encoders_and_decoders_come_in_pairs(module: str) -> None:
+    encoded, decoded = codec_names(PACKAGE / module)
+    encoded = [name for name in encoded if f"encode_{name}" not in ALONE]
+    decoded = [name for name in decoded if f"decode_{name}" not in ALONE]
+    assert encoded == decoded
+
+
+def test_exceptions_still_exist() -> None:
+    names = {
+        f"{verb}_{name}"
+        for path in PACKAGE.rglob("*.py")
+        for verb, found in zip(("encode", "decode"), codec_names(path), strict=True)
+        for name in found
+    }
+    assert set(ALONE) <= names

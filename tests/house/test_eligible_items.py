@@ -1,0 +1,26 @@
+"""The definitions mark as eligible for direct placement what RFC 8267 section 4.1 lists for NFSv3, and nothing else."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+NFS = Path(__file__).parents[2] / "src" / "rpcrdma" / "nfs"
+
+
+def eligible(definition: str) -> set[str]:
+    return set(re.findall(r"^\s*pragma\s+ddp\s+(\S+?)\s*;", (NFS / definition).read_text(), re.MULTILINE))
+
+
+@pytest.mark.req("NF-1")
+def test_nfs3_places_file_data_and_symbolic_links() -> None:
+    arguments = {"WRITE3args.data", "symlinkdata3.symlink_data"}
+    results = {"READ3resok.data", "READLINK3resok.data"}
+    assert eligible("nfs3.x") == arguments | results
+
+
+@pytest.mark.req("NF-1")
+def test_mount_places_nothing() -> None:
+    assert eligible("mount3.x") == set()

@@ -1,0 +1,44 @@
+"""Generated modules are what the compiler makes of their definitions today."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from rpcrdma.xdr.language import compile_source
+
+ROOT = Path(__file__).parents[2]
+PLACES = (ROOT / "src", ROOT / "examples")
+DEFINITIONS = sorted(path for place in PLACES for path in place.rglob("*.x"))
+
+
+def generated_modules() -> dict[Path, Path]:
+    """Each generated module with the definition that its first line names."""
+    found = {}
+    for path in sorted(path for place in PLACES for path in place.rglob("*.py")):
+        with path.open() as file:
+            if source := re.match(r'"""Generated from (\S+\.x) ', file.readline()):
+                found[path] = path.with_name(source[1])
+    return found
+
+
+GENERATED = generated_modules()
+
+
+@pytest.mark.parametrize("module", GENERATED, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_generated_modules_are_fresh(module: Path) -> None:
+    definition = GENERATED[module]
+    compiled = compile_source(definition.read_text(encoding="utf-8"), source_name=definition.name)
+    # Compared as a whole: a difference of many lines would take long to explain.
+    assert (module.read_text(encoding="utf-8") == compiled.text) is True, f"{definition.name} has changed: make gen"
+
+
+def test_every_definition_has_its_module() -> None:
+    assert sorted(GENERATED.values()) == sorted(DEFINITIONS)
+
+
+def test_make_gen_knows_every_definition() -> None:
+    pairs = re.findall(r"(\w+/\S+\.x)=(\S+\.py)", (ROOT / "Makefile").read_text())
+    assert {ROOT / module: ROOT / definition for definition, module in pairs} == GENERATED

@@ -1,0 +1,116 @@
+"""Imports go downward only, and only the upper layers touch sockets, clocks and tasks (see ARCHITECTURE.md)."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "src" / "rpcrdma"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+# Layers of one rank do not know each other: the transport meets the software RNIC at `verbs` alone.
+RANKS = {
+    "errors": 0,
+    "limits": 0,
+    "wire": 1,
+    "xdr": 2,
+    "rpc": 3,
+    "verbs": 3,
+    "transport": 4,
+    "iwarp": 4,
+    "ulb": 5,
+    "nfs": 6,
+    "aio": 7,
+    "": 8,  # the package itself, which re-exports what users call
+    "cli": 9,
+    "testing": 9,
+    "__main__": 10,
+}
+# A machine whose time, randomness and input are handed in can be tested and simulated to the last octet.
+EFFECTS = {"asyncio", "logging", "random", "secrets", "selectors", "socket", "ssl", "subprocess", "threading", "time"}
+EXEMPT = {("nfs/server", "threading")}
+"""The directory backend is called from worker threads and guards what they share."""
+
+SHAPELESS = {"base", "common", "helper", "helpers", "misc", "util", "utilities", "utils"}
+
+
+def layer_of(dotted: str) -> str:
+    """ "rpcrdma.rpc.message" -> "rpc"; "rpcrdma" -> ""."""
+    return dotted.partition(".")[2].partition(".")[0]
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports_in(source: str, package: list[str]) -> Iterator[tuple[int, str]]:
+    """(line, absolute dotted name) of everything that a module of `package` imports, wherever in it."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            origin = package[: len(package) - node.level + 1] if node.level else []
+            origin = [*origin, *(node.module or "").split(".")] if node.module else origin
+            for alias in node.names:
+                # `from rpcrdma import limits` names a module, `from rpcrdma.limits import X` a value in one.
+                yield node.lineno, ".".join([*origin, alias.name]) if origin == ["rpcrdma"] else ".".join(origin)
+
+
+def imports(path: Path) -> list[tuple[int, str]]:
+    package = ["rpcrdma", *path.parent.relative_to(PACKAGE).parts]
+    return list(imports_in(path.read_text(), package))
+
+
+def relative(path: Path) -> str:
+    return path.relative_to(PACKAGE).as_posix()
+
+
+@pytest.mark.parametrize("path", MODULES, ids=relative)
+def test_imports_go_downward(path: Path) -> None:
+    own = layer_of(module_name(path))
+    assert own in RANKS, f"{own}: give the new layer its rank here and its room in ARCHITECTURE.md"
+    wrong = []
+    for line, name in imports(path):
+        if name.split(".")[0] != "rpcrdma":
+            continue
+        other = layer_of(name)
+        if other not in RANKS:
+            other = ""  # a name exported by the package itself
+        if other != own and RANKS[other] >= RANKS[own]:
+            wrong.append(f"{relative(path)}:{line}: {own or 'the package itself'} may not import {name}")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in MODULES if RANKS.get(layer_of(module_name(path)), 0) < RANKS["aio"]], ids=relative
+)
+def test_below_aio_nothing_touches_sockets_clocks_or_randomness(path: Path) -> None:
+    wrong = [
+        f"{relative(path)}:{line}: {name} is for rpcrdma.aio and above; hand in what it is needed for"
+        for line, name in imports(path)
+        if name.split(".")[0] in EFFECTS
+        and not any(relative(path).startswith(place) and name == what for place, what in EXEMPT)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_modules_are_named_for_what_they_do() -> None:
+    wrong = [relative(path) for path in MODULES if path.stem in SHAPELESS or path.parent.name in SHAPELESS]
+    assert not wrong, f"a name that fits anything says nothing: {wrong}"
+
+
+def test_the_scan_sees_every_form_of_import() -> None:
+    source = "import socket\nfrom rpcrdma import limits\nfrom . import auth\ndef f():\n    from ..wire import cursor\n"
+    names = [name for _, name in imports_in(source, ["rpcrdma", "rpc"])]
+    assert names == ["socket", "rpcrdma.limits", "rpcrdma.rpc", "rpcrdma.wire"]
+
+
+def test_every_layer_has_its_room_in_the_architecture() -> None:
+    text = (PACKAGE.parents[1] / "ARCHITECTURE.md").read_text()
+    layers = [path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()]
+    assert [layer for layer in layers if f"**`{layer}`**" not in text] == []

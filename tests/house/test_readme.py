@@ -1,0 +1,152 @@
+"""What README shows works: its commands parse, the marked ones run, its Python imports what exists.
+
+A ```console block after `<!-- run -->` is run line by line; `<!-- run: server -->` is started and kept running for the
+`<!-- run: client -->` block that follows.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+COMMANDS = Path(sys.executable).parent
+
+BLOCK = re.compile(r"(?:<!-- run(?P<how>: \w+)? -->\n)?```(?P<kind>console|python)\n(?P<body>.*?)```", re.DOTALL)
+
+COUNTER_X = """
+program COUNTER_PROGRAM {
+    version COUNTER_V1 {
+        void COUNTERPROC_NULL(void) = 0;
+        unsigned int COUNTERPROC_ADD(unsigned int) = 1;
+    } = 1;
+} = 0x20000042;
+"""
+
+
+def blocks(kind: str) -> list[tuple[str, str]]:
+    """(how it is run or "", body) of each block."""
+    found = []
+    for block in BLOCK.finditer(README):
+        if block["kind"] == kind:
+            marked = block[0].startswith("<!--")
+            found.append(((block["how"] or ": alone").removeprefix(": ") if marked else "", block["body"]))
+    return found
+
+
+def command_lines(body: str) -> list[str]:
+    return [line.removeprefix("$ ") for line in body.splitlines() if line.startswith("$ ")]
+
+
+def commands(how: str) -> list[str]:
+    return [line for kind, body in blocks("console") if kind == how for line in command_lines(body)]
+
+
+SHOWN = [line for _, body in blocks("console") for line in command_lines(body)]
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    """What the README's reader has at hand. Open to all: run as root, the server acts as nobody."""
+    path = Path(tempfile.mkdtemp(prefix="rpcrdma-readme-"))
+    path.chmod(0o777)
+    (path / "notes.txt").write_text("remember the steering tag\n")
+    (path / "counter.x").write_text(COUNTER_X)
+    (path / "photos").mkdir()
+    (path / "photos" / "large.raw").write_bytes(bytes(range(256)) * 5000)
+    (path / "photos" / "small.txt").write_text("a caption")
+    yield path
+    shutil.rmtree(path)
+
+
+def run(line: str, directory: Path) -> str:
+    environment = {**os.environ, "PATH": f"{COMMANDS}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        shlex.split(line), cwd=directory, env=environment, capture_output=True, text=True, check=False, timeout=15
+    )
+    assert done.returncode == 0, f"{line}\n{done.stderr}"
+    assert "Traceback" not in done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("line", [line for line in SHOWN if line.startswith("rpcrdma ")])
+def test_commands_parse(line: str) -> None:
+    from rpcrdma.cli.main import build_parser
+
+    build_parser().parse_args(shlex.split(line)[1:])
+
+
+def test_commands_run_alone(directory: Path) -> None:
+    assert commands("alone")
+    for line in commands("alone"):
+        assert run(line, directory) or line.startswith("rpcrdma xdr")
+
+
+def test_commands_run_against_the_server(directory: Path) -> None:
+    (start,) = commands("server")
+    words = shlex.split(start)
+    server = subprocess.Popen(
+        [str(COMMANDS / words[0]), *words[1:]],
+        cwd=directory,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    with server:
+        assert server.stdout is not None
+        try:
+            assert any("rdma://" in line for line in server.stdout), "the server says where it listens"
+            output = {line: run(line, directory) for line in commands("client")}
+        finally:
+            server.terminate()
+            server.stdout.read()
+    assert server.returncode == 0
+    notes = (directory / "notes.txt").read_text()
+    assert [text for line, text in output.items() if " cat " in line] == [notes]
+    assert (directory / "fetched" / "notes.txt").read_text() == notes
+    assert not (directory / "archive" / "notes.txt").exists()
+
+
+@pytest.mark.parametrize("body", [body for _, body in blocks("python")])
+def test_python_imports_what_exists(body: str) -> None:
+    tree = ast.parse(body)
+    aliases = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            aliases |= {alias.asname or alias.name: importlib.import_module(alias.name) for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.module is not None
+            for alias in node.names:
+                module = importlib.import_module(node.module)
+                if not hasattr(module, alias.name):
+                    importlib.import_module(f"{node.module}.{alias.name}")
+                aliases[alias.asname or alias.name] = getattr(module, alias.name)
+    used = {
+        (node.value.id, node.attr)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in aliases
+    }
+    assert [f"{owner}.{name}" for owner, name in used if not hasattr(aliases[owner], name)] == []
+
+
+@pytest.mark.parametrize("target", sorted(set(re.findall(r"`?make (\w+)", README))))
+def test_make_targets_exist(target: str) -> None:
+    assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+
+def test_named_files_exist() -> None:
+    named = set(re.findall(r"\b(?:[A-Z]{4,}(?:\.md)?|specs/requirements)\b", README))
+    mentioned = {name for name in named if name.endswith(".md") or name in {"LICENSE", "specs/requirements"}}
+    assert {name for name in mentioned if not (ROOT / name).exists()} == set()

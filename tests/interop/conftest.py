@@ -1,0 +1,62 @@
+"""What the interoperability tests share: the installed command, a server in a process of its own, open directories."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import SplitResult, urlsplit
+
+import pytest
+
+RPCRDMA = Path(sys.executable).with_name("rpcrdma")
+_URL = re.compile(r"\b(?:rdma|tcp)://[^\s\"',]+")
+
+Serve = Callable[..., contextlib.AbstractContextManager[SplitResult]]
+
+
+@pytest.fixture(scope="session")
+def rpcrdma_command() -> str:
+    assert RPCRDMA.exists(), "make install puts the command here"
+    return str(RPCRDMA)
+
+
+@pytest.fixture
+def open_directory() -> Iterator[Path]:
+    """A directory that anyone may use: run as root, the server takes root's calls for nobody's."""
+    directory = Path(tempfile.mkdtemp(prefix="rpcrdma-interop-"))
+    directory.chmod(0o777)
+    yield directory
+    shutil.rmtree(directory)
+
+
+@pytest.fixture(scope="session")
+def serve(rpcrdma_command: str) -> Serve:
+    """`with serve("DIR" or "--export=..."...) as url:` gives the URL that the server says it listens on."""
+
+    @contextlib.contextmanager
+    def running(*arguments: str, listen: str = "tcp://127.0.0.1:0") -> Iterator[SplitResult]:
+        command = [rpcrdma_command, "serve", *arguments, "--listen", listen]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as server:
+            assert server.stdout is not None
+            said = []
+            try:
+                for line in server.stdout:
+                    said.append(line)
+                    if found := _URL.search(line):
+                        yield urlsplit(found[0])
+                        break
+                else:
+                    pytest.fail("the server ended before it listened:\n" + "".join(said))
+            finally:
+                server.terminate()
+                said.append(server.stdout.read())
+            assert server.wait(timeout=10) == 0, "".join(said)
+            assert "Traceback" not in "".join(said)
+
+    return running

@@ -1,0 +1,150 @@
+"""Wireshark's dissectors, which we did not write, understand every message of the demo's capture."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import shutil
+import subprocess
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(shutil.which("tshark") is None, reason="needs tshark: make interop"),
+]
+
+# Around the inline thresholds, the segment and FPDU sizes, and the size of one READ or WRITE.
+SIZES = [0, 1, 3, 100, 1000, 3000, 4096, 5000, 70_000, (1 << 20) - 1, 1 << 20, (2 << 20) + 3]
+
+FIELDS = {
+    "protocols": "frame.protocols",
+    "opcode": "iwarp_rdma.opcode",
+    "last": "iwarp_ddp.last_flag",
+    "octets": "iwarp_mpa.ulpdulength",
+    "read_octets": "iwarp_rdma.rdmardsz",
+    "transport_type": "rpcordma.msg_type",
+    "rpc_type": "rpc.msgtyp",
+    "program": "rpc.program",
+    "procedure": "nfs.procedure_v3",
+    "malformed": "_ws.malformed",
+    "severity": "_ws.expert.severity",
+    "expert": "_ws.expert.message",
+}
+SEVERITY_ERROR = 0x800000
+RDMA_WRITE, READ_REQUEST, SEND, SEND_WITH_INVALIDATE, TERMINATE = "0x00", "0x01", "0x03", "0x04", "0x07"
+TAGGED_HEADER_OCTETS = 14
+CALL, REPLY = "0", "1"
+NFS_PROGRAM = "100003"
+CREATE, READ, WRITE, READDIR, READDIRPLUS = "8", "6", "7", "16", "17"
+
+Frame = dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """The demo's own report, and what tshark makes of its capture in two passes."""
+
+    report: dict[str, Any]
+    frames: list[Frame]
+    text: str
+
+    def messages(self) -> list[Frame]:
+        """The frames at which an RPC message is whole: of its Send, or of the last Read Response that it waits for."""
+        return [frame for frame in self.frames if frame["rpc_type"] and "rpcordma" in frame["protocols"].split(":")]
+
+    def operations(self, *opcodes: str) -> list[Frame]:
+        """The last frame of each RDMAP message of these kinds."""
+        return [frame for frame in self.frames if frame["opcode"] in opcodes and frame["last"] in {"1", "True"}]
+
+
+def tshark(capture: Path, *arguments: str) -> str:
+    # Two passes: where a Write chunk's data belongs is known only from the reply behind it.
+    command = ["tshark", "-2", "-r", str(capture), *arguments]
+    return subprocess.run(command, capture_output=True, check=True, text=True, errors="replace").stdout
+
+
+@pytest.fixture(scope="module")
+def capture(rpcrdma_command: str, tmp_path_factory: pytest.TempPathFactory) -> Capture:
+    directory = tmp_path_factory.mktemp("tshark")
+    tree, file = directory / "tree", directory / "demo.pcap"
+    (tree / "below" / "deeper").mkdir(parents=True)
+    for size in SIZES:
+        (tree / f"file-{size}").write_bytes(random.Random(size).randbytes(size))
+    for number in range(300):
+        (tree / "below" / "deeper" / f"one of many files, number {number:04}").write_bytes(b"x" * number)
+    command = [rpcrdma_command, "demo", "--source", str(tree), "--pcap", str(file), "--json"]
+    done = subprocess.run(command, capture_output=True, check=False, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    fields = [argument for field in FIELDS.values() for argument in ("-e", field)]
+    table = tshark(file, "-T", "fields", "-E", "separator=/t", "-E", "occurrence=a", *fields)
+    frames = [dict(zip(FIELDS, line.split("\t"), strict=True)) for line in table.splitlines()]
+    return Capture(json.loads(done.stdout), frames, tshark(file, "-O", "iwarp_mpa"))
+
+
+def test_the_demo_moved_every_file(capture: Capture) -> None:
+    assert capture.report["files"] == len(SIZES) + 300
+    assert capture.report["mismatches"] == 0
+
+
+def test_every_crc_is_good(capture: Capture) -> None:
+    checks = re.findall(r"CRC check: 0x[0-9a-f]{8} \((\w+) CRC32\)", capture.text)
+    assert len(checks) == len(re.findall(r"^ {4}FPDU$", capture.text, re.MULTILINE))
+    assert Counter(checks).keys() == {"Good"}
+
+
+def test_no_frame_is_malformed(capture: Capture) -> None:
+    bad = [
+        frame
+        for frame in capture.frames
+        if frame["malformed"] or any(int(s) >= SEVERITY_ERROR for s in frame["severity"].split(",") if s)
+    ]
+    assert bad == []
+
+
+def test_every_send_is_recognised_as_a_message(capture: Capture) -> None:
+    sends = capture.operations(SEND, SEND_WITH_INVALIDATE)
+    assert [frame for frame in sends if "rpcordma" not in frame["protocols"].split(":")] == []
+    assert len(sends) == len(capture.messages()) == capture.report["rdma"]["sends"]
+    assert len(capture.operations(SEND_WITH_INVALIDATE)) == capture.report["rdma"]["remote_invalidations"]
+
+
+def test_every_message_carries_an_nfs_call_or_its_reply(capture: Capture) -> None:
+    messages = capture.messages()
+    types = Counter(frame["rpc_type"] for frame in messages)
+    assert types == {CALL: capture.report["calls"]["total"], REPLY: capture.report["calls"]["total"]}
+    assert {frame["program"] for frame in messages} == {NFS_PROGRAM}
+    assert all(frame["procedure"] for frame in messages)
+
+
+def test_rdma_reads_and_writes_are_as_many_as_reported(capture: Capture) -> None:
+    # Those of no octets make the connection ready (RFC 6581 section 9.2) and are none of the transport's.
+    reads = [frame for frame in capture.operations(READ_REQUEST) if frame["read_octets"] != "0"]
+    writes = [frame for frame in capture.operations(RDMA_WRITE) if int(frame["octets"]) > TAGGED_HEADER_OCTETS]
+    assert len(reads) == capture.report["rdma"]["reads"] > 0
+    assert len(writes) == capture.report["rdma"]["writes"] > 0
+
+
+def test_the_procedures_of_a_copy_are_seen(capture: Capture) -> None:
+    seen = Counter(frame["procedure"] for frame in capture.messages() if frame["rpc_type"] == CALL)
+    assert {CREATE, READ, WRITE} <= seen.keys()
+    assert seen.keys() & {READDIR, READDIRPLUS}
+    assert seen[READ] >= sum(1 for size in SIZES if size)
+
+
+def test_no_connection_was_terminated(capture: Capture) -> None:
+    assert capture.operations(TERMINATE) == []
+
+
+def test_chunks_of_every_kind_are_seen(capture: Capture) -> None:
+    calls = capture.report["calls"]
+    assert calls["short"] > 0
+    assert calls["read_chunk"] > 0
+    assert calls["write_chunk"] > 0
+    assert calls["long_reply"] > 0
