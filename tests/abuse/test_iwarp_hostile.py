@@ -273,6 +273,29 @@ def test_read_responses_that_do_not_answer_the_request(name: str, chunking: Chun
     assert_terminated(victim, terminate(code, segment))
 
 
+LONG_RESPONSES = {
+    "too long": (0x1101, tagged(2, WRITABLE, START + 5000, bytes(5001), last=False)),
+    "too long at its end": (0x1101, tagged(2, WRITABLE, START + 5000, bytes(5001))),
+    "too short": (0x1101, tagged(2, WRITABLE, START + 5000, bytes(4999))),
+    "gap": (0x1101, tagged(2, WRITABLE, START + 5001, bytes(4999))),
+    "other handle": (0x1100, tagged(2, READABLE, START + 5000, bytes(5000))),
+    "a Write": (0x0206, tagged(0, WRITABLE, START + 5000, bytes(5000))),
+    "DDP version": (0x1104, tagged(2, WRITABLE, START + 5000, bytes(5000), ddp_version=2)),
+}
+
+
+@pytest.mark.req("RD-8", "RD-16", "DDP-5", "DDP-16", "DDP-18")
+@pytest.mark.parametrize("name", LONG_RESPONSES)
+@cuts
+def test_later_segments_of_a_read_response_against_the_rules(name: str, chunking: Chunking) -> None:
+    victim = Victim(chunking)
+    victim.qp.post_read("read", victim.pd.regions[WRITABLE], 0, 10_000, 7, 0)
+    victim.take()
+    code, segment = LONG_RESPONSES[name]
+    victim.give(fpdu(tagged(2, WRITABLE, START, bytes(5000), last=False)) + fpdu(segment))
+    assert_terminated(victim, terminate(code, segment))
+
+
 @pytest.mark.req("DDP-20", "RD-17", "RD-8")
 def test_a_read_response_for_memory_that_was_withdrawn() -> None:
     victim = Victim()

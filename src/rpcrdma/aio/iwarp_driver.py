@@ -20,7 +20,7 @@ __all__ = ["IwarpDriver"]
 _RECEIVE_BUDGET_OCTETS = 1 << 20
 """Received in one turn of the loop before other connections get theirs."""
 
-_SEND_OCTETS = 1 << 18
+_SEND_OCTETS = 1 << 17
 """Offered to one `sendmsg`: enough to keep the socket busy, so little that the peer starts while CRCs are computed."""
 
 _LINGER_S = 2.0

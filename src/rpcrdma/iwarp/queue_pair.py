@@ -233,7 +233,7 @@ class IwarpQueuePair:
         if state is State.OPEN or state is State.DRAINING:
             # Only now may the responder have something to say.
             self._full_operation = True
-        if state is not State.OPEN and sender.idle:
+        if state is not State.OPEN and not sender.out.pieces:
             self._all_sent()
 
     def _all_sent(self) -> None:
@@ -278,7 +278,7 @@ class IwarpQueuePair:
         room = private_data_room(enhanced=frame.enhanced is not None)
         if len(frame.private_data) > room:
             raise LocalProtocolError(f"{len(frame.private_data)} octets of private data, more than {room}")
-        self._sender.put(encode_startup_frame(frame))
+        self._sender.out.put(encode_startup_frame(frame))
 
     def _startup_received(self, octets: int) -> None:
         self._startup_filled += octets
@@ -366,7 +366,7 @@ class IwarpQueuePair:
         if self.state is State.OPEN:
             self._move(Input.DISCONNECT)
             self._sender.to_do.append(Work(None, None, 0, (), 0))
-            if self._sender.idle:
+            if not self._sender.out.pieces:
                 self._end_drained()
         elif not self._ended and self.state is not State.DRAINING:
             self.abort("disconnected before anything could be sent")
@@ -401,7 +401,7 @@ class IwarpQueuePair:
         self._flush(f"{fault}; terminated: {message.words}", by_peer=by_peer, protocol_error=True)
         self._sender.last_words(message)
         self._move(Input.FAULT)
-        if self._sender.idle:
+        if not self._sender.out.pieces:
             self._move(Input.LAST_WORDS_OUT)
             self.wants_close = True
 

@@ -178,6 +178,8 @@ class Receiver:
             if left:
                 return
             octets -= placed
+            if octets == self._limit and self._bulk and self._follow_on():
+                return
         self._filled = filled = self._filled + octets
         full = filled == self._limit
         taken = self._take_frames()
@@ -329,6 +331,50 @@ class Receiver:
         if self.crc:
             self._digest = crc32c(self._view[pos : pos + available])
         self._limit = trailer + TAGGED.size if self._bulk else _IDLE_OCTETS
+        return True
+
+    def _follow_on(self) -> bool:
+        """The usual course of bulk, made short: an FPDU's CRC and the header of its message's next one are here.
+
+        False, with nothing changed, if there is anything unusual about it.
+        """
+        length, control, rdmap, stag, offset = self._direct
+        trailer = self._trailer
+        following = TAGGED.unpack_from(self._scratch, trailer)
+        next_length, next_control, next_rdmap, next_stag, next_offset = following
+        payload = length - TAGGED_OCTETS
+        next_payload = next_length - TAGGED_OCTETS
+        if (
+            trailer != CRC.size
+            or self._fault is not None
+            or next_stag != stag
+            or next_rdmap != rdmap
+            or next_offset != offset + payload
+            or next_control | LAST != control | LAST
+            or next_payload < _DIRECT_OCTETS_MIN
+            or (self.crc and self._digest != CRC.unpack_from(self._scratch)[0])
+        ):
+            return False
+        last = next_control & LAST
+        if rdmap & 0x0F == _READ_RESPONSE_OPCODE:
+            read = self._sender.reads[0]
+            received = read.received + payload
+            if received + next_payload > read.length or (last and received + next_payload != read.length):
+                return False
+            read.received = received
+        self.heard = True
+        self._tagged_opened = rdmap, stag
+        self._direct = following
+        self._placed = 0
+        self._left = next_payload
+        self._trailer = trailer = (-(next_length + 2) & 3) + CRC.size
+        if self.crc:
+            self._digest = crc32c(self._view[CRC.size : CRC.size + TAGGED.size])
+        if last:
+            self._bulk = False
+            self._limit = _IDLE_OCTETS
+        else:
+            self._limit = trailer + TAGGED.size
         return True
 
     def _end_direct(self) -> int:

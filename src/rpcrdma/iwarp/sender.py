@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 from rpcrdma.errors import LocalProtocolError, RemoteAccessError
 from rpcrdma.iwarp.framing import CRC, NO_CRC, PADS, build_fpdu, build_marked_fpdu, size_fpdu, size_mulpdu
+from rpcrdma.iwarp.outbound import Exposure, Outbound
 from rpcrdma.iwarp.segments import (
     LAST,
     READ_HEADER_OCTETS,
@@ -34,7 +35,7 @@ from rpcrdma.iwarp.segments import (
 )
 from rpcrdma.iwarp.terminate import Fault, TerminateMessage, encode_terminate, read_source_code
 from rpcrdma.iwarp.work import ReadResponse, ReadWork, Work
-from rpcrdma.verbs.memory import Access, MemoryRegion, SoftwareProtectionDomain
+from rpcrdma.verbs.memory import Access, SoftwareProtectionDomain
 from rpcrdma.verbs.queue_pair import Completion, Status
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.wire.checksum import crc32c
@@ -50,9 +51,6 @@ _GATHER_PIECES_MAX = 448
 _FPDU_PIECES_MAX = 60
 """Payload in more pieces than this is joined first: so many are small."""
 
-_Exposure = tuple[MemoryRegion, ReadResponse, int]
-"""The region that an FPDU shows, the response it is part of, and where in that it starts."""
-
 _SUCCESS = Status.SUCCESS
 _TERMINATE_QUEUE = 2
 
@@ -61,21 +59,17 @@ class Sender:
     """The send queue, the responses that are due, and what was handed to the driver.
 
     `open` lets FPDUs out. `reads` are RDMA Reads asked and not answered. `drained` is True when the disconnect that
-    ends the queue has been reached. `built` and `sent` count octets of the stream, start-up frames included.
+    ends the queue has been reached. `out` is what was handed to the driver.
     """
 
     __slots__ = (
         "_completions",
         "_current",
-        "_exposed",
         "_frame_max",
-        "_frames",
-        "_frames_start",
         "_in_flight",
         "_message_ended",
         "_msn",
         "_one_message",
-        "_out",
         "_pd",
         "_piece",
         "_piece_start",
@@ -85,15 +79,14 @@ class Sender:
         "_stream",
         "_tagged_max",
         "_untagged_max",
-        "built",
         "crc",
         "drained",
         "markers",
         "open",
+        "out",
         "outbound_reads",
         "reads",
         "responses",
-        "sent",
         "to_do",
     )
 
@@ -116,14 +109,7 @@ class Sender:
         self._piece = 0
         self._piece_start = 0
         self._message_ended = False
-        # What was handed out and not sent; for each FPDU in it where it ends, the first beginning at `_frames_start`,
-        # and what those that answer an RDMA Read show (`_exposed`: there are such).
-        self._out: list[Buffer] = []
-        self._frames: list[tuple[int, _Exposure | None]] = []
-        self._frames_start = 0
-        self._exposed = False
-        self.built = 0
-        self.sent = 0
+        self.out = Outbound(pd)
         # Position in full operation, where markers count from.
         self._stream = 0
         self._msn = [1, 1]
@@ -148,19 +134,9 @@ class Sender:
         self._frame_max = size_fpdu(mulpdu)
 
     @property
-    def idle(self) -> bool:
-        """Whether nothing is handed out."""
-        return not self._out
-
-    @property
     def under_way(self) -> bool:
         """Whether a message is partly built."""
         return self._current is not None or self._responding
-
-    def put(self, frame: bytes) -> None:
-        """Hands out a start-up frame."""
-        self._out.append(frame)
-        self.built += len(frame)
 
     def next_gather(self, max_octets: int) -> list[Buffer]:
         """Octets to send: whole FPDUs, at most `max_octets` unless the first one alone is more.
@@ -169,27 +145,28 @@ class Sender:
             Fault: memory was withdrawn while an RDMA Read of it was being answered.
             LocalProtocolError: an RDMA Read was posted to a peer that takes none.
         """
-        if self._out:
-            if self._exposed:
-                self._check_exposure()
-            return self._out
+        out = self.out
+        if out.pieces:
+            exposure = out.renew(crc=self.crc)
+            if exposure is not None:
+                _, response, position = exposure
+                handle, offset = response.header.source_handle, response.header.source_offset + position
+                raise self._broken_off(response, position, RemoteAccessError("invalid handle", handle, offset))
+            return out.pieces
         if not self.open:
-            return self._out
-        room = max_octets
-        out = self._out
-        self._frames_start = self.built
-        while not out or (room >= self._frame_max and len(out) < _GATHER_PIECES_MAX):
+            return out.pieces
+        pieces = out.pieces
+        end = out.built + max_octets - self._frame_max
+        while not pieces or (out.built <= end and len(pieces) < _GATHER_PIECES_MAX):
             if self._current is None and not self._responding and not self._next_message():
                 break
-            before = self.built
             if self._responding:
                 self._build_response()
             else:
                 self._build_work()
-            room -= self.built - before
             if self._message_ended and self._one_message:
                 break
-        return out
+        return pieces
 
     def _next_message(self) -> bool:
         """Chooses what goes next; the two kinds take turns."""
@@ -252,14 +229,12 @@ class Sender:
             pad = PADS[len(header) + octets & 3]
             frame = b"".join((header, *pieces, pad))
             frame += CRC.pack(crc32c(frame)) if self.crc else NO_CRC
-            self._out.append(frame)
-            self.built += len(frame)
-            self._frames.append((self.built, None))
+            self.out.append((frame,), len(frame))
         else:
             self._append(header, pieces, octets, None)
         self._message_ended = last
         if last:
-            work.end = self.built
+            work.end = self.out.built
             self._current = None
 
     def _build_read_request(self, work: ReadWork) -> None:
@@ -290,7 +265,6 @@ class Sender:
             except RemoteAccessError as error:
                 raise self._broken_off(response, position, error) from None
             exposure = (self._pd.regions[source_handle], response, position)
-            self._exposed = True
             pieces = (view,)
         # A sink offset that wraps is the peer's, which asked for it (RFC 5040 section 4.4: copied, not interpreted).
         offset = sink_offset + position & 0xFFFFFFFFFFFFFFFF
@@ -340,38 +314,23 @@ class Sender:
         self._piece, self._piece_start = index, start
         return pieces
 
-    def _append(self, header: bytes, pieces: Sequence[Buffer], octets: int, exposure: _Exposure | None) -> None:
+    def _append(self, header: bytes, pieces: Sequence[Buffer], octets: int, exposure: Exposure | None) -> None:
         """Appends an FPDU to what is handed out."""
         if len(pieces) > _FPDU_PIECES_MAX:
             pieces = (b"".join(pieces),)
         total = len(header) + octets
         if self.markers:
             fpdu, position = build_marked_fpdu((header, *pieces), total, self._stream, crc=self.crc)
-            self.built += position - self._stream
+            length = position - self._stream
             self._stream = position
         else:
             fpdu = build_fpdu((header, *pieces), total, crc=self.crc)
-            self.built += (total + 3 & ~3) + 4
-        self._out += fpdu
-        self._frames.append((self.built, exposure))
+            length = (total + 3 & ~3) + 4
+        self.out.append(fpdu, length, exposure)
 
     def bytes_sent(self, octets: int) -> None:
         """The socket took the first `octets` of what was handed out."""
-        assert 0 < octets <= self.built - self.sent, "more octets were sent than handed out"
-        self.sent += octets
-        if self.sent == self.built:
-            self._out = []
-            self._frames = []
-            self._exposed = False
-        else:
-            out = self._out
-            index = 0
-            while octets >= len(out[index]):
-                octets -= len(out[index])
-                index += 1
-            self._out = out = out[index:]
-            if octets:
-                out[0] = memoryview(out[0])[octets:]
+        self.out.bytes_sent(octets)
         if self._in_flight:
             self.report()
 
@@ -382,7 +341,7 @@ class Sender:
 
     def report(self) -> None:
         """Completes work that has ended, in the order of posting."""
-        in_flight, sent = self._in_flight, self.sent
+        in_flight, sent = self._in_flight, self.out.sent
         while in_flight:
             work = in_flight[0]
             if isinstance(work, ReadWork):
@@ -427,10 +386,8 @@ class Sender:
 
     def stop(self) -> None:
         """Lets nothing out any more."""
-        self._out = []
-        self._frames = []
-        self._exposed = False
-        self.built = self.sent
+        self.out.built = self.out.sent
+        self.out.clear()
 
     def last_words(self, terminate: TerminateMessage) -> None:
         """After `flush`: lets out the rest of the FPDU that is partly sent, then a Terminate, then nothing.
@@ -438,38 +395,12 @@ class Sender:
         The rest is a copy, since its memory is the upper layer's again. If it would show memory that was withdrawn,
         nothing goes out at all: the stream ends inside the FPDU, which the peer will not deliver.
         """
-        sent = self.sent
-        start, end = self._frames_start, sent
-        exposure = None
-        for frame_end, frame_exposure in self._frames:
-            if frame_end > sent:
-                # The first frame with octets left; nothing of it may have gone yet.
-                if start < sent:
-                    end, exposure = frame_end, frame_exposure
-                break
-            start = frame_end
-        rest = b"".join(self._out)[: end - sent] if end > sent else b""
-        self._stream -= self.built - end
-        self.stop()
-        if exposure is not None and self._withdrawn(exposure):
+        forgotten = self.out.cut()
+        if forgotten is None:
             return
-        if rest:
-            self._out.append(rest)
-            self.built += len(rest)
+        self._stream -= forgotten
         payload = encode_terminate(terminate)
         header = UNTAGGED.pack(
             UNTAGGED_OCTETS + len(payload), UNTAGGED_CONTROL | LAST, TERMINATE, 0, _TERMINATE_QUEUE, 1, 0
         )
         self._append(header, (payload,), len(payload), None)
-
-    def _withdrawn(self, exposure: _Exposure) -> bool:
-        region = exposure[0]
-        return self._pd.regions.get(region.handle) is not region
-
-    def _check_exposure(self) -> None:
-        """What was handed out and not sent must not show memory that has been withdrawn since."""
-        for end, exposure in self._frames:
-            if exposure is not None and end > self.sent and self._withdrawn(exposure):
-                _, response, position = exposure
-                handle, offset = response.header.source_handle, response.header.source_offset + position
-                raise self._broken_off(response, position, RemoteAccessError("invalid handle", handle, offset))

@@ -48,17 +48,18 @@ class DataProcedures(Procedures):
         try:
             node = self.backend.locate(args.file.data, context)
             caller = self.backend.caller(node, context)
-            file, status = self.backend.files.for_reading(node, caller, may_block=context.may_block)
+            may_block = context.may_block or node.tree.in_memory
+            file, status = self.backend.files.for_reading(node, caller, may_block=may_block)
             offset, size = args.offset, status.st_size
             if offset > _OFFSET_MAX:
                 raise Refused(nfsstat3.NFS3ERR_INVAL)
             wanted = min(args.count, TRANSFER_MAX, max(0, size - offset))
             data: Buffer = b""
             if wanted:
-                if not (file.tells_waiting or context.may_block):
+                if not (file.tells_waiting or may_block):
                     raise WouldBlock
                 view = context.buffer(wanted)
-                got = _read(file, view, offset, may_block=context.may_block)
+                got = _read(file, view, offset, may_block=may_block)
                 data = view if got == wanted else view[:got]
                 status = os.fstat(file.fd)
             return READ3res(
@@ -68,11 +69,13 @@ class DataProcedures(Procedures):
         except REFUSALS as error:
             return READ3res(status_of(error), READ3resfail(post_op(node)))
 
-    @in_worker
+    @inline_or_worker
     def write(self, args: WRITE3args, context: CallContext) -> WRITE3res:
         changes = Changes()
         try:
             node = changes.node = self.backend.locate_to_change(args.file.data, context)
+            if not (context.may_block or node.tree.in_memory):
+                raise WouldBlock
             if args.count > len(args.data):
                 raise Refused(nfsstat3.NFS3ERR_INVAL)
             if args.offset + args.count > _OFFSET_MAX:

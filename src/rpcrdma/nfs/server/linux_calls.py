@@ -19,6 +19,7 @@ __all__ = [
     "KernelHandle",
     "birth_and_mount",
     "faccess_as_caller",
+    "lives_in_memory",
     "name_to_handle",
     "open_by_handle",
     "open_cached",
@@ -38,6 +39,8 @@ UTIME_OMIT = (1 << 30) - 2
 _MAX_HANDLE = 128
 _SYS_FACCESSAT2 = 439
 _SYS_OPENAT2 = 437
+_MEMORY_FILE_SYSTEMS = {0x01021994, 0x858458F6}
+"""Magic numbers of tmpfs and ramfs."""
 # setgroups of the C library changes every thread of the process (POSIX); the bare call changes the calling one.
 _SYS_SETGROUPS = {"x86_64": 116, "aarch64": 159, "riscv64": 159, "loongarch64": 159, "ppc64le": 81, "s390x": 206}.get(
     platform.machine()
@@ -76,6 +79,9 @@ _open_by_handle_at.restype = ctypes.c_int
 _statx = _waiting.statx
 _statx.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_uint, ctypes.c_void_p)
 _statx.restype = ctypes.c_int
+_fstatfs = _waiting.fstatfs64
+_fstatfs.argtypes = (ctypes.c_int, ctypes.c_void_p)
+_fstatfs.restype = ctypes.c_int
 _utimensat = _waiting.utimensat
 _utimensat.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int)
 _utimensat.restype = ctypes.c_int
@@ -154,6 +160,15 @@ def birth_and_mount(fd: int) -> tuple[int, int]:
     (mount,) = struct.unpack_from("=Q", out, 144)
     birth = seconds * 1_000_000_000 + nanoseconds if mask & _STATX_BTIME else 0
     return birth, mount if mask & _STATX_MNT_ID else os.fstat(fd).st_dev
+
+
+def lives_in_memory(fd: int) -> bool:
+    """Whether the file system behind `fd` has no device that a read or write could wait for."""
+    out = ctypes.create_string_buffer(256)
+    if _fstatfs(fd, ctypes.addressof(out)):
+        raise _failure()
+    (kind,) = struct.unpack_from("@l", out)
+    return kind & 0xFFFFFFFF in _MEMORY_FILE_SYSTEMS
 
 
 def open_cached(directory: int, name: bytes) -> int:

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from rpcrdma.limits import NFS_GONE_MAX, NFS_SEARCH_ENTRIES_MAX
 from rpcrdma.nfs.server.export import Export
 from rpcrdma.nfs.server.file_handle import HandleSeal, OpenedHandle, export_identity
-from rpcrdma.nfs.server.linux_calls import open_by_handle, open_cached
+from rpcrdma.nfs.server.linux_calls import lives_in_memory, open_by_handle, open_cached
 from rpcrdma.nfs.server.object_cache import ObjectCache
 from rpcrdma.nfs.server.object_identity import kernel_handle, object_identity
 from rpcrdma.nfs.server.place_index import PlaceIndex
@@ -82,6 +82,8 @@ class ObjectTree:
         self._gone_lock = threading.Lock()
         fd = os.open(export.directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         self._mount = object_identity(fd)[1]
+        self.in_memory = lives_in_memory(fd)
+        """Whether reading and writing files never waits for a disk."""
         self.root = self._adopt(fd)
         self._root_path = os.readlink(self.root.link)
         self._readable_root = self._open_for_handles() if by_handle else None
