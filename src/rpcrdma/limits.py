@@ -37,6 +37,10 @@ BUFFER_POOL_OCTETS_MAX = 64 << 20
 BUFFER_OCTETS_MAX = 512 << 20
 """Octets in use by handlers altogether, pooled or not, before further requests fail."""
 
+RDMA_UNSENT_REPLY_OCTETS_MAX = 1 << 20
+"""Bulk results of one RDMA connection that wait to be sent before its further calls are left waiting: one result of
+1 MiB at a time is still in the processor's cache when it is sent."""
+
 # RPC-over-RDMA
 
 CHUNK_SEGMENTS_MAX = 272

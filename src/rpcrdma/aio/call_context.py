@@ -11,13 +11,15 @@ __all__ = ["ServerCallContext"]
 class ServerCallContext:
     """`rpcrdma.rpc.CallContext` for one call; its buffers live until `release`, after the reply has been sent."""
 
-    __slots__ = ("_buffers", "_pool", "credential", "may_block", "peer", "xid")
+    __slots__ = ("_buffers", "_pool", "credential", "may_block", "peer", "unsent_octets", "xid")
 
     def __init__(self, invocation: Invocation, peer: str, pool: BufferPool) -> None:
         self.credential = invocation.credential
         self.xid = invocation.xid
         self.peer = peer
         self.may_block = False
+        self.unsent_octets = 0
+        """Of the reply, from when it is handed to the transport until it has been sent; the server's own."""
         self._pool = pool
         self._buffers: list[memoryview] | None = None
 

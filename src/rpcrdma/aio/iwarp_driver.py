@@ -31,17 +31,18 @@ destroy a Terminate on its way (RFC 5040 section 6.2.1 asks for a graceful close
 class IwarpDriver:
     """Runs one queue pair over one connected non-blocking socket.
 
-    `on_progress` is called after octets have arrived, after the stream has ended, and when the start-up times out;
-    it polls the queue pair. Whoever posts work afterwards calls `flush`.
+    `on_turn` is called when there may be something to take from the queue pair: it polls and posts until nothing is
+    left to do, and calls `flush`. Whoever posts work at other times calls `flush`, too.
     """
 
     __slots__ = (
         "_capture",
         "_closed",
-        "_linger",
+        "_deadline",
+        "_ending",
         "_loop",
         "_on_closed",
-        "_on_progress",
+        "_on_turn",
         "_queue_pair",
         "_socket",
         "_startup",
@@ -53,7 +54,7 @@ class IwarpDriver:
         loop: asyncio.AbstractEventLoop,
         sock: socket.socket,
         queue_pair: IwarpQueuePair,
-        on_progress: Callable[[], None],
+        on_turn: Callable[[], None],
         on_closed: Callable[[], None],
         *,
         startup_timeout_s: float,
@@ -62,12 +63,13 @@ class IwarpDriver:
         self._loop = loop
         self._socket = sock
         self._queue_pair = queue_pair
-        self._on_progress = on_progress
+        self._on_turn = on_turn
         self._on_closed = on_closed
         self._capture = capture
         self._writing = False
         self._closed = False
-        self._linger: asyncio.TimerHandle | None = None
+        self._ending = False
+        self._deadline: asyncio.TimerHandle | None = None
         loop.add_reader(sock.fileno(), self._readable)
         self._startup: asyncio.TimerHandle | None = loop.call_later(
             startup_timeout_s, self._startup_timed_out, startup_timeout_s
@@ -82,11 +84,10 @@ class IwarpDriver:
     def _startup_timed_out(self, after_s: float) -> None:
         self._startup = None
         self._queue_pair.abort(f"no MPA start-up frame from the peer within {after_s:g} s")
-        self._on_progress()
-        self.flush()
+        self._on_turn()
 
     def _readable(self) -> None:
-        if self._linger is not None:
+        if self._ending:
             self._discard()
             return
         queue_pair = self._queue_pair
@@ -110,14 +111,27 @@ class IwarpDriver:
             pass
         except OSError as error:
             self._lost(error)
-        self._on_progress()
-        self.flush()
+        self._on_turn()
 
     def _lost(self, error: OSError) -> None:
         if error.errno in (errno.ECONNRESET, errno.EPIPE):
             self._queue_pair.end_of_stream()
         else:
             self._queue_pair.abort(f"the TCP connection failed: {error.strerror}")
+
+    @property
+    def blocked(self) -> bool:
+        """Whether the socket takes nothing at present."""
+        return self._writing or self._closed
+
+    def expect_end(self) -> None:
+        """The connection has ended for its owner: what the peer does not take within a while is not sent any more."""
+        if self._deadline is None and not self._closed:
+            self._deadline = self._loop.call_later(_LINGER_S, self._give_up)
+
+    def _give_up(self) -> None:
+        self._queue_pair.abort("the peer did not let the connection end")
+        self.close()
 
     def flush(self) -> None:
         """Sends what the queue pair has to send, as far as the socket takes it."""
@@ -132,8 +146,7 @@ class IwarpDriver:
         self._loop.remove_writer(self._socket.fileno())
         self._writing = False
         self._send()
-        self._on_progress()
-        self.flush()
+        self._on_turn()
 
     def _send(self) -> None:
         queue_pair = self._queue_pair
@@ -150,20 +163,22 @@ class IwarpDriver:
         except OSError as error:
             self._lost(error)
             # The caller may be in the midst of its own work: it hears of the loss from the loop.
-            self._loop.call_soon(self._on_progress)
+            self._loop.call_soon(self._on_turn)
         if queue_pair.wants_close:
             self._finish()
 
     def _finish(self) -> None:
-        if self._linger is not None or self._closed:
+        if self._ending or self._closed:
             return
+        self._ending = True
         self.established()
+        self.expect_end()
+        self._loop.call_soon(self._on_turn)
         try:
             self._socket.shutdown(socket.SHUT_WR)
         except OSError:
             self.close()
             return
-        self._linger = self._loop.call_later(_LINGER_S, self.close)
         self._discard()
 
     def _discard(self) -> None:
@@ -183,8 +198,8 @@ class IwarpDriver:
             return
         self._closed = True
         self.established()
-        if self._linger is not None:
-            self._linger.cancel()
+        if self._deadline is not None:
+            self._deadline.cancel()
         descriptor = self._socket.fileno()
         self._loop.remove_reader(descriptor)
         if self._writing:

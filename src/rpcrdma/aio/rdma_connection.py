@@ -1,7 +1,7 @@
 """One RPC-over-RDMA connection on the event loop: calls go out, replies and calls come in.
 
 Joins a transport `Endpoint`, its queue pair and the driver that moves octets. All of it runs in the loop's thread:
-`_progress` is the only place where what the queue pair has done becomes futures and handlers.
+`_turn` is the only place where what the queue pair has done becomes futures and handlers.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import functools
 import secrets
 import socket
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -23,6 +24,7 @@ from rpcrdma.aio.sockets import address_of, maximum_segment_octets
 from rpcrdma.errors import CallTimeout, RpcRdmaError, TransportClosed
 from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair
 from rpcrdma.iwarp import Role as IwarpRole
+from rpcrdma.limits import RDMA_UNSENT_REPLY_OCTETS_MAX
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.calls import CallEncoder, decode_result
 from rpcrdma.rpc.dispatch import Dispatcher, Invocation
@@ -106,7 +108,9 @@ class RdmaConnection:
         self._on_established = on_established
         self._on_ended = on_ended
         self._draining = False
-        self._in_progress = False
+        self._in_turn = False
+        self._deferred: deque[IncomingCall] = deque()
+        self._unsent_octets = 0
         self._encoder = CallEncoder(credential)
         self._xid = secrets.randbits(32)
         self._established: asyncio.Future[None] = self._loop.create_future()
@@ -127,7 +131,7 @@ class RdmaConnection:
             self._loop,
             sock,
             self._queue_pair,
-            self._progress,
+            self._turn,
             self._closed,
             startup_timeout_s=iwarp.startup_timeout_s,
             capture=None if capture is None else capture.stream(self.local, self.peer, active=active),
@@ -210,29 +214,47 @@ class RdmaConnection:
         """Ends the connection: calls still waiting fail with `TransportClosed`."""
         if not self._ended.done():
             self._queue_pair.disconnect()
-            self._driver.flush()
-            self._progress()
-            self._driver.flush()
+            self._driver.expect_end()
+            self._turn()
         await self.wait_ended()
 
     def abort(self, reason: str) -> None:
         """Ends the connection at once, without waiting for the peer."""
         self._queue_pair.abort(reason)
-        self._progress()
+        self._turn()
         self._driver.close()
 
-    def _progress(self) -> None:
+    def _turn(self) -> None:
+        """Takes what the queue pair has done, answers what can be answered at once, and sends."""
+        driver = self._driver
+        self._in_turn = True
+        while True:
+            busy = self._take_events()
+            while self._deferred and self._unsent_octets < RDMA_UNSENT_REPLY_OCTETS_MAX:
+                self._answer(self._deferred.popleft())
+                busy = True
+            driver.flush()
+            # What has just been sent frees buffers, which may be what a deferred call waits for.
+            if not (busy and self._unsent_octets) or driver.blocked:
+                break
+        self._in_turn = False
+
+    def _take_events(self) -> bool:
+        """Acts on every event; False if there was none."""
         endpoint = self._endpoint
-        self._in_progress = True
         endpoint.progress()
+        busy = False
         while (event := endpoint.next_event()) is not None:
+            busy = True
             if isinstance(event, ReplyArrived):
                 self._on_reply(event)
             elif isinstance(event, CallArrived):
                 self._on_call(event.incoming)
             elif isinstance(event, ReplySent):
-                if event.incoming.context is not None:
-                    event.incoming.context.release()
+                context = event.incoming.context
+                if context is not None:
+                    self._unsent_octets -= context.unsent_octets
+                    context.release()
             elif isinstance(event, CallFailed):
                 waiting: _Waiting = event.handle.context
                 if not waiting.future.done():
@@ -241,7 +263,7 @@ class RdmaConnection:
                 self._on_ready()
             else:
                 self._on_end(event)
-        self._in_progress = False
+        return busy
 
     def _on_ready(self) -> None:
         self._driver.established()
@@ -262,6 +284,12 @@ class RdmaConnection:
             waiting.future.set_result(result)
 
     def _on_call(self, incoming: IncomingCall) -> None:
+        if self._deferred or self._unsent_octets >= RDMA_UNSENT_REPLY_OCTETS_MAX:
+            self._deferred.append(incoming)
+        else:
+            self._answer(incoming)
+
+    def _answer(self, incoming: IncomingCall) -> None:
         endpoint, responding = self._endpoint, self._responding
         if self._draining or responding is None:
             endpoint.drop(incoming)
@@ -284,14 +312,21 @@ class RdmaConnection:
             self._endpoint.drop(incoming)
             incoming.context.release()
             return
-        if not self._endpoint.reply(incoming, payload):
-            incoming.context.release()
-        if not self._in_progress:
-            self._driver.flush()
+        context: ServerCallContext = incoming.context
+        if self._endpoint.reply(incoming, payload):
+            context.unsent_octets = payload.length
+            self._unsent_octets += payload.length
+        else:
+            context.release()
+        if not self._in_turn:
+            self._turn()
 
     def _on_end(self, event: Closed) -> None:
         self.end_reason = event
+        while self._deferred:
+            self._endpoint.drop(self._deferred.popleft())
         self._driver.established()
+        self._driver.expect_end()
         if not self._established.done():
             self._established.set_exception(TransportClosed(event.reason, protocol_error=event.protocol_error))
             # Nobody need be waiting.
