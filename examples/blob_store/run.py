@@ -51,6 +51,7 @@ async def main() -> None:
                 buffer = bytearray(len(picture))
                 result = await client.store_get(blobs.get_args(name="picture", most=len(buffer)), into=buffer)
                 assert buffer == picture
+                assert result.value is not None
                 print(f"{url.partition(':')[0]}: {len(result.value)} octets came back into the caller's own buffer")
 
 

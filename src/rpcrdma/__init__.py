@@ -4,23 +4,29 @@
 rdma:// and tcp:// alike.
 """
 
-from rpcrdma.aio.capture import PacketCapture
-from rpcrdma.aio.connect import Connection, ConnectOptions, connect
-from rpcrdma.aio.files import NfsFilesystem, nfs_open
-from rpcrdma.aio.rdma_connection import Negotiated
-from rpcrdma.aio.serve import ServeOptions, Server, serve
-from rpcrdma.errors import (
-    CallTimeout,
-    ConnectFailed,
-    DecodeError,
-    LocalProtocolError,
-    RemoteAccessError,
-    RemoteProtocolError,
-    RpcError,
-    RpcRdmaError,
-    TransportClosed,
-)
-from rpcrdma.rpc.auth import AuthNone, AuthSys
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rpcrdma.aio.capture import PacketCapture
+    from rpcrdma.aio.connect import Connection, ConnectOptions, connect
+    from rpcrdma.aio.files import NfsFilesystem, nfs_open
+    from rpcrdma.aio.rdma_connection import Negotiated
+    from rpcrdma.aio.serve import ServeOptions, Server, serve
+    from rpcrdma.errors import (
+        CallTimeout,
+        ConnectFailed,
+        DecodeError,
+        LocalProtocolError,
+        RemoteAccessError,
+        RemoteProtocolError,
+        RpcError,
+        RpcRdmaError,
+        TransportClosed,
+    )
+    from rpcrdma.rpc.auth import AuthNone, AuthSys
 
 __all__ = [
     "AuthNone",
@@ -45,3 +51,22 @@ __all__ = [
     "nfs_open",
     "serve",
 ]
+
+_HOMES = {
+    "rpcrdma.aio.capture": ("PacketCapture",),
+    "rpcrdma.aio.connect": ("ConnectOptions", "Connection", "connect"),
+    "rpcrdma.aio.files": ("NfsFilesystem", "nfs_open"),
+    "rpcrdma.aio.rdma_connection": ("Negotiated",),
+    "rpcrdma.aio.serve": ("ServeOptions", "Server", "serve"),
+    "rpcrdma.rpc.auth": ("AuthNone", "AuthSys"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Imports what is asked for: the command answers `--help` without loading all of it."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = next((module for module, names in _HOMES.items() if name in names), "rpcrdma.errors")
+    value = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value

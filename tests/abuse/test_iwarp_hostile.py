@@ -142,7 +142,7 @@ cuts = pytest.mark.parametrize(
 )
 
 
-@pytest.mark.req("DDP-16", "DDP-17", "DDP-18", "RD-15", "RD-16", "RD-11", "RD-4", "DDP-15", "DDP-13")
+@pytest.mark.req("DDP-16", "DDP-17", "DDP-18", "RD-15", "RD-16", "RD-11", "RD-4", "DDP-15", "RD-10", "RD-14")
 @pytest.mark.parametrize("name", UNTAGGED)
 @cuts
 def test_untagged_segments_against_the_rules(name: str, chunking: Chunking) -> None:
@@ -237,18 +237,107 @@ def test_later_segments_of_a_send_against_the_rules(name: str, chunking: Chunkin
 
 TAGGED_SEQUELS = {
     "other handle": (0x1100, tagged(0, READABLE, START, b"x")),
+    "another that may be written": (0x1100, tagged(0, OTHERS, START, b"x")),
+    "another that may be written, much data": (0x1100, tagged(0, OTHERS, START + 5000, bytes(5000))),
     "other opcode": (0x0206, tagged(2, WRITABLE, START, b"x")),
 }
 
 
 @pytest.mark.req("DDP-5", "DDP-16")
 @pytest.mark.parametrize("name", TAGGED_SEQUELS)
-def test_later_segments_of_a_write_against_the_rules(name: str) -> None:
-    victim = Victim()
+@pytest.mark.parametrize("octets", [10, 5000])
+@cuts
+def test_later_segments_of_a_write_against_the_rules(name: str, octets: int, chunking: Chunking) -> None:
+    victim = Victim(chunking)
     code, segment = TAGGED_SEQUELS[name]
+    other = victim._register(OTHERS, Access.REMOTE_WRITE)
     victim.reading()
-    victim.give(fpdu(tagged(0, WRITABLE, START, bytes(10), last=False)) + fpdu(segment))
+    victim.give(fpdu(tagged(0, WRITABLE, START, bytes(octets), last=False)) + fpdu(segment))
     assert_terminated(victim, terminate(code, segment))
+    assert other == bytes(LENGTH)
+
+
+BULK_FLAWS = {
+    "CRC": {"flaw": 1},
+    "DDP version": {"ddp_version": 2},
+    "RDMAP version": {"rdmap_version": 2},
+    "opcode": {"opcode": 2},
+    "handle": {"handle": OTHERS},
+    "bounds": {"shift": 1 << 40},
+}
+BULK_CODES = {"DDP version": 0x1104, "RDMAP version": 0x0205, "opcode": 0x0206, "handle": 0x1100, "bounds": 0x1101}
+
+
+@pytest.mark.req("MPA-25", "MPA-49", "DDP-5", "DDP-16", "RD-16")
+@pytest.mark.parametrize("name", BULK_FLAWS)
+@pytest.mark.parametrize("wrong", range(1, 6))
+@pytest.mark.parametrize("lead", [0, 100])
+@cuts
+def test_bulk_in_its_course_is_checked_as_anything_else(name: str, wrong: int, lead: int, chunking: Chunking) -> None:
+    victim = Victim(chunking)
+    victim._register(OTHERS, Access.REMOTE_WRITE)
+    octets = 4200
+    region = victim.pd.register(bytearray(6 * octets), Access.REMOTE_WRITE)
+    stream = b""
+    expected = b""
+    for n in range(6):
+        flaws = BULK_FLAWS[name] if n == wrong else {}
+        segment = tagged(
+            flaws.get("opcode", 0),
+            flaws.get("handle", region.handle),
+            region.offset + n * octets + flaws.get("shift", 0),
+            bytes(octets),
+            last=n == 5,
+            ddp_version=flaws.get("ddp_version", 1),
+            rdmap_version=flaws.get("rdmap_version", 1),
+        )
+        if n == wrong:
+            expected = terminate(0x2002) if name == "CRC" else terminate(BULK_CODES[name], segment)
+        stream += fpdu(segment, flaw=flaws.get("flaw", 0))
+    # With its header at hand first, an FPDU and the next one's header are received as they lie in memory.
+    victim.give(stream[:lead])
+    victim.give(stream[lead:] + fpdu(untagged(3, 0, 1, b"done")))
+    assert_terminated(victim, expected)
+
+
+@pytest.mark.req("DDP-16", "DDP-17")
+@pytest.mark.parametrize("lead", [0, 100])
+@cuts
+def test_bulk_for_a_handle_that_names_nothing_is_told_by_its_first_segment(lead: int, chunking: Chunking) -> None:
+    victim = Victim(chunking)
+    segments = [tagged(0, GONE, START + 4200 * n, bytes(4200), last=n == 3) for n in range(4)]
+    stream = b"".join(map(fpdu, segments))
+    victim.give(stream[:lead])
+    victim.give(stream[lead:])
+    assert_terminated(victim, terminate(0x1100, segments[0]))
+
+
+@pytest.mark.req("RD-8", "RD-16", "DDP-16")
+@pytest.mark.parametrize("gap", [0, 1])
+@pytest.mark.parametrize("wrong", range(1, 5))
+@pytest.mark.parametrize("lead", [0, 100])
+@cuts
+def test_bulk_of_a_read_response_stays_within_what_was_asked(
+    gap: int, wrong: int, lead: int, chunking: Chunking
+) -> None:
+    victim = Victim(chunking)
+    octets = 4200
+    memory = bytearray(6 * octets)
+    sink = victim.pd.register(memory, Access.REMOTE_WRITE)
+    # Without a gap, the segment is one octet too long for the Read.
+    victim.qp.post_read("read", sink, 0, 6 * octets if gap else (wrong + 1) * octets - 1, 7, 0)
+    victim.take()
+    stream = b""
+    segments = []
+    for n in range(6):
+        segments.append(
+            tagged(2, sink.handle, sink.offset + octets * n + gap * (n >= wrong), b"x" * octets, last=False)
+        )
+        stream += fpdu(segments[-1])
+    victim.give(stream[:lead])
+    victim.give(stream[lead:])
+    assert_terminated(victim, terminate(0x1101, segments[wrong]))
+    assert memory == b"x" * (octets * wrong) + bytes(octets * (6 - wrong))
 
 
 RESPONSES = {
@@ -322,7 +411,7 @@ def test_memory_withdrawn_while_a_segment_arrives_is_not_touched_any_more(at: in
     assert_terminated(victim, terminate(0x1100, segment))
 
 
-@pytest.mark.req("MPA-25", "MPA-30", "MPA-47", "MPA-49", "MPA-50")
+@pytest.mark.req("MPA-25", "MPA-30", "MPA-47", "MPA-49", "MPA-50", "MPA-4")
 @pytest.mark.parametrize(
     "segment",
     [

@@ -167,6 +167,24 @@ def test_malformed_call_is_answered_with_err_chunk(octets: bytes) -> None:
     assert_works(peer)
 
 
+@pytest.mark.req("NF-12", "V1-60")
+@pytest.mark.parametrize("which", ["Read chunks", "segments of a Read chunk", "Write chunks", "segments of a chunk"])
+def test_chunk_lists_beyond_the_limits_are_answered_with_err_chunk(which: str) -> None:
+    peer = server(TransportConfig(inline_receive_octets=16384))
+    segments = limits.CHUNK_SEGMENTS_MAX + 1
+    octets = {
+        "Read chunks": call(*(ReadChunk(8 + 4 * n, (Segment(1, 4, 3),)) for n in range(limits.READ_CHUNKS_MAX + 1))),
+        "segments of a Read chunk": call(ReadChunk(8, (Segment(1, 4, 3),) * segments)),
+        "Write chunks": call(writes=(WriteChunk((Segment(1, 4, 3),)),) * (limits.WRITE_CHUNKS_MAX + 1)),
+        "segments of a chunk": call(reply=WriteChunk((Segment(1, 4, 3),) * segments)),
+    }[which]
+    (answer,) = peer.send(octets, CALL)
+    assert decode_header(answer) == ERR_CHUNK
+    assert peer.endpoint_events() == []
+    assert peer.endpoint.statistics.rdma_reads == 0
+    assert_works(peer)
+
+
 def test_every_truncation_of_a_call_is_answered_or_discarded() -> None:
     peer = server()
     region = peer.pd.register(bytearray(100), Access.REMOTE_READ | Access.REMOTE_WRITE)
@@ -314,7 +332,7 @@ def test_chunk_that_names_no_readable_memory_ends_this_connection_only(wrong: st
     assert not peer.endpoint_pd.regions
 
 
-@pytest.mark.req("V1-26", "V1-48", "V1-50", "V1-53")
+@pytest.mark.req("V1-26", "V1-48", "V1-50", "V1-53", "PD-1")
 def test_echo_has_the_chunks_that_were_offered_with_other_lengths_only() -> None:
     peer = server(private_data=b"")
     memory = bytearray(2000)
@@ -372,7 +390,6 @@ def test_write_chunk_with_a_separate_segment_for_padding_gets_none() -> None:
     assert (memory, pad) == (b"hello", b"\xee" * 4)
 
 
-@pytest.mark.req("NF-12")
 @pytest.mark.parametrize("item", [99, 101])
 def test_chunk_too_small_for_its_result_is_refused_before_anything_is_written(item: int) -> None:
     peer = server()

@@ -220,15 +220,42 @@ def test_returned_length_other_than_the_items_does_not_decode(returned: int) -> 
 
 
 @pytest.mark.req("V1-49")
-def test_what_was_written_into_an_unused_chunk_is_not_taken_for_a_result() -> None:
-    peer = Client(ReplyBound(20, (5000,)))
-    (offered,) = peer.offered.writes
-    peer.write(offered.segments[0].handle, offered.segments[0].offset, [b"scribble"])
-    peer.reply(ChunkLists((), zeroed(offered)), REPLY + struct.pack(">I", 0))
-    event = peer.event()
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("results", ["none", "empty", "the first"])
+def test_what_was_written_into_an_unused_chunk_is_not_taken_for_a_result(results: str, given: bool) -> None:
+    peer = BarePeer(Role.CLIENT)
+    memories = [bytearray(2000), bytearray(3000)]
+    peer.endpoint.call(XID, message(XID, 0), ReplyBound(20, (2000, 3000)), memories if given else ())
+    peer.run()
+    offered = decode_header(peer.received[0]).chunks.writes  # type: ignore[union-attr]
+    for chunk in offered:
+        # To the last octet, whatever the chunk is returned with.
+        (segment,) = chunk.segments
+        peer.write(segment.handle, segment.offset, [b"\xee" * segment.length])
+    used = 7 if results == "the first" else 0
+    if used:
+        peer.write(offered[0].segments[0].handle, offered[0].segments[0].offset, [b"payload"])
+    stream = b"" if results == "none" else struct.pack(">I", used)
+    chunks = ChunkLists((), (fill(offered[0], used), fill(offered[1], 0)))
+    peer.send(encode_message(RDMA_MSG, XID, 32, chunks), REPLY + stream + b"end.")
+    (event,) = peer.endpoint_events()
     assert isinstance(event, ReplyArrived)
     event.decoder.octets(8, "start")
-    assert event.decoder.bulk(5000, "item") == b""
+    if results != "none":
+        assert event.decoder.bulk(2000, "item") == b"payload"[:used]
+    assert event.decoder.octets(4, "end") == b"end."
+    event.decoder.done("reply")
+    # Nor is it still within reach, or kept for the next call.
+    assert not peer.endpoint_pd.regions
+    peer.endpoint.call(1, message(1, 0), ReplyBound(20, (2000, 3000)))
+    peer.run()
+    header = decode_header(peer.received[-1])
+    empty = encode_message(RDMA_MSG, 1, 32, ChunkLists((), zeroed(*header.chunks.writes)))  # type: ignore[union-attr]
+    peer.send(empty, struct.pack(">III", 1, 1, 0))
+    (event,) = peer.endpoint_events()
+    assert isinstance(event, ReplyArrived)
+    event.decoder.octets(8, "start")
+    assert event.decoder.bulk(2000, "item") == b""
     event.decoder.done("reply")
 
 

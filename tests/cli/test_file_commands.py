@@ -158,6 +158,15 @@ def test_get_of_something_missing_fails(remote: Remote, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_get_to_where_nothing_can_be_made_names_the_destination(remote: Remote) -> None:
+    (remote.local / "a").write_text("a")
+    (remote.local / "large").write_bytes(SOME_OCTETS)
+    for name in ("a", "large"):
+        ran = remote.run("get", remote.url(f"/{name}"), "/proc/copy")
+        assert ran.status == 1
+        assert ran.err.startswith("error: /proc/copy: ")
+
+
 def test_put_of_something_missing_fails(remote: Remote, tmp_path: Path) -> None:
     ran = remote.run("put", str(tmp_path / "missing"), remote.url("/b"))
     assert ran.status == 1

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
+from rpcrdma.cli.main import main
+
 if TYPE_CHECKING:
     from conftest import Remote
 
@@ -36,3 +40,22 @@ def test_ping_shows_what_was_negotiated(remote: Remote) -> None:
         assert "send 4096 bytes, receive 4096 bytes" in text
     else:
         assert text.endswith("RPC over TCP\n")
+
+
+def test_ping_of_an_rdma_port_over_tcp_says_that_it_may_be_the_wrong_one(remote: Remote) -> None:
+    url = f"tcp://{remote.base.partition('://')[2]}"
+    ran = remote.run("ping", url)
+    if remote.base.startswith("rdma"):
+        assert ran.status == 3
+        complaint, advice = ran.err.splitlines()
+        assert complaint.startswith(f"error: {url} takes connections but answers no call")
+        assert advice == "hint: check that this is the scheme and port of an NFS server"
+    else:
+        assert ran.status == 0
+
+
+def test_help_shows_no_option_that_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    for command, shown in (("ping", False), ("demo", False), ("ls", True)):
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        assert ("--mount-port" in capsys.readouterr().out) is shown

@@ -31,6 +31,26 @@ def test_a_terminal_sees_what_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "1.0/1.0 kB" in text
 
 
+def test_a_bar_without_an_end_shows_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setattr(sys, "stderr", stream := Terminal())
+    with progress_bar("copying") as bar:
+        bar(1500)
+    assert "1.5 kB" in stream.getvalue()
+    assert "/?" not in stream.getvalue()
+
+
+def test_the_end_may_be_told_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setattr(sys, "stderr", stream := Terminal())
+    with progress_bar("copying") as bar:
+        bar.expect(2000)
+        bar(1500)
+    assert "1.5/2.0 kB" in stream.getvalue()
+
+
 def test_no_colour_is_used_where_none_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("NO_COLOR", "1")

@@ -55,6 +55,14 @@ def test_serve_stops_in_order_on_a_signal(
         assert served.finish() == 0
         assert served.said == ""
     assert names(served) == ["listening", "listening", "exported", "stopping", "stopped"]
+    assert served.events[2] == {
+        "event": "exported",
+        "name": "/",
+        "directory": str(data),
+        "mode": "read-write",
+        "acts_as_caller": os.geteuid() == 0,
+        "root_squash": False,  # told not to, or unable to act as anybody else
+    }
 
 
 def test_serve_tells_of_connections(start: StartServer, data: Path, tmp_path: Path) -> None:
@@ -85,7 +93,11 @@ def test_serve_without_json_says_where_it_listens(data: Path, tmp_path: Path) ->
         process.terminate()
         talk = process.stderr.read()
         assert process.wait(10) == 0
-    assert f"exporting {data} as /, read-write" in talk
+    acting = (
+        "callers act as themselves, root as nobody" if os.geteuid() == 0 else f"everybody acts as user {os.geteuid()}"
+    )
+    assert f"exporting {data} as /, read-write; {acting}" in talk
+    assert f"hint: clients of rdma:// need --mount-port {urls[1].rpartition(':')[2]}" in talk
     assert "INFO rdma connection from 127.0.0.1:" in talk
     assert talk.splitlines()[-1].endswith("stopped")
 
@@ -130,8 +142,9 @@ def test_a_missing_mount_service_is_told(
         assert main(["--mount-port", str(nobody_listens), "ls", served.urls["rdma"]]) == 3
         assert served.stop() == 0
     complaint, advice = capfd.readouterr().err.splitlines()
-    assert complaint.startswith("error: no MOUNT service answers at 127.0.0.1")
-    assert advice == "hint: --mount-port says where it is"
+    cause = f"TCP port {nobody_listens}: connection refused"
+    assert complaint == f"error: no MOUNT service answers at 127.0.0.1 ({cause})"
+    assert advice == "hint: name its TCP port with --mount-port"
 
 
 def test_exports_are_apart_and_read_only_where_told(
@@ -149,6 +162,8 @@ def test_exports_are_apart_and_read_only_where_told(
             assert capfd.readouterr().out == "aa"
             assert main([*options, "rm", f"{url}/fixed/b"]) == 1
             assert capfd.readouterr().err == "error: /b: read-only file system\nhint: the export is read-only\n"
+            assert main([*options, "put", str(data / "a"), f"{url}/fixed/c"]) == 1
+            assert capfd.readouterr().err == "error: /c: read-only file system\nhint: the export is read-only\n"
             (other / "b").unlink()
         assert served.stop() == 0
 

@@ -60,7 +60,7 @@ def test_compile_reads_and_writes_pipes(
 
 def test_check_compares_and_writes_nothing(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("compile", "counter.x", "--check") == 1
-    assert capsys.readouterr().err == "error: counter.py: No such file or directory\n"
+    assert capsys.readouterr().err == "error: counter.py: no such file or directory\n"
     assert run("compile", "counter.x") == 0
     assert run("compile", "counter.x", "--check") == 0
     (here / "counter.py").write_text("# edited\n")
@@ -122,13 +122,13 @@ def test_files_that_cannot_be_read_are_named(here: Path, capsys: pytest.CaptureF
     assert run(command, "latin.x") == 1
     assert capsys.readouterr() == (
         "",
-        "error: none.x: No such file or directory\nerror: latin.x: not UTF-8 text\n",
+        "error: none.x: no such file or directory\nerror: latin.x: not UTF-8 text\n",
     )
 
 
 def test_files_that_cannot_be_written_are_named(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("compile", "counter.x", "-o", "none/counter.py") == 1
-    assert capsys.readouterr().err == "error: none/counter.py: No such file or directory\n"
+    assert capsys.readouterr().err == "error: none/counter.py: no such file or directory\n"
 
 
 def test_lint_is_silent_about_good_definitions(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

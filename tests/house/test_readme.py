@@ -1,4 +1,4 @@
-"""What README shows works: its commands parse, the marked ones run, its Python imports what exists.
+"""What README and `docs` show works: their commands parse, the marked ones run, their Python imports what exists.
 
 A ```console block after `<!-- run -->` is run line by line; `<!-- run: server -->` is started and kept running for the
 `<!-- run: client -->` block that follows.
@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text()
+DOCUMENTS = "\n".join(path.read_text() for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))))
 COMMANDS = Path(sys.executable).parent
 
 BLOCK = re.compile(r"(?:<!-- run(?P<how>: \w+)? -->\n)?```(?P<kind>console|python)\n(?P<body>.*?)```", re.DOTALL)
@@ -39,7 +39,7 @@ program COUNTER_PROGRAM {
 def blocks(kind: str) -> list[tuple[str, str]]:
     """(how it is run or "", body) of each block."""
     found = []
-    for block in BLOCK.finditer(README):
+    for block in BLOCK.finditer(DOCUMENTS):
         if block["kind"] == kind:
             marked = block[0].startswith("<!--")
             found.append(((block["how"] or ": alone").removeprefix(": ") if marked else "", block["body"]))
@@ -141,12 +141,14 @@ def test_python_imports_what_exists(body: str) -> None:
     assert [f"{owner}.{name}" for owner, name in used if not hasattr(aliases[owner], name)] == []
 
 
-@pytest.mark.parametrize("target", sorted(set(re.findall(r"`?make (\w+)", README))))
+@pytest.mark.parametrize("target", sorted(set(re.findall(r"`?make (\w+)", DOCUMENTS))))
 def test_make_targets_exist(target: str) -> None:
     assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
 
 def test_named_files_exist() -> None:
-    named = set(re.findall(r"\b(?:[A-Z]{4,}(?:\.md)?|specs/requirements)\b", README))
-    mentioned = {name for name in named if name.endswith(".md") or name in {"LICENSE", "specs/requirements"}}
-    assert {name for name in mentioned if not (ROOT / name).exists()} == set()
+    named = set(
+        re.findall(r"\b(?:[A-Z]{4,}\.md|docs/[\w-]+\.md|LICENSE|specs/requirements|src/[\w/]+\.py)\b", DOCUMENTS)
+    )
+    assert {name for name in named if not (ROOT / name).exists()} == set()
+    assert {f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")} <= named, "README leads to every document"

@@ -34,7 +34,8 @@ class ServerCallContext:
             self._buffers = [buffer]
         else:
             self._buffers.append(buffer)
-        return buffer
+        # A view of its own: a handler may release what it was given.
+        return buffer[:]
 
     def release(self) -> None:
         """Returns every buffer to the pool; may be called again."""

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias
 
+from rpcrdma.aio.buffer_pool import OutOfBuffers
 from rpcrdma.aio.call_context import ServerCallContext
 from rpcrdma.aio.limited_log import LimitedLog
 from rpcrdma.rpc.dispatch import Invocation
@@ -101,8 +102,11 @@ class HandlerRunner:
         return finished
 
     def _failed(self, invocation: Invocation, error: BaseException) -> Payload:
-        if not isinstance(error, ProcedureUnavailable):
-            name = invocation.procedure.name
+        name = invocation.procedure.name
+        if isinstance(error, OutOfBuffers):
+            # Clients bring this about, not the handler.
+            self._log.log(logging.WARNING, "buffers", "%s was answered with SYSTEM_ERR: %s", name, error)
+        elif not isinstance(error, ProcedureUnavailable):
             kind = f"{name} {type(error).__qualname__}"
             self._log.log(logging.ERROR, kind, "%s failed and was answered with SYSTEM_ERR", name, error=error)
         return invocation.failure(error)

@@ -69,7 +69,7 @@ async def connected_socket(host: str, port: int) -> socket.socket:
         addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         cause = getattr(error, "strerror", None) or str(error)
-        raise ConnectFailed(f"cannot connect to {where}: {cause}; check the host name") from None
+        raise ConnectFailed(f"cannot connect to {where}: {cause[0].lower()}{cause[1:]}; check the host name") from None
     failure: OSError | None = None
     for family, kind, protocol, _, address in addresses:
         sock = socket.socket(family, kind, protocol)

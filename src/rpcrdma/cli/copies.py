@@ -62,7 +62,7 @@ class Copies:
             message, hint, status = describe(failure.error)
             if self.status is ExitStatus.DONE or status is ExitStatus.PROTOCOL_VIOLATION:
                 self.status = status
-            console.error(message if failure.path in message else f"{failure.path}: {message}", hint)
+            console.error(_naming(failure.path, message), hint)
         _tell_rest("not copied", report.failures_total)
 
     def report(self, args: argparse.Namespace, *, failed: bool) -> int:
@@ -84,6 +84,13 @@ class Copies:
                 f"in {seconds:.2f} s, {console.readable_rate(self.octets, seconds)}"
             )
         return ExitStatus.FAILED if failed and self.status is ExitStatus.DONE else self.status
+
+
+def _naming(path: str, message: str) -> str:
+    """`message` with the whole path in front: it may start with the last name alone, or with another path."""
+    if path in message:
+        return message
+    return f"{path}: {message.removeprefix(path.rpartition('/')[2] + ': ')}"
 
 
 def _tell_rest(what: str, total: int) -> None:

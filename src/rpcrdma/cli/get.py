@@ -63,8 +63,8 @@ def run(args: argparse.Namespace) -> int:
 
 async def _get(args: argparse.Namespace, urls: list[Url], dest: Path) -> int:
     failures = Failures()
-    with progress_bar("get") as advance:
-        copies = Copies(advance)
+    with progress_bar("get") as bar:
+        copies = Copies(bar)
         async with Servers(args) as servers:
             with failures:
                 into = dest.is_dir()  # noqa: ASYNC240 - nothing else goes on
@@ -75,8 +75,11 @@ async def _get(args: argparse.Namespace, urls: list[Url], dest: Path) -> int:
                         filesystem, path = await servers.locate(url)
                         name = url.path.rstrip("/").rpartition("/")[2]
                         target = dest / name if into and name not in {"", ".", ".."} else dest
-                        if (await filesystem.stat(path)).is_dir():
+                        found = await filesystem.stat(path)
+                        if found.is_dir():
                             copies.add_tree(await filesystem.download_tree(path, target, progress=copies.progress()))
                         else:
+                            if len(urls) == 1:
+                                bar.expect(found.st_size)
                             copies.add_file(await filesystem.download(path, target, progress=copies.progress()))
     return copies.report(args, failed=failures.status is not ExitStatus.DONE)

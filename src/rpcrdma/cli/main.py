@@ -25,7 +25,8 @@ examples:
   rpcrdma get rdma://server/home/reports ./reports
 
 exit status:
-  0 done, 1 failed, 2 wrong usage, 3 could not connect, 4 the peer broke the protocol
+  0 done, 1 failed, 2 wrong usage, 3 could not connect,
+  4 the peer broke the protocol
 
 environment:
   NO_COLOR             no colour

@@ -56,12 +56,14 @@ else:
     Subparsers = Any
 
 
-def add_shared_options(parser: argparse.ArgumentParser, *, top: bool = False, connects: bool = True) -> None:
+def add_shared_options(
+    parser: argparse.ArgumentParser, *, top: bool = False, connects: bool = True, mounts: bool = True
+) -> None:
     """The options that may stand before or after a command's name; `top` is the parser that holds their defaults."""
     if top:
         parser.set_defaults(**_DEFAULTS)
     if connects:
-        _add_connection_options(parser.add_argument_group("connection"))
+        _add_connection_options(parser.add_argument_group("connection"), mounts=mounts)
     add = parser.add_argument_group("logging").add_argument
     add(
         "--log-level",
@@ -72,7 +74,7 @@ def add_shared_options(parser: argparse.ArgumentParser, *, top: bool = False, co
     add("-v", "--verbose", action="count", default=argparse.SUPPRESS, help="log more: -v is info, -vv debug")
 
 
-def _add_connection_options(group: argparse._ArgumentGroup) -> None:
+def _add_connection_options(group: argparse._ArgumentGroup, *, mounts: bool) -> None:
     add = group.add_argument
     add(
         "--provider",
@@ -91,7 +93,9 @@ def _add_connection_options(group: argparse._ArgumentGroup) -> None:
         type=port_number,
         metavar="PORT",
         default=argparse.SUPPRESS,
-        help="TCP port of the MOUNT service (default: the URL's port for tcp://; else 20048, or what rpcbind says)",
+        help="TCP port of the MOUNT service (default: the URL's port for tcp://; else 20048, or what rpcbind says)"
+        if mounts
+        else argparse.SUPPRESS,
     )
     add(
         "--timeout",
@@ -111,10 +115,12 @@ def add_command(
     summary: str,
     examples: str,
     connects: bool = True,
+    mounts: bool = True,
 ) -> CommandParser:
     """Adds the command `name`.
 
     `arguments` is what follows the options in its usage; `examples` is the end of its help, printed as it stands.
+    Without `mounts` the help does not show what only matters to MOUNT.
     """
     parser = subparsers.add_parser(
         name,
@@ -124,7 +130,7 @@ def add_command(
         epilog=f"examples:\n{examples.rstrip()}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_shared_options(parser, connects=connects)
+    add_shared_options(parser, connects=connects, mounts=mounts)
     parser.set_defaults(run=run)
     return parser
 

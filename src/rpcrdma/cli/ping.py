@@ -40,6 +40,7 @@ def add_parser(subparsers: Subparsers) -> None:
         arguments="URL",
         summary="measure the round trip of empty calls and show what was negotiated",
         examples=_EXAMPLES,
+        mounts=False,
     )
     parser.add_argument("url", type=service_url, metavar="URL", help="rdma://HOST[:PORT] or tcp://HOST[:PORT]")
     parser.add_argument(
@@ -83,7 +84,7 @@ async def _ping(args: argparse.Namespace) -> int:
 
 
 async def _call(connection: Connection, outcome: _Outcome, count: int, interval_s: float | None) -> None:
-    from rpcrdma.errors import CallTimeout  # noqa: PLC0415
+    from rpcrdma.errors import CallTimeout, ConnectFailed, TransportClosed  # noqa: PLC0415
     from rpcrdma.nfs import v3  # noqa: PLC0415
 
     for number in range(count):
@@ -95,6 +96,13 @@ async def _call(connection: Connection, outcome: _Outcome, count: int, interval_
         except CallTimeout:
             outcome.lost += 1
             _LOGGER.info("call %d: lost", number + 1)
+        except TransportClosed as error:
+            if number or error.protocol_error:
+                raise
+            raise ConnectFailed(
+                f"{connection.url} takes connections but answers no call ({error}); "
+                "check that this is the scheme and port of an NFS server"
+            ) from None
         else:
             elapsed_us = (time.perf_counter_ns() - start) / 1000
             outcome.round_trips_us.append(elapsed_us)

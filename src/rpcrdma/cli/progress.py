@@ -6,10 +6,15 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from rpcrdma.cli import console
 
-__all__ = ["Advance", "progress_bar"]
+if TYPE_CHECKING:
+    from rich.progress import Progress, Task, TaskID
+    from rich.text import Text
+
+__all__ = ["Advance", "Bar", "progress_bar"]
 
 Advance = Callable[[int], None]
 """Takes the octets moved since the last call."""
@@ -17,11 +22,29 @@ Advance = Callable[[int], None]
 _REFRESHES_PER_S = 8
 
 
+class Bar:
+    """A bar, or none; an `Advance`."""
+
+    def __init__(self, progress: Progress | None = None, task: TaskID | None = None) -> None:
+        self._progress = progress
+        self._task = task
+
+    def __call__(self, octets: int) -> None:
+        """So much more has been moved."""
+        if self._progress is not None and self._task is not None:
+            self._progress.advance(self._task, octets)
+
+    def expect(self, octets: int) -> None:
+        """So much there is to move."""
+        if self._progress is not None and self._task is not None:
+            self._progress.update(self._task, total=octets)
+
+
 @contextmanager
-def progress_bar(description: str, total: int | None = None) -> Iterator[Advance]:
+def progress_bar(description: str, total: int | None = None) -> Iterator[Bar]:
     """A bar for `total` octets (None: not known) as long as the context lasts; `rich` honours NO_COLOR."""
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
-        yield lambda _octets: None
+        yield Bar()
         return
     # It takes longer to import than most commands take to run.
     from rich.console import Console  # noqa: PLC0415
@@ -33,11 +56,18 @@ def progress_bar(description: str, total: int | None = None) -> Iterator[Advance
         TimeRemainingColumn,
         TransferSpeedColumn,
     )
+    from rich.text import Text  # noqa: PLC0415
+
+    class Octets(DownloadColumn):
+        def render(self, task: Task) -> Text:
+            if task.total is not None:
+                return super().render(task)
+            return Text(console.readable_octets(task.completed), style="progress.download")
 
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
-        DownloadColumn(),
+        Octets(),
         TransferSpeedColumn(),
         TimeRemainingColumn(),
     )
@@ -45,4 +75,4 @@ def progress_bar(description: str, total: int | None = None) -> Iterator[Advance
         *columns, console=Console(stderr=True), refresh_per_second=_REFRESHES_PER_S, transient=True
     ) as progress:
         task = progress.add_task(console.printable(description), total=total)
-        yield lambda octets: progress.advance(task, octets)
+        yield Bar(progress, task)

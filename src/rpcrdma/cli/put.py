@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import errno
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -62,8 +63,11 @@ def run(args: argparse.Namespace) -> int:
 
 async def _put(args: argparse.Namespace, sources: list[Path], url: Url) -> int:
     failures = Failures()
-    with progress_bar("put") as advance:
-        copies = Copies(advance)
+    with progress_bar("put") as bar:
+        copies = Copies(bar)
+        with contextlib.suppress(OSError):
+            if all(source.is_file() for source in sources):
+                bar.expect(sum(source.stat().st_size for source in sources))
         async with Servers(args) as servers:
             with failures:
                 filesystem, dest = await servers.locate(url)

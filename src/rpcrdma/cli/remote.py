@@ -85,7 +85,7 @@ class Servers:
             )
         except ConnectFailed as error:
             cause = str(error).rpartition("; ")[0] or str(error)
-            raise ConnectFailed(f"{cause}; --mount-port says where it is") from None
+            raise ConnectFailed(f"{cause}; name its TCP port with --mount-port") from None
         key = (server, mounted.export)
         if key not in self._filesystems:
             filesystem = NfsFilesystem(self._connections[server], mounted.handle)

@@ -28,11 +28,17 @@ __all__ = ["add_parser", "run"]
 
 _EXAMPLES = """\
   rpcrdma serve /srv/data
-  rpcrdma serve --export home=/home --export pub=/srv/pub:ro --listen rdma://0.0.0.0 --listen tcp://0.0.0.0:20048 \\
-                --allow 192.0.2.0/24
-  rpcrdma serve --read-only --listen rdma://127.0.0.1:0 --listen tcp://127.0.0.1:0 --json /srv/data
+  rpcrdma serve --export home=/home --export pub=/srv/pub:ro \\
+      --listen rdma://0.0.0.0 --listen tcp://0.0.0.0:20048 --allow 192.0.2.0/24
+  rpcrdma serve --read-only --json /srv/data \\
+      --listen rdma://127.0.0.1:0 --listen tcp://127.0.0.1:0
 
-A Linux client mounts it:
+whom callers act as:
+  Run as a user, the server does everything as that user. Run as root, it acts
+  as the caller, and as nobody for root unless --no-root-squash is given. Who
+  calls is what the caller says: serve networks that you trust.
+
+a Linux client mounts it:
   mount -t nfs -o vers=3,nolock,proto=tcp,port=20048,mountport=20048 HOST:/ /mnt
 """
 _LISTEN = ("rdma://127.0.0.1:20049", "tcp://127.0.0.1:20048")
@@ -105,7 +111,9 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     add("--pcap", type=Path, metavar="FILE", help="record all RDMA connections for Wireshark")
     add("--stop-at-eof", action="store_true", help="stop when standard input ends, for programs that start a server")
-    add_json(parser, "one JSON object a line for each event: listening, connected, disconnected, stopping, stopped")
+    add_json(
+        parser, "one JSON object a line for each event: listening, exported, connected, disconnected, stopping, stopped"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -212,17 +220,42 @@ def _announce(args: argparse.Namespace, exports: list[Exported], server: Server)
             _json_line({"event": "listening", "url": url})
         else:
             console.data(f"listening at {url}")
+    is_root = os.geteuid() == 0
     for export in exports:
+        directory = str(export.directory.absolute())
         mode = "read-only" if _is_read_only(args, export) else "read-write"
         _event(
             args,
-            {"event": "exported", "name": export.name, "directory": str(export.directory), "mode": mode},
-            f"exporting {export.directory} as {export.name}, {mode}",
+            {
+                "event": "exported",
+                "name": export.name,
+                "directory": directory,
+                "mode": mode,
+                "acts_as_caller": is_root,
+                "root_squash": is_root and not args.no_root_squash,
+            },
+            f"exporting {directory} as {export.name}, {mode}; {_acting(args, is_root=is_root)}",
         )
+    _tell_mount_port(args, server.listening)
     if not any(url.startswith("tcp://") for url in server.listening):
         console.talk("warning: nothing listens on tcp://, so that clients cannot mount")
         console.talk("hint: add --listen tcp://127.0.0.1:20048")
     sys.stdout.flush()
+
+
+def _acting(args: argparse.Namespace, *, is_root: bool) -> str:
+    if not is_root:
+        return f"everybody acts as user {os.geteuid()}"
+    return f"callers act as themselves, root {'too' if args.no_root_squash else 'as nobody'}"
+
+
+def _tell_mount_port(args: argparse.Namespace, listening: list[str]) -> None:
+    """Clients of rdma:// try the port registered for MOUNT; of another one they must be told."""
+    from rpcrdma.aio.files.mount_client import MOUNT_PORT  # noqa: PLC0415
+
+    ports = [url.rpartition(":")[2] for url in listening if url.startswith("tcp://")]
+    if not args.json and ports and str(MOUNT_PORT) not in ports and len(ports) < len(listening):
+        console.talk(f"hint: clients of rdma:// need --mount-port {ports[0]}")
 
 
 def _event(args: argparse.Namespace, event: dict[str, Any], text: str) -> None:

@@ -177,7 +177,7 @@ def _read(file: str) -> str | None:
             return sys.stdin.read()
         return Path(file).read_text(encoding="utf-8")
     except OSError as error:
-        _complain(f"{file}: {error.strerror}")
+        _complain(f"{file}: {_cause(error)}")
     except UnicodeDecodeError:
         _complain(f"{file}: not UTF-8 text")
     return None
@@ -190,8 +190,13 @@ def _write(file: str, text: str) -> int:
         else:
             Path(file).write_text(text, encoding="utf-8")
     except OSError as error:
-        return _complain(f"{file}: {error.strerror}")
+        return _complain(f"{file}: {_cause(error)}")
     return _DONE
+
+
+def _cause(error: OSError) -> str:
+    cause = error.strerror or str(error)
+    return cause[:1].lower() + cause[1:]
 
 
 def _show(remarks: Sequence[Diagnostic], source: str, file: str) -> None:

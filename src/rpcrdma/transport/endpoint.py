@@ -119,6 +119,11 @@ class Endpoint:
         assert self._responder is not None
         return self._responder.credits.outstanding
 
+    @property
+    def pulling(self) -> IncomingCall | None:
+        """Server: the call that the peer has to answer RDMA Reads for next; None if for none."""
+        return None if self._responder is None else self._responder.pulling
+
     def call(self, xid: int, payload: Payload, bound: ReplyBound, into: Sequence[Buffer | None] = ()) -> CallHandle:
         """Sends a call as soon as credits allow; `ReplyArrived` or `CallFailed` follows unless it is abandoned.
 

@@ -184,6 +184,10 @@ class Requester:
             statistics.calls_read_chunk += 1
         if plan.write_chunks:
             statistics.calls_write_chunk += 1
+        if inline and len(items) > len(plan.read_items):
+            # Items that travel inline are copied: they may be sent after the call was abandoned, and its caller's
+            # memory is no longer what it was then.
+            return [b"".join((header, *inline))]
         return [header, *inline]
 
     def _register(

@@ -26,6 +26,7 @@ from rpcrdma.xdr.codec import Decoder, Payload, PlacedByPosition
 __all__ = ["BufferSource", "PlainBuffers", "Responder"]
 
 _CALL = 0
+_OFFSET_END = 1 << 64
 _SINK = Access.LOCAL_WRITE | Access.REMOTE_WRITE
 
 
@@ -58,7 +59,7 @@ class PlainBuffers:
 class Responder:
     """One direction's calls of the peer."""
 
-    __slots__ = ("_buffers", "_channel", "_held_octets", "_reading", "_waiting", "credits")
+    __slots__ = ("_buffers", "_channel", "_held_octets", "_reading", "_resuming", "_waiting", "credits")
 
     def __init__(self, channel: Channel, buffers: BufferSource) -> None:
         self._channel = channel
@@ -66,7 +67,14 @@ class Responder:
         self.credits = GrantedCredits(channel.config.credits_granted)
         self._held_octets = 0
         self._waiting: deque[IncomingCall] = deque()
-        self._reading: set[IncomingCall] = set()
+        self._resuming = False
+        # In the order of arrival, in which RDMA Reads are answered.
+        self._reading: dict[IncomingCall, None] = {}
+
+    @property
+    def pulling(self) -> IncomingCall | None:
+        """The call whose RDMA Reads have been outstanding for the longest time."""
+        return next(iter(self._reading), None)
 
     def on_call(self, xid: int, chunks: ChunkLists, data: Buffer, start: int, *, long: bool) -> None:
         """Takes a decoded call; `data[start:]` is what came inline."""
@@ -78,6 +86,9 @@ class Responder:
             channel.violation("the peer does not read its replies")
             return
         incoming = IncomingCall(xid, chunks)
+        if chunks is not NO_CHUNKS and not _addressable(chunks):
+            self.fail_call(incoming)
+            return
         if not chunks.reads:
             incoming.decoder = Decoder(data, start)
             channel.events.append(CallArrived(incoming))
@@ -120,7 +131,7 @@ class Responder:
                 self.fail_call(incoming)
                 return
             channel.statistics.registrations += 1
-            self._reading.add(incoming)
+            self._reading[incoming] = None
             start = 0
             for chunk in incoming.chunks.reads:
                 at = start
@@ -145,7 +156,7 @@ class Responder:
 
     def _deliver(self, incoming: IncomingCall) -> None:
         channel = self._channel
-        self._reading.discard(incoming)
+        self._reading.pop(incoming, None)
         if incoming.sink_region is not None:
             channel.pd.invalidate(incoming.sink_region)
             incoming.sink_region = None
@@ -298,12 +309,19 @@ class Responder:
         if incoming.held_octets and incoming not in self._reading:
             self._held_octets -= incoming.held_octets
             incoming.held_octets = 0
-        while self._waiting and self._channel.ready:
-            following = self._waiting[0]
-            if self._held_octets + following.held_octets > self._channel.config.connection_octets_pulled_max:
+        # A call that is refused when its turn comes is released here, too: one loop sees to all that wait.
+        if not self._resuming:
+            self._resuming = True
+            self._resume()
+            self._resuming = False
+
+    def _resume(self) -> None:
+        """Pulls for waiting calls as far as the connection's bound allows."""
+        waiting, channel = self._waiting, self._channel
+        while waiting and channel.ready:
+            if self._held_octets + waiting[0].held_octets > channel.config.connection_octets_pulled_max:
                 break
-            self._waiting.popleft()
-            self._pull(following)
+            self._pull(waiting.popleft())
 
     def on_closed(self) -> None:
         """Calls that are not whole are dropped; those that were reported keep their memory until they are answered."""
@@ -331,6 +349,19 @@ def _any_handle(chunks: ChunkLists) -> int | None:
     for read in chunks.reads:
         return read.segments[0].handle
     return None
+
+
+def _addressable(chunks: ChunkLists) -> bool:
+    """Whether every segment ends within the 64-bit offsets that RDMA knows: no work could be posted for another one."""
+    for read in chunks.reads:
+        for _, length, offset in read.segments:
+            if offset + length > _OFFSET_END:
+                return False
+    for write in chunks.writes if chunks.reply is None else (*chunks.writes, chunks.reply):
+        for _, length, offset in write.segments:
+            if offset + length > _OFFSET_END:
+                return False
+    return True
 
 
 def _well_placed(reads: tuple[ReadChunk, ...], inline: int | None) -> bool:

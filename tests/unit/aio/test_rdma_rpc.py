@@ -309,6 +309,7 @@ def test_listening_where_somebody_listens_names_the_remedy() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.req("MPA-43", "MPA-45")
 def test_a_peer_that_says_nothing_is_let_go() -> None:
     async def main() -> None:
         async with serving(iwarp=IwarpConfig(startup_timeout_s=0.05)) as (server, _):

@@ -242,8 +242,7 @@ def test_octets_behind_a_reply_before_our_first_frame_break_the_rules() -> None:
     assert_broken(raw, "before it was its turn")
 
 
-@pytest.mark.req("MPA-45")
-def test_a_driver_ends_a_start_up_that_takes_too_long() -> None:
+def test_a_driver_can_break_start_up_off() -> None:
     for role in Role:
         raw = peer(role)
         assert raw.qp.config.startup_timeout_s == 10.0

@@ -189,7 +189,7 @@ def test_a_second_disconnect_changes_nothing() -> None:
     assert len(events_of(raw.qp)) == 1
 
 
-@pytest.mark.req("MPA-46", "MPA-47")
+@pytest.mark.req("MPA-46", "MPA-47", "DDP-1")
 @pytest.mark.parametrize(
     ("octets", "reason"), [(0, "the peer closed the connection"), (5, "inside an FPDU"), (3000, "inside an FPDU")]
 )
@@ -339,7 +339,7 @@ def test_memory_withdrawn_between_two_gathers_is_not_shown_any_more() -> None:
     assert raw.take() == terminate(0x0100, left, read_header=True)
 
 
-@pytest.mark.req("RD-11", "RD-15")
+@pytest.mark.req("RD-11", "RD-15", "DDP-13", "DDP-15", "RD-14", "MPA-50")
 @pytest.mark.parametrize("sent", [0, 1, 100, 1460, 1461, 2919])
 def test_a_terminate_follows_the_frame_under_way_and_nothing_else_does(sent: int) -> None:
     raw = connected(Role.RESPONDER)
@@ -358,6 +358,7 @@ def test_a_terminate_follows_the_frame_under_way_and_nothing_else_does(sent: int
     assert raw.qp.wants_close
 
 
+@pytest.mark.req("DDP-13")
 def test_an_abort_does_not_wait_for_the_terminate() -> None:
     raw = connected(Role.RESPONDER)
     raw.give(fpdu(untagged(3, 0, 1)))

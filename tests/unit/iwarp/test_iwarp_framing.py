@@ -92,7 +92,7 @@ def test_without_crcs_the_field_is_there_and_zero() -> None:
     assert build_marked_fpdu([b"\0\1x"], 3, 4, crc=False)[0][-1] == bytes(4)
 
 
-@pytest.mark.req("MPA-2", "MPA-3", "MPA-26", "MPA-27", "MPA-28")
+@pytest.mark.req("MPA-2", "MPA-3", "MPA-26", "MPA-27", "MPA-28", "DDP-1")
 @pytest.mark.parametrize(
     ("emss", "plain", "marked"),
     [

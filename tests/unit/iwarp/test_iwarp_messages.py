@@ -388,6 +388,7 @@ def test_a_read_of_a_peer_that_takes_none_ends_the_connection() -> None:
     assert not event.by_peer
 
 
+@pytest.mark.req("DDP-7")
 def test_work_that_no_peer_could_do_is_refused() -> None:
     raw = connected()
     sink = raw.pd.register(bytearray(8), Access.REMOTE_WRITE)
@@ -401,12 +402,19 @@ def test_work_that_no_peer_could_do_is_refused() -> None:
         raw.qp.post_read(1, raw.pd.register(bytearray(8), Access.LOCAL_WRITE), 0, 8, 7, 0)
     with pytest.raises(LocalProtocolError):
         raw.qp.post_read(1, sink, 0, -1, 7, 0)
+    # A message is shorter than 2^32 octets.
+    gather = [bytes(1 << 16)] * (1 << 16)
+    with pytest.raises(LocalProtocolError, match="2\\^32"):
+        raw.qp.post_send(1, gather)
+    with pytest.raises(LocalProtocolError, match="2\\^32"):
+        raw.qp.post_write(1, gather, 7, 0)
+    assert raw.take() == b""
 
 
 # In
 
 
-@pytest.mark.req("MPA-4", "MPA-18", "MPA-29", "MPA-30", "MPA-51", "DDP-3", "DDP-11", "DDP-12", "RD-9")
+@pytest.mark.req("MPA-4", "MPA-18", "MPA-29", "MPA-30", "MPA-51", "DDP-3", "DDP-11", "DDP-12", "RD-9", "DDP-1")
 @cuts
 def test_sends_are_delivered_whole_and_in_order_however_the_stream_is_cut(chunking: Chunking) -> None:
     raw = connected(Role.RESPONDER, chunking=chunking)
@@ -468,7 +476,7 @@ def test_the_payload_goes_straight_into_the_memory() -> None:
     assert len(rest) == 4 + 16
 
 
-@pytest.mark.req("RD-10", "DDP-12")
+@pytest.mark.req("RD-10", "DDP-12", "DDP-5")
 @pytest.mark.parametrize("opcode", [4, 6])
 @cuts
 def test_a_send_with_invalidate_ends_the_handle_at_delivery(opcode: int, chunking: Chunking) -> None:
@@ -541,6 +549,7 @@ def test_a_read_sees_what_was_written_before_it() -> None:
     assert sink.view == data
 
 
+@pytest.mark.req("DDP-6")
 def test_the_sequence_numbers_wrap() -> None:
     raw = connected(Role.RESPONDER)
     raw.qp._receiver._msn[0] = raw.qp._sender._msn[0] = 0xFFFFFFFF

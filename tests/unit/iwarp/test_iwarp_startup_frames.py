@@ -102,7 +102,7 @@ def test_other_revisions_are_incompatible(revision: int) -> None:
         size_startup_frame(FrameKind.REQUEST, startup_frame("Req", 0x40, revision)[:18])
 
 
-@pytest.mark.req("MPA-36")
+@pytest.mark.req("MPA-36", "MPA-44")
 def test_private_data_has_512_octets_at_most() -> None:
     assert size_startup_frame(FrameKind.REQUEST, startup_frame("Req", 0, 1, length=512)) == 532
     with pytest.raises(RemoteProtocolError, match="513 octets"):

@@ -49,7 +49,7 @@ def nothing_is_exposed(pair: EndpointPair) -> bool:
     return not pair.client_pd.regions and not pair.server_pd.regions
 
 
-@pytest.mark.req("V1-38", "V1-12")
+@pytest.mark.req("V1-38")
 def test_short_call_and_short_reply() -> None:
     pair = EndpointPair().connect()
     handle = pair.client.call(XID, message(XID, CALL, (b"args", None)), ReplyBound(8))
@@ -71,7 +71,7 @@ def test_short_call_and_short_reply() -> None:
         assert (statistics.calls, statistics.calls_short, statistics.registrations) == (1, 1, 0)
 
 
-@pytest.mark.req("V1-15", "V1-18", "V1-19", "V1-20", "V1-22", "V1-24", "V1-44")
+@pytest.mark.req("V1-15", "V1-18", "V1-19", "V1-20", "V1-22", "V1-24", "V1-44", "V1-12", "V1-14")
 @pytest.mark.parametrize("length", [4100, 4101, 4102, 4103, 1 << 20])
 @pytest.mark.parametrize("segment_octets_max", [1 << 20, 100_000])
 def test_argument_in_a_read_chunk(length: int, segment_octets_max: int) -> None:
@@ -94,7 +94,7 @@ def test_argument_in_a_read_chunk(length: int, segment_octets_max: int) -> None:
     assert pair.server.statistics.calls_read_chunk == pair.client.statistics.calls_read_chunk == 1
 
 
-@pytest.mark.req("V1-26", "V1-28", "V1-29", "V1-45")
+@pytest.mark.req("V1-26", "V1-28", "V1-29", "V1-45", "V1-12", "NF-7")
 @pytest.mark.parametrize("length", [0, 1, 3, 4, 4999, 5000])
 @pytest.mark.parametrize("segment_octets_max", [1 << 20, 999])
 @pytest.mark.parametrize("given", [False, True])
@@ -144,7 +144,7 @@ def test_long_call(length: int, segment_octets_max: int) -> None:
     assert pair.server.statistics.calls_long == pair.client.statistics.calls_long == 1
 
 
-@pytest.mark.req("V1-33", "V1-35", "NF-11")
+@pytest.mark.req("V1-33", "V1-35", "V1-30")
 @pytest.mark.parametrize("tail", [1, 2, 3, 4])
 def test_long_call_with_items_in_chunks_of_their_own_and_small_ones_in_the_stream(tail: int) -> None:
     pair = EndpointPair().connect()
@@ -255,6 +255,7 @@ def test_results_pair_with_write_chunks_in_order(count: int) -> None:
         assert memory == bytes(5000)
 
 
+@pytest.mark.req("V1-50", "NF-8")
 def test_empty_write_chunk_brings_its_item_inline() -> None:
     pair = EndpointPair().connect()
     pair.client.call(XID, message(XID, CALL), ReplyBound(400, (0, 5000)))
@@ -341,7 +342,7 @@ def test_result_that_was_not_placed_although_it_could_have_been_is_an_error() ->
         decoder.done("reply")
 
 
-@pytest.mark.req("V1-9", "V1-11", "PD-8")
+@pytest.mark.req("V1-9", "V1-11", "PD-8", "V1-10")
 @pytest.mark.parametrize(
     ("client", "server", "call_octets", "reply_octets"),
     [

@@ -22,7 +22,7 @@ def plan(reduced: int, items: tuple[int, ...], results: int, result_items: tuple
     return plan_call(reduced, items, results, result_items, LIMITS)
 
 
-@pytest.mark.req("V1-31", "V1-33")
+@pytest.mark.req("V1-31", "V1-33", "V1-30")
 @pytest.mark.parametrize(
     ("reduced", "items", "expected"),
     [
@@ -81,7 +81,6 @@ def test_reply_direction(results: int, items: tuple[int, ...], expected: CallPla
     assert plan(40, (), results, items) == expected
 
 
-@pytest.mark.req("V1-30")
 def test_chunks_for_the_reply_take_room_from_the_call() -> None:
     assert plan(FITS_CALL - WRITE_CHUNK, (), 100, (5000,)) == CallPlan(write_chunks=(5000,))
     assert plan(FITS_CALL - WRITE_CHUNK + 4, (), 100, (5000,)) == CallPlan(long=True, write_chunks=(5000,))

@@ -18,7 +18,6 @@ LINUX_CLIENT = bytes.fromhex("f6ab0e18 01010303")
 LINUX_SERVER = bytes.fromhex("f6ab0e18 01000303")
 
 
-@pytest.mark.req("PD-1")
 def test_bytes_of_a_linux_client_and_server() -> None:
     assert decode_private_data(LINUX_CLIENT) == PrivateData(True, 4096, 4096)
     assert decode_private_data(LINUX_SERVER) == PrivateData(False, 4096, 4096)
@@ -76,7 +75,7 @@ def test_search_goes_on_after_another_version() -> None:
     assert decode_private_data(bytes.fromhex("f6ab0e18 02") + LINUX_SERVER) == PrivateData(False, 4096, 4096)
 
 
-@pytest.mark.req("PD-8", "V1-11")
+@pytest.mark.req("PD-8", "V1-11", "PD-1")
 def test_without_private_data_the_defaults_hold() -> None:
     own = PrivateData(True, 65536, 65536)
     assert agree(own, None) == Agreement(1024, 1024, False)

@@ -18,7 +18,7 @@ def procedure(number: int) -> Procedure[Any, Any]:
     return Procedure(0x20000001, 1, number, "NAME", "name", unused, unused, unused, unused)
 
 
-@pytest.mark.req("V1-12", "V1-13")
+@pytest.mark.req("V1-13")
 def test_program_without_a_binding_has_nothing_eligible_and_room_for_large_results() -> None:
     bind = binding_for(0x20000001, 1)
     assert bind(procedure(1), None) == ReplyBound(65536)

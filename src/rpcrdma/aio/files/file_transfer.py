@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from rpcrdma.aio.files import local_files
@@ -22,7 +22,7 @@ from rpcrdma.errors import RpcRdmaError
 from rpcrdma.nfs.client.attributes import TIME_NS_MAX, set_attributes, stat_from
 from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.paths import base_name, join
-from rpcrdma.nfs.errors import nfs_error
+from rpcrdma.nfs.errors import NfsError, nfs_error
 from rpcrdma.nfs.v3 import createmode3, fattr3, ftype3, nfs_fh3, nfsstat3, stable_how
 
 __all__ = ["FileTransfer", "Progress", "expressible", "times_of"]
@@ -45,6 +45,15 @@ def times_of(attributes: fattr3) -> tuple[int, int]:
 def expressible(time_ns: int) -> int:
     """The time nearest to `time_ns` that NFSv3 has."""
     return max(0, min(time_ns, TIME_NS_MAX))
+
+
+@contextlib.contextmanager
+def _told_of(path: str) -> Iterator[None]:
+    """What the server refuses to a temporary file is told of the file that it was to become."""
+    try:
+        yield
+    except NfsError as error:
+        raise nfs_error(error.status, path) from error
 
 
 class FileTransfer:
@@ -72,7 +81,8 @@ class FileTransfer:
             folder, name = os.path.split(local)
         directory = await self._volume.from_thread(os.close, local_files.open_directory, folder or ".")
         try:
-            return await self.fetch(node.handle, attributes, node.path, directory, name)
+            with local_files.told_of(os.path.join(folder, name)):  # noqa: PTH118 - a name is no path
+                return await self.fetch(node.handle, attributes, node.path, directory, name)
         finally:
             os.close(directory)
 
@@ -124,20 +134,21 @@ class FileTransfer:
             raise
         try:
             whole = got < block or found.st_size <= got
-            node = await self._create_temporary(directory)
-            try:
+            with _told_of(join(directory.path, name)):
+                node = await self._create_temporary(directory)
                 try:
-                    if whole and got:
-                        await self.write(node, 0, buffer[:got], stable_how.FILE_SYNC)
-                finally:
-                    # Its beginning is read again with the rest: waiting for buffers while holding one could stop all.
-                    ring.release(buffer)
-                if not whole:
-                    got = await _Upload(self, self._volume, ring, descriptor, found.st_size, node).run()
-                await self._finish(node, found, directory, name)
-            except BaseException:
-                await self._remove(directory, base_name(node.path))
-                raise
+                    try:
+                        if whole and got:
+                            await self.write(node, 0, buffer[:got], stable_how.FILE_SYNC)
+                    finally:
+                        # Its beginning is read again with the rest: waiting for buffers with one could stop all.
+                        ring.release(buffer)
+                    if not whole:
+                        got = await _Upload(self, self._volume, ring, descriptor, found.st_size, node).run()
+                    await self._finish(node, found, directory, name)
+                except BaseException:
+                    await self._remove(directory, base_name(node.path))
+                    raise
         finally:
             os.close(descriptor)
         self.count(got if whole else 0, 1)

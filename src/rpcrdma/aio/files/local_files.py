@@ -14,6 +14,8 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from rpcrdma.nfs.errors import NfsError
+
 __all__ = [
     "LocalItem",
     "abandon_file",
@@ -30,6 +32,7 @@ __all__ = [
     "read_symlink",
     "store_file",
     "temporary_name",
+    "told_of",
     "write_at",
 ]
 
@@ -52,6 +55,19 @@ class LocalItem:
 def temporary_name() -> str:
     """A name for a file that is not complete yet."""
     return f".rpcrdma-{secrets.token_hex(8)}.part"
+
+
+@contextlib.contextmanager
+def told_of(path: str) -> Iterator[None]:
+    """What the local file system refuses is told of `path`, not of a temporary name or of none."""
+    try:
+        yield
+    except NfsError:
+        raise
+    except OSError as error:
+        error.filename = path
+        del error.filename2
+        raise
 
 
 def local_name(name: str) -> str:

@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
+from rpcrdma.aio.sockets import authority
 from rpcrdma.aio.tcp_client import TcpCaller
 from rpcrdma.aio.urls import Url
 from rpcrdma.errors import ConnectFailed, RpcError, RpcRdmaError, TransportClosed
@@ -53,9 +54,9 @@ async def mount_export(
                 found = await mount_with(caller, url.path or "/", timeout_s=timeout_s)
                 return Mount(export=found.export, handle=found.handle, directory=found.directory, port=port)
         except (ConnectFailed, TransportClosed, RpcError) as error:
-            tried.append(f"port {port}: {error}")
+            tried.append(f"TCP port {port}: {_cause(error, url.host, port)}")
     raise ConnectFailed(
-        f"no MOUNT service answers at {url.host} ({'; '.join(tried)}); name its TCP port if it has another"
+        f"no MOUNT service answers at {url.host} ({', '.join(tried)}); name its TCP port if it has another"
     )
 
 
@@ -117,12 +118,18 @@ async def _ports(
             wanted = Mapping(mount.MOUNT_V3.number, mount.MOUNT_V3.version)
             port = await caller.call(GETPORT, wanted, timeout_s=timeout_s)
     except RpcRdmaError as error:
-        tried.append(f"port mapper: {error}")
+        tried.append(f"port mapper: {_cause(error, url.host, PORT_MAPPER_PORT)}")
         return
     if 0 < port < 1 << 16 and port not in {url.port if url.scheme == "tcp" else 0, MOUNT_PORT}:
         yield port
     else:
         tried.append("port mapper: not registered there")
+
+
+def _cause(error: RpcRdmaError, host: str, port: int) -> str:
+    """Why, without the address and the remedy: one of several in a message that has its own."""
+    where = authority(host, port)
+    return str(error).partition("; ")[0].removeprefix(f"cannot connect to {where}: ").removeprefix(f"{where} ")
 
 
 def _normal(path: str) -> str:

@@ -101,13 +101,15 @@ class _Download:
 
     async def copy(self, folder: _Folder, item: _RemoteItem, report: CopyReport) -> None:
         entry = item.entry
+        local = os.path.join(folder.local, entry.name)  # noqa: PTH118 - a name is no path
         if entry.is_file():
-            await self._transfer.fetch(entry.handle, entry.attributes, entry.path, folder.descriptor, entry.name)
+            with local_files.told_of(local):
+                await self._transfer.fetch(entry.handle, entry.attributes, entry.path, folder.descriptor, entry.name)
         elif entry.is_symlink():
             target = await self._volume.procedures.readlink(entry.handle, entry.path)
-            await self._volume.in_thread(
-                local_files.create_symlink, target, entry.name, folder.descriptor, times_of(entry.attributes)
-            )
+            arguments = (target, entry.name, folder.descriptor, times_of(entry.attributes))
+            with local_files.told_of(local):
+                await self._volume.in_thread(local_files.create_symlink, *arguments)
             report.symlinks += 1
         else:
             report.passed_over(entry.path)

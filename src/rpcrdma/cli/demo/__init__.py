@@ -26,6 +26,7 @@ def add_parser(subparsers: Subparsers) -> None:
         arguments="",
         summary="export a real file tree, copy it out and back over RDMA, verify and report",
         examples=_EXAMPLES,
+        mounts=False,
     )
     add = parser.add_argument
     add(

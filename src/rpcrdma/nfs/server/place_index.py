@@ -7,6 +7,7 @@ ceremony; what a crash takes away is found again by other means.
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 import threading
 from collections import OrderedDict
@@ -125,9 +126,16 @@ class PlaceIndex:
             self._database = None
 
 
+def _make_private(path: Path) -> None:
+    """It holds names of files, also of those that others must not see; the database's further files take its mode."""
+    with contextlib.suppress(OSError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+
+
 def _open_database(path: Path) -> sqlite3.Connection | None:
     for attempt in range(2):
         database = None
+        _make_private(path)
         try:
             database = sqlite3.connect(path, timeout=5, isolation_level=None, check_same_thread=False)
             database.execute("PRAGMA journal_mode = WAL")

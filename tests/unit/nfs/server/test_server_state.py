@@ -78,6 +78,16 @@ def test_places_are_kept_over_a_restart(tmp_path: Path) -> None:
     again.close()
 
 
+def test_places_are_nobody_elses_business(tmp_path: Path) -> None:
+    index = PlaceIndex(tmp_path / "places")
+    index.remember(b"object", b"parent", b"a name")
+    index.flush()
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+    index.close()
+    assert modes["places"] == 0o600
+    assert set(modes.values()) == {0o600}
+
+
 def test_what_memory_forgets_the_database_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rpcrdma.nfs.server.place_index.NFS_PLACES_IN_MEMORY_MAX", 10)
     monkeypatch.setattr("rpcrdma.nfs.server.place_index.NFS_PLACES_UNWRITTEN_MAX", 20)

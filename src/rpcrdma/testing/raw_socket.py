@@ -1,0 +1,156 @@
+"""An iWARP peer made of octets on a real TCP socket: it says what it is told to, and shows what it hears.
+
+Frames are put together with `rpcrdma.testing.raw_iwarp` and taken apart here: nothing of `rpcrdma.iwarp` is used, and
+nothing is sent that was not asked for. Methods that wait run on the event loop; their caller bounds the time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from typing import NamedTuple
+
+from rpcrdma.testing.raw_iwarp import fpdu, startup_frame
+from rpcrdma.wire.buffers import Buffer
+from rpcrdma.wire.checksum import crc32c
+
+__all__ = ["HeardSegment", "RawSocketPeer"]
+
+_STARTUP_OCTETS = 20
+_WORDS = struct.pack(">HH", 32, 32)
+_CRC_ENHANCED = 0x50
+_RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+
+
+class HeardSegment(NamedTuple):
+    """A DDP segment as it came. `handle` is the steering tag, or that which a Send invalidates; `queue` -1: tagged."""
+
+    opcode: int
+    last: bool
+    handle: int
+    queue: int
+    number: int
+    offset: int
+    payload: bytes
+
+    @property
+    def terminate_code(self) -> int:
+        """0xLTCC of a Terminate."""
+        return int.from_bytes(self.payload[:2])
+
+
+class RawSocketPeer:
+    """One connected TCP socket."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket = sock
+        self._loop = asyncio.get_running_loop()
+
+    @classmethod
+    async def connected(cls, host: str, port: int, *, receive_octets: int | None = None) -> RawSocketPeer:
+        """A connection to a server; `receive_octets` asks for a small window."""
+        sock = socket.socket()
+        if receive_octets is not None:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_octets)
+        sock.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(sock, (host, port))
+        return cls(sock)
+
+    async def send(self, octets: Buffer) -> None:
+        """Sends octets as they are."""
+        await self._loop.sock_sendall(self._socket, octets)
+
+    def offer(self, octets: Buffer) -> int:
+        """Sends what the socket takes at once; answers how much that is."""
+        try:
+            return self._socket.send(octets)
+        except BlockingIOError:
+            return 0
+
+    async def send_segments(self, *segments: bytes) -> None:
+        """Sends each segment in an FPDU of its own, all at once."""
+        await self.send(b"".join(map(fpdu, segments)))
+
+    async def receive(self, octets: int) -> bytes:
+        """Exactly so many octets.
+
+        Raises:
+            EOFError: the stream ended or was reset before.
+        """
+        data = bytearray()
+        while len(data) < octets:
+            try:
+                piece = await self._loop.sock_recv(self._socket, octets - len(data))
+            except ConnectionResetError:
+                piece = b""
+            if not piece:
+                raise EOFError(bytes(data))
+            data += piece
+        return bytes(data)
+
+    async def startup_frame(self) -> bytes:
+        """One MPA start-up frame."""
+        header = await self.receive(_STARTUP_OCTETS)
+        return header + await self.receive(int.from_bytes(header[18:]))
+
+    async def segment(self) -> HeardSegment:
+        """The next DDP segment, from an FPDU without markers whose CRC has been checked."""
+        start = await self.receive(2)
+        length = int.from_bytes(start)
+        rest = await self.receive((length + 5 & ~3) + 4 - 2)
+        assert crc32c(start + rest[:-4]) == int.from_bytes(rest[-4:], "little"), "CRC mismatch"
+        control, rdmap = rest[:2]
+        last = bool(control & 0x40)
+        if control & 0x80:
+            _, _, handle, offset = struct.unpack_from(">BBIQ", rest)
+            return HeardSegment(rdmap & 15, last, handle, -1, 0, offset, rest[14:length])
+        _, _, handle, queue, number, offset = struct.unpack_from(">BBIIII", rest)
+        return HeardSegment(rdmap & 15, last, handle, queue, number, offset, rest[18:length])
+
+    async def segments_to_end(self) -> list[HeardSegment]:
+        """All segments until the stream ends."""
+        segments = []
+        try:
+            while True:
+                segments.append(await self.segment())
+        except EOFError:
+            return segments
+
+    async def ended(self) -> bytes:
+        """What comes until the stream ends or is reset."""
+        data = bytearray()
+        while True:
+            try:
+                piece = await self._loop.sock_recv(self._socket, 1 << 16)
+            except ConnectionResetError:
+                piece = b""
+            if not piece:
+                return bytes(data)
+            data += piece
+
+    async def start(self, private_data: bytes = b"", *, flags: int = _CRC_ENHANCED) -> bytes:
+        """The initiator's part of an enhanced start-up; answers the Reply."""
+        await self.send(startup_frame("Req", flags, 2, _WORDS + private_data))
+        return await self.startup_frame()
+
+    async def accept(self, private_data: bytes = b"", *, flags: int = _CRC_ENHANCED) -> bytes:
+        """The responder's part of an enhanced start-up; answers the Request."""
+        request = await self.startup_frame()
+        await self.send(startup_frame("Rep", flags, 2, _WORDS + private_data))
+        return request
+
+    def end(self) -> None:
+        """No more is sent: FIN. What comes is still received."""
+        self._socket.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        """Gone: FIN, or RST if something was not received."""
+        self._socket.close()
+
+    def reset(self) -> None:
+        """Gone: RST."""
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+        self._socket.close()

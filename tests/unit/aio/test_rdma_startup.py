@@ -1,0 +1,149 @@
+"""How RDMA connections begin and end on sockets: time-outs, two of the same role, an orderly close."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import socket
+from typing import Any
+
+import pytest
+
+from rpcrdma.aio.buffer_pool import BufferPool
+from rpcrdma.aio.connect import ConnectOptions, connect
+from rpcrdma.aio.rdma_connection import RdmaConnection
+from rpcrdma.aio.serve import serve
+from rpcrdma.errors import ConnectFailed, TransportClosed
+from rpcrdma.iwarp import IwarpConfig
+from rpcrdma.nfs import v3
+from rpcrdma.rpc.service import CallContext
+from rpcrdma.transport import Role, TransportConfig
+
+SHORT = IwarpConfig(startup_timeout_s=0.05)
+
+
+async def until(condition: Any) -> None:
+    """Lets the loop run until `condition()`; the test's time-out bounds it."""
+    while not condition():  # noqa: ASYNC110 - what is waited for has no event
+        await asyncio.sleep(0)
+
+
+async def two_of(role: Role) -> tuple[RdmaConnection, RdmaConnection]:
+    """Both ends of a TCP connection in the same role, as misconfiguration can have it."""
+    loop = asyncio.get_running_loop()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        near = socket.socket()
+        near.setblocking(False)
+        await loop.sock_connect(near, listener.getsockname())
+        far, _ = await loop.sock_accept(listener)
+    ends = [
+        RdmaConnection(sock, role, transport=TransportConfig(), iwarp=SHORT, pool=BufferPool()) for sock in (near, far)
+    ]
+    return ends[0], ends[1]
+
+
+@pytest.mark.req("MPA-43", "MPA-45")
+def test_two_responders_let_go_of_each_other_after_a_time() -> None:
+    async def main() -> None:
+        reasons = []
+        for end in await two_of(Role.SERVER):
+            await end.wait_ended()
+            with pytest.raises(TransportClosed):
+                await end.wait_established()
+            assert end.end_reason is not None
+            reasons.append(end.end_reason.reason)
+        # The other one may notice that the connection is closed before its own time is over.
+        assert "no MPA start-up frame from the peer within 0.05 s" in reasons
+
+    asyncio.run(main())
+
+
+@pytest.mark.req("MPA-43", "MPA-42")
+def test_two_initiators_notice_it_by_the_key() -> None:
+    async def main() -> None:
+        for end in await two_of(Role.CLIENT):
+            await end.wait_ended()
+            assert end.end_reason is not None
+            assert "both sides are MPA initiators" in end.end_reason.reason
+
+    asyncio.run(main())
+
+
+@pytest.mark.req("MPA-45")
+def test_a_client_waits_for_the_reply_for_a_limited_time() -> None:
+    async def main() -> None:
+        asked = asyncio.Event()
+        gone = asyncio.Event()
+
+        async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            assert (await reader.readexactly(16)) == b"MPA ID Req Frame"
+            asked.set()
+            await reader.read()
+            gone.set()
+            writer.close()
+
+        async with await asyncio.start_server(silent, "127.0.0.1", 0) as listener:
+            port = listener.sockets[0].getsockname()[1]
+            with pytest.raises(ConnectFailed, match=r"no MPA start-up frame from the peer within 0\.05 s"):
+                await connect(f"rdma://127.0.0.1:{port}", options=ConnectOptions(iwarp=SHORT))
+            assert asked.is_set()
+            # And the TCP connection is closed.
+            await gone.wait()
+
+    asyncio.run(main())
+
+
+class Files(v3.NFS_V3_Service):
+    """READ answers with zeros."""
+
+    def read(self, args: v3.READ3args, context: CallContext) -> v3.READ3res:
+        data = bytes(args.count)
+        return v3.READ3res(v3.nfsstat3.NFS3_OK, v3.READ3resok(v3.post_op_attr(False, None), args.count, False, data))
+
+
+@pytest.mark.req("MPA-46", "DDP-1")
+def test_an_orderly_close_is_reported_as_one() -> None:
+    async def main() -> None:
+        async with serve([Files()], ["rdma://127.0.0.1:0"]) as server:
+            client = await connect(server.listening[0])
+            await client.call(v3.NULL, None)
+            (connection,) = server.connections
+            await client.close()
+            await until(lambda: not server.connections)
+            assert connection.end_reason is not None
+            assert connection.end_reason.reason == "the peer closed the connection"
+            assert connection.end_reason.by_peer
+            assert not connection.end_reason.protocol_error
+
+    asyncio.run(main())
+
+
+@pytest.mark.req("V1-78", "RD-17")
+def test_handles_come_from_the_operating_systems_randomness(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: set[int] = set()
+    randbits = secrets.randbits
+
+    def recorded(bits: int) -> int:
+        value = randbits(bits)
+        drawn.add(value & 0xFFFFFFFF)
+        return value
+
+    monkeypatch.setattr(secrets, "randbits", recorded)
+
+    async def main() -> None:
+        async with serve([Files()], ["rdma://127.0.0.1:0"]) as server, connect(server.listening[0]) as client:
+            rdma = client._caller
+            assert isinstance(rdma, RdmaConnection)
+            (connection,) = server.connections
+            domains = rdma._queue_pair.pd, connection._queue_pair.pd
+            # Each connection has a protection domain of its own.
+            assert domains[0] is not domains[1]
+            call = asyncio.ensure_future(client.call(v3.READ, v3.READ3args(v3.nfs_fh3(b"x"), 0, 1 << 20)))
+            await asyncio.sleep(0)
+            (handle,) = domains[0].regions
+            assert handle in drawn
+            await call
+            assert domains[0].regions == {}
+
+    asyncio.run(main())

@@ -1,0 +1,58 @@
+"""CRC-32C against published values, whole and in pieces."""
+
+from __future__ import annotations
+
+import pytest
+
+from rpcrdma.wire import crc32c
+
+# The check value of CRC catalogues, and those of iSCSI's data digests (RFC 3720 appendix B.4).
+GOLDEN = [
+    (b"", 0x00000000),
+    (b"123456789", 0xE3069283),
+    (bytes(32), 0x8A9136AA),
+    (b"\xff" * 32, 0x62A8AB43),
+    (bytes(range(32)), 0x46DD794E),
+    (bytes(range(31, -1, -1)), 0x113FDB5C),
+]
+# The FPDUs of RFC 5044 section 4.4, from the marker or the length up to the CRC.
+FPDUS = [
+    ("00000000 002a 4143 00000000 00000000 00000001 00000000" + "00" * 24, 0x83992352, "52239983"),
+    ("002a 4143 00000000 00000000 00000002 00000000 00000014" + "00" * 24, 0x98589284, "84925898"),
+]
+
+
+@pytest.mark.req("MPA-24")
+@pytest.mark.parametrize(("data", "value"), GOLDEN)
+def test_digests_are_the_published_ones(data: bytes, value: int) -> None:
+    assert crc32c(data) == value
+    assert crc32c(memoryview(bytearray(data))) == value
+
+
+@pytest.mark.req("MPA-24")
+@pytest.mark.parametrize(("octets", "value", "wire"), FPDUS)
+def test_digests_of_fpdus_go_out_with_their_least_octet_first(octets: str, value: int, wire: str) -> None:
+    digest = crc32c(bytes.fromhex(octets))
+    assert digest == value
+    assert digest.to_bytes(4, "little") == bytes.fromhex(wire)
+
+
+def test_a_digest_goes_on_from_the_one_before() -> None:
+    data = bytes(range(256)) * 3
+    whole = crc32c(data)
+    for cut in (0, 1, 7, 8, 255, 500, len(data)):
+        assert crc32c(data[cut:], crc32c(data[:cut])) == whole
+    octet_by_octet = 0
+    for octet in data:
+        octet_by_octet = crc32c(bytes([octet]), octet_by_octet)
+    assert octet_by_octet == whole
+
+
+def test_one_bit_changes_the_digest() -> None:
+    data = bytearray(64)
+    digests = {crc32c(data)}
+    for bit in range(8 * len(data)):
+        data[bit // 8] ^= 1 << bit % 8
+        digests.add(crc32c(data))
+        data[bit // 8] ^= 1 << bit % 8
+    assert len(digests) == 8 * len(data) + 1
