@@ -41,6 +41,10 @@ RDMA_UNSENT_REPLY_OCTETS_MAX = 1 << 20
 """Bulk results of one RDMA connection that wait to be sent before its further calls are left waiting: one result of
 1 MiB at a time is still in the processor's cache when it is sent."""
 
+RDMA_STALLED_S = 30.0
+"""Seconds in which a peer must have answered the RDMA Reads of one call, and taken one reply, while we hold memory for
+them: 35 KB/s. All connections share that memory."""
+
 # RPC-over-RDMA
 
 CHUNK_SEGMENTS_MAX = 272

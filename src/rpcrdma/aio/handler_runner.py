@@ -166,8 +166,10 @@ class HandlerRunner:
         results = self._results
         while results:
             done, reply, invocation, failure = results.popleft()
-            if failure is not None:
-                self._failed(invocation, failure)
-            if not self._drained:
-                done(reply)
-            self._finished()
+            try:
+                if failure is not None:
+                    self._failed(invocation, failure)
+                if not self._drained:
+                    done(reply)
+            finally:
+                self._finished()

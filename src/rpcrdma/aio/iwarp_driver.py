@@ -23,6 +23,8 @@ _RECEIVE_BUDGET_OCTETS = 1 << 20
 _SEND_OCTETS = 1 << 17
 """Offered to one `sendmsg`: enough to keep the socket busy, so little that the peer starts while CRCs are computed."""
 
+_DISCARD_OCTETS = 1 << 16
+
 _LINGER_S = 2.0
 """How long the end of the peer's stream is awaited after ours: closing at once could make TCP reset the connection and
 destroy a Terminate on its way (RFC 5040 section 6.2.1 asks for a graceful close)."""
@@ -131,6 +133,8 @@ class IwarpDriver:
 
     def _give_up(self) -> None:
         self._queue_pair.abort("the peer did not let the connection end")
+        # The end is heard of before there is nothing left: calls fail, and replies give their memory back.
+        self._on_turn()
         self.close()
 
     def flush(self) -> None:
@@ -183,9 +187,15 @@ class IwarpDriver:
 
     def _discard(self) -> None:
         try:
-            while octets := self._socket.recv(65536):
-                if len(octets) < 65536:
+            for _ in range(_RECEIVE_BUDGET_OCTETS // _DISCARD_OCTETS):
+                octets = len(self._socket.recv(_DISCARD_OCTETS))
+                if not octets:
+                    break
+                if octets < _DISCARD_OCTETS:
                     return
+            else:
+                # More next time: other connections are served in between, and the deadline is looked at.
+                return
         except BlockingIOError:
             return
         except OSError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import logging
 import secrets
 import socket
 from collections import deque
@@ -20,11 +21,11 @@ from rpcrdma.aio.call_context import ServerCallContext
 from rpcrdma.aio.capture import PacketCapture
 from rpcrdma.aio.handler_runner import HandlerRunner
 from rpcrdma.aio.iwarp_driver import IwarpDriver
-from rpcrdma.aio.sockets import address_of, maximum_segment_octets
+from rpcrdma.aio.sockets import address_of, authority, maximum_segment_octets
 from rpcrdma.errors import CallTimeout, RpcRdmaError, TransportClosed
 from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair
 from rpcrdma.iwarp import Role as IwarpRole
-from rpcrdma.limits import RDMA_UNSENT_REPLY_OCTETS_MAX
+from rpcrdma.limits import RDMA_STALLED_S, RDMA_UNSENT_REPLY_OCTETS_MAX
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.calls import CallEncoder, decode_result
 from rpcrdma.rpc.dispatch import Dispatcher, Invocation
@@ -49,6 +50,8 @@ from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Payload, ReducedIneligibleItem
 
 __all__ = ["Negotiated", "RdmaConnection", "Responding"]
+
+_LOGGER = logging.getLogger("rpcrdma")
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -109,8 +112,11 @@ class RdmaConnection:
         self._on_ended = on_ended
         self._draining = False
         self._in_turn = False
+        self._broken = False
         self._deferred: deque[IncomingCall] = deque()
         self._unsent_octets = 0
+        self._replies_sent = 0
+        self._stall: asyncio.TimerHandle | None = None
         self._encoder = CallEncoder(credential)
         self._xid = secrets.randbits(32)
         self._established: asyncio.Future[None] = self._loop.create_future()
@@ -225,11 +231,27 @@ class RdmaConnection:
         self._driver.close()
 
     def _turn(self) -> None:
+        """One turn; a fault of our own costs this connection alone, and no peer can make the loop spin on it."""
+        try:
+            self._run_turn()
+        except Exception:
+            if self._broken:
+                raise
+            self._broken = True
+            _LOGGER.exception("a fault in the connection with %s, which is ended", authority(*self.peer))
+            self._queue_pair.abort("an internal error")
+            self._run_turn()
+            self._driver.close()
+
+    def _run_turn(self) -> None:
         """Takes what the queue pair has done, answers what can be answered at once, and sends."""
         driver = self._driver
         self._in_turn = True
+        # A reply from outside of a turn is as much as an event: what it sends frees buffers.
+        first = True
         while True:
-            busy = self._take_events()
+            busy = self._take_events() or first
+            first = False
             while self._deferred and self._unsent_octets < RDMA_UNSENT_REPLY_OCTETS_MAX:
                 self._answer(self._deferred.popleft())
                 busy = True
@@ -238,6 +260,28 @@ class RdmaConnection:
             if not (busy and self._unsent_octets) or driver.blocked:
                 break
         self._in_turn = False
+        if self._stall is None and self._owed():
+            self._watch()
+
+    def _owed(self) -> bool:
+        """Whether we hold memory until the peer does something."""
+        return self.end_reason is None and (self._unsent_octets > 0 or self._endpoint.pulling is not None)
+
+    def _watch(self) -> None:
+        self._stall = self._loop.call_later(
+            RDMA_STALLED_S, self._check_stall, self._endpoint.pulling, self._replies_sent if self._unsent_octets else -1
+        )
+
+    def _check_stall(self, pulling: IncomingCall | None, replies_sent: int) -> None:
+        self._stall = None
+        if not self._owed():
+            return
+        if pulling is not None and pulling is self._endpoint.pulling:
+            self.abort(f"the peer did not answer our RDMA Reads within {RDMA_STALLED_S:g} s")
+        elif replies_sent == self._replies_sent and self._unsent_octets:
+            self.abort(f"the peer took no reply within {RDMA_STALLED_S:g} s")
+        else:
+            self._watch()
 
     def _take_events(self) -> bool:
         """Acts on every event; False if there was none."""
@@ -252,6 +296,7 @@ class RdmaConnection:
                 self._on_call(event.incoming)
             elif isinstance(event, ReplySent):
                 context = event.incoming.context
+                self._replies_sent += 1
                 if context is not None:
                     self._unsent_octets -= context.unsent_octets
                     context.release()
@@ -333,6 +378,9 @@ class RdmaConnection:
             self._established.exception()
 
     def _closed(self) -> None:
+        if self._stall is not None:
+            self._stall.cancel()
+            self._stall = None
         if not self._ended.done():
             self._ended.set_result(None)
             if self._on_ended is not None:

@@ -350,3 +350,30 @@ def test_connections_beyond_the_bound_are_turned_away() -> None:
             await client.call(v3.NULL, None)
 
     asyncio.run(main())
+
+
+def test_a_fault_of_our_own_costs_one_connection(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with serving() as (server, _), connect(server.listening[0]) as other:
+            await other.call(v3.NULL, None)
+            (there,) = server.connections
+            client = await connect(server.listening[0])
+            await client.call(v3.NULL, None)
+            (faulty,) = server.connections - {there}
+
+            def fail() -> None:
+                raise RuntimeError("on purpose")
+
+            monkeypatch.setattr(faulty, "_on_call", lambda _incoming: fail())
+            with pytest.raises(TransportClosed):
+                await client.call(v3.NULL, None)
+            await client.close()
+            await until(lambda: server.connections == {there})
+            await other.call(v3.NULL, None)
+
+    asyncio.run(main())
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == [
+        record.getMessage() for record in caplog.records if "a fault in the connection with 127.0.0.1" in record.message
+    ]

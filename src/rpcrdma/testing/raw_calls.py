@@ -1,0 +1,145 @@
+"""RPC-over-RDMA calls made of octets, as a client sends them: NFSv3 in version 1 of the transport, right or wrong.
+
+Nothing here uses the encoders of `rpcrdma.transport`, `rpcrdma.rpc` or `rpcrdma.nfs`, so that a mistake there does not
+hide itself. What is sent goes into `rpcrdma.testing.raw_iwarp.fpdu`.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from rpcrdma.testing.raw_iwarp import untagged
+from rpcrdma.testing.raw_socket import HeardSegment, RawSocketPeer
+
+__all__ = [
+    "BOTH_PRIVATE",
+    "HANDLE",
+    "NULL_CALL",
+    "READ_ARGS",
+    "READ_REQUEST",
+    "READ_RESPONSE",
+    "SEND",
+    "SEND_INVALIDATE",
+    "TERMINATE",
+    "WRITE",
+    "WRITE_POSITION",
+    "XID",
+    "Pulling",
+    "assert_works",
+    "chunk",
+    "file_handle",
+    "header",
+    "is_null_reply",
+    "is_refusal",
+    "read_call",
+    "read_segment",
+    "rpc",
+    "segment",
+    "send",
+    "write_args",
+    "write_call",
+]
+
+HANDLE = b"handle"
+XID = 0x0BADCAFE
+SEND, SEND_INVALIDATE, WRITE, READ_REQUEST, READ_RESPONSE, TERMINATE = 3, 4, 0, 1, 2, 7
+"""Opcodes of RDMAP."""
+
+BOTH_PRIVATE = bytes.fromhex("f6ab0e18 01 01 03 03")
+"""RFC 8797: 4096 octets each way, remote invalidation."""
+
+
+def rpc(procedure: int, args: bytes = b"", xid: int = XID) -> bytes:
+    """A call of NFSv3 without a credential."""
+    return struct.pack(">IIIIII", xid, 0, 2, 100003, 3, procedure) + bytes(16) + args
+
+
+def file_handle(handle: bytes = HANDLE) -> bytes:
+    """nfs_fh3."""
+    return struct.pack(">I", len(handle)) + handle + bytes(-len(handle) % 4)
+
+
+def segment(handle: int, length: int, offset: int = 0) -> bytes:
+    """A plain segment."""
+    return struct.pack(">IIQ", handle, length, offset)
+
+
+def header(
+    reads: bytes = b"", writes: bytes = b"", reply: bytes = b"", *, kind: int = 0, version: int = 1, xid: int = XID
+) -> bytes:
+    """Transport header: `reads`, `writes` and `reply` are what stands in front of each list's final zero."""
+    lists = reads + bytes(4) + writes + bytes(4) + (reply or bytes(4))
+    return struct.pack(">IIII", xid, version, 32, kind) + lists
+
+
+def read_segment(position: int, handle: int, length: int, offset: int = 0) -> bytes:
+    """An entry of the Read list."""
+    return struct.pack(">II", 1, position) + segment(handle, length, offset)
+
+
+def chunk(*segments: bytes) -> bytes:
+    """An entry of the Write list, or the Reply chunk."""
+    return struct.pack(">II", 1, len(segments)) + b"".join(segments)
+
+
+def send(
+    payload: bytes, number: int = 1, *, offset: int = 0, last: bool = True, ddp_version: int = 1, rdmap_version: int = 1
+) -> bytes:
+    """The `number`th Send of a connection, in one segment."""
+    return untagged(
+        SEND, 0, number, payload, offset=offset, last=last, ddp_version=ddp_version, rdmap_version=rdmap_version
+    )
+
+
+NULL_CALL = header() + rpc(0)
+READ_ARGS = file_handle() + struct.pack(">QI", 0, 5000)
+WRITE_POSITION = len(rpc(7)) + len(file_handle()) + 20
+
+
+def write_args(length: int) -> bytes:
+    """WRITE3args up to the data."""
+    return file_handle() + struct.pack(">QIII", 0, length, 2, length)
+
+
+def write_call(length: int, *segments: tuple[int, int, int], xid: int = XID) -> bytes:
+    """A WRITE whose data are in a Read chunk."""
+    reads = b"".join(read_segment(WRITE_POSITION, *given) for given in segments)
+    return header(reads, xid=xid) + rpc(7, write_args(length), xid)
+
+
+def read_call(*segments: bytes, count: int = 5000, xid: int = XID) -> bytes:
+    """A READ with one Write chunk."""
+    args = file_handle() + struct.pack(">QI", 0, count)
+    return header(writes=chunk(*segments), xid=xid) + rpc(6, args, xid)
+
+
+def is_null_reply(segment_: HeardSegment) -> bool:
+    """NULL answered without a fault."""
+    return segment_.opcode == SEND and segment_.payload[28:] == struct.pack(">III", XID, 1, 0) + bytes(12)
+
+
+def is_refusal(heard: HeardSegment) -> bool:
+    """ERR_CHUNK."""
+    return heard.opcode == SEND and heard.payload == struct.pack(">IIIII", XID, 1, 128, 4, 2)
+
+
+async def assert_works(peer: RawSocketPeer, number: int) -> None:
+    """The hostile peer's own connection goes on."""
+    await peer.send_segments(send(NULL_CALL, number))
+    assert is_null_reply(await peer.segment())
+
+
+class Pulling:
+    """A peer whose WRITE the server pulls now: `handle` and `offset` are the memory that it named for that."""
+
+    def __init__(self, peer: RawSocketPeer, size: int) -> None:
+        self.peer = peer
+        self.size = size
+        self.handle = self.offset = 0
+
+    async def begin(self) -> Pulling:
+        """Calls, and waits for the RDMA Read Request."""
+        await self.peer.send_segments(send(write_call(self.size, (7, self.size, 0))))
+        asked = await self.peer.segment()
+        self.handle, self.offset = struct.unpack_from(">IQ", asked.payload)
+        return self

@@ -1,0 +1,402 @@
+"""A client on real sockets against servers that end at any octet, talk garbage, or answer something else."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rpcrdma.aio.connect import Connection
+from rpcrdma.errors import CallTimeout, ConnectFailed, RemoteProtocolError, RpcError, RpcRdmaError, TransportClosed
+from rpcrdma.iwarp import IwarpConfig
+from rpcrdma.nfs import v3
+from rpcrdma.testing.raw_calls import BOTH_PRIVATE
+from rpcrdma.testing.raw_iwarp import fpdu, read_request, startup_frame, tagged
+from rpcrdma.testing.raw_replies import HeardCall, chunk, header, invalidating, read_result, rpc_reply, send
+from rpcrdma.testing.raw_socket import RawSocketPeer
+from rpcrdma.transport import TransportConfig
+
+Scenes = Callable[..., Any]
+MIB = 1 << 20
+CONTENT = bytes(range(256)) * (MIB // 256)
+FH = v3.nfs_fh3(data=b"handle")
+SEND, WRITE, READ_REQUEST, READ_RESPONSE, TERMINATE = 3, 0, 1, 2, 7
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Lets the loop run until `condition()`; the test's time-out bounds it."""
+    while not condition():  # noqa: ASYNC110 - what is waited for has no event
+        await asyncio.sleep(0)
+
+
+def read_into(client: Connection, buffer: Any, *, timeout_s: float | None = None) -> asyncio.Task[Any]:
+    args = v3.READ3args(FH, 0, len(buffer))
+    return asyncio.create_task(client.call(v3.READ, args, into=buffer, timeout_s=timeout_s))
+
+
+def null(client: Connection, *, timeout_s: float | None = None) -> asyncio.Task[Any]:
+    return asyncio.create_task(client.call(v3.NULL, None, timeout_s=timeout_s))
+
+
+async def assert_works(client: Connection, peer: RawSocketPeer, number: int) -> None:
+    """The connection goes on: the server's `number`th Send answers another call."""
+    calling = null(client)
+    call = HeardCall(await peer.segment())
+    await peer.send_segments(send(header(call.xid) + rpc_reply(call.xid), number))
+    await calling
+
+
+async def fails(calling: asyncio.Task[Any], kind: type[Exception] = TransportClosed) -> Any:
+    with pytest.raises(kind) as raised:
+        await calling
+    assert isinstance(raised.value, RpcRdmaError)
+    return raised.value
+
+
+ENDS = pytest.mark.parametrize("how", ["close", "half", "reset"])
+
+
+async def leave(peer: RawSocketPeer, how: str) -> None:
+    if how == "half":
+        peer.end()
+        await peer.ended()
+    elif how == "reset":
+        peer.reset()
+    peer.close()
+
+
+# Closing at any octet
+
+
+@ENDS
+def test_cut_within_the_start_up_frame(run: Scenes, how: str) -> None:
+    frame = startup_frame("Rep", 0x50, 2, struct.pack(">HH", 1, 1) + BOTH_PRIVATE)
+
+    async def test(it: Any) -> None:
+        for length in range(len(frame)):
+            connecting = it.connecting()
+            peer = await it.accepted()
+            await peer.startup_frame()
+            if length:
+                await peer.send(frame[:length])
+            await leave(peer, how)
+            failure = await fails(connecting, ConnectFailed)
+            assert "sets up no RDMA connection" in str(failure)
+
+    run(test)
+
+
+@ENDS
+def test_cut_within_a_reply(run: Scenes, how: str) -> None:
+    async def test(it: Any) -> None:
+        length = 0
+        whole = 1
+        while length < whole:
+            client, peer = await it.pair()
+            calling = null(client)
+            call = HeardCall(await peer.segment())
+            octets = fpdu(send(header(call.xid) + rpc_reply(call.xid)))
+            whole = len(octets)
+            if length:
+                await peer.send(octets[:length])
+            await leave(peer, how)
+            await fails(calling)
+            await fails(null(client))
+            length += 1
+
+    run(test)
+
+
+@ENDS
+@pytest.mark.parametrize("size", [64, 5000, 100_000])
+def test_cut_while_a_result_is_written(run: Scenes, how: str, size: int) -> None:
+    async def test(it: Any) -> None:
+        lengths = range(60) if size == 64 else [1, 15, 16, 17, 2048, 4999, 5018]
+        for length in lengths:
+            client, peer = await it.pair()
+            buffer = bytearray(b"\xee" * (size + 200))
+            calling = read_into(client, memoryview(buffer)[100:-100])
+            call = HeardCall(await peer.segment())
+            ((handle, _, offset),) = call.writes[0] if call.writes else [(9, 0, 0)]
+            step = min(size, 60_000)
+            await peer.send(fpdu(tagged(WRITE, handle, offset, CONTENT[:step]))[:length])
+            await leave(peer, how)
+            await fails(calling)
+            assert buffer[:100] == buffer[-100:] == b"\xee" * 100
+
+    run(test)
+
+
+@ENDS
+def test_cut_while_an_argument_is_read(run: Scenes, how: str) -> None:
+    async def test(it: Any) -> None:
+        for length in (1, 16, 17, 3000, 60_000, 150_000):
+            client, peer = await it.pair()
+            args = v3.WRITE3args(FH, 0, 200_000, v3.stable_how.UNSTABLE, CONTENT[:200_000])
+            calling = asyncio.create_task(client.call(v3.WRITE, args))
+            ((handle, octets, offset),) = HeardCall(await peer.segment()).reads
+            await peer.send_segments(read_request(1, 5, 0, octets, handle, offset))
+            await peer.receive(length)
+            await leave(peer, how)
+            await fails(calling)
+
+    run(test)
+
+
+# Garbage
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"",
+        b"SSH-2.0-OpenSSH_9.2\r\n",
+        startup_frame("Req", 0x50, 2, bytes(4)),
+        startup_frame("Rep", 0x50, 1, bytes(4)),
+        startup_frame("Rep", 0x40, 2),
+        startup_frame("Rep", 0x50, 3, bytes(4)),
+        startup_frame("Rep", 0x50, 2, bytes(600)),
+        startup_frame("Rep", 0x50, 2, bytes(2)),
+        startup_frame("Rep", 0x70, 2, bytes(4)),
+        startup_frame("Rep", 0x50, 2, bytes(4)) + fpdu(send(b"too early")),
+        startup_frame("Rep", 0x50, 2, struct.pack(">HH", 1, 9999)),
+        random.Random(3).randbytes(5000),
+    ],
+)
+def test_a_wrong_start_up_frame(run: Scenes, frame: bytes) -> None:
+    async def test(it: Any) -> None:
+        connecting = it.connecting()
+        peer = await it.accepted()
+        await peer.startup_frame()
+        if frame:
+            await peer.send(frame)
+        else:
+            peer.end()
+        failure = await fails(connecting, ConnectFailed)
+        assert it.url.removeprefix("rdma://") in str(failure)
+        await peer.ended()
+
+    run(test)
+
+
+def test_a_server_that_answers_no_start_up_frame(run: Scenes) -> None:
+    async def test(it: Any) -> None:
+        connecting = it.connecting(connect_timeout_s=0.05)
+        peer = await it.accepted()
+        assert "did not answer within 0.05 s" in str(await fails(connecting, ConnectFailed))
+        await peer.ended()
+        connecting = it.connecting(iwarp=IwarpConfig(startup_timeout_s=0.05))
+        peer = await it.accepted()
+        assert "no MPA start-up frame" in str(await fails(connecting, ConnectFailed))
+        await peer.ended()
+
+    run(test)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_garbage_instead_of_a_reply(run: Scenes, seed: int) -> None:
+    async def test(it: Any) -> None:
+        client, peer = await it.pair()
+        buffer = bytearray(5000)
+        calling = [null(client), read_into(client, buffer)]
+        await peer.segment()
+        await peer.send(random.Random(seed).randbytes(70_000))
+        peer.end()
+        for waiting in calling:
+            await fails(waiting)
+        assert buffer == bytes(5000)
+
+    run(test)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_replies_with_octets_changed_at_random(run: Scenes, seed: int) -> None:
+    draw = random.Random(seed)
+    directory = v3.READDIRPLUS3args(FH, 0, bytes(8), 4096, 8192)
+
+    async def one(client: Connection, peer: RawSocketPeer) -> None:
+        for number in range(1, 8):
+            procedure, args = draw.choice(
+                [(v3.NULL, None), (v3.READ, v3.READ3args(FH, 0, 3000)), (v3.READDIRPLUS, directory)]
+            )
+            calling = asyncio.create_task(client.call(procedure, args, timeout_s=0.02))
+            try:
+                heard = await peer.segment()
+            except EOFError:
+                await fails(calling, RpcRdmaError)
+                return
+            call = HeardCall(heard)
+            echo = b"".join(
+                chunk(*((handle, min(length, 3000), at) for handle, length, at in given)) for given in call.writes
+            )
+            reply = chunk(*((handle, 0, at) for handle, _, at in call.reply)) if call.reply else b""
+            result = read_result(3000) if procedure is v3.READ else draw.randbytes(300)
+            data = bytearray(header(call.xid, writes=echo, reply=reply) + rpc_reply(call.xid, result))
+            for _ in range(draw.randint(1, 3)):
+                data[draw.randrange(4, len(data))] = draw.choice([0, 1, 2, 255, draw.randrange(256)])
+            await peer.send_segments(send(bytes(data), number))
+            try:
+                await calling
+            except CallTimeout:
+                # It counts as unanswered: its credit is gone.
+                return
+            except RpcRdmaError:
+                pass
+
+    async def test(it: Any) -> None:
+        pairs = [await it.pair() for _ in range(12)]
+        await asyncio.gather(*(one(*pair) for pair in pairs))
+
+    run(test)
+
+
+# Answers that are not what was asked for
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        lambda call: header(call.xid ^ 1) + rpc_reply(call.xid ^ 1),
+        lambda call: header(call.xid) + rpc_reply(call.xid ^ 1),
+        lambda call: header(call.xid) + struct.pack(">II", call.xid, 0) + bytes(32),
+        lambda call: header(call.xid, kind=1),
+        lambda call: header(call.xid, kind=3),
+        lambda call: header(call.xid)[:20],
+        lambda call: struct.pack(">IIIIII", call.xid, 1, 32, 2, 4, 4) + bytes(12) + rpc_reply(call.xid),
+        lambda call: struct.pack(">IIIIIII", call.xid, 2, 32, 0, 0, 0, 0) + rpc_reply(call.xid),
+        lambda call: header(call.xid, writes=struct.pack(">II", 1, 0xFFFFFFFF)),
+        lambda call: struct.pack(">IIIII", call.xid, 1, 32, 4, 3),
+        lambda call: b"",
+    ],
+    ids=["XID", "inner XID", "call", "NOMSG", "DONE", "short", "MSGP", "version", "endless", "error 3", "nothing"],
+)
+def test_messages_that_answer_nothing_are_dropped(run: Scenes, lie: Callable[[HeardCall], bytes]) -> None:
+    async def test(it: Any) -> None:
+        client, peer = await it.pair()
+        calling = null(client)
+        call = HeardCall(await peer.segment())
+        await peer.send_segments(send(lie(call), 1))
+        await peer.send_segments(send(header(call.xid) + rpc_reply(call.xid), 2))
+        await calling
+        await assert_works(client, peer, 3)
+
+    run(test)
+
+
+def test_no_answer_at_all(run: Scenes) -> None:
+    async def test(it: Any) -> None:
+        client, peer = await it.pair()
+        await fails(null(client, timeout_s=0.01), CallTimeout)
+        buffer = bytearray(5000)
+        late = read_into(client, buffer, timeout_s=0.02)
+        first = HeardCall(await peer.segment())
+        await fails(late, CallTimeout)
+        # The credit of the first call is still out, so that the second one never left.
+        await peer.send_segments(send(header(first.xid) + rpc_reply(first.xid), 1))
+        await assert_works(client, peer, 2)
+
+    run(test)
+
+
+def test_a_late_result_finds_no_memory(run: Scenes) -> None:
+    async def test(it: Any) -> None:
+        client, peer = await it.pair()
+        await assert_works(client, peer, 1)
+        buffer = bytearray(5000)
+        late = read_into(client, buffer, timeout_s=0.02)
+        call = HeardCall(await peer.segment())
+        ((handle, length, offset),) = call.writes[0]
+        await fails(late, CallTimeout)
+        echo = header(call.xid, writes=chunk((handle, length, offset)))
+        await peer.send_segments(
+            tagged(WRITE, handle, offset, CONTENT[:5000]),
+            invalidating(echo + rpc_reply(call.xid, read_result(5000)), handle, 2),
+        )
+        await assert_works(client, peer, 3)
+        assert buffer == bytes(5000)
+
+    run(test)
+
+
+def test_a_reply_twice(run: Scenes) -> None:
+    async def test(it: Any) -> None:
+        client, peer = await it.pair()
+        calling = null(client)
+        call = HeardCall(await peer.segment())
+        reply = header(call.xid) + rpc_reply(call.xid)
+        await peer.send_segments(send(reply, 1), send(reply, 2), send(reply, 3))
+        await calling
+        await assert_works(client, peer, 4)
+
+    run(test)
+
+
+@pytest.mark.parametrize("grant", [0, 1, 0xFFFFFFFF])
+def test_credits_of_any_number(run: Scenes, grant: int) -> None:
+    async def test(it: Any) -> None:
+        client, peer = await it.pair(transport=TransportConfig(credits_requested=8))
+        calling = null(client)
+        call = HeardCall(await peer.segment())
+        await peer.send_segments(send(header(call.xid, grant=grant) + rpc_reply(call.xid), 1))
+        await calling
+        more = [null(client) for _ in range(20)]
+        for number in range(2, 22):
+            call = HeardCall(await peer.segment())
+            await peer.send_segments(send(header(call.xid, grant=grant) + rpc_reply(call.xid), number))
+        await asyncio.gather(*more)
+
+    run(test)
+
+
+@pytest.mark.parametrize("code", [1, 2])
+def test_a_refusal(run: Scenes, code: int) -> None:
+    async def test(it: Any) -> None:
+        client, peer = await it.pair()
+        buffer = bytearray(5000)
+        calling = read_into(client, buffer)
+        call = HeardCall(await peer.segment())
+        words = struct.pack(">II", 2, 9) if code == 1 else b""
+        await peer.send_segments(send(struct.pack(">IIIII", call.xid, 1, 32, 4, code) + words))
+        await fails(calling, RpcError)
+        await assert_works(client, peer, 2)
+
+    run(test)
+
+
+LIES_ABOUT_CHUNKS: dict[str, Callable[[int, int, int, int], bytes]] = {
+    "no Write list": lambda xid, handle, length, at: header(xid),
+    "two Write chunks": lambda xid, handle, length, at: header(xid, writes=chunk((handle, length, at)) * 2),
+    "two segments": lambda xid, handle, length, at: header(xid, writes=chunk((handle, length, at), (handle, 0, at))),
+    "no segment": lambda xid, handle, length, at: header(xid, writes=chunk()),
+    "one octet too many": lambda xid, handle, length, at: header(xid, writes=chunk((handle, length + 1, at))),
+    "4 GiB": lambda xid, handle, length, at: header(xid, writes=chunk((handle, 0xFFFFFFFF, at))),
+    "fewer than the result says": lambda xid, handle, length, at: header(xid, writes=chunk((handle, length - 1, at))),
+    "Read list": lambda xid, handle, length, at: header(
+        xid, reads=struct.pack(">IIIIQ", 1, 4, handle, length, at), writes=chunk((handle, length, at))
+    ),
+    "Reply chunk that was not offered": lambda xid, handle, length, at: header(
+        xid, writes=chunk((handle, length, at)), reply=chunk((handle, length, at))
+    ),
+    "NOMSG": lambda xid, handle, length, at: header(xid, writes=chunk((handle, length, at)), kind=1),
+}
+
+
+@pytest.mark.parametrize("what", LIES_ABOUT_CHUNKS)
+def test_lies_about_returned_chunks_fail_the_call_alone(run: Scenes, what: str) -> None:
+    async def test(it: Any) -> None:
+        client, peer = await it.pair()
+        buffer = bytearray(5000)
+        calling = read_into(client, buffer)
+        call = HeardCall(await peer.segment())
+        message = LIES_ABOUT_CHUNKS[what](call.xid, *call.writes[0][0])
+        if what != "NOMSG":
+            message += rpc_reply(call.xid, read_result(5000))
+        await peer.send_segments(send(message))
+        await fails(calling, RemoteProtocolError)
+        await assert_works(client, peer, 2)
+
+    run(test)

@@ -1,0 +1,400 @@
+"""A server on real sockets against clients whose messages are wrong, that ask for too much, or that stand still."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rpcrdma.aio import rdma_connection
+from rpcrdma.aio.connect import connect
+from rpcrdma.aio.serve import serve
+from rpcrdma.iwarp import IwarpConfig
+from rpcrdma.nfs import mount
+from rpcrdma.nfs.server import Export, build_services, open_state
+from rpcrdma.rpc.service import Service
+from rpcrdma.testing.raw_calls import (
+    BOTH_PRIVATE,
+    NULL_CALL,
+    READ_ARGS,
+    READ_REQUEST,
+    READ_RESPONSE,
+    SEND,
+    WRITE,
+    WRITE_POSITION,
+    XID,
+    Pulling,
+    assert_works,
+    chunk,
+    file_handle,
+    header,
+    is_null_reply,
+    is_refusal,
+    read_call,
+    read_segment,
+    rpc,
+    segment,
+    send,
+    write_args,
+    write_call,
+)
+from rpcrdma.testing.raw_iwarp import fpdu, startup_frame, tagged
+from rpcrdma.testing.raw_socket import RawSocketPeer
+from rpcrdma.transport import TransportConfig
+
+Scenes = Callable[..., Any]
+MIB = 1 << 20
+CONTENT = bytes(range(256)) * (MIB // 256)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Lets the loop run until `condition()`; the test's time-out bounds it."""
+    while not condition():  # noqa: ASYNC110 - what is waited for has no event
+        await asyncio.sleep(0)
+
+
+# Transport headers
+
+REFUSED_WITH_ERR_CHUNK = {
+    "RDMA_MSGP": struct.pack(">IIIIII", XID, 1, 32, 2, 4, 4) + bytes(12) + rpc(0),
+    "procedure 5": struct.pack(">IIIIIII", XID, 1, 32, 5, 0, 0, 0) + rpc(0),
+    "list of 2^32 Write segments": header(writes=struct.pack(">II", 1, 0xFFFFFFFF)) + rpc(0),
+    "Reply chunk of 2^32 segments": header(reply=struct.pack(">II", 1, 0xFFFFFFFF)) + rpc(0),
+    "Write list without end": struct.pack(">IIIII", XID, 1, 32, 0, 0) + struct.pack(">II", 1, 0) * 100,
+    "Read list without end": struct.pack(">IIII", XID, 1, 32, 0) + read_segment(4, 7, 4) * 40,
+    "list that is neither there nor not": struct.pack(">IIIIIII", XID, 1, 32, 0, 2, 0, 0) + rpc(0),
+    "Read chunk of 4 GiB": write_call(0xFFFFFFFF, (7, 0xFFFFFFFF, 0)),
+    "Read chunks of 16 TiB": header(read_segment(WRITE_POSITION, 7, 0xFFFFFFFF) * 30) + rpc(7, write_args(9)),
+    "Position-Zero chunk of 4 GiB": header(read_segment(0, 7, 0xFFFFFFFF), kind=1),
+    "Position-Zero chunk of nothing": header(read_segment(0, 7, 0), kind=1),
+    "Position beyond the stream": header(read_segment(0x7FFFFFFC, 7, 4)) + rpc(7, write_args(4)),
+    "Position that is odd": header(read_segment(WRITE_POSITION + 1, 7, 4)) + rpc(7, write_args(4)),
+    "Read chunk that ends past all offsets": write_call(5000, (7, 5000, 2**64 - 4999)),
+    "Write chunk that ends past all offsets": read_call(segment(7, 5000, 2**64 - 4999)),
+    "Reply chunk that ends past all offsets": header(reply=chunk(segment(7, 5000, 2**64 - 1))) + rpc(6, READ_ARGS),
+    "second segment that ends past all offsets": read_call(segment(7, 4000), segment(7, 2, 2**64 - 1)),
+    "RDMA_NOMSG without chunks": header(kind=1),
+    "payload of another XID": header() + rpc(0, xid=1),
+    "payload that is neither call nor reply": header() + struct.pack(">II", XID, 2) + bytes(40),
+    "RPC header cut short": header() + struct.pack(">II", XID, 0) + b"\0",
+    "no room for the result": header(writes=chunk(segment(7, 10))) + rpc(6, READ_ARGS),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED_WITH_ERR_CHUNK)
+def test_a_header_that_cannot_be_is_refused_and_the_connection_goes_on(scene: Scenes, what: str) -> None:
+    async def main() -> None:
+        async with scene() as it:
+            peer = await it.connected()
+            for number in (1, 3):
+                await peer.send_segments(send(REFUSED_WITH_ERR_CHUNK[what], number))
+                assert is_refusal(await peer.segment())
+                await assert_works(peer, number + 1)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("version", [0, 2, 0xFFFFFFFF])
+def test_an_unknown_version_is_is_refusal(scene: Scenes, version: int) -> None:
+    async def main() -> None:
+        async with scene() as it:
+            peer = await it.connected()
+            await peer.send_segments(send(header(version=version) + rpc(0)))
+            heard = await peer.segment()
+            assert heard.payload == struct.pack(">IIIIIII", XID, version, 128, 4, 1, 1, 1)
+            await assert_works(peer, 2)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"",
+        NULL_CALL[:27],
+        struct.pack(">IIII", XID, 1, 32, 3),
+        struct.pack(">IIIIIII", XID, 1, 32, 3, 0, 0, 0),
+        struct.pack(">IIIII", XID, 1, 32, 4, 2),
+        struct.pack(">IIIIIII", XID, 1, 32, 4, 1, 1, 1),
+        header() + struct.pack(">II", XID, 1) + bytes(16),
+    ],
+    ids=["nothing", "short", "DONE", "long DONE", "ERR_CHUNK", "ERR_VERS", "reply"],
+)
+def test_messages_that_call_for_no_answer_are_dropped(scene: Scenes, message: bytes) -> None:
+    async def main() -> None:
+        async with scene() as it:
+            peer = await it.connected()
+            for number in range(1, 40, 2):
+                await peer.send_segments(send(message, number))
+                await assert_works(peer, number + 1)
+
+    asyncio.run(main())
+
+
+def test_more_calls_than_credits(scene: Scenes) -> None:
+    async def main() -> None:
+        async with scene(transport=TransportConfig(credits_granted=4)) as it:
+            peer = await it.connected()
+            for number in range(1, 8):
+                await peer.send_segments(send(header() + rpc(5, file_handle()), number))
+            assert await peer.segments_to_end() == []
+            await it.still_good()
+
+    asyncio.run(main())
+
+
+def test_more_sends_than_receives(scene: Scenes) -> None:
+    async def main() -> None:
+        async with scene() as it:
+            peer = await it.connected()
+            # At once: before it has granted anything, the server has nine receives.
+            await peer.send_segments(*(send(b"short", number) for number in range(1, 60)))
+            (heard,) = await peer.segments_to_end()
+            assert heard.terminate_code == 0x1202
+
+    asyncio.run(main())
+
+
+def test_many_calls_wait_for_one_that_is_not_delivered(scene: Scenes) -> None:
+    """Calls beyond the bound on what is pulled wait; a thousand bad ones behind are refused one after the other."""
+    credits_ = 1500
+    transport = TransportConfig(
+        credits_granted=credits_, call_octets_pulled_max=5000, connection_octets_pulled_max=5000
+    )
+
+    async def main() -> None:
+        async with scene(transport=transport) as it:
+            sink = await Pulling(await it.connected(), 5000).begin()
+            # A reply first: only after it has the server as many receives as it grants.
+            await sink.peer.send_segments(send(NULL_CALL, 2))
+            assert is_null_reply(await sink.peer.segment())
+            bad = header(read_segment(0, 7, 0), kind=1)
+            for number in range(3, credits_ + 2):
+                await sink.peer.send_segments(send(bad, number))
+            await sink.peer.send_segments(tagged(READ_RESPONSE, sink.handle, sink.offset, CONTENT[:5000]))
+            for _ in range(credits_ - 1):
+                assert (await sink.peer.segment()).payload[12:] == struct.pack(">II", 4, 2)
+            assert (await sink.peer.segment()).opcode == SEND
+            assert it.files.written == [CONTENT[:5000]]
+
+    asyncio.run(main())
+
+
+# Peers that stand still
+
+
+def test_reads_that_are_never_answered_hold_up_nobody_else(scene: Scenes) -> None:
+    async def main() -> None:
+        async with scene() as it:
+            peers = [await it.connected() for _ in range(4)]
+            for peer in peers:
+                await assert_works(peer, 1)
+                await peer.send_segments(*(send(write_call(MIB, (7, MIB, 0)), number) for number in range(2, 100)))
+                for _ in range(32):
+                    assert (await peer.segment()).opcode == READ_REQUEST
+                assert it.pools[0].lent_octets <= 4 * 32 * MIB
+                await it.still_good()
+            assert it.files.written == []
+
+    asyncio.run(main())
+
+
+def test_a_peer_that_reads_nothing_is_held_up_and_nobody_else(scene: Scenes) -> None:
+    async def main() -> None:
+        async with scene() as it:
+            peer = await it.connected(receive_octets=4096)
+            await assert_works(peer, 1)
+            call = read_call(segment(7, MIB, 0), count=MIB)
+            await peer.send_segments(*(send(call, number) for number in range(2, 100)))
+            await until(lambda: it.pools[0].lent_octets >= MIB)
+            for _ in range(20):
+                await it.still_good()
+            assert it.pools[0].lent_octets <= 3 * MIB
+
+    asyncio.run(main())
+
+
+def test_a_peer_that_asks_and_never_reads_is_cut_off(scene: Scenes) -> None:
+    async def main() -> None:
+        async with scene() as it:
+            peer = await it.connected(receive_octets=4096)
+            await assert_works(peer, 1)
+            number = 2
+            octets = b""
+            while len(it.server.connections) == 2:
+                if not octets:
+                    octets = fpdu(send(header() + rpc(6, file_handle() + struct.pack(">QI", 0, 800)), number))
+                    number += 1
+                octets = octets[peer.offer(octets) :]
+                await asyncio.sleep(0)
+            assert number < 50_000, "what the two sockets hold"
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("stands", ["reads unanswered", "replies unread"])
+def test_a_peer_that_stands_still_while_we_hold_memory_is_cut_off(
+    scene: Scenes, stands: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That memory is all clients': it must come back without the peer's help."""
+    monkeypatch.setattr(rdma_connection, "RDMA_STALLED_S", 0.1)
+
+    async def main() -> None:
+        async with scene() as it:
+            peer = await it.connected(receive_octets=4096)
+            await assert_works(peer, 1)
+            if stands == "reads unanswered":
+                call = write_call(MIB, (7, MIB, 0))
+            else:
+                call = read_call(segment(7, MIB, 0), count=MIB)
+            await peer.send_segments(*(send(call, number) for number in range(2, 30)))
+            await until(lambda: it.pools[0].lent_octets > 0)
+            await it.alone()
+            assert it.pools[0].lent_octets == 0
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("breach", [tagged(WRITE, 9, 0, b"x"), b"\x41", send(NULL_CALL, 77)])
+def test_a_terminate_that_cannot_leave_does_not_keep_the_connection(scene: Scenes, breach: bytes) -> None:
+    """The peer's window is closed: neither the replies nor the Terminate behind them go out."""
+
+    async def main() -> None:
+        async with scene() as it:
+            peer = await it.connected(receive_octets=4096)
+            await assert_works(peer, 1)
+            call = read_call(segment(7, MIB, 0), count=MIB)
+            await peer.send_segments(*(send(call, number) for number in range(2, 30)))
+            await until(lambda: it.pools[0].lent_octets > 0)
+            await peer.send_segments(breach)
+            await it.alone()
+            assert it.pools[0].lent_octets == 0
+
+    asyncio.run(main())
+
+
+def test_stopping_ends_every_hostile_connection(scene: Scenes, caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with scene() as it:
+            server = await serve([it.files], ["rdma://127.0.0.1:0"])
+            unread = await it.connected(server=server, receive_octets=4096)
+            await assert_works(unread, 1)
+            call = read_call(segment(7, MIB, 0), count=MIB)
+            await unread.send_segments(*(send(call, number) for number in range(2, 30)))
+            await until(lambda: it.pools[1].lent_octets > 0)
+            await Pulling(await it.connected(server=server), 5000).begin()
+            await it.connected(server=server)
+            await it.peer(server)
+            await until(lambda: len(server.connections) == 4)
+            await asyncio.wait_for(server.close(), 5)
+            assert not server.connections
+            assert it.pools[1].lent_octets == 0
+            assert sum(" ended: " in record.getMessage() for record in caplog.records) == 4
+
+    asyncio.run(main())
+
+
+def test_start_up_octet_by_octet_is_bounded_in_time(scene: Scenes) -> None:
+    async def main() -> None:
+        async with scene(iwarp=IwarpConfig(startup_timeout_s=0.2)) as it:
+            peer = await it.peer()
+            frame = startup_frame("Req", 0x50, 2, bytes(400))
+            sent = 0
+            while len(it.server.connections) == 2 or not sent:
+                assert sent < len(frame), "the whole frame was taken"
+                sent += 1
+                try:
+                    await peer.send(frame[sent - 1 : sent])
+                except OSError:
+                    break
+                await asyncio.sleep(0.01)
+            assert await peer.ended() == b""
+
+    asyncio.run(main())
+
+
+def test_200_half_open_connections_beside_one_that_works(scene: Scenes) -> None:
+    async def main() -> None:
+        async with scene(iwarp=IwarpConfig(startup_timeout_s=0.5)) as it:
+            peers: list[RawSocketPeer] = []
+            while len(peers) < 200:
+                # No more at once than the backlog of the listening socket takes.
+                peers += await asyncio.gather(*(it.peer() for _ in range(50)))
+                await until(lambda: len(it.server.connections) == 1 + len(it.peers))
+            await asyncio.gather(*(it.still_good() for _ in range(50)))
+            ended = await asyncio.gather(*(peer.ended() for peer in peers))
+            assert ended == [b""] * 200
+
+    asyncio.run(main())
+
+
+def test_more_connections_than_allowed_are_turned_away(scene: Scenes) -> None:
+    async def main() -> None:
+        async with scene(connections_max=3) as it:
+            held = [await it.peer() for _ in range(2)]
+            await until(lambda: len(it.server.connections) == 3)
+            for _ in range(5):
+                assert await (await it.peer()).ended() == b""
+            await it.still_good()
+            del held
+
+    asyncio.run(main())
+
+
+# NFS behind it
+
+
+async def mounted(service: Service) -> bytes:
+    """The root's file handle, asked for over TCP."""
+    async with serve([service], ["tcp://127.0.0.1:0"]) as server, connect(server.listening[0]) as client:
+        reply = await client.call(mount.MNT, "/")
+        return bytes(reply.value.fhandle)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_nfs_calls_with_octets_changed_at_random(scene: Scenes, tmp_path: Path, seed: int) -> None:
+    """Every procedure, garbled: the file system stands, and nothing outside of it is touched."""
+    root = tmp_path / "export"
+    root.mkdir()
+    (root / "name").write_bytes(CONTENT[:5000])
+    outside = tmp_path / "outside"
+    outside.write_bytes(b"outside")
+    draw = random.Random(seed)
+
+    async def one(it: Any, root_handle: bytes) -> None:
+        peer = await it.connected(private_data=BOTH_PRIVATE)
+        for number, procedure in enumerate(range(22), 1):
+            args = bytearray(file_handle(root_handle) + struct.pack(">I", 4) + b"name" + draw.randbytes(60))
+            for _ in range(draw.randint(0, 3)):
+                args[draw.randrange(len(args))] = draw.randrange(256)
+            lists = draw.choice([{}, {"writes": chunk(segment(7, 9000))}, {"reply": chunk(segment(7, 9000))}])
+            await peer.send_segments(send(header(**lists) + rpc(procedure, bytes(args)), number))
+            while True:
+                heard = await peer.segment()
+                if heard.opcode != WRITE:
+                    break
+                assert heard.handle == 7
+                assert heard.offset + len(heard.payload) <= 9000
+            assert heard.payload[:4] == struct.pack(">I", XID)
+        peer.close()
+
+    async def main() -> None:
+        state = open_state(tmp_path / "state", random.Random(0).randbytes)
+        services = build_services([Export(name="/", directory=root)], state=state, act_as_caller=False)
+        try:
+            async with scene(services.nfs) as it:
+                root_handle = await mounted(services.mount)
+                await asyncio.gather(*(one(it, root_handle) for _ in range(8)))
+                await it.alone()
+        finally:
+            services.nfs.close()
+            state.close()
+        assert outside.read_bytes() == b"outside"
+
+    asyncio.run(main())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["export", "outside", "state"]

@@ -1,0 +1,413 @@
+"""A server on real sockets against clients that break the stream: ends at any octet, garbage, lies, foreign memory."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rpcrdma.nfs import v3
+from rpcrdma.testing.raw_calls import (
+    BOTH_PRIVATE,
+    HANDLE,
+    NULL_CALL,
+    READ_ARGS,
+    READ_REQUEST,
+    READ_RESPONSE,
+    SEND,
+    SEND_INVALIDATE,
+    TERMINATE,
+    WRITE,
+    Pulling,
+    assert_works,
+    chunk,
+    file_handle,
+    header,
+    read_call,
+    read_segment,
+    rpc,
+    segment,
+    send,
+    write_call,
+)
+from rpcrdma.testing.raw_iwarp import fpdu, read_request, startup_frame, tagged, terminate, untagged
+
+Scenes = Callable[..., Any]
+MIB = 1 << 20
+CONTENT = bytes(range(256)) * (MIB // 256)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Lets the loop run until `condition()`; the test's time-out bounds it."""
+    while not condition():  # noqa: ASYNC110 - what is waited for has no event
+        await asyncio.sleep(0)
+
+
+# Closing at any octet
+
+
+async def cut(held: Any, before: list[bytes], octets: bytes, how: str) -> None:
+    """A connection for each length of `octets`: `before` is said, then so much, and the connection ends."""
+
+    async def one(length: int) -> None:
+        peer = await (held.connected() if before else held.peer())
+        for said in before[1:]:
+            await peer.send(said)
+        if length:
+            await peer.send(octets[:length])
+        if how == "half":
+            peer.end()
+            await peer.ended()
+        elif how == "reset":
+            peer.reset()
+        peer.close()
+
+    await asyncio.gather(*map(one, range(len(octets) + 1)))
+    await held.alone()
+
+
+ENDS = pytest.mark.parametrize("how", ["close", "half", "reset"])
+
+
+@ENDS
+def test_cut_within_the_start_up_frame(scene: Scenes, how: str) -> None:
+    async def main() -> None:
+        async with scene() as it:
+            await cut(it, [], startup_frame("Req", 0x50, 2, struct.pack(">HH", 1, 1) + BOTH_PRIVATE), how)
+
+    asyncio.run(main())
+
+
+@ENDS
+def test_cut_within_the_first_call(scene: Scenes, how: str) -> None:
+    async def main() -> None:
+        async with scene() as it:
+            await cut(it, [b"connected"], fpdu(send(NULL_CALL)), how)
+
+    asyncio.run(main())
+
+
+@ENDS
+def test_cut_within_a_call_with_a_read_chunk(scene: Scenes, how: str) -> None:
+    async def main() -> None:
+        async with scene() as it:
+            await cut(it, [b"connected"], fpdu(send(write_call(64, (7, 64, 0)))), how)
+            assert it.files.written == []
+
+    asyncio.run(main())
+
+
+@ENDS
+@pytest.mark.parametrize("size", [64, 20_000])
+def test_cut_while_a_read_chunk_is_pulled(scene: Scenes, how: str, size: int) -> None:
+    data = random.Random(1).randbytes(size)
+
+    async def one(it: Any, length: int) -> None:
+        peer = await it.connected()
+        await peer.send_segments(send(write_call(size, (7, size, 9))))
+        asked = await peer.segment()
+        assert asked.opcode == READ_REQUEST
+        handle, offset, octets, source, source_offset = struct.unpack(">IQIIQ", asked.payload)
+        assert (octets, source, source_offset) == (size, 7, 9)
+        await peer.send(fpdu(tagged(READ_RESPONSE, handle, offset, data))[:length])
+        if how == "half":
+            peer.end()
+            await peer.ended()
+        elif how == "reset":
+            peer.reset()
+        peer.close()
+
+    async def main() -> None:
+        async with scene() as it:
+            whole = len(fpdu(tagged(READ_RESPONSE, 7, 0, data)))
+            lengths = range(whole) if whole < 200 else [0, 1, 2, 15, 16, 17, 2047, 2048, 8192, whole - 5, whole - 1]
+            await asyncio.gather(*(one(it, length) for length in lengths))
+            await it.alone()
+            assert it.files.written == []
+
+    asyncio.run(main())
+
+
+@ENDS
+def test_gone_after_any_part_of_the_reply(scene: Scenes, how: str) -> None:
+    async def one(it: Any, length: int) -> None:
+        peer = await it.connected()
+        await peer.send_segments(send(read_call(segment(7, 5000, 0))))
+        if length:
+            await peer.receive(length)
+        if how == "half":
+            peer.end()
+            await peer.ended()
+        elif how == "reset":
+            peer.reset()
+        peer.close()
+
+    async def main() -> None:
+        async with scene() as it:
+            await asyncio.gather(
+                *(one(it, length) for length in [*range(40), 1447, 1448, 5000, 5019, 5020, 5021, 5100])
+            )
+            await it.alone()
+
+    asyncio.run(main())
+
+
+def test_gone_while_a_worker_runs_and_its_memory_is_lent_to_nobody_else(scene: Scenes) -> None:
+    async def main() -> None:
+        async with scene() as it:
+            for number in range(4):
+                peer = await it.connected()
+                await peer.send_segments(send(header() + rpc(5, file_handle())))
+                await asyncio.to_thread(it.files.entered.acquire)
+                if number % 2:
+                    peer.reset()
+                peer.close()
+            await it.alone()
+            assert it.pools[0].lent_octets == 4 * 4096, "the handlers still have their memory"
+            await it.still_good()
+            it.files.gate.set()
+
+    asyncio.run(main())
+
+
+def test_a_handler_may_let_go_of_its_buffer_and_keeps_none_once_it_is_answered(scene: Scenes) -> None:
+    async def main() -> None:
+        async with scene() as it:
+            await it.good.call(v3.ACCESS, v3.ACCESS3args(v3.nfs_fh3(HANDLE), 1))
+            await until(lambda: not it.pools[0].lent_octets)
+            await it.good.call(v3.READDIR, v3.READDIR3args(v3.nfs_fh3(HANDLE), 0, bytes(8), 4096))
+            await until(lambda: not it.pools[0].lent_octets)
+
+    asyncio.run(main())
+
+
+# Garbage
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_garbage_instead_of_a_start_up_frame(scene: Scenes, seed: int) -> None:
+    async def main() -> None:
+        async with scene() as it:
+            peer = await it.peer()
+            await peer.send(random.Random(seed).randbytes(1 << seed * 2))
+            assert await peer.ended() == b""
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        startup_frame("Rep", 0x50, 2, bytes(4)),
+        startup_frame("Req", 0x50, 0, bytes(4)),
+        startup_frame("Req", 0x50, 3, bytes(4)),
+        startup_frame("Req", 0x50, 2, bytes(513)),
+        startup_frame("Req", 0x50, 2, b"", length=0xFFFF),
+        startup_frame("Req", 0x50, 2, bytes(3)),
+        startup_frame("Req", 0x50, 2, bytes(4)) + b"x",
+        startup_frame("Req", 0x50, 2, bytes(4)) + fpdu(send(NULL_CALL)),
+        startup_frame("Req", 0x50, 2, bytes(4)) * 2,
+        b"GET / HTTP/1.1\r\n\r\n",
+        bytes.fromhex("80000028") + rpc(0),
+    ],
+)
+def test_start_up_frames_that_are_wrong_are_answered_by_silence(scene: Scenes, frame: bytes) -> None:
+    async def main() -> None:
+        async with scene() as it:
+            peer = await it.peer()
+            await peer.send(frame)
+            assert await peer.ended() == b""
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_garbage_after_the_start_up(scene: Scenes, seed: int) -> None:
+    async def main() -> None:
+        async with scene() as it:
+            peer = await it.connected()
+            await peer.send(random.Random(seed).randbytes(70_000))
+            assert len(await peer.ended()) <= 200, "a Terminate at most"
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_calls_with_octets_changed_at_random(scene: Scenes, seed: int) -> None:
+    """Everything below the FPDU is garbled; whatever comes of it, the connection is of use or ends."""
+    draw = random.Random(seed)
+    calls = [NULL_CALL, write_call(64, (7, 64, 0)), read_call(segment(7, 5000, 0)), header() + rpc(6, READ_ARGS)]
+    calls += [header(read_segment(0, 7, 60), kind=1), header(reply=chunk(segment(9, 99), segment(9, 1))) + rpc(16)]
+
+    async def one(it: Any) -> None:
+        peer = await it.connected(private_data=draw.choice([b"", BOTH_PRIVATE]))
+        for number in range(1, 9):
+            data = bytearray(draw.choice(calls))
+            for _ in range(draw.randint(1, 4)):
+                data[draw.randrange(len(data))] = draw.choice([0, 1, 2, 4, 255, draw.randrange(256)])
+            await peer.send_segments(send(bytes(data[: draw.choice([len(data), draw.randrange(len(data))])]), number))
+        peer.end()
+        await peer.ended()
+
+    async def main() -> None:
+        async with scene() as it:
+            await asyncio.gather(*(one(it) for _ in range(25)))
+            await it.alone()
+
+    asyncio.run(main())
+
+
+# Lengths that lie, checksums that do not fit, memory that was not given
+
+LIES: dict[str, tuple[bytes, int | None]] = {
+    "ULPDU of nothing": (fpdu(b""), None),
+    "ULPDU of one octet": (fpdu(b"\x41"), None),
+    "ULPDU shorter than a tagged header": (fpdu(tagged(WRITE, 7, 0)[:13]), None),
+    "ULPDU shorter than an untagged header": (fpdu(send(b"")[:17]), None),
+    "CRC of another frame": (fpdu(send(NULL_CALL), flaw=1), None),
+    "no CRC": (fpdu(send(NULL_CALL), crc=False), None),
+    "length too small": (b"\0\x20" + fpdu(send(NULL_CALL))[2:], None),
+    "length too large": (b"\0\x80" + fpdu(send(NULL_CALL))[2:] + bytes(100), None),
+    "largest possible ULPDU to a handle never given": (fpdu(tagged(WRITE, 7, 0, bytes(65521))), 0x1100),
+    "largest possible Send": (fpdu(send(bytes(65517))), 0x1205),
+    "Send larger than the receive": (fpdu(send(bytes(4097))), 0x1205),
+    "Send in parts larger than the receive": (
+        fpdu(send(bytes(4096), last=False)) + fpdu(send(b"x", offset=4096)),
+        0x1205,
+    ),
+    "Send with a hole": (fpdu(send(b"xxxx", last=False)) + fpdu(send(b"x", offset=8)), 0x1204),
+    "Send out of turn": (fpdu(send(NULL_CALL, 9)), 0x1203),
+    "Write to a handle never given": (fpdu(tagged(WRITE, 0x12345678, 0, b"x")), 0x1100),
+    "Write to handle 0": (fpdu(tagged(WRITE, 0, 0, b"x")), 0x1100),
+    "Read of a handle never given": (fpdu(read_request(1, 5, 0, 100, 0x12345678, 0)), 0x0100),
+    "Read of 4 GiB": (fpdu(read_request(1, 5, 0, 0xFFFFFFFF, 7, 0)), 0x0100),
+    "Read Response that nobody asked for": (fpdu(tagged(READ_RESPONSE, 7, 0, b"x")), 0x0206),
+    "invalidation of a handle never given": (
+        fpdu(untagged(SEND_INVALIDATE, 0, 1, NULL_CALL, invalidate=0x12345678)),
+        0x0109,
+    ),
+    "queue 3": (fpdu(untagged(SEND, 3, 1, NULL_CALL)), 0x1201),
+    "opcode 15": (fpdu(untagged(15, 0, 1, NULL_CALL)), 0x0206),
+    "DDP version 2": (fpdu(send(NULL_CALL, ddp_version=2)), 0x1206),
+    "RDMAP version 2": (fpdu(send(NULL_CALL, rdmap_version=2)), 0x0205),
+    "Terminate": (terminate(0x0206), None),
+    "Terminate cut short": (fpdu(untagged(TERMINATE, 2, 1, b"\0")), None),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+@pytest.mark.parametrize("first", [False, True])
+def test_a_rule_broken_on_the_stream_gets_its_terminate(scene: Scenes, lie: str, first: bool) -> None:
+    octets, code = LIES[lie]
+
+    async def main() -> None:
+        async with scene() as it:
+            peer = await it.connected()
+            if not first:
+                await assert_works(peer, 1)
+            await peer.send(octets if first or code in {None, 0x1203} else renumbered(octets, 2))
+            heard = await peer.segments_to_end()
+            assert [segment_.opcode for segment_ in heard if segment_.opcode != TERMINATE] == []
+            if code is not None:
+                assert [segment_.terminate_code for segment_ in heard] == [code]
+
+    asyncio.run(main())
+
+
+def renumbered(octets: bytes, number: int) -> bytes:
+    """The same FPDUs, Sends with another sequence number."""
+    out = b""
+    while octets:
+        length = int.from_bytes(octets[:2])
+        frame, octets = octets[: (length + 5 & ~3) + 4], octets[(length + 5 & ~3) + 4 :]
+        ulpdu = bytearray(frame[2 : 2 + length])
+        if not ulpdu[0] & 0x80 and ulpdu[6:10] == bytes(4):
+            ulpdu[10:14] = struct.pack(">I", number)
+        out += fpdu(bytes(ulpdu))
+    return out
+
+
+@pytest.mark.parametrize("opcode", [WRITE, READ_RESPONSE])
+@pytest.mark.parametrize("size", [100, 8000])
+@pytest.mark.parametrize("shift", [-1, 1])
+def test_one_octet_beyond_the_memory_that_the_server_named(scene: Scenes, opcode: int, size: int, shift: int) -> None:
+    async def main() -> None:
+        async with scene() as it:
+            sink = await Pulling(await it.connected(), size).begin()
+            await sink.peer.send_segments(tagged(opcode, sink.handle, sink.offset + shift, bytes(size)))
+            (heard,) = await sink.peer.segments_to_end()
+            assert heard.terminate_code == 0x1101
+            assert it.files.written == []
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("size", [100, 8000])
+def test_memory_of_another_connection(scene: Scenes, size: int) -> None:
+    async def main() -> None:
+        async with scene() as it:
+            sink = await Pulling(await it.connected(), size).begin()
+            thief = await it.connected()
+            await thief.send_segments(tagged(WRITE, sink.handle, sink.offset, b"stolen!!" * (size // 8)))
+            (heard,) = await thief.segments_to_end()
+            assert heard.terminate_code == 0x1100
+            await sink.peer.send_segments(tagged(READ_RESPONSE, sink.handle, sink.offset, CONTENT[:size]))
+            assert (await sink.peer.segment()).opcode == SEND
+            assert it.files.written == [CONTENT[:size]]
+
+    asyncio.run(main())
+
+
+def test_memory_of_a_call_that_has_been_answered(scene: Scenes) -> None:
+    async def main() -> None:
+        async with scene() as it:
+            sink = await Pulling(await it.connected(), 5000).begin()
+            await sink.peer.send_segments(tagged(READ_RESPONSE, sink.handle, sink.offset, CONTENT[:5000]))
+            assert (await sink.peer.segment()).opcode == SEND
+            await sink.peer.send_segments(tagged(WRITE, sink.handle, sink.offset, bytes(5000)))
+            (heard,) = await sink.peer.segments_to_end()
+            assert heard.terminate_code == 0x1100
+            assert it.files.written == [CONTENT[:5000]]
+
+    asyncio.run(main())
+
+
+def test_a_peer_that_invalidates_the_memory_it_is_to_fill(scene: Scenes) -> None:
+    async def main() -> None:
+        async with scene() as it:
+            sink = await Pulling(await it.connected(private_data=BOTH_PRIVATE), 5000).begin()
+            await sink.peer.send_segments(
+                untagged(SEND_INVALIDATE, 0, 2, NULL_CALL, invalidate=sink.handle),
+                tagged(READ_RESPONSE, sink.handle, sink.offset, bytes(5000)),
+            )
+            heard = await sink.peer.segments_to_end()
+            assert heard[-1].terminate_code == 0x1100
+            assert it.files.written == []
+
+    asyncio.run(main())
+
+
+def test_reads_of_a_servers_memory_find_none(scene: Scenes) -> None:
+    async def main() -> None:
+        async with scene() as it:
+            sink = await Pulling(await it.connected(), 100).begin()
+            await sink.peer.send_segments(read_request(1, 5, 0, 100, sink.handle, sink.offset))
+            (heard,) = await sink.peer.segments_to_end()
+            assert heard.terminate_code == 0x0102
+
+    asyncio.run(main())
+
+
+def test_more_reads_than_agreed_on(scene: Scenes) -> None:
+    async def main() -> None:
+        async with scene() as it:
+            peer = await it.connected()
+            await peer.send_segments(*(read_request(number, 5, 0, 0, 0, 0) for number in range(1, 400)))
+            heard = await peer.segments_to_end()
+            assert {segment_.opcode for segment_ in heard} <= {READ_RESPONSE, TERMINATE}
+
+    asyncio.run(main())
