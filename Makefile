@@ -14,7 +14,11 @@ PYTHON := $(shell for p in python3.14 python3.13 python3.12 python3.11 python3; 
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' && echo $$p && break; \
 	done 2>/dev/null)
 
-.PHONY: help install demo test check gen interop interop-packages bench clean
+# `make fuzz CASES=1000000 SECONDS=1500`: at most so many cases for each target, so long for all of them together.
+CASES := 1000000
+SECONDS := 60
+
+.PHONY: help install demo test check gen fuzz interop interop-packages bench clean
 
 help:
 	@echo 'make install   set up $(VENV) with the rpcrdma command'
@@ -22,6 +26,7 @@ help:
 	@echo 'make test      install, then the whole fast test suite'
 	@echo 'make check     lint, format, types, layers, ledger, generated code'
 	@echo 'make gen       regenerate the Python modules of the XDR definitions'
+	@echo 'make fuzz      coverage-guided fuzzing of every decoder and of the connection machines, for a minute'
 	@echo 'make interop   tests against tshark and libnfs (Debian packages, installed when run as root)'
 	@echo 'make bench     throughput and latency beside the raw sockets of the same machine'
 	@echo 'make clean     remove everything that the other targets made'
@@ -55,6 +60,10 @@ gen: $(STAMP)
 		echo "$${pair%%=*} -> $${pair#*=}"; \
 		$(BIN)/python -m rpcrdma.xdr.language "$${pair%%=*}" -o "$${pair#*=}"; \
 	done
+
+fuzz: $(STAMP)
+	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[fuzz]'
+	$(BIN)/python tests/fuzz/run_fuzzers.py --cases $(CASES) --seconds $(SECONDS) --jobs $(WORKERS)
 
 interop-packages:
 	@if command -v tshark >/dev/null && command -v nfs-cp >/dev/null; then :; \

@@ -42,7 +42,10 @@ def parse_url(text: str) -> Url:
     """
     form = "write rdma://HOST[:PORT][/PATH] or tcp://HOST[:PORT][/PATH]"
     # A path may hold "?" and "#", which mean nothing in a file name's URL.
-    parts = urlsplit(text.replace("#", "%23").replace("?", "%3F"))
+    try:
+        parts = urlsplit(text.replace("#", "%23").replace("?", "%3F"))
+    except ValueError:
+        raise LocalProtocolError(f"{text!r} has no valid address in its brackets: {form}") from None
     if parts.scheme not in DEFAULT_PORTS:
         raise LocalProtocolError(f"{text!r} is not a service URL: {form}")
     scheme = parts.scheme

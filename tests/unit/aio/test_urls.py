@@ -25,7 +25,11 @@ def test_a_service_url_is_taken_apart(text: str, url: Url) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["server", "http://server", "rdma://", "rdma:///path", "rdma://user@server", "rdma://h:70000", "tcp://h:x"]
+    "text",
+    [
+        *("server", "http://server", "rdma://", "rdma:///path", "rdma://user@server", "rdma://h:70000", "tcp://h:x"),
+        *("tcp://[::1", "tcp://[x]/"),
+    ],
 )
 def test_what_is_no_service_url_is_refused_with_the_reason(text: str) -> None:
     with pytest.raises(LocalProtocolError, match=r"rdma://HOST|port must be"):

@@ -1,0 +1,396 @@
+"""Fuzz targets: every decoder of octets that a peer sends.
+
+A target takes any octets and returns, or raises AssertionError or something else that decoders never raise: a finding.
+What decodes must also survive encoding and decoding again.
+"""
+
+from __future__ import annotations
+
+import functools
+import tomllib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rpcrdma.aio.urls import parse_url
+from rpcrdma.errors import DecodeError, LocalProtocolError, RemoteProtocolError, RpcError
+from rpcrdma.iwarp.config import IwarpConfig
+from rpcrdma.iwarp.segments import decode_read_header, encode_read_header
+from rpcrdma.iwarp.startup import (
+    FrameKind,
+    agree,
+    answer,
+    ask,
+    decode_startup_frame,
+    encode_startup_frame,
+    size_startup_frame,
+)
+from rpcrdma.iwarp.terminate import decode_terminate, encode_terminate
+from rpcrdma.nfs import mount, v3
+from rpcrdma.nfs.client.port_mapper import GETPORT
+from rpcrdma.nfs.server.file_handle import HandleSeal, export_identity
+from rpcrdma.nfs.v3 import NFS3_FHSIZE
+from rpcrdma.rpc.auth import AuthSys, decode_auth_sys, encode_auth_sys
+from rpcrdma.rpc.dispatch import Dispatcher, Invocation
+from rpcrdma.rpc.message import decode_call, decode_reply, encode_call
+from rpcrdma.rpc.program import Procedure
+from rpcrdma.rpc.record import RecordReceiver
+from rpcrdma.rpc.service import Service
+from rpcrdma.transport.header_v1 import RdmaMsg, RdmaMsgp, decode_header, encode_header
+from rpcrdma.transport.private_data import agree as agree_sizes
+from rpcrdma.transport.private_data import decode_private_data, encode_private_data
+from rpcrdma.xdr.codec import (
+    Decoder,
+    Encoder,
+    PlacedByPosition,
+    PlacedInOrder,
+    ReducedIneligibleItem,
+)
+
+__all__ = ["DECODERS", "FuzzTarget"]
+
+VECTORS = Path(__file__).parents[1] / "vectors"
+ROOM = 4096
+CHUNK_OCTETS = 512
+
+
+class FuzzTarget(NamedTuple):
+    """`run` is given the octets of one case; `seeds` is where a search begins that has no corpus."""
+
+    name: str
+    run: Callable[[bytes], None]
+    seeds: Sequence[bytes]
+
+
+@functools.cache
+def vectors(path: str) -> dict[str, Any]:
+    return tomllib.loads((VECTORS / path).read_text())
+
+
+def golden(path: str, *tables: str) -> list[bytes]:
+    """The octets of golden vectors."""
+    return [bytes.fromhex(case["hex"]) for table in tables for case in vectors(path)[table]]
+
+
+def octets_of(enc: Encoder) -> bytes:
+    return b"".join(enc.finish().gather())
+
+
+# RPC
+
+
+def call_header(data: bytes) -> None:
+    dec = Decoder(data)
+    try:
+        header = decode_call(dec)
+    except DecodeError:
+        return
+    enc = Encoder()
+    encode_call(enc, *header)
+    again = Decoder(octets_of(enc))
+    assert decode_call(again) == header
+    again.done("call header")
+
+
+def reply_header(data: bytes) -> None:
+    dec = Decoder(data)
+    try:
+        decode_reply(dec, int.from_bytes(data[:4], "big"))
+    except (DecodeError, RpcError):
+        return
+    assert 24 <= dec.pos <= len(data)
+
+
+def auth_sys(data: bytes) -> None:
+    try:
+        credential = decode_auth_sys(data)
+    except DecodeError:
+        return
+    enc = Encoder()
+    encode_auth_sys(enc, credential)
+    assert decode_auth_sys(octets_of(enc)) == credential
+
+
+def record(data: bytes) -> None:
+    """The first two octets say how the rest is cut: the outcome does not depend on it."""
+    whole = _records(data[2:], 1 << 20)
+    step = 1 + int.from_bytes(data[:2], "big") % 64
+    assert _records(data[2:], step) == whole
+
+
+def _records(stream: bytes, step: int) -> tuple[list[bytes], str]:
+    receiver = RecordReceiver(record_octets_max=ROOM, fragments_max=16)
+    found: list[bytes] = []
+    start, failure = 0, ""
+    while start < len(stream) and not failure:
+        buffers = receiver.next_buffers()
+        taken = 0
+        for buffer in buffers:
+            part = stream[start + taken : start + min(step, len(stream) - start)][: len(buffer)]
+            buffer[: len(part)] = part
+            taken += len(part)
+        start += taken
+        try:
+            receiver.bytes_received(taken)
+        except RemoteProtocolError as error:
+            failure = str(error)
+        assert len(receiver._message) <= ROOM
+    while (message := receiver.next_record()) is not None:
+        found.append(bytes(message))
+    assert all(0 < len(message) <= ROOM for message in found)
+    return found, failure
+
+
+class EveryArgument:
+    """A handler for any procedure: only the decoding is of interest."""
+
+    def __call__(self, args: Any, context: Any) -> None:
+        """Is never called."""
+
+
+def _service(program: Any) -> Service:
+    methods = {procedure.method: EveryArgument() for procedure in program.procedures.values()}
+    return type("Everything", (Service,), {"PROGRAM": program, **methods})()
+
+
+DISPATCHER = Dispatcher([_service(v3.PROGRAM), _service(mount.PROGRAM)])
+
+
+def dispatch(data: bytes) -> None:
+    """A whole call, one item of it perhaps in a Read chunk: the first four octets say where and how long."""
+    if len(data) < 4:
+        return
+    position, length = int.from_bytes(data[:2], "big") & ~3, int.from_bytes(data[2:4], "big") % CHUNK_OCTETS
+    placed = PlacedByPosition({position: memoryview(bytes(length))}) if position else None
+    try:
+        opened = DISPATCHER.open_call(Decoder(data[4:], placed=placed))
+    except ReducedIneligibleItem:
+        assert placed is not None
+        return
+    assert opened is None or isinstance(opened, Invocation) or opened.length >= 20
+
+
+# iWARP
+
+
+def startup_frame(data: bytes) -> None:
+    for kind in FrameKind:
+        try:
+            # As it is used: the size as soon as it shows, then the frame.
+            for length in range(min(len(data), 24) + 1):
+                size_startup_frame(kind, data[:length])
+            frame = decode_startup_frame(kind, data)
+        except RemoteProtocolError:
+            continue
+        again = decode_startup_frame(kind, encode_startup_frame(frame))
+        if frame.enhanced is None and frame.revision == 2:
+            assert again == frame
+        if kind is FrameKind.REQUEST:
+            reply, agreement = answer(frame, IwarpConfig(), b"")
+            assert agreement.inbound_reads <= 32
+            assert agreement.outbound_reads <= 32
+            decode_startup_frame(FrameKind.REPLY, encode_startup_frame(reply))
+        else:
+            for config in (IwarpConfig(), IwarpConfig(peer_to_peer=True), IwarpConfig(enhanced=False)):
+                try:
+                    agreement = agree(ask(config, b""), frame, config)
+                except RemoteProtocolError:
+                    continue
+                assert agreement.inbound_reads <= 32
+                assert agreement.outbound_reads <= 32
+
+
+def read_header(data: bytes) -> None:
+    try:
+        header = decode_read_header(data)
+    except DecodeError:
+        return
+    assert encode_read_header(header) == data[:28]
+
+
+def terminate(data: bytes) -> None:
+    try:
+        message = decode_terminate(data)
+    except DecodeError:
+        return
+    assert message.words
+    assert len(message.ddp_header) in {0, 14, 18}
+    assert len(message.read_header) in {0, 28}
+    assert len(encode_terminate(message)) <= len(data)
+
+
+# RPC-over-RDMA
+
+
+def header_v1(data: bytes) -> None:
+    try:
+        header = decode_header(data)
+    except DecodeError:
+        return
+    encoded = encode_header(header)
+    assert len(encoded) <= len(data)
+    again = decode_header(encoded)
+    assert encode_header(again) == encoded
+    if not isinstance(header, RdmaMsg | RdmaMsgp):
+        assert again == header
+
+
+def private_data(data: bytes) -> None:
+    told = decode_private_data(data)
+    if told is not None:
+        assert decode_private_data(encode_private_data(told)) == told
+    send, receive, _ = agree_sizes(decode_private_data(b"\xf6\xab\x0e\x18\x01\x01\x03\x03"), told)  # type: ignore[arg-type]
+    assert 1024 <= send <= 4096
+    assert 1024 <= receive <= 4096
+
+
+# Generated code: every procedure's arguments and results, inline and with items placed elsewhere
+
+
+def procedure_target(procedure: Procedure[Any, Any]) -> Callable[[bytes], None]:
+    def run(data: bytes) -> None:
+        inline, placed = data, memoryview(bytes(int.from_bytes(data[-2:], "big") % CHUNK_OCTETS))
+        _round_trip(procedure.encode_args, procedure.decode_args, Decoder(inline))
+        _round_trip(procedure.encode_result, procedure.decode_result, Decoder(inline))
+        position = int.from_bytes(data[-4:-2], "big") % 256 & ~3
+        _round_trip(
+            procedure.encode_args, procedure.decode_args, Decoder(data, placed=PlacedByPosition({position: placed}))
+        )
+        _round_trip(procedure.encode_result, procedure.decode_result, Decoder(data, placed=PlacedInOrder([placed])))
+
+    return run
+
+
+def _round_trip(encode: Callable[[Encoder, Any], None], decode: Callable[[Decoder], Any], dec: Decoder) -> None:
+    try:
+        value = decode(dec)
+        if dec.placed is not None:
+            dec.placed.done()
+    except DecodeError:
+        return
+    assert dec.pos <= dec.end
+    enc = Encoder()
+    encode(enc, value)
+    again = Decoder(octets_of(enc))
+    assert decode(again) == value
+    again.done("what was encoded")
+
+
+def xdr_items(data: bytes) -> None:
+    """The primitives themselves: each octet of the first sixteen chooses one with its limit."""
+    dec = Decoder(data[16:], placed=PlacedInOrder([None, memoryview(b"four"), None]))
+    try:
+        for choice in data[:16]:
+            limit = choice >> 3
+            match choice & 7:
+                case 0:
+                    assert len(dec.opaque(limit, "opaque")) <= limit
+                case 1:
+                    assert len(dec.string(limit, "string").encode("utf-8", "surrogateescape")) <= limit
+                case 2:
+                    assert len(dec.bulk(limit, "bulk")) <= limit
+                case 3:
+                    assert dec.boolean("bool") in {True, False}
+                case 4:
+                    assert len(dec.linked_list(Decoder.position.__get__, limit, "list")) <= limit
+                case 5:
+                    assert len(dec.numbers("iIqQfd"[limit % 6], limit, "numbers")) == limit
+                case 6:
+                    assert dec.count(limit, "count") <= limit
+                case _:
+                    assert len(dec.fixed(limit, "fixed")) == limit
+            assert dec.pos <= dec.end
+        dec.done("items")
+    except DecodeError:
+        return
+
+
+# What clients send inside other items, and what users type
+
+
+SEAL = HandleSeal(bytes(range(32)))
+HANDLE = SEAL.close(export_identity("/"), 12, b"\x00\x01" + bytes(8))
+
+
+def file_handle(data: bytes) -> None:
+    """Handles that this key did not make do not open, also those that differ from one of its own in any octet."""
+    opened = SEAL.open(data[:NFS3_FHSIZE])
+    assert opened is None or data[:NFS3_FHSIZE] == HANDLE
+    mixed = bytes(a ^ b for a, b in zip(HANDLE, data.ljust(len(HANDLE), b"\0"), strict=False))
+    assert mixed == HANDLE or SEAL.open(mixed) is None
+
+
+def url(data: bytes) -> None:
+    text = data.decode("utf-8", "surrogateescape")
+    try:
+        parsed = parse_url(text)
+    except LocalProtocolError:
+        return
+    assert 0 <= parsed.port <= 65535
+    assert parsed.host
+
+
+def _call(procedure: Procedure[Any, Any], rest: bytes) -> bytes:
+    enc = Encoder()
+    encode_call(enc, 1, procedure.program, procedure.version, procedure.number)
+    return octets_of(enc) + rest
+
+
+def _auth_seeds() -> list[bytes]:
+    enc = Encoder()
+    encode_auth_sys(enc, AuthSys(machine="host", uid=1, gid=2, gids=(3, 4)))
+    return [octets_of(enc), *(bytes.fromhex(case["body"]) for case in vectors("rpc/headers.toml")["call"])]
+
+
+_ZEROS = [bytes(length) for length in (4, 64, 256, 1024)]
+_HANDLE_FIRST = [(32).to_bytes(4, "big") + bytes(32 + length) for length in (0, 8, 64, 512)]
+_PROCEDURES = [
+    (f"{prefix}_{procedure.name.rpartition('_')[2].lower()}", procedure)
+    for prefix, program in (("nfs3", v3.PROGRAM), ("mount3", mount.PROGRAM))
+    for procedure in program.procedures.values()
+    if procedure.number
+]
+
+DECODERS = [
+    FuzzTarget("rpc_call", call_header, golden("rpc/headers.toml", "call")),
+    FuzzTarget("rpc_reply", reply_header, golden("rpc/headers.toml", "reply")),
+    FuzzTarget("rpc_auth_sys", auth_sys, _auth_seeds()),
+    FuzzTarget(
+        "rpc_record",
+        record,
+        [b"\0\3\0\0\0\4abcd\x80\0\0\2ef\x80\0\0\1g", b"\0\0\x80\0\0\x80" + bytes(128), b"\0\1" + bytes(80)],
+    ),
+    FuzzTarget(
+        "rpc_dispatch",
+        dispatch,
+        [
+            bytes(4) + _call(v3.GETATTR, _HANDLE_FIRST[0]),
+            (40 + 36 + 8 + 12).to_bytes(2, "big") + b"\0\x20" + _call(v3.WRITE, _HANDLE_FIRST[1] + bytes(12)),
+            bytes(4) + _call(mount.MNT, b"\0\0\0\1/\0\0\0"),
+        ],
+    ),
+    FuzzTarget("rpc_port_mapper", procedure_target(GETPORT), _ZEROS[:2]),
+    FuzzTarget("iwarp_startup_frame", startup_frame, golden("iwarp/frames.toml", "startup")),
+    FuzzTarget("iwarp_read_header", read_header, [bytes(28), bytes(range(30))]),
+    FuzzTarget(
+        "iwarp_terminate",
+        terminate,
+        [frame[20:-4] for frame in golden("iwarp/frames.toml", "fpdu") if len(frame) > 28]
+        + [b"\x11\x00\xc0\x00\x00\x12" + b"\xc1" + bytes(40), b"\x01\x00\xe0\x00" + bytes(60)],
+    ),
+    FuzzTarget("transport_header_v1", header_v1, golden("transport/headers.toml", "header", "malformed")),
+    FuzzTarget("transport_private_data", private_data, [b"\xf6\xab\x0e\x18\x01\x01\x03\x03", b"\xf6\xab" * 9]),
+    FuzzTarget(
+        "xdr_items",
+        xdr_items,
+        [
+            bytes(64),
+            bytes(range(8, 24)) + bytes(64),
+            bytes(16) + bytes.fromhex(vectors("xdr/file.toml")["file"]["hex"]),
+        ],
+    ),
+    *(FuzzTarget(name, procedure_target(procedure), _ZEROS + _HANDLE_FIRST) for name, procedure in _PROCEDURES),
+    FuzzTarget("nfs3_file_handle", file_handle, [HANDLE, bytes(64)]),
+    FuzzTarget("service_url", url, [b"rdma://host:1/a%20b", b"tcp://[::1]/", b"rdma://192.0.2.1"]),
+]
+"""By what they decode."""

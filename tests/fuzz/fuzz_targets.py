@@ -1,0 +1,9 @@
+"""Every fuzz target."""
+
+from __future__ import annotations
+
+from decoder_targets import DECODERS
+from endpoint_targets import ENDPOINT_MACHINES
+from iwarp_targets import IWARP_MACHINES
+
+TARGETS = [*DECODERS, *IWARP_MACHINES, *ENDPOINT_MACHINES]
