@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from client_calls import CONTENT, ENDS, FH, WRITE, Scenes, assert_works, fails, leave, null, read_into
 from rpcrdma.aio.connect import Connection
-from rpcrdma.errors import CallTimeout, ConnectFailed, RemoteProtocolError, RpcError, RpcRdmaError, TransportClosed
+from rpcrdma.errors import CallTimeout, ConnectFailed, RemoteProtocolError, RpcError, RpcRdmaError
 from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.nfs import v3
 from rpcrdma.testing.raw_calls import BOTH_PRIVATE
@@ -19,55 +20,6 @@ from rpcrdma.testing.raw_iwarp import fpdu, read_request, startup_frame, tagged
 from rpcrdma.testing.raw_replies import HeardCall, chunk, header, invalidating, read_result, rpc_reply, send
 from rpcrdma.testing.raw_socket import RawSocketPeer
 from rpcrdma.transport import TransportConfig
-
-Scenes = Callable[..., Any]
-MIB = 1 << 20
-CONTENT = bytes(range(256)) * (MIB // 256)
-FH = v3.nfs_fh3(data=b"handle")
-SEND, WRITE, READ_REQUEST, READ_RESPONSE, TERMINATE = 3, 0, 1, 2, 7
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Lets the loop run until `condition()`; the test's time-out bounds it."""
-    while not condition():  # noqa: ASYNC110 - what is waited for has no event
-        await asyncio.sleep(0)
-
-
-def read_into(client: Connection, buffer: Any, *, timeout_s: float | None = None) -> asyncio.Task[Any]:
-    args = v3.READ3args(FH, 0, len(buffer))
-    return asyncio.create_task(client.call(v3.READ, args, into=buffer, timeout_s=timeout_s))
-
-
-def null(client: Connection, *, timeout_s: float | None = None) -> asyncio.Task[Any]:
-    return asyncio.create_task(client.call(v3.NULL, None, timeout_s=timeout_s))
-
-
-async def assert_works(client: Connection, peer: RawSocketPeer, number: int) -> None:
-    """The connection goes on: the server's `number`th Send answers another call."""
-    calling = null(client)
-    call = HeardCall(await peer.segment())
-    await peer.send_segments(send(header(call.xid) + rpc_reply(call.xid), number))
-    await calling
-
-
-async def fails(calling: asyncio.Task[Any], kind: type[Exception] = TransportClosed) -> Any:
-    with pytest.raises(kind) as raised:
-        await calling
-    assert isinstance(raised.value, RpcRdmaError)
-    return raised.value
-
-
-ENDS = pytest.mark.parametrize("how", ["close", "half", "reset"])
-
-
-async def leave(peer: RawSocketPeer, how: str) -> None:
-    if how == "half":
-        peer.end()
-        await peer.ended()
-    elif how == "reset":
-        peer.reset()
-    peer.close()
-
 
 # Closing at any octet
 

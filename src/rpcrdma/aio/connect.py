@@ -174,7 +174,7 @@ async def _connect_iwarp(url: Url, options: ConnectOptions) -> RdmaConnection:
         raise unanswered(url.host, url.port, options.connect_timeout_s) from None
     except TransportClosed as error:
         raise ConnectFailed(
-            f"{url.authority} takes TCP connections but sets up no RDMA connection ({error}): check that an "
+            f"{url.authority} takes TCP connections but sets up no RDMA connection ({error}); check that an "
             "NFS/RDMA server with iWARP listens on this port"
         ) from None
     return connection

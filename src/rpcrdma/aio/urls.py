@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import unquote, urlsplit
 
+from rpcrdma.aio.sockets import authority
 from rpcrdma.errors import LocalProtocolError
 
 __all__ = ["DEFAULT_PORTS", "Scheme", "Url", "parse_url"]
@@ -28,7 +29,7 @@ class Url:
     @property
     def authority(self) -> str:
         """HOST:PORT, an IPv6 address in brackets."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return authority(self.host, self.port)
 
     def __str__(self) -> str:
         return f"{self.scheme}://{self.authority}{self.path}"

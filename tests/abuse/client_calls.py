@@ -1,0 +1,63 @@
+"""What the tests of a client against a scripted server call, and how they look at the outcome."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rpcrdma.aio.connect import Connection
+from rpcrdma.errors import RpcRdmaError, TransportClosed
+from rpcrdma.nfs import v3
+from rpcrdma.testing.raw_replies import HeardCall, header, rpc_reply, send
+from rpcrdma.testing.raw_socket import RawSocketPeer
+
+Scenes = Callable[..., Any]
+MIB = 1 << 20
+CONTENT = bytes(range(256)) * (MIB // 256)
+FH = v3.nfs_fh3(data=b"handle")
+SEND, WRITE, READ_REQUEST, READ_RESPONSE, TERMINATE = 3, 0, 1, 2, 7
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Lets the loop run until `condition()`; the test's time-out bounds it."""
+    while not condition():  # noqa: ASYNC110 - what is waited for has no event
+        await asyncio.sleep(0)
+
+
+def read_into(client: Connection, buffer: Any, *, timeout_s: float | None = None) -> asyncio.Task[Any]:
+    args = v3.READ3args(FH, 0, len(buffer))
+    return asyncio.create_task(client.call(v3.READ, args, into=buffer, timeout_s=timeout_s))
+
+
+def null(client: Connection, *, timeout_s: float | None = None) -> asyncio.Task[Any]:
+    return asyncio.create_task(client.call(v3.NULL, None, timeout_s=timeout_s))
+
+
+async def assert_works(client: Connection, peer: RawSocketPeer, number: int) -> None:
+    """The connection goes on: the server's `number`th Send answers another call."""
+    calling = null(client)
+    call = HeardCall(await peer.segment())
+    await peer.send_segments(send(header(call.xid) + rpc_reply(call.xid), number))
+    await calling
+
+
+async def fails(calling: asyncio.Task[Any], kind: type[Exception] = TransportClosed) -> Any:
+    with pytest.raises(kind) as raised:
+        await calling
+    assert isinstance(raised.value, RpcRdmaError)
+    return raised.value
+
+
+ENDS = pytest.mark.parametrize("how", ["close", "half", "reset"])
+
+
+async def leave(peer: RawSocketPeer, how: str) -> None:
+    if how == "half":
+        peer.end()
+        await peer.ended()
+    elif how == "reset":
+        peer.reset()
+    peer.close()
