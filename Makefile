@@ -5,18 +5,19 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # Two workers suit the smallest machines that this is built on; `make test WORKERS=8` uses more.
 WORKERS := 2
+# `make fuzz CASES=1000000 SECONDS=1500`: at most so many cases for each target, so long for all of them together.
+CASES := 1000000
+SECONDS := 60
 
 # The XDR definitions and what is generated from them: SOURCE.x=MODULE.py
 XDR := src/rpcrdma/nfs/nfs3.x=src/rpcrdma/nfs/v3.py src/rpcrdma/nfs/mount3.x=src/rpcrdma/nfs/mount.py \
-	examples/blob_store/blob_store.x=examples/blob_store/blob_store.py
+	src/rpcrdma/nfs/watch.x=src/rpcrdma/nfs/watch.py \
+	examples/blob_store/blob_store.x=examples/blob_store/blob_store.py \
+	examples/callback/auction.x=examples/callback/auction.py
 
 PYTHON := $(shell for p in python3.14 python3.13 python3.12 python3.11 python3; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' && echo $$p && break; \
 	done 2>/dev/null)
-
-# `make fuzz CASES=1000000 SECONDS=1500`: at most so many cases for each target, so long for all of them together.
-CASES := 1000000
-SECONDS := 60
 
 .PHONY: help install demo test check gen fuzz interop interop-packages bench clean
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rpcrdma.aio.connect import Connection, ConnectOptions, connect
     from rpcrdma.aio.files import NfsFilesystem, nfs_open
     from rpcrdma.aio.rdma_connection import Negotiated
+    from rpcrdma.aio.returning_client import ReturningClient
     from rpcrdma.aio.serve import ServeOptions, Server, serve
     from rpcrdma.errors import (
         CallTimeout,
@@ -42,6 +43,7 @@ __all__ = [
     "PacketCapture",
     "RemoteAccessError",
     "RemoteProtocolError",
+    "ReturningClient",
     "RpcError",
     "RpcRdmaError",
     "ServeOptions",
@@ -57,6 +59,7 @@ _HOMES = {
     "rpcrdma.aio.connect": ("ConnectOptions", "Connection", "connect"),
     "rpcrdma.aio.files": ("NfsFilesystem", "nfs_open"),
     "rpcrdma.aio.rdma_connection": ("Negotiated",),
+    "rpcrdma.aio.returning_client": ("ReturningClient",),
     "rpcrdma.aio.serve": ("ServeOptions", "Server", "serve"),
     "rpcrdma.rpc.auth": ("AuthNone", "AuthSys"),
 }

@@ -19,8 +19,18 @@ RPC_RECORD_STEP_OCTETS = RPC_RECORD_OCTETS_MAX
 RPC_CONNECTIONS_MAX = 1024
 """Connections to one listener's server: what a default limit of open files allows."""
 
+RDMA_STARTING_MAX = 256
+"""Connections of one listener that may be in their start-up: each takes a round trip, so this is thousands a second."""
+
+RDMA_IDLE_S = 3600.0
+"""Seconds without any message before a connection without running calls is closed. Long, since not every client
+connects again by itself; what holds a connection to a dead machine is let go much sooner, by TCP."""
+
 RPC_OUTSTANDING_CALLS_MAX = 128
 """Calls of one connection not yet answered: what a Linux client keeps in flight by default."""
+
+RPC_REVERSE_CALLS_MAX = 16
+"""Calls of a server that are unanswered at one client over TCP; further ones wait. Linux clients take 16 over RDMA."""
 
 RPC_UNSENT_REPLY_OCTETS_MAX = 4 << 20
 """Replies that a peer does not read pile up to here before its further calls are left unread."""
@@ -32,10 +42,17 @@ RPC_STALLED_S = 10.0
 """Seconds without progress after which a peer that leaves replies unread is cut off, if memory gets short."""
 
 BUFFER_POOL_OCTETS_MAX = 64 << 20
-"""Octets kept for reuse or in use by handlers: 64 results of 1 MiB."""
+"""Octets kept for reuse or in use, for results and for arguments each: 64 of 1 MiB."""
 
-BUFFER_OCTETS_MAX = 512 << 20
-"""Octets in use by handlers altogether, pooled or not, before further requests fail."""
+BUFFER_OCTETS_MAX = 256 << 20
+"""Octets in use altogether, pooled or not, for results and for arguments each, before all further calls wait."""
+
+BUFFER_FREE_PARTS = 8
+"""One client may have one part in so many of what memory the others leave: 28 MiB if it is alone, enough to keep any
+network busy. 16 clients that take all they can get leave 39 MiB for others, 40 leave 2 MiB."""
+
+BULK_RESULT_OCTETS = 1 << 20
+"""What there must be memory for before a call of a client that holds some is run: the result of a READ of 1 MiB."""
 
 RDMA_UNSENT_REPLY_OCTETS_MAX = 1 << 20
 """Bulk results of one RDMA connection that wait to be sent before its further calls are left waiting: one result of
@@ -44,6 +61,23 @@ RDMA_UNSENT_REPLY_OCTETS_MAX = 1 << 20
 RDMA_STALLED_S = 30.0
 """Seconds in which a peer must have answered the RDMA Reads of one call, and taken one reply, while we hold memory for
 them: 35 KB/s. All connections share that memory."""
+
+# Calls that must not run twice
+
+REPLY_CACHE_ENTRIES_MAX = 16384
+"""Answered calls remembered: all that 128 connections may have unanswered when they are lost together."""
+
+REPLY_CACHE_OCTETS_MAX = 16 << 20
+"""Replies remembered: 1 KiB for each of them, where those of NFS that are kept take some 200 octets."""
+
+REPLY_CACHE_REPLY_OCTETS_MAX = (1 << 20) + (1 << 16)
+"""The largest reply remembered: a bulk result of 1 MiB with everything around it."""
+
+REPLY_CACHE_AGE_S = 120.0
+"""Seconds for which an answered call is remembered: twice the default deadline of calls, and what Linux does."""
+
+REPLY_CACHE_CHECKED_OCTETS = 4096
+"""Octets of a call that its checksum covers: an inline message; every NFS call but the data of a WRITE is smaller."""
 
 # RPC-over-RDMA
 
@@ -64,6 +98,9 @@ CONNECTION_OCTETS_PULLED_MAX = 32 << 20
 
 SPARE_RECEIVES = 8
 """Receives beyond those that credits ask for: messages that are discarded or refused take one, too."""
+
+RECEIVE_BUFFERS_KEPT_MAX = 256
+"""Buffers for incoming Sends kept for reuse: 1 MiB, and more than arrive together between two looks at the queue."""
 
 # NFS server over a local directory
 
@@ -96,3 +133,43 @@ NFS_CALLERS_MAX = 1024
 
 NFS_MOUNTS_MAX = 1024
 """Entries of the MOUNT program's list of who mounted what; informative, the oldest go first."""
+
+# Watching directories
+
+NFS_WATCH_SUBSCRIPTIONS_MAX = 256
+"""Subscriptions of all clients together, each with a descriptor of its directory: a quarter of what a process may have
+by default."""
+
+NFS_WATCH_CONNECTION_SUBSCRIPTIONS_MAX = 16
+"""Subscriptions of one connection: as many as the calls back that a client takes at once."""
+
+NFS_WATCH_DIRECTORIES_MAX = 65536
+"""Directories watched for all subscriptions: about 1 KiB of the kernel's memory each."""
+
+NFS_WATCH_SUBSCRIPTION_DIRECTORIES_MAX = 8192
+"""Directories watched for one subscription: what Linux lets a user watch at the least."""
+
+NFS_WATCH_SCAN_ENTRIES_MAX = 200_000
+"""Directory entries looked at when a subscription starts or a tree appears in it: half a second, in which other
+subscriptions wait."""
+
+NFS_WATCH_CHANGES_MAX = 1024
+"""Changes of one subscription that wait to be acknowledged: 10 s of 100 a second; more become one: rescan."""
+
+NFS_WATCH_CHANGES_OCTETS_MAX = 128 << 10
+"""Octets of their paths: 128 for each."""
+
+NFS_WATCH_BATCH_OCTETS_MAX = 16 << 10
+"""Octets of one batch of changes; less where the client takes smaller messages."""
+
+NFS_WATCH_GATHER_S = 0.02
+"""Seconds in which changes gather after the first one, so that what repeats is told once; not felt by people."""
+
+NFS_WATCH_REPLY_S = 20.0
+"""Seconds after which a batch that was not acknowledged is sent again."""
+
+NFS_WATCH_KEPT_S = 120.0
+"""Seconds for which a subscription outlives its connection: as long as replies are remembered."""
+
+NFS_WATCH_UNREAD_CHANGES_MAX = 65536
+"""Changes that a client's program has not asked for yet, some 300 octets each; more become one: rescan."""

@@ -11,7 +11,7 @@ from rpcrdma.cli import main as command
 from rpcrdma.cli.exit_status import ExitStatus
 from rpcrdma.cli.main import build_parser, main
 
-COMMANDS = ["demo", "serve", "ls", "stat", "cat", "get", "put", "rm", "mkdir", "mv", "ping", "xdr"]
+COMMANDS = ["demo", "serve", "ls", "stat", "cat", "get", "put", "rm", "mkdir", "mv", "watch", "ping", "xdr"]
 URL = "rdma://127.0.0.1:1/data"
 
 

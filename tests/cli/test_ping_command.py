@@ -42,6 +42,18 @@ def test_ping_shows_what_was_negotiated(remote: Remote) -> None:
         assert text.endswith("RPC over TCP\n")
 
 
+def test_ping_shows_counters_with_linux_names(remote: Remote) -> None:
+    report = remote.done("ping", "-c", "7", "--stats", "--json", remote.base).json
+    lines = remote.done("ping", "-c", "7", "--stats", remote.base).lines
+    if remote.base.startswith("rdma"):
+        assert report["statistics"]["calls"] == 7
+        assert report["linux_counters"]["sends"] == report["linux_counters"]["recvs"] == 7
+        assert ["receives", "7", "recvs"] in [line.split() for line in lines]
+    else:
+        assert (report["statistics"], report["linux_counters"]) == (None, None)
+        assert lines[-1] == "no counters: they are kept of RDMA connections"
+
+
 def test_ping_of_an_rdma_port_over_tcp_says_that_it_may_be_the_wrong_one(remote: Remote) -> None:
     url = f"tcp://{remote.base.partition('://')[2]}"
     ran = remote.run("ping", url)

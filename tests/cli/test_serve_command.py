@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -240,3 +241,33 @@ def test_ping_ends_with_what_it_has_when_interrupted(server: Served) -> None:
             process.kill()
     assert process.returncode == 0, err
     assert json.loads(out)["calls"] == 1
+
+
+def test_serve_offers_metrics(start: StartServer, data: Path, tmp_path: Path) -> None:
+    served = start(data, tmp_path / "state", "--metrics", "127.0.0.1:0")
+    with served:
+        assert main(["ping", "-c", "3", served.urls["rdma"]]) == 0
+        url = next(event["url"] for event in served.events if event["event"] == "metrics")
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            lines = answer.read().decode().splitlines()
+        assert 'rpcrdma_calls_total{transport="rdma"} 3.0' in lines
+        assert served.stop() == 0
+        assert served.said == ""
+
+
+@pytest.mark.parametrize("where", ["9400", "host:", ":1", "host:65536", "[::1]"])
+def test_serve_refuses_a_place_for_metrics_that_is_none(where: str) -> None:
+    ran = serve_and_end("--metrics", where, ".")
+    assert ran.returncode == 2
+    assert "is not HOST:PORT" in ran.stderr
+
+
+def test_serve_says_when_it_cannot_offer_metrics(data: Path, tmp_path: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        where = f"127.0.0.1:{other.getsockname()[1]}"
+        ran = serve_and_end("--state-dir", str(tmp_path), "--metrics", where, str(data))
+    assert ran.returncode == 1
+    assert "cannot offer metrics" in ran.stderr
+    assert "hint: choose another address" in ran.stderr

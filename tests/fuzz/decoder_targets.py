@@ -26,15 +26,16 @@ from rpcrdma.iwarp.startup import (
     size_startup_frame,
 )
 from rpcrdma.iwarp.terminate import decode_terminate, encode_terminate
-from rpcrdma.nfs import mount, v3
+from rpcrdma.nfs import mount, v3, watch
 from rpcrdma.nfs.client.port_mapper import GETPORT
 from rpcrdma.nfs.server.file_handle import HandleSeal, export_identity
 from rpcrdma.nfs.v3 import NFS3_FHSIZE
 from rpcrdma.rpc.auth import AuthSys, decode_auth_sys, encode_auth_sys
+from rpcrdma.rpc.calls import decode_result
 from rpcrdma.rpc.dispatch import Dispatcher, Invocation
-from rpcrdma.rpc.message import decode_call, decode_reply, encode_call
+from rpcrdma.rpc.message import decode_call, decode_reply, encode_call, peek_is_call, peek_xid
 from rpcrdma.rpc.program import Procedure
-from rpcrdma.rpc.record import RecordReceiver
+from rpcrdma.rpc.record import LAST_FRAGMENT, RecordReceiver
 from rpcrdma.rpc.service import Service
 from rpcrdma.transport.header_v1 import RdmaMsg, RdmaMsgp, decode_header, encode_header
 from rpcrdma.transport.private_data import agree as agree_sizes
@@ -168,6 +169,28 @@ def dispatch(data: bytes) -> None:
         assert placed is not None
         return
     assert opened is None or isinstance(opened, Invocation) or opened.length >= 20
+
+
+OWN_CALLS = {1: v3.GETATTR, 2: v3.READ, 3: v3.NULL}
+"""By XID, what a reply on a stream with calls of both sides may answer."""
+
+
+def records_both_ways(data: bytes) -> None:
+    """A stream over TCP in which replies to own calls and the peer's calls come as they like."""
+    messages, _ = _records(data, 1 << 20)
+    for message in messages:
+        xid = peek_xid(message)
+        if peek_is_call(message):
+            opened = DISPATCHER.open_call(Decoder(message))
+            if isinstance(opened, Invocation):
+                assert opened.xid == xid
+            elif opened is not None:
+                assert bytes(opened.gather()[0][:4]) == message[:4]
+        elif xid in OWN_CALLS:
+            try:
+                decode_result(Decoder(message), xid, OWN_CALLS[xid])
+            except (DecodeError, RpcError):
+                continue
 
 
 # iWARP
@@ -346,10 +369,20 @@ _ZEROS = [bytes(length) for length in (4, 64, 256, 1024)]
 _HANDLE_FIRST = [(32).to_bytes(4, "big") + bytes(32 + length) for length in (0, 8, 64, 512)]
 _PROCEDURES = [
     (f"{prefix}_{procedure.name.rpartition('_')[2].lower()}", procedure)
-    for prefix, program in (("nfs3", v3.PROGRAM), ("mount3", mount.PROGRAM))
+    for prefix, program in (
+        ("nfs3", v3.PROGRAM),
+        ("mount3", mount.PROGRAM),
+        ("watch", watch.WATCH_V1),
+        ("watcher", watch.WATCHER_V1),
+    )
     for procedure in program.procedures.values()
     if procedure.number
 ]
+
+
+def _record(message: bytes) -> bytes:
+    return (LAST_FRAGMENT | len(message)).to_bytes(4, "big") + message
+
 
 DECODERS = [
     FuzzTarget("rpc_call", call_header, golden("rpc/headers.toml", "call")),
@@ -359,6 +392,15 @@ DECODERS = [
         "rpc_record",
         record,
         [b"\0\3\0\0\0\4abcd\x80\0\0\2ef\x80\0\0\1g", b"\0\0\x80\0\0\x80" + bytes(128), b"\0\1" + bytes(80)],
+    ),
+    FuzzTarget(
+        "rpc_records_both_ways",
+        records_both_ways,
+        [
+            _record(_call(v3.GETATTR, _HANDLE_FIRST[0])) + _record(bytes.fromhex("00000003 00000001") + bytes(16)),
+            _record(bytes.fromhex("00000001 00000001") + bytes(16) + b"\0\0\0\5"),
+            _record(bytes(8)) + b"\0\0\0\4abcd\x80\0\0\2ef",
+        ],
     ),
     FuzzTarget(
         "rpc_dispatch",

@@ -47,19 +47,25 @@ CONFIG = TransportConfig(
     segment_octets_max=300,
     call_octets_pulled_max=4096,
     connection_octets_pulled_max=8192,
+    reverse_credits_requested=3,
+    reverse_credits_granted=3,
+    reverse_chunks=True,
 )
 STEPS_MAX = 100
 RPC_START = struct.Struct(">II")
 
 
 class Memory:
-    """Gives memory for Read chunks, and knows what has come back."""
+    """Gives memory for Read chunks, unless it is `short`, and knows what has come back."""
 
     def __init__(self) -> None:
         self.lent: dict[int, memoryview] = {}
+        self.short = False
 
-    def acquire(self, length: int) -> memoryview:
+    def acquire(self, length: int) -> memoryview | None:
         assert length <= CONFIG.call_octets_pulled_max
+        if self.short:
+            return None
         buffer = memoryview(bytearray(length))
         self.lent[id(buffer.obj)] = buffer
         assert sum(map(len, self.lent.values())) <= 3 * CONFIG.connection_octets_pulled_max
@@ -72,11 +78,15 @@ class Memory:
 class Play:
     """One endpoint and its bare peer."""
 
-    def __init__(self, role: Role, data: bytes) -> None:
+    def __init__(self, role: Role, data: bytes, *, reverse: bool) -> None:
         self.script = Script(data)
         self.role = role
         self.memory = Memory()
-        self.peer = BarePeer(role, CONFIG, private_data=CONFIG.private_data(), receives=12, receive_octets=1024)
+        self.peer = BarePeer(
+            role, CONFIG, private_data=CONFIG.private_data(), receives=12, receive_octets=1024, reverse=reverse
+        )
+        if reverse and role is Role.SERVER:
+            self.peer.endpoint.allow_reverse()
         responder = getattr(self.peer.endpoint, "_responder", None)
         if responder is not None:
             responder._buffers = self.memory
@@ -275,16 +285,18 @@ class Play:
                 self.waiting.append(incoming)
 
 
-def play(role: Role, data: bytes) -> None:
-    """Both sides act as the script says."""
-    game = Play(role, data)
+def play(role: Role, data: bytes, *, reverse: bool = False) -> None:
+    """Both sides act as the script says; with `reverse`, each of them calls and is called."""
+    game = Play(role, data, reverse=reverse)
     script = game.script
     for _ in range(STEPS_MAX):
         if not script.more:
             break
         match script.below(12):
             case 0 | 1:
-                game.say(script.number(), 0 if role is Role.SERVER else script.below(3), game.chunk_lists())
+                game.say(
+                    script.number(), 0 if role is Role.SERVER and not reverse else script.below(3), game.chunk_lists()
+                )
             case 2:
                 game.say(script.number(), script.below(2), ChunkLists())
             case 3:
@@ -292,7 +304,8 @@ def play(role: Role, data: bytes) -> None:
             case 4 | 5:
                 game.answer()
             case 6 | 7 | 8:
-                game.call() if role is Role.CLIENT else game.reply()
+                calls = script.below(2) == 0 if reverse else role is Role.CLIENT
+                game.call() if calls else game.reply()
             case 9:
                 game.abandon()
             case 10:
@@ -308,6 +321,9 @@ def play(role: Role, data: bytes) -> None:
                     game.peer.qp.disconnect()
                 elif end == 2:
                     game.peer.qp.abort("enough")
+                elif end < 7:
+                    game.memory.short = end < 5
+                    game.peer.endpoint.resume_pulls()
         game.settle()
     game.finish()
 
@@ -316,8 +332,8 @@ _HEADERS = golden("transport/headers.toml", "header", "malformed")
 
 ENDPOINT_MACHINES = [
     FuzzTarget(
-        f"machine_endpoint_{role.value}",
-        lambda data, role=role: play(role, data),  # type: ignore[misc]
+        f"machine_endpoint_{role.value}{'_both_ways' if reverse else ''}",
+        lambda data, role=role, reverse=reverse: play(role, data, reverse=reverse),  # type: ignore[misc]
         [
             *(bytes((3, len(header) // 4, len(header) % 4)) + header + b"\0\0\0\1" * 8 for header in _HEADERS),
             bytes((0, 1, 0, 0, 1, 1, 4, 1, 1, 9, 1, 1, 1, 8, 0)) + bytes(40) + bytes((6, 0, 7, 1, 1)),
@@ -327,5 +343,6 @@ ENDPOINT_MACHINES = [
         ],
     )
     for role in (Role.SERVER, Role.CLIENT)
+    for reverse in (False, True)
 ]
-"""By the endpoint's role."""
+"""By the endpoint's role, and whether calls go one way or both."""

@@ -94,6 +94,7 @@ def test_commands_run_alone(directory: Path) -> None:
         assert run(line, directory) or line.startswith("rpcrdma xdr")
 
 
+@pytest.mark.timeout(60)  # fifteen processes, each of which takes its time on a busy machine
 def test_commands_run_against_the_server(directory: Path) -> None:
     """At free ports instead of those shown, which somebody may be using."""
     (start,) = commands("server")

@@ -1,20 +1,27 @@
-"""Reusable memory for bulk results: pages that are warm, in a bounded amount."""
+"""Reusable memory for bulk results and arguments: pages that are warm, in a bounded amount, shared fairly."""
 
 from __future__ import annotations
 
+import asyncio
 import threading
+from collections.abc import Callable
 
 from rpcrdma.errors import RpcRdmaError
-from rpcrdma.limits import BUFFER_OCTETS_MAX, BUFFER_POOL_OCTETS_MAX
+from rpcrdma.limits import BUFFER_FREE_PARTS, BUFFER_OCTETS_MAX, BUFFER_POOL_OCTETS_MAX, BULK_RESULT_OCTETS
 
-__all__ = ["BufferPool", "OutOfBuffers"]
+__all__ = ["BufferPool", "BufferShare", "OutOfBuffers", "octets_taken"]
 
 _SMALLEST_BITS = 12
 _LARGEST_BITS = 22
 
 
 class OutOfBuffers(RpcRdmaError):
-    """Handlers already hold as much memory as they may."""
+    """As much memory is in use as may be."""
+
+
+def octets_taken(length: int) -> int:
+    """How much of the memory there is a buffer of `length` octets takes at most."""
+    return 1 << max(_SMALLEST_BITS, (length - 1).bit_length()) if length <= 1 << _LARGEST_BITS else length
 
 
 class BufferPool:
@@ -22,9 +29,22 @@ class BufferPool:
 
     `pool_octets_max` bounds what is kept for reuse together with what of it is lent. Beyond it, and above 4 MiB, a
     buffer is allocated for one use; `octets_max` bounds all that is lent. Safe to use from several threads.
+    Connections use it through a `share` each, lest some take what others need.
     """
 
-    __slots__ = ("_free", "_lent", "_lock", "_pooled", "lent_octets", "octets_max", "pool_octets_max")
+    __slots__ = (
+        "_clients",
+        "_free",
+        "_lent",
+        "_pooled",
+        "_serving",
+        "_waiting",
+        "lent_octets",
+        "lock",
+        "octets_max",
+        "on_short",
+        "pool_octets_max",
+    )
 
     def __init__(self, *, pool_octets_max: int = BUFFER_POOL_OCTETS_MAX, octets_max: int = BUFFER_OCTETS_MAX) -> None:
         self.pool_octets_max = pool_octets_max
@@ -34,7 +54,18 @@ class BufferPool:
         self._free: dict[int, list[bytearray]] = {}
         self._lent: dict[int, tuple[bytearray, bool]] = {}
         """By the identity of the memory: the memory, and whether it goes back to a size class."""
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
+        self._clients: dict[str, _Client] = {}
+        self._waiting: dict[BufferShare, asyncio.AbstractEventLoop] = {}
+        """In the order in which they get their turns."""
+        self._serving = False
+        self.on_short: Callable[[], None] | None = None
+        """Called when somebody begins to wait: for whoever knows how to get memory back."""
+
+    @property
+    def waited_for(self) -> bool:
+        """Whether somebody waits for memory."""
+        return bool(self._waiting)
 
     def acquire(self, length: int) -> memoryview:
         """Writable memory of `length` octets with unspecified content.
@@ -42,38 +73,56 @@ class BufferPool:
         Raises:
             OutOfBuffers: `octets_max` octets would be exceeded.
         """
-        size = 1 << max(_SMALLEST_BITS, (length - 1).bit_length())
-        with self._lock:
-            free = self._free.get(size)
-            if free and self.lent_octets + size <= self.octets_max:
-                memory = free.pop()
-                pooled = True
-            else:
-                pooled = size <= 1 << _LARGEST_BITS and self._may_pool(size)
-                if not pooled:
-                    size = length
-                if self.lent_octets + size > self.octets_max:
-                    raise OutOfBuffers(
-                        f"{length} octets asked for, {self.lent_octets} of at most {self.octets_max} are in use"
-                    )
-                memory = bytearray(size)
-                if pooled:
-                    self._pooled += size
-            self._lent[id(memory)] = (memory, pooled)
-            self.lent_octets += size
+        with self.lock:
+            memory = self.take(length, self.octets_max - self.lent_octets)
+        if memory is None:
+            raise OutOfBuffers(f"{length} octets asked for, {self.lent_octets} of at most {self.octets_max} are in use")
         return memoryview(memory)[:length]
 
     def release(self, buffer: memoryview) -> None:
         """Takes back what `acquire` returned; nobody may use it any more. No effect on other memory."""
-        with self._lock:
-            lent = self._lent.pop(id(buffer.obj), None)
-            if lent is None:
-                return
-            memory, pooled = lent
-            size = len(memory)
-            self.lent_octets -= size
+        with self.lock:
+            self.take_back(buffer)
+        self.serve_soon()
+
+    def share(self, client: str) -> BufferShare:
+        """A connection's share; `client` is what all its connections have in common, its address."""
+        entry = self._clients.get(client)
+        if entry is None:
+            entry = self._clients[client] = _Client()
+        return BufferShare(self, client, entry)
+
+    def take(self, length: int, room: int) -> bytearray | None:
+        """For shares, under the lock: lends memory that takes at most `room` octets."""
+        if length > room:
+            return None
+        size = octets_taken(length)
+        free = self._free.get(size)
+        if free and size <= room:
+            memory = free.pop()
+            pooled = True
+        else:
+            pooled = length <= 1 << _LARGEST_BITS and size <= room and self._may_pool(size)
+            if not pooled:
+                size = length
+            memory = bytearray(size)
             if pooled:
-                self._free.setdefault(size, []).append(memory)
+                self._pooled += size
+        self._lent[id(memory)] = (memory, pooled)
+        self.lent_octets += size
+        return memory
+
+    def take_back(self, buffer: memoryview) -> int:
+        """For shares, under the lock. Returns how many octets have become free."""
+        lent = self._lent.pop(id(buffer.obj), None)
+        if lent is None:
+            return 0
+        memory, pooled = lent
+        size = len(memory)
+        self.lent_octets -= size
+        if pooled:
+            self._free.setdefault(size, []).append(memory)
+        return size
 
     def _may_pool(self, size: int) -> bool:
         """Makes room for `size` octets in the pool at the cost of free buffers of other sizes."""
@@ -86,3 +135,156 @@ class BufferPool:
                 self._pooled -= other
                 excess -= other
         return excess <= 0
+
+    def wait_in_line(self, share: BufferShare) -> None:
+        """For shares: one that waits for its turn."""
+        if share not in self._waiting:
+            self._waiting[share] = asyncio.get_running_loop()
+            if self.on_short is not None:
+                self.on_short()
+
+    def leave_line(self, share: BufferShare) -> None:
+        """For shares: one that waits no more."""
+        self._waiting.pop(share, None)
+
+    def forget(self, client: str) -> None:
+        """For shares: one has left its client."""
+        if not self._clients[client].shares:
+            del self._clients[client]
+
+    def serve_soon(self) -> None:
+        """What has become free is given out in the loop, outside of whatever the connection that freed it is at."""
+        if self._waiting and not self._serving:
+            self._serving = True
+            loop = next(iter(self._waiting.values()))
+            loop.call_soon_threadsafe(self._serve)
+
+    def _serve(self) -> None:
+        """One turn for each share that waits; who takes one goes to the end of the line."""
+        self._serving = False
+        for share in list(self._waiting):
+            if share in self._waiting and share.take_turn():
+                loop = self._waiting.pop(share)
+                if share.waits:
+                    self._waiting[share] = loop
+                    self.serve_soon()
+
+
+class BufferShare:
+    """One connection's way to a pool's memory; implements `rpcrdma.transport.BufferSource`.
+
+    A client that has nothing gets what is free. Others are lent more while what the connection has, what its client
+    has and what is asked for together are no more than an eighth of what is free then. So one connection can hold a
+    17th and one client a ninth of the pool, the next client a ninth of the rest, and so on: 16 that take all they can
+    get leave 15 % of the pool to everybody else.
+    """
+
+    __slots__ = ("_client", "_entry", "_own", "_pool", "_turns", "closed", "held_octets")
+
+    def __init__(self, pool: BufferPool, client: str, entry: _Client) -> None:
+        self._pool = pool
+        self._client = client
+        self._entry = entry
+        self._own: dict[int, int] = {}
+        """What each buffer takes, by the identity of its memory."""
+        self._turns: list[tuple[int, Callable[[], None]]] = []
+        self.held_octets = 0
+        self.closed = False
+        entry.shares.add(self)
+
+    @property
+    def octets_max(self) -> int:
+        """More can never be had."""
+        return self._pool.octets_max
+
+    @property
+    def crowded(self) -> bool:
+        """Whether this client has so much that there may be none for an ordinary result."""
+        return self._entry.held_octets > 0 and self._room() < min(BULK_RESULT_OCTETS, self._pool.octets_max)
+
+    @property
+    def waits(self) -> bool:
+        """Whether something waits for memory."""
+        return bool(self._turns)
+
+    def acquire(self, length: int) -> memoryview | None:
+        """Writable memory of `length` octets with unspecified content; None if there is none at present: see `wait`.
+
+        Raises:
+            OutOfBuffers: there can never be as much, or the share is closed.
+        """
+        pool, entry = self._pool, self._entry
+        if self.closed or length > pool.octets_max:
+            raise OutOfBuffers(f"{length} octets asked for, at most {pool.octets_max} can be had")
+        with pool.lock:
+            memory = pool.take(length, self._room())
+            if memory is None:
+                return None
+            size = len(memory)
+            self._own[id(memory)] = size
+            self.held_octets += size
+            entry.held_octets += size
+        return memoryview(memory)[:length]
+
+    def release(self, buffer: memoryview) -> None:
+        """Takes back what `acquire` returned, also when closed; no effect on other memory."""
+        pool = self._pool
+        with pool.lock:
+            if self._own.pop(id(buffer.obj), None) is None:
+                return
+            size = pool.take_back(buffer)
+            self.held_octets -= size
+            self._entry.held_octets -= size
+        if self.closed:
+            self._leave()
+        pool.serve_soon()
+
+    def wait(self, length: int, resume: Callable[[], None]) -> None:
+        """Calls `resume` in the event loop when it is this share's turn and `length` octets are there, or at its end.
+
+        Whoever is called may find that they are gone again, and wait once more.
+        """
+        if self.closed:
+            resume()
+            return
+        self._turns.append((length, resume))
+        self._pool.wait_in_line(self)
+        # What it waits for may have come back since it was refused.
+        self._pool.serve_soon()
+
+    def take_turn(self) -> bool:
+        """Lets what has waited longest go on, if it can have its memory."""
+        if not self._turns or self._turns[0][0] > self._room():
+            return False
+        self._turns.pop(0)[1]()
+        return True
+
+    def close(self) -> None:
+        """Lends nothing more; whoever waits is resumed and finds that. Buffers come back as ever."""
+        if not self.closed:
+            self.closed = True
+            while self._turns:
+                self._turns.pop(0)[1]()
+            self._pool.leave_line(self)
+            self._leave()
+
+    def _leave(self) -> None:
+        """A closed share counts for its client until it holds nothing any more."""
+        if not self.held_octets and self in self._entry.shares:
+            self._entry.shares.remove(self)
+            self._pool.forget(self._client)
+
+    def _room(self) -> int:
+        pool, entry = self._pool, self._entry
+        free = pool.octets_max - pool.lent_octets
+        if not entry.held_octets:
+            return free
+        return free // BUFFER_FREE_PARTS - self.held_octets - entry.held_octets
+
+
+class _Client:
+    __slots__ = ("held_octets", "shares")
+
+    def __init__(self) -> None:
+        self.shares: set[BufferShare] = set()
+        self.held_octets = 0

@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import logging
 import os
 import platform
-from collections.abc import Generator
-from dataclasses import dataclass, field
+import secrets
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Literal, TypeVar
 
+from rpcrdma.aio.at_most_once import AtMostOnce
 from rpcrdma.aio.buffer_pool import BufferPool
 from rpcrdma.aio.capture import PacketCapture
+from rpcrdma.aio.handler_runner import HandlerRunner
 from rpcrdma.aio.rdma_connection import Negotiated, RdmaConnection
+from rpcrdma.aio.reconnecting import Line, ReconnectingCaller, ReconnectPolicy
+from rpcrdma.aio.responding import Responding
 from rpcrdma.aio.sockets import connected_socket, unanswered
 from rpcrdma.aio.tcp_client import TcpCaller
 from rpcrdma.aio.urls import Url, parse_url
 from rpcrdma.errors import ConnectFailed, LocalProtocolError, TransportClosed
 from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.rpc.auth import AuthSys, Credential
+from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.program import Procedure, Program
-from rpcrdma.transport import Role, TransportConfig, TransportStatistics
+from rpcrdma.rpc.service import Service
+from rpcrdma.transport import Role, TransportConfig, TransportStatistics, add_up
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = ["ConnectOptions", "Connection", "connect", "own_credential"]
@@ -28,6 +37,7 @@ __all__ = ["ConnectOptions", "Connection", "connect", "own_credential"]
 A = TypeVar("A")
 R = TypeVar("R")
 
+_LOGGER = logging.getLogger("rpcrdma.client")
 _GROUPS_MAX = 16
 """Supplementary groups in an AUTH_SYS credential (RFC 5531 appendix A)."""
 
@@ -45,9 +55,25 @@ class ConnectOptions:
     provider: Literal["auto", "iwarp"] = "auto"
     rpcrdma_version: Literal["auto", 1] = "auto"
     credential: Credential = field(default_factory=own_credential)
+    """An AUTH_SYS credential whose stamp is 0 gets one at random for each `Connection`: it tells the calls of one from
+    those of another where a server looks for repeats."""
     connect_timeout_s: float = 10.0
     call_timeout_s: float | None = 60.0
     """The deadline of calls that name none; None: for ever. 60 s is what Linux waits for a reply."""
+    reconnect: bool = True
+    """Whether a lost connection is made again and its unanswered calls are sent again. A server that remembers replies,
+    as this library's does, runs each call once all the same, as long as it lives itself. What breaks the
+    protocol or is lost thrice before its first answer is no server and not asked again."""
+    reconnect_for_s: float | None = None
+    """How long connecting again is tried before waiting calls fail; None: each call waits until its deadline."""
+    retransmissions: int | None = None
+    """How often one call may be sent again; None: until its deadline."""
+    keepalive_s: float | None = 60.0
+    """After so long without a reply a NULL call finds out whether the server is still there, before a call waits for it
+    in vain; None or 0: never. A minute is well below the 6 after which Linux servers close what is idle."""
+    services: Sequence[Service] = ()
+    """What the server may call on the connection (RFC 8167), as soon as it has been told in a call of its own program;
+    its handlers reach the client as `CallContext.client`. Without services such calls are dropped."""
     transport: TransportConfig = field(default_factory=TransportConfig)
     iwarp: IwarpConfig = field(default_factory=IwarpConfig)
     capture: PacketCapture | None = None
@@ -61,12 +87,21 @@ class Connection:
     """
 
     def __init__(
-        self, url: Url, caller: RdmaConnection | TcpCaller, program: Program | None, call_timeout_s: float | None
+        self,
+        url: Url,
+        caller: RdmaConnection | TcpCaller | ReconnectingCaller,
+        program: Program | None,
+        call_timeout_s: float | None,
+        responding: Responding | None = None,
     ) -> None:
+        self._responding = responding
         self.url = str(url)
         self.program = program
         self._caller = caller
         self._call_timeout_s = call_timeout_s
+        self._lost = TransportStatistics()
+        if isinstance(caller, ReconnectingCaller):
+            caller.on_replaced = self._count
 
     async def call(
         self, procedure: Procedure[A, R], args: A, *, into: Buffer | None = None, timeout_s: float | None = None
@@ -84,17 +119,50 @@ class Connection:
 
     @property
     def negotiated(self) -> Negotiated | None:
-        """What the RDMA connection agreed on; None over TCP."""
-        return self._caller.negotiated if isinstance(self._caller, RdmaConnection) else None
+        """What the present RDMA connection, or the one lost last, agreed on; None over TCP."""
+        line = self._line
+        return line.negotiated if isinstance(line, RdmaConnection) else None
 
     @property
     def statistics(self) -> TransportStatistics | None:
-        """The RDMA connection's counters; None over TCP."""
-        return self._caller.statistics if isinstance(self._caller, RdmaConnection) else None
+        """Counts up to now over all RDMA connections that were made; None over TCP."""
+        line = self._line
+        if not isinstance(line, RdmaConnection):
+            return None
+        return add_up((self._lost, line.statistics))
+
+    @property
+    def reconnects(self) -> int:
+        """How often a lost connection was made again."""
+        return self._caller.reconnects if isinstance(self._caller, ReconnectingCaller) else 0
+
+    async def wait_reconnected(self, count: int) -> None:
+        """Waits until a lost connection was made again more than `count` times, a value of `reconnects`.
+
+        What the server keeps for a connection, as whom it calls back, it must then be told anew.
+
+        Raises:
+            TransportClosed: the connection was lost and is not to be had again, or reconnecting was not asked for.
+        """
+        if isinstance(self._caller, ReconnectingCaller):
+            await self._caller.wait_reconnected(count)
+        else:
+            await self._caller.wait_ended()
+            raise TransportClosed("the connection ended")
+
+    @property
+    def _line(self) -> Line:
+        return self._caller.line if isinstance(self._caller, ReconnectingCaller) else self._caller
+
+    def _count(self, lost: Line) -> None:
+        if isinstance(lost, RdmaConnection):
+            self._lost = add_up((self._lost, lost.statistics))
 
     async def close(self) -> None:
-        """Ends the connection; calls still waiting fail with `TransportClosed`."""
+        """Ends the connection; calls still waiting fail with `TransportClosed`, handlers of own services end."""
         await self._caller.close()
+        if self._responding is not None:
+            await self._responding.runner.drain(0)
 
     async def __aenter__(self) -> Connection:
         return self
@@ -128,15 +196,17 @@ class _Connecting:
             await self._connection.close()
 
     async def _connect(self) -> Connection:
-        url, options = self._url, self._options
-        caller: RdmaConnection | TcpCaller
-        if url.scheme == "tcp":
-            caller = await TcpCaller.connect(
-                url.host, url.port, options.credential, timeout_s=options.connect_timeout_s
-            )
-        else:
-            caller = await _connect_iwarp(url, options)
-        return Connection(url, caller, self._program, options.call_timeout_s)
+        url, options, program = self._url, _stamped(self._options), self._program
+        responding = _responding(url, options)
+        dial = functools.partial(_dial, url, options, responding)
+        line = await dial()
+        if not options.reconnect:
+            return Connection(url, line, program, options.call_timeout_s, responding)
+        policy = ReconnectPolicy(
+            for_s=options.reconnect_for_s, retransmissions=options.retransmissions, keepalive_s=options.keepalive_s
+        )
+        caller = ReconnectingCaller(line, dial, policy, program)
+        return Connection(url, caller, program, options.call_timeout_s, responding)
 
 
 def connect(url: str, program: Program | None = None, *, options: ConnectOptions | None = None) -> _Connecting:
@@ -152,7 +222,32 @@ def connect(url: str, program: Program | None = None, *, options: ConnectOptions
     return _Connecting(parse_url(url), program, options or ConnectOptions())
 
 
-async def _connect_iwarp(url: Url, options: ConnectOptions) -> RdmaConnection:
+def _stamped(options: ConnectOptions) -> ConnectOptions:
+    credential = options.credential
+    if isinstance(credential, AuthSys) and not credential.stamp:
+        return replace(options, credential=replace(credential, stamp=secrets.randbits(32)))
+    return options
+
+
+def _responding(url: Url, options: ConnectOptions) -> Responding | None:
+    """What answers the server's calls, on each connection that is made."""
+    services = [service for service in options.services if service.OVER_RDMA or url.scheme != "rdma"]
+    if not services:
+        return None
+    runner = HandlerRunner(logger=_LOGGER)
+    # A server that has lost the connection may repeat its calls on the next one.
+    return Responding(Dispatcher(services), runner, AtMostOnce(runner))
+
+
+async def _dial(url: Url, options: ConnectOptions, responding: Responding | None) -> RdmaConnection | TcpCaller:
+    if url.scheme == "tcp":
+        return await TcpCaller.connect(
+            url.host, url.port, options.credential, timeout_s=options.connect_timeout_s, responding=responding
+        )
+    return await _connect_iwarp(url, options, responding)
+
+
+async def _connect_iwarp(url: Url, options: ConnectOptions, responding: Responding | None) -> RdmaConnection:
     try:
         async with asyncio.timeout(options.connect_timeout_s):
             sock = await connected_socket(url.host, url.port)
@@ -161,8 +256,10 @@ async def _connect_iwarp(url: Url, options: ConnectOptions) -> RdmaConnection:
                 Role.CLIENT,
                 transport=options.transport,
                 iwarp=options.iwarp,
-                pool=BufferPool(),
+                results=BufferPool(),
+                arguments=BufferPool(),
                 credential=options.credential,
+                responding=responding,
                 capture=options.capture,
             )
             try:

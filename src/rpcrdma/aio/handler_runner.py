@@ -6,6 +6,7 @@ Knows nothing of how calls arrive and replies leave, so every server uses it.
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -38,7 +39,7 @@ class HandlerRunner:
         self._executor = ThreadPoolExecutor(workers, thread_name_prefix="rpcrdma-worker")
         self._log = LimitedLog(logger)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._results: deque[tuple[Done, Payload, Invocation, BaseException | None]] = deque()
+        self._results: deque[tuple[Done, Payload, Invocation, ServerCallContext, BaseException | None]] = deque()
         self._woken = False
         self._idle: asyncio.Event | None = None
         self._drained = False
@@ -48,11 +49,14 @@ class HandlerRunner:
     def run(self, invocation: Invocation, context: ServerCallContext, done: Done) -> None:
         """Runs the handler and calls `done` with the reply, exactly once, in the event loop.
 
-        An inline handler is done when this returns. After `drain` has run into its deadline `done` is not called for
-        what was still running; whatever is run after it is answered with SYSTEM_ERR.
+        An inline handler is done when this returns. A call of a client that holds its share of memory waits first; one
+        that finds none while it runs is run again later, if it is idempotent. After `drain` has run into its deadline
+        `done` is not called for what was still running; whatever is run after it is answered with SYSTEM_ERR.
         """
         if self._drained:
             done(invocation.failure(_STOPPED))
+            return
+        if context.wait_if_crowded(functools.partial(self.run, invocation, context, done)):
             return
         execution = invocation.execution
         if execution is Execution.INLINE or execution is Execution.INLINE_OR_WORKER:
@@ -61,7 +65,7 @@ class HandlerRunner:
                 if result is None or not hasattr(result, "__await__"):
                     reply = invocation.success(result)
                 else:
-                    self._start_task(invocation, result, done)
+                    self._start_task(invocation, result, context, done)
                     return
             except WouldBlock as error:
                 if execution is Execution.INLINE_OR_WORKER:
@@ -71,12 +75,14 @@ class HandlerRunner:
                     return
                 reply = self._failed(invocation, error)
             except Exception as error:  # noqa: BLE001 - whatever a handler raises is answered
+                if self._waits(error, invocation, context, done):
+                    return
                 reply = self._failed(invocation, error)
             done(reply)
         elif execution is Execution.WORKER:
             self._start_worker(invocation, context, done)
         else:
-            self._start_task(invocation, invocation.handler(invocation.args, context), done)
+            self._start_task(invocation, invocation.handler(invocation.args, context), context, done)
 
     async def drain(self, deadline_s: float) -> bool:
         """Waits until nothing runs, at most `deadline_s` seconds; cancels what is left and ends the worker threads.
@@ -116,13 +122,23 @@ class HandlerRunner:
         if not self.running and self._idle is not None:
             self._idle.set()
 
-    def _start_task(self, invocation: Invocation, result: Awaitable[Any], done: Done) -> None:
+    def _waits(self, error: BaseException, invocation: Invocation, context: ServerCallContext, done: Done) -> bool:
+        """Whether the call waits for memory and is run again: what must not run twice cannot."""
+        if not isinstance(error, OutOfBuffers) or invocation.at_most_once or self._drained:
+            return False
+        return context.wait_for_buffers(functools.partial(self.run, invocation, context, done))
+
+    def _start_task(
+        self, invocation: Invocation, result: Awaitable[Any], context: ServerCallContext, done: Done
+    ) -> None:
         self.running += 1
-        task = self._loop.create_task(self._await(invocation, result, done))
+        task = self._loop.create_task(self._await(invocation, result, context, done))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _await(self, invocation: Invocation, result: Awaitable[Any], done: Done) -> None:
+    async def _await(
+        self, invocation: Invocation, result: Awaitable[Any], context: ServerCallContext, done: Done
+    ) -> None:
         try:
             try:
                 reply = invocation.success(await result)
@@ -133,6 +149,8 @@ class HandlerRunner:
                 # Something that the handler awaited was cancelled, not the call.
                 reply = self._failed(invocation, error)
             except Exception as error:  # noqa: BLE001 - whatever a handler raises is answered
+                if self._waits(error, invocation, context, done):
+                    return
                 reply = self._failed(invocation, error)
             if not self._drained:
                 done(reply)
@@ -151,7 +169,7 @@ class HandlerRunner:
         except BaseException as error:  # noqa: BLE001 - in a thread nobody else would see even a SystemExit
             reply = invocation.failure(error)
             failure = error
-        self._results.append((done, reply, invocation, failure))
+        self._results.append((done, reply, invocation, context, failure))
         # One wake-up serves all results that are there when the loop comes to it: it clears the flag first.
         if not self._woken:
             self._woken = True
@@ -165,9 +183,11 @@ class HandlerRunner:
         self._woken = False
         results = self._results
         while results:
-            done, reply, invocation, failure = results.popleft()
+            done, reply, invocation, context, failure = results.popleft()
             try:
                 if failure is not None:
+                    if self._waits(failure, invocation, context, done):
+                        continue
                     self._failed(invocation, failure)
                 if not self._drained:
                     done(reply)

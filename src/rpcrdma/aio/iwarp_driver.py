@@ -13,6 +13,7 @@ import socket
 from collections.abc import Callable
 
 from rpcrdma.aio.capture import CapturedStream
+from rpcrdma.aio.hang_up import forget_hang_up, watch_hang_up
 from rpcrdma.iwarp import IwarpQueuePair
 
 __all__ = ["IwarpDriver"]
@@ -24,6 +25,9 @@ _SEND_OCTETS = 1 << 17
 """Offered to one `sendmsg`: enough to keep the socket busy, so little that the peer starts while CRCs are computed."""
 
 _DISCARD_OCTETS = 1 << 16
+
+_HUNG_UP_AGAIN_S = 0.05
+"""How often a dead socket is read: at the second time there is seldom anything left."""
 
 _LINGER_S = 2.0
 """How long the end of the peer's stream is awaited after ours: closing at once could make TCP reset the connection and
@@ -73,6 +77,7 @@ class IwarpDriver:
         self._ending = False
         self._deadline: asyncio.TimerHandle | None = None
         loop.add_reader(sock.fileno(), self._readable)
+        watch_hang_up(loop, sock.fileno(), self._hung_up)
         self._startup: asyncio.TimerHandle | None = loop.call_later(
             startup_timeout_s, self._startup_timed_out, startup_timeout_s
         )
@@ -114,6 +119,13 @@ class IwarpDriver:
         except OSError as error:
             self._lost(error)
         self._on_turn()
+
+    def _hung_up(self) -> None:
+        """The connection is dead; what came before is read to the end, also where the loop does not ask for it."""
+        if not self._closed:
+            self._readable()
+        if not self._closed:
+            self._loop.call_later(_HUNG_UP_AGAIN_S, self._hung_up)
 
     def _lost(self, error: OSError) -> None:
         if error.errno in (errno.ECONNRESET, errno.EPIPE):
@@ -211,6 +223,7 @@ class IwarpDriver:
         if self._deadline is not None:
             self._deadline.cancel()
         descriptor = self._socket.fileno()
+        forget_hang_up(self._loop, descriptor)
         self._loop.remove_reader(descriptor)
         if self._writing:
             self._loop.remove_writer(descriptor)

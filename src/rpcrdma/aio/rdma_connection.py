@@ -16,11 +16,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from rpcrdma.aio.at_most_once import Unanswered
 from rpcrdma.aio.buffer_pool import BufferPool
 from rpcrdma.aio.call_context import ServerCallContext
 from rpcrdma.aio.capture import PacketCapture
-from rpcrdma.aio.handler_runner import HandlerRunner
 from rpcrdma.aio.iwarp_driver import IwarpDriver
+from rpcrdma.aio.responding import Responding
 from rpcrdma.aio.sockets import address_of, authority, maximum_segment_octets
 from rpcrdma.errors import CallTimeout, RpcRdmaError, TransportClosed
 from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair
@@ -28,7 +29,8 @@ from rpcrdma.iwarp import Role as IwarpRole
 from rpcrdma.limits import RDMA_STALLED_S, RDMA_UNSENT_REPLY_OCTETS_MAX
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.calls import CallEncoder, decode_result
-from rpcrdma.rpc.dispatch import Dispatcher, Invocation
+from rpcrdma.rpc.dispatch import Invocation
+from rpcrdma.rpc.message import CALL_HEADER_OCTETS
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.transport import (
     CallArrived,
@@ -39,17 +41,18 @@ from rpcrdma.transport import (
     IncomingCall,
     Ready,
     ReplyArrived,
+    ReplyBound,
     ReplySent,
     Role,
     TransportConfig,
     TransportStatistics,
 )
-from rpcrdma.ulb import binding_for
-from rpcrdma.verbs import SoftwareProtectionDomain
+from rpcrdma.ulb import binding_for, default_binding
+from rpcrdma.verbs import ReceivePool, SoftwareProtectionDomain
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Payload, ReducedIneligibleItem
 
-__all__ = ["Negotiated", "RdmaConnection", "Responding"]
+__all__ = ["Negotiated", "RdmaConnection"]
 
 _LOGGER = logging.getLogger("rpcrdma")
 
@@ -74,17 +77,11 @@ class Negotiated:
     outbound_reads: int
 
 
-@dataclass(frozen=True, slots=True)
-class Responding:
-    """What a server's connection answers calls with."""
-
-    dispatcher: Dispatcher
-    runner: HandlerRunner
-
-
 class RdmaConnection:
-    """A connection over the software RNIC; implements `rpcrdma.rpc.program.Caller`.
+    """A connection over the software RNIC; implements `rpcrdma.rpc.service.ReverseCaller`, on either side.
 
+    `responding` answers the peer's calls; a client without it takes none.
+    `results` and `arguments` give memory for what handlers return and for what is pulled from the peer.
     `on_established` is called in the loop when both sides are connected, `on_ended` once when the connection has ended.
     """
 
@@ -95,10 +92,12 @@ class RdmaConnection:
         *,
         transport: TransportConfig,
         iwarp: IwarpConfig,
-        pool: BufferPool,
+        results: BufferPool,
+        arguments: BufferPool,
         credential: Credential | None = None,
         responding: Responding | None = None,
         capture: PacketCapture | None = None,
+        receive_pool: ReceivePool | None = None,
         on_established: Callable[[RdmaConnection], None] | None = None,
         on_ended: Callable[[RdmaConnection], None] | None = None,
     ) -> None:
@@ -106,7 +105,10 @@ class RdmaConnection:
         self.local = address_of(sock.getsockname())
         self.peer = address_of(sock.getpeername())
         self._role = role
-        self._pool = pool
+        self._results = results.share(self.peer[0])
+        self._arguments = arguments.share(self.peer[0])
+        self._waits_for_memory = False
+        self._called_back = False
         self._responding = responding
         self._on_established = on_established
         self._on_ended = on_ended
@@ -131,7 +133,16 @@ class RdmaConnection:
             maximum_segment_octets(sock),
             transport.private_data() if active else b"",
         )
-        self._endpoint = Endpoint(self._queue_pair, protection_domain, transport, role, pool)
+        reverse = not active or responding is not None
+        self._endpoint = Endpoint(
+            self._queue_pair,
+            protection_domain,
+            transport,
+            role,
+            self._arguments,
+            reverse=reverse,
+            receive_pool=receive_pool,
+        )
         self._transport = transport
         self._driver = IwarpDriver(
             self._loop,
@@ -150,6 +161,17 @@ class RdmaConnection:
         return self._endpoint.statistics
 
     @property
+    def calls_in_progress(self) -> int:
+        """See `Endpoint.calls_in_flight`."""
+        return self._endpoint.calls_in_flight
+
+    @property
+    def idle(self) -> bool:
+        """Whether no call of either side is unanswered and none may come from this side (RFC 8167 section 5.4)."""
+        endpoint = self._endpoint
+        return not (endpoint.calls_in_flight or endpoint.reverse_calls_in_flight or self._called_back)
+
+    @property
     def negotiated(self) -> Negotiated:
         """What was agreed on; the credits granted change with each reply."""
         endpoint, queue_pair = self._endpoint, self._queue_pair
@@ -166,6 +188,11 @@ class RdmaConnection:
             outbound_reads=queue_pair.outbound_reads,
         )
 
+    @property
+    def closed(self) -> bool:
+        """Whether the connection has ended: calls fail at once."""
+        return self.end_reason is not None
+
     async def wait_established(self) -> None:
         """Waits until both sides are connected.
 
@@ -178,15 +205,42 @@ class RdmaConnection:
         """Waits until the connection has ended, for whatever reason."""
         await asyncio.shield(self._ended)
 
+    @property
+    def arguments_octets_max(self) -> int:
+        """See `ReverseCaller.arguments_octets_max`."""
+        if self._role is Role.SERVER and not self._transport.reverse_chunks:
+            return self._endpoint.inline_arguments_octets
+        return self._transport.call_octets_pulled_max - CALL_HEADER_OCTETS
+
+    async def wait_closed(self) -> None:
+        """See `ReverseCaller.wait_closed`."""
+        await self.wait_ended()
+
+    def ready(self) -> None:
+        """See `ReverseCaller.ready`; no effect on the side that connected."""
+        if self._role is Role.SERVER:
+            self._endpoint.allow_reverse()
+            self._called_back = True
+
     async def call(
-        self, procedure: Procedure[A, R], args: A, *, into: Buffer | None = None, timeout_s: float | None = None
+        self,
+        procedure: Procedure[A, R],
+        args: A,
+        *,
+        into: Buffer | None = None,
+        timeout_s: float | None = None,
+        xid: int | None = None,
     ) -> R:
-        """See `rpcrdma.rpc.program.Caller.call`; `timeout_s=None` waits for ever."""
+        """See `rpcrdma.rpc.program.Caller.call`; `timeout_s=None` waits for ever.
+
+        `xid`: that of a call that is repeated, or of whoever numbers the calls of several connections.
+        """
         if self.end_reason is not None:
             raise TransportClosed(self.end_reason.reason, protocol_error=self.end_reason.protocol_error)
-        self._xid = xid = (self._xid + 1) & 0xFFFFFFFF
+        if xid is None:
+            self._xid = xid = (self._xid + 1) & 0xFFFFFFFF
         payload = self._encoder.encode(xid, procedure, args)
-        bound = binding_for(procedure.program, procedure.version)(procedure, args)
+        bound = self._bound(procedure, args)
         handle = self._endpoint.call(xid, payload, bound, () if into is None else (into,))
         handle.context = waiting = _Waiting(procedure, self._loop.create_future())
         self._driver.flush()
@@ -200,6 +254,14 @@ class RdmaConnection:
             if timer is not None:
                 timer.cancel()
         return result
+
+    def _bound(self, procedure: Procedure[A, Any], args: A) -> ReplyBound:
+        program, version = procedure.program, procedure.version
+        if self._role is Role.CLIENT or self._transport.reverse_chunks:
+            return binding_for(program, version)(procedure, args)
+        # All replies come inline: of a program that does not say how large they get, nothing else can be expected.
+        otherwise = default_binding(self._endpoint.inline_results_octets)
+        return binding_for(program, version, otherwise)(procedure, args)
 
     def _expire(self, handle: CallHandle, timeout_s: float) -> None:
         waiting: _Waiting = handle.context
@@ -262,6 +324,16 @@ class RdmaConnection:
         self._in_turn = False
         if self._stall is None and self._owed():
             self._watch()
+        wanted_octets = self._endpoint.wanted_octets
+        if wanted_octets and not self._waits_for_memory and self.end_reason is None:
+            self._waits_for_memory = True
+            self._arguments.wait(wanted_octets, self._pull_on)
+
+    def _pull_on(self) -> None:
+        self._waits_for_memory = False
+        if self.end_reason is None:
+            self._endpoint.resume_pulls()
+            self._turn()
 
     def _owed(self) -> bool:
         """Whether we hold memory until the peer does something."""
@@ -345,20 +417,27 @@ class RdmaConnection:
             endpoint.fail_call(incoming)
             return
         if isinstance(opened, Invocation):
-            incoming.context = context = ServerCallContext(opened, self.peer[0], self._pool)
-            responding.runner.run(opened, context, functools.partial(self._reply, incoming))
+            incoming.context = context = ServerCallContext(opened, self.peer[0], self._results, self)
+            answer = functools.partial(self._reply, incoming)
+            if responding.at_most_once is None or not opened.at_most_once:
+                responding.runner.run(opened, context, answer)
+            else:
+                responding.at_most_once.run(opened, incoming.decoder, context, answer)
         elif opened is None:
             endpoint.fail_call(incoming)
         else:
             endpoint.reply(incoming, opened)
 
-    def _reply(self, incoming: IncomingCall, payload: Payload) -> None:
-        if self.end_reason is not None:
+    def _reply(self, incoming: IncomingCall, payload: Payload | Unanswered) -> None:
+        if self.end_reason is not None or payload is Unanswered.SUPERSEDED:
             self._endpoint.drop(incoming)
             incoming.context.release()
             return
         context: ServerCallContext = incoming.context
-        if self._endpoint.reply(incoming, payload):
+        if payload is Unanswered.NOT_KEPT:
+            self._endpoint.fail_call(incoming)
+            context.release()
+        elif self._endpoint.reply(incoming, payload):
             context.unsent_octets = payload.length
             self._unsent_octets += payload.length
         else:
@@ -370,6 +449,8 @@ class RdmaConnection:
         self.end_reason = event
         while self._deferred:
             self._endpoint.drop(self._deferred.popleft())
+        self._arguments.close()
+        self._results.close()
         self._driver.established()
         self._driver.expect_end()
         if not self._established.done():

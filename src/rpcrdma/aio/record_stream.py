@@ -11,12 +11,17 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
+from rpcrdma.aio.hang_up import forget_hang_up, watch_hang_up
 from rpcrdma.errors import RemoteProtocolError, TransportClosed
 from rpcrdma.rpc.record import RecordReceiver, RecordSender
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Payload
 
 __all__ = ["RecordStream"]
+
+_HUNG_UP_READS = 64
+_HUNG_UP_AGAIN_S = 0.05
+"""How often a dead socket is read while there is something left."""
 
 
 class RecordStream:
@@ -51,6 +56,7 @@ class RecordStream:
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._loop.add_reader(self._fd, self._on_readable)
+        watch_hang_up(self._loop, self._fd, self._on_hang_up)
 
     @property
     def unsent_octets(self) -> int:
@@ -115,6 +121,7 @@ class RecordStream:
         if self.closed:
             return
         self.closed = True
+        forget_hang_up(self._loop, self._fd)
         if not self._paused:
             self._loop.remove_reader(self._fd)
         if self._waits_to_write:
@@ -125,6 +132,15 @@ class RecordStream:
         if not self.closed:
             self.close()
             self._on_lost(TransportClosed(reason, protocol_error=protocol_error))
+
+    def _on_hang_up(self) -> None:
+        """The connection is dead; what came before is read to the end, also where the loop does not ask for it."""
+        for _ in range(_HUNG_UP_READS):
+            if self._paused or self.closed:
+                break
+            self._on_readable()
+        if not self.closed:
+            self._loop.call_later(_HUNG_UP_AGAIN_S, self._on_hang_up)
 
     def _on_readable(self) -> None:
         receiver = self._receiver

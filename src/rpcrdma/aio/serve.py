@@ -5,18 +5,23 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Generator, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any
 
+from rpcrdma.aio.at_most_once import AtMostOnce
 from rpcrdma.aio.buffer_pool import BufferPool
 from rpcrdma.aio.handler_runner import HandlerRunner
-from rpcrdma.aio.rdma_connection import RdmaConnection, Responding
+from rpcrdma.aio.rdma_connection import RdmaConnection
 from rpcrdma.aio.rdma_server import RdmaServer, RdmaServerConfig
+from rpcrdma.aio.responding import Responding
+from rpcrdma.aio.server_statistics import ConnectionStatistics, ListenerStatistics, ServerStatistics
+from rpcrdma.aio.sockets import authority
 from rpcrdma.aio.tcp_server import TcpServer, TcpServerConfig
 from rpcrdma.aio.urls import Url, parse_url
 from rpcrdma.errors import ConnectFailed
 from rpcrdma.rpc.dispatch import Dispatcher
+from rpcrdma.rpc.reply_cache import ReplyCacheConfig
 from rpcrdma.rpc.service import Service
 
 __all__ = ["ServeOptions", "Server", "serve"]
@@ -30,6 +35,8 @@ class ServeOptions:
     """Threads that block in file systems at the same time; what a Linux NFS server starts with."""
     rdma: RdmaServerConfig = field(default_factory=RdmaServerConfig)
     tcp: TcpServerConfig = field(default_factory=TcpServerConfig)
+    reply_cache: ReplyCacheConfig = field(default_factory=ReplyCacheConfig)
+    """What is remembered of calls that must not run twice, for all listeners together."""
     drain_s: float = 5.0
     """How long running calls may take to be answered when a context manager ends."""
 
@@ -39,11 +46,15 @@ class Server:
 
     def __init__(self, services: Sequence[Service], options: ServeOptions) -> None:
         self._options = options
-        self._pool = BufferPool()
+        # Calls that wait for each other's memory could otherwise hold each other up: arguments are held for results.
+        self._pools = results, arguments = BufferPool(), BufferPool()
         self._runner = HandlerRunner(workers=options.workers)
-        over_rdma = Dispatcher(service for service in services if service.OVER_RDMA)
-        self._rdma = RdmaServer(Responding(over_rdma, self._runner), self._pool, options.rdma)
-        self._tcp = TcpServer(Dispatcher(services), runner=self._runner, pool=self._pool, config=options.tcp)
+        self._over_rdma = over_rdma = Dispatcher(service for service in services if service.OVER_RDMA)
+        once = AtMostOnce(self._runner, options.reply_cache)
+        self._rdma = RdmaServer(Responding(over_rdma, self._runner, once), results, arguments, options.rdma)
+        self._tcp = TcpServer(
+            Dispatcher(services), runner=self._runner, pool=results, at_most_once=once, config=options.tcp
+        )
         self.listening: list[str] = []
         """The URLs at which clients reach the server."""
 
@@ -51,6 +62,41 @@ class Server:
     def connections(self) -> frozenset[RdmaConnection]:
         """The RDMA connections that there are now."""
         return frozenset(self._rdma.connections)
+
+    def statistics(self) -> ServerStatistics:
+        """What the server has done and holds now: a copy. To be called in the event loop."""
+        rdma, tcp = self._rdma, self._tcp
+        counters = rdma.statistics
+        return ServerStatistics(
+            rdma=ListenerStatistics(
+                connections=len(rdma.connections),
+                connections_made=rdma.connections_made,
+                connections_refused=rdma.connections_refused,
+                calls=counters.calls,
+                procedures=self._over_rdma.calls_of_procedures(),
+            ),
+            tcp=ListenerStatistics(
+                connections=len(tcp.connections),
+                connections_made=tcp.connections_made,
+                connections_refused=tcp.connections_refused,
+                calls=tcp.calls,
+                procedures=tcp.dispatcher.calls_of_procedures(),
+            ),
+            counters=counters,
+            connections=tuple(
+                ConnectionStatistics(
+                    peer=authority(*connection.peer),
+                    calls_in_progress=connection.calls_in_progress,
+                    counters=replace(connection.statistics),
+                )
+                for connection in rdma.connections
+            ),
+            tcp_octets_received=tcp.octets_received,
+            buffer_octets_lent=sum(pool.lent_octets for pool in self._pools),
+            buffer_octets_max=sum(pool.octets_max for pool in self._pools),
+            calls_running=self._runner.running,
+            workers=self._options.workers,
+        )
 
     async def listen(self, url: str) -> None:
         """Listens at one more URL; port 0 takes a free port.

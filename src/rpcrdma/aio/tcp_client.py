@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
+import functools
 import socket
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from rpcrdma.aio.at_most_once import REPLY_NOT_KEPT, Unanswered
+from rpcrdma.aio.buffer_pool import BufferPool
+from rpcrdma.aio.call_context import ServerCallContext
 from rpcrdma.aio.record_stream import RecordStream
-from rpcrdma.aio.sockets import connected_socket, unanswered
-from rpcrdma.errors import CallTimeout, DecodeError, TransportClosed
-from rpcrdma.limits import RPC_RECORD_OCTETS_MAX
+from rpcrdma.aio.responding import Responding
+from rpcrdma.aio.sockets import address_of, connected_socket, unanswered
+from rpcrdma.aio.tcp_calls import TcpCalls
+from rpcrdma.errors import TransportClosed
+from rpcrdma.limits import RPC_OUTSTANDING_CALLS_MAX, RPC_RECORD_OCTETS_MAX, RPC_UNSENT_REPLY_OCTETS_MAX
 from rpcrdma.rpc.auth import Credential
-from rpcrdma.rpc.calls import CallEncoder, decode_result
-from rpcrdma.rpc.message import peek_xid
+from rpcrdma.rpc.dispatch import Invocation
+from rpcrdma.rpc.message import CALL_HEADER_OCTETS, peek_is_call
 from rpcrdma.rpc.program import Procedure
-from rpcrdma.wire.buffers import Buffer, as_view
-from rpcrdma.xdr.codec import Decoder
+from rpcrdma.wire.buffers import Buffer
+from rpcrdma.xdr.codec import Decoder, Payload
 
 __all__ = ["TcpCaller"]
 
@@ -25,35 +30,16 @@ A = TypeVar("A")
 R = TypeVar("R")
 
 _CONNECT_TIMEOUT_S = 10.0
-
-
-class _CopyingDecoder(Decoder):
-    """Copies the first bulk item into the caller's memory: TCP has no other way to get it there."""
-
-    __slots__ = ("into",)
-
-    def __init__(self, data: Buffer, into: memoryview) -> None:
-        super().__init__(data)
-        self.into: memoryview | None = into
-
-    def bulk(self, limit: int, field: str) -> memoryview:
-        at = self.pos
-        data = super().bulk(limit, field)
-        into = self.into
-        if into is None:
-            return data
-        self.into = None
-        if len(data) > len(into):
-            raise DecodeError(field, at, f"at most the {len(into)} octets given", str(len(data)))
-        into[: len(data)] = data
-        return into[: len(data)]
+_BUSY = RuntimeError("too many calls at once")
 
 
 class TcpCaller:
-    """A connection to a responder; implements `rpcrdma.rpc.Caller` for any number of concurrent calls.
+    """A connection to a responder; implements `rpcrdma.rpc.service.ReverseCaller` for any number of concurrent calls.
 
-    Made by `connect`. Once the connection is lost every call raises `TransportClosed`; there is no reconnection, as
-    only the caller knows which calls may be repeated.
+    `responding` answers the server's own calls on the connection; without it they are dropped and counted.
+
+    Made by `connect`. Once the connection is lost every call raises `TransportClosed`; `ReconnectingCaller` makes
+    another one.
     """
 
     def __init__(
@@ -62,15 +48,22 @@ class TcpCaller:
         credential: Credential | None = None,
         *,
         record_octets_max: int = RPC_RECORD_OCTETS_MAX,
+        responding: Responding | None = None,
     ) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._encoder = CallEncoder(credential)
-        self._pending: dict[int, asyncio.Future[Buffer]] = {}
-        self._xid = secrets.randbits(32)
-        self._lost: TransportClosed | None = None
+        self._peer = address_of(sock.getpeername())[0]
+        self._responding = responding
+        self._share = BufferPool().share("")
+        self._running = 0
+        self.calls_dropped = 0
+        self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._stream = RecordStream(
-            sock, record_octets_max=record_octets_max, on_record=self._on_record, on_lost=self._on_lost
+            sock,
+            record_octets_max=record_octets_max,
+            on_record=self._on_record,
+            on_lost=self._on_lost,
+            on_sent=self._on_sent,
         )
+        self._calls = TcpCalls(self._stream, credential)
 
     @classmethod
     async def connect(
@@ -81,6 +74,7 @@ class TcpCaller:
         *,
         timeout_s: float = _CONNECT_TIMEOUT_S,
         record_octets_max: int = RPC_RECORD_OCTETS_MAX,
+        responding: Responding | None = None,
     ) -> Self:
         """Connects to the first address of `host` that answers; calls are made with `credential` (None: AUTH_NONE).
 
@@ -92,7 +86,7 @@ class TcpCaller:
                 sock = await connected_socket(host, port)
         except TimeoutError:
             raise unanswered(host, port, timeout_s) from None
-        return cls(sock, credential, record_octets_max=record_octets_max)
+        return cls(sock, credential, record_octets_max=record_octets_max, responding=responding)
 
     async def __aenter__(self) -> Self:
         return self
@@ -108,68 +102,102 @@ class TcpCaller:
         return self._stream.closed
 
     async def call(
-        self, procedure: Procedure[A, R], args: A, *, into: Buffer | None = None, timeout_s: float | None = None
+        self,
+        procedure: Procedure[A, R],
+        args: A,
+        *,
+        into: Buffer | None = None,
+        timeout_s: float | None = None,
+        xid: int | None = None,
     ) -> R:
-        """See `Caller.call`. TCP cannot place: a bulk result is received elsewhere and copied into `into` once.
+        """See `TcpCalls.call`."""
+        return await self._calls.call(procedure, args, into=into, timeout_s=timeout_s, xid=xid)
 
-        The memory of bulk arguments must not change until the call has ended, however it ends.
-        """
-        xid = self._next_xid()
-        payload = self._encoder.encode(xid, procedure, args)
-        if self._lost is not None:
-            raise TransportClosed(*self._lost.args, protocol_error=self._lost.protocol_error)
-        future: asyncio.Future[Buffer] = self._loop.create_future()
-        self._pending[xid] = future
-        try:
-            self._stream.send(payload, future)
-            if timeout_s is None:
-                message = await future
-            else:
-                timer = self._loop.call_later(timeout_s, _time_out, future, procedure.name, timeout_s)
-                try:
-                    message = await future
-                finally:
-                    timer.cancel()
-        except BaseException:
-            # Nobody watches over the arguments' memory any longer.
-            self._stream.withdraw(future)
-            if future.done() and not future.cancelled():
-                # Cancelled at the very moment the call failed: the failure has been seen to.
-                future.exception()
-            raise
-        finally:
-            self._pending.pop(xid, None)
-        if into is None:
-            return decode_result(Decoder(message), xid, procedure)
-        return decode_result(_CopyingDecoder(message, as_view(into)), xid, procedure)
+    def ready(self) -> None:
+        """See `ReverseCaller.ready`; no effect on the side that connected."""
+
+    @property
+    def arguments_octets_max(self) -> int:
+        """See `ReverseCaller.arguments_octets_max`."""
+        return RPC_RECORD_OCTETS_MAX - CALL_HEADER_OCTETS
+
+    async def wait_closed(self) -> None:
+        """See `ReverseCaller.wait_closed`."""
+        await self.wait_ended()
+
+    async def wait_ended(self) -> None:
+        """Waits until the connection has ended, for whatever reason."""
+        await asyncio.shield(self._ended)
 
     async def close(self) -> None:
         """Closes the connection; calls in progress raise `TransportClosed`."""
-        if not self._stream.closed:
-            self._stream.close()
-            self._on_lost(TransportClosed("the connection was closed on this side"))
+        self.abort("the connection was closed on this side")
 
-    def _next_xid(self) -> int:
-        xid = self._xid
-        while xid in self._pending:
-            xid = (xid + 1) & 0xFFFFFFFF
-        self._xid = (xid + 1) & 0xFFFFFFFF
-        return xid
+    def abort(self, reason: str) -> None:
+        """Ends the connection at once."""
+        self._end(TransportClosed(reason))
 
     def _on_record(self, message: Buffer) -> None:
-        xid = peek_xid(message)
-        future = self._pending.get(xid) if xid is not None else None
-        # A reply that nobody waits for is late: its call timed out or was cancelled.
-        if future is not None and not future.done():
-            future.set_result(message)
+        if not peek_is_call(message):
+            self._calls.on_reply(message)
+        elif self._responding is None:
+            self.calls_dropped += 1
+        else:
+            self._on_call(message, self._responding)
+
+    def _on_call(self, message: Buffer, responding: Responding) -> None:
+        stream = Decoder(message)
+        opened = responding.dispatcher.open_call(stream)
+        if isinstance(opened, Invocation):
+            if self._running < RPC_OUTSTANDING_CALLS_MAX:
+                self._running += 1
+                context = ServerCallContext(opened, self._peer, self._share, self)
+                if responding.at_most_once is None:
+                    responding.runner.run(opened, context, functools.partial(self._reply, context))
+                else:
+                    answer = functools.partial(self._reply_once, context, opened)
+                    responding.at_most_once.run(opened, stream, context, answer)
+            else:
+                # Reading nothing more would hold up the replies to this side's own calls.
+                self._send(opened.failure(_BUSY))
+        elif opened is not None:
+            self._send(opened)
+
+    def _reply_once(self, context: ServerCallContext, invocation: Invocation, reply: Payload | Unanswered) -> None:
+        if reply is Unanswered.NOT_KEPT:
+            reply = invocation.failure(REPLY_NOT_KEPT)
+        if reply is Unanswered.SUPERSEDED:
+            self._answered(context)
+        else:
+            self._reply(context, reply)
+
+    def _reply(self, context: ServerCallContext, reply: Payload) -> None:
+        if self._stream.closed:
+            self._answered(context)
+        else:
+            self._send(reply, context)
+
+    def _send(self, reply: Payload, context: ServerCallContext | None = None) -> None:
+        self._stream.send(reply, context)
+        if self._stream.unsent_octets > RPC_UNSENT_REPLY_OCTETS_MAX:
+            self._end(TransportClosed("the server does not read the answers to its calls", protocol_error=True))
+
+    def _answered(self, context: ServerCallContext) -> None:
+        self._running -= 1
+        context.release()
+
+    def _on_sent(self, ticket: Any) -> None:
+        if isinstance(ticket, ServerCallContext):
+            self._answered(ticket)
+
+    def _end(self, error: TransportClosed) -> None:
+        if not self._stream.closed:
+            self._stream.close()
+            self._on_lost(error)
 
     def _on_lost(self, error: TransportClosed) -> None:
-        self._lost = error
-        for future in self._pending.values():
-            if not future.done():
-                future.set_exception(TransportClosed(*error.args, protocol_error=error.protocol_error))
-
-
-def _time_out(future: asyncio.Future[Any], name: str, timeout_s: float) -> None:
-    if not future.done():
-        future.set_exception(CallTimeout(f"{name}: no reply within {timeout_s:g} s"))
+        for ticket in self._stream.unsent_tickets():
+            self._on_sent(ticket)
+        self._calls.fail(error)
+        if not self._ended.done():
+            self._ended.set_result(None)

@@ -6,10 +6,13 @@ import asyncio
 import functools
 import logging
 import socket
+from collections import deque
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
+from rpcrdma.aio.admission import Admission
+from rpcrdma.aio.at_most_once import REPLY_NOT_KEPT, AtMostOnce, Unanswered
 from rpcrdma.aio.buffer_pool import BufferPool
 from rpcrdma.aio.call_context import ServerCallContext
 from rpcrdma.aio.handler_runner import HandlerRunner
@@ -17,24 +20,36 @@ from rpcrdma.aio.limited_log import LimitedLog
 from rpcrdma.aio.listener import Listener
 from rpcrdma.aio.record_stream import RecordStream
 from rpcrdma.aio.sockets import address_of, authority
-from rpcrdma.errors import TransportClosed
+from rpcrdma.aio.tcp_calls import TcpCalls
+from rpcrdma.errors import LocalProtocolError, TransportClosed
 from rpcrdma.limits import (
     RPC_CONNECTIONS_MAX,
     RPC_IDLE_S,
     RPC_OUTSTANDING_CALLS_MAX,
     RPC_RECORD_OCTETS_MAX,
+    RPC_REVERSE_CALLS_MAX,
     RPC_STALLED_S,
     RPC_UNSENT_REPLY_OCTETS_MAX,
 )
 from rpcrdma.rpc.dispatch import Dispatcher, Invocation
+from rpcrdma.rpc.message import CALL_HEADER_OCTETS, peek_is_call
+from rpcrdma.rpc.program import Procedure
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Payload
 
 __all__ = ["TcpServer", "TcpServerConfig"]
 
+A = TypeVar("A")
+R = TypeVar("R")
+
 _LOGGER = logging.getLogger("rpcrdma.server")
+_HELD_OCTETS = 128
+"""What a message takes beside its octets while it is held."""
 _LINGER_S = 0.5
 """How long a peer may take to notice the end of a connection when the server stops."""
+
+_RELIEF_S = 1.0
+"""How often it is looked for peers that have stalled while others wait for memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,21 +57,25 @@ class TcpServerConfig:
     """Bounds on what clients may use; see `rpcrdma.limits` for the reasons of the defaults."""
 
     connections_max: int = RPC_CONNECTIONS_MAX
+    """When there are so many, a newcomer displaces an idle connection of the client that has most, or is refused."""
     outstanding_calls_max: int = RPC_OUTSTANDING_CALLS_MAX
     """For each connection: beyond it nothing more is read from that connection."""
     unsent_reply_octets_max: int = RPC_UNSENT_REPLY_OCTETS_MAX
     """For each connection: beyond it nothing more is read from that connection."""
     record_octets_max: int = RPC_RECORD_OCTETS_MAX
     idle_s: float = RPC_IDLE_S
-    """A connection without running calls ends when it has neither sent a whole call nor read a reply for so long."""
+    """A connection without running calls ends when it has neither sent a whole call nor read a reply for so long.
+
+    Not one whose client has said that it takes calls (RFC 8167 section 5.4).
+    """
     stalled_s: float = RPC_STALLED_S
-    """So long a connection may read nothing of its replies while they and others hold half of the buffers there are."""
+    """So long a connection may read nothing of its replies while somebody waits for memory."""
 
 
 class TcpServer:
     """Answers the calls of any number of connections on any number of addresses.
 
-    `runner` and `pool` may be shared with other servers; then whoever made the runner drains it.
+    `runner`, `pool` and `at_most_once` may be shared with other servers; then whoever made the runner drains it.
     """
 
     def __init__(
@@ -65,6 +84,7 @@ class TcpServer:
         *,
         runner: HandlerRunner | None = None,
         pool: BufferPool | None = None,
+        at_most_once: AtMostOnce | None = None,
         config: TcpServerConfig | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
@@ -72,11 +92,23 @@ class TcpServer:
         self.config = config or TcpServerConfig()
         self._own_runner = runner is None
         self.runner = runner or HandlerRunner()
+        self.at_most_once = at_most_once or AtMostOnce(self.runner)
         self.pool = pool or BufferPool()
         self.log = LimitedLog(_LOGGER)
         self._listener = Listener(self._connected, self.log)
         self.connections: set[_Connection] = set()
+        self._admission: Admission[_Connection] = Admission(
+            self.config.connections_max, self.config.connections_max, lambda connection: connection.idle
+        )
+        self.connections_made = 0
+        self.connections_refused = 0
+        self.calls = 0
+        """Messages received that were no replies."""
+        self.octets_received = 0
+        """Of them, record headers excluded."""
         self._quiet: asyncio.Event | None = None
+        self.pool.on_short = self._short_of_memory
+        self._relief: asyncio.TimerHandle | None = None
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
@@ -112,8 +144,16 @@ class TcpServer:
         await self._wait_quiet(min(deadline_s, _LINGER_S))
         for connection in list(self.connections):
             connection.end("the server stops")
+        if self._relief is not None:
+            self._relief.cancel()
+            self._relief = None
         if self._own_runner:
             await self.runner.drain(0)
+
+    def connection_ended(self, connection: _Connection) -> None:
+        """Its place is free."""
+        self.connections.discard(connection)
+        self._admission.remove(connection)
 
     def connection_changed(self) -> None:
         """A connection has answered a call, or has ended."""
@@ -121,15 +161,22 @@ class TcpServer:
             self._quiet.set()
 
     def relieve(self) -> None:
-        """Ends the connection that leaves most of its replies unread, if it has stalled, before buffers run out.
-
-        Otherwise a few such peers could hold all of them, and nobody else would get a result.
-        """
+        """Ends the connection that leaves most of its replies unread, if it has stalled: others wait for memory."""
         waiting = [connection for connection in self.connections if connection.stalled]
         if waiting:
             worst = max(waiting, key=lambda connection: connection.unsent_octets)
             self.log.log(logging.WARNING, "stalled", "%s is cut off: it does not read its replies", worst.name)
             worst.end("it does not read its replies while memory is short")
+
+    def _short_of_memory(self) -> None:
+        if self._relief is None:
+            self._relief = self._loop.call_later(min(max(self.config.stalled_s, 0.0), _RELIEF_S), self._relieve_again)
+
+    def _relieve_again(self) -> None:
+        self._relief = None
+        if self.pool.waited_for:
+            self.relieve()
+            self._short_of_memory()
 
     async def _wait_quiet(self, deadline_s: float) -> None:
         """Until no connection is busy (after `finish`: until none is left)."""
@@ -145,27 +192,46 @@ class TcpServer:
     def _connected(self, sock: socket.socket) -> None:
         address = address_of(sock.getpeername())
         peer = authority(*address)
-        if len(self.connections) >= self.config.connections_max:
+        displaced = self._admission.displaced_by(address[0])
+        if displaced is not None:
+            displaced.end("its place was needed: too many connections")
+        elif self._admission.full:
             self.log.log(logging.WARNING, "full", "%s turned away: %d connections", peer, len(self.connections))
+            self.connections_refused += 1
             sock.close()
             return
         event = {"event": "connected", "transport": "tcp", "peer": peer}
         _LOGGER.info("tcp connection from %s", peer, extra={"event": event})
-        self.connections.add(_Connection(self, sock, address[0], peer))
+        self.connections_made += 1
+        connection = _Connection(self, sock, address[0], peer)
+        self.connections.add(connection)
+        self._admission.add(connection, address[0], starting=False)
 
 
 class _Connection:
-    """One client."""
+    """One client; implements `rpcrdma.rpc.service.ReverseCaller`.
+
+    While calls to the client are unanswered reading goes on, as the replies come after the client's own calls. Those
+    that there are too many of are held then.
+    """
 
     __slots__ = (
         "_active_at",
+        "_calling",
+        "_calls",
         "_draining",
+        "_end",
+        "_finishing",
+        "_held",
+        "_held_octets",
         "_idle_timer",
         "_loop",
         "_outstanding",
         "_peer",
+        "_ready",
         "_running",
         "_server",
+        "_share",
         "_stream",
         "name",
     )
@@ -174,10 +240,18 @@ class _Connection:
         self._server = server
         self._loop = asyncio.get_running_loop()
         self._peer = peer
+        self._share = server.pool.share(peer)
         self.name = name
         self._outstanding = 0
         self._running = 0
         self._draining = False
+        self._finishing = False
+        self._ready = False
+        self._calls: TcpCalls | None = None
+        self._calling = 0
+        self._held: deque[Buffer] = deque()
+        self._held_octets = 0
+        self._end: asyncio.Future[None] | None = None
         self._active_at = self._loop.time()
         self._idle_timer = self._loop.call_later(server.config.idle_s, self._check_idle)
         self._stream = RecordStream(
@@ -188,10 +262,61 @@ class _Connection:
             on_sent=self._on_sent,
         )
 
+    def ready(self) -> None:
+        """See `ReverseCaller.ready`."""
+        self._ready = True
+
+    @property
+    def closed(self) -> bool:
+        """See `ReverseCaller.closed`."""
+        return self._stream.closed
+
+    @property
+    def arguments_octets_max(self) -> int:
+        """See `ReverseCaller.arguments_octets_max`."""
+        return RPC_RECORD_OCTETS_MAX - CALL_HEADER_OCTETS
+
+    async def wait_closed(self) -> None:
+        """See `ReverseCaller.wait_closed`."""
+        if not self._stream.closed:
+            if self._end is None:
+                self._end = self._loop.create_future()
+            await asyncio.shield(self._end)
+
+    async def call(
+        self,
+        procedure: Procedure[A, R],
+        args: A,
+        *,
+        into: Buffer | None = None,
+        timeout_s: float | None = None,
+        xid: int | None = None,
+    ) -> R:
+        """See `ReverseCaller` and `TcpCalls.call`."""
+        if self._stream.closed:
+            raise TransportClosed("the connection has ended")
+        if not self._ready:
+            raise LocalProtocolError("the client has not said that it is ready for calls (RFC 8167 section 6)")
+        if self._calls is None:
+            self._calls = TcpCalls(self._stream, in_flight_max=RPC_REVERSE_CALLS_MAX)
+        self._calling += 1
+        if self._draining or self._may_hold():
+            self._stream.resume()
+        try:
+            return await self._calls.call(procedure, args, into=into, timeout_s=timeout_s, xid=xid)
+        finally:
+            self._calling -= 1
+            self._go_on()
+
     @property
     def busy(self) -> bool:
         """Calls run or replies wait; once `finish` was called, until the peer has closed too."""
-        return bool(self._outstanding or self._stream.unsent_octets or (self._draining and not self._stream.paused))
+        return bool(self._outstanding or self._stream.unsent_octets or self._finishing)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is going on, and the client takes no calls (RFC 8167 section 5.4)."""
+        return not (self.busy or self._ready)
 
     @property
     def unsent_octets(self) -> int:
@@ -207,10 +332,12 @@ class _Connection:
     def stop_reading(self) -> None:
         """Takes no more calls."""
         self._draining = True
-        self._stream.pause()
+        if not self._calling:
+            self._stream.pause()
 
     def finish(self) -> None:
         """Says to the peer that nothing more comes."""
+        self._finishing = True
         self._stream.finish()
 
     def end(self, reason: str) -> None:
@@ -220,22 +347,39 @@ class _Connection:
             self._ended(reason)
 
     def _on_record(self, message: Buffer) -> None:
-        server = self._server
         self._active_at = self._loop.time()
-        opened = server.dispatcher.open_call(Decoder(message))
+        if self._calls is not None and not peek_is_call(message):
+            self._calls.on_reply(message)
+            return
+        if self._draining:
+            return
+        if self._full():
+            self._held.append(message)
+            self._held_octets += len(message) + _HELD_OCTETS
+        else:
+            self._take(message)
+        if self._full() and not self._may_hold():
+            self._stream.pause()
+
+    def _take(self, message: Buffer) -> None:
+        server = self._server
+        server.calls += 1
+        server.octets_received += len(message)
+        stream = Decoder(message)
+        opened = server.dispatcher.open_call(stream)
         if isinstance(opened, Invocation):
             self._outstanding += 1
             self._running += 1
-            if server.pool.lent_octets * 2 > server.pool.octets_max:
-                server.relieve()
-            context = ServerCallContext(opened, self._peer, server.pool)
-            server.runner.run(opened, context, functools.partial(self._reply, context))
+            context = ServerCallContext(opened, self._peer, self._share, self)
+            if opened.at_most_once:
+                answer = functools.partial(self._reply_once, context, opened)
+                server.at_most_once.run(opened, stream, context, answer)
+            else:
+                server.runner.run(opened, context, functools.partial(self._reply, context))
         elif opened is not None:
             self._stream.send(opened)
         else:
             server.log.log(logging.WARNING, "no call", "%s sent a message that is no call", self.name)
-        if self._full():
-            self._stream.pause()
 
     def _full(self) -> bool:
         config = self._server.config
@@ -243,6 +387,32 @@ class _Connection:
             self._outstanding >= config.outstanding_calls_max
             or self._stream.unsent_octets > config.unsent_reply_octets_max
         )
+
+    def _may_hold(self) -> bool:
+        """Whether calls that are too many are held, and not left unread."""
+        return self._calling > 0 and self._held_octets < self._server.config.unsent_reply_octets_max
+
+    def _go_on(self) -> None:
+        """Takes up what had to wait, if it may go on."""
+        if self._draining:
+            self._server.connection_changed()
+            return
+        while self._held and not self._full():
+            message = self._held.popleft()
+            self._held_octets -= len(message) + _HELD_OCTETS
+            self._take(message)
+        if not self._full():
+            self._stream.resume()
+
+    def _reply_once(self, context: ServerCallContext, invocation: Invocation, reply: Payload | Unanswered) -> None:
+        if reply is Unanswered.NOT_KEPT:
+            reply = invocation.failure(REPLY_NOT_KEPT)
+        if reply is Unanswered.SUPERSEDED:
+            self._running -= 1
+            self._answered(context)
+            self._go_on()
+        else:
+            self._reply(context, reply)
 
     def _reply(self, context: ServerCallContext, reply: Payload) -> None:
         self._running -= 1
@@ -253,12 +423,9 @@ class _Connection:
 
     def _on_sent(self, ticket: Any) -> None:
         self._active_at = self._loop.time()
-        if ticket is not None:
+        if isinstance(ticket, ServerCallContext):
             self._answered(ticket)
-        if self._draining:
-            self._server.connection_changed()
-        elif self._stream.paused and not self._full():
-            self._stream.resume()
+        self._go_on()
 
     def _answered(self, context: ServerCallContext) -> None:
         context.release()
@@ -269,10 +436,16 @@ class _Connection:
 
     def _ended(self, reason: str) -> None:
         self._idle_timer.cancel()
-        self._server.connections.discard(self)
+        self._held.clear()
+        self._share.close()
+        self._server.connection_ended(self)
         for ticket in self._stream.unsent_tickets():
-            if ticket is not None:
+            if isinstance(ticket, ServerCallContext):
                 self._answered(ticket)
+        if self._calls is not None:
+            self._calls.fail(TransportClosed(reason))
+        if self._end is not None:
+            self._end.set_result(None)
         self._server.connection_changed()
         event = {"event": "disconnected", "transport": "tcp", "peer": self.name, "reason": reason}
         _LOGGER.info("tcp connection from %s ended: %s", self.name, reason, extra={"event": event})
@@ -280,7 +453,7 @@ class _Connection:
     def _check_idle(self) -> None:
         idle_s = self._server.config.idle_s
         left_s = self._active_at + idle_s - self._loop.time()
-        if self._running:
+        if self._running or self._ready:
             left_s = idle_s
         if left_s > 0:
             self._idle_timer = self._loop.call_later(left_s, self._check_idle)

@@ -22,6 +22,7 @@ __all__ = [
     "add_json",
     "add_shared_options",
     "connect_options",
+    "host_and_port",
     "is_url",
     "octal_mode",
     "octets",
@@ -172,6 +173,15 @@ def port_number(text: str) -> int:
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port: a number from 1 to 65535")
     return int(text)
+
+
+def host_and_port(text: str) -> tuple[str, int]:
+    """HOST:PORT, an IPv6 address in brackets; the port may be 0."""
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]") if host.startswith("[") else host
+    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT: write 127.0.0.1:9400 or [::1]:9400")
+    return host, int(port)
 
 
 def positive_count(text: str) -> int:

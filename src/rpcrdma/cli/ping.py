@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import logging
 import time
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ _EXAMPLES = """\
   rpcrdma ping rdma://127.0.0.1
   rpcrdma ping -c 10000 --json rdma://server:20049
   rpcrdma ping -c 5 --interval 1 tcp://server
+  rpcrdma ping --stats rdma://server
 """
 _COUNT = 1000
 _LOGGER = logging.getLogger("rpcrdma.ping")
@@ -48,6 +49,9 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument(
         "--interval", type=seconds, metavar="SECONDS", help="wait so long between calls (default: not at all)"
+    )
+    parser.add_argument(
+        "--stats", action="store_true", help="show the connection's counters, with the names that Linux has for them"
     )
     add_json(parser)
 
@@ -76,10 +80,14 @@ async def _ping(args: argparse.Namespace) -> int:
             if not outcome.round_trips_us:
                 raise
         report = _report(args, connection, outcome)
+        if args.stats:
+            report |= _counters(connection)
     if args.json:
         console.json_line(report)
     else:
         _print(report, outcome)
+        if args.stats:
+            _print_counters(report)
     return ExitStatus.DONE if outcome.round_trips_us else ExitStatus.FAILED
 
 
@@ -131,6 +139,27 @@ def _report(args: argparse.Namespace, connection: Connection, outcome: _Outcome)
         "remote_invalidation": agreed and agreed.remote_invalidation,
         "crc": agreed and agreed.crc,
     }
+
+
+def _counters(connection: Connection) -> dict[str, Any]:
+    from rpcrdma.transport import linux_counters  # noqa: PLC0415
+
+    counters = connection.statistics
+    return {
+        "statistics": counters and asdict(counters),
+        "linux_counters": counters and linux_counters(counters),
+    }
+
+
+def _print_counters(report: dict[str, Any]) -> None:
+    from rpcrdma.transport.statistics import LINUX_CLIENT  # noqa: PLC0415
+
+    if report["statistics"] is None:
+        console.data("no counters: they are kept of RDMA connections")
+        return
+    linux = {own: name for name, own in LINUX_CLIENT.items()}
+    rows = [(name, str(value), linux.get(name, "")) for name, value in report["statistics"].items()]
+    console.table(rows, right=[1], headings=("counter", "value", "in Linux"))
 
 
 def _print(report: dict[str, Any], outcome: _Outcome) -> None:

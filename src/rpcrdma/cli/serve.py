@@ -18,9 +18,12 @@ from rpcrdma.cli.event_loop import run_async
 from rpcrdma.cli.exit_status import ExitStatus
 from rpcrdma.cli.exports import Exported, allowed_networks, default_state_dir, existing_directory, parse_export
 from rpcrdma.cli.failures import describe
-from rpcrdma.cli.options import Subparsers, add_command, add_json, positive_count, service_url
+from rpcrdma.cli.file_limit import raise_file_limit
+from rpcrdma.cli.options import Subparsers, add_command, add_json, host_and_port, positive_count, service_url
+from rpcrdma.limits import RPC_CONNECTIONS_MAX
 
 if TYPE_CHECKING:
+    from rpcrdma.aio.metrics import MetricsExporter
     from rpcrdma.aio.serve import Server
     from rpcrdma.nfs.server import NfsServices, ServerState
 
@@ -109,10 +112,25 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="N",
         help="threads for file system calls that block (default: %(default)s)",
     )
+    add(
+        "--connections",
+        type=positive_count,
+        default=RPC_CONNECTIONS_MAX,
+        metavar="N",
+        help="clients' connections that there may be at once, of RDMA and of TCP each (default: %(default)s)",
+    )
     add("--pcap", type=Path, metavar="FILE", help="record all RDMA connections for Wireshark")
+    add(
+        "--metrics",
+        type=host_and_port,
+        metavar="HOST:PORT",
+        help="offer statistics to Prometheus there, port 0 for a free one (needs the package prometheus-client)",
+    )
     add("--stop-at-eof", action="store_true", help="stop when standard input ends, for programs that start a server")
     add_json(
-        parser, "one JSON object a line for each event: listening, exported, connected, disconnected, stopping, stopped"
+        parser,
+        "one JSON object a line for each event: listening, metrics, exported, connected, disconnected, stopping, "
+        "stopped",
     )
 
 
@@ -135,8 +153,16 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
     from rpcrdma.aio.capture import PacketCapture  # noqa: PLC0415
     from rpcrdma.aio.rdma_server import RdmaServerConfig  # noqa: PLC0415
     from rpcrdma.aio.serve import ServeOptions, serve  # noqa: PLC0415
+    from rpcrdma.aio.tcp_server import TcpServerConfig  # noqa: PLC0415
+    from rpcrdma.aio.watch_service import WatchService  # noqa: PLC0415
     from rpcrdma.errors import ConnectFailed  # noqa: PLC0415
 
+    if raise_file_limit(args.connections) < args.connections > RPC_CONNECTIONS_MAX:
+        console.error(
+            f"too few open files are allowed for {args.connections} connections",
+            f"raise the hard limit: ulimit -Hn {args.connections * 2}",
+        )
+        return ExitStatus.FAILED
     stop = asyncio.Event()
     _stop_on_signals(stop)
     if args.stop_at_eof:
@@ -146,19 +172,29 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
     with contextlib.ExitStack() as stack:
         state = stack.enter_context(contextlib.closing(_open_state(args)))
         services = _services(args, exports, state)
+        watch = WatchService(services.nfs.backend)
         capture = None if args.pcap is None else stack.enter_context(contextlib.closing(PacketCapture(args.pcap)))
-        options = ServeOptions(workers=args.workers, rdma=RdmaServerConfig(capture=capture), drain_s=_DRAIN_S)
+        options = ServeOptions(
+            workers=args.workers,
+            rdma=RdmaServerConfig(connections_max=args.connections, capture=capture),
+            tcp=TcpServerConfig(connections_max=args.connections),
+            drain_s=_DRAIN_S,
+        )
         listen = [str(url) for url in args.listen] if args.listen else list(_LISTEN)
         try:
-            server = await serve(services, listen, options=options)
+            server = await serve([*services, watch], listen, options=options)
+            metrics = await _start_metrics(args, server)
         except ConnectFailed as error:
             # Not the status of a client that finds nobody: this is a server that cannot start.
             message, hint, _ = describe(error)
             console.error(message, hint)
             return ExitStatus.FAILED
-        _announce(args, exports, server)
+        _announce(args, exports, server, metrics)
         await _wait(stop, services)
         _event(args, {"event": "stopping"}, "stopping: running calls are answered first")
+        if metrics is not None:
+            await metrics.close()
+        await watch.close()
         await server.close()
         failures = await asyncio.to_thread(services.nfs.close)
     for failure in failures:
@@ -166,6 +202,20 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
         console.error(f"written data may be lost: {message}")
     _event(args, {"event": "stopped"}, "stopped")
     return ExitStatus.FAILED if failures else ExitStatus.DONE
+
+
+async def _start_metrics(args: argparse.Namespace, server: Server) -> MetricsExporter | None:
+    if args.metrics is None:
+        return None
+    from rpcrdma.aio.metrics import MetricsExporter  # noqa: PLC0415
+
+    exporter = MetricsExporter(server)
+    try:
+        exporter.start(*args.metrics)
+    except BaseException:
+        await server.close(0)
+        raise
+    return exporter
 
 
 def _open_state(args: argparse.Namespace) -> ServerState:
@@ -214,12 +264,19 @@ async def _wait(stop: asyncio.Event, services: NfsServices) -> None:
         await asyncio.to_thread(services.nfs.close_idle)
 
 
-def _announce(args: argparse.Namespace, exports: list[Exported], server: Server) -> None:
+def _announce(
+    args: argparse.Namespace, exports: list[Exported], server: Server, metrics: MetricsExporter | None
+) -> None:
     for url in server.listening:
         if args.json:
             _json_line({"event": "listening", "url": url})
         else:
             console.data(f"listening at {url}")
+    if metrics is not None:
+        if args.json:
+            _json_line({"event": "metrics", "url": metrics.url})
+        else:
+            console.data(f"metrics at {metrics.url}")
     is_root = os.geteuid() == 0
     for export in exports:
         directory = str(export.directory.absolute())

@@ -52,6 +52,7 @@ from rpcrdma.verbs.queue_pair import (
     Status,
     Verb,
 )
+from rpcrdma.verbs.receive_pool import ReceivePool
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = ["IwarpQueuePair"]
@@ -117,6 +118,10 @@ class IwarpQueuePair:
             self._completions.append(Completion(wr, Verb.RECEIVE, Status.FLUSHED))
         else:
             self._receiver.receives.append((wr, buffer))
+
+    def post_receives(self, count: int, pool: ReceivePool) -> None:
+        if not self._ended:
+            self._receiver.post_shared(count, pool)
 
     def post_send(
         self, wr: object, gather: Sequence[Buffer], *, invalidate: int | None = None, signaled: bool = True

@@ -36,6 +36,7 @@ from rpcrdma.iwarp.terminate import Code, Fault, PeerTerminated, decode_terminat
 from rpcrdma.iwarp.work import ReadResponse
 from rpcrdma.verbs.memory import Access, SoftwareProtectionDomain
 from rpcrdma.verbs.queue_pair import Completion, Status, Verb
+from rpcrdma.verbs.receive_pool import ReceivePool
 from rpcrdma.wire.checksum import crc32c
 
 __all__ = ["Receiver"]
@@ -83,10 +84,12 @@ class Receiver:
         "_pd",
         "_place",
         "_placed",
+        "_pool",
         "_scratch",
         "_send_octets",
         "_send_opened",
         "_sender",
+        "_shared",
         "_tagged_opened",
         "_trailer",
         "_view",
@@ -127,12 +130,31 @@ class Receiver:
         self.inbound_reads = 0
         self.ready_frame: ReadyFrame | None = None
         self.receives: deque[tuple[object, memoryview]] = deque()
+        # Receives that have no memory yet, and where it comes from.
+        self._shared = 0
+        self._pool: ReceivePool | None = None
+
+    def post_shared(self, count: int, pool: ReceivePool) -> None:
+        """See `QueuePair.post_receives`."""
+        self._shared += count
+        self._pool = pool
+
+    def _draw(self) -> bool:
+        """Takes memory for the Send that arrives; False if no receive is posted."""
+        if not self._shared:
+            return False
+        assert self._pool is not None
+        self._shared -= 1
+        buffer = self._pool.take()
+        self.receives.append((buffer, buffer))
+        return True
 
     def flush(self) -> None:
         """Ends all receives."""
         for wr, _ in self.receives:
             self._completions.append(Completion(wr, Verb.RECEIVE, Status.FLUSHED))
         self.receives.clear()
+        self._shared = 0
         self._place = _DISCARD[:0]
 
     @property
@@ -466,7 +488,7 @@ class Receiver:
             if octets or not control & LAST or self.ready_frame is not ReadyFrame.SEND:
                 return "not the ready-to-receive frame that was agreed on", Code.NO_MATCHING_RTR
             return None
-        if not self.receives:
+        if not self.receives and not self._draw():
             return "a Send, but no receive is posted", Code.UNTAGGED_NO_BUFFER
         placed = self._send_octets
         if offset != placed:

@@ -22,21 +22,13 @@ from rpcrdma.rpc.message import (
     encode_auth_error,
     encode_success,
 )
-from rpcrdma.rpc.program import Procedure, Program
+from rpcrdma.rpc.program import Procedure, null_procedure
 from rpcrdma.rpc.service import CallContext, Execution, ProcedureUnavailable, Service, execution_of
 from rpcrdma.xdr.codec import Decoder, Encoder, Payload, PlacedByPosition
 
 __all__ = ["Dispatcher", "Invocation"]
 
 _NO_IDENTITY = AuthNone()
-
-
-def _encode_void(_enc: Encoder, _value: None) -> None:
-    pass
-
-
-def _decode_void(_dec: Decoder) -> None:
-    pass
 
 
 def _answer_null(_args: None, _context: CallContext) -> None:
@@ -46,10 +38,14 @@ def _answer_null(_args: None, _context: CallContext) -> None:
 class _Route:
     """What answers one procedure."""
 
-    __slots__ = ("decode_args", "execution", "handler", "name", "procedure")
+    __slots__ = ("at_most_once", "calls", "decode_args", "execution", "handler", "name", "procedure")
 
-    def __init__(self, procedure: Procedure[Any, Any], handler: Callable[[Any, CallContext], Any]) -> None:
+    def __init__(
+        self, procedure: Procedure[Any, Any], handler: Callable[[Any, CallContext], Any], *, at_most_once: bool
+    ) -> None:
         self.procedure = procedure
+        self.calls = 0
+        self.at_most_once = at_most_once
         self.handler = handler
         self.execution = execution_of(handler)
         self.decode_args = procedure.decode_args
@@ -57,9 +53,12 @@ class _Route:
 
 
 class Invocation:
-    """A call that is ready to run: `handler(args, context)` as `execution` says, then `success` or `failure`."""
+    """A call that is ready to run: `handler(args, context)` as `execution` says, then `success` or `failure`.
 
-    __slots__ = ("args", "credential", "execution", "handler", "procedure", "xid")
+    `at_most_once`: the service does not declare the procedure idempotent.
+    """
+
+    __slots__ = ("args", "at_most_once", "credential", "execution", "handler", "procedure", "xid")
 
     def __init__(self, xid: int, credential: Credential, route: _Route, args: Any) -> None:
         self.xid = xid
@@ -67,6 +66,7 @@ class Invocation:
         self.procedure: Procedure[Any, Any] = route.procedure
         self.handler: Callable[[Any, CallContext], Any] = route.handler
         self.execution: Execution = route.execution
+        self.at_most_once = route.at_most_once
         self.args = args
 
     def __repr__(self) -> str:
@@ -117,11 +117,13 @@ class Dispatcher:
         for number, procedure in program.procedures.items():
             handler = getattr(service, procedure.method, None)
             if handler is not None:
-                self._routes[program.number, program.version, number] = _Route(procedure, handler)
+                once = number != 0 and number not in service.IDEMPOTENT
+                self._routes[program.number, program.version, number] = _Route(procedure, handler, at_most_once=once)
         # Procedure 0 answers by convention whether the program is there (RFC 5531 section 12.1).
         null = (program.number, program.version, 0)
         if null not in self._routes:
-            self._routes[null] = _Route(_null_procedure(program), _answer_null)
+            defined = program.procedures.get(0)
+            self._routes[null] = _Route(defined or null_procedure(*null[:2]), _answer_null, at_most_once=False)
 
     def open_call(self, decoder: Decoder) -> Invocation | Payload | None:
         """What to do about a received message: run an `Invocation`, send a `Payload` as its reply, or None: drop it.
@@ -161,7 +163,12 @@ class Dispatcher:
         except DecodeError as error:
             _check_passed_chunks(decoder, error)
             return _accepted(xid, AcceptStat.GARBAGE_ARGS)
+        route.calls += 1
         return Invocation(xid, credential, route, args)
+
+    def calls_of_procedures(self) -> dict[str, int]:
+        """How many calls each procedure got that decoded, by the procedure's name; those without any are left out."""
+        return {route.name: route.calls for route in self._routes.values() if route.calls}
 
     def _unavailable(self, header: CallHeader) -> Payload:
         versions = self._versions.get(header.program)
@@ -172,23 +179,6 @@ class Dispatcher:
             encode_accepted(enc, header.xid, AcceptStat.PROG_MISMATCH, low=min(versions), high=max(versions))
             return enc.finish()
         return _accepted(header.xid, AcceptStat.PROC_UNAVAIL)
-
-
-def _null_procedure(program: Program) -> Procedure[None, None]:
-    defined = program.procedures.get(0)
-    if defined is not None:
-        return defined
-    return Procedure(
-        program=program.number,
-        version=program.version,
-        number=0,
-        name="NULL",
-        method="null",
-        encode_args=_encode_void,
-        decode_args=_decode_void,
-        encode_result=_encode_void,
-        decode_result=_decode_void,
-    )
 
 
 def _check_passed_chunks(decoder: Decoder, error: DecodeError) -> None:

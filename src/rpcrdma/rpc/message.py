@@ -42,6 +42,7 @@ __all__ = [
     "encode_call",
     "encode_rpc_mismatch",
     "encode_success",
+    "peek_is_call",
     "peek_xid",
 ]
 
@@ -235,6 +236,11 @@ def peek_xid(message: Buffer) -> int | None:
         return None
     xid: int = _U32.unpack_from(message, 0)[0]
     return xid
+
+
+def peek_is_call(message: Buffer) -> bool:
+    """Whether a message says of itself that it is a call; where both sides call, the others are replies."""
+    return len(message) >= 8 and _U32.unpack_from(message, 4)[0] == MessageType.CALL
 
 
 def decode_reply(dec: Decoder, xid: int) -> None:

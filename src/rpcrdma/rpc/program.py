@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
@@ -9,7 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Encoder
 
-__all__ = ["Caller", "Procedure", "Program"]
+__all__ = ["Caller", "Procedure", "Program", "null_procedure"]
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -41,6 +42,30 @@ class Program:
     version: int
     name: str
     procedures: Mapping[int, Procedure[Any, Any]]
+
+
+@functools.lru_cache
+def null_procedure(program: int, version: int) -> Procedure[None, None]:
+    """Procedure 0, which by convention says whether the program is there (RFC 5531 section 12.1)."""
+    return Procedure(
+        program=program,
+        version=version,
+        number=0,
+        name="NULL",
+        method="null",
+        encode_args=_encode_void,
+        decode_args=_decode_void,
+        encode_result=_encode_void,
+        decode_result=_decode_void,
+    )
+
+
+def _encode_void(_enc: Encoder, _value: None) -> None:
+    pass
+
+
+def _decode_void(_dec: Decoder) -> None:
+    pass
 
 
 class Caller(Protocol):

@@ -9,12 +9,14 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 from rpcrdma.errors import RpcRdmaError
 from rpcrdma.rpc.auth import Credential
-from rpcrdma.rpc.program import Program
+from rpcrdma.rpc.program import Caller, Procedure, Program
+from rpcrdma.wire.buffers import Buffer
 
 __all__ = [
     "CallContext",
     "Execution",
     "ProcedureUnavailable",
+    "ReverseCaller",
     "Service",
     "WouldBlock",
     "execution_of",
@@ -22,6 +24,8 @@ __all__ = [
     "inline_or_worker",
 ]
 
+A = TypeVar("A")
+R = TypeVar("R")
 H = TypeVar("H", bound=Callable[..., Any])
 
 
@@ -46,6 +50,46 @@ class ProcedureUnavailable(RpcRdmaError):
     """Raised by a handler (and by every one that a service leaves out): answered with PROC_UNAVAIL."""
 
 
+class ReverseCaller(Caller, Protocol):
+    """Calls the side that called, on the connection that it made (RFC 8167).
+
+    It may be kept after the handler has returned. Calls are made in the event loop; the rest may be used in worker
+    threads as well.
+    """
+
+    async def call(
+        self,
+        procedure: Procedure[A, R],
+        args: A,
+        *,
+        into: Buffer | None = None,
+        timeout_s: float | None = None,
+        xid: int | None = None,
+    ) -> R:
+        """See `Caller.call`; `timeout_s=None` waits for ever.
+
+        `xid`: that of a call that is repeated, or of whoever numbers the calls of several connections.
+        """
+
+    def ready(self) -> None:
+        """To be called when the peer has said, in a call of its own program, that it takes calls.
+
+        Before that `call` raises `LocalProtocolError`: the protocol below has no way to ask the peer, and one that does
+        not expect calls may end the connection (RFC 8167 section 6).
+        """
+
+    @property
+    def arguments_octets_max(self) -> int:
+        """What the arguments of a call may take: over RDMA, without chunks, the rest of an inline message."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether the connection has ended."""
+
+    async def wait_closed(self) -> None:
+        """Waits until the connection has ended, for whatever reason."""
+
+
 class CallContext(Protocol):
     """What a handler may know and use of the call that it answers."""
 
@@ -60,6 +104,13 @@ class CallContext(Protocol):
     @property
     def xid(self) -> int:
         """The call's transaction identifier."""
+
+    @property
+    def client(self) -> ReverseCaller:
+        """Whoever made the call, to be called back: once `ReverseCaller.ready` was called, and if it offers services.
+
+        Calls are made without a credential.
+        """
 
     @property
     def may_block(self) -> bool:
@@ -82,6 +133,9 @@ class Service:
     PROGRAM: ClassVar[Program]
     OVER_RDMA: ClassVar[bool] = True
     """Whether the program is offered on RDMA listeners; MOUNT is not (RFC 8267 section 5.1)."""
+    IDEMPOTENT: ClassVar[frozenset[int]] = frozenset()
+    """Numbers of the procedures that do no harm when a call runs again because its reply was lost: nothing is kept of
+    them. Calls of the others run at most once while the server lives. Procedure 0 does nothing in every program."""
 
 
 def in_worker(handler: H) -> H:

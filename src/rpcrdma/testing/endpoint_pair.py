@@ -61,6 +61,7 @@ class EndpointPair:
         server: TransportConfig | None = None,
         *,
         buffers: BufferSource | None = None,
+        reverse: bool = False,
     ) -> None:
         client = client or TransportConfig()
         self.client_pd = SoftwareProtectionDomain(counted_bits(1))
@@ -68,8 +69,10 @@ class EndpointPair:
         self.client_qp, self.server_qp = LoopbackQueuePair.pair(
             self.client_pd, self.server_pd, private_data=client.private_data()
         )
-        self.client = Endpoint(self.client_qp, self.client_pd, client, Role.CLIENT)
-        self.server = Endpoint(self.server_qp, self.server_pd, server or TransportConfig(), Role.SERVER, buffers)
+        self.client = Endpoint(self.client_qp, self.client_pd, client, Role.CLIENT, reverse=reverse)
+        self.server = Endpoint(
+            self.server_qp, self.server_pd, server or TransportConfig(), Role.SERVER, buffers, reverse=reverse
+        )
 
     def run(self) -> None:
         """Moves everything there is to move."""
@@ -122,6 +125,7 @@ class BarePeer:
         private_data: bytes | None = None,
         receives: int = 64,
         receive_octets: int = 4096,
+        reverse: bool = False,
     ) -> None:
         config = config or TransportConfig()
         if private_data is None:
@@ -133,7 +137,7 @@ class BarePeer:
         self._link = a
         self.endpoint_pd, self.pd = (pd_a, pd_b) if active else (pd_b, pd_a)
         endpoint_qp, self.qp = (a, b) if active else (b, a)
-        self.endpoint = Endpoint(endpoint_qp, self.endpoint_pd, config, role)
+        self.endpoint = Endpoint(endpoint_qp, self.endpoint_pd, config, role, reverse=reverse)
         self.received: list[bytes] = []
         self.invalidated: list[int | None] = []
         self.completions: list[Completion] = []

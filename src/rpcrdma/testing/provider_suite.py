@@ -27,6 +27,7 @@ from rpcrdma.verbs.queue_pair import (
     Status,
     Verb,
 )
+from rpcrdma.verbs.receive_pool import ReceivePool
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = ["CHECKS", "Check", "MakePair", "PairParts"]
@@ -246,6 +247,52 @@ def check_send_without_receive_breaks_the_connection(make_pair: MakePair) -> Non
     a, b = _connected(make_pair)
     a.qp.post_send("s", [b"nobody is ready"])
     _expect_broken(a, b, "a Send without a receive")
+
+
+def check_shared_receives_take_memory_as_messages_come(make_pair: MakePair) -> None:
+    """What arrives lies in memory of the pool, after the receives posted before; the completion says where."""
+    a, b = _connected(make_pair)
+    pool = ReceivePool(64)
+    b.receive("own")
+    b.qp.post_receives(2, pool)
+    for text in (b"one", b"two", b"three"):
+        a.qp.post_send("s", [text], signaled=False)
+    a.progress()
+    own, second, third = b.completions()
+    assert own.wr == "own"
+    for completion, text in ((second, b"two"), (third, b"three")):
+        buffer = completion.wr
+        assert isinstance(buffer, memoryview)
+        assert len(buffer) == 64
+        assert completion == Completion(buffer, Verb.RECEIVE, Status.SUCCESS, len(text))
+        assert buffer[: len(text)] == text
+        pool.give_back(buffer)
+    assert second.wr is not third.wr, "two messages share memory"
+    b.qp.post_receives(1, pool)
+    a.qp.post_send("s", [b"in memory that was used before"], signaled=False)
+    a.progress()
+    (again,) = b.completions()
+    assert again.wr is third.wr
+    a.qp.post_send("s", [b"one too many"])
+    _expect_broken(a, b, "a Send without a receive")
+
+
+def check_too_long_send_for_shared_memory_breaks_the_connection(make_pair: MakePair) -> None:
+    """Nothing is written behind the memory of a pool, and it comes back."""
+    a, b = _connected(make_pair)
+    b.qp.post_receives(1, ReceivePool(64))
+    a.qp.post_send("s", [bytes(65)])
+    _expect_broken(a, b, "a Send longer than the memory of the pool")
+
+
+def check_shared_receives_end_silently(make_pair: MakePair) -> None:
+    """Where nothing has begun to arrive there is nothing to report, before and after the end."""
+    a, b = _connected(make_pair)
+    b.qp.post_receives(100, ReceivePool(64))
+    b.qp.abort("enough")
+    a.progress()
+    b.qp.post_receives(1, ReceivePool(64))
+    assert not b.completions()
 
 
 def check_too_long_send_breaks_the_connection(make_pair: MakePair) -> None:

@@ -50,9 +50,13 @@ class RawSocketPeer:
         self._loop = asyncio.get_running_loop()
 
     @classmethod
-    async def connected(cls, host: str, port: int, *, receive_octets: int | None = None) -> RawSocketPeer:
-        """A connection to a server; `receive_octets` asks for a small window."""
+    async def connected(
+        cls, host: str, port: int, *, receive_octets: int | None = None, source: str | None = None
+    ) -> RawSocketPeer:
+        """A connection to a server; `receive_octets` asks for a small window, `source` is the own address."""
         sock = socket.socket()
+        if source is not None:
+            sock.bind((source, 0))
         if receive_octets is not None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_octets)
         sock.setblocking(False)

@@ -18,7 +18,7 @@ from rpcrdma.transport.events import (
 from rpcrdma.transport.message_bounds import Binding, ReplyBound
 from rpcrdma.transport.refusals import ChunkRefused, VersionRefused
 from rpcrdma.transport.responder import BufferSource
-from rpcrdma.transport.statistics import TransportStatistics
+from rpcrdma.transport.statistics import TransportStatistics, add_up, linux_counters
 
 __all__ = [
     "Binding",
@@ -39,4 +39,6 @@ __all__ = [
     "TransportConfig",
     "TransportStatistics",
     "VersionRefused",
+    "add_up",
+    "linux_counters",
 ]

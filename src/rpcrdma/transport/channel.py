@@ -15,6 +15,7 @@ from rpcrdma.transport.private_data import PrivateData, agree
 from rpcrdma.transport.statistics import TransportStatistics
 from rpcrdma.verbs.memory import ProtectionDomain
 from rpcrdma.verbs.queue_pair import QueuePair
+from rpcrdma.verbs.receive_pool import ReceivePool
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = ["JOIN_OCTETS_MAX", "Channel", "Dialect", "SendMark"]
@@ -52,25 +53,36 @@ class Channel:
     """Shared by requester and responder; octets, counts."""
 
     __slots__ = (
+        "calls_expected",
         "config",
         "dialect",
         "events",
         "failure",
         "pd",
+        "pool",
         "qp",
         "ready",
         "receive_octets",
         "receives_posted",
         "remote_invalidation",
+        "replies_expected",
         "send_octets",
         "sends_ended",
         "sends_posted",
         "statistics",
     )
 
-    def __init__(self, qp: QueuePair, pd: ProtectionDomain, config: TransportConfig, dialect: Dialect) -> None:
+    def __init__(
+        self,
+        qp: QueuePair,
+        pd: ProtectionDomain,
+        config: TransportConfig,
+        dialect: Dialect,
+        pool: ReceivePool | None = None,
+    ) -> None:
         self.qp = qp
         self.pd = pd
+        self.pool = pool or ReceivePool(config.inline_receive_octets)
         self.config = config
         self.dialect = dialect
         self.events: deque[EndpointEvent] = deque()
@@ -80,6 +92,10 @@ class Channel:
         self.sends_posted = 0
         self.sends_ended = 0
         self.receives_posted = 0
+        self.calls_expected = 0
+        """Calls that the peer may send before it hears of the next grant; the responder's."""
+        self.replies_expected = 0
+        """Calls of this side that are unanswered; the requester's."""
         self.send_octets, self.receive_octets, self.remote_invalidation = agree(config.abilities, None)
 
     def agree(self, peer: PrivateData | None) -> None:
@@ -109,20 +125,23 @@ class Channel:
         else:
             self.qp.post_send(None, gather, invalidate=invalidate, signaled=False)
 
-    def want_receives(self, count: int) -> None:
-        """Sees to it that at least `count` receives are posted."""
-        while self.receives_posted < count:
-            self.post_receive(memoryview(bytearray(self.config.inline_receive_octets)))
+    def post_receives(self) -> None:
+        """Sees to it that there is a receive for each message that either direction may bring (RFC 8167 section 4.3).
 
-    def post_receive(self, buffer: memoryview) -> None:
-        """Offers one buffer."""
-        self.receives_posted += 1
-        self.qp.post_receive(buffer, buffer)
+        Some are spare: messages that are discarded or refused take one, too.
+        """
+        wanted = self.calls_expected + self.replies_expected + limits.SPARE_RECEIVES
+        missing = wanted - self.receives_posted
+        if missing > 0:
+            self.receives_posted = wanted
+            self.qp.post_receives(missing, self.pool)
 
     def backlog_allowed(self, credits_: int) -> bool:
         """Whether a peer that may have `credits_` calls in flight reads what it is sent.
 
         It cannot have had answers that are still here, so that more of them than it has credits were not asked for
-        in good faith. Twice that leaves room for Sends whose end is not reported one by one.
+        in good faith. Twice that leaves room for Sends whose end is not reported one by one. This side's own calls
+        may be waiting to be sent as well.
         """
-        return self.sends_unfinished <= 2 * credits_ + _SIGNAL_EVERY + limits.SPARE_RECEIVES
+        sent = credits_ + self.replies_expected
+        return self.sends_unfinished <= 2 * sent + _SIGNAL_EVERY + limits.SPARE_RECEIVES

@@ -37,6 +37,16 @@ class TransportConfig:
     """Calls that a client wants to have in flight; a Linux server grants 64."""
     credits_granted: int = 128
     """Calls that a server takes at once; a Linux client requests 128."""
+    reverse_credits_requested: int = 16
+    """Server: calls to the client that it wants to have in flight on the client's connection."""
+    reverse_credits_granted: int = 16
+    """Client: calls of the server that it takes at once, where it offers services; a Linux client takes 16."""
+    reverse_chunks: bool = False
+    """Whether this side uses and takes chunks in the reverse direction (RFC 8167 section 5.3); Linux has none there.
+
+    Without them a client answers a reverse call that has some with ERR_CHUNK, and a server's reverse calls and their
+    replies must fit inline.
+    """
     segment_octets_max: int = 1 << 20
     """The most that one segment of an exposed region names; 1 MiB is what Linux registers at once."""
     direct_octets_min: int = 1024
@@ -56,7 +66,14 @@ class TransportConfig:
                 raise ValueError(f"{name} must be from {DEFAULT_INLINE_OCTETS} to {INLINE_OCTETS_MAX}")
             if getattr(self, name) % 1024:
                 raise ValueError(f"{name} must be a multiple of 1024")
-        for name in ("credits_requested", "credits_granted", "segment_octets_max", "call_octets_pulled_max"):
+        for name in (
+            "credits_requested",
+            "credits_granted",
+            "reverse_credits_requested",
+            "reverse_credits_granted",
+            "segment_octets_max",
+            "call_octets_pulled_max",
+        ):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
         if self.connection_octets_pulled_max < self.call_octets_pulled_max:

@@ -1,7 +1,8 @@
 """Version 1 of the protocol: what a received message means, and how messages are made (RFC 8166 section 4.5).
 
 The version is looked at before anything but the first four words. Direction follows from the RPC message: CALL goes to
-the responder, REPLY to the requester (RFC 8167); an RDMA_ERROR always answers a call of this side.
+the responder, REPLY to the requester (RFC 8167); an RDMA_ERROR always answers a call of this side. Where the direction
+cannot be told, a server answers as a responder must, and a client discards as a requester must.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class Version1:
                     return requester.on_reply(
                         xid, credits_, NO_CHUNKS, data, SHORT_HEADER_OCTETS, long=False, invalidated=invalidated
                     )
-                if direction == _CALL and responder is not None:
+                if direction == _CALL and responder is not None and invalidated is None:
                     responder.on_call(xid, NO_CHUNKS, data, SHORT_HEADER_OCTETS, long=False)
                     return True
         return self._on_other(data, invalidated, requester, responder)
@@ -85,7 +86,7 @@ class Version1:
         if length < SHORT_HEADER_OCTETS or (procedure == RDMA_DONE and version == VERSION):
             return False
         if version != VERSION:
-            if responder is None:
+            if responder is None or responder.reverse:
                 return False
             responder.refuse(encode_version_refused(xid, version, responder.credits.granted))
             return True
@@ -111,10 +112,13 @@ class Version1:
         if len(data) < header.size + _RPC_START.size:
             return self._refuse(header.xid, responder)
         xid, direction = _RPC_START.unpack_from(data, header.size)
-        if xid != header.xid or direction > _REPLY:
+        if direction > _REPLY or (xid != header.xid and direction == _CALL):
             return self._refuse(header.xid, responder)
+        if xid != header.xid:
+            # A faulty reply is dropped (RFC 8166 section 4.5); an error could end a call of the peer's instead.
+            return False
         if direction == _CALL:
-            if responder is None:
+            if responder is None or invalidated is not None:
                 return False
             responder.on_call(xid, header.chunks, data, header.size, long=False)
             return True
@@ -133,17 +137,19 @@ class Version1:
         responder: Responder | None,
     ) -> bool:
         if any(chunk.position == 0 for chunk in header.chunks.reads):
-            if responder is None:
+            if responder is None or invalidated is not None:
                 return False
             responder.on_call(header.xid, header.chunks, b"", 0, long=True)
             return True
-        if requester is None:
-            return self._refuse(header.xid, responder)
-        if header.chunks is NO_CHUNKS:
-            return False
-        return requester.on_reply(
-            header.xid, header.credits, header.chunks, data, len(data), long=True, invalidated=invalidated
+        # Without a Position-Zero chunk it is a reply, if anything (RFC 8166 sections 4.2.4 and 4.3.1).
+        taken = (
+            requester is not None
+            and header.chunks is not NO_CHUNKS
+            and requester.on_reply(
+                header.xid, header.credits, header.chunks, data, len(data), long=True, invalidated=invalidated
+            )
         )
+        return taken or self._refuse(header.xid, responder)
 
     def _on_error(self, data: Buffer, invalidated: int | None, requester: Requester) -> bool:
         try:
@@ -155,8 +161,8 @@ class Version1:
         return requester.on_refused(header.xid, error, invalidated=invalidated)
 
     def _refuse(self, xid: int, responder: Responder | None) -> bool:
-        """A message that a responder answers with ERR_CHUNK and a requester discards."""
-        if responder is None:
+        """A message of no direction, which a responder answers with ERR_CHUNK and a requester discards."""
+        if responder is None or responder.reverse:
             return False
         responder.refuse(encode_chunk_refused(xid, VERSION, responder.credits.granted))
         return True

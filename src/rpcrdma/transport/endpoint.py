@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rpcrdma import limits
 from rpcrdma.errors import LocalProtocolError, TransportClosed
+from rpcrdma.rpc.message import CALL_HEADER_OCTETS
 from rpcrdma.transport.calls import CallHandle, IncomingCall
 from rpcrdma.transport.channel import JOIN_OCTETS_MAX, Channel, SendMark
 from rpcrdma.transport.config import Role, TransportConfig
 from rpcrdma.transport.dialect_v1 import Version1
 from rpcrdma.transport.events import Closed, EndpointEvent, Ready
+from rpcrdma.transport.header_v1 import SHORT_HEADER_OCTETS
 from rpcrdma.transport.message_bounds import ReplyBound
+from rpcrdma.transport.plan_call import REPLY_ALLOWANCE_OCTETS
 from rpcrdma.transport.private_data import decode_private_data
 from rpcrdma.transport.requester import Requester
 from rpcrdma.transport.responder import BufferSource, PlainBuffers, Responder
@@ -31,6 +33,7 @@ from rpcrdma.verbs.queue_pair import (
     Status,
     Verb,
 )
+from rpcrdma.verbs.receive_pool import ReceivePool
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Payload
 
@@ -45,10 +48,23 @@ class Endpoint:
 
     Make it before the queue pair connects: receives are posted at once. A client connects with
     `config.private_data()`; a server accepts by itself when a peer asks. `buffers` gives memory for Read
-    chunks (server).
+    chunks (responder); `receive_pool` may be shared by connections with the same inline threshold.
+
+    With `reverse` a client takes calls, too, and a server may make some (RFC 8167), but not before `allow_reverse`.
+    Without it a reverse call is discarded. The two directions share nothing but the receives.
     """
 
-    __slots__ = ("_channel", "_closed", "_dialect", "_disconnected", "_qp", "_requester", "_responder", "role")
+    __slots__ = (
+        "_channel",
+        "_closed",
+        "_dialect",
+        "_disconnected",
+        "_may_call",
+        "_qp",
+        "_requester",
+        "_responder",
+        "role",
+    )
 
     def __init__(
         self,
@@ -57,21 +73,39 @@ class Endpoint:
         config: TransportConfig,
         role: Role,
         buffers: BufferSource | None = None,
+        *,
+        reverse: bool = False,
+        receive_pool: ReceivePool | None = None,
     ) -> None:
         self.role = role
+        self._may_call = role is Role.CLIENT
         self._qp = qp
         self._dialect = Version1()
-        self._channel = Channel(qp, pd, config, self._dialect)
+        self._channel = Channel(qp, pd, config, self._dialect, receive_pool)
         self._requester: Requester | None = None
         self._responder: Responder | None = None
+        buffers = buffers or PlainBuffers()
         if role is Role.CLIENT:
-            self._requester = Requester(self._channel)
+            self._requester = Requester(self._channel, config.credits_requested)
+            if reverse:
+                self._responder = Responder(
+                    self._channel, buffers, config.reverse_credits_granted, reverse=True, chunks=config.reverse_chunks
+                )
         else:
-            self._responder = Responder(self._channel, buffers or PlainBuffers())
+            self._responder = Responder(self._channel, buffers, config.credits_granted)
+            if reverse:
+                self._requester = Requester(
+                    self._channel, config.reverse_credits_requested, chunks=config.reverse_chunks
+                )
         self._disconnected: Disconnected | None = None
         self._closed = False
-        # Enough for the one call that a peer may send unasked; more as credits are granted (RFC 8166 section 3.3.3).
-        self._channel.want_receives(1 + limits.SPARE_RECEIVES)
+        if self._responder is not None and self._responder.reverse:
+            # All of the grant, before the upper layer can say that it is ready (RFC 8167 section 6).
+            self._responder.post_receives()
+        else:
+            # Enough for the one message that may come unasked; more as credits are granted (RFC 8166 section 3.3.3).
+            self._channel.calls_expected = 1
+            self._channel.post_receives()
 
     @property
     def config(self) -> TransportConfig:
@@ -106,23 +140,67 @@ class Endpoint:
     @property
     def credits_granted(self) -> int:
         """Calls that the responder allows at present: the peer's word on a client, ours on a server."""
-        if self._requester is not None:
-            return self._requester.credits.granted
-        assert self._responder is not None
-        return self._responder.credits.granted
+        return self._granted(self.role)
+
+    @property
+    def reverse_credits_granted(self) -> int:
+        """The same of the reverse direction: ours on a client, the peer's word on a server; 0 without `reverse`."""
+        return self._granted(Role.SERVER if self.role is Role.CLIENT else Role.CLIENT)
+
+    def _granted(self, role: Role) -> int:
+        if role is Role.CLIENT:
+            return 0 if self._requester is None else self._requester.credits.granted
+        return 0 if self._responder is None else self._responder.credits.granted
 
     @property
     def calls_in_flight(self) -> int:
         """Client: calls sent and not answered. Server: calls received and not answered."""
-        if self._requester is not None:
-            return self._requester.credits.in_flight
-        assert self._responder is not None
-        return self._responder.credits.outstanding
+        return self._unanswered(self.role)
+
+    @property
+    def reverse_calls_in_flight(self) -> int:
+        """Client: calls received and not answered. Server: calls sent and not answered."""
+        return self._unanswered(Role.SERVER if self.role is Role.CLIENT else Role.CLIENT)
+
+    def _unanswered(self, role: Role) -> int:
+        if role is Role.CLIENT:
+            return 0 if self._requester is None else self._requester.credits.in_flight
+        return 0 if self._responder is None else self._responder.credits.outstanding
+
+    @property
+    def inline_arguments_octets(self) -> int:
+        """The largest arguments, in octets, of a call without a credential that is sent inline."""
+        return self._channel.send_octets - SHORT_HEADER_OCTETS - CALL_HEADER_OCTETS
+
+    @property
+    def inline_results_octets(self) -> int:
+        """The largest results, in octets, whose reply to a call of this side is sure to come inline."""
+        return self._channel.receive_octets - SHORT_HEADER_OCTETS - REPLY_ALLOWANCE_OCTETS
+
+    def allow_reverse(self) -> None:
+        """Server: the client's upper layer has said that it is ready for calls (RFC 8167 section 6).
+
+        Raises:
+            LocalProtocolError: the endpoint was made without `reverse`.
+        """
+        if self._requester is None:
+            raise LocalProtocolError("this end of the connection makes no calls")
+        self._may_call = True
 
     @property
     def pulling(self) -> IncomingCall | None:
         """Server: the call that the peer has to answer RDMA Reads for next; None if for none."""
         return None if self._responder is None else self._responder.pulling
+
+    @property
+    def wanted_octets(self) -> int:
+        """Of memory, that its source had none of and a call waits for; 0 if none does."""
+        return 0 if self._responder is None else self._responder.wanted_octets
+
+    def resume_pulls(self) -> None:
+        """Memory that a call waits for may be there now."""
+        if self._responder is not None:
+            self._responder.resume()
 
     def call(self, xid: int, payload: Payload, bound: ReplyBound, into: Sequence[Buffer | None] = ()) -> CallHandle:
         """Sends a call as soon as credits allow; `ReplyArrived` or `CallFailed` follows unless it is abandoned.
@@ -131,11 +209,14 @@ class Endpoint:
         peer may return. Buffers in `payload` and `into` must be left alone until then.
 
         Raises:
-            LocalProtocolError: the XID is in use, a buffer is unfit, or the call is too complex for its header.
+            LocalProtocolError: the XID is in use, a buffer is unfit, or the call is too complex for its header; a
+                reverse call that needs chunks without `TransportConfig.reverse_chunks`, or before `allow_reverse`.
             TransportClosed: the connection has ended.
         """
         if self._requester is None:
             raise LocalProtocolError("this end of the connection makes no calls")
+        if not self._may_call:
+            raise LocalProtocolError("the client has not said that it is ready for calls (RFC 8167 section 6)")
         if self._closed:
             raise TransportClosed(self._channel.failure or "the connection has ended")
         return self._requester.call(xid, payload, bound, into)
@@ -232,21 +313,20 @@ class Endpoint:
 
     def _on_receive(self, completion: Completion) -> None:
         channel = self._channel
-        channel.receives_posted -= 1
-        if channel.failure:
-            return
-        channel.statistics.receives += 1
         buffer = completion.wr
         assert isinstance(buffer, memoryview)
+        if channel.failure:
+            channel.pool.give_back(buffer)
+            return
+        # Another one takes its place.
+        channel.qp.post_receives(1, channel.pool)
+        channel.statistics.receives += 1
         length = completion.length
-        data: Buffer
+        data: Buffer = buffer[:length]
         # What is decoded from a message refers to it for as long as somebody likes.
         if length <= JOIN_OCTETS_MAX:
-            data = bytes(buffer[:length])
-        else:
-            data = buffer[:length]
-            buffer = memoryview(bytearray(len(buffer)))
-        channel.post_receive(buffer)
+            data = bytes(data)
+            channel.pool.give_back(buffer)
         invalidated = completion.invalidated
         if not self._dialect.on_message(data, invalidated, self._requester, self._responder):
             channel.statistics.discarded += 1
@@ -266,7 +346,9 @@ class Endpoint:
             assert self._responder is not None
             self._responder.on_read(wr, completion.status)
         elif verb is _RECEIVE:
-            self._channel.receives_posted -= 1
+            # What had begun to arrive when the connection ended.
+            assert isinstance(wr, memoryview)
+            self._channel.pool.give_back(wr)
 
     def _close(self, event: Disconnected) -> None:
         channel = self._channel

@@ -1,4 +1,4 @@
-"""The requester: sends calls, exposes their memory, takes replies.
+"""The requester: sends calls, exposes their memory, takes replies; in the forward direction or in the reverse one.
 
 A call waits for a credit, is planned (`plan_call`), has its memory registered, and is sent. Its memory is invalidated
 before its reply is reported, whatever the reply is. An abandoned call's memory is fenced at once, while its credit is
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from rpcrdma import limits
 from rpcrdma.errors import DecodeError, LocalProtocolError, RemoteProtocolError, RpcRdmaError, TransportClosed
 from rpcrdma.transport.calls import CallHandle, CallState
 from rpcrdma.transport.channel import JOIN_OCTETS_MAX, Channel
@@ -58,13 +57,14 @@ class _ResultDecoder(Decoder):
 class Requester:
     """One direction's calls of this side."""
 
-    __slots__ = ("_calls", "_channel", "_plan_limits", "_queue", "credits")
+    __slots__ = ("_calls", "_channel", "_chunks", "_plan_limits", "_queue", "credits")
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: Channel, credits_requested: int, *, chunks: bool = True) -> None:
         self._channel = channel
+        self._chunks = chunks
         self._calls: dict[int, CallHandle] = {}
         self._queue: deque[CallHandle] = deque()
-        self.credits = RequestedCredits(channel.config.credits_requested)
+        self.credits = RequestedCredits(credits_requested)
         self._plan_limits = self._limits()
 
     def _limits(self) -> PlanLimits:
@@ -86,7 +86,8 @@ class Requester:
         """Sends a call as soon as credits allow.
 
         Raises:
-            LocalProtocolError: the XID is in use, a buffer is unfit, or the call is too complex for its header.
+            LocalProtocolError: the XID is in use, a buffer is unfit, the call is too complex for its header, or it
+                needs chunks where there are none.
         """
         if xid in self._calls:
             raise LocalProtocolError(f"a call with XID {xid:#010x} is outstanding")
@@ -103,6 +104,8 @@ class Requester:
         if handle.state is CallState.QUEUED:
             handle.state = CallState.DONE
             del self._calls[handle.xid]
+            # Or they would pile up where a peer answers nothing. The oldest come first, and time out first.
+            self._queue.remove(handle)
         elif handle.state is CallState.SENT:
             handle.state = CallState.ABANDONED
             pd = self._channel.pd
@@ -123,8 +126,6 @@ class Requester:
         queue = self._queue
         while queue and self.credits.available > 0 and self._channel.ready:
             handle = queue.popleft()
-            if handle.state is not CallState.QUEUED:
-                continue
             try:
                 self._launch(handle)
             except LocalProtocolError as error:
@@ -146,13 +147,31 @@ class Requester:
         ):
             header = channel.dialect.encode_message(handle.xid, self.credits.requested, NO_CHUNKS, long=False)
             gather: list[Buffer] = [header + reduced] if len(reduced) <= JOIN_OCTETS_MAX else [header, reduced]
-        else:
+        elif self._chunks:
             gather = self._expose(handle, payload)
+        else:
+            gather = self._inline(handle, payload)
         handle.state = CallState.SENT
         self.credits.in_flight += 1
+        channel.replies_expected = self.credits.in_flight
         # A receive for each reply that is now expected, before it can come (RFC 8166 section 3.3.1).
-        channel.want_receives(self.credits.in_flight + limits.SPARE_RECEIVES)
+        channel.post_receives()
         channel.send(gather)
+
+    def _inline(self, handle: CallHandle, payload: Payload) -> list[Buffer]:
+        """The Short Call of a direction without chunks, whose reply is sure to be short as well."""
+        channel = self._channel
+        bound = handle.bound
+        call = SHORT_HEADER_OCTETS + payload.length
+        reply = SHORT_HEADER_OCTETS + REPLY_ALLOWANCE_OCTETS + bound.results
+        reply += sum((length + 3) & ~3 for length in bound.items)
+        if call > channel.send_octets or reply > channel.receive_octets:
+            raise LocalProtocolError(
+                f"a call of {call} octets with a reply of up to {reply} needs chunks: without them the limits are "
+                f"{channel.send_octets} and {channel.receive_octets}"
+            )
+        header = channel.dialect.encode_message(handle.xid, self.credits.requested, NO_CHUNKS, long=False)
+        return [header, *payload.gather()]
 
     def _expose(self, handle: CallHandle, payload: Payload) -> list[Buffer]:
         """Plans the call, registers its memory and returns the message."""
@@ -173,6 +192,7 @@ class Requester:
                     f"a transport header of {max(len(header), echoed)} octets: use larger segments or fewer items"
                 )
         except RpcRdmaError:
+            self._channel.statistics.calls_unsendable += 1
             for region in regions:
                 self._channel.pd.invalidate(region)
             raise
@@ -184,6 +204,13 @@ class Requester:
             statistics.calls_read_chunk += 1
         if plan.write_chunks:
             statistics.calls_write_chunk += 1
+            for chunk in handle.write_chunks:
+                statistics.segments_write += len(chunk.segments)
+        if handle.reply_chunk is not None:
+            statistics.segments_reply += len(handle.reply_chunk.segments)
+            statistics.octets_offered += plan.reply_chunk
+        for region in handle.write_regions:
+            statistics.octets_offered += region.length
         if inline and len(items) > len(plan.read_items):
             # Items that travel inline are copied: they may be sent after the call was abandoned, and its caller's
             # memory is no longer what it was then.
@@ -234,6 +261,8 @@ class Requester:
             regions.append(region)
             handle.reply_region = region
             handle.reply_chunk = WriteChunk(segments_of(region, segment_max))
+        for chunk in reads:
+            self._channel.statistics.segments_read += len(chunk.segments)
         chunks = ChunkLists(tuple(reads), tuple(writes), handle.reply_chunk)
         encode = self._channel.dialect.encode_message
         return encode(handle.xid, self.credits.requested, chunks, long=plan.long), inline
@@ -252,6 +281,7 @@ class Requester:
         """Takes a decoded reply; `data[start:]` is what came inline. False where no call waits for it."""
         handle = self._calls.get(xid)
         if handle is None or handle.state is CallState.QUEUED:
+            self._channel.statistics.bad_xids += 1
             return False
         if invalidated is not None and not self._accept_invalidation(handle, invalidated):
             return True
@@ -265,6 +295,7 @@ class Requester:
                 decoder = self._open(handle, chunks, data, start, reply_view if long else None, long=long)
             except RemoteProtocolError as error:
                 self._channel.statistics.calls_failed += 1
+                self._channel.statistics.bad_replies += 1
                 self._channel.events.append(CallFailed(handle, error))
             else:
                 self._channel.events.append(ReplyArrived(handle, decoder))
@@ -276,6 +307,7 @@ class Requester:
         """Takes an RDMA_ERROR; its credits mean nothing (RFC 8167 section 4.1). False where no call waits for it."""
         handle = self._calls.get(xid)
         if handle is None or handle.state is CallState.QUEUED:
+            self._channel.statistics.bad_xids += 1
             return False
         if invalidated is not None and not self._accept_invalidation(handle, invalidated):
             return True
@@ -326,6 +358,7 @@ class Requester:
         handle.state = CallState.DONE
         handle.payload = None
         self.credits.in_flight -= 1
+        self._channel.replies_expected = self.credits.in_flight
         self._channel.statistics.calls += 1
         return True
 
@@ -360,6 +393,7 @@ class Requester:
         placed: list[memoryview | None] = []
         for mine, theirs, buffer in zip(offered, chunks.writes, handle.buffers, strict=True):
             length = _returned_length(mine, theirs, "Write chunk")
+            statistics.octets_returned += length
             placed.append(None if buffer is None else buffer[:length])
         if chunks.reply is not None:
             if offered_reply is None:
@@ -371,6 +405,7 @@ class Requester:
             if reply_view is None or length < 8:
                 raise RemoteProtocolError("an RDMA_NOMSG without a reply in it", rfc="8166 4.2.4")
             statistics.replies_long += 1
+            statistics.octets_returned += length
             data, start = reply_view[:length], 0
             if int.from_bytes(data[:4]) != handle.xid:
                 raise RemoteProtocolError("the reply in the Reply chunk has another XID", rfc="8166 4.2.1")

@@ -1,7 +1,8 @@
 """The responder: takes calls, reads their Read chunks, writes results into their Write and Reply chunks.
 
 A call is reported when all of it is here. What its chunks hold is bounded: a call over its own bound is
-refused, a call over the connection's bound waits, with only its header, until others have been answered.
+refused, a call over the connection's bound waits, with only its header, until others have been answered. In the
+reverse direction chunks may be left out altogether.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 from collections import deque
 from typing import Protocol
 
-from rpcrdma import limits
 from rpcrdma.errors import LocalProtocolError, RpcRdmaError
 from rpcrdma.transport.calls import IncomingCall
 from rpcrdma.transport.channel import JOIN_OCTETS_MAX, Channel
@@ -33,8 +33,10 @@ _SINK = Access.LOCAL_WRITE | Access.REMOTE_WRITE
 class BufferSource(Protocol):
     """Where memory for Read chunks comes from."""
 
-    def acquire(self, length: int) -> memoryview:
+    def acquire(self, length: int) -> memoryview | None:
         """Writable memory of at least `length` octets; its content is unspecified.
+
+        None: there is none at present; the call waits for `Endpoint.resume_pulls`.
 
         Raises:
             MemoryError, RpcRdmaError: there is none to be had; the call is then refused.
@@ -59,13 +61,36 @@ class PlainBuffers:
 class Responder:
     """One direction's calls of the peer."""
 
-    __slots__ = ("_buffers", "_channel", "_held_octets", "_reading", "_resuming", "_waiting", "credits")
+    __slots__ = (
+        "_buffers",
+        "_channel",
+        "_chunks",
+        "_held_octets",
+        "_reading",
+        "_resuming",
+        "_waiting",
+        "credits",
+        "reverse",
+        "wanted_octets",
+    )
 
-    def __init__(self, channel: Channel, buffers: BufferSource) -> None:
+    def __init__(
+        self,
+        channel: Channel,
+        buffers: BufferSource,
+        credits_granted: int,
+        *,
+        reverse: bool = False,
+        chunks: bool = True,
+    ) -> None:
+        self.reverse = reverse
         self._channel = channel
         self._buffers = buffers
-        self.credits = GrantedCredits(channel.config.credits_granted)
+        self._chunks = chunks
+        self.credits = GrantedCredits(credits_granted)
         self._held_octets = 0
+        self.wanted_octets = 0
+        """Of memory, that the first call in line waits for; 0 if none waits for memory."""
         self._waiting: deque[IncomingCall] = deque()
         self._resuming = False
         # In the order of arrival, in which RDMA Reads are answered.
@@ -86,7 +111,10 @@ class Responder:
             channel.violation("the peer does not read its replies")
             return
         incoming = IncomingCall(xid, chunks)
-        if chunks is not NO_CHUNKS and not _addressable(chunks):
+        if self.reverse:
+            channel.statistics.reverse_calls += 1
+        if chunks is not NO_CHUNKS and (not self._chunks or not _addressable(chunks)):
+            # An empty Write chunk is an entry of its list, too (RFC 8167 section 5.3).
             self.fail_call(incoming)
             return
         if not chunks.reads:
@@ -103,10 +131,9 @@ class Responder:
             self.fail_call(incoming)
             return
         incoming.held_octets = held
-        if self._waiting or self._held_octets + held > channel.config.connection_octets_pulled_max:
-            self._waiting.append(incoming)
-        else:
-            self._pull(incoming)
+        self._waiting.append(incoming)
+        if len(self._waiting) == 1:
+            self.resume()
 
     def refuse(self, message: bytes) -> None:
         """Answers a message that is no call to be counted with an RDMA_ERROR, if the peer reads such answers at all."""
@@ -114,22 +141,31 @@ class Responder:
         if not channel.backlog_allowed(self.credits.granted):
             channel.violation("the peer does not read its errors")
             return
-        channel.want_receives(self.credits.granted + limits.SPARE_RECEIVES)
+        self.post_receives()
         channel.statistics.errors_sent += 1
         channel.send([message])
 
-    def _pull(self, incoming: IncomingCall) -> None:
-        """Posts the RDMA Reads of a call, all into one sink, each chunk at a multiple of four."""
+    def post_receives(self) -> None:
+        """Posts the receives that the grant promises."""
+        self._channel.calls_expected = self.credits.granted
+        self._channel.post_receives()
+
+    def _pull(self, incoming: IncomingCall) -> bool:
+        """Posts the RDMA Reads of a call, all into one sink, each chunk at a multiple of four; False without memory."""
         channel = self._channel
         held = incoming.held_octets
-        self._held_octets += held
         if held:
             try:
                 incoming.sink = self._buffers.acquire(held)
+                if incoming.sink is None:
+                    return False
+                self._held_octets += held
                 incoming.sink_region = region = channel.pd.register(incoming.sink[:held], _SINK)
             except (RpcRdmaError, MemoryError):
+                if incoming.sink is None:
+                    incoming.held_octets = 0
                 self.fail_call(incoming)
-                return
+                return True
             channel.statistics.registrations += 1
             self._reading[incoming] = None
             start = 0
@@ -145,6 +181,7 @@ class Responder:
             channel.statistics.octets_read += held
         if not incoming.pending_reads:
             self._deliver(incoming)
+        return True
 
     def on_read(self, incoming: IncomingCall, status: Status) -> None:
         """One RDMA Read of a call has ended."""
@@ -256,7 +293,7 @@ class Responder:
         self.credits.on_answer()
         channel.statistics.calls += 1
         # The receives that this grant promises, before it is sent (RFC 8166 section 3.3.1).
-        channel.want_receives(self.credits.granted + limits.SPARE_RECEIVES)
+        self.post_receives()
         invalidate = None
         if channel.remote_invalidation and incoming.chunks is not NO_CHUNKS:
             invalidate = _any_handle(incoming.chunks)
@@ -309,23 +346,31 @@ class Responder:
         if incoming.held_octets and incoming not in self._reading:
             self._held_octets -= incoming.held_octets
             incoming.held_octets = 0
-        # A call that is refused when its turn comes is released here, too: one loop sees to all that wait.
-        if not self._resuming:
-            self._resuming = True
-            self._resume()
-            self._resuming = False
+        if self._waiting:
+            self.resume()
 
-    def _resume(self) -> None:
-        """Pulls for waiting calls as far as the connection's bound allows."""
+    def resume(self) -> None:
+        """Pulls for waiting calls as far as the connection's bound and the memory there is allow."""
+        # A call that is refused when its turn comes is released from here: one loop sees to all that wait.
+        if self._resuming:
+            return
+        self._resuming = True
         waiting, channel = self._waiting, self._channel
+        self.wanted_octets = 0
         while waiting and channel.ready:
-            if self._held_octets + waiting[0].held_octets > channel.config.connection_octets_pulled_max:
+            incoming = waiting[0]
+            if self._held_octets + incoming.held_octets > channel.config.connection_octets_pulled_max:
                 break
-            self._pull(waiting.popleft())
+            if not self._pull(incoming):
+                self.wanted_octets = incoming.held_octets
+                break
+            waiting.popleft()
+        self._resuming = False
 
     def on_closed(self) -> None:
         """Calls that are not whole are dropped; those that were reported keep their memory until they are answered."""
         self._waiting.clear()
+        self.wanted_octets = 0
         reading = list(self._reading)
         self._reading.clear()
         for incoming in reading:

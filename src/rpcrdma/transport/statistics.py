@@ -1,10 +1,11 @@
-"""Counters of one connection."""
+"""Counters of one connection, and the names that Linux has for them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
 
-__all__ = ["TransportStatistics"]
+__all__ = ["LINUX_CLIENT", "LINUX_SERVER", "TransportStatistics", "add_up", "linux_counters"]
 
 
 @dataclass(slots=True)
@@ -45,3 +46,59 @@ class TransportStatistics:
     """Messages silently dropped, as the protocol says."""
     errors_sent: int = 0
     """RDMA_ERROR messages sent."""
+    bad_xids: int = 0
+    """Replies and errors that no call waits for (client)."""
+    bad_replies: int = 0
+    """Replies whose chunks are not what the call offered (client)."""
+    calls_unsendable: int = 0
+    """Calls that could not be put into a message (client)."""
+    segments_read: int = 0
+    """Segments of Read chunks offered (client), likewise the next two."""
+    segments_write: int = 0
+    segments_reply: int = 0
+    octets_offered: int = 0
+    """Octets of Write and Reply chunks offered (client)."""
+    octets_returned: int = 0
+    """Octets of them that replies filled (client)."""
+    reverse_calls: int = 0
+    """Calls that came in the reverse direction (client)."""
+
+
+LINUX_CLIENT = {
+    "sends": "sends",
+    "recvs": "receives",
+    "bad_xids": "bad_xids",
+    "read_chunk": "segments_read",
+    "write_chunk": "segments_write",
+    "reply_chunk": "segments_reply",
+    "total_rdma_request": "octets_offered",
+    "total_rdma_reply": "octets_returned",
+    "failed_marshal": "calls_unsendable",
+    "bad_reply": "bad_replies",
+    "nomsg_call": "calls_long",
+    "mrs_allocated": "registrations",
+    "bcall": "reverse_calls",
+}
+"""The names of Linux's xprtrdma (the "xprt: rdma" line of /proc/self/mountstats), and ours.
+
+It has more (pullup_copy, hardway_register, mrs_recycled, empty_sendctx_q ...) that count what is not done here. Linux
+takes memory regions from a pool, so that mrs_allocated there lags behind the number of registrations.
+"""
+
+LINUX_SERVER = {"rdma_stat_read": "rdma_reads", "rdma_stat_recv": "receives", "rdma_stat_write": "rdma_writes"}
+"""The names of Linux's svcrdma (/proc/sys/sunrpc/svc_rdma), and ours."""
+
+
+def linux_counters(statistics: TransportStatistics, *, server: bool = False) -> dict[str, int]:
+    """The counters under Linux's names, as far as both have them."""
+    names = LINUX_SERVER if server else LINUX_CLIENT
+    return {linux: getattr(statistics, own) for linux, own in names.items()}
+
+
+def add_up(several: Iterable[TransportStatistics]) -> TransportStatistics:
+    """The sums of all counters."""
+    total = TransportStatistics()
+    for statistics in several:
+        for field in fields(statistics):
+            setattr(total, field.name, getattr(total, field.name) + getattr(statistics, field.name))
+    return total

@@ -48,6 +48,6 @@ def register_binding(program: int, version: int, binding: Binding) -> None:
     _BINDINGS[program, version] = binding
 
 
-def binding_for(program: int, version: int) -> Binding:
-    """The binding of a program; one that expects up to 64 KiB and places nothing where none is registered."""
-    return _BINDINGS.get((program, version), _null_or_default)
+def binding_for(program: int, version: int, otherwise: Binding = _null_or_default) -> Binding:
+    """The binding of a program; where none is registered one that expects up to 64 KiB and places nothing."""
+    return _BINDINGS.get((program, version), otherwise)

@@ -11,6 +11,7 @@ from rpcrdma.verbs.queue_pair import (
     Status,
     Verb,
 )
+from rpcrdma.verbs.receive_pool import ReceivePool
 
 __all__ = [
     "Access",
@@ -22,6 +23,7 @@ __all__ = [
     "ProtectionDomain",
     "QueuePair",
     "QueuePairEvent",
+    "ReceivePool",
     "SoftwareProtectionDomain",
     "Status",
     "Verb",

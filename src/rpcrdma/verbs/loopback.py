@@ -25,6 +25,7 @@ from rpcrdma.verbs.queue_pair import (
     Status,
     Verb,
 )
+from rpcrdma.verbs.receive_pool import ReceivePool
 from rpcrdma.wire.buffers import Buffer, gather_length
 
 __all__ = ["LoopbackQueuePair"]
@@ -85,6 +86,8 @@ class LoopbackQueuePair:
         self._inbound_reads = inbound_reads
         self._outbound_reads = outbound_reads
         self._receives: deque[tuple[object, memoryview]] = deque()
+        self._shared_receives = 0
+        self._receive_pool: ReceivePool | None = None
         self._to_do: deque[_Work] = deque()
         self._unreported: deque[_Work] = deque()
         self._reads_asked: deque[_Work] = deque()
@@ -112,11 +115,21 @@ class LoopbackQueuePair:
         initiator.state = _State.CONNECTING
         return initiator, responder
 
+    @property
+    def receives_posted(self) -> int:
+        """Messages that the peer may send now."""
+        return len(self._receives) + self._shared_receives
+
     def post_receive(self, wr: object, buffer: memoryview) -> None:
         if self.state is _State.CLOSED:
             self._completions.append(Completion(wr, Verb.RECEIVE, Status.FLUSHED))
         else:
             self._receives.append((wr, buffer))
+
+    def post_receives(self, count: int, pool: ReceivePool) -> None:
+        if self.state is not _State.CLOSED:
+            self._shared_receives += count
+            self._receive_pool = pool
 
     def post_send(
         self, wr: object, gather: Sequence[Buffer], *, invalidate: int | None = None, signaled: bool = True
@@ -254,7 +267,7 @@ class LoopbackQueuePair:
     def _send(self, work: _Work) -> None:
         peer = self._peer
         length = gather_length(work.gather)
-        if not peer._receives:
+        if not peer._receives and not peer._draw():
             self._break("receiver not ready: no receive is posted", work)
             return
         wr, buffer = peer._receives[0]
@@ -271,6 +284,16 @@ class LoopbackQueuePair:
             start += len(piece)
         peer._completions.append(Completion(wr, Verb.RECEIVE, Status.SUCCESS, length, work.handle))
         work.length = length
+
+    def _draw(self) -> bool:
+        """Takes memory for a message from the pool; False if none is posted."""
+        if not self._shared_receives:
+            return False
+        assert self._receive_pool is not None
+        self._shared_receives -= 1
+        buffer = self._receive_pool.take()
+        self._receives.append((buffer, buffer))
+        return True
 
     def _write(self, work: _Work) -> None:
         assert work.handle is not None
@@ -335,4 +358,5 @@ class LoopbackQueuePair:
         self._to_do.clear()
         self._reads_asked.clear()
         self._receives.clear()
+        self._shared_receives = 0
         self._events.append(Disconnected(reason=reason, by_peer=by_peer, protocol_error=protocol_error))

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
 
 from rpcrdma.verbs.memory import MemoryRegion
+from rpcrdma.verbs.receive_pool import ReceivePool
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = [
@@ -105,6 +106,13 @@ class QueuePair(Protocol):
 
     def post_receive(self, wr: object, buffer: memoryview) -> None:
         """Offers a buffer for one incoming Send. Allowed, and needed, before `accept` and before connecting."""
+
+    def post_receives(self, count: int, pool: ReceivePool) -> None:
+        """Offers memory of `pool`, always the same one, for `count` more incoming Sends, after what is posted already.
+
+        It is taken when a message begins to arrive, so that idle connections hold none; it is the `wr` of the
+        completion, and whoever polls that owns it. Where nothing has begun to arrive there is no completion at the end.
+        """
 
     def post_send(
         self, wr: object, gather: Sequence[Buffer], *, invalidate: int | None = None, signaled: bool = True

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from rpcrdma.aio.buffer_pool import BufferPool, OutOfBuffers
+from rpcrdma.aio.buffer_pool import BufferPool, BufferShare, OutOfBuffers
 
 KIB = 1 << 10
 MIB = 1 << 20
@@ -77,3 +79,121 @@ def test_a_buffer_is_taken_back_once_and_foreign_memory_never() -> None:
     pool.release(memoryview(bytearray(4096)))
     assert pool.lent_octets == 0
     assert pool.acquire(100).obj is not pool.acquire(100).obj
+
+
+# Shares
+
+
+def taken(share: BufferShare, most: int = 10_000) -> list[memoryview]:
+    """All that a connection gets, in pieces of 64 KiB."""
+    lent: list[memoryview] = []
+    while len(lent) < most and (buffer := share.acquire(64 * KIB)) is not None:
+        lent.append(buffer)
+    return lent
+
+
+@pytest.mark.parametrize("clients", [1, 2, 5, 16, 31])
+def test_greedy_clients_leave_eight_ninths_each_of_what_they_find(clients: int) -> None:
+    pool = BufferPool(octets_max=256 * MIB)
+    for client in range(clients):
+        for _ in range(4):
+            taken(pool.share(f"192.0.2.{client}"))
+    assert pool.octets_max - pool.lent_octets >= pool.octets_max * (8 / 9) ** clients
+    assert pool.share("198.51.100.1").acquire(MIB) is not None
+
+
+def test_one_connection_has_a_17th_and_one_client_less_than_a_ninth() -> None:
+    pool = BufferPool(octets_max=17 * 9 * MIB)
+    first = taken(pool.share("a"))
+    assert len(first) * 64 * KIB == 9 * MIB
+    for _ in range(100):
+        taken(pool.share("a"))
+    assert pool.lent_octets <= 17 * MIB
+    assert len(taken(pool.share("b"))) * 64 * KIB >= 8 * MIB
+
+
+def test_greed_in_turns_ends_in_equal_parts() -> None:
+    pool = BufferPool(octets_max=64 * MIB)
+    shares = [pool.share(f"client {number}") for number in range(7)]
+    busy = True
+    while busy:
+        busy = False
+        for share in shares:
+            busy |= len(taken(share, 1)) == 1
+    held = [share.held_octets for share in shares]
+    assert max(held) - min(held) <= 64 * KIB
+    assert pool.octets_max - pool.lent_octets >= max(held)
+
+
+def test_what_waits_goes_on_in_turns_when_there_is_memory_for_it() -> None:
+    async def main() -> None:
+        pool = BufferPool(octets_max=4 * MIB)
+        holder, one, other = pool.share("a"), pool.share("b"), pool.share("c")
+        held = [holder.acquire(MIB), pool.acquire(MIB), pool.acquire(2 * MIB)]
+        order: list[str] = []
+
+        def wait(share: BufferShare, name: str) -> None:
+            def resume() -> None:
+                buffer = share.acquire(MIB)
+                assert buffer is not None
+                order.append(name)
+                share.release(buffer)
+
+            share.wait(MIB, resume)
+
+        for number in range(2):
+            wait(one, f"one {number}")
+        wait(other, "other")
+        await asyncio.sleep(0)
+        assert order == []
+        assert pool.waited_for
+        holder.release(held[0])
+        while pool.waited_for:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        assert order == ["one 0", "other", "one 1"]
+        for buffer in held[1:]:
+            pool.release(buffer)
+        assert pool.lent_octets == 0
+
+    asyncio.run(main())
+
+
+def test_the_end_of_a_connection_ends_its_waiting_and_its_client_is_forgotten_with_its_last_buffer() -> None:
+    async def main() -> None:
+        pool = BufferPool(octets_max=MIB)
+        share = pool.share("a")
+        buffer = share.acquire(MIB)
+        assert buffer is not None
+        ended: list[bool] = []
+        share.wait(MIB, lambda: ended.append(True))
+        share.close()
+        assert ended == [True]
+        assert not pool.waited_for
+        with pytest.raises(OutOfBuffers):
+            share.acquire(1)
+        share.wait(1, lambda: ended.append(True))
+        assert ended == [True, True]
+        # What the old connection still has counts for the new one's client.
+        assert pool.share("a").crowded
+        share.release(buffer)
+        share.close()
+        assert pool.lent_octets == 0
+
+    asyncio.run(main())
+
+
+def test_more_than_there_is_can_never_be_had() -> None:
+    with pytest.raises(OutOfBuffers, match="at most 1048576"):
+        BufferPool(octets_max=MIB).share("a").acquire(MIB + 1)
+
+
+def test_a_share_takes_back_what_it_lent_and_nothing_else() -> None:
+    pool = BufferPool(octets_max=4 * MIB)
+    one, other = pool.share("a"), pool.share("b")
+    buffer = one.acquire(MIB)
+    assert buffer is not None
+    other.release(buffer)
+    assert (one.held_octets, pool.lent_octets) == (MIB, MIB)
+    one.release(buffer)
+    one.release(buffer)
+    assert (one.held_octets, other.held_octets, pool.lent_octets) == (0, 0, 0)

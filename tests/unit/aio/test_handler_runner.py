@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -50,7 +50,7 @@ class Run:
     def __init__(self, runner: HandlerRunner, handler: Any) -> None:
         self.pool = BufferPool()
         opened = invocation(handler)
-        self.context = ServerCallContext(opened, "192.0.2.7", self.pool)
+        self.context = ServerCallContext(opened, "192.0.2.7", self.pool.share("192.0.2.7"), client=cast("Any", None))
         self.replies: list[Payload] = []
         self.done = asyncio.Event()
         runner.run(opened, self.context, self.on_done)
@@ -111,7 +111,7 @@ def test_a_handler_that_would_block_starts_over_in_a_thread_with_buffers_of_its_
     @inline_or_worker
     def handler(args: int, context: Any) -> int:
         context.buffer(10_000)
-        seen.append((context.may_block, context._pool.lent_octets))
+        seen.append((context.may_block, context._share.held_octets))
         if not context.may_block:
             raise WouldBlock
         assert threading.current_thread() is not threading.main_thread()

@@ -227,7 +227,7 @@ def test_a_call_that_is_not_answered_in_time_fails_alone() -> None:
 def test_calls_fail_when_the_server_goes_and_later_ones_at_once() -> None:
     async def main() -> None:
         async with serving() as (server, files):
-            client = await connect(server.listening[0])
+            client = await connect(server.listening[0], options=ConnectOptions(reconnect=False))
             await client.call(v3.NULL, None)
             call = asyncio.ensure_future(client.call(v3.GETATTR, v3.GETATTR3args(_HANDLE)))
             await files.waiting.wait()
@@ -359,7 +359,7 @@ def test_a_fault_of_our_own_costs_one_connection(
         async with serving() as (server, _), connect(server.listening[0]) as other:
             await other.call(v3.NULL, None)
             (there,) = server.connections
-            client = await connect(server.listening[0])
+            client = await connect(server.listening[0], options=ConnectOptions(reconnect=False))
             await client.call(v3.NULL, None)
             (faulty,) = server.connections - {there}
 

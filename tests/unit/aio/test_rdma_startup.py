@@ -38,7 +38,10 @@ async def two_of(role: Role) -> tuple[RdmaConnection, RdmaConnection]:
         await loop.sock_connect(near, listener.getsockname())
         far, _ = await loop.sock_accept(listener)
     ends = [
-        RdmaConnection(sock, role, transport=TransportConfig(), iwarp=SHORT, pool=BufferPool()) for sock in (near, far)
+        RdmaConnection(
+            sock, role, transport=TransportConfig(), iwarp=SHORT, results=BufferPool(), arguments=BufferPool()
+        )
+        for sock in (near, far)
     ]
     return ends[0], ends[1]
 
@@ -133,7 +136,7 @@ def test_handles_come_from_the_operating_systems_randomness(monkeypatch: pytest.
 
     async def main() -> None:
         async with serve([Files()], ["rdma://127.0.0.1:0"]) as server, connect(server.listening[0]) as client:
-            rdma = client._caller
+            rdma = client._line
             assert isinstance(rdma, RdmaConnection)
             (connection,) = server.connections
             domains = rdma._queue_pair.pd, connection._queue_pair.pd

@@ -6,8 +6,13 @@ from rpcrdma.aio.files.filesystem import LocalPath, NfsFilesystem
 from rpcrdma.aio.files.options import FileOptions
 from rpcrdma.aio.files.tree_copy import CopyFailure, CopyReport, Progress
 from rpcrdma.aio.files.tree_remove import RemoveReport
+from rpcrdma.aio.files.watching import Changes
+from rpcrdma.nfs.client.change import Change, ChangeKind
 
 __all__ = [
+    "Change",
+    "ChangeKind",
+    "Changes",
     "CopyFailure",
     "CopyReport",
     "FileOptions",

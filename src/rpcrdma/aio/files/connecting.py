@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from types import TracebackType
 from typing import Any
 
@@ -10,8 +10,10 @@ from rpcrdma.aio.connect import Connection, ConnectOptions, connect
 from rpcrdma.aio.files.filesystem import NfsFilesystem
 from rpcrdma.aio.files.mount_client import Mount, mount_export, unmount
 from rpcrdma.aio.files.options import FileOptions
+from rpcrdma.aio.files.watching import Changes
 from rpcrdma.aio.urls import Url, parse_url
 from rpcrdma.nfs import v3
+from rpcrdma.nfs.client.paths import Path
 
 __all__ = ["MountedFilesystem", "nfs_open"]
 
@@ -33,6 +35,27 @@ class MountedFilesystem(NfsFilesystem):
         self._target = url
         self._mounted = mounted
         self._options = options
+
+    def watch(
+        self, path: Path = ".", *, recursive: bool = False, on_reconnected: Callable[[], None] | None = None
+    ) -> Changes:
+        """The changes in a directory from now on, with `recursive` also in those below it that this caller may read.
+
+        `async with fs.watch("reports") as changes: async for change in changes`. Symbolic links are followed on the way
+        there, not below. It has a connection of its own; `on_reconnected` is called when that was lost and made again.
+
+        Raises:
+            NfsError: when entered: the directory may not be watched.
+            OSError: when entered: EOPNOTSUPP: the server does not offer it; ENOSPC: it watches as much as it may.
+        """
+        server = str(Url(scheme=self._target.scheme, host=self._target.host, port=self._target.port))
+        return Changes(
+            server,
+            lambda: self.handle_of(path),
+            recursive=recursive,
+            options=self._options,
+            on_reconnected=on_reconnected,
+        )
 
     async def close(self) -> None:
         """Ends what is on its way, unmounts and closes the connection."""

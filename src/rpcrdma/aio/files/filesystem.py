@@ -95,6 +95,11 @@ class NfsFilesystem:
         """Ends what is still on its way in the background."""
         await self._volume.close()
 
+    async def handle_of(self, path: Path) -> tuple[bytes, str]:
+        """The server's handle of what `path` leads to, and the absolute path: for calls of other programs."""
+        node = await self._resolver.find(path)
+        return node.handle.data, node.path
+
     # Attributes
 
     async def stat(self, path: Path, *, follow_symlinks: bool = True) -> Stat:

@@ -51,6 +51,7 @@ class MountService(MOUNT_V3_Service):
     """
 
     OVER_RDMA = False
+    IDEMPOTENT = frozenset(MOUNT_V3_Service.PROGRAM.procedures)
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend

@@ -7,7 +7,20 @@ from rpcrdma.nfs.server.data import DataProcedures
 from rpcrdma.nfs.server.information import InformationProcedures
 from rpcrdma.nfs.server.listing import ListingProcedures
 from rpcrdma.nfs.server.names import NameProcedures
-from rpcrdma.nfs.v3 import NFS_V3_Service
+from rpcrdma.nfs.v3 import (
+    ACCESS,
+    COMMIT,
+    FSINFO,
+    FSSTAT,
+    GETATTR,
+    LOOKUP,
+    PATHCONF,
+    READ,
+    READDIR,
+    READDIRPLUS,
+    READLINK,
+    NFS_V3_Service,
+)
 
 __all__ = ["NfsService"]
 
@@ -15,7 +28,29 @@ __all__ = ["NfsService"]
 class NfsService(
     InformationProcedures, DataProcedures, NameProcedures, CreationProcedures, ListingProcedures, NFS_V3_Service
 ):
-    """All 22 procedures."""
+    """All 22 procedures.
+
+    Of two WRITEs to one place the first must not run again after the second, and CREATE, REMOVE and the like fail when
+    they run again: these run at most once, and their replies, small ones, are kept. The rest only looks, or (COMMIT)
+    may be repeated.
+    """
+
+    IDEMPOTENT = frozenset(
+        procedure.number
+        for procedure in (
+            GETATTR,
+            LOOKUP,
+            ACCESS,
+            READLINK,
+            READ,
+            READDIR,
+            READDIRPLUS,
+            FSSTAT,
+            FSINFO,
+            PATHCONF,
+            COMMIT,
+        )
+    )
 
     def close_idle(self) -> None:
         """Lets go of objects and files that have not been used since the last call; may block.

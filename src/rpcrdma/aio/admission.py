@@ -1,0 +1,87 @@
+"""Which connections a listener keeps when there are too many: no client takes all places from the others.
+
+A client is an address. Half-open connections have places of their own, so that a flood of them displaces only itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+__all__ = ["Admission"]
+
+C = TypeVar("C")
+
+
+class Admission(Generic[C]):
+    """The connections of one listener by client, the oldest first.
+
+    `expendable` says whether an established connection can be ended without harm: nothing is going on there.
+    """
+
+    def __init__(self, connections_max: int, starting_max: int, expendable: Callable[[C], bool]) -> None:
+        self._connections_max = connections_max
+        self._starting_max = starting_max
+        self._expendable = expendable
+        self._client_of: dict[C, str] = {}
+        self._all: dict[str, dict[C, None]] = {}
+        self._starting: dict[str, dict[C, None]] = {}
+        self._starting_count = 0
+
+    def __len__(self) -> int:
+        return len(self._client_of)
+
+    @property
+    def starting(self) -> int:
+        """Connections that are not established."""
+        return self._starting_count
+
+    def displaced_by(self, client: str) -> C | None:
+        """Whom one more connection of `client` takes the place of; None: nobody, see `full`.
+
+        Of connections that start, the oldest of the client that starts most. Of others, one that does nothing, of the
+        client that has most, if that leaves it no fewer than the newcomer then has.
+        """
+        if self._starting_count >= self._starting_max:
+            most = max(self._starting.values(), key=len)
+            return next(iter(most))
+        if len(self._client_of) < self._connections_max:
+            return None
+        most = max(self._all.values(), key=len, default={})
+        if len(most) <= len(self._all.get(client, ())) + 1:
+            return None
+        return next(filter(self._expendable, most), None)
+
+    @property
+    def full(self) -> bool:
+        """Whether there is no place left."""
+        return len(self._client_of) >= self._connections_max
+
+    def add(self, connection: C, client: str, *, starting: bool) -> None:
+        """Takes it in."""
+        self._client_of[connection] = client
+        self._all.setdefault(client, {})[connection] = None
+        if starting:
+            self._starting.setdefault(client, {})[connection] = None
+            self._starting_count += 1
+
+    def established(self, connection: C) -> None:
+        """Its start-up is over, well or not; may be said again."""
+        client = self._client_of.get(connection)
+        if client is not None and connection in self._starting.get(client, ()):
+            _remove(self._starting, client, connection)
+            self._starting_count -= 1
+
+    def remove(self, connection: C) -> None:
+        """It has ended."""
+        self.established(connection)
+        client = self._client_of.pop(connection, None)
+        if client is not None:
+            _remove(self._all, client, connection)
+
+
+def _remove(places: dict[str, dict[C, None]], client: str, connection: C) -> None:
+    of_client = places[client]
+    del of_client[connection]
+    if not of_client:
+        del places[client]

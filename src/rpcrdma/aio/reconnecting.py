@@ -1,0 +1,379 @@
+"""Calls that outlive their connection: a lost one is made again, and what it left unanswered is sent again.
+
+A call keeps its XID and, through the credential, its octets, so that a server with a reply cache sees that it is a
+repeat. Its memory is exposed anew, after the lost connection has fenced it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import secrets
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from rpcrdma.errors import CallTimeout, RpcError, RpcRdmaError, TransportClosed
+from rpcrdma.rpc.program import Procedure, Program, null_procedure
+from rpcrdma.wire.buffers import Buffer
+
+__all__ = ["Line", "ReconnectPolicy", "ReconnectingCaller"]
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+_BREACHES_MAX = 3
+"""Connections in succession that may end by a breach of the protocol: octets are damaged now and then, but what one
+call provokes it will provoke again."""
+_UNANSWERED_MAX = 3
+"""Connections lost before the very first answer: what takes connections and never answers is no server."""
+
+
+class Line(Protocol):
+    """One connection, as `RdmaConnection` and `TcpCaller` are."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether it has ended: calls fail at once."""
+
+    async def call(
+        self,
+        procedure: Procedure[A, R],
+        args: A,
+        *,
+        into: Buffer | None = None,
+        timeout_s: float | None = None,
+        xid: int | None = None,
+    ) -> R:
+        """See `Caller.call`. Whatever it raises, no peer can touch the call's memory any more."""
+
+    async def wait_ended(self) -> None:
+        """Waits until it has ended and holds nothing any more."""
+
+    async def close(self) -> None:
+        """Ends it: calls still waiting fail with `TransportClosed`."""
+
+    def abort(self, reason: str) -> None:
+        """Ends it at once, without waiting for the peer; no effect on one that has ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReconnectPolicy:
+    """When to connect again, and how often to call again; seconds."""
+
+    initial_s: float = 0.1
+    """The most that the first attempt waits: a restarting server is back soon, a loose cable is not felt."""
+    max_s: float = 30.0
+    """The most that any attempt waits: half the default deadline of calls, so that each call sees another attempt."""
+    for_s: float | None = None
+    """How long attempts go on before waiting calls fail; the next call starts them anew. None: for ever."""
+    retransmissions: int | None = None
+    """How often one call is sent again; None: until its deadline."""
+    keepalive_s: float | None = 60.0
+    """After so long without a reply a NULL call asks whether the server is there; None or 0: never."""
+    keepalive_reply_s: float = 20.0
+    """How long its reply may take before the connection is given up."""
+    random: Callable[[], float] = random.random
+    """A number from 0 up to 1."""
+
+    def delay_s(self, failures: int) -> float:
+        """How long to wait before the next attempt.
+
+        Doubling spares a server in trouble. Any part of it is as likely as another, so that the clients of a server
+        that restarts do not come all at once.
+        """
+        longest: float = min(self.max_s, self.initial_s * 2.0 ** min(failures, 63))
+        return longest * self.random()
+
+
+class ReconnectingCaller:
+    """Implements `rpcrdma.rpc.program.Caller` over one connection after another, beginning with `line`.
+
+    `dial` makes the next one; it raises `RpcRdmaError` or OSError where it cannot.
+    """
+
+    def __init__(
+        self,
+        line: Line,
+        dial: Callable[[], Awaitable[Line]],
+        policy: ReconnectPolicy,
+        program: Program | None = None,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._dial = dial
+        self._policy = policy
+        self.on_replaced: Callable[[Line], None] | None = None
+        """Is told of each lost connection once there is another."""
+        self.line = line
+        """The present connection, or the one lost last."""
+        self.reconnects = 0
+        """Connections made after the first one."""
+        self._usable: Line | None = line
+        self._next: asyncio.Future[Line] = self._loop.create_future()
+        self._lost = asyncio.Event()
+        self._wanted = asyncio.Event()
+        self._leaving: set[Line] = set()
+        self._failures = 0
+        self._trouble = ""
+        self._answers = 0
+        self._breaches = 0
+        self._losses = 0
+        self._xid = secrets.randbits(32)
+        self._outstanding: set[int] = set()
+        # Of which NULL calls are made: the first call's program, where none is given.
+        self._addressed = None if program is None else (program.number, program.version)
+        self._closed = False
+        self._supervisor = self._loop.create_task(self._supervise(line))
+        self._supervisor.add_done_callback(self._supervisor_ended)
+
+    async def call(
+        self, procedure: Procedure[A, R], args: A, *, into: Buffer | None = None, timeout_s: float | None = None
+    ) -> R:
+        """See `rpcrdma.rpc.program.Caller.call`; `timeout_s` counts across connections, None waits for ever.
+
+        Raises:
+            TransportClosed: also when the limits of the policy are reached.
+        """
+        if self._addressed is None:
+            self._addressed = procedure.program, procedure.version
+        xid = self._take_xid()
+        try:
+            line = self._usable
+            if line is None or line.closed:
+                return await self._call_patiently(procedure, args, into, timeout_s, xid, None)
+            started_s = self._loop.time()
+            try:
+                result = await line.call(procedure, args, into=into, timeout_s=timeout_s, xid=xid)
+            except TransportClosed as error:
+                self._drop(line, error)
+                if self._hopeless:
+                    raise
+                left_s = None if timeout_s is None else started_s + timeout_s - self._loop.time()
+                return await self._call_patiently(procedure, args, into, left_s, xid, error)
+            except RpcError:
+                self._heard()
+                raise
+            self._heard()
+            return result
+        finally:
+            self._outstanding.discard(xid)
+
+    async def _call_patiently(
+        self,
+        procedure: Procedure[A, R],
+        args: A,
+        into: Buffer | None,
+        timeout_s: float | None,
+        xid: int,
+        failure: TransportClosed | None,
+    ) -> R:
+        """Calls once there is a connection, `failure` being how the call has ended on the last one."""
+        sent = broken = 0
+        deadline_s = None if timeout_s is None else self._loop.time() + timeout_s
+        allowed = self._policy.retransmissions
+        while True:
+            if failure is not None:
+                sent += 1
+                broken += failure.protocol_error
+                if self._closed or (allowed is not None and sent > allowed) or broken >= _BREACHES_MAX:
+                    raise failure
+            line = await self._wait_line(procedure, deadline_s)
+            left_s = None if deadline_s is None else deadline_s - self._loop.time()
+            try:
+                result = await line.call(procedure, args, into=into, timeout_s=left_s, xid=xid)
+            except TransportClosed as error:
+                self._drop(line, error)
+                failure = error
+            except CallTimeout:
+                raise self._timed_out(procedure) from None
+            except RpcError:
+                self._heard()
+                raise
+            else:
+                self._heard()
+                return result
+
+    async def _wait_line(self, procedure: Procedure[Any, Any], deadline_s: float | None) -> Line:
+        if self._closed:
+            raise TransportClosed("the connection was closed on this side")
+        line = self._usable
+        if line is not None:
+            if not line.closed:
+                return line
+            self._drop(line, TransportClosed("the connection has ended"))
+        self._wanted.set()
+        try:
+            async with asyncio.timeout_at(deadline_s):
+                return await asyncio.shield(self._next)
+        except TimeoutError:
+            raise self._timed_out(procedure) from None
+
+    def _timed_out(self, procedure: Procedure[Any, Any]) -> CallTimeout:
+        return CallTimeout(
+            f"{procedure.name}: no reply within the call's deadline; the connection was lost: {self._trouble}"
+        )
+
+    async def wait_reconnected(self, count: int) -> None:
+        """Waits until `reconnects` is more than `count`.
+
+        Raises:
+            TransportClosed: the limits of the policy are reached, or this side has closed.
+        """
+        while self.reconnects <= count:
+            if self._closed:
+                raise TransportClosed("the connection was closed on this side")
+            await asyncio.shield(self._next)
+
+    async def close(self) -> None:
+        """Ends the connection for good; calls still waiting fail with `TransportClosed`."""
+        if not self._closed:
+            self._closed = True
+            self._supervisor.cancel()
+            reason = "the connection was closed on this side"
+            self._fail_waiting(reason)
+            for line in self._leaving - {self._usable}:
+                line.abort(reason)
+        await self.line.close()
+        await asyncio.gather(self._supervisor, *(line.wait_ended() for line in self._leaving), return_exceptions=True)
+
+    def _take_xid(self) -> int:
+        xid = self._xid
+        while xid in self._outstanding:
+            xid = (xid + 1) & 0xFFFFFFFF
+        self._xid = (xid + 1) & 0xFFFFFFFF
+        self._outstanding.add(xid)
+        return xid
+
+    def _heard(self) -> None:
+        """The server has answered. A connection alone proves little: a server in trouble may accept and drop it."""
+        self._failures = self._breaches = 0
+        self._answers += 1
+
+    @property
+    def _hopeless(self) -> bool:
+        """Whether there is no sense in asking again: the server breaks the protocol, or has never answered."""
+        if self._answers:
+            return self._breaches >= _BREACHES_MAX
+        return self._breaches > 0 or self._losses >= _UNANSWERED_MAX
+
+    def _drop(self, line: Line, error: TransportClosed) -> None:
+        """Notes that `line` is lost, if nobody has yet."""
+        if self._usable is not line or self._closed:
+            return
+        self._usable = None
+        self._note(error)
+        self._lost.set()
+
+    def _note(self, error: TransportClosed) -> None:
+        """Notes how a connection has ended."""
+        self._trouble = str(error)
+        self._losses += 1
+        self._breaches += error.protocol_error
+
+    def _fail_waiting(self, reason: str) -> None:
+        if not self._next.done():
+            self._next.set_exception(TransportClosed(reason, protocol_error=self._breaches > 0))
+            # Nobody need be waiting.
+            self._next.exception()
+            self._next = self._loop.create_future()
+
+    async def _supervise(self, line: Line) -> None:
+        """Watches one connection after another."""
+        while True:
+            self._leaving.add(line)
+            ended = asyncio.ensure_future(line.wait_ended())
+            ended.add_done_callback(lambda _, line=line: self._leaving.discard(line))  # type: ignore[misc]
+            await self._watch(line, ended)
+            self._drop(line, TransportClosed("the connection ended"))
+            while (made := await self._reconnect()) is None:
+                self._fail_waiting(f"the connection was lost and is not to be had again: {self._trouble}")
+                self._wanted.clear()
+                await self._wanted.wait()
+                self._failures = self._breaches = self._losses = 0
+            if self.on_replaced is not None:
+                self.on_replaced(line)
+            line = made
+            self.reconnects += 1
+            self.line = self._usable = line
+            self._lost.clear()
+            self._next.set_result(line)
+            self._next = self._loop.create_future()
+
+    async def _watch(self, line: Line, ended: asyncio.Future[None]) -> None:
+        """Returns when `line` is lost, which a keep-alive without reply makes it."""
+        lost = asyncio.ensure_future(self._lost.wait())
+        ends: list[asyncio.Future[Any]] = [ended, lost]
+        try:
+            while True:
+                answers = self._answers
+                await asyncio.wait(ends, timeout=self._policy.keepalive_s or None, return_when=asyncio.FIRST_COMPLETED)
+                if ended.done() or lost.done():
+                    return
+                if self._answers == answers and self._addressed is not None:
+                    await self._ask(line, self._addressed)
+        finally:
+            lost.cancel()
+
+    async def _ask(self, line: Line, addressed: tuple[int, int]) -> None:
+        """A NULL call; ends the connection if it is not answered in time."""
+        reply_s = self._policy.keepalive_reply_s
+        xid = self._take_xid()
+        try:
+            await line.call(null_procedure(*addressed), None, timeout_s=reply_s, xid=xid)
+            self._answers += 1
+        except CallTimeout:
+            reason = f"the server did not answer within {reply_s:g} s whether it is there"
+            self._drop(line, TransportClosed(reason))
+            line.abort(reason)
+        except RpcError:
+            # Any answer will do.
+            self._answers += 1
+        except TransportClosed as error:
+            if line is self._usable:
+                self._drop(line, error)
+            else:
+                self._note(error)
+        finally:
+            self._outstanding.discard(xid)
+
+    async def _reconnect(self) -> Line | None:
+        """The next connection, or None when the time for it is up or the server is none."""
+        policy, time = self._policy, self._loop.time
+        give_up_at_s = None if policy.for_s is None else time() + policy.for_s
+        while not self._hopeless:
+            delay_s = policy.delay_s(self._failures)
+            if give_up_at_s is not None:
+                delay_s = min(delay_s, max(give_up_at_s - time(), 0.0))
+            await asyncio.sleep(delay_s)
+            self._failures += 1
+            try:
+                line = await self._dial()
+            except (RpcRdmaError, OSError) as error:
+                self._trouble = str(error)
+            else:
+                if await self._greet(line):
+                    return line
+            if give_up_at_s is not None and time() >= give_up_at_s:
+                break
+        return None
+
+    async def _greet(self, line: Line) -> bool:
+        """Whether a new connection can be used.
+
+        The first reply on an RDMA connection says how many calls may be sent (RFC 8166 section 3.3.3): a call that
+        takes long must not be the one that all others wait for.
+        """
+        try:
+            if self._addressed is not None:
+                await self._ask(line, self._addressed)
+        except BaseException:
+            line.abort("connecting was given up")
+            raise
+        return not line.closed
+
+    def _supervisor_ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            # A bug, but nobody shall wait for ever because of it.
+            self._fail_waiting(f"connecting failed: {error!r}")
+            self._closed = True
+            self._loop.call_exception_handler({"message": "reconnecting failed", "exception": error, "task": task})

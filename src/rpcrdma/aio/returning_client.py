@@ -1,0 +1,109 @@
+"""Calls a client back that may lose its connection and come back on another."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from typing import Any, TypeVar
+
+from rpcrdma.errors import CallTimeout, TransportClosed
+from rpcrdma.rpc.program import Procedure
+from rpcrdma.rpc.service import ReverseCaller
+from rpcrdma.wire.buffers import Buffer
+
+__all__ = ["ReturningClient"]
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+_CALL_TIMEOUT_S = 60.0
+"""As long as a client's own calls wait, if nothing else is asked for."""
+_BREACHES_MAX = 3
+"""Connections that one call may see end by a breach of the protocol: what it provokes it will provoke again."""
+
+
+class ReturningClient:
+    """Implements `rpcrdma.rpc.program.Caller` towards one client, over one connection of it after another.
+
+    A service makes one when a client first says that it takes calls, and hands in `CallContext.client` again each time
+    the client says so, on whatever connection. Who is who is the service's own matter. The procedure by which clients
+    say it belongs in `Service.IDEMPOTENT`: a repeat of it comes on a new connection and must reach the handler.
+
+    A call that was sent and lost is sent again with its XID, which a client of this library recognises: it runs once.
+    """
+
+    def __init__(self, client: ReverseCaller, *, call_timeout_s: float = _CALL_TIMEOUT_S) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._call_timeout_s = call_timeout_s
+        self._xid = secrets.randbits(32)
+        self._outstanding: set[int] = set()
+        self._returned = asyncio.Event()
+        self._gone = False
+        self._here = True
+        self._client = client
+        self.came_back(client)
+
+    def came_back(self, client: ReverseCaller) -> None:
+        """The client takes calls on this connection; those that wait are made there. To be called in the event loop."""
+        client.ready()
+        self._client = client
+        self._here = True
+        self._returned.set()
+
+    @property
+    def present(self) -> bool:
+        """Whether there is a connection: calls need not wait for one."""
+        return self._here and not (self._gone or self._client.closed)
+
+    def forget(self) -> None:
+        """The client is not expected back: calls that wait, and later ones, fail with `TransportClosed`."""
+        self._gone = True
+        self._returned.set()
+
+    async def call(
+        self, procedure: Procedure[A, R], args: A, *, into: Buffer | None = None, timeout_s: float | None = None
+    ) -> R:
+        """See `Caller.call`; `timeout_s`, by default that of this object, includes waiting for the client.
+
+        Raises:
+            CallTimeout: no reply, or no client, within that time.
+            TransportClosed: `forget` was called, or the client breaks the protocol again and again.
+        """
+        timeout_s = self._call_timeout_s if timeout_s is None else timeout_s
+        deadline_s = self._loop.time() + timeout_s
+        xid = self._take_xid()
+        breaches = 0
+        try:
+            while True:
+                client = await self._wait_present(procedure, timeout_s, deadline_s)
+                left_s = deadline_s - self._loop.time()
+                try:
+                    return await client.call(procedure, args, into=into, timeout_s=left_s, xid=xid)
+                except TransportClosed as error:
+                    breaches += error.protocol_error
+                    if breaches >= _BREACHES_MAX:
+                        raise
+                    if client is self._client:
+                        self._here = False
+        finally:
+            self._outstanding.discard(xid)
+
+    async def _wait_present(self, procedure: Procedure[Any, Any], timeout_s: float, deadline_s: float) -> ReverseCaller:
+        while not self.present:
+            if self._gone:
+                raise TransportClosed("the client is not expected back")
+            self._returned.clear()
+            try:
+                async with asyncio.timeout_at(deadline_s):
+                    await self._returned.wait()
+            except TimeoutError:
+                raise CallTimeout(f"{procedure.name}: the client did not come back within {timeout_s:g} s") from None
+        return self._client
+
+    def _take_xid(self) -> int:
+        xid = self._xid
+        while xid in self._outstanding:
+            xid = (xid + 1) & 0xFFFFFFFF
+        self._xid = (xid + 1) & 0xFFFFFFFF
+        self._outstanding.add(xid)
+        return xid

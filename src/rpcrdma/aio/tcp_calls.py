@@ -1,0 +1,151 @@
+"""Calls made on a record stream, from either end of it."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from typing import Any, TypeVar
+
+from rpcrdma.aio.record_stream import RecordStream
+from rpcrdma.errors import CallTimeout, DecodeError, TransportClosed
+from rpcrdma.rpc.auth import Credential
+from rpcrdma.rpc.calls import CallEncoder, decode_result
+from rpcrdma.rpc.message import peek_xid
+from rpcrdma.rpc.program import Procedure
+from rpcrdma.wire.buffers import Buffer, as_view
+from rpcrdma.xdr.codec import Decoder, Payload
+
+__all__ = ["TcpCalls"]
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+
+class _CopyingDecoder(Decoder):
+    """Copies the first bulk item into the caller's memory: TCP has no other way to get it there."""
+
+    __slots__ = ("into",)
+
+    def __init__(self, data: Buffer, into: memoryview) -> None:
+        super().__init__(data)
+        self.into: memoryview | None = into
+
+    def bulk(self, limit: int, field: str) -> memoryview:
+        at = self.pos
+        data = super().bulk(limit, field)
+        into = self.into
+        if into is None:
+            return data
+        self.into = None
+        if len(data) > len(into):
+            raise DecodeError(field, at, f"at most the {len(into)} octets given", str(len(data)))
+        into[: len(data)] = data
+        return into[: len(data)]
+
+
+class TcpCalls:
+    """This side's calls on a connection; its owner hands in the replies.
+
+    Of more than `in_flight_max` calls the later ones wait to be sent: nothing on the wire bounds them.
+    """
+
+    __slots__ = ("_encoder", "_in_flight", "_in_flight_max", "_loop", "_lost", "_pending", "_queue", "_stream", "_xid")
+
+    def __init__(
+        self, stream: RecordStream, credential: Credential | None = None, *, in_flight_max: int | None = None
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stream = stream
+        self._encoder = CallEncoder(credential)
+        self._pending: dict[int, asyncio.Future[Buffer]] = {}
+        self._queue: dict[asyncio.Future[Buffer], Payload] = {}
+        self._in_flight = 0
+        self._in_flight_max = in_flight_max
+        self._xid = secrets.randbits(32)
+        self._lost: TransportClosed | None = None
+
+    async def call(
+        self,
+        procedure: Procedure[A, R],
+        args: A,
+        *,
+        into: Buffer | None = None,
+        timeout_s: float | None = None,
+        xid: int | None = None,
+    ) -> R:
+        """See `Caller.call`. TCP cannot place: a bulk result is received elsewhere and copied into `into` once.
+
+        The memory of bulk arguments must not change until the call has ended, however it ends. `xid`: that of a call
+        that is repeated, or of whoever numbers the calls of several connections.
+        """
+        if xid is None:
+            xid = self._next_xid()
+        payload = self._encoder.encode(xid, procedure, args)
+        if self._lost is not None:
+            raise TransportClosed(*self._lost.args, protocol_error=self._lost.protocol_error)
+        future: asyncio.Future[Buffer] = self._loop.create_future()
+        self._pending[xid] = future
+        try:
+            if self._in_flight == self._in_flight_max:
+                self._queue[future] = payload
+            else:
+                self._in_flight += 1
+                self._stream.send(payload, future)
+            if timeout_s is None:
+                message = await future
+            else:
+                timer = self._loop.call_later(timeout_s, _time_out, future, procedure.name, timeout_s)
+                try:
+                    message = await future
+                finally:
+                    timer.cancel()
+        except BaseException:
+            # Nobody watches over the arguments' memory any longer.
+            self._stream.withdraw(future)
+            if future.done() and not future.cancelled():
+                # Cancelled at the very moment the call failed: the failure has been seen to.
+                future.exception()
+            raise
+        finally:
+            self._pending.pop(xid, None)
+            self._ended(future)
+        if into is None:
+            return decode_result(Decoder(message), xid, procedure)
+        return decode_result(_CopyingDecoder(message, as_view(into)), xid, procedure)
+
+    def on_reply(self, message: Buffer) -> None:
+        """Takes a message that is no call."""
+        xid = peek_xid(message)
+        future = self._pending.get(xid) if xid is not None else None
+        # A reply that nobody waits for is late: its call timed out or was cancelled.
+        if future is not None and not future.done():
+            future.set_result(message)
+
+    def fail(self, error: TransportClosed) -> None:
+        """Ends all calls, and those that are yet to come."""
+        self._lost = error
+        for future in self._pending.values():
+            if not future.done():
+                future.set_exception(TransportClosed(*error.args, protocol_error=error.protocol_error))
+
+    def _next_xid(self) -> int:
+        xid = self._xid
+        while xid in self._pending:
+            xid = (xid + 1) & 0xFFFFFFFF
+        self._xid = (xid + 1) & 0xFFFFFFFF
+        return xid
+
+    def _ended(self, future: asyncio.Future[Buffer]) -> None:
+        if self._queue.pop(future, None) is None:
+            self._in_flight -= 1
+        while self._queue and self._in_flight != self._in_flight_max:
+            following = next(iter(self._queue))
+            payload = self._queue.pop(following)
+            self._in_flight += 1
+            if not following.done():
+                self._stream.send(payload, following)
+
+
+def _time_out(future: asyncio.Future[Any], name: str, timeout_s: float) -> None:
+    if not future.done():
+        future.set_exception(CallTimeout(f"{name}: no reply within {timeout_s:g} s"))

@@ -1,0 +1,128 @@
+"""`rpcrdma watch`: the changes in a directory of a server, as they happen."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from rpcrdma.cli import console
+from rpcrdma.cli.event_loop import run_async
+from rpcrdma.cli.exit_status import ExitStatus
+from rpcrdma.cli.options import Subparsers, add_command, add_json, connect_options, positive_count, seconds, service_url
+from rpcrdma.cli.remote import Servers
+
+if TYPE_CHECKING:
+    from rpcrdma.aio.files import Change, Changes
+
+__all__ = ["add_parser", "run"]
+
+_EXAMPLES = """\
+  rpcrdma watch rdma://server/home/reports
+  rpcrdma watch --recursive --json rdma://server/home | jq -r .path
+  rpcrdma watch --count 1 rdma://server/home/inbox && echo something came
+
+what it prints:
+  created, removed, changed, attributes: and the path in the directory
+  renamed: the path before, ->, and the path now
+  rescan: changes were missed, for instance while the server was down, so
+          that only listing the directory shows what is there
+
+A lost connection is made again, and what happened meanwhile is told then.
+"""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Adds the command."""
+    parser = add_command(
+        subparsers,
+        "watch",
+        run,
+        arguments="URL",
+        summary="print the changes in a directory on a server as they happen",
+        examples=_EXAMPLES,
+    )
+    add = parser.add_argument
+    add("url", type=service_url, metavar="URL", help="rdma://HOST[:PORT]/EXPORT/DIRECTORY")
+    add("-R", "--recursive", action="store_true", help="watch the directories below, too")
+    add("-c", "--count", type=positive_count, metavar="COUNT", help="end after so many changes (default: never)")
+    add("--seconds", type=seconds, metavar="SECONDS", help="end after so long (default: never)")
+    add_json(
+        parser,
+        "one JSON object a line for each event: watching, created, removed, renamed, changed, attributes, rescan, "
+        "reconnected",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs the command."""
+    return run_async(_watch(args))
+
+
+async def _watch(args: argparse.Namespace) -> int:
+    from rpcrdma.aio.files import Changes  # noqa: PLC0415
+
+    async with Servers(args) as servers:
+        filesystem, path = await servers.locate(args.url)
+        watching = Changes(
+            str(replace(args.url, path="")),
+            lambda: filesystem.handle_of(path),
+            recursive=args.recursive,
+            options=connect_options(args),
+            on_reconnected=lambda: _say(args, {"event": "reconnected"}, "connection lost; reconnected"),
+        )
+        async with watching as changes:
+            _say(args, {"event": "watching", "url": str(args.url)}, f"watching {args.url}")
+            try:
+                async with asyncio.timeout(args.seconds) as limit:
+                    await _print(args, changes)
+            except TimeoutError:
+                if not limit.expired():
+                    raise
+            except asyncio.CancelledError:
+                # An interrupt is how this usually ends.
+                pass
+    return ExitStatus.DONE
+
+
+async def _print(args: argparse.Namespace, changes: Changes) -> None:
+    left = args.count
+    async for change in changes:
+        if args.json:
+            console.json_line(_described(change))
+        else:
+            console.data(_line(change))
+            sys.stdout.flush()
+        if left is not None:
+            left -= 1
+            if not left:
+                return
+
+
+def _described(change: Change) -> dict[str, Any]:
+    return {
+        "event": change.kind.value,
+        "path": change.path,
+        "target": change.target,
+        "is_directory": change.is_directory,
+    }
+
+
+def _line(change: Change) -> str:
+    from rpcrdma.aio.files import ChangeKind  # noqa: PLC0415
+
+    if change.kind is ChangeKind.RESCAN:
+        return "rescan"
+    slash = "/" if change.is_directory else ""
+    line = f"{change.kind.value} {console.shown(change.path or '.')}{slash}"
+    return line if change.target is None else f"{line} -> {console.shown(change.target)}{slash}"
+
+
+def _say(args: argparse.Namespace, event: dict[str, Any], text: str) -> None:
+    """For people on standard error, for programs among the data."""
+    if args.json:
+        console.json_line(event)
+    else:
+        console.talk(text)

@@ -1,0 +1,69 @@
+"""What a server tells of a watched directory, before and after it is believed."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from rpcrdma.errors import RemoteProtocolError
+from rpcrdma.nfs.watch import watch_change, watch_kind
+
+__all__ = ["RESCAN", "Change", "ChangeKind", "believed"]
+
+
+class ChangeKind(enum.Enum):
+    """What has happened."""
+
+    CREATED = "created"
+    """There is a new name; also: something came from outside of what is watched."""
+    REMOVED = "removed"
+    """A name is gone, and what was below it; also: it went outside."""
+    RENAMED = "renamed"
+    CHANGED = "changed"
+    """A file has other content."""
+    ATTRIBUTES = "attributes"
+    """Mode, owner, times or the like."""
+    RESCAN = "rescan"
+    """Changes were missed: only a look at everything shows what is there now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change; paths are relative to the watched directory, "" is itself."""
+
+    kind: ChangeKind
+    path: str = ""
+    target: str | None = None
+    """RENAMED: what `path` is called now."""
+    is_directory: bool = False
+
+
+RESCAN = Change(ChangeKind.RESCAN, is_directory=True)
+
+_KINDS = {
+    watch_kind.WATCH_CREATED: ChangeKind.CREATED,
+    watch_kind.WATCH_REMOVED: ChangeKind.REMOVED,
+    watch_kind.WATCH_RENAMED: ChangeKind.RENAMED,
+    watch_kind.WATCH_CHANGED: ChangeKind.CHANGED,
+    watch_kind.WATCH_ATTRIBUTES: ChangeKind.ATTRIBUTES,
+}
+
+
+def believed(told: watch_change) -> Change:
+    """The change that a server tells of.
+
+    Raises:
+        RemoteProtocolError: a path could lead out of the directory, or can be none.
+    """
+    kind = _KINDS.get(told.kind)
+    if kind is None:
+        return RESCAN
+    names_itself = kind is ChangeKind.ATTRIBUTES
+    target = _path(told.target) if kind is ChangeKind.RENAMED else None
+    return Change(kind, _path(told.path, may_be_empty=names_itself), target, told.is_directory)
+
+
+def _path(path: str, *, may_be_empty: bool = False) -> str:
+    if (path or not may_be_empty) and any(name in {"", ".", ".."} or "\0" in name for name in path.split("/")):
+        raise RemoteProtocolError(f"the server tells of a change at {path!r}, which can be no path in a directory")
+    return path

@@ -1,0 +1,65 @@
+"""What the kernel says about watched directories, and which two of its events are one renaming."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+__all__ = ["DirectoryEvent", "Happening", "Renaming", "has_open_renaming", "paired"]
+
+
+class Happening(enum.Enum):
+    """What has happened to an entry of a watched directory, or to the directory itself."""
+
+    CREATED = "created"
+    REMOVED = "removed"
+    MOVED_FROM = "moved from"
+    MOVED_TO = "moved to"
+    CHANGED = "changed"
+    ATTRIBUTES = "attributes"
+    GONE = "gone"
+    """The directory: it was deleted or unmounted, and is not watched any longer."""
+    OVERFLOW = "overflow"
+    """Events were lost, of any directory."""
+
+
+class DirectoryEvent(NamedTuple):
+    """`watch`: the number of the directory's watch; `cookie` connects the two halves of a renaming.
+
+    `name` is None where the directory itself is meant.
+    """
+
+    watch: int
+    happening: Happening
+    name: str | None = None
+    is_directory: bool = False
+    cookie: int = 0
+
+
+class Renaming(NamedTuple):
+    """An entry that has moved within or between watched directories."""
+
+    source: DirectoryEvent
+    target: DirectoryEvent
+
+
+def paired(events: Sequence[DirectoryEvent]) -> Iterable[DirectoryEvent | Renaming]:
+    """The events in order, two halves of a renaming as one where the first of them stands.
+
+    Other events may stand between the halves. What was moved to or from a place that nobody watches stays alone.
+    """
+    arrivals = {event.cookie: event for event in events if event.happening is Happening.MOVED_TO}
+    left: set[int] = set()
+    for event in events:
+        if event.happening is Happening.MOVED_FROM and (arrival := arrivals.get(event.cookie)) is not None:
+            left.add(event.cookie)
+            yield Renaming(event, arrival)
+        elif event.happening is not Happening.MOVED_TO or event.cookie not in left:
+            yield event
+
+
+def has_open_renaming(events: Sequence[DirectoryEvent]) -> bool:
+    """Whether the second half of a renaming may be among the events that come next."""
+    arrived = {event.cookie for event in events if event.happening is Happening.MOVED_TO}
+    return any(event.happening is Happening.MOVED_FROM and event.cookie not in arrived for event in events)

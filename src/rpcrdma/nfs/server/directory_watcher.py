@@ -1,0 +1,468 @@
+"""From what the kernel says about directories to the changes that each subscription is told.
+
+A subscription sees what its caller may list, and nothing outside the export: every directory is reached and watched
+with the caller's identity, so that the kernel judges; it is left when it leaves the tree, when its permissions are
+taken away, or (the one subscribed to) when it is no longer inside the export. Mount points and symbolic links are told
+of, not entered.
+
+Everything here happens in one thread, which may block in the file system.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from rpcrdma.limits import (
+    NFS_WATCH_DIRECTORIES_MAX,
+    NFS_WATCH_SCAN_ENTRIES_MAX,
+    NFS_WATCH_SUBSCRIPTION_DIRECTORIES_MAX,
+)
+from rpcrdma.nfs.server.backend import Backend
+from rpcrdma.nfs.server.caller_identity import Caller
+from rpcrdma.nfs.server.directory_events import DirectoryEvent, Happening, Renaming, paired
+from rpcrdma.nfs.server.linux_calls import faccess_as_caller
+from rpcrdma.nfs.server.object_tree import Node
+from rpcrdma.nfs.server.refusal import REFUSALS, Refused
+from rpcrdma.nfs.v3 import nfsstat3
+from rpcrdma.nfs.watch import watch_change, watch_kind, watch_status
+from rpcrdma.rpc.service import CallContext
+
+__all__ = ["ChangeSink", "DirectoryWatcher", "Notifier", "TooManyDirectories", "WatchedTree", "watch_status_of"]
+
+_BY_REFUSAL = {
+    nfsstat3.NFS3ERR_ACCES: watch_status.WATCHERR_ACCES,
+    nfsstat3.NFS3ERR_NOTDIR: watch_status.WATCHERR_NOTDIR,
+    nfsstat3.NFS3ERR_STALE: watch_status.WATCHERR_STALE,
+    nfsstat3.NFS3ERR_BADHANDLE: watch_status.WATCHERR_BADHANDLE,
+}
+_BY_ERRNO = {
+    errno.EPERM: watch_status.WATCHERR_PERM,
+    errno.EACCES: watch_status.WATCHERR_ACCES,
+    errno.ENOENT: watch_status.WATCHERR_STALE,
+    errno.ENOTDIR: watch_status.WATCHERR_NOTDIR,
+    # The user's watches, or instances of inotify, are used up.
+    errno.ENOSPC: watch_status.WATCHERR_NOSPC,
+    errno.EMFILE: watch_status.WATCHERR_JUKEBOX,
+    errno.ENOMEM: watch_status.WATCHERR_JUKEBOX,
+    errno.ENOSYS: watch_status.WATCHERR_NOTSUPP,
+}
+_KINDS = {
+    Happening.CREATED: watch_kind.WATCH_CREATED,
+    Happening.MOVED_TO: watch_kind.WATCH_CREATED,
+    Happening.REMOVED: watch_kind.WATCH_REMOVED,
+    Happening.MOVED_FROM: watch_kind.WATCH_REMOVED,
+    Happening.CHANGED: watch_kind.WATCH_CHANGED,
+    Happening.ATTRIBUTES: watch_kind.WATCH_ATTRIBUTES,
+}
+
+
+class TooManyDirectories(Exception):
+    """More would be watched, or looked through, than the bounds allow."""
+
+
+def watch_status_of(error: Exception) -> watch_status:
+    """The status that tells why a directory is not watched, or not any longer."""
+    if isinstance(error, TooManyDirectories):
+        return watch_status.WATCHERR_NOSPC
+    if isinstance(error, Refused):
+        return _BY_REFUSAL.get(error.status, watch_status.WATCHERR_IO)
+    return _BY_ERRNO.get(getattr(error, "errno", None) or 0, watch_status.WATCHERR_IO)
+
+
+class Notifier(Protocol):
+    """The kernel's interface."""
+
+    def add(self, link: bytes) -> int:
+        """Watches the directory that a path leads to; the number of the watch, the same for the same directory.
+
+        Raises:
+            OSError: it may not be read by this thread's identity, or the kernel watches as much as it may.
+        """
+
+    def remove(self, watch: int) -> None:
+        """Ends a watch; no effect on one that has ended."""
+
+
+class ChangeSink(Protocol):
+    """What is told of changes: a `ChangeJournal`, or what guards one."""
+
+    def add(self, change: watch_change) -> None:
+        """See `ChangeJournal.add`."""
+
+    def lose(self) -> None:
+        """See `ChangeJournal.lose`."""
+
+    def end(self, status: watch_status) -> None:
+        """See `ChangeJournal.end`."""
+
+
+class WatchedTree:
+    """One subscription: a directory, and with `recursive` those below it that its caller may list."""
+
+    def __init__(
+        self, watcher: DirectoryWatcher, top: Node, caller: Caller, sink: ChangeSink, *, recursive: bool
+    ) -> None:
+        self._watcher = watcher
+        self._top = top
+        self._caller = caller
+        self._sink = sink
+        self._recursive = recursive
+        self._paths: dict[int, str] = {}
+        self._watches: dict[str, int] = {}
+        # Directories that may be listed, but not gone through.
+        self._unsearchable: set[int] = set()
+        # Told of when a new directory was looked through, though the kernel's events may be on their way.
+        self._found: set[str] = set()
+        self.closed = False
+
+    def open(self) -> None:
+        """Begins to watch.
+
+        Raises:
+            Refused, OSError: the directory may not be listed.
+            TooManyDirectories: there are more below it than may be watched.
+        """
+        if self._top.kind != stat.S_IFDIR:
+            raise Refused(nfsstat3.NFS3ERR_NOTDIR)
+        self._look("", told=False)
+
+    def close(self) -> None:
+        """Ends all watches; may be called again."""
+        self.closed = True
+        for watch in list(self._paths):
+            self._leave(watch)
+
+    def end(self, status: watch_status) -> None:
+        """Ends it and tells why."""
+        if not self.closed:
+            self.close()
+            self._sink.end(status)
+
+    def confine(self) -> bool:
+        """Whether the directory is still in the export; if not, this has ended."""
+        try:
+            inside = self._top.tree.is_inside(self._top)
+        except OSError:
+            inside = False
+        if not inside:
+            self.end(watch_status.WATCHERR_STALE)
+        return inside
+
+    def settled(self) -> None:
+        """No events are on their way."""
+        self._found.clear()
+
+    def begin_anew(self) -> None:
+        """Events were lost: watches what is there now, then tells that changes were missed."""
+        for watch, path in list(self._paths.items()):
+            if path:
+                self._leave(watch)
+        self._found.clear()
+        if self._recursive:
+            self._guarded("", told=False)
+        self._sink.lose()
+
+    def happened(self, event: DirectoryEvent) -> None:
+        """Takes what happened in one of the directories."""
+        where = self._paths.get(event.watch)
+        if where is None:
+            return
+        if event.happening is Happening.GONE:
+            self._leave(event.watch, ended=True)
+            if not where:
+                self.end(watch_status.WATCHERR_STALE)
+        elif event.name is None:
+            # Of directories below, the one above them tells.
+            if event.happening is Happening.ATTRIBUTES and not where:
+                self._tell(watch_kind.WATCH_ATTRIBUTES, "", is_directory=True)
+                self._check("")
+        else:
+            self._happened_to(_join(where, event.name), event)
+
+    def renamed(self, renaming: Renaming) -> None:
+        """Takes a renaming, of which one half may be outside."""
+        source, target = renaming
+        before, after = self._paths.get(source.watch), self._paths.get(target.watch)
+        if before is None or after is None:
+            # What comes from outside is new, what goes there is gone.
+            self.happened(target if before is None else source)
+            return
+        assert source.name is not None and target.name is not None, "halves of a renaming have names"  # noqa: PT018
+        old, new = _join(before, source.name), _join(after, target.name)
+        self._found.discard(new)
+        self._tell(watch_kind.WATCH_RENAMED, old, target=new, is_directory=target.is_directory)
+        if not target.is_directory or not self._recursive:
+            return
+        if old in self._watches:
+            # What was there before has been replaced.
+            self._leave_below(new)
+            for watch, path in list(self._paths.items()):
+                if _is_within(path, old):
+                    self._enter(watch, new + path[len(old) :])
+        else:
+            # It was renamed before it could be looked through.
+            self._guarded(new, told=True)
+
+    def _happened_to(self, path: str, event: DirectoryEvent) -> None:
+        happening, is_directory = event.happening, event.is_directory
+        if happening in {Happening.CREATED, Happening.MOVED_TO} and path in self._found:
+            self._found.discard(path)
+            return
+        if happening in {Happening.REMOVED, Happening.MOVED_FROM}:
+            self._leave_below(path)
+            self._found.discard(path)
+        self._tell(_KINDS[happening], path, is_directory=is_directory)
+        if not is_directory or not self._recursive:
+            return
+        if happening is Happening.ATTRIBUTES and path in self._watches:
+            self._check(path)
+        elif happening is Happening.MOVED_TO or (
+            happening in {Happening.CREATED, Happening.ATTRIBUTES} and path not in self._watches
+        ):
+            # What is moved may come to where something else was.
+            self._guarded(path, told=True)
+
+    def _tell(self, kind: watch_kind, path: str, *, target: str = "", is_directory: bool) -> None:
+        self._sink.add(
+            watch_change(kind, is_directory=is_directory, path=path, target=target, status=watch_status.WATCH_OK)
+        )
+
+    def _guarded(self, path: str, *, told: bool) -> None:
+        """As `_look`, but what does not go ends the subscription."""
+        try:
+            self._look(path, told=told)
+        except (TooManyDirectories, *REFUSALS) as error:
+            self.end(watch_status_of(error))
+
+    def _look(self, path: str, *, told: bool) -> None:
+        """Watches a directory, then lists it: so nothing is missed between.
+
+        With `told` its entries have appeared with it.
+
+        Raises:
+            Refused, OSError: of the top only; other directories that may not be listed are left out.
+            TooManyDirectories: there is more than the bounds allow.
+        """
+        pending = [path]
+        entries_left = NFS_WATCH_SCAN_ENTRIES_MAX
+        while pending:
+            path = pending.pop()
+            try:
+                names = self._watch(path)
+            except REFUSALS as error:
+                if not path or (isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EMFILE}):
+                    raise
+                continue
+            for name, is_directory in names:
+                entries_left -= 1
+                if entries_left < 0:
+                    raise TooManyDirectories
+                inner = _join(path, name)
+                if told:
+                    self._found.add(inner)
+                    self._tell(watch_kind.WATCH_CREATED, inner, is_directory=is_directory)
+                if is_directory:
+                    pending.append(inner)
+
+    def _watch(self, path: str) -> Iterable[tuple[str, bool]]:
+        """Watches one directory; what is in it, where that matters."""
+        with self._caller:
+            node = self._reach(path)
+            if node.kind != stat.S_IFDIR:
+                return ()
+            # Before the kernel is asked: it would have to be asked to forget it again.
+            self._watcher.check_room(len(self._paths))
+            watch = self._watcher.add(self, node.link)
+            self._enter(watch, path)
+            if not self._recursive:
+                return ()
+            if not faccess_as_caller(node.fd, os.X_OK):
+                self._unsearchable.add(watch)
+            fd = os.open(node.link, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                with os.scandir(fd) as entries:
+                    return [
+                        (os.fsencode(entry.name).decode("utf-8", "surrogateescape"), _is_directory(entry))
+                        for entry, _ in zip(entries, range(NFS_WATCH_SCAN_ENTRIES_MAX + 1), strict=False)
+                    ]
+            finally:
+                os.close(fd)
+
+    def _reach(self, path: str) -> Node:
+        node = self._top
+        for name in path.split("/") if path else ():
+            node = node.tree.child(node, name.encode("utf-8", "surrogateescape"))
+        return node
+
+    def _check(self, path: str) -> None:
+        """Leaves a directory that the caller may no longer list, or what is below if that may not be reached.
+
+        What is below is looked for again when it may.
+        """
+        try:
+            with self._caller:
+                node = self._reach(path)
+                readable = faccess_as_caller(node.fd, os.R_OK)
+                searchable = faccess_as_caller(node.fd, os.X_OK)
+        except REFUSALS:
+            readable = searchable = False
+        if not readable:
+            if not path:
+                self.end(watch_status.WATCHERR_ACCES)
+            self._leave_below(path)
+        elif not searchable:
+            self._unsearchable.add(self._watches[path])
+            for watch, other in list(self._paths.items()):
+                if other != path and _is_within(other, path):
+                    self._leave(watch)
+        elif self._watches[path] in self._unsearchable:
+            self._unsearchable.discard(self._watches[path])
+            self._guarded(path, told=True)
+
+    def _enter(self, watch: int, path: str) -> None:
+        if self._watches.get(path, watch) != watch:
+            self._leave_below(path)
+        old = self._paths.get(watch)
+        if old is not None and self._watches.get(old) == watch:
+            del self._watches[old]
+        self._paths[watch] = path
+        self._watches[path] = watch
+
+    def _leave(self, watch: int, *, ended: bool = False) -> None:
+        path = self._paths.pop(watch, None)
+        self._unsearchable.discard(watch)
+        if path is not None and self._watches.get(path) == watch:
+            del self._watches[path]
+        self._watcher.remove(self, watch, ended=ended)
+
+    def _leave_below(self, path: str) -> None:
+        if path in self._watches:
+            for watch, other in list(self._paths.items()):
+                if _is_within(other, path):
+                    self._leave(watch)
+
+
+class DirectoryWatcher:
+    """All subscriptions over one notifier."""
+
+    def __init__(self, backend: Backend, notifier: Notifier) -> None:
+        self._backend = backend
+        self._notifier = notifier
+        self._users: dict[int, set[WatchedTree]] = {}
+        self._trees: set[WatchedTree] = set()
+
+    @property
+    def directories(self) -> int:
+        """How many directories are watched."""
+        return len(self._users)
+
+    def open(self, handle: bytes, context: CallContext, sink: ChangeSink, *, recursive: bool) -> WatchedTree:
+        """Begins to tell `sink` of changes in the directory of a handle; may block, and so must `context`.
+
+        Raises:
+            Refused, OSError: the handle leads to no directory that its caller may list.
+            TooManyDirectories: there are more below it than may be watched.
+        """
+        node = self._backend.locate(handle, context)
+        tree = WatchedTree(self, node, self._backend.caller(node, context), sink, recursive=recursive)
+        try:
+            tree.open()
+        except BaseException:
+            tree.close()
+            raise
+        self._trees.add(tree)
+        return tree
+
+    def close(self, tree: WatchedTree) -> None:
+        """Ends one subscription."""
+        tree.close()
+        self._trees.discard(tree)
+
+    def take(self, events: Sequence[DirectoryEvent]) -> None:
+        """Takes the kernel's events in order."""
+        inside: dict[WatchedTree, bool] = {}
+        for event in paired(events):
+            if isinstance(event, Renaming):
+                involved = self._users.get(event.source.watch, set()) | self._users.get(event.target.watch, set())
+            elif event.happening is Happening.OVERFLOW:
+                for tree in list(self._trees):
+                    tree.begin_anew()
+                continue
+            else:
+                involved = set(self._users.get(event.watch, ()))
+            for tree in involved:
+                if tree not in inside:
+                    inside[tree] = tree.confine()
+                if not inside[tree]:
+                    continue
+                if isinstance(event, Renaming):
+                    tree.renamed(event)
+                else:
+                    tree.happened(event)
+            if not isinstance(event, Renaming) and event.happening is Happening.GONE:
+                self._users.pop(event.watch, None)
+        self._trees = {tree for tree in self._trees if not tree.closed}
+
+    def admit(self, handle: bytes, context: CallContext) -> None:
+        """Checks that a subscription may go on for whoever calls now; may block.
+
+        Raises:
+            Refused, OSError: the directory is gone, or its export is closed to this host.
+        """
+        self._backend.locate(handle, context)
+
+    def confine(self) -> None:
+        """Ends what is no longer in its export: to be called now and then."""
+        for tree in list(self._trees):
+            if not tree.confine():
+                self._trees.discard(tree)
+
+    def settled(self) -> None:
+        """No events are on their way: to be called when there are none."""
+        for tree in self._trees:
+            tree.settled()
+
+    def check_room(self, watched: int) -> None:
+        """For trees, before they watch one more directory.
+
+        Raises:
+            TooManyDirectories: that would be too many.
+        """
+        if watched >= NFS_WATCH_SUBSCRIPTION_DIRECTORIES_MAX or len(self._users) >= NFS_WATCH_DIRECTORIES_MAX:
+            raise TooManyDirectories
+
+    def add(self, tree: WatchedTree, link: bytes) -> int:
+        """For trees: watches a directory for one of them."""
+        watch = self._notifier.add(link)
+        self._users.setdefault(watch, set()).add(tree)
+        return watch
+
+    def remove(self, tree: WatchedTree, watch: int, *, ended: bool) -> None:
+        """For trees: one of them no longer wants a watch; `ended`: the kernel has ended it."""
+        users = self._users.get(watch)
+        if users is None or tree not in users:
+            return
+        users.discard(tree)
+        if not users:
+            del self._users[watch]
+            if not ended:
+                self._notifier.remove(watch)
+
+
+def _join(directory: str, name: str) -> str:
+    return f"{directory}/{name}" if directory else name
+
+
+def _is_within(path: str, top: str) -> bool:
+    return not top or path == top or path.startswith(top + "/")
+
+
+def _is_directory(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir(follow_symlinks=False)
+    except OSError:
+        return False

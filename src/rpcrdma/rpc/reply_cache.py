@@ -1,0 +1,160 @@
+"""Remembers the replies to calls that must not run twice, for requesters that lost their connection and ask again.
+
+A repeat is known by its client's address (a new connection comes from another port), its XID, program, version and
+procedure, and by a checksum of its octets: another program on that host may use the same XID. The checksum covers the
+RPC call as it came in its stream, credential included, up to `REPLY_CACHE_CHECKED_OCTETS`, and the stream's length.
+Chunks do not count: a repeat exposes its memory under other handles, and what they hold is not worth reading again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from rpcrdma.limits import (
+    REPLY_CACHE_AGE_S,
+    REPLY_CACHE_CHECKED_OCTETS,
+    REPLY_CACHE_ENTRIES_MAX,
+    REPLY_CACHE_OCTETS_MAX,
+    REPLY_CACHE_REPLY_OCTETS_MAX,
+)
+from rpcrdma.rpc.program import Procedure
+from rpcrdma.wire.buffers import as_view
+from rpcrdma.wire.checksum import crc32c
+from rpcrdma.xdr.codec import BulkItem, Decoder, Payload
+
+__all__ = ["CallKey", "KnownCall", "ReplyCache", "ReplyCacheConfig", "call_key", "detached"]
+
+
+class CallKey(NamedTuple):
+    """What makes two calls the same."""
+
+    client: str
+    xid: int
+    program: int
+    version: int
+    procedure: int
+    length: int
+    checksum: int
+
+
+def call_key(client: str, xid: int, procedure: Procedure[Any, Any], stream: Decoder) -> CallKey:
+    """The key of the call in `stream`, from `client`, its network address without port."""
+    length = stream.end - stream.start
+    checked = as_view(stream.data)[stream.start : stream.start + min(length, REPLY_CACHE_CHECKED_OCTETS)]
+    return CallKey(client, xid, procedure.program, procedure.version, procedure.number, length, crc32c(checked))
+
+
+def detached(reply: Payload) -> Payload:
+    """`reply` with bulk items of its own: it stays valid when the memory of the call is reused."""
+    if not reply.items:
+        return reply
+    return Payload(reply.reduced, [BulkItem(item.at, item.position, bytes(item.data)) for item in reply.items])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyCacheConfig:
+    """Bounds of a cache; see `rpcrdma.limits` for the reasons of the defaults."""
+
+    entries_max: int = REPLY_CACHE_ENTRIES_MAX
+    """Answered calls that are remembered."""
+    octets_max: int = REPLY_CACHE_OCTETS_MAX
+    """Octets of their replies. Beyond it the oldest replies go, but that their calls were answered is still known."""
+    reply_octets_max: int = REPLY_CACHE_REPLY_OCTETS_MAX
+    """A larger reply is not kept at all."""
+    age_s: float = REPLY_CACHE_AGE_S
+    """How long an answered call is remembered."""
+
+
+class KnownCall:
+    """A call that runs or has been answered. `context` is the owner's own, None at first."""
+
+    __slots__ = ("answered_at_s", "context", "key", "reply", "running")
+
+    def __init__(self, key: CallKey) -> None:
+        self.key = key
+        self.running = True
+        self.reply: Payload | None = None
+        """The reply; None while the call runs, and once the reply is no longer kept."""
+        self.answered_at_s = 0.0
+        self.context: Any = None
+
+    def __repr__(self) -> str:
+        state = "running" if self.running else "answered" if self.reply is not None else "reply not kept"
+        return f"KnownCall(xid={self.key.xid:#010x}, {state})"
+
+
+class ReplyCache:
+    """Calls by key, with the time handed in as seconds of any clock that never goes back.
+
+    Running calls are not counted: whoever bounds what runs bounds them.
+    """
+
+    __slots__ = ("_answered", "_config", "_kept", "_running", "octets")
+
+    def __init__(self, config: ReplyCacheConfig | None = None) -> None:
+        self._config = config or ReplyCacheConfig()
+        self._running: dict[CallKey, KnownCall] = {}
+        # Both in the order of answering, so that the oldest come first.
+        self._answered: dict[CallKey, KnownCall] = {}
+        self._kept: deque[KnownCall] = deque()
+        self.octets = 0
+        """Octets of the replies that are kept."""
+
+    def __len__(self) -> int:
+        """Calls that are known, running ones included."""
+        return len(self._running) + len(self._answered)
+
+    def find(self, key: CallKey, now_s: float) -> KnownCall | None:
+        """The call with this key, if it runs or has been answered lately."""
+        known = self._running.get(key)
+        if known is None:
+            self._expire(now_s)
+            known = self._answered.get(key)
+        return known
+
+    def begin(self, key: CallKey) -> KnownCall:
+        """Notes a call that is about to run; `find` must not know it."""
+        assert key not in self._running
+        call = self._running[key] = KnownCall(key)
+        return call
+
+    def finish(self, call: KnownCall, reply: Payload, now_s: float) -> None:
+        """Keeps the reply to a running call; its memory must stay as it is."""
+        config = self._config
+        del self._running[call.key]
+        call.running = False
+        call.answered_at_s = now_s
+        self._answered[call.key] = call
+        length = reply.length
+        if length <= min(config.reply_octets_max, config.octets_max):
+            call.reply = reply
+            self._kept.append(call)
+            self.octets += length
+        self._expire(now_s)
+        while len(self._answered) > config.entries_max:
+            self._forget(next(iter(self._answered.values())))
+        while self.octets > config.octets_max:
+            self._let_go(self._kept.popleft())
+
+    def _expire(self, now_s: float) -> None:
+        answered = self._answered
+        oldest_s = now_s - self._config.age_s
+        while answered:
+            call = next(iter(answered.values()))
+            if call.answered_at_s >= oldest_s:
+                break
+            self._forget(call)
+
+    def _forget(self, call: KnownCall) -> None:
+        """Forgets the call answered first."""
+        del self._answered[call.key]
+        if call.reply is not None:
+            assert self._kept[0] is call
+            self._let_go(self._kept.popleft())
+
+    def _let_go(self, call: KnownCall) -> None:
+        assert call.reply is not None
+        self.octets -= call.reply.length
+        call.reply = None

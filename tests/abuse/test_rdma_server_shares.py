@@ -1,0 +1,158 @@
+"""What one client takes from others on real sockets: memory, half-open connections, places. A client is an address."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rpcrdma.aio import rdma_connection
+from rpcrdma.nfs import v3
+from rpcrdma.testing.raw_calls import (
+    HANDLE,
+    READ_REQUEST,
+    READ_RESPONSE,
+    SEND,
+    Pulling,
+    assert_works,
+    read_call,
+    segment,
+    send,
+    write_call,
+)
+from rpcrdma.testing.raw_iwarp import tagged
+
+Scenes = Callable[..., Any]
+MIB = 1 << 20
+CONTENT = bytes(range(256)) * (MIB // 256)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Lets the loop run until `condition()`; the test's time-out bounds it."""
+    while not condition():  # noqa: ASYNC110 - what is waited for has no event
+        await asyncio.sleep(0)
+
+
+def greedy_write(number: int) -> bytes:
+    return send(write_call(MIB, (7, MIB, 0), xid=number), number)
+
+
+def test_16_clients_that_answer_no_reads_leave_memory_for_others(scene: Scenes) -> None:
+    """Each asks for 64 MiB on two connections: a quarter of what there is."""
+
+    async def main() -> None:
+        async with scene() as it:
+            arguments = it.pools[1]
+            for client in range(16):
+                for _ in range(2):
+                    peer = await it.connected(source=f"127.0.1.{client + 1}")
+                    await assert_works(peer, 1)
+                    await peer.send_segments(*map(greedy_write, range(2, 66)))
+                    assert (await peer.segment()).opcode == READ_REQUEST
+            free = arguments.octets_max - arguments.lent_octets
+            assert free >= arguments.octets_max * (8 / 9) ** 16
+            write = v3.WRITE3args(v3.nfs_fh3(HANDLE), 0, MIB, v3.stable_how.FILE_SYNC, CONTENT)
+            for _ in range(4):
+                reply = await it.good.call(v3.WRITE, write)
+                assert isinstance(reply.value, v3.WRITE3resok)
+            assert it.files.written == [CONTENT] * 4
+
+    asyncio.run(main())
+
+
+def test_calls_over_a_clients_share_wait_and_are_served_in_the_end(scene: Scenes) -> None:
+    async def main() -> None:
+        async with scene() as it:
+            it.pools[1].octets_max = 2 * MIB
+            first = await Pulling(await it.connected(source="127.0.1.1"), MIB).begin()
+            second = await it.connected(source="127.0.1.1")
+            await second.send_segments(send(write_call(MIB, (7, MIB, 0), xid=99)))
+            await until(lambda: it.pools[1].waited_for)
+            assert it.pools[1].lent_octets == MIB
+            for offset in range(0, MIB, 1 << 15):
+                piece = CONTENT[offset : offset + (1 << 15)]
+                last = offset + len(piece) == MIB
+                await first.peer.send_segments(
+                    tagged(READ_RESPONSE, first.handle, first.offset + offset, piece, last=last)
+                )
+            assert (await first.peer.segment()).opcode == SEND
+            assert (await second.segment()).opcode == READ_REQUEST
+            assert it.files.written == [CONTENT]
+
+    asyncio.run(main())
+
+
+def test_calls_that_wait_for_memory_go_on_when_who_holds_it_is_cut_off(
+    scene: Scenes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rdma_connection, "RDMA_STALLED_S", 0.2)
+
+    async def main() -> None:
+        async with scene() as it:
+            for pool in it.pools:
+                pool.octets_max = MIB
+            peer = await it.connected(source="127.0.1.1", receive_octets=4096)
+            await assert_works(peer, 1)
+            call = read_call(segment(7, MIB, 0), count=MIB)
+            await peer.send_segments(*(send(call, number) for number in range(2, 30)))
+            await Pulling(await it.connected(source="127.0.1.2"), MIB).begin()
+            write = v3.WRITE3args(v3.nfs_fh3(HANDLE), 0, MIB, v3.stable_how.FILE_SYNC, CONTENT)
+            reply = await it.good.call(v3.WRITE, write)
+            assert isinstance(reply.value, v3.WRITE3resok)
+            await it.still_good()
+            await it.alone()
+
+    asyncio.run(main())
+
+
+def test_a_flood_of_half_open_connections_displaces_only_itself(scene: Scenes) -> None:
+    async def main() -> None:
+        async with scene(starting_max=20) as it:
+            mine = await it.peer(source="127.0.1.1")
+            for _ in range(10):
+                await asyncio.gather(*(it.peer(source="127.0.1.2") for _ in range(20)))
+            await until(lambda: it.server.statistics().rdma.connections_made == 202)
+            assert len(it.server.connections) == 21
+            await mine.start()
+            await assert_works(mine, 1)
+            await it.still_good()
+
+    asyncio.run(main())
+
+
+def test_a_client_with_all_places_gives_an_idle_one_to_another(scene: Scenes) -> None:
+    async def main() -> None:
+        async with scene(connections_max=6) as it:
+            held = [await it.connected(source="127.0.1.2") for _ in range(5)]
+            newcomer = await it.connected(source="127.0.1.3")
+            await assert_works(newcomer, 1)
+            assert await held[0].ended() == b""
+            assert await (await it.peer(source="127.0.1.2")).ended() == b""
+            statistics = it.server.statistics().rdma
+            assert (statistics.connections, statistics.connections_refused) == (6, 1)
+            for peer in held[1:]:
+                await assert_works(peer, 1)
+
+    asyncio.run(main())
+
+
+def test_silent_connections_end_and_those_that_speak_or_are_owed_an_answer_do_not(scene: Scenes) -> None:
+    async def main() -> None:
+        async with scene(idle_s=0.4) as it:
+            silent = await it.connected()
+            waits = await Pulling(await it.connected(), 5000).begin()
+            speaks = await it.connected()
+            ended = asyncio.create_task(silent.ended())
+            number = 0
+            while not ended.done():
+                number += 1
+                await assert_works(speaks, number)
+                await it.still_good()
+                await asyncio.sleep(0.01)
+            assert await ended == b""
+            await waits.peer.send_segments(tagged(READ_RESPONSE, waits.handle, waits.offset, CONTENT[:5000]))
+            assert (await waits.peer.segment()).opcode == SEND
+
+    asyncio.run(main())

@@ -1,0 +1,171 @@
+"""A server that calls its clients back over RDMA, against a client that answers as it pleases."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rpcrdma.errors import CallTimeout, RpcRdmaError, TransportClosed
+from rpcrdma.nfs import v3
+from rpcrdma.rpc.service import CallContext
+from rpcrdma.testing.raw_calls import SEND, chunk, file_handle, header, rpc, segment, send
+from rpcrdma.testing.raw_socket import RawSocketPeer
+
+Scenes = Callable[..., Any]
+ASK = 0xA5C
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Lets the loop run until `condition()`; the test's time-out bounds it."""
+    while not condition():  # noqa: ASYNC110 - what is waited for has no event
+        await asyncio.sleep(0)
+
+
+class CallsBack(v3.NFS_V3_Service):
+    """GETATTR calls the client back, with NULL, and says what has become of that."""
+
+    IDEMPOTENT = frozenset((v3.GETATTR.number,))
+
+    def __init__(self, timeout_s: float | None) -> None:
+        self.timeout_s = timeout_s
+        self.ends: list[type[RpcRdmaError] | None] = []
+
+    async def getattr(self, args: v3.GETATTR3args, context: CallContext) -> v3.GETATTR3res:
+        context.client.ready()
+        try:
+            await context.client.call(v3.NULL, None, timeout_s=self.timeout_s)
+            self.ends.append(None)
+        except RpcRdmaError as error:
+            self.ends.append(type(error))
+        return v3.GETATTR3res(v3.nfsstat3.NFS3ERR_IO, None)
+
+
+def ask(number: int, xid: int = ASK) -> bytes:
+    """The call that makes the server call back."""
+    return send(header(xid=xid) + rpc(1, file_handle(), xid), number)
+
+
+async def called_back(peer: RawSocketPeer) -> int:
+    """Takes a reverse call and answers its XID."""
+    heard = await peer.segment()
+    xid, version, credits_, kind, *lists = struct.unpack_from(">IIIIIII", heard.payload)
+    assert (heard.opcode, version, kind, lists) == (SEND, 1, 0, [0, 0, 0])
+    assert credits_ > 0
+    assert heard.payload[28:36] == struct.pack(">II", xid, 0)
+    return xid
+
+
+def reply(xid: int, *, inner: int | None = None, credits_: int = 8, **options: Any) -> bytes:
+    octets = header(xid=xid, **options) + struct.pack(">III", xid if inner is None else inner, 1, 0) + bytes(12)
+    return octets[:8] + struct.pack(">I", credits_) + octets[12:]
+
+
+LIES: dict[str, Callable[[int], bytes]] = {
+    "another XID": lambda xid: reply(xid ^ 1),
+    "another XID within": lambda xid: reply(xid, inner=xid ^ 1),
+    "RDMA_DONE": lambda xid: struct.pack(">IIII", xid, 1, 8, 3),
+    "cut short": lambda xid: reply(xid)[:27],
+    "an error that there is not": lambda xid: struct.pack(">IIIII", xid, 1, 8, 4, 3),
+    "an error for another XID": lambda xid: struct.pack(">IIIII", xid ^ 1, 1, 8, 4, 2),
+    "nothing": lambda xid: b"",
+}
+
+
+@pytest.mark.req("BD-3", "BD-14", "V1-56")
+@pytest.mark.parametrize("what", LIES)
+def test_what_answers_no_reverse_call_is_dropped_and_the_answer_after_it_counts(scene: Scenes, what: str) -> None:
+    async def main() -> None:
+        service = CallsBack(None)
+        async with scene(service) as it:
+            peer = await it.connected()
+            await peer.send_segments(ask(1))
+            xid = await called_back(peer)
+            await peer.send_segments(send(LIES[what](xid), 2), send(reply(xid), 3))
+            # The reply to the peer's own call.
+            assert (await peer.segment()).payload[:4] == struct.pack(">I", ASK)
+            assert service.ends == [None]
+
+    asyncio.run(main())
+
+
+@pytest.mark.req("BD-12", "V1-3")
+def test_a_reverse_reply_that_grants_no_credits_leaves_one(scene: Scenes) -> None:
+    async def main() -> None:
+        service = CallsBack(None)
+        async with scene(service) as it:
+            peer = await it.connected()
+            for number in (1, 3, 5):
+                await peer.send_segments(ask(number))
+                xid = await called_back(peer)
+                await peer.send_segments(send(reply(xid, credits_=0), number + 1))
+                assert (await peer.segment()).payload[:4] == struct.pack(">I", ASK)
+            assert service.ends == [None] * 3
+
+    asyncio.run(main())
+
+
+def test_a_reverse_reply_twice_is_taken_once(scene: Scenes) -> None:
+    async def main() -> None:
+        service = CallsBack(None)
+        async with scene(service) as it:
+            peer = await it.connected()
+            await peer.send_segments(ask(1))
+            xid = await called_back(peer)
+            await peer.send_segments(send(reply(xid), 2), send(reply(xid), 3), ask(4, ASK + 1))
+            assert (await peer.segment()).payload[:4] == struct.pack(">I", ASK)
+            again = await called_back(peer)
+            await peer.send_segments(send(reply(xid), 5), send(reply(again), 6))
+            assert (await peer.segment()).payload[:4] == struct.pack(">I", ASK + 1)
+            assert service.ends == [None, None]
+
+    asyncio.run(main())
+
+
+def test_reverse_calls_that_are_never_answered_time_out_and_hold_up_no_forward_call(scene: Scenes) -> None:
+    async def main() -> None:
+        service = CallsBack(0.1)
+        async with scene(service) as it:
+            peer = await it.connected()
+            await peer.send_segments(*(ask(number, ASK + number) for number in range(1, 8)))
+            # One is sent, the credit for the others never comes: all end at their deadline.
+            await called_back(peer)
+            await it.good.call(v3.NULL, None)
+            answered = {int.from_bytes((await peer.segment()).payload[:4]) for _ in range(1, 8)}
+            assert answered == {ASK + number for number in range(1, 8)}
+            assert service.ends == [CallTimeout] * 7
+
+    asyncio.run(main())
+
+
+def test_a_client_that_leaves_ends_its_reverse_calls(scene: Scenes) -> None:
+    async def main() -> None:
+        service = CallsBack(None)
+        async with scene(service) as it:
+            peer = await it.connected()
+            await peer.send_segments(ask(1), ask(2, ASK + 1))
+            await called_back(peer)
+            peer.close()
+            await until(lambda: len(service.ends) == 2)
+            assert service.ends == [TransportClosed] * 2
+
+    asyncio.run(main())
+
+
+def test_chunks_in_a_reverse_reply_that_offered_none_fail_the_call_alone(scene: Scenes) -> None:
+    async def main() -> None:
+        service = CallsBack(None)
+        async with scene(service) as it:
+            peer = await it.connected()
+            await peer.send_segments(ask(1))
+            xid = await called_back(peer)
+            await peer.send_segments(send(reply(xid, writes=chunk(segment(7, 100))), 2))
+            assert (await peer.segment()).payload[:4] == struct.pack(">I", ASK)
+            assert len(service.ends) == 1
+            assert service.ends[0] is not None
+            await it.good.call(v3.NULL, None)
+
+    asyncio.run(main())

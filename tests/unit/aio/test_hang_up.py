@@ -1,0 +1,109 @@
+"""Connections that are reset right behind data: their owners hear of it, whatever the event loop is."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import socket
+import struct
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import uvloop
+
+from rpcrdma.aio.hang_up import forget_hang_up, watch_hang_up
+from rpcrdma.aio.serve import ServeOptions, serve
+from rpcrdma.aio.tcp_client import TcpCaller
+from rpcrdma.aio.urls import parse_url
+from rpcrdma.errors import TransportClosed
+from rpcrdma.rpc.program import null_procedure
+from rpcrdma.rpc.service import Service
+from rpcrdma.testing.raw_iwarp import startup_frame
+
+RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+LOOPS = pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop])
+LoopFactory = Callable[[], asyncio.AbstractEventLoop]
+
+
+def run(loop_factory: LoopFactory, main: Any) -> None:
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(asyncio.wait_for(main, 5))
+
+
+def send_and_reset(sock: socket.socket, octets: bytes) -> None:
+    """Both are there when the loop looks the next time."""
+    sock.send(octets)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+    sock.close()
+
+
+class Counter(Service):
+    from rpcrdma.nfs.v3 import PROGRAM
+
+
+@LOOPS
+@pytest.mark.parametrize("scheme", ["tcp", "rdma"])
+@pytest.mark.parametrize("octets", [b"", b"MPA", startup_frame("Req", 0x50, 2, bytes(4))])
+def test_a_server_lets_go_of_a_client_that_resets(loop_factory: LoopFactory, scheme: str, octets: bytes) -> None:
+    async def main() -> None:
+        async with serve([Counter()], [f"{scheme}://127.0.0.1:0"], options=ServeOptions(drain_s=0)) as server:
+
+            def connections() -> int:
+                return getattr(server.statistics(), scheme).connections
+
+            sock = socket.create_connection(("127.0.0.1", parse_url(server.listening[0]).port))
+            while not connections():  # noqa: ASYNC110 - what is waited for has no event
+                await asyncio.sleep(0.001)
+            send_and_reset(sock, octets)
+            while connections():  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+
+    run(loop_factory, main())
+
+
+@LOOPS
+@pytest.mark.parametrize("octets", [b"", b"\x80\x00\x01\x00abc"])
+def test_a_call_over_tcp_ends_when_the_server_resets(loop_factory: LoopFactory, octets: bytes) -> None:
+    async def main() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            async with await TcpCaller.connect(*listener.getsockname()) as caller:
+                sock, _ = listener.accept()
+                call = asyncio.ensure_future(caller.call(null_procedure(1, 1), None))
+                await asyncio.sleep(0)
+                sock.recv(100)
+                send_and_reset(sock, octets)
+                with pytest.raises(TransportClosed, match=r"reset by peer|closed the connection"):
+                    await call
+
+    run(loop_factory, main())
+
+
+def test_nothing_is_left_when_nobody_watches() -> None:
+    async def main() -> weakref.ref[Any]:
+        loop = asyncio.get_running_loop()
+        near, far = socket.socketpair()
+        heard = asyncio.Event()
+        watch_hang_up(loop, near.fileno(), heard.set)
+        far.send(b"data that nobody reads")
+        await asyncio.sleep(0.01)
+        assert not heard.is_set()
+        far.close()
+        await heard.wait()
+        forget_hang_up(loop, near.fileno())
+        forget_hang_up(loop, near.fileno())
+        near.close()
+        # Another socket gets the same number.
+        near, far = socket.socketpair()
+        heard.clear()
+        watch_hang_up(loop, near.fileno(), heard.set)
+        far.close()
+        await heard.wait()
+        forget_hang_up(loop, near.fileno())
+        near.close()
+        return weakref.ref(loop)
+
+    loop = asyncio.run(asyncio.wait_for(main(), 5))
+    gc.collect()
+    assert loop() is None

@@ -1,0 +1,481 @@
+"""Calls through a proxy that cuts connections: each runs once, and is answered."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import random
+import secrets
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rpcrdma.aio.connect import ConnectOptions, connect
+from rpcrdma.aio.files import nfs_open
+from rpcrdma.aio.reconnecting import ReconnectingCaller, ReconnectPolicy
+from rpcrdma.aio.serve import ServeOptions, serve
+from rpcrdma.aio.urls import parse_url
+from rpcrdma.errors import CallTimeout, TransportClosed
+from rpcrdma.nfs.server import Export, build_services, open_state
+from rpcrdma.rpc.errors import RemoteSystemError
+from rpcrdma.rpc.program import Procedure, Program
+from rpcrdma.rpc.reply_cache import ReplyCacheConfig
+from rpcrdma.rpc.service import CallContext, Service, in_worker
+from rpcrdma.transport.message_bounds import ReplyBound
+from rpcrdma.transport.refusals import ChunkRefused
+from rpcrdma.ulb import register_binding
+from rpcrdma.xdr.codec import Decoder, Encoder
+
+NUMBER = 0x20BADBED
+ITEM_OCTETS = 6000
+
+
+def encode_order(enc: Encoder, value: tuple[int, bytes]) -> None:
+    enc.u32(value[0], "order")
+    enc.bulk(value[1], ITEM_OCTETS, "data")
+
+
+def decode_order(dec: Decoder) -> tuple[int, bytes]:
+    return dec.u32("order"), bytes(dec.bulk(ITEM_OCTETS, "data"))
+
+
+def encode_opaque(enc: Encoder, value: bytes) -> None:
+    enc.opaque(value, ITEM_OCTETS, "list")
+
+
+def decode_opaque(dec: Decoder) -> bytes:
+    return bytes(dec.opaque(ITEM_OCTETS, "list"))
+
+
+ORDER = (encode_order, decode_order)
+OPAQUE = (encode_opaque, decode_opaque)
+
+
+def procedure(number: int, method: str, args: Any, result: Any) -> Procedure[Any, Any]:
+    return Procedure(NUMBER, 1, number, f"ORDERS_{method.upper()}", method, *args, *result)
+
+
+PLACED = procedure(1, "placed", ORDER, ORDER)
+LONG = procedure(2, "long", ORDER, OPAQUE)
+SLOW = procedure(3, "slow", ORDER, ORDER)
+AGAIN = procedure(4, "again", ORDER, ORDER)
+PROGRAM = Program(NUMBER, 1, "ORDERS_V1", {each.number: each for each in (PLACED, LONG, SLOW, AGAIN)})
+register_binding(
+    NUMBER,
+    1,
+    lambda procedure, args: ReplyBound(ITEM_OCTETS + 4) if procedure is LONG else ReplyBound(8, (ITEM_OCTETS,)),
+)
+
+
+class Orders(Service):
+    """Counts how often each order runs. The results come in Write chunks, or (`long`) in a Reply chunk."""
+
+    PROGRAM = PROGRAM
+    IDEMPOTENT = frozenset({4})
+
+    def __init__(self) -> None:
+        self.ran: Counter[int] = Counter()
+        self.gate = asyncio.Event()
+        self.arrived = asyncio.Event()
+        self.when_run: Callable[[], None] = lambda: None
+
+    def _run(self, number: int) -> None:
+        self.ran[number] += 1
+        if self.ran[number] == 1:
+            self.when_run()
+
+    def placed(self, args: tuple[int, bytes], context: CallContext) -> tuple[int, memoryview]:
+        self._run(args[0])
+        data = context.buffer(len(args[1]))
+        data[:] = args[1][::-1]
+        return args[0], data
+
+    @in_worker
+    def long(self, args: tuple[int, bytes], context: CallContext) -> bytes:
+        self._run(args[0])
+        return args[1][::-1]
+
+    async def slow(self, args: tuple[int, bytes], context: CallContext) -> tuple[int, bytes]:
+        self._run(args[0])
+        self.arrived.set()
+        await self.gate.wait()
+        return args[0], args[1][::-1]
+
+    def again(self, args: tuple[int, bytes], context: CallContext) -> tuple[int, bytes]:
+        self._run(args[0])
+        return args
+
+
+class Proxy:
+    """Passes octets on; `cuts` says for each connection after how many of them, both directions together, it ends."""
+
+    def __init__(self, port: int, cuts: Callable[[], int | None]) -> None:
+        self._port = port
+        self._cuts = cuts
+        self._writers: list[asyncio.StreamWriter] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.made = 0
+        self.cut = 0
+        self.deaf = False
+        """Replies are swallowed."""
+
+    async def __aenter__(self) -> Proxy:
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        self._server.close()
+        self.cut_all()
+        await asyncio.gather(*self._tasks)
+
+    def swallow(self) -> None:
+        """From now on, no replies: what a handler calls when it is done."""
+        self.deaf = True
+
+    async def cut_once(self) -> None:
+        """Waits for `swallow`, then cuts all connections and is itself again."""
+        while not self.deaf:  # noqa: ASYNC110 - what is waited for has no event
+            await asyncio.sleep(0.001)
+        # The reply leaves the server, and is swallowed.
+        await asyncio.sleep(0.01)
+        self.cut_all()
+        self.deaf = False
+
+    def cut_all(self) -> None:
+        for writer in self._writers:
+            writer.transport.abort()
+        self._writers.clear()
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.made += 1
+        self._tasks.add(task := asyncio.current_task())
+        other_reader, other = await asyncio.open_connection("127.0.0.1", self._port)
+        self._writers += [writer, other]
+        left = [self._cuts()]
+        await asyncio.gather(
+            self._pass(reader, other, writer, left), self._pass(other_reader, writer, other, left, replies=True)
+        )
+        self._tasks.discard(task)
+
+    async def _pass(
+        self, reader: Any, writer: Any, back: Any, left: list[int | None], *, replies: bool = False
+    ) -> None:
+        try:
+            while data := await reader.read(4096):
+                if left[0] is not None:
+                    left[0] -= len(data)
+                    if left[0] <= 0:
+                        self.cut += 1
+                        writer.write(data[: left[0]])
+                        writer.close()
+                        back.transport.abort()
+                        left[0] = None
+                        return
+                if not (replies and self.deaf):
+                    writer.write(data)
+        except OSError:
+            pass
+        finally:
+            writer.close()
+
+
+@asynccontextmanager
+async def ordering(
+    scheme: str, cuts: Callable[[], int | None] = lambda: None, cache: ReplyCacheConfig | None = None, **policy: Any
+) -> AsyncIterator[tuple[Orders, Proxy, ReconnectingCaller]]:
+    orders = Orders()
+    listen = [f"{scheme}://127.0.0.1:0"]
+    options = ServeOptions(drain_s=0.1, reply_cache=cache or ReplyCacheConfig())
+    async with (
+        serve([orders], listen, options=options) as server,
+        Proxy(parse_url(server.listening[0]).port, cuts) as proxy,
+    ):
+        timing = ReconnectPolicy(initial_s=0.001, **policy)
+        connecting = ConnectOptions(reconnect=True, keepalive_s=timing.keepalive_s)
+        async with connect(f"{scheme}://127.0.0.1:{proxy.port}", options=connecting) as connection:
+            caller = connection._caller
+            assert isinstance(caller, ReconnectingCaller)
+            caller._policy = timing
+            yield orders, proxy, caller
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "rdma"])
+def test_each_call_runs_once_under_200_cuts(scheme: str) -> None:
+    choose = random.Random(3)
+    numbers = iter(range(1_000_000))
+
+    async def work(caller: ReconnectingCaller, proxy: Proxy) -> int:
+        number = 0
+        while proxy.cut < 200:
+            number = next(numbers)
+            data = choose.randbytes(choose.choice([4, 1001, ITEM_OCTETS]))
+            asked = choose.choice([PLACED, LONG])
+            into = bytearray(ITEM_OCTETS) if choose.random() < 0.3 and asked is PLACED else None
+            result = await caller.call(asked, (number, data), into=into, timeout_s=15)
+            assert result == (data[::-1] if asked is LONG else (number, data[::-1]))
+        return number
+
+    async def main() -> None:
+        async with ordering(scheme, lambda: choose.randrange(1000, 60_000), max_s=0.02) as (orders, proxy, caller):
+            await asyncio.gather(*(work(caller, proxy) for _ in range(6)))
+            assert proxy.cut >= 200
+            assert caller.reconnects > 150
+            done = next(numbers)
+            assert len(orders.ran) == done > 200
+            assert set(orders.ran.values()) == {1}
+
+    asyncio.run(main())
+
+
+async def answered(caller: ReconnectingCaller, asked: Procedure[Any, Any], number: int) -> Any:
+    result = await caller.call(asked, (number, b"abcd" * 1000), timeout_s=10)
+    return result if asked is LONG else (result[0], bytes(result[1]))
+
+
+EXPECTED = {PLACED: (7, b"dcba" * 1000), SLOW: (7, b"dcba" * 1000), LONG: b"dcba" * 1000, AGAIN: (7, b"abcd" * 1000)}
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "rdma"])
+@pytest.mark.parametrize(("asked", "runs"), [(PLACED, 1), (LONG, 1), (AGAIN, 2)], ids=["placed", "long", "idempotent"])
+def test_a_call_whose_reply_was_lost_is_answered_without_running_again(
+    scheme: str, asked: Procedure[Any, Any], runs: int
+) -> None:
+    async def main() -> None:
+        async with ordering(scheme) as (orders, proxy, caller):
+            orders.when_run = proxy.swallow
+            call = asyncio.ensure_future(answered(caller, asked, 7))
+            await proxy.cut_once()
+            orders.when_run = lambda: None
+            assert await call == EXPECTED[asked]
+            assert orders.ran[7] == runs
+            assert caller.reconnects == 1
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "rdma"])
+def test_a_call_that_still_runs_is_answered_once_on_the_newest_connection(scheme: str) -> None:
+    async def main() -> None:
+        async with ordering(scheme) as (orders, proxy, caller):
+            call = asyncio.ensure_future(answered(caller, SLOW, 7))
+            await orders.arrived.wait()
+            for reconnects in (1, 2, 3):
+                proxy.cut_all()
+                while caller.reconnects < reconnects:  # noqa: ASYNC110 - what is waited for has no event
+                    await asyncio.sleep(0.001)
+                assert await answered(caller, AGAIN, reconnects)
+            orders.gate.set()
+            assert await call == EXPECTED[SLOW]
+            assert orders.ran[7] == 1
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("scheme", ["tcp", pytest.param("rdma", marks=pytest.mark.req("V1-65"))])
+@pytest.mark.parametrize("asked", [PLACED, LONG])
+def test_a_repeat_whose_reply_is_not_kept_is_refused_and_does_not_run(scheme: str, asked: Procedure[Any, Any]) -> None:
+    async def main() -> None:
+        async with ordering(scheme, cache=ReplyCacheConfig(octets_max=100)) as (orders, proxy, caller):
+            orders.when_run = proxy.swallow
+            call = asyncio.ensure_future(answered(caller, asked, 7))
+            await proxy.cut_once()
+            orders.when_run = lambda: None
+            with pytest.raises(RemoteSystemError if scheme == "tcp" else ChunkRefused):
+                await call
+            assert orders.ran[7] == 1
+            # The connection goes on.
+            assert await answered(caller, AGAIN, 7) == EXPECTED[AGAIN]
+            assert caller.reconnects == 1
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "rdma"])
+def test_a_server_that_does_not_answer_the_keep_alive_is_left(scheme: str) -> None:
+    async def main() -> None:
+        async with ordering(scheme, keepalive_s=0.02, keepalive_reply_s=0.1) as (orders, proxy, caller):
+            assert await answered(caller, AGAIN, 7) == EXPECTED[AGAIN]
+            await asyncio.sleep(0.1)
+            assert caller.reconnects == 0
+            proxy.deaf = True
+            call = asyncio.ensure_future(answered(caller, PLACED, 7))
+            while not caller.line.closed:  # noqa: ASYNC110 - what is waited for has no event
+                await asyncio.sleep(0.001)
+            proxy.deaf = False
+            assert await call == EXPECTED[PLACED]
+            assert orders.ran[7] == 2
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "rdma"])
+def test_a_connection_counts_over_all_that_it_was(scheme: str) -> None:
+    async def main() -> None:
+        listen = [f"{scheme}://127.0.0.1:0"]
+        async with (
+            serve([Orders()], listen, options=ServeOptions(drain_s=0.1)) as server,
+            Proxy(parse_url(server.listening[0]).port, lambda: None) as proxy,
+        ):
+            connection = await connect(f"{scheme}://127.0.0.1:{proxy.port}", PROGRAM)
+            for cuts in range(3):
+                await connection.call(AGAIN, (1, b"data"))
+                assert connection.reconnects == cuts
+                proxy.cut_all()
+            await connection.call(AGAIN, (1, b"data"))
+            counted = connection.statistics
+            assert (connection.negotiated is None) == (counted is None) == (scheme == "tcp")
+            # With each new connection comes a NULL call.
+            assert counted is None or counted.calls == 4 + 3
+            await connection.close()
+            await connection.close()
+            with pytest.raises(TransportClosed, match="this side"):
+                await connection.call(AGAIN, (1, b"data"))
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "rdma"])
+def test_without_a_server_calls_end_at_their_deadline_or_when_closed(scheme: str) -> None:
+    async def main() -> None:
+        async with ordering(scheme) as (_, proxy, caller):
+            await answered(caller, AGAIN, 7)
+            proxy._server.close()
+            proxy.cut_all()
+            with pytest.raises(CallTimeout, match=r"connection was lost.*refused"):
+                await caller.call(AGAIN, (1, b""), timeout_s=0.1)
+            call = asyncio.ensure_future(caller.call(AGAIN, (1, b"")))
+            await asyncio.sleep(0.01)
+            await caller.close()
+            with pytest.raises(TransportClosed, match="this side"):
+                await call
+
+    asyncio.run(main())
+
+
+def then(handler: Callable[..., Any], what: list[Callable[[], None]]) -> Callable[..., Any]:
+    @functools.wraps(handler)
+    def wrapped(*args: Any) -> Any:
+        result = handler(*args)
+        for each in what:
+            each()
+        return result
+
+    return wrapped
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "rdma"])
+def test_changes_of_names_succeed_once_when_their_replies_are_lost(tmp_path: Path, scheme: str) -> None:
+    top = tmp_path / "export"
+    top.mkdir()
+    for name in ("old", "gone"):
+        (top / name).write_bytes(b"content")
+    (top / "empty").mkdir()
+
+    async def main() -> None:
+        state = open_state(tmp_path / "state", secrets.token_bytes)
+        exports = [Export(name="/", directory=top, root_squash=False, synchronous=False)]
+        services = build_services(exports, state=state)
+        swallow: list[Callable[[], None]] = []
+        for name in ("remove", "rename", "mkdir", "rmdir", "symlink", "link"):
+            setattr(services.nfs, name, then(getattr(services.nfs, name), swallow))
+        async with serve(services, [f"{scheme}://127.0.0.1:0", "tcp://127.0.0.1:0"]) as server:
+            ports = [parse_url(url).port for url in server.listening]
+            async with (
+                Proxy(ports[0], lambda: None) as proxy,
+                nfs_open(f"{scheme}://127.0.0.1:{proxy.port}/", mount_port=ports[1]) as fs,
+            ):
+                await fs.listdir("/")
+                swallow.append(proxy.swallow)
+                changes: list[Callable[[], Any]] = [
+                    lambda: fs.unlink("gone"),
+                    lambda: fs.rename("old", "new"),
+                    lambda: fs.mkdir("made"),
+                    lambda: fs.rmdir("empty"),
+                    lambda: fs.symlink("new", "soft"),
+                    lambda: fs.link("new", "hard"),
+                ]
+                for change in changes:
+                    done = asyncio.ensure_future(change())
+                    await proxy.cut_once()
+                    await done
+                assert fs.connection.reconnects == len(changes)
+                assert sorted(await fs.listdir("/")) == ["hard", "made", "new", "soft"]
+        services.nfs.close()
+        state.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "rdma"])
+def test_copies_go_on_when_the_server_is_killed_and_started_again(tmp_path: Path, scheme: str) -> None:
+    content = random.Random(5).randbytes(24 << 20)
+    (tmp_path / "export").mkdir()
+    (tmp_path / "export" / "there").write_bytes(content)
+
+    async def main() -> None:
+        free = [await free_port(), await free_port()]
+        urls = [f"{scheme}://127.0.0.1:{free[0]}", f"tcp://127.0.0.1:{free[1]}"]
+
+        async def killed_midway(server: Any, copy: Any) -> Any:
+            """Kills the server once the copy has come a third of the way, and starts another; returns that."""
+            begun = asyncio.Event()
+            task = asyncio.ensure_future(copy(lambda _, octets: begun.set() if octets > 1 << 22 else None))
+            await begun.wait()
+            server.kill()
+            await server.wait()
+            server = await start_server(tmp_path, urls)
+            await task
+            return server
+
+        server = await start_server(tmp_path, urls)
+        try:
+            async with nfs_open(f"{urls[0]}/data", mount_port=free[1]) as fs:
+                server = await killed_midway(server, lambda told: download(fs, tmp_path / "back", told))
+                server = await killed_midway(server, lambda told: upload(fs, tmp_path / "back", told))
+                assert fs.connection.reconnects == 2
+                assert await fs.read_bytes("copy") == content
+        finally:
+            server.kill()
+            await server.wait()
+
+    asyncio.run(main())
+    assert (tmp_path / "back").read_bytes() == content
+    assert (tmp_path / "export" / "copy").read_bytes() == content
+
+
+async def download(fs: Any, local: Path, told: Callable[..., None]) -> None:
+    await fs.download("there", local, progress=told)
+
+
+async def upload(fs: Any, local: Path, told: Callable[..., None]) -> None:
+    await fs.upload(local, "copy", progress=told)
+
+
+async def free_port() -> int:
+    server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+    async with server:
+        port: int = server.sockets[0].getsockname()[1]
+    return port
+
+
+async def start_server(directory: Path, urls: list[str]) -> asyncio.subprocess.Process:
+    """`rpcrdma serve`, once it listens."""
+    arguments = [f"--export=data={directory / 'export'}:rw", "--state-dir", str(directory / "state"), "--json"]
+    for url in urls:
+        arguments += ["--listen", url]
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "rpcrdma", "serve", *arguments, "--allow", "127.0.0.1", "--no-root-squash"),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    assert process.stdout is not None
+    for _ in urls:
+        line = await process.stdout.readline()
+        assert b"listening" in line
+    return process

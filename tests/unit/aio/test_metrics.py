@@ -1,0 +1,155 @@
+"""Statistics of a server, and their way to Prometheus."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+import urllib.request
+from collections.abc import Awaitable, Callable
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from rpcrdma.aio.connect import connect
+from rpcrdma.aio.metrics import MetricsExporter
+from rpcrdma.aio.serve import Server, serve
+from rpcrdma.errors import ConnectFailed
+from rpcrdma.nfs import v3
+from rpcrdma.rpc.service import CallContext
+
+OCTETS = 100_000
+HANDLE = v3.nfs_fh3(data=b"handle")
+NO_ATTRIBUTES = v3.post_op_attr(False, None)
+
+
+class Files(v3.NFS_V3_Service):
+    def read(self, args: v3.READ3args, context: CallContext) -> v3.READ3res:
+        data = context.buffer(args.count)
+        return v3.READ3res(v3.nfsstat3.NFS3_OK, v3.READ3resok(NO_ATTRIBUTES, args.count, False, data))
+
+    def write(self, args: v3.WRITE3args, context: CallContext) -> v3.WRITE3res:
+        wcc = v3.wcc_data(v3.pre_op_attr(False, None), NO_ATTRIBUTES)
+        result = v3.WRITE3resok(wcc, len(args.data), v3.stable_how.FILE_SYNC, b"verifier")
+        return v3.WRITE3res(v3.nfsstat3.NFS3_OK, result)
+
+
+def with_server(work: Callable[[Server], Awaitable[None]]) -> None:
+    async def main() -> None:
+        async with serve([Files()], ["rdma://127.0.0.1:0", "tcp://127.0.0.1:0"]) as server:
+            await work(server)
+
+    asyncio.run(main())
+
+
+async def use(server: Server) -> None:
+    """READ, WRITE and two NULL over RDMA; NULL over TCP."""
+    rdma, tcp = server.listening
+    async with connect(tcp, v3.PROGRAM) as client:
+        await client.call(v3.NULL, None)
+    async with connect(rdma, v3.PROGRAM) as client:
+        await client.call(v3.NULL, None)
+        await client.call(v3.READ, v3.READ3args(HANDLE, 0, OCTETS), into=bytearray(OCTETS))
+        write = v3.WRITE3args(HANDLE, 0, OCTETS, v3.stable_how.FILE_SYNC, bytes(OCTETS))
+        await client.call(v3.WRITE, write)
+        await client.call(v3.NULL, None)
+        statistics = server.statistics()
+        assert statistics.rdma.connections == 1
+        (connection,) = statistics.connections
+        assert connection.counters.calls == 4
+        assert connection.peer.startswith("127.0.0.1:")
+        assert connection.calls_in_progress == 0
+
+
+async def scrape(url: str) -> dict[tuple[str, ...], float]:
+    """Every sample by its name and the values of its labels."""
+
+    def get() -> str:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return answer.read().decode()
+
+    text = await asyncio.to_thread(get)
+    return {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_a_server_counts_calls_connections_and_procedures() -> None:
+    async def work(server: Server) -> None:
+        await use(server)
+        async with asyncio.timeout(10):
+            while server.connections:  # noqa: ASYNC110 - what is waited for has no event
+                await asyncio.sleep(0)
+        statistics = server.statistics()
+        # What ended connections have counted is not forgotten.
+        assert (statistics.rdma.connections, statistics.rdma.connections_made, statistics.connections) == (0, 1, ())
+        assert (statistics.rdma.calls, statistics.tcp.calls) == (4, 1)
+        assert statistics.rdma.procedures == {v3.NULL.name: 2, v3.READ.name: 1, v3.WRITE.name: 1}
+        assert statistics.tcp.procedures == {v3.NULL.name: 1}
+        assert statistics.tcp_octets_received > 40
+        assert statistics.counters.octets_read == statistics.counters.octets_written == OCTETS
+        assert (statistics.buffer_octets_lent, statistics.calls_running) == (0, 0)
+
+    with_server(work)
+
+
+def test_a_snapshot_does_not_change_afterwards() -> None:
+    async def work(server: Server) -> None:
+        async with connect(server.listening[0], v3.PROGRAM) as client:
+            await client.call(v3.NULL, None)
+            before = server.statistics()
+            await client.call(v3.NULL, None)
+            assert before.connections[0].counters.calls == before.counters.calls == 1
+            assert server.statistics().counters.calls == 2
+
+    with_server(work)
+
+
+def test_prometheus_is_told_what_the_server_counts() -> None:
+    async def work(server: Server) -> None:
+        exporter = MetricsExporter(server)
+        exporter.start("127.0.0.1", 0)
+        try:
+            await use(server)
+            samples = await scrape(exporter.url)
+            assert samples["rpcrdma_calls_total", "rdma"] == 4
+            assert samples["rpcrdma_calls_total", "tcp"] == 1
+            assert samples["rpcrdma_connections_made_total", "rdma"] == 1
+            assert samples["rpcrdma_procedure_calls_total", "NFSPROC3_READ", "rdma"] == 1
+            assert samples["rpcrdma_calls_by_form_total", "write_chunk"] == 1
+            assert samples["rpcrdma_calls_by_form_total", "read_chunk"] == 1
+            assert samples["rpcrdma_transferred_bytes_total", "rdma_write"] == OCTETS
+            assert samples["rpcrdma_operations_total", "receive"] == 4
+            assert samples["rpcrdma_registrations_total",] >= 1
+            assert samples["rpcrdma_errors_sent_total",] == 0
+            assert samples["rpcrdma_buffer_bytes",] == 0
+            assert samples["rpcrdma_workers",] == 8
+        finally:
+            await exporter.close()
+        with pytest.raises(OSError, match="refused"):
+            await scrape(exporter.url)
+
+    with_server(work)
+
+
+def test_an_address_in_use_is_reported_with_its_remedy() -> None:
+    async def work(server: Server) -> None:
+        with socket.socket() as other:
+            other.bind(("127.0.0.1", 0))
+            other.listen()
+            with pytest.raises(ConnectFailed, match="in use; choose another address"):
+                MetricsExporter(server).start("127.0.0.1", other.getsockname()[1])
+
+    with_server(work)
+
+
+def test_a_missing_package_is_reported_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+
+    async def work(server: Server) -> None:
+        with pytest.raises(ConnectFailed, match=r"prometheus-client; pip install"):
+            MetricsExporter(server).start("127.0.0.1", 0)
+
+    with_server(work)

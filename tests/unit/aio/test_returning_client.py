@@ -1,0 +1,165 @@
+"""Calls to a client that loses its connection and comes back, over RDMA and over TCP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from rpcrdma import ConnectOptions, ReturningClient, connect, serve
+from rpcrdma.aio.connect import Connection
+from rpcrdma.errors import CallTimeout, TransportClosed
+from rpcrdma.rpc.program import Procedure, Program
+from rpcrdma.rpc.service import CallContext, Service
+from rpcrdma.xdr.codec import Decoder, Encoder
+
+FORWARD, REVERSE = 0x20000021, 0x20000022
+
+
+def encode_word(enc: Encoder, value: int) -> None:
+    enc.u32(value, "word")
+
+
+def decode_word(dec: Decoder) -> int:
+    return dec.u32("word")
+
+
+def procedure(program: int, number: int, method: str) -> Procedure[int, int]:
+    words: Any = (encode_word, decode_word, encode_word, decode_word)
+    return Procedure(program, 1, number, method.upper(), method, *words)
+
+
+JOIN = procedure(FORWARD, 1, "join")
+COUNT, ADD = procedure(REVERSE, 1, "count"), procedure(REVERSE, 2, "add")
+
+
+class Front(Service):
+    PROGRAM = Program(FORWARD, 1, "FRONT_V1", {1: JOIN})
+    IDEMPOTENT = frozenset((JOIN.number,))
+
+    def __init__(self) -> None:
+        self.client: ReturningClient | None = None
+        self.callers: list[Any] = []
+
+    def join(self, args: int, context: CallContext) -> int:
+        self.callers.append(context.client)
+        if self.client is None:
+            self.client = ReturningClient(context.client, call_timeout_s=30.0)
+        else:
+            self.client.came_back(context.client)
+        return args
+
+
+class Back(Service):
+    PROGRAM = Program(REVERSE, 1, "BACK_V1", {p.number: p for p in (COUNT, ADD)})
+    IDEMPOTENT = frozenset((COUNT.number,))
+
+    def __init__(self) -> None:
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.entered = 0
+        self.sum = 0
+
+    def count(self, args: int, context: CallContext) -> int:
+        return self.sum
+
+    async def add(self, args: int, context: CallContext) -> int:
+        self.entered += 1
+        await self.gate.wait()
+        self.sum += args
+        return self.sum
+
+
+@asynccontextmanager
+async def rig(scheme: str) -> AsyncIterator[tuple[Front, Back, Connection, ReturningClient]]:
+    front, back = Front(), Back()
+    options = ConnectOptions(services=[back])
+    async with (
+        serve([front], [f"{scheme}://127.0.0.1:0"]) as server,
+        connect(server.listening[0], Front.PROGRAM, options=options) as connection,
+    ):
+        await connection.call(JOIN, 1)
+        assert front.client is not None
+        yield front, back, connection, front.client
+
+
+async def lose(front: Front, connection: Connection) -> None:
+    """Cuts the connection and waits until the client has another one."""
+    count = connection.reconnects
+    connection._line.abort("cut")
+    await connection.wait_reconnected(count)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    while not condition():  # noqa: ASYNC110 - what is waited for has no event
+        await asyncio.sleep(0)
+
+
+both = pytest.mark.parametrize("scheme", ["rdma", "tcp"])
+
+
+@both
+def test_a_call_waits_for_the_client_to_come_back(scheme: str) -> None:
+    async def main() -> None:
+        async with rig(scheme) as (front, _, connection, client):
+            assert await client.call(ADD, 1) == 1
+            await lose(front, connection)
+            await front.callers[-1].wait_closed()
+            assert not client.present
+            calling = asyncio.ensure_future(client.call(ADD, 2))
+            await asyncio.sleep(0)
+            assert not calling.done()
+            await connection.call(JOIN, 1)
+            assert client.present
+            assert await calling == 3
+
+    asyncio.run(main())
+
+
+@both
+def test_a_call_whose_reply_was_lost_runs_once_at_the_client(scheme: str) -> None:
+    async def main() -> None:
+        async with rig(scheme) as (front, back, connection, client):
+            back.gate.clear()
+            calling = asyncio.ensure_future(client.call(ADD, 5))
+            await until(lambda: back.entered == 1)
+            await lose(front, connection)
+            back.gate.set()
+            await connection.call(JOIN, 1)
+            assert await calling == 5
+            assert (back.entered, back.sum) == (1, 5)
+
+    asyncio.run(main())
+
+
+@both
+def test_a_client_that_stays_away_costs_a_call_its_time_out_only(scheme: str) -> None:
+    async def main() -> None:
+        async with rig(scheme) as (front, _, connection, client):
+            await lose(front, connection)
+            await front.callers[-1].wait_closed()
+            with pytest.raises(CallTimeout, match=r"ADD: the client did not come back within 0\.01 s"):
+                await client.call(ADD, 1, timeout_s=0.01)
+            await connection.call(JOIN, 1)
+            assert await client.call(ADD, 1) == 1
+
+    asyncio.run(main())
+
+
+@both
+def test_calls_to_a_client_that_is_not_expected_back_fail(scheme: str) -> None:
+    async def main() -> None:
+        async with rig(scheme) as (front, _, connection, client):
+            await lose(front, connection)
+            await front.callers[-1].wait_closed()
+            calling = asyncio.ensure_future(client.call(ADD, 1))
+            await asyncio.sleep(0)
+            client.forget()
+            for one in (calling, client.call(COUNT, 0)):
+                with pytest.raises(TransportClosed, match="not expected back"):
+                    await one
+
+    asyncio.run(main())

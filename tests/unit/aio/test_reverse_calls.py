@@ -1,0 +1,487 @@
+"""A server calls its clients on the connections that they made, on loopback sockets, over RDMA and over TCP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from rpcrdma.aio.connect import Connection, ConnectOptions, connect
+from rpcrdma.aio.rdma_connection import RdmaConnection
+from rpcrdma.aio.rdma_server import RdmaServerConfig
+from rpcrdma.aio.serve import ServeOptions, Server, serve
+from rpcrdma.aio.tcp_client import TcpCaller
+from rpcrdma.aio.tcp_server import TcpServerConfig
+from rpcrdma.errors import CallTimeout, LocalProtocolError, TransportClosed
+from rpcrdma.limits import RPC_REVERSE_CALLS_MAX
+from rpcrdma.rpc.auth import AuthNone
+from rpcrdma.rpc.errors import NoSuchProcedure, ProgramUnavailable, RemoteSystemError
+from rpcrdma.rpc.program import Procedure, Program
+from rpcrdma.rpc.service import CallContext, ReverseCaller, Service, in_worker
+from rpcrdma.transport import ChunkRefused, ReplyBound, TransportConfig
+from rpcrdma.ulb import register_binding
+from rpcrdma.ulb.registry import _BINDINGS
+from rpcrdma.xdr.codec import Decoder, Encoder
+
+MIB = 1 << 20
+FORWARD, REVERSE, BULKY = 0x20000011, 0x20000012, 0x20000013
+
+
+def encode_word(enc: Encoder, value: int) -> None:
+    enc.u32(value, "word")
+
+
+def decode_word(dec: Decoder) -> int:
+    return dec.u32("word")
+
+
+def encode_data(enc: Encoder, value: Any) -> None:
+    enc.bulk(value, MIB, "data")
+
+
+def decode_data(dec: Decoder) -> memoryview:
+    return dec.bulk(MIB, "data")
+
+
+def procedure(program: int, number: int, method: str, coding: Any = (encode_word, decode_word)) -> Procedure[Any, Any]:
+    return Procedure(program, 1, number, method.upper(), method, *coding, *coding)
+
+
+JOIN, SUM, ADD, LATER, ASK = (
+    procedure(FORWARD, n, name) for n, name in enumerate(("join", "sum", "add", "later", "ask"), 1)
+)
+DOUBLE, BLOCK, WORKED, BREAK, ABSENT = (
+    procedure(REVERSE, n, name) for n, name in enumerate(("double", "block", "worked", "broken", "absent"), 1)
+)
+ECHO = procedure(BULKY, 1, "echo", (encode_data, decode_data))
+
+
+class Front(Service):
+    """What the server offers."""
+
+    PROGRAM = Program(FORWARD, 1, "FRONT_V1", {p.number: p for p in (JOIN, SUM, ADD, LATER, ASK)})
+
+    def __init__(self) -> None:
+        self.clients: list[ReverseCaller] = []
+
+    @property
+    def client(self) -> ReverseCaller:
+        return self.clients[-1]
+
+    def join(self, args: int, context: CallContext) -> int:
+        self.clients.append(context.client)
+        if args:
+            context.client.ready()
+        return args
+
+    async def sum(self, args: int, context: CallContext) -> int:
+        """Asks the client while the client waits."""
+        context.client.ready()
+        answers = await asyncio.gather(*(context.client.call(DOUBLE, n, timeout_s=10.0) for n in range(args)))
+        return sum(answers)
+
+    async def ask(self, args: int, context: CallContext) -> int:
+        """Returns when the client's gate opens."""
+        context.client.ready()
+        answer: int = await context.client.call(BLOCK, args)
+        return answer
+
+    def add(self, args: int, context: CallContext) -> int:
+        return args + 1
+
+    @in_worker
+    def later(self, args: int, context: CallContext) -> int:
+        """Keeps the client from a worker thread."""
+        assert not context.client.closed
+        context.client.ready()
+        self.clients.append(context.client)
+        return args
+
+
+class Back(Service):
+    """What the client offers."""
+
+    PROGRAM = Program(REVERSE, 1, "BACK_V1", {p.number: p for p in (DOUBLE, BLOCK, WORKED, BREAK, ABSENT)})
+
+    def __init__(self) -> None:
+        self.contexts: list[CallContext] = []
+        self.gate = asyncio.Event()
+        self.running = 0
+        self.most = 0
+
+    def double(self, args: int, context: CallContext) -> int:
+        self.contexts.append(context)
+        return args * 2
+
+    async def block(self, args: int, context: CallContext) -> int:
+        self.running += 1
+        self.most = max(self.most, self.running)
+        await self.gate.wait()
+        self.running -= 1
+        return args
+
+    @in_worker
+    def worked(self, args: int, context: CallContext) -> int:
+        assert context.may_block
+        return args + 7
+
+    def broken(self, args: int, context: CallContext) -> int:
+        raise RuntimeError("the client's own fault")
+
+
+class Bulky(Service):
+    PROGRAM = Program(BULKY, 1, "BULKY_V1", {1: ECHO})
+
+    def echo(self, args: memoryview, context: CallContext) -> memoryview:
+        data = context.buffer(len(args))
+        data[:] = args
+        return data
+
+
+class Rig:
+    def __init__(self, server: Server, front: Front, back: Back, client: Connection) -> None:
+        self.server = server
+        self.front = front
+        self.back = back
+        self.client = client
+
+
+@asynccontextmanager
+async def rig(
+    scheme: str,
+    *,
+    services: bool = True,
+    transport: TransportConfig | None = None,
+    tcp: TcpServerConfig | None = None,
+    at_client: TransportConfig | None = None,
+) -> AsyncIterator[Rig]:
+    front, back = Front(), Back()
+    options = ServeOptions(
+        rdma=RdmaServerConfig(transport=transport or TransportConfig()), tcp=tcp or TcpServerConfig(), drain_s=1.0
+    )
+    async with serve([front], [f"{scheme}://127.0.0.1:0"], options=options) as server:
+        offered = ConnectOptions(
+            services=[back, Bulky()] if services else [], transport=at_client or TransportConfig(), reconnect=False
+        )
+        async with connect(server.listening[0], Front.PROGRAM, options=offered) as client:
+            yield Rig(server, front, back, client)
+
+
+async def until(condition: Any) -> None:
+    """Lets the loop run until `condition()`; the test's time-out bounds it."""
+    while not condition():  # noqa: ASYNC110 - what is waited for has no event
+        await asyncio.sleep(0)
+
+
+both = pytest.mark.parametrize("scheme", ["rdma", "tcp"])
+
+
+@both
+def test_a_server_calls_its_client_after_the_handler_has_returned(scheme: str) -> None:
+    async def main() -> None:
+        async with rig(scheme) as r:
+            assert await r.client.call(JOIN, 1) == 1
+            assert [await r.front.client.call(DOUBLE, n, timeout_s=5.0) for n in range(20)] == list(range(0, 40, 2))
+            assert await r.front.client.call(WORKED, 1, timeout_s=5.0) == 8
+            context = r.back.contexts[0]
+            assert context.peer == "127.0.0.1"
+            assert context.credential == AuthNone()
+
+    asyncio.run(main())
+
+
+@both
+def test_a_handler_calls_back_while_its_caller_waits(scheme: str) -> None:
+    async def main() -> None:
+        async with rig(scheme) as r:
+            assert await r.client.call(SUM, 100) == 9900
+
+    asyncio.run(main())
+
+
+@both
+def test_more_calls_than_the_server_runs_at_once_may_all_wait_for_the_client(scheme: str) -> None:
+    async def main() -> None:
+        async with rig(scheme) as r:
+            assert await asyncio.gather(*(r.client.call(SUM, 2) for _ in range(1000))) == [2] * 1000
+
+    asyncio.run(main())
+
+
+def test_calls_beyond_what_is_held_are_left_unread_until_reverse_calls_end() -> None:
+    async def main() -> None:
+        config = TcpServerConfig(outstanding_calls_max=3, unsent_reply_octets_max=1000)
+        async with rig("tcp", tcp=config) as r:
+            await r.client.call(JOIN, 1)
+            peer: Any = r.front.client
+            asking = [asyncio.ensure_future(r.client.call(ASK, 7)) for _ in range(3)]
+            await until(lambda: r.back.running == 3)
+            adding = [asyncio.ensure_future(r.client.call(ADD, n)) for n in range(50)]
+            await until(lambda: peer._stream.paused)
+            assert 0 < len(peer._held) < 10
+            r.back.gate.set()
+            # The replies are behind calls that are not read: only a deadline ends these, which a test need not await.
+            for future in list(peer._calls._pending.values()):
+                future.set_exception(CallTimeout("BLOCK: no reply"))
+            assert await asyncio.gather(*adding) == list(range(1, 51))
+            for result in await asyncio.gather(*asking, return_exceptions=True):
+                assert isinstance(result, RemoteSystemError)
+
+    asyncio.run(main())
+
+
+@both
+def test_a_server_that_stops_lets_handlers_hear_from_the_client(scheme: str) -> None:
+    async def main() -> None:
+        async with rig(scheme) as r:
+            call = asyncio.ensure_future(r.client.call(ASK, 5))
+            await until(lambda: r.back.running)
+            closing = asyncio.ensure_future(r.server.close(5.0))
+            await asyncio.sleep(0)
+            r.back.gate.set()
+            assert await call == 5
+            await closing
+
+    asyncio.run(main())
+
+
+@both
+def test_a_handler_in_a_worker_thread_keeps_the_client_for_the_loop(scheme: str) -> None:
+    async def main() -> None:
+        async with rig(scheme) as r:
+            await r.client.call(LATER, 1)
+            assert await r.front.client.call(DOUBLE, 21) == 42
+
+    asyncio.run(main())
+
+
+@both
+def test_a_client_calls_the_server_from_the_handler_of_a_reverse_call(scheme: str) -> None:
+    async def main() -> None:
+        async with rig(scheme) as r:
+            await r.client.call(JOIN, 1)
+            await r.front.client.call(DOUBLE, 1)
+            server = r.back.contexts[0].client
+            server.ready()
+            assert await server.call(ADD, 5, timeout_s=5.0) == 6
+            assert not server.closed
+
+    asyncio.run(main())
+
+
+@pytest.mark.req("BD-11")
+@both
+def test_no_reverse_call_leaves_before_the_client_is_ready(scheme: str) -> None:
+    async def main() -> None:
+        async with rig(scheme) as r:
+            await r.client.call(JOIN, 0)
+            with pytest.raises(LocalProtocolError, match="ready"):
+                await r.front.client.call(DOUBLE, 1)
+            await r.client.call(JOIN, 1)
+            assert r.back.contexts == []
+            assert await r.front.client.call(DOUBLE, 1) == 2
+
+    asyncio.run(main())
+
+
+@both
+def test_a_client_without_services_drops_reverse_calls_and_counts_them(scheme: str) -> None:
+    async def main() -> None:
+        async with rig(scheme, services=False) as r:
+            await r.client.call(JOIN, 1)
+            for _ in range(3):
+                with pytest.raises(CallTimeout):
+                    await r.front.client.call(DOUBLE, 1, timeout_s=0.01)
+            assert await r.client.call(ADD, 1) == 2
+            line = r.client._caller
+            if isinstance(line, RdmaConnection):
+                # One credit, which the call that nobody answers holds.
+                assert line.statistics.discarded == 1
+            else:
+                assert isinstance(line, TcpCaller)
+                assert line.calls_dropped == 3
+
+    asyncio.run(main())
+
+
+@both
+def test_refusals_of_the_client_reach_the_server(scheme: str) -> None:
+    async def main() -> None:
+        async with rig(scheme) as r:
+            await r.client.call(JOIN, 1)
+            with pytest.raises(NoSuchProcedure):
+                await r.front.client.call(ABSENT, 1)
+            with pytest.raises(RemoteSystemError):
+                await r.front.client.call(BREAK, 1)
+            with pytest.raises(ProgramUnavailable):
+                await r.front.client.call(JOIN, 1)
+            assert await r.front.client.call(DOUBLE, 3) == 6
+
+    asyncio.run(main())
+
+
+@pytest.mark.req("BD-1", "BD-2")
+@both
+def test_hundreds_of_calls_each_way_at_once_with_the_same_xids(scheme: str) -> None:
+    async def main() -> None:
+        async with rig(scheme) as r:
+            await r.client.call(JOIN, 1)
+            await r.front.client.call(DOUBLE, 1)
+            line: Any = r.client._caller
+            peer: Any = r.front.client
+            for calls in (line, peer) if scheme == "rdma" else (line._calls, peer._calls):
+                calls._xid = 1000
+            forward = [r.client.call(ADD, n) for n in range(300)]
+            reverse = [r.front.client.call(DOUBLE, n) for n in range(300)]
+            results = await asyncio.gather(*forward, *reverse)
+            assert results == [n + 1 for n in range(300)] + [2 * n for n in range(300)]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(("scheme", "most"), [("rdma", 5), ("tcp", RPC_REVERSE_CALLS_MAX)])
+def test_reverse_calls_that_nobody_answers_leave_forward_calls_alone(scheme: str, most: int) -> None:
+    async def main() -> None:
+        async with rig(scheme, at_client=TransportConfig(reverse_credits_granted=5)) as r:
+            await r.client.call(JOIN, 1)
+            assert await r.front.client.call(DOUBLE, 1) == 2
+            waiting = [asyncio.ensure_future(r.front.client.call(BLOCK, n)) for n in range(100)]
+            await until(lambda: r.back.running == most)
+            assert await asyncio.gather(*(r.client.call(ADD, n) for n in range(300))) == list(range(1, 301))
+            waiting[50].cancel()
+            r.back.gate.set()
+            results = await asyncio.gather(*waiting, return_exceptions=True)
+            assert isinstance(results.pop(50), asyncio.CancelledError)
+            assert results == [n for n in range(100) if n != 50]
+            assert r.back.most == most
+
+    asyncio.run(main())
+
+
+@both
+def test_a_reverse_call_in_line_times_out_in_its_place(scheme: str) -> None:
+    async def main() -> None:
+        async with rig(scheme, at_client=TransportConfig(reverse_credits_granted=RPC_REVERSE_CALLS_MAX)) as r:
+            await r.client.call(JOIN, 1)
+            assert await r.front.client.call(DOUBLE, 1) == 2
+            waiting = [asyncio.ensure_future(r.front.client.call(BLOCK, n)) for n in range(RPC_REVERSE_CALLS_MAX)]
+            await until(lambda: r.back.running == RPC_REVERSE_CALLS_MAX)
+            with pytest.raises(CallTimeout):
+                await r.front.client.call(DOUBLE, 1, timeout_s=0.01)
+            r.back.gate.set()
+            await asyncio.gather(*waiting)
+            assert len(r.back.contexts) == 1, "the call that nobody waits for any more was not sent"
+            assert await r.front.client.call(DOUBLE, 4) == 8
+
+    asyncio.run(main())
+
+
+@both
+def test_the_end_of_the_connection_ends_reverse_calls(scheme: str) -> None:
+    async def main() -> None:
+        async with rig(scheme) as r:
+            await r.client.call(JOIN, 1)
+            peer = r.front.client
+            waiting = asyncio.ensure_future(peer.call(BLOCK, 1))
+            closed = asyncio.ensure_future(peer.wait_closed())
+            await until(lambda: r.back.running)
+            await r.client.close()
+            with pytest.raises(TransportClosed):
+                await waiting
+            await closed
+            await peer.wait_closed()
+            assert peer.closed
+            with pytest.raises(TransportClosed):
+                await peer.call(DOUBLE, 1)
+
+    asyncio.run(main())
+
+
+@both
+def test_a_server_that_stops_ends_its_reverse_calls(scheme: str) -> None:
+    async def main() -> None:
+        async with rig(scheme) as r:
+            await r.client.call(JOIN, 1)
+            waiting = asyncio.ensure_future(r.front.client.call(BLOCK, 1))
+            await until(lambda: r.back.running)
+            await r.server.close()
+            with pytest.raises(TransportClosed):
+                await waiting
+            line: Any = r.client._caller
+            await line.wait_closed()
+            assert line.closed
+
+    asyncio.run(main())
+
+
+@pytest.mark.req("BD-10")
+def test_an_idle_tcp_connection_is_kept_for_reverse_calls() -> None:
+    async def main() -> None:
+        async with rig("tcp", tcp=TcpServerConfig(idle_s=0.05)) as r:
+            async with connect(r.server.listening[0], options=ConnectOptions(reconnect=False)) as other:
+                await other.call(ADD, 1)
+                await r.client.call(JOIN, 1)
+                line: Any = other._caller
+                await line.wait_ended()
+            assert await r.front.client.call(DOUBLE, 2) == 4
+
+    asyncio.run(main())
+
+
+@both
+def test_bulk_travels_in_reverse(scheme: str) -> None:
+    """Over RDMA by chunks, which a client reads from the server and writes into its memory."""
+
+    async def main() -> None:
+        config = TransportConfig(reverse_chunks=True)
+        register_binding(BULKY, 1, lambda _, args: ReplyBound(4, (len(args),)))
+        try:
+            async with rig(scheme, transport=config, at_client=config) as r:
+                await r.client.call(JOIN, 1)
+                for length in (0, 1, 3000, 100_001, MIB):
+                    data = (bytes(range(256)) * (length // 256 + 1))[:length]
+                    into = bytearray(length)
+                    result = await r.front.client.call(ECHO, data, into=into, timeout_s=10.0)
+                    assert bytes(result) == data
+                    assert into == data
+                if scheme == "rdma":
+                    assert r.client.statistics is not None
+                    assert r.client.statistics.octets_read >= MIB
+                    assert r.client.statistics.octets_written >= MIB
+        finally:
+            del _BINDINGS[BULKY, 1]
+
+    asyncio.run(main())
+
+
+def test_without_reverse_chunks_what_does_not_fit_a_message_is_refused_on_the_spot() -> None:
+    async def main() -> None:
+        async with rig("rdma") as r:
+            await r.client.call(JOIN, 1)
+            assert bytes(await r.front.client.call(ECHO, b"x" * 3900)) == b"x" * 3900
+            with pytest.raises(LocalProtocolError, match="needs chunks"):
+                await r.front.client.call(ECHO, bytes(5000))
+            register_binding(REVERSE, 1, lambda _procedure, _args: ReplyBound(5000))
+            try:
+                with pytest.raises(LocalProtocolError, match="needs chunks"):
+                    await r.front.client.call(DOUBLE, 1)
+            finally:
+                del _BINDINGS[REVERSE, 1]
+            assert await r.front.client.call(DOUBLE, 1) == 2
+
+    asyncio.run(main())
+
+
+@pytest.mark.req("BD-9")
+def test_chunks_that_only_the_server_has_are_refused_by_the_client() -> None:
+    async def main() -> None:
+        async with rig("rdma", transport=TransportConfig(reverse_chunks=True)) as r:
+            await r.client.call(JOIN, 1)
+            with pytest.raises(ChunkRefused):
+                await r.front.client.call(ECHO, bytes(5000))
+            assert await r.client.call(ADD, 1) == 2
+
+    asyncio.run(main())

@@ -1,0 +1,131 @@
+"""The cache of replies to calls that must not run twice: what it knows, for how long, and within which bounds."""
+
+from __future__ import annotations
+
+import pytest
+
+from rpcrdma.limits import REPLY_CACHE_CHECKED_OCTETS
+from rpcrdma.rpc.auth import AuthSys
+from rpcrdma.rpc.calls import CallEncoder
+from rpcrdma.rpc.program import null_procedure
+from rpcrdma.rpc.reply_cache import CallKey, ReplyCache, ReplyCacheConfig, call_key, detached
+from rpcrdma.xdr.codec import BulkItem, Decoder, Payload
+
+PROCEDURE = null_procedure(7, 1)
+
+
+def key(xid: int, octets: bytes = b"call", client: str = "192.0.2.7") -> CallKey:
+    return call_key(client, xid, PROCEDURE, Decoder(octets))
+
+
+def reply(length: int) -> Payload:
+    return Payload(bytes(length))
+
+
+def answer(cache: ReplyCache, xid: int, length: int, now_s: float) -> None:
+    cache.finish(cache.begin(key(xid)), reply(length), now_s)
+
+
+def kept(cache: ReplyCache, xid: int, now_s: float) -> bool | None:
+    """Whether the reply is there; None if the call is not known at all."""
+    known = cache.find(key(xid), now_s)
+    return None if known is None else known.reply is not None
+
+
+def test_a_call_is_known_while_it_runs_and_then_by_its_reply() -> None:
+    cache = ReplyCache()
+    assert cache.find(key(1), 0.0) is None
+    call = cache.begin(key(1))
+    assert cache.find(key(1), 1e9) is call
+    assert call.running
+    assert repr(call) == "KnownCall(xid=0x00000001, running)"
+    result = reply(8)
+    cache.finish(call, result, 5.0)
+    assert cache.find(key(1), 6.0) is call
+    assert not call.running
+    assert call.reply is result
+    assert repr(call) == "KnownCall(xid=0x00000001, answered)"
+    assert len(cache) == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        key(2),
+        key(1, client="192.0.2.8"),
+        key(1, b"cal1"),
+        key(1, b"call\0"),
+        call_key("192.0.2.7", 1, null_procedure(7, 2), Decoder(b"call")),
+        call_key("192.0.2.7", 1, null_procedure(8, 1), Decoder(b"call")),
+    ],
+)
+def test_a_call_that_differs_in_anything_is_another_one(other: CallKey) -> None:
+    cache = ReplyCache()
+    answer(cache, 1, 8, 0.0)
+    assert cache.find(key(1), 0.0) is not None
+    assert cache.find(other, 0.0) is None
+
+
+def test_the_checksum_covers_the_credential_and_stops_at_its_bound() -> None:
+    calls = [bytes(CallEncoder(AuthSys(uid=uid, gid=0)).encode(1, PROCEDURE, None).reduced) for uid in (1, 2)]
+    assert key(1, calls[0]) != key(1, calls[1])
+    start = bytes(REPLY_CACHE_CHECKED_OCTETS)
+    assert key(1, start + b"a") == key(1, start + b"b")
+    assert key(1, start[1:] + b"a") != key(1, start[1:] + b"b")
+    # What stands before the call is the transport's.
+    assert call_key("", 1, PROCEDURE, Decoder(b"header" + start, 6)) == call_key("", 1, PROCEDURE, Decoder(start))
+
+
+def test_answered_calls_are_forgotten_with_age() -> None:
+    cache = ReplyCache(ReplyCacheConfig(age_s=10.0))
+    answer(cache, 1, 8, 0.0)
+    answer(cache, 2, 8, 5.0)
+    assert kept(cache, 1, 10.0)
+    assert kept(cache, 1, 10.1) is None
+    assert kept(cache, 2, 15.0)
+    answer(cache, 3, 8, 16.0)
+    assert len(cache) == 1
+    assert cache.octets == 8
+
+
+def test_the_oldest_make_room_and_running_calls_do_not_count() -> None:
+    cache = ReplyCache(ReplyCacheConfig(entries_max=3))
+    running = [cache.begin(key(100 + number)) for number in range(10)]
+    for xid in range(5):
+        answer(cache, xid, 8, 0.0)
+    assert [kept(cache, xid, 0.0) for xid in range(5)] == [None, None, True, True, True]
+    assert all(cache.find(call.key, 1e9) is call for call in running)
+    assert (cache.octets, len(cache)) == (24, 13)
+
+
+def test_a_reply_that_takes_too_much_room_goes_and_its_call_stays_known() -> None:
+    cache = ReplyCache(ReplyCacheConfig(octets_max=100, reply_octets_max=60))
+    answer(cache, 1, 40, 0.0)
+    answer(cache, 2, 61, 0.0)
+    answer(cache, 3, 60, 0.0)
+    assert [kept(cache, xid, 0.0) for xid in (1, 2, 3)] == [True, False, True]
+    assert cache.octets == 100
+    answer(cache, 4, 1, 0.0)
+    assert [kept(cache, xid, 0.0) for xid in (1, 2, 3, 4)] == [False, False, True, True]
+    assert cache.octets == 61
+    known = cache.find(key(1), 0.0)
+    assert repr(known) == "KnownCall(xid=0x00000001, reply not kept)"
+
+
+def test_all_bounds_hold_together() -> None:
+    cache = ReplyCache(ReplyCacheConfig(entries_max=20, octets_max=500, reply_octets_max=90, age_s=7.0))
+    for xid in range(2000):
+        answer(cache, xid, xid * 37 % 100, xid * 0.5)
+        assert cache.octets <= 500
+        assert len(cache) <= 15
+    replies = [known.reply for known in cache._answered.values() if known.reply is not None]
+    assert cache.octets == sum(each.length for each in replies)
+
+
+def test_a_kept_reply_has_octets_of_its_own() -> None:
+    memory = bytearray(b"result")
+    own = detached(Payload(b"head", [BulkItem(4, 4, memory)]))
+    memory[:] = b"reused"
+    assert b"".join(own.gather()) == b"headresult\0\0"
+    plain = Payload(b"head")
+    assert detached(plain) is plain

@@ -1,0 +1,564 @@
+"""The reverse direction: a server calls its client on the connection that the client made (RFC 8167)."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from rpcrdma import limits
+from rpcrdma.errors import LocalProtocolError, TransportClosed
+from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
+from rpcrdma.transport import (
+    CallArrived,
+    CallFailed,
+    ChunkRefused,
+    Closed,
+    EndpointEvent,
+    IncomingCall,
+    ReplyArrived,
+    ReplyBound,
+    Role,
+    TransportConfig,
+)
+from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
+from rpcrdma.transport.header_v1 import (
+    ERR_CHUNK,
+    RDMA_MSG,
+    RDMA_NOMSG,
+    RdmaError,
+    decode_header,
+    encode_chunk_refused,
+    encode_message,
+)
+
+CALL, REPLY = 0, 1
+NOTHING = ReplyBound(0)
+XID = 0x11223344
+SEGMENT = Segment(77, 64, 4096)
+
+GOLDEN_CALL = bytes.fromhex(
+    "11223344 00000001 00000010 00000000"  # XID, version 1, 16 credits wanted, RDMA_MSG
+    "00000000 00000000 00000000"  # no chunks
+    "11223344 00000000 63616c6c"  # the RPC message: the same XID, CALL
+)
+GOLDEN_REPLY = bytes.fromhex(
+    "11223344 00000001 00000010 00000000"  # 16 credits granted
+    "00000000 00000000 00000000"
+    "11223344 00000001 646f6e65"  # the same XID, REPLY
+)
+
+
+class Both(EndpointPair):
+    """Both directions are open."""
+
+    def __init__(self, client: TransportConfig | None = None, server: TransportConfig | None = None) -> None:
+        super().__init__(client, server, reverse=True)
+        self.connect()
+        self.server.allow_reverse()
+
+    def called_back(self) -> list[IncomingCall]:
+        """Runs; the calls that the client then reports, which must be all that it reports."""
+        self.run()
+        return calls_in(self.client_events())
+
+
+def calls_in(events: list[EndpointEvent]) -> list[IncomingCall]:
+    calls = []
+    for event in events:
+        assert isinstance(event, CallArrived), event
+        calls.append(event.incoming)
+    return calls
+
+
+def xids(events: list[EndpointEvent]) -> list[int]:
+    found = []
+    for event in events:
+        assert isinstance(event, ReplyArrived), event
+        found.append(event.handle.xid)
+    return found
+
+
+def client(config: TransportConfig | None = None) -> BarePeer:
+    return BarePeer(Role.CLIENT, config, reverse=True)
+
+
+def server(config: TransportConfig | None = None) -> BarePeer:
+    peer = BarePeer(Role.SERVER, config, reverse=True)
+    peer.endpoint.allow_reverse()
+    return peer
+
+
+def reverse_call(chunks: ChunkLists = NO_CHUNKS, *, xid: int = XID, long: bool = False) -> bytes:
+    if long:
+        return encode_message(RDMA_NOMSG, xid, 16, chunks)
+    return encode_message(RDMA_MSG, xid, 16, chunks) + struct.pack(">II", xid, CALL)
+
+
+@pytest.mark.req("BD-4", "BD-5", "BD-12")
+def test_a_reverse_call_is_these_octets() -> None:
+    peer = server()
+    peer.endpoint.call(XID, message(XID, CALL, (b"call", None)), NOTHING)
+    peer.run()
+    assert peer.received == [GOLDEN_CALL]
+
+
+@pytest.mark.req("BD-6", "BD-7", "BD-12")
+def test_a_reverse_reply_is_these_octets() -> None:
+    peer = client()
+    assert peer.send(GOLDEN_CALL) == []
+    (incoming,) = calls_in(peer.endpoint_events())
+    assert incoming.decoder.octets(12, "call") == GOLDEN_CALL[28:]
+    assert peer.endpoint.reverse_calls_in_flight == 1
+    peer.endpoint.reply(incoming, message(XID, REPLY, (b"done", None)))
+    peer.run()
+    assert peer.received == [GOLDEN_REPLY]
+    assert peer.endpoint.reverse_calls_in_flight == 0
+
+
+@pytest.mark.req("BD-4", "BD-6")
+def test_both_directions_carry_the_version_of_the_connection() -> None:
+    pair = EndpointPair(reverse=True)
+    sent: list[int] = []
+    for queue_pair in (pair.client_qp, pair.server_qp):
+        post = queue_pair.post_send
+
+        def spy(wr: object, gather: list[bytes], *, post: object = post, **options: object) -> None:
+            sent.append(int.from_bytes(b"".join(gather)[4:8]))
+            post(wr, gather, **options)  # type: ignore[operator]
+
+        queue_pair.post_send = spy  # type: ignore[method-assign]
+    pair.connect()
+    pair.server.allow_reverse()
+    pair.client.call(1, message(1, CALL), NOTHING)
+    pair.server.call(2, message(2, CALL), NOTHING)
+    pair.run()
+    for endpoint, events in ((pair.client, pair.client_events()), (pair.server, pair.server_events())):
+        for incoming in calls_in(events):
+            endpoint.reply(incoming, message(incoming.xid, REPLY))
+    pair.run()
+    assert sent == [1] * 4
+
+
+@pytest.mark.req("BD-1")
+def test_the_same_xid_is_in_use_in_both_directions_at_once() -> None:
+    pair = Both()
+    forward = pair.client.call(XID, message(XID, CALL, (b"ahead   ", None)), NOTHING)
+    reverse = pair.server.call(XID, message(XID, CALL, (b"back    ", None)), NOTHING)
+    pair.run()
+    (at_client,) = calls_in(pair.client_events())
+    (at_server,) = calls_in(pair.server_events())
+    pair.server.reply(at_server, message(XID, REPLY, (b"from server ", None)))
+    pair.run()
+    (event,) = pair.client_events()
+    assert isinstance(event, ReplyArrived)
+    assert event.handle is forward
+    assert event.decoder.octets(20, "reply")[8:] == b"from server "
+    assert pair.server_events() == [], "the reverse call still waits"
+    pair.client.reply(at_client, message(XID, REPLY, (b"from client ", None)))
+    pair.run()
+    (event,) = pair.server_events()
+    assert isinstance(event, ReplyArrived)
+    assert event.handle is reverse
+    assert event.decoder.octets(20, "reply")[8:] == b"from client "
+
+
+@pytest.mark.req("BD-2")
+def test_each_direction_has_its_own_credits() -> None:
+    pair = Both(
+        TransportConfig(credits_requested=20, reverse_credits_granted=3),
+        TransportConfig(credits_granted=7, reverse_credits_requested=12),
+    )
+    for xid in range(10):
+        pair.server.call(xid, message(xid, CALL), NOTHING)
+    calls = pair.called_back()
+    assert [call.xid for call in calls] == [0], "one call until the first reply, in this direction too"
+    for xid in range(10):
+        pair.client.call(xid, message(xid, CALL), NOTHING)
+    (arrived,) = pair.arrived()
+    pair.server.reply(arrived, message(0, REPLY))
+    assert len(pair.arrived()) == 7
+    assert pair.server.reverse_credits_granted == 1, "a forward reply grants nothing to reverse calls"
+    assert xids(pair.client_events()) == [0]
+    pair.client.reply(calls[0], message(0, REPLY))
+    assert [call.xid for call in pair.called_back()] == [1, 2, 3]
+    assert (pair.server.reverse_credits_granted, pair.server.reverse_calls_in_flight) == (3, 3)
+    assert (pair.server.credits_granted, pair.server.calls_in_flight) == (7, 7)
+    assert (pair.client.reverse_credits_granted, pair.client.reverse_calls_in_flight) == (3, 3)
+    assert (pair.client.credits_granted, pair.client.calls_in_flight) == (7, 7)
+
+
+def test_forward_calls_go_on_while_no_reverse_call_is_answered() -> None:
+    pair = Both()
+    for xid in range(50):
+        pair.server.call(xid, message(xid, CALL), NOTHING)
+    (waiting,) = pair.called_back()
+    for xid in range(300):
+        pair.client.call(xid, message(xid, CALL), NOTHING)
+    answered: list[int] = []
+    while len(answered) < 300:
+        for incoming in pair.arrived():
+            pair.server.reply(incoming, message(incoming.xid, REPLY))
+        pair.run()
+        answered += xids(pair.client_events())
+    assert answered == list(range(300))
+    assert not waiting.answered
+
+
+@pytest.mark.req("BD-11")
+def test_a_server_makes_no_call_before_its_client_is_ready() -> None:
+    pair = EndpointPair(reverse=True).connect()
+    with pytest.raises(LocalProtocolError, match="ready"):
+        pair.server.call(XID, message(XID, CALL), NOTHING)
+    pair.run()
+    assert pair.client.statistics.receives == 0
+    pair.server.allow_reverse()
+    pair.server.call(XID, message(XID, CALL), NOTHING)
+    pair.run()
+    assert len(calls_in(pair.client_events())) == 1
+
+
+def test_a_server_without_the_reverse_direction_cannot_open_it() -> None:
+    pair = EndpointPair().connect()
+    with pytest.raises(LocalProtocolError, match="makes no calls"):
+        pair.server.allow_reverse()
+
+
+@pytest.mark.req("BD-11")
+def test_a_client_has_receives_for_its_grant_and_its_own_replies_before_it_says_anything() -> None:
+    pair = Both(TransportConfig(reverse_credits_granted=9))
+    assert pair.client_qp.receives_posted >= 9 + limits.SPARE_RECEIVES
+    for xid in range(20):
+        pair.client.call(xid, message(xid, CALL), NOTHING)
+    (first,) = pair.arrived()
+    pair.server.reply(first, message(0, REPLY))
+    pair.arrived()
+    assert pair.client.calls_in_flight == 19
+    assert pair.client_qp.receives_posted >= 19 + 9 + limits.SPARE_RECEIVES
+
+
+def test_a_server_has_receives_for_its_grant_and_the_replies_to_its_calls() -> None:
+    pair = Both(TransportConfig(reverse_credits_granted=6), TransportConfig(credits_granted=5))
+    pair.client.call(1, message(1, CALL), NOTHING)
+    (incoming,) = pair.arrived()
+    pair.server.reply(incoming, message(1, REPLY))
+    pair.run()
+    pair.client_events()
+    for xid in range(10):
+        pair.server.call(xid, message(xid, CALL), NOTHING)
+    (first,) = pair.called_back()
+    pair.client.reply(first, message(0, REPLY))
+    pair.run()
+    assert pair.server.reverse_calls_in_flight == 6
+    assert pair.server_qp.receives_posted >= 5 + 6 + limits.SPARE_RECEIVES
+
+
+@pytest.mark.req("BD-9")
+@pytest.mark.parametrize(
+    "octets",
+    [
+        reverse_call(ChunkLists((ReadChunk(8, (SEGMENT,)),))),
+        reverse_call(ChunkLists((ReadChunk(0, (SEGMENT,)),)), long=True),
+        reverse_call(ChunkLists(writes=(WriteChunk((SEGMENT,)),))),
+        reverse_call(ChunkLists(writes=(WriteChunk(()),))),
+        reverse_call(ChunkLists(reply=WriteChunk((SEGMENT,)))),
+        reverse_call(ChunkLists(reply=WriteChunk(()))),
+    ],
+    ids=["Read", "Position-Zero", "Write", "Write without segments", "Reply", "Reply without segments"],
+)
+def test_a_reverse_call_with_a_chunk_is_refused_and_costs_no_credit(octets: bytes) -> None:
+    peer = client(TransportConfig(reverse_credits_granted=2))
+    for _ in range(5):
+        (answer,) = peer.send(octets)
+        assert decode_header(answer) == RdmaError(XID, 2, ERR_CHUNK)
+    assert peer.endpoint_events() == []
+    assert peer.endpoint.reverse_calls_in_flight == 0
+    assert peer.endpoint.statistics.rdma_reads == 0
+    peer.send(GOLDEN_CALL)
+    assert len(calls_in(peer.endpoint_events())) == 1
+
+
+def test_a_refused_reverse_call_fails_for_the_server_alone() -> None:
+    pair = Both(server=TransportConfig(reverse_chunks=True))
+    pair.server.call(1, message(1, CALL, (b"", bytes(100_000))), NOTHING)
+    pair.client.call(1, message(1, CALL), NOTHING)
+    pair.run()
+    (arrived, failed) = pair.server_events()
+    assert isinstance(arrived, CallArrived)
+    assert isinstance(failed, CallFailed)
+    assert isinstance(failed.error, ChunkRefused)
+    assert pair.server.reverse_credits_granted == 1
+    assert not pair.server_pd.regions
+    assert pair.client_events() == []
+
+
+@pytest.mark.req("BD-8")
+@pytest.mark.parametrize(
+    ("argument", "result"),
+    [(0, 0), (100, 100), (5000, 0), (0, 5000), (300_000, 300_001), (3, 1 << 20)],
+)
+def test_reverse_calls_use_chunks_where_both_sides_have_them(argument: int, result: int) -> None:
+    both = TransportConfig(reverse_chunks=True)
+    pair = Both(both, both)
+    data = bytes(range(256)) * (argument // 256 + 1)
+    into = bytearray(result)
+    pair.server.call(5, message(5, CALL, (b"", data[:argument])), ReplyBound(64, (result,)), (into,))
+    (incoming,) = pair.called_back()
+    incoming.decoder.octets(8, "start")
+    assert bytes(incoming.decoder.bulk(1 << 20, "argument")) == data[:argument]
+    value = bytes(reversed(range(250))) * (result // 250 + 1)
+    pair.client.reply(incoming, message(5, REPLY, (b"", value[:result])))
+    pair.run()
+    (event,) = pair.server_events()
+    assert isinstance(event, ReplyArrived)
+    event.decoder.octets(8, "start")
+    assert bytes(event.decoder.bulk(1 << 20, "result")) == value[:result]
+    assert into == value[:result]
+    assert not pair.server_pd.regions
+
+
+@pytest.mark.req("BD-8")
+def test_long_reverse_calls_and_replies() -> None:
+    both = TransportConfig(reverse_chunks=True)
+    pair = Both(both, both)
+    pair.server.call(5, message(5, CALL, (bytes(9000), None)), ReplyBound(8000))
+    (incoming,) = pair.called_back()
+    assert incoming.decoder.octets(9008, "all") == struct.pack(">II", 5, CALL) + bytes(9000)
+    pair.client.reply(incoming, message(5, REPLY, (bytes(7000), None)))
+    pair.run()
+    (event,) = pair.server_events()
+    assert isinstance(event, ReplyArrived)
+    assert len(event.decoder.octets(7008, "all")) == 7008
+    assert (pair.server.statistics.calls_long, pair.server.statistics.replies_long) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("plain", "item", "bound"),
+    [(4064, None, 0), (4, 4056, 0), (0, None, 4096 - 28 - 32 + 1), (0, None, 100_000)],
+    ids=["argument", "bulk argument", "results by one octet", "results"],
+)
+def test_without_chunks_a_reverse_call_and_its_reply_must_fit_inline(plain: int, item: int | None, bound: int) -> None:
+    pair = Both()
+    parts = (bytes(plain), None if item is None else bytes(item))
+    pair.server.call(1, message(1, CALL), NOTHING)
+    (incoming,) = pair.called_back()
+    pair.client.reply(incoming, message(1, REPLY))
+    pair.run()
+    pair.server_events()
+    with pytest.raises(LocalProtocolError, match="without them the limits are 4096 and 4096"):
+        pair.server.call(2, message(2, CALL, parts), ReplyBound(bound))
+    assert pair.called_back() == []
+    assert pair.server.reverse_calls_in_flight == 0
+
+
+def test_a_queued_reverse_call_that_needs_chunks_fails_when_its_turn_comes() -> None:
+    pair = Both()
+    handles = [pair.server.call(xid, message(xid, CALL, (bytes(xid), None)), NOTHING) for xid in (0, 8000, 4)]
+    (incoming,) = pair.called_back()
+    pair.client.reply(incoming, message(0, REPLY))
+    assert [call.xid for call in pair.called_back()] == [4]
+    replied, failed = pair.server_events()
+    assert isinstance(replied, ReplyArrived)
+    assert isinstance(failed, CallFailed)
+    assert failed.handle is handles[1]
+    assert isinstance(failed.error, LocalProtocolError)
+
+
+def test_bulk_items_travel_inline_in_reverse_calls_without_chunks() -> None:
+    pair = Both()
+    into = bytearray(2000)
+    pair.server.call(1, message(1, CALL, (b"", b"x" * 2001)), ReplyBound(0, (2000,)), (into,))
+    (incoming,) = pair.called_back()
+    incoming.decoder.octets(8, "start")
+    assert bytes(incoming.decoder.bulk(4000, "argument")) == b"x" * 2001
+    pair.client.reply(incoming, message(1, REPLY, (b"", b"y" * 1999)))
+    pair.run()
+    (event,) = pair.server_events()
+    assert isinstance(event, ReplyArrived)
+    event.decoder.octets(8, "start")
+    assert event.decoder.bulk(4000, "result") == b"y" * 1999
+    assert into == b"y" * 1999 + b"\0"
+
+
+def test_inline_results_of_just_the_limit_are_expected() -> None:
+    pair = Both()
+    pair.server.call(1, message(1, CALL), ReplyBound(pair.server.inline_results_octets))
+    assert len(pair.called_back()) == 1
+
+
+def test_a_reply_too_long_for_a_message_is_refused_by_the_client() -> None:
+    pair = Both()
+    pair.server.call(1, message(1, CALL), NOTHING)
+    (incoming,) = pair.called_back()
+    assert not pair.client.reply(incoming, message(1, REPLY, (bytes(5000), None)))
+    pair.run()
+    (event,) = pair.server_events()
+    assert isinstance(event, CallFailed)
+    assert isinstance(event.error, ChunkRefused)
+
+
+def test_thresholds_are_those_of_the_same_way_forward() -> None:
+    pair = Both(
+        TransportConfig(inline_send_octets=2048, inline_receive_octets=8192), TransportConfig(inline_send_octets=8192)
+    )
+    assert pair.server.inline_send_octets == pair.client.inline_receive_octets == 8192
+    pair.server.call(1, message(1, CALL, (bytes(8192 - 28 - 8), None)), ReplyBound(2048 - 28 - 32))
+    (incoming,) = pair.called_back()
+    assert not pair.client.reply(incoming, message(1, REPLY, (bytes(2048 - 28 - 8), None)))
+    pair.run()
+    assert xids(pair.server_events()) == [1]
+
+
+def test_a_client_that_takes_no_calls_drops_and_counts_them() -> None:
+    peer = BarePeer(Role.CLIENT)
+    for number in range(100):
+        assert peer.send(reverse_call(xid=number)) == []
+    assert peer.send(reverse_call(ChunkLists((ReadChunk(0, (SEGMENT,)),)), long=True)) == []
+    assert peer.endpoint.statistics.discarded == 101
+    assert peer.endpoint_events() == []
+    peer.endpoint.call(XID, message(XID, CALL), NOTHING)
+    peer.run()
+    assert len(peer.received) == 1
+
+
+def test_a_flood_of_reverse_calls_ends_the_connection_at_the_grant() -> None:
+    peer = client(TransportConfig(reverse_credits_granted=4))
+    for xid in range(4):
+        peer.send(reverse_call(xid=xid))
+    assert len(calls_in(peer.endpoint_events())) == 4
+    peer.send(reverse_call(xid=4))
+    (closed,) = peer.endpoint_events()
+    assert isinstance(closed, Closed)
+    assert closed.protocol_error
+    assert "4 calls" in closed.reason
+
+
+@pytest.mark.req("BD-3", "BD-14")
+@pytest.mark.parametrize(
+    "octets",
+    [
+        *(GOLDEN_CALL[:length] for length in range(36)),
+        struct.pack(">IIIIIII", XID, 2, 9, 0, 0, 0, 0) + GOLDEN_CALL[28:],
+        struct.pack(">IIIIIII", XID, 1, 9, 5, 0, 0, 0) + GOLDEN_CALL[28:],
+        struct.pack(">IIIIIII", XID, 1, 9, 2, 0, 0, 0) + GOLDEN_CALL[28:],
+        struct.pack(">IIIIIII", XID, 1, 9, 0, 2, 0, 0) + GOLDEN_CALL[28:],
+        struct.pack(">IIIIIII", XID, 1, 9, 1, 0, 0, 0),
+        struct.pack(">IIIIIIIII", XID, 1, 9, 0, 0, 0, 0, XID + 1, CALL),
+        struct.pack(">IIIIIIIII", XID, 1, 9, 0, 0, 0, 0, XID, 2),
+        encode_message(RDMA_NOMSG, XID, 9, ChunkLists(reply=WriteChunk((SEGMENT,)))),
+    ],
+)
+def test_a_client_discards_what_has_no_direction_and_ignores_its_credits(octets: bytes) -> None:
+    peer = client()
+    handle = peer.endpoint.call(XID + 1, message(XID + 1, CALL), NOTHING)
+    peer.run()
+    assert peer.send(octets) == []
+    assert peer.endpoint_events() == []
+    assert peer.endpoint.credits_granted == 1
+    assert peer.endpoint.reverse_calls_in_flight == 0
+    assert peer.endpoint.statistics.discarded == 1
+    peer.send(encode_message(RDMA_MSG, XID + 1, 9, ChunkLists()) + struct.pack(">II", XID + 1, REPLY))
+    (event,) = peer.endpoint_events()
+    assert isinstance(event, ReplyArrived)
+    assert event.handle is handle
+
+
+@pytest.mark.req("BD-3")
+def test_an_error_ends_only_a_call_of_the_side_that_gets_it_and_grants_nothing() -> None:
+    pair = Both()
+    forward = pair.client.call(XID, message(XID, CALL), NOTHING)
+    pair.server.call(XID, message(XID, CALL), NOTHING)
+    pair.run()
+    (at_client,) = calls_in(pair.client_events())
+    (at_server,) = calls_in(pair.server_events())
+    pair.server.fail_call(at_server)
+    pair.run()
+    (failed,) = pair.client_events()
+    assert isinstance(failed, CallFailed)
+    assert failed.handle is forward
+    assert pair.client.credits_granted == 1
+    assert pair.client.reverse_calls_in_flight == 1
+    pair.client.reply(at_client, message(XID, REPLY))
+    pair.run()
+    assert xids(pair.server_events()) == [XID]
+
+
+@pytest.mark.req("BD-3")
+def test_an_error_for_an_xid_that_only_the_peer_has_in_use_is_discarded() -> None:
+    peer = client()
+    peer.send(GOLDEN_CALL)
+    assert len(calls_in(peer.endpoint_events())) == 1
+    assert peer.send(encode_chunk_refused(XID, 1, 99)) == []
+    assert peer.endpoint_events() == []
+    assert peer.endpoint.statistics.discarded == 1
+    assert peer.endpoint.reverse_calls_in_flight == 1
+
+
+def test_a_server_still_refuses_malformed_calls_while_it_waits_for_reverse_replies() -> None:
+    peer = server()
+    peer.endpoint.call(XID, message(XID, CALL), NOTHING)
+    peer.run()
+    for octets in (
+        struct.pack(">IIIIIII", 9, 1, 1, 0, 2, 0, 0),
+        struct.pack(">IIIIIII", 9, 1, 1, 1, 0, 0, 0),
+        encode_message(RDMA_NOMSG, 9, 1, ChunkLists(reply=WriteChunk((SEGMENT,)))),
+    ):
+        (answer,) = peer.send(octets)
+        assert decode_header(answer) == RdmaError(9, 128, ERR_CHUNK)
+    peer.send(GOLDEN_REPLY)
+    assert xids(peer.endpoint_events()) == [XID]
+
+
+def test_a_reverse_call_that_ends_the_exposure_of_memory_ends_the_connection() -> None:
+    peer = client()
+    into = bytearray(100_000)
+    peer.endpoint.call(1, message(1, CALL), ReplyBound(0, (len(into),)), (into,))
+    peer.run()
+    chunks = decode_header(peer.received[0]).chunks  # type: ignore[union-attr]
+    peer.send(GOLDEN_CALL, invalidate=chunks.writes[0].segments[0].handle)
+    failed, closed = peer.endpoint_events()
+    assert isinstance(failed, CallFailed)
+    assert isinstance(closed, Closed)
+    assert closed.protocol_error
+    assert not peer.endpoint_pd.regions
+
+
+@pytest.mark.req("BD-10")
+def test_a_client_with_nothing_to_ask_keeps_the_connection_for_reverse_calls() -> None:
+    pair = Both()
+    pair.client.call(1, message(1, CALL), NOTHING)
+    (incoming,) = pair.arrived()
+    pair.server.reply(incoming, message(1, REPLY))
+    pair.run()
+    assert xids(pair.client_events()) == [1]
+    for xid in range(100):
+        pair.server.call(xid, message(xid, CALL), NOTHING)
+        (incoming,) = pair.called_back()
+        pair.client.reply(incoming, message(xid, REPLY))
+        pair.run()
+        assert xids(pair.server_events()) == [xid]
+
+
+def test_the_end_of_the_connection_ends_calls_of_both_directions() -> None:
+    pair = Both()
+    pair.client.call(1, message(1, CALL), NOTHING)
+    pair.server.call(2, message(2, CALL), NOTHING)
+    pair.run()
+    pair.client_events()
+    pair.server_events()
+    pair.server.disconnect()
+    pair.run()
+    for events in (pair.client_events(), pair.server_events()):
+        failed, closed = events
+        assert isinstance(failed, CallFailed)
+        assert isinstance(failed.error, TransportClosed)
+        assert isinstance(closed, Closed)
+    with pytest.raises(TransportClosed):
+        pair.server.call(3, message(3, CALL), NOTHING)
+
+
+@pytest.mark.parametrize("name", ["reverse_credits_requested", "reverse_credits_granted"])
+@pytest.mark.req("BD-12")
+def test_zero_credits_cannot_be_configured(name: str) -> None:
+    with pytest.raises(ValueError, match=name):
+        TransportConfig(**{name: 0})

@@ -1,0 +1,63 @@
+"""Counters of a connection, also under the names that Linux has for them."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+
+from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
+from rpcrdma.transport import ReplyBound, Role, TransportConfig, TransportStatistics, add_up, linux_counters
+from rpcrdma.transport.header_v1 import RdmaError, RdmaMsg, encode_header
+from rpcrdma.transport.statistics import LINUX_CLIENT, LINUX_SERVER
+
+OWN = {field.name for field in fields(TransportStatistics)}
+
+
+@pytest.mark.parametrize("names", [LINUX_CLIENT, LINUX_SERVER])
+def test_linux_names_stand_for_counters_that_there_are(names: dict[str, str]) -> None:
+    assert set(names.values()) <= OWN
+    assert len(set(names.values())) == len(names)
+
+
+def exchange(argument: bytes, results: int, items: tuple[int, ...], reply: tuple[bytes, bytes | None]) -> EndpointPair:
+    """One call whose segments are of at most 1,000 octets."""
+    pair = EndpointPair(TransportConfig(segment_octets_max=1000, direct_octets_min=16)).connect()
+    pair.client.call(7, message(7, 0, (b"", argument)), ReplyBound(results, items))
+    (incoming,) = pair.arrived()
+    pair.server.reply(incoming, message(7, 1, reply))
+    pair.run()
+    return pair
+
+
+def test_chunks_are_counted_as_linux_counts_them_segment_by_segment() -> None:
+    pair = exchange(bytes(5500), 100, (6500,), (b"", bytes(4500)))
+    counters = linux_counters(pair.client.statistics)
+    assert (counters["read_chunk"], counters["write_chunk"], counters["reply_chunk"]) == (6, 7, 0)
+    assert (counters["total_rdma_request"], counters["total_rdma_reply"]) == (6500, 4500)
+    assert (counters["sends"], counters["recvs"], counters["nomsg_call"]) == (1, 1, 0)
+    assert counters["mrs_allocated"] == 2
+    served = linux_counters(pair.server.statistics, server=True)
+    assert served == {"rdma_stat_read": 6, "rdma_stat_recv": 1, "rdma_stat_write": 5}
+
+
+def test_a_long_reply_is_counted_with_its_reply_chunk() -> None:
+    pair = exchange(b"", 8000, (), (bytes(6000), None))
+    counters = linux_counters(pair.client.statistics)
+    assert counters["reply_chunk"] >= 8
+    assert counters["total_rdma_request"] >= 8000
+    assert counters["total_rdma_reply"] == 8 + 6000
+
+
+def test_replies_that_nobody_waits_for_are_bad_xids() -> None:
+    peer = BarePeer(Role.CLIENT)
+    peer.send(encode_header(RdmaMsg(9, 1)) + (9).to_bytes(4, "big") + (1).to_bytes(4, "big"))
+    peer.send(encode_header(RdmaError(9, 1, 2)))
+    counters = linux_counters(peer.endpoint.statistics)
+    assert counters["bad_xids"] == peer.endpoint.statistics.discarded == 2
+
+
+def test_statistics_add_up() -> None:
+    total = add_up([TransportStatistics(calls=1, sends=2), TransportStatistics(calls=3, errors_sent=4)])
+    assert total == TransportStatistics(calls=4, sends=2, errors_sent=4)
+    assert add_up([]) == TransportStatistics()
