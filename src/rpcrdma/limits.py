@@ -29,6 +29,14 @@ connects again by itself; what holds a connection to a dead machine is let go mu
 RPC_OUTSTANDING_CALLS_MAX = 128
 """Calls of one connection not yet answered: what a Linux client keeps in flight by default."""
 
+RPC_UNANSWERED_CALL_OCTETS_MAX = 8 << 20
+"""Octets of the unanswered calls of one TCP connection before no more of it is read: 8 WRITEs of 1 MiB keep every
+thread of a server busy."""
+
+RPC_UNCOUNTED_CALL_OCTETS = 1 << 16
+"""Octets of calls that a TCP connection may hold without their being counted: small calls cost nothing but a sum then,
+and 1024 connections hold 64 MiB in that way."""
+
 RPC_REVERSE_CALLS_MAX = 16
 """Calls of a server that are unanswered at one client over TCP; further ones wait. Linux clients take 16 over RDMA."""
 
@@ -72,6 +80,10 @@ REPLY_CACHE_OCTETS_MAX = 16 << 20
 
 REPLY_CACHE_REPLY_OCTETS_MAX = (1 << 20) + (1 << 16)
 """The largest reply remembered: a bulk result of 1 MiB with everything around it."""
+
+REPLY_CACHE_SMALL_OCTETS = 1024
+"""The largest reply that is kept until no larger ones are left: all that hold no data, among them every reply of NFS
+to a call that changes something. As many as are remembered fit in."""
 
 REPLY_CACHE_AGE_S = 120.0
 """Seconds for which an answered call is remembered: twice the default deadline of calls, and what Linux does."""

@@ -143,8 +143,8 @@ async def server_scene(*services: Service, **settings: Any) -> AsyncIterator[Ser
     class WatchedPool(BufferPool):
         __slots__ = ()
 
-        def __init__(self) -> None:
-            super().__init__()
+        def __init__(self, **sizes: int) -> None:
+            super().__init__(**sizes)
             it.pools.append(self)
 
     it.files = Files()
@@ -195,7 +195,8 @@ class ClientScene:
 
     def connecting(self, **options: Any) -> asyncio.Task[Connection]:
         async def run() -> Connection:
-            return await connect(self.url, options=ConnectOptions(credential=AuthNone(), reconnect=False, **options))
+            settings = {"credential": AuthNone(), "reconnect": False, **options}
+            return await connect(self.url, options=ConnectOptions(**settings))
 
         return asyncio.create_task(run())
 

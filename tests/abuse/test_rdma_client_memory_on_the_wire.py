@@ -254,7 +254,7 @@ def test_a_terminate_that_cannot_leave(run: Scenes) -> None:
         await until(lambda: driver.blocked)
         await peer.send_segments(tagged(WRITE, 9, 0, b"x"))
         assert (await fails(calling)).protocol_error
-        await asyncio.wait_for(client._caller.wait_ended(), 5)
+        await asyncio.wait_for(client._caller.wait_closed(), 5)
 
     run(test)
 

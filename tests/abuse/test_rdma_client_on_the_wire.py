@@ -20,6 +20,7 @@ from rpcrdma.testing.raw_iwarp import fpdu, read_request, startup_frame, tagged
 from rpcrdma.testing.raw_replies import HeardCall, chunk, header, invalidating, read_result, rpc_reply, send
 from rpcrdma.testing.raw_socket import RawSocketPeer
 from rpcrdma.transport import TransportConfig
+from rpcrdma.transport.refusals import ChunkRefused, VersionRefused
 
 # Closing at any octet
 
@@ -209,6 +210,7 @@ def test_replies_with_octets_changed_at_random(run: Scenes, seed: int) -> None:
 # Answers that are not what was asked for
 
 
+@pytest.mark.req("V1-56", "V1-58", "V1-70", "V1-72")
 @pytest.mark.parametrize(
     "lie",
     [
@@ -304,6 +306,7 @@ def test_credits_of_any_number(run: Scenes, grant: int) -> None:
     run(test)
 
 
+@pytest.mark.req("V1-59", "V1-60")
 @pytest.mark.parametrize("code", [1, 2])
 def test_a_refusal(run: Scenes, code: int) -> None:
     async def test(it: Any) -> None:
@@ -313,7 +316,13 @@ def test_a_refusal(run: Scenes, code: int) -> None:
         call = HeardCall(await peer.segment())
         words = struct.pack(">II", 2, 9) if code == 1 else b""
         await peer.send_segments(send(struct.pack(">IIIII", call.xid, 1, 32, 4, code) + words))
-        await fails(calling, RpcError)
+        refused = await fails(calling, RpcError)
+        if code == 1:
+            assert isinstance(refused, VersionRefused)
+            assert (refused.low, refused.high) == (2, 9)
+        else:
+            assert isinstance(refused, ChunkRefused)
+        assert buffer == bytes(5000)
         await assert_works(client, peer, 2)
 
     run(test)

@@ -86,6 +86,7 @@ REFUSED_WITH_ERR_CHUNK = {
 }
 
 
+@pytest.mark.req("V1-55", "V1-60", "V1-69")
 @pytest.mark.parametrize("what", REFUSED_WITH_ERR_CHUNK)
 def test_a_header_that_cannot_be_is_refused_and_the_connection_goes_on(scene: Scenes, what: str) -> None:
     async def main() -> None:
@@ -113,8 +114,9 @@ def test_calls_that_ask_for_no_credits_are_served(scene: Scenes) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.req("V1-57", "V1-59")
 @pytest.mark.parametrize("version", [0, 2, 0xFFFFFFFF])
-def test_an_unknown_version_is_is_refusal(scene: Scenes, version: int) -> None:
+def test_an_unknown_version_is_told_which_there_are(scene: Scenes, version: int) -> None:
     async def main() -> None:
         async with scene() as it:
             peer = await it.connected()
@@ -126,6 +128,7 @@ def test_an_unknown_version_is_is_refusal(scene: Scenes, version: int) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.req("V1-43", "V1-54", "V1-72")
 @pytest.mark.parametrize(
     "message",
     [
@@ -232,6 +235,7 @@ def test_a_peer_that_reads_nothing_is_held_up_and_nobody_else(scene: Scenes) -> 
     asyncio.run(main())
 
 
+@pytest.mark.req("V1-67")
 def test_a_peer_that_asks_and_never_reads_is_cut_off(scene: Scenes) -> None:
     async def main() -> None:
         async with scene() as it:
@@ -250,6 +254,7 @@ def test_a_peer_that_asks_and_never_reads_is_cut_off(scene: Scenes) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.req("V1-67")
 @pytest.mark.parametrize("stands", ["reads unanswered", "replies unread"])
 def test_a_peer_that_stands_still_while_we_hold_memory_is_cut_off(
     scene: Scenes, stands: str, monkeypatch: pytest.MonkeyPatch

@@ -485,3 +485,36 @@ def test_flood_of_discarded_messages_is_survived() -> None:
     (answer,) = peer.send(b"\0" * 28)
     assert decode_header(answer) == RdmaError(0, 1, 1, 1, 1, version=0)
     assert len(peer.endpoint_events()) == 0
+
+
+@pytest.mark.req("V1-26", "V1-48")
+def test_chunks_that_name_the_same_memory_are_used_as_they_stand() -> None:
+    """Reading from and writing to one region, in part twice, is the requester's own affair."""
+    peer = server()
+    memory = bytearray(b"abcdefgh" * 25)
+    # A region of this provider is for reading or for writing: two of them name the memory.
+    source = peer.pd.register(bytes(memory), Access.REMOTE_READ)
+    sink = peer.pd.register(memory, Access.REMOTE_WRITE)
+    bounds = (0, 0), (0, 60), (30, 60), (199, 0)
+    unused = WriteChunk(named(sink, (0, 200)))
+    reads = ReadChunk(12, named(source, *bounds))
+    peer.send(
+        call(reads, writes=(WriteChunk(named(sink, *bounds)), unused), reply=unused), CALL, struct.pack(">I", 120)
+    )
+    incoming = arrived(peer)
+    incoming.decoder.octets(8, "start")
+    argument = bytes(incoming.decoder.bulk(200, "item"))
+    assert argument == (b"abcdefgh" * 25)[:60] + (b"abcdefgh" * 25)[30:90]
+    incoming.decoder.done("call")
+    peer.endpoint.reply(incoming, message(XID, 1, (b"", b"1" * 60 + b"2" * 40)))
+    peer.run()
+    header = decode_header(peer.received[-1])
+    assert isinstance(header, RdmaMsg)
+    written, left = header.chunks.writes
+    assert [segment.length for segment in written.segments] == [0, 60, 40, 0]
+    assert [segment.length for segment in left.segments] == [0]
+    assert header.chunks.reply == left
+    assert memory == b"1" * 30 + b"2" * 40 + (b"abcdefgh" * 25)[70:]
+    assert len(peer.endpoint_events()) == 1
+    assert not peer.endpoint_pd.regions
+    assert_works(peer)

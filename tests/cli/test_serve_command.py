@@ -82,6 +82,39 @@ def test_serve_tells_of_connections(start: StartServer, data: Path, tmp_path: Pa
     assert next(event for event in ended if event["transport"] == "rdma")["statistics"]["calls"] == 3
 
 
+@pytest.mark.parametrize("scheme", ["rdma", "tcp"])
+def test_serve_ends_idle_connections_when_told(start: StartServer, data: Path, tmp_path: Path, scheme: str) -> None:
+    with start(data, tmp_path / "state", "--idle-timeout", "0.2", "--memory", "8Mi") as served:
+        host, _, port = served.urls[scheme].removeprefix(f"{scheme}://").rpartition(":")
+        with socket.create_connection((host, int(port)), 5) as idle:
+            assert idle.recv(1) == b""
+        assert served.stop() == 0
+    (ended,) = [event for event in served.events if event["event"] == "disconnected"]
+    assert ended["reason"] == "idle for 0.2 s"
+
+
+def test_serve_never_ends_idle_connections_when_told(start: StartServer, data: Path, tmp_path: Path) -> None:
+    with start(data, tmp_path / "state", "--idle-timeout", "0") as served:
+        assert main(["ls", served.urls["rdma"], "--mount-port", served.urls["tcp"].rpartition(":")[2]]) == 0
+        assert served.stop() == 0
+    assert not [event for event in served.events if "idle" in event.get("reason", "")]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "complaint"),
+    [
+        ("--idle-timeout", "-1", "'-1' is not a positive number of seconds, nor 0 for never"),
+        ("--idle-timeout", "soon", "'soon' is not a positive number of seconds, nor 0 for never"),
+        ("--memory", "1Mi", "--memory is too small: 1048576 octets"),
+        ("--connections", "0", "'0' is not a number of at least 1"),
+    ],
+)
+def test_serve_refuses_bounds_that_are_none(option: str, value: str, complaint: str) -> None:
+    ran = serve_and_end(option, value, ".")
+    assert ran.returncode == 2
+    assert complaint in ran.stderr
+
+
 def test_serve_without_json_says_where_it_listens(data: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "rpcrdma", "serve", "--state-dir", str(tmp_path / "state"), str(data)]
     command += ["--listen", "rdma://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0"]

@@ -207,15 +207,19 @@ class BufferShare:
         """Whether something waits for memory."""
         return bool(self._turns)
 
-    def acquire(self, length: int) -> memoryview | None:
+    def acquire(self, length: int, *, outliving: bool = False) -> memoryview | None:
         """Writable memory of `length` octets with unspecified content; None if there is none at present: see `wait`.
+
+        `outliving`: also when the share is closed.
 
         Raises:
             OutOfBuffers: there can never be as much, or the share is closed.
         """
         pool, entry = self._pool, self._entry
-        if self.closed or length > pool.octets_max:
+        if length > pool.octets_max:
             raise OutOfBuffers(f"{length} octets asked for, at most {pool.octets_max} can be had")
+        if self.closed and not outliving:
+            raise OutOfBuffers("the connection has ended")
         with pool.lock:
             memory = pool.take(length, self._room())
             if memory is None:
@@ -235,6 +239,28 @@ class BufferShare:
             size = pool.take_back(buffer)
             self.held_octets -= size
             self._entry.held_octets -= size
+        if self.closed:
+            self._leave()
+        pool.serve_soon()
+
+    def reserve(self, octets: int) -> bool:
+        """Counts so many octets as held, without lending any; False if there is no room at present: see `wait`."""
+        pool = self._pool
+        with pool.lock:
+            if self.closed or octets > self._room():
+                return False
+            pool.lent_octets += octets
+            self.held_octets += octets
+            self._entry.held_octets += octets
+        return True
+
+    def give_back(self, octets: int) -> None:
+        """Ends `reserve`, of all or of some, also when closed."""
+        pool = self._pool
+        with pool.lock:
+            pool.lent_octets -= octets
+            self.held_octets -= octets
+            self._entry.held_octets -= octets
         if self.closed:
             self._leave()
         pool.serve_soon()

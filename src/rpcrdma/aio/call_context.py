@@ -15,7 +15,19 @@ __all__ = ["ServerCallContext"]
 class ServerCallContext:
     """`rpcrdma.rpc.CallContext` for one call; its buffers live until `release`, after the reply has been sent."""
 
-    __slots__ = ("_buffers", "_share", "_wanted", "client", "credential", "may_block", "peer", "unsent_octets", "xid")
+    __slots__ = (
+        "_buffers",
+        "_outliving",
+        "_share",
+        "_wanted",
+        "call_octets",
+        "client",
+        "credential",
+        "may_block",
+        "peer",
+        "unsent_octets",
+        "xid",
+    )
 
     def __init__(self, invocation: Invocation, peer: str, share: BufferShare, client: ReverseCaller) -> None:
         self.client = client
@@ -23,19 +35,28 @@ class ServerCallContext:
         self.xid = invocation.xid
         self.peer = peer
         self.may_block = False
+        self.call_octets = 0
+        """Of the call, where its server counts them until it is answered; the server's own."""
         self.unsent_octets = 0
         """Of the reply, from when it is handed to the transport until it has been sent; the server's own."""
+        # What must not run twice runs to its end: a repeat on another connection gets its result.
+        self._outliving = invocation.at_most_once
         self._share = share
         self._wanted = 0
         self._buffers: list[memoryview] | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether the connection has ended: no reply can reach the client on it."""
+        return self._share.closed
 
     def buffer(self, length: int) -> memoryview:
         """See `CallContext.buffer`.
 
         Raises:
-            OutOfBuffers: the handlers of this connection hold as much memory as they may.
+            OutOfBuffers: the handlers of this connection hold as much memory as they may, or it has ended.
         """
-        buffer = self._share.acquire(length)
+        buffer = self._share.acquire(length, outliving=self._outliving)
         if buffer is None:
             self._wanted = octets_taken(length) + sum(octets_taken(len(other)) for other in self._buffers or ())
             raise OutOfBuffers(f"{length} octets asked for, {self._share.held_octets} are in use for this connection")

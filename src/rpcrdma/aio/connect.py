@@ -66,6 +66,9 @@ class ConnectOptions:
     protocol or is lost thrice before its first answer is no server and not asked again."""
     reconnect_for_s: float | None = None
     """How long connecting again is tried before waiting calls fail; None: each call waits until its deadline."""
+    reconnect_delay_max_s: float = 30.0
+    """The longest pause before connecting is tried again: half the default deadline of calls, so that each call sees
+    another attempt. A lower one finds a server sooner, and weighs more on one in trouble."""
     retransmissions: int | None = None
     """How often one call may be sent again; None: until its deadline."""
     keepalive_s: float | None = 60.0
@@ -147,7 +150,7 @@ class Connection:
         if isinstance(self._caller, ReconnectingCaller):
             await self._caller.wait_reconnected(count)
         else:
-            await self._caller.wait_ended()
+            await self._caller.wait_closed()
             raise TransportClosed("the connection ended")
 
     @property
@@ -203,7 +206,10 @@ class _Connecting:
         if not options.reconnect:
             return Connection(url, line, program, options.call_timeout_s, responding)
         policy = ReconnectPolicy(
-            for_s=options.reconnect_for_s, retransmissions=options.retransmissions, keepalive_s=options.keepalive_s
+            max_s=options.reconnect_delay_max_s,
+            for_s=options.reconnect_for_s,
+            retransmissions=options.retransmissions,
+            keepalive_s=options.keepalive_s,
         )
         caller = ReconnectingCaller(line, dial, policy, program)
         return Connection(url, caller, program, options.call_timeout_s, responding)

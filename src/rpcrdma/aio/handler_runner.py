@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 from rpcrdma.aio.buffer_pool import OutOfBuffers
 from rpcrdma.aio.call_context import ServerCallContext
 from rpcrdma.aio.limited_log import LimitedLog
+from rpcrdma.errors import TransportClosed
 from rpcrdma.rpc.dispatch import Invocation
 from rpcrdma.rpc.service import Execution, ProcedureUnavailable, WouldBlock
 from rpcrdma.xdr.codec import Payload
@@ -73,11 +74,11 @@ class HandlerRunner:
                     context.release()
                     self._start_worker(invocation, context, done)
                     return
-                reply = self._failed(invocation, error)
+                reply = self._failed(invocation, context, error)
             except Exception as error:  # noqa: BLE001 - whatever a handler raises is answered
                 if self._waits(error, invocation, context, done):
                     return
-                reply = self._failed(invocation, error)
+                reply = self._failed(invocation, context, error)
             done(reply)
         elif execution is Execution.WORKER:
             self._start_worker(invocation, context, done)
@@ -107,14 +108,18 @@ class HandlerRunner:
         self._executor.shutdown(wait=finished, cancel_futures=True)
         return finished
 
-    def _failed(self, invocation: Invocation, error: BaseException) -> Payload:
+    def _failed(self, invocation: Invocation, context: ServerCallContext, error: BaseException) -> Payload:
         name = invocation.procedure.name
-        if isinstance(error, OutOfBuffers):
+        if context.ended and isinstance(error, OutOfBuffers | TransportClosed):
+            # Neither a fault nor an answer: whoever asked is gone, and what the handler needed of it.
+            pass
+        elif isinstance(error, OutOfBuffers):
             # Clients bring this about, not the handler.
             self._log.log(logging.WARNING, "buffers", "%s was answered with SYSTEM_ERR: %s", name, error)
         elif not isinstance(error, ProcedureUnavailable):
             kind = f"{name} {type(error).__qualname__}"
-            self._log.log(logging.ERROR, kind, "%s failed and was answered with SYSTEM_ERR", name, error=error)
+            became = "; its connection has ended" if context.ended else " and was answered with SYSTEM_ERR"
+            self._log.log(logging.ERROR, kind, f"%s failed{became}", name, error=error)
         return invocation.failure(error)
 
     def _finished(self) -> None:
@@ -147,11 +152,11 @@ class HandlerRunner:
                 if task is not None and task.cancelling():
                     raise
                 # Something that the handler awaited was cancelled, not the call.
-                reply = self._failed(invocation, error)
+                reply = self._failed(invocation, context, error)
             except Exception as error:  # noqa: BLE001 - whatever a handler raises is answered
                 if self._waits(error, invocation, context, done):
                     return
-                reply = self._failed(invocation, error)
+                reply = self._failed(invocation, context, error)
             if not self._drained:
                 done(reply)
         finally:
@@ -188,7 +193,7 @@ class HandlerRunner:
                 if failure is not None:
                     if self._waits(failure, invocation, context, done):
                         continue
-                    self._failed(invocation, failure)
+                    self._failed(invocation, context, failure)
                 if not self._drained:
                     done(reply)
             finally:

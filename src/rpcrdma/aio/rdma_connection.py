@@ -201,7 +201,7 @@ class RdmaConnection:
         """
         await asyncio.shield(self._established)
 
-    async def wait_ended(self) -> None:
+    async def wait_closed(self) -> None:
         """Waits until the connection has ended, for whatever reason."""
         await asyncio.shield(self._ended)
 
@@ -211,10 +211,6 @@ class RdmaConnection:
         if self._role is Role.SERVER and not self._transport.reverse_chunks:
             return self._endpoint.inline_arguments_octets
         return self._transport.call_octets_pulled_max - CALL_HEADER_OCTETS
-
-    async def wait_closed(self) -> None:
-        """See `ReverseCaller.wait_closed`."""
-        await self.wait_ended()
 
     def ready(self) -> None:
         """See `ReverseCaller.ready`; no effect on the side that connected."""
@@ -284,7 +280,7 @@ class RdmaConnection:
             self._queue_pair.disconnect()
             self._driver.expect_end()
             self._turn()
-        await self.wait_ended()
+        await self.wait_closed()
 
     def abort(self, reason: str) -> None:
         """Ends the connection at once, without waiting for the peer."""
@@ -337,7 +333,9 @@ class RdmaConnection:
 
     def _owed(self) -> bool:
         """Whether we hold memory until the peer does something."""
-        return self.end_reason is None and (self._unsent_octets > 0 or self._endpoint.pulling is not None)
+        if self.end_reason is not None or self._ended.done():
+            return False
+        return self._unsent_octets > 0 or self._endpoint.pulling is not None
 
     def _watch(self) -> None:
         self._stall = self._loop.call_later(

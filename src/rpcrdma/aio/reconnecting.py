@@ -47,7 +47,7 @@ class Line(Protocol):
     ) -> R:
         """See `Caller.call`. Whatever it raises, no peer can touch the call's memory any more."""
 
-    async def wait_ended(self) -> None:
+    async def wait_closed(self) -> None:
         """Waits until it has ended and holds nothing any more."""
 
     async def close(self) -> None:
@@ -234,7 +234,7 @@ class ReconnectingCaller:
             for line in self._leaving - {self._usable}:
                 line.abort(reason)
         await self.line.close()
-        await asyncio.gather(self._supervisor, *(line.wait_ended() for line in self._leaving), return_exceptions=True)
+        await asyncio.gather(self._supervisor, *(line.wait_closed() for line in self._leaving), return_exceptions=True)
 
     def _take_xid(self) -> int:
         xid = self._xid
@@ -281,7 +281,7 @@ class ReconnectingCaller:
         """Watches one connection after another."""
         while True:
             self._leaving.add(line)
-            ended = asyncio.ensure_future(line.wait_ended())
+            ended = asyncio.ensure_future(line.wait_closed())
             ended.add_done_callback(lambda _, line=line: self._leaving.discard(line))  # type: ignore[misc]
             await self._watch(line, ended)
             self._drop(line, TransportClosed("the connection ended"))

@@ -28,7 +28,8 @@ class RecordStream:
     """A socket, what is queued for it and what has been read from it.
 
     `on_record(message)` is called for each message, `on_sent(ticket)` when one has left, `on_lost` once, with the
-    reason, when the stream ends other than by `close`. All of them may call any method.
+    reason, when the stream ends other than by `close`. `on_expected(octets)` is called when it has changed how many
+    octets of the message that is being received are announced; 0: none is. All of them may call any method.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class RecordStream:
         on_record: Callable[[Buffer], None],
         on_lost: Callable[[TransportClosed], None],
         on_sent: Callable[[Any], None] | None = None,
+        on_expected: Callable[[int], None] | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._sock = sock
@@ -48,6 +50,8 @@ class RecordStream:
         self._on_record = on_record
         self._on_lost = on_lost
         self._on_sent = on_sent
+        self._on_expected = on_expected
+        self._expected = 0
         self._paused = False
         self._busy = False
         self._waits_to_write = False
@@ -163,6 +167,10 @@ class RecordStream:
             self._process()
             self._lose(f"the peer broke the record protocol: {error}", protocol_error=True)
             return
+        # Before messages are delivered: one that is whole is no longer expected.
+        if self._on_expected is not None and receiver.expected_octets != self._expected:
+            self._expected = receiver.expected_octets
+            self._on_expected(self._expected)
         self._process()
 
     def _process(self) -> None:

@@ -20,6 +20,7 @@ from rpcrdma.aio.sockets import authority
 from rpcrdma.aio.tcp_server import TcpServer, TcpServerConfig
 from rpcrdma.aio.urls import Url, parse_url
 from rpcrdma.errors import ConnectFailed
+from rpcrdma.limits import BUFFER_OCTETS_MAX
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.reply_cache import ReplyCacheConfig
 from rpcrdma.rpc.service import Service
@@ -33,6 +34,8 @@ class ServeOptions:
 
     workers: int = 8
     """Threads that block in file systems at the same time; what a Linux NFS server starts with."""
+    memory_octets_max: int = BUFFER_OCTETS_MAX
+    """For the data of calls in progress, for arguments and for results each; further calls wait."""
     rdma: RdmaServerConfig = field(default_factory=RdmaServerConfig)
     tcp: TcpServerConfig = field(default_factory=TcpServerConfig)
     reply_cache: ReplyCacheConfig = field(default_factory=ReplyCacheConfig)
@@ -47,13 +50,19 @@ class Server:
     def __init__(self, services: Sequence[Service], options: ServeOptions) -> None:
         self._options = options
         # Calls that wait for each other's memory could otherwise hold each other up: arguments are held for results.
-        self._pools = results, arguments = BufferPool(), BufferPool()
+        most = options.memory_octets_max
+        self._pools = results, arguments = BufferPool(octets_max=most), BufferPool(octets_max=most)
         self._runner = HandlerRunner(workers=options.workers)
         self._over_rdma = over_rdma = Dispatcher(service for service in services if service.OVER_RDMA)
         once = AtMostOnce(self._runner, options.reply_cache)
         self._rdma = RdmaServer(Responding(over_rdma, self._runner, once), results, arguments, options.rdma)
         self._tcp = TcpServer(
-            Dispatcher(services), runner=self._runner, pool=results, at_most_once=once, config=options.tcp
+            Dispatcher(services),
+            runner=self._runner,
+            pool=results,
+            arguments=arguments,
+            at_most_once=once,
+            config=options.tcp,
         )
         self.listening: list[str] = []
         """The URLs at which clients reach the server."""

@@ -122,10 +122,6 @@ class TcpCaller:
         return RPC_RECORD_OCTETS_MAX - CALL_HEADER_OCTETS
 
     async def wait_closed(self) -> None:
-        """See `ReverseCaller.wait_closed`."""
-        await self.wait_ended()
-
-    async def wait_ended(self) -> None:
         """Waits until the connection has ended, for whatever reason."""
         await asyncio.shield(self._ended)
 

@@ -15,6 +15,7 @@ from rpcrdma.aio.admission import Admission
 from rpcrdma.aio.at_most_once import REPLY_NOT_KEPT, AtMostOnce, Unanswered
 from rpcrdma.aio.buffer_pool import BufferPool
 from rpcrdma.aio.call_context import ServerCallContext
+from rpcrdma.aio.call_memory import CallMemory
 from rpcrdma.aio.handler_runner import HandlerRunner
 from rpcrdma.aio.limited_log import LimitedLog
 from rpcrdma.aio.listener import Listener
@@ -29,6 +30,7 @@ from rpcrdma.limits import (
     RPC_RECORD_OCTETS_MAX,
     RPC_REVERSE_CALLS_MAX,
     RPC_STALLED_S,
+    RPC_UNANSWERED_CALL_OCTETS_MAX,
     RPC_UNSENT_REPLY_OCTETS_MAX,
 )
 from rpcrdma.rpc.dispatch import Dispatcher, Invocation
@@ -60,22 +62,26 @@ class TcpServerConfig:
     """When there are so many, a newcomer displaces an idle connection of the client that has most, or is refused."""
     outstanding_calls_max: int = RPC_OUTSTANDING_CALLS_MAX
     """For each connection: beyond it nothing more is read from that connection."""
+    unanswered_call_octets_max: int = RPC_UNANSWERED_CALL_OCTETS_MAX
+    """For each connection: beyond it nothing more is read from that connection."""
     unsent_reply_octets_max: int = RPC_UNSENT_REPLY_OCTETS_MAX
     """For each connection: beyond it nothing more is read from that connection."""
     record_octets_max: int = RPC_RECORD_OCTETS_MAX
-    idle_s: float = RPC_IDLE_S
-    """A connection without running calls ends when it has neither sent a whole call nor read a reply for so long.
+    idle_s: float | None = RPC_IDLE_S
+    """A connection without running calls ends when it has neither sent a whole call nor read a reply for so long; None:
+    never.
 
     Not one whose client has said that it takes calls (RFC 8167 section 5.4).
     """
     stalled_s: float = RPC_STALLED_S
-    """So long a connection may read nothing of its replies while somebody waits for memory."""
+    """While somebody waits for memory, so long a connection may read nothing of its replies, or take for one call."""
 
 
 class TcpServer:
     """Answers the calls of any number of connections on any number of addresses.
 
-    `runner`, `pool` and `at_most_once` may be shared with other servers; then whoever made the runner drains it.
+    `pool` is memory for results, `arguments` that against which calls are counted. They, `runner` and `at_most_once`
+    may be shared with other servers; then whoever made the runner drains it.
     """
 
     def __init__(
@@ -84,6 +90,7 @@ class TcpServer:
         *,
         runner: HandlerRunner | None = None,
         pool: BufferPool | None = None,
+        arguments: BufferPool | None = None,
         at_most_once: AtMostOnce | None = None,
         config: TcpServerConfig | None = None,
     ) -> None:
@@ -94,6 +101,7 @@ class TcpServer:
         self.runner = runner or HandlerRunner()
         self.at_most_once = at_most_once or AtMostOnce(self.runner)
         self.pool = pool or BufferPool()
+        self.arguments = arguments or BufferPool()
         self.log = LimitedLog(_LOGGER)
         self._listener = Listener(self._connected, self.log)
         self.connections: set[_Connection] = set()
@@ -107,7 +115,7 @@ class TcpServer:
         self.octets_received = 0
         """Of them, record headers excluded."""
         self._quiet: asyncio.Event | None = None
-        self.pool.on_short = self._short_of_memory
+        self.pool.on_short = self.arguments.on_short = self._short_of_memory
         self._relief: asyncio.TimerHandle | None = None
 
     @property
@@ -165,8 +173,18 @@ class TcpServer:
         waiting = [connection for connection in self.connections if connection.stalled]
         if waiting:
             worst = max(waiting, key=lambda connection: connection.unsent_octets)
-            self.log.log(logging.WARNING, "stalled", "%s is cut off: it does not read its replies", worst.name)
-            worst.end("it does not read its replies while memory is short")
+            self._cut_off(worst, "it does not read its replies")
+
+    def relieve_arguments(self) -> None:
+        """Ends the connection whose unfinished call is the largest of those that take too long; as `relieve`."""
+        dawdling = [connection for connection in self.connections if connection.dawdles]
+        if dawdling:
+            worst = max(dawdling, key=lambda connection: connection.expected_octets)
+            self._cut_off(worst, "it does not finish its call")
+
+    def _cut_off(self, connection: _Connection, why: str) -> None:
+        self.log.log(logging.WARNING, why, f"%s is cut off: {why}", connection.name)
+        connection.end(f"{why} while memory is short")
 
     def _short_of_memory(self) -> None:
         if self._relief is None:
@@ -176,6 +194,9 @@ class TcpServer:
         self._relief = None
         if self.pool.waited_for:
             self.relieve()
+        if self.arguments.waited_for:
+            self.relieve_arguments()
+        if self.pool.waited_for or self.arguments.waited_for:
             self._short_of_memory()
 
     async def _wait_quiet(self, deadline_s: float) -> None:
@@ -221,11 +242,13 @@ class _Connection:
         "_calls",
         "_draining",
         "_end",
+        "_expected_at",
         "_finishing",
         "_held",
         "_held_octets",
         "_idle_timer",
         "_loop",
+        "_memory",
         "_outstanding",
         "_peer",
         "_ready",
@@ -241,6 +264,8 @@ class _Connection:
         self._loop = asyncio.get_running_loop()
         self._peer = peer
         self._share = server.pool.share(peer)
+        self._memory = CallMemory(server.arguments.share(peer), self._go_on)
+        self._expected_at = 0.0
         self.name = name
         self._outstanding = 0
         self._running = 0
@@ -253,13 +278,16 @@ class _Connection:
         self._held_octets = 0
         self._end: asyncio.Future[None] | None = None
         self._active_at = self._loop.time()
-        self._idle_timer = self._loop.call_later(server.config.idle_s, self._check_idle)
+        self._idle_timer: asyncio.TimerHandle | None = None
+        if server.config.idle_s is not None:
+            self._idle_timer = self._loop.call_later(server.config.idle_s, self._check_idle)
         self._stream = RecordStream(
             sock,
             record_octets_max=server.config.record_octets_max,
             on_record=self._on_record,
             on_lost=self._on_lost,
             on_sent=self._on_sent,
+            on_expected=self._on_expected,
         )
 
     def ready(self) -> None:
@@ -329,6 +357,18 @@ class _Connection:
         waiting_s = self._loop.time() - self._active_at
         return self._stream.unsent_octets > 0 and waiting_s > self._server.config.stalled_s
 
+    @property
+    def expected_octets(self) -> int:
+        """Octets of the call that has not come whole, as far as they were announced."""
+        return self._memory.expected
+
+    @property
+    def dawdles(self) -> bool:
+        """Whether a call has been coming for more than `stalled_s`, and it is not us who wait."""
+        if not self._memory.expected or self._stream.paused:
+            return False
+        return self._loop.time() - self._expected_at > self._server.config.stalled_s
+
     def stop_reading(self) -> None:
         """Takes no more calls."""
         self._draining = True
@@ -353,11 +393,22 @@ class _Connection:
             return
         if self._draining:
             return
-        if self._full():
+        full = self._full()
+        self._memory.add(len(message))
+        if full:
             self._held.append(message)
             self._held_octets += len(message) + _HELD_OCTETS
         else:
             self._take(message)
+        self._pause_if_full()
+
+    def _on_expected(self, octets: int) -> None:
+        if not self._memory.expected:
+            self._expected_at = self._loop.time()
+        self._memory.expect(octets)
+        self._pause_if_full()
+
+    def _pause_if_full(self) -> None:
         if self._full() and not self._may_hold():
             self._stream.pause()
 
@@ -371,12 +422,15 @@ class _Connection:
             self._outstanding += 1
             self._running += 1
             context = ServerCallContext(opened, self._peer, self._share, self)
+            context.call_octets = len(message)
             if opened.at_most_once:
                 answer = functools.partial(self._reply_once, context, opened)
                 server.at_most_once.run(opened, stream, context, answer)
             else:
                 server.runner.run(opened, context, functools.partial(self._reply, context))
-        elif opened is not None:
+            return
+        self._memory.remove(len(message))
+        if opened is not None:
             self._stream.send(opened)
         else:
             server.log.log(logging.WARNING, "no call", "%s sent a message that is no call", self.name)
@@ -385,6 +439,8 @@ class _Connection:
         config = self._server.config
         return (
             self._outstanding >= config.outstanding_calls_max
+            or self._memory.short
+            or self._memory.octets - self._held_octets > config.unanswered_call_octets_max
             or self._stream.unsent_octets > config.unsent_reply_octets_max
         )
 
@@ -430,14 +486,18 @@ class _Connection:
     def _answered(self, context: ServerCallContext) -> None:
         context.release()
         self._outstanding -= 1
+        self._memory.remove(context.call_octets)
 
     def _on_lost(self, error: TransportClosed) -> None:
         self._ended(str(error))
 
     def _ended(self, reason: str) -> None:
-        self._idle_timer.cancel()
-        self._held.clear()
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        while self._held:
+            self._memory.remove(len(self._held.popleft()))
         self._share.close()
+        self._memory.close()
         self._server.connection_ended(self)
         for ticket in self._stream.unsent_tickets():
             if isinstance(ticket, ServerCallContext):
@@ -452,6 +512,7 @@ class _Connection:
 
     def _check_idle(self) -> None:
         idle_s = self._server.config.idle_s
+        assert idle_s is not None
         left_s = self._active_at + idle_s - self._loop.time()
         if self._running or self._ready:
             left_s = idle_s

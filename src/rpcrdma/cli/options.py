@@ -28,6 +28,7 @@ __all__ = [
     "octets",
     "positive_count",
     "seconds",
+    "seconds_or_never",
     "service_url",
 ]
 
@@ -200,6 +201,16 @@ def seconds(text: str) -> float:
     if not 0 < value < float("inf"):
         raise argparse.ArgumentTypeError(f"{text!r} is not a positive number of seconds")
     return value
+
+
+def seconds_or_never(text: str) -> float | None:
+    """A positive, finite number of seconds; None for 0, which means never."""
+    if text.strip() == "0":
+        return None
+    try:
+        return seconds(text)
+    except argparse.ArgumentTypeError as error:
+        raise argparse.ArgumentTypeError(f"{error}, nor 0 for never") from None
 
 
 def octal_mode(text: str) -> int:

@@ -19,8 +19,17 @@ from rpcrdma.cli.exit_status import ExitStatus
 from rpcrdma.cli.exports import Exported, allowed_networks, default_state_dir, existing_directory, parse_export
 from rpcrdma.cli.failures import describe
 from rpcrdma.cli.file_limit import raise_file_limit
-from rpcrdma.cli.options import Subparsers, add_command, add_json, host_and_port, positive_count, service_url
-from rpcrdma.limits import RPC_CONNECTIONS_MAX
+from rpcrdma.cli.options import (
+    Subparsers,
+    add_command,
+    add_json,
+    host_and_port,
+    octets,
+    positive_count,
+    seconds_or_never,
+    service_url,
+)
+from rpcrdma.limits import BUFFER_OCTETS_MAX, RDMA_IDLE_S, RPC_CONNECTIONS_MAX, RPC_IDLE_S
 
 if TYPE_CHECKING:
     from rpcrdma.aio.metrics import MetricsExporter
@@ -48,6 +57,8 @@ _LISTEN = ("rdma://127.0.0.1:20049", "tcp://127.0.0.1:20048")
 _WORKERS = 8
 _IDLE_S = 5.0
 """How often files that are no longer in use are let go: the space of deleted ones is free only then."""
+_MEMORY_MIN = 8 << 20
+"""Room for a few calls of the largest size."""
 _DRAIN_S = 10.0
 """How long calls in progress may take once the server was told to stop."""
 
@@ -119,6 +130,22 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="N",
         help="clients' connections that there may be at once, of RDMA and of TCP each (default: %(default)s)",
     )
+    add(
+        "--idle-timeout",
+        type=seconds_or_never,
+        default=argparse.SUPPRESS,
+        metavar="SECONDS",
+        help="end connections on which nothing has happened for so long, 0: never "
+        f"(default: {RDMA_IDLE_S:g} for RDMA, {RPC_IDLE_S:g} for TCP)",
+    )
+    add(
+        "--memory",
+        type=octets,
+        default=BUFFER_OCTETS_MAX,
+        metavar="SIZE",
+        help="memory for the data of all calls in progress, for arguments and for results each; further calls wait "
+        f"(default: {BUFFER_OCTETS_MAX >> 20}Mi, at least {_MEMORY_MIN >> 20}Mi)",
+    )
     add("--pcap", type=Path, metavar="FILE", help="record all RDMA connections for Wireshark")
     add(
         "--metrics",
@@ -145,6 +172,9 @@ def run(args: argparse.Namespace) -> int:
     names = [export.name for export in exports]
     if len(set(names)) < len(names):
         console.error(f"two exports have the same name: {max(names, key=names.count)}")
+        return ExitStatus.USAGE
+    if args.memory < _MEMORY_MIN:
+        console.error(f"--memory is too small: {args.memory} octets", f"allow at least {_MEMORY_MIN >> 20}Mi")
         return ExitStatus.USAGE
     return run_async(_serve(args, exports))
 
@@ -176,8 +206,13 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
         capture = None if args.pcap is None else stack.enter_context(contextlib.closing(PacketCapture(args.pcap)))
         options = ServeOptions(
             workers=args.workers,
-            rdma=RdmaServerConfig(connections_max=args.connections, capture=capture),
-            tcp=TcpServerConfig(connections_max=args.connections),
+            rdma=RdmaServerConfig(
+                connections_max=args.connections,
+                idle_s=getattr(args, "idle_timeout", RDMA_IDLE_S),
+                capture=capture,
+            ),
+            tcp=TcpServerConfig(connections_max=args.connections, idle_s=getattr(args, "idle_timeout", RPC_IDLE_S)),
+            memory_octets_max=args.memory,
             drain_s=_DRAIN_S,
         )
         listen = [str(url) for url in args.listen] if args.listen else list(_LISTEN)

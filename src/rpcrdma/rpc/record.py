@@ -70,6 +70,11 @@ class RecordReceiver:
         """True when part of a record has arrived: a stream must not end here."""
         return bool(self._fill or self._fragments)
 
+    @property
+    def expected_octets(self) -> int:
+        """Octets of the record that is being received, up to the end of its last fragment that is known of."""
+        return len(self._message) + self._missing
+
     def next_buffers(self) -> list[memoryview]:
         """Where the next octets of the stream go, in this order; valid until `bytes_received`."""
         if self._view is None:

@@ -18,6 +18,7 @@ from rpcrdma.limits import (
     REPLY_CACHE_ENTRIES_MAX,
     REPLY_CACHE_OCTETS_MAX,
     REPLY_CACHE_REPLY_OCTETS_MAX,
+    REPLY_CACHE_SMALL_OCTETS,
 )
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.wire.buffers import as_view
@@ -60,7 +61,8 @@ class ReplyCacheConfig:
     entries_max: int = REPLY_CACHE_ENTRIES_MAX
     """Answered calls that are remembered."""
     octets_max: int = REPLY_CACHE_OCTETS_MAX
-    """Octets of their replies. Beyond it the oldest replies go, but that their calls were answered is still known."""
+    """Octets of their replies. Beyond it the oldest replies go, large ones first, as few of those push out many small
+    ones; that their calls were answered is still known."""
     reply_octets_max: int = REPLY_CACHE_REPLY_OCTETS_MAX
     """A larger reply is not kept at all."""
     age_s: float = REPLY_CACHE_AGE_S
@@ -91,14 +93,15 @@ class ReplyCache:
     Running calls are not counted: whoever bounds what runs bounds them.
     """
 
-    __slots__ = ("_answered", "_config", "_kept", "_running", "octets")
+    __slots__ = ("_answered", "_config", "_large", "_running", "_small", "octets")
 
     def __init__(self, config: ReplyCacheConfig | None = None) -> None:
         self._config = config or ReplyCacheConfig()
         self._running: dict[CallKey, KnownCall] = {}
-        # Both in the order of answering, so that the oldest come first.
+        # All in the order of answering, so that the oldest come first.
         self._answered: dict[CallKey, KnownCall] = {}
-        self._kept: deque[KnownCall] = deque()
+        self._small: deque[KnownCall] = deque()
+        self._large: deque[KnownCall] = deque()
         self.octets = 0
         """Octets of the replies that are kept."""
 
@@ -130,13 +133,13 @@ class ReplyCache:
         length = reply.length
         if length <= min(config.reply_octets_max, config.octets_max):
             call.reply = reply
-            self._kept.append(call)
+            self._kept_with(call).append(call)
             self.octets += length
         self._expire(now_s)
         while len(self._answered) > config.entries_max:
             self._forget(next(iter(self._answered.values())))
         while self.octets > config.octets_max:
-            self._let_go(self._kept.popleft())
+            self._let_go((self._large or self._small).popleft())
 
     def _expire(self, now_s: float) -> None:
         answered = self._answered
@@ -151,8 +154,13 @@ class ReplyCache:
         """Forgets the call answered first."""
         del self._answered[call.key]
         if call.reply is not None:
-            assert self._kept[0] is call
-            self._let_go(self._kept.popleft())
+            kept = self._kept_with(call)
+            assert kept[0] is call
+            self._let_go(kept.popleft())
+
+    def _kept_with(self, call: KnownCall) -> deque[KnownCall]:
+        assert call.reply is not None
+        return self._small if call.reply.length <= REPLY_CACHE_SMALL_OCTETS else self._large
 
     def _let_go(self, call: KnownCall) -> None:
         assert call.reply is not None

@@ -7,6 +7,7 @@ held until the reply comes or the connection ends: the responder may still be wo
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Sequence
 
@@ -327,7 +328,9 @@ class Requester:
         self._queue.clear()
         for handle in calls:
             for region in handle.regions:
-                self._channel.pd.invalidate(region)
+                # If that fails, which may be why the connection has ended, the call must still be told of.
+                with contextlib.suppress(RpcRdmaError):
+                    self._channel.pd.invalidate(region)
             if handle.state is not CallState.ABANDONED:
                 handle.state = CallState.DONE
                 self._channel.events.append(CallFailed(handle, TransportClosed(reason, protocol_error=protocol_error)))

@@ -12,6 +12,7 @@ import pytest
 from rpcrdma.aio.buffer_pool import BufferPool
 from rpcrdma.aio.call_context import ServerCallContext
 from rpcrdma.aio.handler_runner import HandlerRunner
+from rpcrdma.errors import TransportClosed
 from rpcrdma.rpc import errors
 from rpcrdma.rpc.calls import CallEncoder, decode_result
 from rpcrdma.rpc.dispatch import Dispatcher, Invocation
@@ -31,11 +32,12 @@ def decode(dec: Decoder) -> int:
 WORD = Procedure(9, 1, 1, "WORD", "word", encode, decode, encode, decode)
 
 
-def invocation(handler: Any, args: int = 5) -> Invocation:
+def invocation(handler: Any, args: int = 5, *, idempotent: bool = False) -> Invocation:
     """A call answered by `handler(args, context)`."""
 
     class One(Service):
         PROGRAM = Program(9, 1, "ONE", {1: WORD})
+        IDEMPOTENT = frozenset({1} if idempotent else ())
 
     service = One()
     service.word = handler  # type: ignore[attr-defined]
@@ -47,9 +49,9 @@ def invocation(handler: Any, args: int = 5) -> Invocation:
 class Run:
     """One invocation and what became of it."""
 
-    def __init__(self, runner: HandlerRunner, handler: Any) -> None:
+    def __init__(self, runner: HandlerRunner, handler: Any, *, idempotent: bool = False) -> None:
         self.pool = BufferPool()
-        opened = invocation(handler)
+        opened = invocation(handler, idempotent=idempotent)
         self.context = ServerCallContext(opened, "192.0.2.7", self.pool.share("192.0.2.7"), client=cast("Any", None))
         self.replies: list[Payload] = []
         self.done = asyncio.Event()
@@ -150,6 +152,72 @@ def test_whatever_a_worker_raises_is_answered_and_logged_in_the_event_loop(
     asyncio.run(main())
     assert len(caplog.records) == 1
     assert caplog.records[0].exc_info is not None
+
+
+@pytest.mark.parametrize("where", ["inline", "worker", "task"])
+@pytest.mark.parametrize("error", [None, TransportClosed("it has ended")], ids=["buffer", "call back"])
+def test_a_handler_whose_connection_has_ended_is_not_said_to_have_failed_or_been_answered(
+    where: str, error: Exception | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+
+    def inline(args: int, context: Any) -> int:
+        context._share.close()
+        if error is not None:
+            raise error
+        return len(context.buffer(10))
+
+    @in_worker
+    def worker(args: int, context: Any) -> int:
+        return inline(args, context)
+
+    async def task(args: int, context: Any) -> int:
+        await asyncio.sleep(0)
+        return inline(args, context)
+
+    async def main() -> None:
+        runner = HandlerRunner()
+        handler = {"inline": inline, "worker": worker, "task": task}[where]
+        run = Run(runner, handler, idempotent=True)
+        await run.done.wait()
+        with pytest.raises(errors.RemoteSystemError):
+            _ = run.result
+        assert run.pool.lent_octets == 0
+        assert await runner.drain(1)
+
+    asyncio.run(main())
+    assert [record for record in caplog.records if record.name.startswith("rpcrdma")] == []
+
+
+def test_a_fault_is_logged_also_when_the_connection_has_ended(caplog: pytest.LogCaptureFixture) -> None:
+    def handler(args: int, context: Any) -> int:
+        context._share.close()
+        raise ValueError(args)
+
+    async def main() -> None:
+        runner = HandlerRunner()
+        Run(runner, handler)
+        await runner.drain(0)
+
+    asyncio.run(main())
+    assert [record.getMessage() for record in caplog.records] == ["WORD failed; its connection has ended"]
+
+
+def test_what_must_not_run_twice_has_memory_after_its_connection_has_ended() -> None:
+    """A repeat of it, on another connection, gets its result."""
+    pool = BufferPool()
+
+    async def main() -> None:
+        opened = invocation(lambda args, context: args)
+        assert opened.at_most_once
+        context = ServerCallContext(opened, "192.0.2.7", pool.share("192.0.2.7"), client=cast("Any", None))
+        context._share.close()
+        context.buffer(5000)
+        assert pool.lent_octets == 8192
+        context.release()
+        assert pool.lent_octets == 0
+
+    asyncio.run(main())
 
 
 def test_results_of_many_threads_wake_the_loop_once() -> None:

@@ -51,7 +51,7 @@ def test_two_responders_let_go_of_each_other_after_a_time() -> None:
     async def main() -> None:
         reasons = []
         for end in await two_of(Role.SERVER):
-            await end.wait_ended()
+            await end.wait_closed()
             with pytest.raises(TransportClosed):
                 await end.wait_established()
             assert end.end_reason is not None
@@ -66,7 +66,7 @@ def test_two_responders_let_go_of_each_other_after_a_time() -> None:
 def test_two_initiators_notice_it_by_the_key() -> None:
     async def main() -> None:
         for end in await two_of(Role.CLIENT):
-            await end.wait_ended()
+            await end.wait_closed()
             assert end.end_reason is not None
             assert "both sides are MPA initiators" in end.end_reason.reason
 

@@ -99,7 +99,7 @@ class FakeLine:
     async def close(self) -> None:
         self.lose("closed")
 
-    async def wait_ended(self) -> None:
+    async def wait_closed(self) -> None:
         await self.ended.wait()
 
 

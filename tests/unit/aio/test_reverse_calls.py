@@ -425,7 +425,7 @@ def test_an_idle_tcp_connection_is_kept_for_reverse_calls() -> None:
                 await other.call(ADD, 1)
                 await r.client.call(JOIN, 1)
                 line: Any = other._caller
-                await line.wait_ended()
+                await line.wait_closed()
             assert await r.front.client.call(DOUBLE, 2) == 4
 
     asyncio.run(main())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rpcrdma.limits import REPLY_CACHE_CHECKED_OCTETS
+from rpcrdma.limits import REPLY_CACHE_CHECKED_OCTETS, REPLY_CACHE_SMALL_OCTETS
 from rpcrdma.rpc.auth import AuthSys
 from rpcrdma.rpc.calls import CallEncoder
 from rpcrdma.rpc.program import null_procedure
@@ -110,6 +110,19 @@ def test_a_reply_that_takes_too_much_room_goes_and_its_call_stays_known() -> Non
     assert cache.octets == 61
     known = cache.find(key(1), 0.0)
     assert repr(known) == "KnownCall(xid=0x00000001, reply not kept)"
+
+
+def test_large_replies_make_room_before_small_ones() -> None:
+    small, large = REPLY_CACHE_SMALL_OCTETS, REPLY_CACHE_SMALL_OCTETS + 1
+    cache = ReplyCache(ReplyCacheConfig(octets_max=4 * large))
+    for xid in range(2):
+        answer(cache, xid, small, 0.0)
+    for xid in range(10, 20):
+        answer(cache, xid, large, 0.0)
+    assert [kept(cache, xid, 0.0) for xid in (0, 1, *range(10, 20))] == [True, True, *[False] * 8, True, True]
+    for xid in range(2, 5):
+        answer(cache, xid, small, 0.0)
+    assert [kept(cache, xid, 0.0) for xid in (*range(5), 18, 19)] == [False, *[True] * 4, False, False]
 
 
 def test_all_bounds_hold_together() -> None:

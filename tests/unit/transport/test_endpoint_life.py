@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,7 @@ from rpcrdma.transport import (
 )
 from rpcrdma.transport.calls import CallState
 from rpcrdma.verbs import MemoryRegion
+from rpcrdma.verbs.loopback import LoopbackQueuePair
 
 CALL, REPLY = 0, 1
 NOTHING = ReplyBound(0)
@@ -111,14 +113,29 @@ def test_grant_is_what_the_server_is_set_to() -> None:
     assert pair.client.credits_granted == pair.client.credits_requested == 64
 
 
+def receives_when_sending(queue_pair: LoopbackQueuePair) -> list[int]:
+    """How many receives are posted at the moment of each Send from now on."""
+    seen: list[int] = []
+    post_send = queue_pair.post_send
+
+    def spy(*args: Any, **options: Any) -> None:
+        seen.append(queue_pair.receives_posted)
+        post_send(*args, **options)
+
+    queue_pair.post_send = spy  # type: ignore[method-assign]
+    return seen
+
+
 @pytest.mark.req("V1-5")
 def test_receives_are_posted_before_the_grant_is_sent() -> None:
     pair = EndpointPair(TransportConfig(), TransportConfig(credits_granted=100)).connect()
     assert pair.server_qp.receives_posted < 20
+    seen = receives_when_sending(pair.server_qp)
     pair.client.call(1, message(1, CALL), NOTHING)
     (incoming,) = pair.arrived()
     pair.server.reply(incoming, message(1, REPLY))
-    assert pair.server_qp.receives_posted >= 100
+    assert len(seen) == 1
+    assert seen[0] >= 100
     assert pair.client_qp.receives_posted < 20
 
 
@@ -128,9 +145,12 @@ def test_requester_has_a_receive_for_each_reply_before_it_sends() -> None:
     pair.client.call(0, message(0, CALL), NOTHING)
     answer_all(pair)
     pair.run()
+    seen = receives_when_sending(pair.client_qp)
     for xid in range(1, 101):
         pair.client.call(xid, message(xid, CALL), NOTHING)
-        assert pair.client_qp.receives_posted >= pair.client.calls_in_flight == xid
+        assert pair.client.calls_in_flight == xid
+    assert len(seen) == 100
+    assert all(receives >= xid for xid, receives in enumerate(seen, start=1))
 
 
 def test_xid_in_use_is_refused() -> None:

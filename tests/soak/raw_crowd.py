@@ -1,0 +1,116 @@
+"""Many raw clients in one process, as cheap as can be: connections that do nothing, and such that are never made.
+
+Run as `raw_crowd.py PORT COUNT [--unfinished]`. It says "ready" when all COUNT connections are there, and holds them
+until standard input ends; then it says how many of them the server has left open.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import select
+import socket
+import struct
+import sys
+import time
+
+from rpcrdma.testing.raw_calls import BOTH_PRIVATE, NULL_CALL, send
+from rpcrdma.testing.raw_iwarp import fpdu, startup_frame
+
+WORDS = struct.pack(">HH", 32, 32)
+REQUEST = startup_frame("Req", 0x50, 2, WORDS + BOTH_PRIVATE)
+REPLY_OCTETS = 20 + len(WORDS) + len(BOTH_PRIVATE)
+CALL = fpdu(send(NULL_CALL))
+AT_ONCE = 100
+"""Connections begun together: less than a backlog."""
+PORTS_OF_ADDRESS = 20_000
+"""Connections from one address to one port: fewer than there are local port numbers."""
+TIMEOUT_S = 20.0
+
+
+def raise_file_limit(files: int) -> None:
+    """Lets this process have so many open files, or says that it cannot."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < files:
+        sys.exit(f"{files} open files are needed, {hard} are allowed")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, files), hard))
+
+
+def begin(port: int, number: int) -> socket.socket:
+    sock = socket.socket()
+    sock.setblocking(False)
+    sock.bind((f"127.0.0.{1 + number // PORTS_OF_ADDRESS}", 0))
+    sock.connect_ex(("127.0.0.1", port))
+    return sock
+
+
+def wait(sock: socket.socket, events: int) -> None:
+    poll = select.poll()
+    poll.register(sock, events)
+    if not poll.poll(TIMEOUT_S * 1000):
+        sys.exit("the server does not answer")
+
+
+def receive(sock: socket.socket, octets: int) -> None:
+    while octets > 0:
+        wait(sock, select.POLLIN)
+        data = sock.recv(octets)
+        if not data:
+            sys.exit("the server has ended a connection")
+        octets -= len(data)
+
+
+def set_up(crowd: list[socket.socket]) -> None:
+    """The start-up, and one call: after that the server has to take as many calls as it has granted credits."""
+    for sock in crowd:
+        wait(sock, select.POLLOUT)
+        sock.sendall(REQUEST)
+    for sock in crowd:
+        receive(sock, REPLY_OCTETS)
+        sock.sendall(CALL)
+    for sock in crowd:
+        wait(sock, select.POLLIN)
+        start = sock.recv(2, socket.MSG_WAITALL)
+        receive(sock, (int.from_bytes(start) + 5 & ~3) + 4 - 2)
+
+
+def leave_unfinished(crowd: list[socket.socket]) -> None:
+    """Nothing at all, or a piece of the start-up frame."""
+    for number, sock in enumerate(crowd):
+        wait(sock, select.POLLOUT)
+        if number % 2:
+            sock.sendall(REQUEST[: number % len(REQUEST)])
+
+
+def count_open(crowd: list[socket.socket]) -> int:
+    left = 0
+    for sock in crowd:
+        try:
+            left += sock.recv(1, socket.MSG_PEEK) != b""
+        except BlockingIOError:
+            left += 1
+        except ConnectionError:
+            pass
+    return left
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("port", type=int)
+    parser.add_argument("count", type=int)
+    parser.add_argument("--unfinished", action="store_true", help="never send a whole start-up frame")
+    args = parser.parse_args()
+    raise_file_limit(args.count + 64)
+    started_s = time.monotonic()
+    crowd: list[socket.socket] = []
+    while len(crowd) < args.count:
+        some = [begin(args.port, number) for number in range(len(crowd), min(len(crowd) + AT_ONCE, args.count))]
+        (leave_unfinished if args.unfinished else set_up)(some)
+        crowd += some
+    print(f"ready after {time.monotonic() - started_s:.1f} s", flush=True)
+    sys.stdin.read()
+    print(count_open(crowd), flush=True)
+
+
+if __name__ == "__main__":
+    main()

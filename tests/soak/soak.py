@@ -1,0 +1,255 @@
+"""Calls of all kinds over connections that are cut all the time: `soak.py --seconds 300 --seed 1`.
+
+Two processes: this one has the clients and the proxy that cuts, the other one the server. In the end all calls must
+have been answered, each must have run once, and neither process may hold more than it should. What was found is
+printed; the exit status is 1 if any of it is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import secrets
+import sys
+import tempfile
+import time
+import zlib
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from cutting_proxy import CuttingProxy
+from process_state import growth, queue_pairs, regions_registered, resident_kib
+from rpcrdma.aio.connect import ConnectOptions, connect, own_credential
+from rpcrdma.aio.files.mount_client import mount_export
+from rpcrdma.aio.urls import parse_url
+from rpcrdma.cli.event_loop import run_async
+from soak_client import CALL_TIMEOUT_S, SoakClient
+
+CUT_OCTETS = 1 << 9, 1 << 26
+"""The least and the most that a connection carries until it is cut."""
+SAMPLES = 60
+"""Looks at the memory of both processes."""
+SETTLED_S = 5.0
+"""By then the server must have noticed that all clients are gone."""
+GROWTH_SECONDS_MIN = 60
+"""In a shorter run nothing is said about the growth of memory: it has not warmed up."""
+SHOWN_MAX = 10
+
+
+class ServerProcess:
+    """`soak_server.py`."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._lock = asyncio.Lock()
+
+    async def line(self) -> Any:
+        assert self._process.stdout is not None
+        return json.loads(await self._process.stdout.readline())
+
+    async def ask(self, command: str) -> Any:
+        assert self._process.stdin is not None
+        async with self._lock:
+            self._process.stdin.write(f"{command}\n".encode())
+            return await self.line()
+
+
+@contextlib.asynccontextmanager
+async def server_process(top: Path) -> AsyncIterator[ServerProcess]:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, Path(__file__).with_name("soak_server.py"), top),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        limit=1 << 24,
+    )
+    try:
+        yield ServerProcess(process)
+        assert process.stdin is not None
+        process.stdin.close()
+        async with asyncio.timeout(20):
+            await process.wait()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+class Run:
+    """One run of the test, and what it found."""
+
+    def __init__(self, args: argparse.Namespace, top: Path) -> None:
+        self.args = args
+        self.top = top
+        self.failures: list[str] = []
+        self.clients: list[SoakClient] = []
+        self.resident: tuple[list[int], list[int]] = ([], [])
+        """Of this process and of the server."""
+
+    def check(self, what: str, count: int, wanted: int = 0) -> None:
+        """Prints a count that must be `wanted`."""
+        good = count == wanted
+        print(f"{what:38} {count:>10}" + ("" if good else f"   FAILED: must be {wanted}"), flush=True)
+        if not good:
+            self.failures.append(what)
+
+    async def main(self) -> None:
+        async with server_process(self.top) as server:
+            ports = [parse_url(url).port for url in await server.line()]
+            credential = own_credential()
+            mounted = await mount_export(parse_url("tcp://127.0.0.1/"), credential, mount_port=ports[1])
+            idle = await server.ask("state")
+            idle_regions = regions_registered()
+            proxy = CuttingProxy(ports, self.args.seed, *CUT_OCTETS)
+            proxy.start()
+            try:
+                started_s = time.monotonic()
+                await self._connect(proxy, mounted.handle)
+                await self._work(server)
+                proxy.cutting = False
+                await asyncio.gather(*(client.end() for client in self.clients))
+                took_s = time.monotonic() - started_s
+            finally:
+                proxy.stop()
+            after = await self._settled(server, idle)
+            self._report(proxy, idle, after, idle_regions, took_s)
+
+    async def _connect(self, proxy: CuttingProxy, root: bytes) -> None:
+        args = self.args
+        options = ConnectOptions(reconnect_delay_max_s=1.0, call_timeout_s=CALL_TIMEOUT_S)
+
+        async def one(number: int) -> None:
+            over_tcp = number % 4 == 3
+            url = f"tcp://127.0.0.1:{proxy.ports[1]}" if over_tcp else f"rdma://127.0.0.1:{proxy.ports[0]}"
+            while True:
+                try:
+                    connection = await connect(url, options=options)
+                    break
+                except Exception:  # noqa: BLE001 - the first connection is not made again by itself
+                    continue
+            client = SoakClient(number, connection, root, args.seed * 1000 + number, args.file_octets)
+            self.clients.append(client)
+            await client.begin()
+
+        await asyncio.gather(*(one(number) for number in range(args.connections)))
+
+    async def _work(self, server: ServerProcess) -> None:
+        end_s = time.monotonic() + self.args.seconds
+
+        async def one(client: SoakClient) -> None:
+            while time.monotonic() < end_s:
+                await client.act()
+
+        async def watch() -> None:
+            while time.monotonic() < end_s:
+                self.resident[0].append(resident_kib())
+                self.resident[1].append(await server.ask("memory"))
+                await asyncio.sleep(self.args.seconds / SAMPLES)
+
+        await asyncio.gather(watch(), *(one(client) for client in self.clients))
+
+    async def _settled(self, server: ServerProcess, idle: dict[str, Any]) -> dict[str, Any]:
+        """The server's state once it has noticed that all are gone, or when it should have."""
+        until_s = time.monotonic() + SETTLED_S
+        while True:
+            state: dict[str, Any] = await server.ask("state")
+            names = ("rdma_connections", "tcp_connections", "regions", "queue_pairs", "buffer_octets_lent")
+            if all(state[name] == idle[name] for name in names) or time.monotonic() > until_s:
+                return state
+            await asyncio.sleep(0.1)
+
+    def _report(
+        self, proxy: CuttingProxy, idle: dict[str, Any], after: dict[str, Any], idle_regions: int, took_s: float
+    ) -> None:
+        clients = self.clients
+        done = sum((client.done for client in clients), Counter())
+        repeats, tickets = after["repeats"], after["tickets"]
+        print(f"seed {self.args.seed}: {len(clients)} connections for {took_s:.1f} s")
+        print("  " + ", ".join(f"{name} {count}" for name, count in sorted(done.items())))
+        for what, count in (
+            ("calls that reached the server", after["calls"]),
+            ("RDMA Reads, RDMA Writes, long replies", 0),
+            ("connections cut", proxy.cuts),
+            ("connections made again", sum(client.reconnects for client in clients)),
+            ("repeats answered from the cache", repeats["kept"]),
+            ("repeats that joined a running call", repeats["running"]),
+            ("repeats whose reply was not kept", repeats["gone"]),
+            ("tickets taken", tickets["taken"]),
+        ):
+            shown = (
+                count
+                if not what.startswith("RDMA")
+                else "/".join(str(after[name]) for name in ("rdma_reads", "rdma_writes", "replies_long"))
+            )
+            print(f"{what:38} {shown:>10}")
+        self._check_calls(after)
+        self._check_files()
+        self.check("regions left registered, clients", regions_registered() - idle_regions)
+        self.check("regions left registered, server", after["regions"] - idle["regions"])
+        self.check("dead connections kept, clients", queue_pairs())
+        self.check("dead connections kept, server", after["queue_pairs"] - idle["queue_pairs"])
+        self.check("buffer octets left lent, server", after["buffer_octets_lent"])
+        for who, resident in zip(("clients", "server"), self.resident, strict=True):
+            self._check_growth(who, resident)
+        if not proxy.cuts or not repeats["kept"]:
+            self.failures.append("nothing was cut, or no repeat was answered: the test shows nothing")
+
+    def _check_calls(self, after: dict[str, Any]) -> None:
+        tickets = after["tickets"]
+        for client in self.clients:
+            for failure in (client.lost + client.wrong)[:SHOWN_MAX]:
+                print(f"  {failure}")
+        self.check("lost calls", sum(len(client.lost) for client in self.clients))
+        self.check("wrong results", sum(len(client.wrong) for client in self.clients))
+        used = sum(client.tokens for client in self.clients)
+        self.check("tokens that came exactly once", sum(tickets["once"].values()), used)
+        twice = sum(count for runs, count in tickets["runs"].items() if int(runs) > 1)
+        self.check("double executions", twice)
+        given = {ticket for client in self.clients for ticket in client.tickets}
+        self.check("different tickets given", len(given), used)
+
+    def _check_files(self) -> None:
+        files = bad = 0
+        for client in self.clients:
+            there = {path.name: path for path in (self.top / "export" / client.directory).iterdir()}
+            bad += len(there.keys() ^ client.files.keys())
+            for name in there.keys() & client.files.keys():
+                files += 1
+                data = there[name].read_bytes()
+                bad += (len(data), zlib.crc32(data)) != client.files[name]
+        print(f"{'files on the disk':38} {files:>10}")
+        self.check("files missing, left over or damaged", bad)
+
+    def _check_growth(self, who: str, resident: list[int]) -> None:
+        grown, allowed = growth(resident)
+        print(f"{'memory of the ' + who + ', KiB':38} {resident[-1]:>10}   {grown:+} after warm-up, {allowed} allowed")
+        if self.args.seconds >= GROWTH_SECONDS_MIN and grown > allowed:
+            print("   FAILED: it grows")
+            self.failures.append(f"memory of the {who}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=300)
+    parser.add_argument("--connections", type=int, default=64)
+    parser.add_argument("--file-octets", type=int, default=3 << 20, help="the largest file")
+    parser.add_argument("--seed", type=int, default=None)
+    args = parser.parse_args()
+    if args.seed is None:
+        args.seed = secrets.randbits(31)
+    print(f"seed {args.seed}", flush=True)
+    with tempfile.TemporaryDirectory() as directory:
+        top = Path(directory)
+        (top / "export").mkdir()
+        (top / "state").mkdir()
+        run = Run(args, top)
+        run_async(run.main())
+    print(f"FAILED: {', '.join(run.failures)}" if run.failures else "all as it must be")
+    return bool(run.failures)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,176 @@
+"""One client of the soak test: makes calls of all kinds through a bad line, and knows what each must have come to."""
+
+from __future__ import annotations
+
+import random
+import zlib
+from array import array
+from collections import Counter
+from collections.abc import Awaitable, Callable
+
+from rpcrdma.aio.connect import Connection
+from rpcrdma.aio.files.filesystem import NfsFilesystem
+from rpcrdma.nfs.errors import NfsNotFound
+from rpcrdma.rpc.program import null_procedure
+from ticket_service import DATA_OCTETS_MAX, LATER, LONG, NUMBER, PLACED
+
+FILES_MAX = 12
+"""Of one client at a time."""
+CALL_TIMEOUT_S = 60.0
+"""A call that has no answer by then counts as lost."""
+
+
+class Wrong(Exception):
+    """The server has done something else than it was asked for."""
+
+
+class SoakClient:
+    """Works in a directory of its own, one call or file at a time.
+
+    `files` are those that there must be, with length and CRC; `tokens` says how many tokens were used, and `tickets`
+    what was given for them. `lost` and `wrong` say in words what went wrong.
+    """
+
+    def __init__(self, number: int, connection: Connection, root: bytes, seed: int, octets_max: int) -> None:
+        self.number = number
+        self.connection = connection
+        self.choose = random.Random(seed)
+        self.octets_max = octets_max
+        self.directory = f"client{number}"
+        self.filesystem = NfsFilesystem(connection, root)
+        self.files: dict[str, tuple[int, int]] = {}
+        self.names = 0
+        self.reconnects = 0
+        self.tokens = 0
+        self.tickets = array("L")
+        self.done: Counter[str] = Counter()
+        self.lost: list[str] = []
+        self.wrong: list[str] = []
+        self._actions: list[tuple[int, Callable[[], Awaitable[None]]]] = [
+            (3, self.null),
+            (10, self.ticket),
+            (3, self.create),
+            (3, self.read),
+            (1, self.read_piece),
+            (2, self.overwrite),
+            (2, self.rename),
+            (2, self.remove),
+            (1, self.make_directory),
+            (2, self.list),
+            (2, self.look_up),
+        ]
+
+    async def begin(self) -> None:
+        await self.filesystem.mkdir(self.directory)
+
+    async def act(self) -> None:
+        """One thing, chosen at random."""
+        weights, actions = zip(*self._actions, strict=True)
+        (action,) = self.choose.choices(actions, weights)
+        await self._try(action)
+
+    async def _try(self, action: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await action()
+        except Wrong as error:
+            self.wrong.append(f"client {self.number}, {action.__name__}: {error}")
+        except Exception as error:  # noqa: BLE001 - whatever it is, the call has failed
+            self.lost.append(f"client {self.number}, {action.__name__}: {error!r}")
+        else:
+            self.done[action.__name__] += 1
+
+    async def end(self) -> None:
+        await self._try(self.list)
+        await self.filesystem.close()
+        await self.connection.close()
+        self.reconnects = self.connection.reconnects
+        # What they refer to shall be gone.
+        del self.filesystem, self.connection, self._actions
+
+    def _data(self, octets_max: int) -> bytes:
+        """Random octets; any order of magnitude is as likely as another."""
+        return self.choose.randbytes(round(octets_max ** self.choose.random()))
+
+    def _path(self, name: str) -> str:
+        return f"{self.directory}/{name}"
+
+    def _new_name(self) -> str:
+        self.names += 1
+        return f"file{self.names}"
+
+    def _some(self) -> str | None:
+        return self.choose.choice(list(self.files)) if self.files else None
+
+    async def null(self) -> None:
+        await self.connection.call(null_procedure(NUMBER, 1), None)
+
+    async def ticket(self) -> None:
+        token, self.tokens = self.tokens, self.tokens + 1
+        data = self._data(DATA_OCTETS_MAX)
+        called = self.choose.choice((PLACED, LONG, LATER))
+        into = bytearray(len(data)) if called is not LONG and self.choose.random() < 0.5 else None
+        ticket, back = await self.connection.call(called, (self.number, token, data), into=into)
+        self.tickets.append(ticket)
+        if back != data[::-1]:
+            raise Wrong(f"token {token}: {len(data)} octets came back changed")
+
+    async def create(self) -> None:
+        if len(self.files) >= FILES_MAX:
+            await self.remove()
+        name, data = self._new_name(), self._data(self.octets_max)
+        async with await self.filesystem.open(self._path(name), "xb") as file:
+            await file.write(data)
+        self.files[name] = len(data), zlib.crc32(data)
+
+    async def read(self) -> None:
+        if (name := self._some()) is not None:
+            data = await self.filesystem.read_bytes(self._path(name))
+            if (len(data), zlib.crc32(data)) != self.files[name]:
+                raise Wrong(f"{name}: {len(data)} octets read, not what was written")
+
+    async def read_piece(self) -> None:
+        if (name := self._some()) is not None:
+            length, crc = self.files[name]
+            buffer = bytearray(length)
+            if await self.filesystem.read_into(self._path(name), buffer) != length or zlib.crc32(buffer) != crc:
+                raise Wrong(f"{name}: {length} octets read into a buffer, not what was written")
+
+    async def overwrite(self) -> None:
+        if (name := self._some()) is not None:
+            data = self._data(self.octets_max)
+            await self.filesystem.write_bytes(self._path(name), data)
+            self.files[name] = len(data), zlib.crc32(data)
+
+    async def rename(self) -> None:
+        if (name := self._some()) is not None:
+            target = self._new_name()
+            await self.filesystem.rename(self._path(name), self._path(target))
+            self.files[target] = self.files.pop(name)
+
+    async def remove(self) -> None:
+        if (name := self._some()) is not None:
+            await self.filesystem.unlink(self._path(name))
+            del self.files[name]
+
+    async def make_directory(self) -> None:
+        path = self._path("directory")
+        await self.filesystem.mkdir(path)
+        await self.filesystem.rmdir(path)
+
+    async def list(self) -> None:
+        there = await self.filesystem.listdir(self.directory)
+        if sorted(there) != sorted(self.files):
+            raise Wrong(f"there are {sorted(there)}, not {sorted(self.files)}")
+
+    async def look_up(self) -> None:
+        if (name := self._some()) is not None and self.choose.random() < 0.7:
+            length = (await self.filesystem.stat(self._path(name))).st_size
+            if length != self.files[name][0]:
+                raise Wrong(f"{name} has {length} octets, not {self.files[name][0]}")
+            return
+        try:
+            await self.filesystem.stat(self._path("nothing"))
+        except NfsNotFound:
+            pass
+        else:
+            raise Wrong("there is something that was never made")

@@ -1,0 +1,80 @@
+"""The server of the soak test: `soak_server.py DIR`. Commands come line by line, answers go as lines of JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import sys
+from pathlib import Path
+from typing import Any
+
+from process_state import queue_pairs, regions_registered, resident_kib
+from rpcrdma.aio.serve import ServeOptions, Server, serve
+from rpcrdma.cli.event_loop import run_async
+from rpcrdma.nfs.server import Export, build_services, open_state
+from rpcrdma.rpc.reply_cache import CallKey, KnownCall, ReplyCache, ReplyCacheConfig
+from ticket_service import Tickets
+
+KEPT_S = 20.0
+"""Short, so that the cache is as full as it gets when the warm-up is over."""
+
+
+class Repeats:
+    """Counts what the reply cache finds: `kept` replies, `running` calls, and calls whose reply is `gone`."""
+
+    def __init__(self) -> None:
+        self.kept = self.running = self.gone = 0
+        find = ReplyCache.find
+
+        def counting(cache: ReplyCache, key: CallKey, now_s: float) -> KnownCall | None:
+            known = find(cache, key, now_s)
+            if known is not None:
+                self.running += known.running
+                self.kept += not known.running and known.reply is not None
+                self.gone += not known.running and known.reply is None
+            return known
+
+        ReplyCache.find = counting  # type: ignore[method-assign]
+
+
+def state(server: Server, tickets: Tickets, repeats: Repeats) -> dict[str, Any]:
+    told = server.statistics()
+    return {
+        "resident_kib": resident_kib(),
+        "regions": regions_registered(),
+        "queue_pairs": queue_pairs(),
+        "rdma_connections": told.rdma.connections,
+        "tcp_connections": told.tcp.connections,
+        "calls": told.rdma.calls + told.tcp.calls,
+        "rdma_reads": told.counters.rdma_reads,
+        "rdma_writes": told.counters.rdma_writes,
+        "replies_long": told.counters.replies_long,
+        "buffer_octets_lent": told.buffer_octets_lent,
+        "repeats": vars(repeats),
+        "tickets": tickets.summary(),
+    }
+
+
+async def main() -> None:
+    top = Path(sys.argv[1])
+    tickets, repeats = Tickets(), Repeats()
+    keys = open_state(top / "state", secrets.token_bytes)
+    services = build_services(
+        [Export(name="/", directory=top / "export", root_squash=False, synchronous=False)], state=keys
+    )
+    options = ServeOptions(reply_cache=ReplyCacheConfig(age_s=KEPT_S), drain_s=1)
+    listen = ["rdma://127.0.0.1:0", "tcp://127.0.0.1:0"]
+    async with serve([*services, tickets], listen, options=options) as server:
+        print(json.dumps(server.listening), flush=True)
+        while command := await asyncio.to_thread(sys.stdin.readline):
+            if command == "memory\n":
+                print(json.dumps(resident_kib()), flush=True)
+            else:
+                print(json.dumps(state(server, tickets, repeats)), flush=True)
+    services.nfs.close()
+    keys.close()
+
+
+if __name__ == "__main__":
+    run_async(main())

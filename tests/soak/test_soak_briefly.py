@@ -1,0 +1,16 @@
+"""The soak test, for two seconds: `make soak` is the long one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = Path(__file__).with_name("soak.py")
+
+
+def test_calls_survive_cut_connections_and_run_once() -> None:
+    command = [sys.executable, SCRIPT, "--seconds", "2", "--seed", "1", "--connections", "8", "--file-octets", "200000"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=18)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.endswith("all as it must be\n")

@@ -1,0 +1,124 @@
+"""Octets of calls over TCP, counted against the memory that all clients share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from rpcrdma.aio.buffer_pool import BufferPool
+from rpcrdma.aio.call_memory import CallMemory
+from rpcrdma.limits import RPC_UNCOUNTED_CALL_OCTETS
+
+MIB = 1 << 20
+FREE = RPC_UNCOUNTED_CALL_OCTETS
+
+
+def in_loop(test: Callable[[], None]) -> None:
+    async def main() -> None:
+        test()
+
+    asyncio.run(main())
+
+
+def nothing() -> None:
+    pytest.fail("nobody waited")
+
+
+def test_what_is_small_is_not_counted() -> None:
+    pool = BufferPool()
+    memory = CallMemory(pool.share("a"), nothing)
+    memory.add(FREE - 100)
+    memory.expect(100)
+    assert (pool.lent_octets, memory.octets, memory.short) == (0, FREE - 100, False)
+    memory.expect(101)
+    assert pool.lent_octets == 1
+    memory.expect(0)
+    assert pool.lent_octets == 0
+
+
+def test_what_is_expected_becomes_what_is_held_and_goes_when_it_is_answered() -> None:
+    pool = BufferPool()
+    memory = CallMemory(pool.share("a"), nothing)
+    memory.expect(MIB)
+    assert pool.lent_octets == MIB - FREE
+    memory.expect(0)
+    memory.add(MIB)
+    assert pool.lent_octets == MIB - FREE
+    memory.add(MIB)
+    assert pool.lent_octets == 2 * MIB - FREE
+    memory.remove(MIB)
+    memory.remove(MIB)
+    assert (pool.lent_octets, memory.octets) == (0, 0)
+
+
+def test_who_finds_no_room_is_told_when_there_is_some() -> None:
+    async def main() -> None:
+        pool = BufferPool(octets_max=2 * MIB)
+        told: list[str] = []
+        first = CallMemory(pool.share("a"), nothing)
+        second = CallMemory(pool.share("b"), lambda: told.append("second"))
+        first.expect(MIB + MIB // 2 + FREE)
+        second.expect(MIB)
+        assert second.short
+        # A repeated look registers no second time, and answers of its own may help as well.
+        second.expect(MIB)
+        assert not told
+        first.expect(0)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert told == ["second"]
+        assert not second.short
+        assert pool.lent_octets == MIB - FREE
+
+    asyncio.run(main())
+
+
+def test_one_client_leaves_most_of_it_to_others() -> None:
+    async def main() -> None:
+        pool = BufferPool(octets_max=64 * MIB)
+        taken = [CallMemory(pool.share("a"), nothing) for _ in range(100)]
+        for memory in taken:
+            memory.expect(MIB)
+        assert sum(not memory.short for memory in taken) < 10
+        assert pool.lent_octets < 64 * MIB / 8
+        other = CallMemory(pool.share("b"), nothing)
+        other.expect(MIB)
+        assert not other.short
+        for memory in taken:
+            memory._on_room = lambda: None
+            memory.close()
+        assert pool.lent_octets == MIB - FREE
+
+    asyncio.run(main())
+
+
+def test_a_record_larger_than_the_pool_has_room_when_nobody_else_holds_any() -> None:
+    def test() -> None:
+        pool = BufferPool(octets_max=MIB // 2)
+        memory = CallMemory(pool.share("a"), nothing)
+        memory.expect(MIB)
+        assert not memory.short
+        assert pool.lent_octets == MIB // 2
+
+    in_loop(test)
+
+
+def test_what_runs_when_the_connection_ends_is_counted_until_it_is_answered() -> None:
+    def test() -> None:
+        pool = BufferPool(octets_max=4 * MIB)
+        resumed: list[bool] = []
+        memory = CallMemory(pool.share("a"), lambda: resumed.append(True))
+        memory.add(MIB)
+        memory.expect(MIB)
+        waits = memory.short
+        memory.close()
+        assert waits
+        assert (memory.short, resumed) == (False, [])
+        assert pool.lent_octets == MIB - FREE
+        memory.remove(MIB)
+        assert pool.lent_octets == 0
+        assert not pool.waited_for
+
+    in_loop(test)
