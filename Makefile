@@ -19,7 +19,14 @@ PYTHON := $(shell for p in python3.14 python3.13 python3.12 python3.11 python3; 
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' && echo $$p && break; \
 	done 2>/dev/null)
 
-.PHONY: help install demo test check gen fuzz soak scale interop interop-packages bench clean
+# `make interop-kernel CHECKS='untar* --quick'`: which checks against Linux kernels; see CONTRIBUTING.md.
+CHECKS :=
+# `make kernel-shell GUEST=server`: the guest with the kernel's NFS server instead of its client.
+GUEST := client
+ROUNDS := 5
+
+.PHONY: help install demo test check gen fuzz soak scale interop interop-packages interop-kernel kernel-shell kernel-measure \
+	kernel-packages bench clean
 
 help:
 	@echo 'make install   set up $(VENV) with the rpcrdma command'
@@ -31,6 +38,9 @@ help:
 	@echo 'make soak      calls over 64 connections that are cut all the time, for 5 minutes: none lost, none run twice'
 	@echo 'make scale     10,000 idle connections, 1,000 half-open ones: what a server takes, and whether it answers'
 	@echo 'make interop   tests against tshark and libnfs (Debian packages, installed when run as root)'
+	@echo 'make interop-kernel  as root: Linux kernels as client and server, in emulated guests built from Debian packages'
+	@echo 'make kernel-shell    as root: a shell in such a guest'
+	@echo 'make kernel-measure  as root: our server and the kernel'"'"'s side by side, before the kernel'"'"'s client'
 	@echo 'make bench     throughput and latency beside the raw sockets of the same machine'
 	@echo 'make clean     remove everything that the other targets made'
 
@@ -89,6 +99,27 @@ interop-packages:
 
 interop: $(STAMP) interop-packages
 	$(BIN)/python -m pytest -m interop tests/interop
+
+kernel-packages:
+	@if command -v qemu-system-x86_64 >/dev/null && command -v gcc >/dev/null && command -v readelf >/dev/null \
+		&& command -v xz >/dev/null && command -v ip >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo 'installing the Debian packages qemu-system-x86 gcc make xz-utils iproute2'; \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends \
+			qemu-system-x86 gcc make xz-utils iproute2 >/dev/null; \
+	else \
+		echo 'error: qemu-system-x86_64, gcc, make, xz and ip are needed' >&2; \
+		echo '  hint: sudo apt-get install --no-install-recommends qemu-system-x86 gcc make xz-utils iproute2' >&2; exit 1; \
+	fi
+
+interop-kernel: $(STAMP) kernel-packages
+	$(BIN)/python tests/interop/kernel/run.py $(CHECKS)
+
+kernel-shell: $(STAMP) kernel-packages
+	$(BIN)/python tests/interop/kernel/shell.py $(GUEST)
+
+kernel-measure: $(STAMP) kernel-packages
+	$(BIN)/python tests/interop/kernel/measure.py --rounds $(ROUNDS)
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/bench.py

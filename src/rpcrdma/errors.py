@@ -7,6 +7,7 @@ __all__ = [
     "ConnectFailed",
     "DecodeError",
     "LocalProtocolError",
+    "NotPermitted",
     "RemoteAccessError",
     "RemoteProtocolError",
     "RpcError",
@@ -61,6 +62,10 @@ class RemoteAccessError(RpcRdmaError):
 
 class ConnectFailed(RpcRdmaError):
     """No connection could be made; the message names the address, the cause and the remedy."""
+
+
+class NotPermitted(ConnectFailed):
+    """No connection was tried: this process may not use the local port that was asked for."""
 
 
 class TransportClosed(RpcRdmaError):

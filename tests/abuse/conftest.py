@@ -24,6 +24,7 @@ from rpcrdma.aio.connect import Connection, ConnectOptions, connect
 from rpcrdma.aio.rdma_server import RdmaServerConfig
 from rpcrdma.aio.serve import ServeOptions, Server, serve
 from rpcrdma.aio.urls import parse_url
+from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.auth import AuthNone
 from rpcrdma.rpc.service import CallContext, Service, in_worker
@@ -195,7 +196,9 @@ class ClientScene:
 
     def connecting(self, **options: Any) -> asyncio.Task[Connection]:
         async def run() -> Connection:
-            settings = {"credential": AuthNone(), "reconnect": False, **options}
+            # Scripted servers hear what calls make, whenever they answer.
+            quiet = IwarpConfig(nudge_after_s=0)
+            settings = {"credential": AuthNone(), "reconnect": False, "iwarp": quiet, **options}
             return await connect(self.url, options=ConnectOptions(**settings))
 
         return asyncio.create_task(run())

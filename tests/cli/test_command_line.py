@@ -10,8 +10,9 @@ import pytest
 from rpcrdma.cli import main as command
 from rpcrdma.cli.exit_status import ExitStatus
 from rpcrdma.cli.main import build_parser, main
+from rpcrdma.cli.options import connect_options
 
-COMMANDS = ["demo", "serve", "ls", "stat", "cat", "get", "put", "rm", "mkdir", "mv", "watch", "ping", "xdr"]
+COMMANDS = ["demo", "serve", "ls", "stat", "cat", "get", "put", "rm", "mkdir", "mv", "watch", "ping", "doctor", "xdr"]
 URL = "rdma://127.0.0.1:1/data"
 
 
@@ -74,6 +75,10 @@ def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
         f"mkdir -p -m 700 {URL}/x",
         f"mv {URL}/a {URL}/b",
         f"ping -c 10 --interval 0.5 --json {URL}",
+        "doctor",
+        f"doctor --root /host --json {URL}",
+        f"ls --reserved-port --no-crc {URL}",
+        "serve /tmp --no-crc",
         f"--provider iwarp --rpcrdma-version 1 --mount-port 2 --timeout 3 --log-level debug -vv ping {URL}",
     ],
 )
@@ -91,6 +96,14 @@ def test_shared_options_may_stand_on_either_side() -> None:
 def test_shared_options_have_defaults() -> None:
     args = build_parser().parse_args(["ls", URL])
     assert (args.provider, args.rpcrdma_version, args.mount_port, args.timeout) == ("auto", "auto", None, None)
+    assert (args.reserved_port, args.no_crc) == (False, False)
+
+
+def test_shared_options_say_how_to_connect() -> None:
+    plain = connect_options(build_parser().parse_args(["ls", URL]))
+    assert (plain.reserved_port, plain.iwarp.crc) == (False, True)
+    told = connect_options(build_parser().parse_args(["--reserved-port", "ls", "--no-crc", URL]))
+    assert (told.reserved_port, told.iwarp.crc) == (True, False)
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,9 @@ class ConnectOptions:
     credential: Credential = field(default_factory=own_credential)
     """An AUTH_SYS credential whose stamp is 0 gets one at random for each `Connection`: it tells the calls of one from
     those of another where a server looks for repeats."""
+    reserved_port: bool = False
+    """Whether to connect from a port below 1024, as Linux servers demand for exports that are `secure`, their default.
+    Needs root or CAP_NET_BIND_SERVICE."""
     connect_timeout_s: float = 10.0
     call_timeout_s: float | None = 60.0
     """The deadline of calls that name none; None: for ever. 60 s is what Linux waits for a reply."""
@@ -223,6 +226,7 @@ def connect(url: str, program: Program | None = None, *, options: ConnectOptions
 
     Raises:
         LocalProtocolError: the URL is not one.
+        NotPermitted: when entered or awaited: `reserved_port` is wanted, but not allowed.
         ConnectFailed: when entered or awaited: no connection could be made; the message says why and what to do.
     """
     return _Connecting(parse_url(url), program, options or ConnectOptions())
@@ -248,7 +252,12 @@ def _responding(url: Url, options: ConnectOptions) -> Responding | None:
 async def _dial(url: Url, options: ConnectOptions, responding: Responding | None) -> RdmaConnection | TcpCaller:
     if url.scheme == "tcp":
         return await TcpCaller.connect(
-            url.host, url.port, options.credential, timeout_s=options.connect_timeout_s, responding=responding
+            url.host,
+            url.port,
+            options.credential,
+            timeout_s=options.connect_timeout_s,
+            reserved_port=options.reserved_port,
+            responding=responding,
         )
     return await _connect_iwarp(url, options, responding)
 
@@ -256,7 +265,7 @@ async def _dial(url: Url, options: ConnectOptions, responding: Responding | None
 async def _connect_iwarp(url: Url, options: ConnectOptions, responding: Responding | None) -> RdmaConnection:
     try:
         async with asyncio.timeout(options.connect_timeout_s):
-            sock = await connected_socket(url.host, url.port)
+            sock = await connected_socket(url.host, url.port, reserved_port=options.reserved_port)
             connection = RdmaConnection(
                 sock,
                 Role.CLIENT,

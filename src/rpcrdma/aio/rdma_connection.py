@@ -119,6 +119,11 @@ class RdmaConnection:
         self._unsent_octets = 0
         self._replies_sent = 0
         self._stall: asyncio.TimerHandle | None = None
+        self._pause: asyncio.TimerHandle | None = None
+        self._first_send_pause_s = iwarp.first_send_pause_s if role is Role.CLIENT else 0.0
+        self._nudge: asyncio.TimerHandle | None = None
+        # Seconds until the next nudge; 0 once the peer has been heard, or if it need not be.
+        self._nudge_after_s = iwarp.nudge_after_s if role is Role.CLIENT else 0.0
         self._encoder = CallEncoder(credential)
         self._xid = secrets.randbits(32)
         self._established: asyncio.Future[None] = self._loop.create_future()
@@ -240,6 +245,8 @@ class RdmaConnection:
         handle = self._endpoint.call(xid, payload, bound, () if into is None else (into,))
         handle.context = waiting = _Waiting(procedure, self._loop.create_future())
         self._driver.flush()
+        if self._nudge_after_s and self._nudge is None:
+            self._nudge = self._loop.call_later(self._nudge_after_s, self._nudge_unless_heard)
         timer = None if timeout_s is None else self._loop.call_later(timeout_s, self._expire, handle, timeout_s)
         try:
             result: R = await waiting.future
@@ -250,6 +257,16 @@ class RdmaConnection:
             if timer is not None:
                 timer.cancel()
         return result
+
+    def _nudge_unless_heard(self) -> None:
+        if self.statistics.receives or self.end_reason is not None:
+            self._nudge = None
+            self._nudge_after_s = 0.0
+            return
+        self._queue_pair.nudge()
+        self._driver.flush()
+        self._nudge_after_s *= 2
+        self._nudge = self._loop.call_later(self._nudge_after_s, self._nudge_unless_heard)
 
     def _bound(self, procedure: Procedure[A, Any], args: A) -> ReplyBound:
         program, version = procedure.program, procedure.version
@@ -382,9 +399,17 @@ class RdmaConnection:
 
     def _on_ready(self) -> None:
         self._driver.established()
+        # Nobody calls before they are told of the connection.
+        if self._first_send_pause_s:
+            self._pause = self._loop.call_later(self._first_send_pause_s, self._report_established)
+        else:
+            self._report_established()
+
+    def _report_established(self) -> None:
+        self._pause = None
         if not self._established.done():
             self._established.set_result(None)
-        if self._on_established is not None:
+        if self._on_established is not None and self.end_reason is None:
             self._on_established(self)
 
     def _on_reply(self, event: ReplyArrived) -> None:
@@ -460,6 +485,12 @@ class RdmaConnection:
         if self._stall is not None:
             self._stall.cancel()
             self._stall = None
+        if self._pause is not None:
+            self._pause.cancel()
+            self._pause = None
+        if self._nudge is not None:
+            self._nudge.cancel()
+            self._nudge = None
         if not self._ended.done():
             self._ended.set_result(None)
             if self._on_ended is not None:

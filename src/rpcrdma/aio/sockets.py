@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import secrets
 import socket
 import struct
 from typing import Any
 
-from rpcrdma.errors import ConnectFailed
+from rpcrdma.errors import ConnectFailed, NotPermitted
 
 __all__ = ["address_of", "authority", "connected_socket", "maximum_segment_octets", "tune", "unanswered"]
 
@@ -24,6 +25,10 @@ _HUGE_MSS_OCTETS = 16384
 _KEEP_ALIVE = {socket.TCP_KEEPIDLE: 60, socket.TCP_KEEPINTVL: 15, socket.TCP_KEEPCNT: 4}
 """Seconds of silence, seconds between probes, probes: what holds a connection to a dead machine lets go in two minutes,
 as Linux's RPC over TCP does."""
+
+_RESERVED_PORTS = range(665, 1024)
+"""Local ports that tell a server of a privileged caller: those that Linux's own RPC takes, which leaves alone the ones
+below that services are known by."""
 
 _DEFAULT_MSS_OCTETS = 536
 """What TCP assumes where nothing else is known (RFC 9293 section 3.7.1)."""
@@ -64,10 +69,11 @@ def authority(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-async def connected_socket(host: str, port: int) -> socket.socket:
-    """A connected, tuned socket to the first address of `host` that answers.
+async def connected_socket(host: str, port: int, *, reserved_port: bool = False) -> socket.socket:
+    """A connected, tuned socket to the first address of `host` that answers; from a `reserved_port`, below 1024.
 
     Raises:
+        NotPermitted: this process may not take a reserved port.
         ConnectFailed: the name has no address, or no address answers; says why and what to do.
     """
     loop = asyncio.get_running_loop()
@@ -82,6 +88,8 @@ async def connected_socket(host: str, port: int) -> socket.socket:
         sock = socket.socket(family, kind, protocol)
         try:
             tune(sock)
+            if reserved_port:
+                _take_reserved_port(sock, where)
             await loop.sock_connect(sock, address)
         except OSError as error:
             sock.close()
@@ -96,6 +104,29 @@ async def connected_socket(host: str, port: int) -> socket.socket:
     remedy = "check that the server runs and listens there" if refused else "check the address and the network"
     cause = os.strerror(failure.errno).lower() if failure.errno else str(failure)
     raise ConnectFailed(f"cannot connect to {where}: {cause}; {remedy}") from None
+
+
+def _take_reserved_port(sock: socket.socket, where: str) -> None:
+    """Binds to any free reserved port, which servers take as a sign that root of this machine is calling."""
+    count = len(_RESERVED_PORTS)
+    start = secrets.randbelow(count)
+    for step in range(count):
+        try:
+            sock.bind(("", _RESERVED_PORTS[(start + step) % count]))
+        except PermissionError:
+            raise NotPermitted(
+                f"cannot connect to {where} from a port below 1024: permission denied; that needs root or "
+                "CAP_NET_BIND_SERVICE: run it with sudo, or do without the reserved port"
+            ) from None
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+        else:
+            return
+    raise ConnectFailed(
+        f"cannot connect to {where} from a port below 1024: all from {_RESERVED_PORTS[0]} to {_RESERVED_PORTS[-1]} are "
+        "in use; wait a minute for those of ended connections"
+    )
 
 
 def unanswered(host: str, port: int, after_s: float) -> ConnectFailed:

@@ -73,17 +73,21 @@ class TcpCaller:
         credential: Credential | None = None,
         *,
         timeout_s: float = _CONNECT_TIMEOUT_S,
+        reserved_port: bool = False,
         record_octets_max: int = RPC_RECORD_OCTETS_MAX,
         responding: Responding | None = None,
     ) -> Self:
         """Connects to the first address of `host` that answers; calls are made with `credential` (None: AUTH_NONE).
 
+        With `reserved_port` the connection comes from a port below 1024.
+
         Raises:
+            NotPermitted: this process may not take a reserved port.
             ConnectFailed: nobody answers at any address within `timeout_s` seconds.
         """
         try:
             async with asyncio.timeout(timeout_s):
-                sock = await connected_socket(host, port)
+                sock = await connected_socket(host, port, reserved_port=reserved_port)
         except TimeoutError:
             raise unanswered(host, port, timeout_s) from None
         return cls(sock, credential, record_octets_max=record_octets_max, responding=responding)

@@ -15,7 +15,7 @@ from rpcrdma.cli.options import CommandParser, add_shared_options
 
 __all__ = ["build_parser", "main"]
 
-_COMMANDS = ("demo", "serve", "ls", "stat", "cat", "get", "put", "rm", "mkdir", "mv", "watch", "ping", "xdr")
+_COMMANDS = ("demo", "serve", "ls", "stat", "cat", "get", "put", "rm", "mkdir", "mv", "watch", "ping", "doctor", "xdr")
 
 _EPILOG = """\
 examples:

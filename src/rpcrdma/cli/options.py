@@ -20,6 +20,7 @@ __all__ = [
     "Subparsers",
     "add_command",
     "add_json",
+    "add_no_crc",
     "add_shared_options",
     "connect_options",
     "host_and_port",
@@ -38,6 +39,8 @@ _DEFAULTS: dict[str, Any] = {
     "provider": "auto",
     "rpcrdma_version": "auto",
     "mount_port": None,
+    "reserved_port": False,
+    "no_crc": False,
     "timeout": None,
     "log_level": None,
     "verbose": 0,
@@ -100,11 +103,28 @@ def _add_connection_options(group: argparse._ArgumentGroup, *, mounts: bool) -> 
         else argparse.SUPPRESS,
     )
     add(
+        "--reserved-port",
+        action="store_true",
+        default=argparse.SUPPRESS,
+        help="connect from a port below 1024, as Linux servers demand unless they export with `insecure`; needs root",
+    )
+    add_no_crc(group)
+    add(
         "--timeout",
         type=seconds,
         metavar="SECONDS",
         default=argparse.SUPPRESS,
         help="how long to wait for the connection and for each reply (default: 10 and 60)",
+    )
+
+
+def add_no_crc(group: argparse._ActionsContainer) -> None:
+    """`--no-crc`."""
+    group.add_argument(
+        "--no-crc",
+        action="store_true",
+        default=argparse.SUPPRESS,
+        help="do not ask for the software RNIC's CRC32C; it is used all the same if the other side asks",
     )
 
 
@@ -145,8 +165,10 @@ def add_json(parser: argparse.ArgumentParser, what: str = "the result as one JSO
 def connect_options(args: argparse.Namespace, capture: PacketCapture | None = None) -> ConnectOptions:
     """What the shared options say about connecting."""
     from rpcrdma.aio.connect import ConnectOptions  # noqa: PLC0415
+    from rpcrdma.iwarp import IwarpConfig  # noqa: PLC0415
 
-    options: dict[str, Any] = {"provider": args.provider, "capture": capture}
+    options: dict[str, Any] = {"provider": args.provider, "capture": capture, "reserved_port": args.reserved_port}
+    options["iwarp"] = IwarpConfig(crc=not args.no_crc)
     options["rpcrdma_version"] = "auto" if args.rpcrdma_version == "auto" else int(args.rpcrdma_version)
     if args.timeout is not None:
         options["connect_timeout_s"] = options["call_timeout_s"] = args.timeout

@@ -81,7 +81,11 @@ class Servers:
             self._connections[server] = await self._stack.enter_async_context(connecting)
         try:
             mounted = await mount_export(
-                url, options.credential, mount_port=self._args.mount_port, timeout_s=options.connect_timeout_s
+                url,
+                options.credential,
+                mount_port=self._args.mount_port,
+                timeout_s=options.connect_timeout_s,
+                reserved_port=options.reserved_port,
             )
         except ConnectFailed as error:
             cause = str(error).rpartition("; ")[0] or str(error)
@@ -89,6 +93,8 @@ class Servers:
         key = (server, mounted.export)
         if key not in self._filesystems:
             filesystem = NfsFilesystem(self._connections[server], mounted.handle)
-            self._stack.push_async_callback(unmount, url, mounted, options.credential)
+            self._stack.push_async_callback(
+                unmount, url, mounted, options.credential, reserved_port=options.reserved_port
+            )
             self._filesystems[key] = await self._stack.enter_async_context(filesystem)
         return self._filesystems[key], mounted.directory

@@ -23,6 +23,7 @@ from rpcrdma.cli.options import (
     Subparsers,
     add_command,
     add_json,
+    add_no_crc,
     host_and_port,
     octets,
     positive_count,
@@ -116,6 +117,7 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="DIR",
         help="where to keep the key of the file handles (default: $XDG_STATE_HOME/rpcrdma, /var/lib/rpcrdma for root)",
     )
+    add_no_crc(parser)
     add(
         "--workers",
         type=positive_count,
@@ -186,6 +188,7 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
     from rpcrdma.aio.tcp_server import TcpServerConfig  # noqa: PLC0415
     from rpcrdma.aio.watch_service import WatchService  # noqa: PLC0415
     from rpcrdma.errors import ConnectFailed  # noqa: PLC0415
+    from rpcrdma.iwarp import IwarpConfig  # noqa: PLC0415
 
     if raise_file_limit(args.connections) < args.connections > RPC_CONNECTIONS_MAX:
         console.error(
@@ -207,6 +210,7 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
         options = ServeOptions(
             workers=args.workers,
             rdma=RdmaServerConfig(
+                iwarp=IwarpConfig(crc=not args.no_crc),
                 connections_max=args.connections,
                 idle_s=getattr(args, "idle_timeout", RDMA_IDLE_S),
                 capture=capture,

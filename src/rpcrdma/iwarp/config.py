@@ -43,6 +43,13 @@ class IwarpConfig:
     `fpdu_limit`: the largest ULPDU in octets, 128 to 64768, instead of what the TCP segment size gives.
     `flush_each_message`: hand out at most one message's end at a time, so that a capture shows messages one by one.
     `startup_timeout_s`: for the driver, which aborts when no start-up frame came.
+    `first_send_pause_s`: for the driver of an initiator, which lets so much time pass between the peer's Reply and its
+    own first message. Linux siw, which nothing on the wire tells from others, may overlook what arrives before it has
+    taken up the connection, until more arrives: every tenth first call would hang. 2 ms were enough in every trial, and
+    timers are coarse; a connection costs as much only once. 0 for none.
+    `nudge_after_s`: for the driver of an initiator. On a loaded machine no such pause is long enough, so while nothing
+    has come in answer to its first message, it sends an RDMA Write of no octets after this time, and again after twice
+    as long, and so on: that is what makes siw look. 0 for never.
     """
 
     crc: bool = True
@@ -54,11 +61,17 @@ class IwarpConfig:
     fpdu_limit: int | None = None
     flush_each_message: bool = False
     startup_timeout_s: float = 10.0
+    first_send_pause_s: float = 0.003
+    nudge_after_s: float = 0.03
 
     def __post_init__(self) -> None:
         for name, depth in (("inbound_reads", self.inbound_reads), ("outbound_reads", self.outbound_reads)):
             if not 0 <= depth <= READS_MAX:
                 raise ValueError(f"{name} is {depth}, not within 0 to {READS_MAX}")
+        if not 0 <= self.first_send_pause_s < self.startup_timeout_s:
+            raise ValueError(f"first_send_pause_s is {self.first_send_pause_s}, not within 0 to startup_timeout_s")
+        if self.nudge_after_s < 0:
+            raise ValueError(f"nudge_after_s is {self.nudge_after_s}, below 0")
         limit = self.fpdu_limit
         if limit is not None and not ULPDU_OCTETS_MIN <= limit <= ULPDU_OCTETS_MAX:
             raise ValueError(f"fpdu_limit is {limit}, not within {ULPDU_OCTETS_MIN} to {ULPDU_OCTETS_MAX}")

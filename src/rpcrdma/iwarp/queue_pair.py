@@ -376,6 +376,14 @@ class IwarpQueuePair:
         elif not self._ended and self.state is not State.DRAINING:
             self.abort("disconnected before anything could be sent")
 
+    def nudge(self) -> None:
+        """Sends an RDMA Write of no octets, if connected: nothing is to be done about it, and nothing reports it.
+
+        It makes a peer look that has overlooked what came before; see `IwarpConfig.nudge_after_s`.
+        """
+        if self.state is State.OPEN:
+            self._post(_ready_work(ReadyFrame.WRITE))
+
     def abort(self, reason: str) -> None:
         if self._ended:
             self._sender.stop()

@@ -103,6 +103,7 @@ _WORDS = {
     Code.NO_MATCHING_RTR: "no matching ready-to-receive frame",
 }
 
+_MPA_CODES = {code for code in Code if code >> 8 == 0x20}
 
 _READ_SOURCE = {
     "invalid handle": Code.PROTECTION_STAG,
@@ -187,8 +188,17 @@ class PeerTerminated(RemoteProtocolError):
     """The peer sent Terminate."""
 
     def __init__(self, terminate: TerminateMessage) -> None:
-        super().__init__(f"the peer terminated: {terminate.words}")
+        told = f"the peer terminated: {terminate.words}"
+        swapped = TerminateMessage(code=_nibbles_swapped(terminate.code >> 8) << 8 | terminate.code & 0xFF)
+        # Without headers both forms make sense for some codes: RDMAP has other numbers for what MPA says.
+        if terminate.segment_octets is None and swapped.code in _MPA_CODES and terminate.code not in _MPA_CODES:
+            told += f"; if it is Linux siw, this means: {swapped.words}"
+        super().__init__(told)
         self.terminate = terminate
+
+
+def _nibbles_swapped(octet: int) -> int:
+    return (octet & 0xF) << 4 | octet >> 4
 
 
 def encode_terminate(message: TerminateMessage) -> bytes:
@@ -219,7 +229,7 @@ def decode_terminate(data: Buffer) -> TerminateMessage:
     if len(data) < _WORD.size:
         raise DecodeError("Terminate control", 0, f"{_WORD.size} octets", f"{len(data)}", rfc="5040 4.8")
     first, code, flags, _ = _WORD.unpack_from(data)
-    swapped = (first & 0xF) << 4 | first >> 4
+    swapped = _nibbles_swapped(first)
     if flags & _RESERVED and not flags & ~_RESERVED & 0xFF:
         first = swapped
         flags = _M * (flags & 1) | _D * (flags >> 1 & 1) | _R * (flags >> 2 & 1)

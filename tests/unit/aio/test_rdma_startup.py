@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import socket
+import struct
 from typing import Any
 
 import pytest
@@ -12,11 +13,14 @@ import pytest
 from rpcrdma.aio.buffer_pool import BufferPool
 from rpcrdma.aio.connect import ConnectOptions, connect
 from rpcrdma.aio.rdma_connection import RdmaConnection
-from rpcrdma.aio.serve import serve
+from rpcrdma.aio.serve import Server, serve
+from rpcrdma.aio.sockets import connected_socket
 from rpcrdma.errors import ConnectFailed, TransportClosed
 from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
+from rpcrdma.testing import raw_calls, raw_replies
+from rpcrdma.testing.raw_socket import RawSocketPeer
 from rpcrdma.transport import Role, TransportConfig
 
 SHORT = IwarpConfig(startup_timeout_s=0.05)
@@ -95,6 +99,120 @@ def test_a_client_waits_for_the_reply_for_a_limited_time() -> None:
             await gone.wait()
 
     asyncio.run(main())
+
+
+async def pausing(server: Server, pause_s: float) -> RdmaConnection:
+    """A client that has just got the Reply of the server."""
+    host, port = server.listening[0].removeprefix("rdma://").split(":")
+    client = RdmaConnection(
+        await connected_socket(host, int(port)),
+        Role.CLIENT,
+        transport=TransportConfig(),
+        iwarp=IwarpConfig(first_send_pause_s=pause_s),
+        results=BufferPool(),
+        arguments=BufferPool(),
+    )
+    await until(lambda: client._pause is not None)
+    return client
+
+
+def test_a_client_lets_some_time_pass_between_the_reply_and_its_first_message() -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        async with serve([Files()], ["rdma://127.0.0.1:0"]) as server:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(loop, "time", lambda: now)
+                client = await pausing(server, 0.5)
+                connected = asyncio.ensure_future(client.wait_established())
+                now += 0.499
+                for _ in range(20):
+                    await asyncio.sleep(0)
+                assert not connected.done()
+                now += 0.002
+                await connected
+            await client.call(v3.NULL, None)
+            await client.close()
+
+    asyncio.run(main())
+
+
+def test_a_connection_that_ends_during_the_pause_was_never_made() -> None:
+    async def main() -> None:
+        async with serve([Files()], ["rdma://127.0.0.1:0"]) as server:
+            client = await pausing(server, 5)
+            (connection,) = server.connections
+            connection.abort("the test ends it")
+            with pytest.raises(TransportClosed, match="the peer closed the connection"):
+                await client.wait_established()
+            await client.wait_closed()
+            assert client._pause is None
+
+    asyncio.run(main())
+
+
+def test_the_pause_is_shorter_than_the_time_for_starting_up() -> None:
+    with pytest.raises(ValueError, match="first_send_pause_s is -1"):
+        IwarpConfig(first_send_pause_s=-1)
+    with pytest.raises(ValueError, match="first_send_pause_s is 10"):
+        IwarpConfig(first_send_pause_s=10)
+
+
+def test_a_server_that_overlooks_the_first_message_is_nudged_until_it_answers() -> None:
+    """As Linux siw does: it looks when something more comes. An RDMA Write of nothing may be sent to anyone."""
+
+    async def main() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            listener.setblocking(False)
+            port = listener.getsockname()[1]
+            options = ConnectOptions(iwarp=IwarpConfig(first_send_pause_s=0, nudge_after_s=0.001))
+            connecting = asyncio.ensure_future(connect(f"rdma://127.0.0.1:{port}", options=options)._connect())
+            peer = RawSocketPeer((await asyncio.get_running_loop().sock_accept(listener))[0])
+            await peer.accept(raw_calls.BOTH_PRIVATE)
+            client = await connecting
+            rdma = client._line
+            assert isinstance(rdma, RdmaConnection)
+            # Who is not called has nothing to answer.
+            assert rdma._nudge is None
+            call = asyncio.ensure_future(client.call(v3.NULL, None))
+            heard = [await peer.segment() for _ in range(3)]
+            assert [segment.opcode for segment in heard] == [raw_calls.SEND, raw_calls.WRITE, raw_calls.WRITE]
+            assert [segment.payload for segment in heard[1:]] == [b"", b""]
+            (xid,) = struct.unpack_from(">I", heard[0].payload)
+            message = raw_replies.header(xid) + raw_replies.rpc_reply(xid)
+            await peer.send_segments(raw_replies.send(message))
+            await call
+            await until(lambda: rdma._nudge is None)
+            # No more of it from here on.
+            second = asyncio.ensure_future(client.call(v3.NULL, None))
+            while (segment := await peer.segment()).opcode == raw_calls.WRITE:
+                pass
+            assert segment.opcode == raw_calls.SEND
+            assert rdma._nudge is None
+            second.cancel()
+            peer.close()
+            await client.close()
+
+    asyncio.run(main())
+
+
+def test_a_connection_that_ends_is_nudged_no_more() -> None:
+    async def main() -> None:
+        async with serve([Files()], ["rdma://127.0.0.1:0"]) as server:
+            client = await connect(server.listening[0])
+            await client.call(v3.NULL, None)
+            rdma = client._line
+            assert isinstance(rdma, RdmaConnection)
+            assert rdma._nudge is not None
+            await client.close()
+            assert rdma._nudge is None
+
+    asyncio.run(main())
+
+
+def test_the_time_before_a_nudge_is_no_less_than_none() -> None:
+    with pytest.raises(ValueError, match="nudge_after_s is -1"):
+        IwarpConfig(nudge_after_s=-1)
 
 
 class Files(v3.NFS_V3_Service):

@@ -383,3 +383,27 @@ def test_an_initiator_that_cannot_agree_terminates(config: IwarpConfig, words: s
     assert completions_of(raw.qp) == [Completion("out", Verb.SEND, Status.FLUSHED)]
     assert raw.take() == fpdu(untagged(7, 2, 1, code.to_bytes(2, "big") + bytes(2)))
     assert raw.qp.wants_close
+
+
+@pytest.mark.req("DDP-9")
+def test_a_nudge_is_an_rdma_write_of_no_octets_that_nobody_notices() -> None:
+    initiator, responder = peer(Role.INITIATOR), peer(Role.RESPONDER)
+    nudge = fpdu(tagged(0, 1, 0))
+    initiator.qp.nudge()
+    initiator.connect()
+    # Nothing of it comes before the connection, or later.
+    assert initiator.take() == b""
+    responder.connect()
+    responder.qp.post_receive(1, memoryview(bytearray(8)))
+    initiator.qp.nudge()
+    initiator.qp.post_send(2, [b"x"])
+    initiator.qp.nudge()
+    octets = initiator.take()
+    assert octets == nudge + SEND_X + nudge
+    assert [completion.wr for completion in completions_of(initiator.qp)] == [2]
+    responder.give(octets)
+    assert [completion.wr for completion in completions_of(responder.qp)] == [1]
+    assert not any(isinstance(event, Disconnected) for event in events_of(responder.qp))
+    initiator.qp.disconnect()
+    initiator.qp.nudge()
+    assert initiator.take() == b""

@@ -12,6 +12,7 @@ from rpcrdma.iwarp.segments import READ_HEADER_OCTETS, ReadHeader, decode_read_h
 from rpcrdma.iwarp.terminate import (
     Code,
     Fault,
+    PeerTerminated,
     TerminateMessage,
     decode_terminate,
     encode_terminate,
@@ -83,6 +84,28 @@ def test_truncated_messages_do_not_decode(octets: bytes, message: TerminateMessa
 )
 def test_the_swapped_form_of_siw_is_understood(octets: bytes, message: TerminateMessage) -> None:
     assert decode_terminate(octets) == message
+
+
+@pytest.mark.parametrize(
+    ("octets", "said"),
+    [
+        # Neither form gives headers for these, and both have a meaning for the code.
+        (
+            "02060000",
+            "unexpected opcode (0/2/06); if it is Linux siw, this means: insufficient resources for RDMA Reads",
+        ),
+        ("02070000", "catastrophic error of the stream (0/2/07); if it is Linux siw, this means: no matching ready"),
+        # Here one of them alone makes sense.
+        ("20060000", "insufficient resources for RDMA Reads (2/0/06)"),
+        ("02030000", "marker and ULPDU length do not match (2/0/03)"),
+        ("0206c000 0012" + REQUEST[2:20].hex(), "unexpected opcode (0/2/06)"),
+        ("20060300 0012" + REQUEST[2:20].hex(), "unexpected opcode (0/2/06)"),
+    ],
+)
+def test_what_may_mean_two_things_is_told_in_both_words(octets: str, said: str) -> None:
+    told = str(PeerTerminated(decode_terminate(bytes.fromhex(octets))))
+    assert told.startswith(f"the peer terminated: {said}")
+    assert ("siw" in told) is ("siw" in said)
 
 
 def test_words_name_the_error_and_its_numbers() -> None:

@@ -61,7 +61,8 @@ class MountedFilesystem(NfsFilesystem):
         """Ends what is on its way, unmounts and closes the connection."""
         await super().close()
         await self.connection.close()
-        await unmount(self._target, self._mounted, self._options.credential)
+        options = self._options
+        await unmount(self._target, self._mounted, options.credential, reserved_port=options.reserved_port)
 
 
 class _Opening:
@@ -90,7 +91,11 @@ class _Opening:
     async def _open(self) -> MountedFilesystem:
         url, options = self._url, self._options
         mounted = await mount_export(
-            url, options.credential, mount_port=self._mount_port, timeout_s=options.connect_timeout_s
+            url,
+            options.credential,
+            mount_port=self._mount_port,
+            timeout_s=options.connect_timeout_s,
+            reserved_port=options.reserved_port,
         )
         connection = await connect(
             str(Url(scheme=url.scheme, host=url.host, port=url.port)), v3.PROGRAM, options=options
@@ -112,6 +117,7 @@ def nfs_open(
 
     Raises:
         LocalProtocolError: the URL is not one.
+        NotPermitted: when entered or awaited: `options.reserved_port` is wanted, but not allowed.
         ConnectFailed: when entered or awaited: NFS or MOUNT cannot be reached; the message says what to do.
         NfsError: when entered or awaited: the server refuses to mount (FileNotFoundError: there is no such export).
     """

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from rpcrdma.aio.sockets import authority
 from rpcrdma.aio.tcp_client import TcpCaller
 from rpcrdma.aio.urls import Url
-from rpcrdma.errors import ConnectFailed, RpcError, RpcRdmaError, TransportClosed
+from rpcrdma.errors import ConnectFailed, NotPermitted, RpcError, RpcRdmaError, TransportClosed
 from rpcrdma.nfs import mount
 from rpcrdma.nfs.client.port_mapper import GETPORT, PORT_MAPPER_PORT, Mapping
 from rpcrdma.nfs.errors import NfsError, nfs_error
@@ -39,20 +39,29 @@ class Mount:
 
 
 async def mount_export(
-    url: Url, credential: Credential, *, mount_port: int | None = None, timeout_s: float = 10.0
+    url: Url,
+    credential: Credential,
+    *,
+    mount_port: int | None = None,
+    timeout_s: float = 10.0,
+    reserved_port: bool = False,
 ) -> Mount:
-    """Mounts the export that `url.path` is in or below.
+    """Mounts the export that `url.path` is in or below; with `reserved_port` from a port below 1024.
 
     Raises:
+        NotPermitted: this process may not take a reserved port.
         ConnectFailed: no MOUNT service answers; the message says where it was looked for.
         NfsError: the server refuses; FileNotFoundError if it exports nothing of that path.
     """
     tried: list[str] = []
     async for port in _ports(url, mount_port, credential, timeout_s, tried):
         try:
-            async with await TcpCaller.connect(url.host, port, credential, timeout_s=timeout_s) as caller:
+            connecting = TcpCaller.connect(url.host, port, credential, timeout_s=timeout_s, reserved_port=reserved_port)
+            async with await connecting as caller:
                 found = await mount_with(caller, url.path or "/", timeout_s=timeout_s)
                 return Mount(export=found.export, handle=found.handle, directory=found.directory, port=port)
+        except NotPermitted:
+            raise
         except (ConnectFailed, TransportClosed, RpcError) as error:
             tried.append(f"TCP port {port}: {_cause(error, url.host, port)}")
     raise ConnectFailed(
@@ -88,10 +97,15 @@ async def mount_with(caller: Caller, path: str, *, timeout_s: float | None = Non
     raise first
 
 
-async def unmount(url: Url, mounted: Mount, credential: Credential, *, timeout_s: float = 1.0) -> None:
+async def unmount(
+    url: Url, mounted: Mount, credential: Credential, *, timeout_s: float = 1.0, reserved_port: bool = False
+) -> None:
     """Tells the server that the export is no longer used; nothing depends on it, so failures are passed over."""
     with contextlib.suppress(RpcRdmaError):
-        async with await TcpCaller.connect(url.host, mounted.port, credential, timeout_s=timeout_s) as caller:
+        connecting = TcpCaller.connect(
+            url.host, mounted.port, credential, timeout_s=timeout_s, reserved_port=reserved_port
+        )
+        async with await connecting as caller:
             await caller.call(mount.UMNT, mounted.export, timeout_s=timeout_s)
 
 

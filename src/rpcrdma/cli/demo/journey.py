@@ -112,7 +112,8 @@ def _check_space(workspace: Path, octets: int) -> None:
 async def _travel(args: argparse.Namespace, places: _Places, size: TreeSize) -> Outcome:
     start = time.perf_counter()
     exports = [f"source={places.source}:ro", f"copy={places.returned}:rw"]
-    async with ServerProcess(exports, places.state, as_root=os.geteuid() == 0) as server:
+    serving = ServerProcess(exports, places.state, as_root=os.geteuid() == 0, crc=not args.no_crc)
+    async with serving as server:
         with contextlib.closing(PacketCapture(args.pcap)) if args.pcap else contextlib.nullcontext() as capture:
             options = connect_options(args, capture)
             async with connect(server.rdma_url, v3.PROGRAM, options=options) as connection:
@@ -144,7 +145,8 @@ async def _copy(
     connection: Connection, server: ServerProcess, options: ConnectOptions, export: str, local: Path, size: TreeSize
 ) -> float:
     """Copies all of the export "source" to `local`, or all of `local` to the export "copy"; returns the seconds."""
-    mounted = await mount_export(parse_url(f"{server.tcp_url}/{export}"), options.credential)
+    url = parse_url(f"{server.tcp_url}/{export}")
+    mounted = await mount_export(url, options.credential, reserved_port=options.reserved_port)
     outward = export == "source"
     with progress_bar("copying out" if outward else "copying back", size.octets) as advance:
         copies = Copies(advance)

@@ -23,13 +23,15 @@ class ServerProcess:
     It ends with the standard input that this process holds, so that it never outlives its starter.
     """
 
-    def __init__(self, exports: list[str], state_dir: Path, *, as_root: bool) -> None:
+    def __init__(self, exports: list[str], state_dir: Path, *, as_root: bool, crc: bool) -> None:
         self._arguments = [f"--export={export}" for export in exports]
         self._arguments += ["--listen", "rdma://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0", "--allow", "127.0.0.1"]
         self._arguments += ["--state-dir", str(state_dir), "--stop-at-eof", "--json", "--log-level", "warning"]
         if as_root:
             # It serves what only root reads, to nobody but this user on this machine.
             self._arguments.append("--no-root-squash")
+        if not crc:
+            self._arguments.append("--no-crc")
         self._process: asyncio.subprocess.Process | None = None
         self._reading: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()

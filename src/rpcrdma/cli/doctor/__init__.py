@@ -1,0 +1,65 @@
+"""`rpcrdma doctor`: what works on this machine, what does not, and what to do about it."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rpcrdma.cli.event_loop import run_async
+from rpcrdma.cli.options import Subparsers, add_command, add_json, is_url, service_url
+
+if TYPE_CHECKING:
+    from rpcrdma.aio.urls import Url
+
+__all__ = ["add_parser", "run"]
+
+_EXAMPLES = """\
+  rpcrdma doctor
+  rpcrdma doctor server
+  rpcrdma doctor --json rdma://server:20049
+
+marks:
+  ok       works
+  note     works, but there is something to know
+  problem  does not work; the exit status is 1 then, or 3 if no server answers
+"""
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Adds the command."""
+    parser = add_command(
+        subparsers,
+        "doctor",
+        run,
+        arguments="[HOST|URL]",
+        summary="say what works on this machine, and what to do about the rest",
+        examples=_EXAMPLES,
+        mounts=False,
+    )
+    parser.add_argument(
+        "url",
+        nargs="?",
+        type=_place,
+        metavar="HOST|URL",
+        help="look at the way to this server, too, and whether it answers",
+    )
+    parser.add_argument(
+        "--root",
+        type=Path,
+        default=Path("/"),
+        metavar="DIR",
+        help="read the system's files below DIR, for example of a host that is mounted in a container (default: /)",
+    )
+    add_json(parser)
+
+
+def _place(text: str) -> Url:
+    return service_url(text if is_url(text) else f"rdma://{text}")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs the command."""
+    from rpcrdma.cli.doctor.examination import examine  # noqa: PLC0415
+
+    return run_async(examine(args))

@@ -1,0 +1,172 @@
+"""What the doctor says of this machine, given the facts."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Callable, Mapping, Sequence
+
+from rpcrdma.cli.console import readable_octets
+from rpcrdma.cli.doctor.devices import ModuleState, RdmaDevice
+from rpcrdma.cli.doctor.findings import Finding, Mark
+from rpcrdma.limits import BUFFER_OCTETS_MAX, RPC_CONNECTIONS_MAX
+
+__all__ = [
+    "KERNEL_MODULES",
+    "check_devices",
+    "check_listening",
+    "check_memory_lock",
+    "check_modules",
+    "check_open_files",
+    "check_route",
+]
+
+KERNEL_MODULES = ("siw", "rdma_rxe", "rpcrdma")
+"""The kernel's software RNICs for iWARP and RoCE, and its NFS over RDMA."""
+
+_SOFTWARE_ALL_THE_SAME = "rpcrdma uses its software RNIC all the same; the device serves the kernel's NFS and others"
+
+
+def check_devices(devices: Sequence[RdmaDevice]) -> list[Finding]:
+    """One finding a device, or one that there is none."""
+    if not devices:
+        text = "none on this machine; none is needed: the software RNIC does without"
+        return [Finding(mark=Mark.OK, subject="rdma_devices", title="RDMA devices", text=text)]
+    return [_device(device) for device in devices]
+
+
+def _device(device: RdmaDevice) -> Finding:
+    ports = ", ".join(f"port {port.number} {port.state.lower()} ({port.link_layer})" for port in device.ports)
+    addresses = [address for port in device.ports for address in port.addresses]
+    where = f" on {', '.join(device.interfaces)}" if device.interfaces else ""
+    reached = f", {', '.join(addresses)}" if addresses else ""
+    remedy = ""
+    if not device.active:
+        interfaces = " ".join(device.interfaces) or "INTERFACE"
+        remedy = (
+            f"no port is active: check the cable, and that the network interface is up (ip link set {interfaces} up)"
+        )
+    return Finding(
+        mark=Mark.OK if device.active else Mark.NOTE,
+        subject="rdma_device",
+        title=f"device {device.name}",
+        text=f"{device.kind}{where}: {ports or 'no ports'}{reached}; {_SOFTWARE_ALL_THE_SAME}",
+        remedy=remedy,
+        facts={
+            "device": device.name,
+            "node_type": device.node_type,
+            "kind": device.kind,
+            "interfaces": list(device.interfaces),
+            "ports": [
+                {
+                    "port": port.number,
+                    "state": port.state,
+                    "link_layer": port.link_layer,
+                    "gids": list(port.gids),
+                    "addresses": list(port.addresses),
+                }
+                for port in device.ports
+            ],
+        },
+    )
+
+
+def check_modules(states: Mapping[str, ModuleState], devices: Sequence[RdmaDevice]) -> Finding:
+    """What the kernel itself brings: of use to mount with `proto=rdma`, not to this program."""
+    by_state = {
+        state: [name for name, found in states.items() if found is state]
+        for state in (ModuleState(each) for each in ModuleState)
+    }
+    said = {
+        ModuleState.LOADED: "loaded",
+        ModuleState.AVAILABLE: "there to be loaded",
+        ModuleState.MISSING: "not part of this kernel",
+        ModuleState.UNKNOWN: "not to be seen from here",
+    }
+    text = "; ".join(f"{', '.join(names)}: {said[state]}" for state, names in by_state.items() if names)
+    remedy = ""
+    if not devices and states.get("siw") in {ModuleState.LOADED, ModuleState.AVAILABLE}:
+        remedy = (
+            "only to mount with the kernel over RDMA: as root, modprobe siw; "
+            "rdma link add siw0 type siw netdev INTERFACE"
+        )
+    return Finding(
+        mark=Mark.NOTE if remedy else Mark.OK,
+        subject="kernel_modules",
+        title="kernel modules",
+        text=f"{text} (only the kernel's own NFS over RDMA needs them)",
+        remedy=remedy,
+        facts={"modules": {name: str(state) for name, state in states.items()}},
+    )
+
+
+def check_memory_lock(limit_octets: int, devices: Sequence[RdmaDevice]) -> Finding:
+    """RLIMIT_MEMLOCK: RDMA hardware needs memory that stays where it is; the software RNIC does not."""
+    unlimited = limit_octets == resource.RLIM_INFINITY
+    size = "no limit" if unlimited else readable_octets(limit_octets)
+    short = not unlimited and limit_octets < BUFFER_OCTETS_MAX and bool(devices)
+    return Finding(
+        mark=Mark.NOTE if short else Mark.OK,
+        subject="memory_lock",
+        title="locked memory",
+        text=f"{size}: what a program may keep in place for an RDMA device; the software RNIC needs none",
+        remedy="for programs that use the device: ulimit -l unlimited, or memlock in /etc/security/limits.conf"
+        if short
+        else "",
+        facts={"limit_bytes": None if unlimited else limit_octets},
+    )
+
+
+def check_open_files(soft: int, hard: int) -> Finding:
+    """RLIMIT_NOFILE: connections and files of a server."""
+    unlimited = soft == resource.RLIM_INFINITY
+    short = not unlimited and soft < RPC_CONNECTIONS_MAX
+    raised = "ulimit -n" if hard == resource.RLIM_INFINITY or hard >= RPC_CONNECTIONS_MAX else "as root, ulimit -n"
+    return Finding(
+        mark=Mark.NOTE if short else Mark.OK,
+        subject="open_files",
+        title="open files",
+        text=f"{'no limit' if unlimited else f'{soft} at a time'}: connections and files of a server count",
+        remedy=f"{raised} {RPC_CONNECTIONS_MAX} before serving many clients" if short else "",
+        facts={"limit": None if unlimited else soft},
+    )
+
+
+def check_listening(port: int, listens: Callable[[int], str]) -> Finding:
+    """Whether a server can be started at `port`; `listens` tries it and says why not, or nothing."""
+    cause = listens(port)
+    return Finding(
+        mark=Mark.NOTE if cause else Mark.OK,
+        subject="listening",
+        title=f"TCP port {port}",
+        text=f"cannot be listened on: {cause}" if cause else "free: rpcrdma serve can listen there",
+        remedy=f"that is right if a server runs already (rpcrdma ping rdma://127.0.0.1:{port}); "
+        "otherwise serve at another port with --listen"
+        if cause
+        else "",
+        facts={"port": port, "free": not cause},
+    )
+
+
+def check_route(address: str, interface: str | None, devices: Sequence[RdmaDevice]) -> Finding:
+    """Whether what leads to `address` has an RDMA device; `interface` None: nothing leads there."""
+    facts = {
+        "address": address,
+        "interface": interface,
+        "devices": [d.name for d in devices if interface in d.interfaces],
+    }
+    if interface is None:
+        return Finding(
+            mark=Mark.PROBLEM,
+            subject="route",
+            title="way there",
+            text=f"this machine has no route to {address}",
+            remedy="check the address, and the network with: ip route",
+            facts=facts,
+        )
+    on = [device for device in devices if interface in device.interfaces]
+    if not on:
+        text = f"{address} is reached through {interface}, without an RDMA device: by the software RNIC over TCP"
+    else:
+        names = " and ".join(f"{d.name} ({d.kind}, {'active' if d.active else 'not active'})" for d in on)
+        text = f"{address} is reached through {interface}, which has {names}; {_SOFTWARE_ALL_THE_SAME}"
+    return Finding(mark=Mark.OK, subject="route", title="way there", text=text, facts=facts)

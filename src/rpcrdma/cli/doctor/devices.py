@@ -1,0 +1,159 @@
+"""RDMA devices and kernel modules, as the kernel shows them in its files.
+
+Everything is read below a root directory, so that a made-up tree can stand for a machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import ipaddress
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["ModuleState", "Port", "RdmaDevice", "module_state", "rdma_devices"]
+
+_MAPPED = 0xFFFF << 32
+"""Where an IPv4 address in the form of an IPv6 address starts: ::ffff:0.0.0.0."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Port:
+    """A port of a device; `state` as the kernel calls it ("ACTIVE"), `addresses` the IP addresses among its GIDs."""
+
+    number: int
+    state: str
+    link_layer: str
+    gids: tuple[str, ...] = ()
+    addresses: tuple[str, ...] = ()
+
+    @property
+    def active(self) -> bool:
+        """Whether data can go through."""
+        return self.state == "ACTIVE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RdmaDevice:
+    """A device below /sys/class/infiniband; `interfaces` are the network interfaces that it belongs to."""
+
+    name: str
+    node_type: str
+    ports: tuple[Port, ...] = ()
+    interfaces: tuple[str, ...] = ()
+
+    @property
+    def active(self) -> bool:
+        """Whether a port can be used."""
+        return any(port.active for port in self.ports)
+
+    @property
+    def kind(self) -> str:
+        """What it speaks, in the words of the trade."""
+        if self.node_type == "RNIC":
+            return "iWARP"
+        if any(port.link_layer == "InfiniBand" for port in self.ports):
+            return "InfiniBand"
+        return "RoCE" if self.node_type == "CA" else self.node_type
+
+
+class ModuleState(enum.StrEnum):
+    """What is known of a kernel module."""
+
+    LOADED = "loaded"
+    AVAILABLE = "available"
+    """It can be loaded."""
+    MISSING = "missing"
+    """This kernel was delivered without it."""
+    UNKNOWN = "unknown"
+    """The kernel's modules are not to be seen from here, as in a container."""
+
+
+def rdma_devices(root: Path = Path("/")) -> list[RdmaDevice]:
+    """The devices of this machine (or network namespace), by name."""
+    directory = root / "sys/class/infiniband"
+    hardware = dict(_hardware_addresses(root))
+    return [_device(path, hardware) for path in _entries(directory)]
+
+
+def module_state(name: str, release: str, root: Path = Path("/")) -> ModuleState:
+    """Whether the kernel of `release` has the module."""
+    if (root / "sys/module" / name).is_dir():
+        return ModuleState.LOADED
+    modules = root / "lib/modules" / release
+    if not modules.is_dir():
+        return ModuleState.UNKNOWN
+    for index in ("modules.dep", "modules.builtin"):
+        for line in _text(modules / index).splitlines():
+            file = line.partition(":")[0].rpartition("/")[2]
+            if file.partition(".ko")[0].replace("-", "_") == name:
+                return ModuleState.AVAILABLE
+    return ModuleState.MISSING
+
+
+def _device(path: Path, hardware: dict[str, str]) -> RdmaDevice:
+    interfaces = {entry.name for entry in _entries(path / "device/net")}
+    ports = []
+    for entry in _entries(path / "ports"):
+        if not entry.name.isdigit():
+            continue
+        interfaces |= {_text(index) for index in _entries(entry / "gid_attrs/ndevs")} - {""}
+        gids = tuple(gid for gid in map(_text, _entries(entry / "gids")) if gid.strip("0:"))
+        ports.append(
+            Port(
+                number=int(entry.name),
+                state=_word(entry / "state"),
+                link_layer=_text(entry / "link_layer") or "unknown",
+                gids=gids,
+                addresses=tuple(_addresses(gids)),
+            )
+        )
+    if not interfaces:
+        # Software devices of iWARP name no interface, but make their identity of its hardware address.
+        interfaces = {hardware[guid] for guid in [_text(path / "node_guid")] if guid in hardware}
+    return RdmaDevice(
+        name=path.name,
+        node_type=_word(path / "node_type"),
+        ports=tuple(sorted(ports, key=lambda port: port.number)),
+        interfaces=tuple(sorted(interfaces)),
+    )
+
+
+def _hardware_addresses(root: Path) -> Iterator[tuple[str, str]]:
+    """(node GUID, interface): the hardware address as EUI-64, with and without the bit for local administration."""
+    for interface in _entries(root / "sys/class/net"):
+        with contextlib.suppress(ValueError):
+            address = bytes.fromhex(_text(interface / "address").replace(":", ""))
+            if len(address) == 6 and any(address):
+                for first in (address[0] ^ 2, address[0]):
+                    digits = bytes([first, *address[1:3], 0xFF, 0xFE, *address[3:]]).hex()
+                    yield ":".join(digits[at : at + 4] for at in range(0, 16, 4)), interface.name
+
+
+def _addresses(gids: tuple[str, ...]) -> Iterator[str]:
+    for gid in gids:
+        with contextlib.suppress(ValueError):
+            number = int(ipaddress.IPv6Address(gid))
+            if number & ~0xFFFFFFFF == _MAPPED:
+                yield str(ipaddress.IPv4Address(number & 0xFFFFFFFF))
+
+
+def _entries(directory: Path) -> list[Path]:
+    try:
+        return sorted(directory.iterdir())
+    except OSError:
+        return []
+
+
+def _text(path: Path) -> str:
+    """What a file says in its one line; nothing where it cannot be read, as unused GIDs cannot."""
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _word(path: Path) -> str:
+    """The name in "4: ACTIVE"."""
+    return _text(path).partition(":")[2].strip() or "unknown"

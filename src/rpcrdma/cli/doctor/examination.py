@@ -1,0 +1,69 @@
+"""Everything that the doctor looks at, in order, and the report."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import platform
+import resource
+import socket
+
+from rpcrdma.aio.urls import DEFAULT_PORTS, Url
+from rpcrdma.cli import console
+from rpcrdma.cli.doctor.checks import (
+    KERNEL_MODULES,
+    check_devices,
+    check_listening,
+    check_memory_lock,
+    check_modules,
+    check_open_files,
+    check_route,
+)
+from rpcrdma.cli.doctor.devices import RdmaDevice, module_state, rdma_devices
+from rpcrdma.cli.doctor.findings import Finding, Mark, as_json, show
+from rpcrdma.cli.doctor.network import check_server, check_software_rnic, interface_towards, why_not_listening
+from rpcrdma.cli.exit_status import ExitStatus
+from rpcrdma.cli.options import connect_options
+
+__all__ = ["examine"]
+
+
+async def examine(args: argparse.Namespace) -> ExitStatus:
+    """Looks at the machine, and at the server if one is named; prints the report."""
+    options = connect_options(args)
+    release = platform.release()
+    devices = rdma_devices(args.root)
+    modules = {name: module_state(name, release, args.root) for name in KERNEL_MODULES}
+    findings = [
+        await check_software_rnic(options),
+        *check_devices(devices),
+        check_modules(modules, devices),
+        check_memory_lock(resource.getrlimit(resource.RLIMIT_MEMLOCK)[0], devices),
+        check_open_files(*resource.getrlimit(resource.RLIMIT_NOFILE)),
+        check_listening(DEFAULT_PORTS["rdma"], why_not_listening),
+    ]
+    status = ExitStatus.DONE
+    if args.url is not None:
+        finding = await _way(args.url, devices)
+        if finding is not None:
+            findings.append(finding)
+        finding, status = await check_server(args.url, options)
+        findings.append(finding)
+    problems = sum(finding.mark is Mark.PROBLEM for finding in findings)
+    if status is ExitStatus.DONE and problems:
+        status = ExitStatus.FAILED
+    if args.json:
+        console.json_line({"kernel": release, "problems": problems, "findings": as_json(findings)})
+    else:
+        show(findings)
+    return status
+
+
+async def _way(url: Url, devices: list[RdmaDevice]) -> Finding | None:
+    """None where the name has no address: connecting says so, too."""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return None
+    address = str(found[0][4][0])
+    return check_route(address, interface_towards(address), devices)

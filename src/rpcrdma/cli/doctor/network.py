@@ -1,0 +1,156 @@
+"""What the doctor tries out: a call over loopback, a port, the way to an address, and a server."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import time
+from dataclasses import replace
+
+from rpcrdma.aio.connect import ConnectOptions, connect
+from rpcrdma.aio.serve import serve
+from rpcrdma.aio.urls import Url
+from rpcrdma.cli.doctor.findings import Finding, Mark
+from rpcrdma.cli.exit_status import ExitStatus
+from rpcrdma.cli.failures import describe
+from rpcrdma.errors import RpcError, RpcRdmaError
+from rpcrdma.nfs import v3
+
+__all__ = ["check_server", "check_software_rnic", "interface_towards", "why_not_listening"]
+
+_HEADER = struct.Struct("=IHHII")
+_ROUTE = struct.Struct("=8BI")
+_ATTRIBUTE = struct.Struct("=HH")
+_INDEX = struct.Struct("=I")
+_GET_ROUTE, _NEW_ROUTE = 26, 24
+_REQUEST = 1
+_DESTINATION, _OUTGOING = 1, 4
+"""Of Linux's rtnetlink(7): message types, the request flag and attributes."""
+
+
+_OTHER_HARDWARE = "; RoCE and InfiniBand servers do not answer the software RNIC, which speaks iWARP: try tcp://"
+
+
+class _Nothing(v3.NFS_V3_Service):
+    """Answers NULL, as every program does, and nothing else."""
+
+
+async def check_software_rnic(options: ConnectOptions) -> Finding:
+    """An empty call over the software RNIC, from this process to itself."""
+    try:
+        async with serve([_Nothing()], ["rdma://127.0.0.1:0"]) as server:
+            own = replace(options, reserved_port=False)
+            version, connect_ms, call_us = await _measure(server.listening[0], own)
+    except (RpcRdmaError, OSError) as error:
+        message, hint, _ = describe(error)
+        return Finding(
+            mark=Mark.PROBLEM,
+            subject="software_rnic",
+            title="software RNIC",
+            text=f"does not work on 127.0.0.1: {message}",
+            remedy=hint or "check that the loopback interface is up (ip link show lo) and that TCP is not filtered",
+        )
+    return Finding(
+        mark=Mark.OK,
+        subject="software_rnic",
+        title="software RNIC",
+        text=f"works: RPC-over-RDMA version {version} over iWARP on 127.0.0.1, "
+        f"connected in {connect_ms:.1f} ms, an empty call takes {call_us:.0f} µs",
+        facts={"version": version, "connect_ms": round(connect_ms, 3), "call_us": round(call_us, 1)},
+    )
+
+
+async def check_server(url: Url, options: ConnectOptions) -> tuple[Finding, ExitStatus]:
+    """Whether a server answers at `url`: the connection, and an empty call of NFS version 3."""
+    place = f"{url.scheme}://{url.authority}"
+    try:
+        version, connect_ms, call_us = await _measure(place, options)
+    except RpcError as error:
+        return Finding(
+            mark=Mark.NOTE,
+            subject="server",
+            title="server",
+            text=f"{place} answers, but not with NFS version 3: {error}",
+            remedy="check that NFS version 3 is served there, if that is what you look for",
+            facts={"url": place},
+        ), ExitStatus.DONE
+    except (RpcRdmaError, OSError) as error:
+        message, hint, status = describe(error)
+        remedy = hint or "check that this is the scheme and port of an NFS server"
+        if status is not ExitStatus.PROTOCOL_VIOLATION:
+            status = ExitStatus.NOT_CONNECTED
+            remedy += _OTHER_HARDWARE if url.scheme == "rdma" else ""
+        return Finding(
+            mark=Mark.PROBLEM,
+            subject="server",
+            title="server",
+            text=message,
+            remedy=remedy,
+            facts={"url": place},
+        ), status
+    how = "RPC over TCP" if version is None else f"RPC-over-RDMA version {version}"
+    return Finding(
+        mark=Mark.OK,
+        subject="server",
+        title="server",
+        text=f"{place} answers with {how}: connected in {connect_ms:.1f} ms, an empty call takes {call_us:.0f} µs",
+        facts={
+            "url": place,
+            "version": version,
+            "connect_ms": round(connect_ms, 3),
+            "call_us": round(call_us, 1),
+        },
+    ), ExitStatus.DONE
+
+
+async def _measure(url: str, options: ConnectOptions) -> tuple[int | None, float, float]:
+    """(version of RPC-over-RDMA, milliseconds to connect, microseconds of an empty call)."""
+    start = time.perf_counter_ns()
+    async with connect(url, v3.PROGRAM, options=options) as connection:
+        connected = time.perf_counter_ns()
+        # The first call of a connection warms up what the second one is measured with.
+        await connection.call(v3.NULL, None)
+        begun = time.perf_counter_ns()
+        await connection.call(v3.NULL, None)
+        done = time.perf_counter_ns()
+        agreed = connection.negotiated
+    return None if agreed is None else agreed.version, (connected - start) / 1e6, (done - begun) / 1e3
+
+
+def why_not_listening(port: int) -> str:
+    """Why a TCP `port` of this machine cannot be listened on; "" if it can."""
+    try:
+        with socket.create_server(("", port)):
+            return ""
+    except OSError as error:
+        return os.strerror(error.errno or 0).lower()
+
+
+def interface_towards(address: str) -> str | None:
+    """The network interface through which packets to an IP address leave; None if there is no way."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    destination = socket.inet_pton(family, address.partition("%")[0])
+    attribute = _ATTRIBUTE.pack(_ATTRIBUTE.size + len(destination), _DESTINATION) + destination
+    body = _ROUTE.pack(family, 8 * len(destination), 0, 0, 0, 0, 0, 0, 0) + attribute
+    try:
+        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as netlink:
+            netlink.send(_HEADER.pack(_HEADER.size + len(body), _GET_ROUTE, _REQUEST, 1, 0) + body)
+            index = _outgoing(netlink.recv(1 << 16))
+        return None if index is None else socket.if_indextoname(index)
+    except OSError:
+        return None
+
+
+def _outgoing(answer: bytes) -> int | None:
+    length, kind, *_ = _HEADER.unpack_from(answer)
+    if kind != _NEW_ROUTE:
+        return None
+    at = _HEADER.size + _ROUTE.size
+    while at + _ATTRIBUTE.size <= length:
+        size, name = _ATTRIBUTE.unpack_from(answer, at)
+        if name == _OUTGOING:
+            index: int = _INDEX.unpack_from(answer, at + _ATTRIBUTE.size)[0]
+            return index
+        at += max(size + 3 & ~3, _ATTRIBUTE.size)
+    return None

@@ -1,0 +1,105 @@
+"""`rpcrdma doctor`."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rpcrdma.cli.doctor import network
+from rpcrdma.cli.exit_status import ExitStatus
+from rpcrdma.cli.main import main
+from rpcrdma.errors import ConnectFailed
+
+if TYPE_CHECKING:
+    from conftest import Remote
+
+SUBJECTS = ["software_rnic", "rdma_devices", "kernel_modules", "memory_lock", "open_files", "listening"]
+
+
+def test_the_machine_is_examined(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "--json", "--root", str(tmp_path)]) == ExitStatus.DONE
+    report = json.loads(capsys.readouterr().out)
+    assert [finding["subject"] for finding in report["findings"]] == SUBJECTS
+    assert report["problems"] == 0
+    loopback = report["findings"][0]
+    assert (loopback["mark"], loopback["version"], loopback["remedy"]) == ("ok", 1, None)
+    assert loopback["call_us"] > 0
+
+
+def test_people_get_one_line_a_finding_and_remedies_below(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rpcrdma.cli.doctor.examination.why_not_listening", lambda port: "address already in use")
+    assert main(["doctor", "--root", str(tmp_path)]) == ExitStatus.DONE
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("ok       software RNIC   works: RPC-over-RDMA version 1 over iWARP on 127.0.0.1")
+    assert lines[-2].startswith("note     TCP port 20049  cannot be listened on: address already in use")
+    assert lines[-1].split("-> ")[1].startswith("that is right if a server runs already")
+
+
+def test_a_server_that_answers(remote: Remote, tmp_path: Path) -> None:
+    report = remote.done("doctor", "--json", "--root", str(tmp_path), remote.base).json
+    way, server = report["findings"][-2:]
+    assert (way["subject"], way["interface"], way["devices"]) == ("route", "lo", [])
+    assert (server["mark"], server["url"]) == ("ok", remote.base)
+    assert server["version"] == (1 if remote.base.startswith("rdma") else None)
+
+
+def test_a_bare_address_means_rdma(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        place = f"127.0.0.1:{unused.getsockname()[1]}"
+        assert main(["doctor", place]) == ExitStatus.NOT_CONNECTED
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-2].startswith("problem  server")
+    assert lines[-2].endswith(f"cannot connect to {place}: connection refused")
+    assert "-> check that the server runs and listens there; RoCE and InfiniBand servers" in lines[-1]
+
+
+def test_a_name_without_an_address_is_a_problem_of_the_server_alone(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(*_: object, **__: object) -> list[object]:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    real = socket.getaddrinfo
+    monkeypatch.setattr(
+        socket, "getaddrinfo", lambda host, *a, **k: unknown() if host == "nowhere" else real(host, *a, **k)
+    )
+    assert main(["doctor", "--json", "nowhere"]) == ExitStatus.NOT_CONNECTED
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    assert [finding["subject"] for finding in findings] == [*SUBJECTS, "server"]
+
+
+def test_a_machine_without_the_software_rnic_fails(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> object:
+        raise ConnectFailed("cannot listen at rdma://127.0.0.1:0: no such device; choose an address of this machine")
+
+    monkeypatch.setattr(network, "serve", broken)
+    assert main(["doctor"]) == ExitStatus.FAILED
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("problem  software RNIC   does not work on 127.0.0.1: cannot listen at")
+    assert lines[1].endswith("-> choose an address of this machine")
+
+
+def test_the_way_out_is_asked_of_the_kernel() -> None:
+    assert network.interface_towards("127.0.0.1") == "lo"
+
+
+def test_a_port_is_free_until_somebody_listens() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        assert network.why_not_listening(port) == "address already in use"
+    assert network.why_not_listening(port) == ""
+
+
+def test_what_is_no_place_is_wrong_usage() -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["doctor", "host:port"])
+    assert ended.value.code == ExitStatus.USAGE

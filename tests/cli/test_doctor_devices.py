@@ -1,0 +1,189 @@
+"""RDMA devices and kernel modules, read from made-up trees, and what the doctor says of them."""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+
+import pytest
+
+from rpcrdma.cli.doctor.checks import (
+    check_devices,
+    check_listening,
+    check_memory_lock,
+    check_modules,
+    check_open_files,
+    check_route,
+)
+from rpcrdma.cli.doctor.devices import ModuleState, module_state, rdma_devices
+from rpcrdma.cli.doctor.findings import Mark
+
+RELEASE = "6.1.0-test"
+
+
+def write(root: Path, files: dict[str, str]) -> None:
+    for name, content in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content + "\n")
+
+
+@pytest.fixture
+def siw(tmp_path: Path) -> Path:
+    """A machine with the kernel's software iWARP on eth0, as Linux 6.1 shows it."""
+    write(
+        tmp_path,
+        {
+            "sys/class/infiniband/siw0/node_type": "4: RNIC",
+            "sys/class/infiniband/siw0/node_guid": "5054:00ff:fe12:3456",
+            "sys/class/infiniband/siw0/ports/1/state": "4: ACTIVE",
+            "sys/class/infiniband/siw0/ports/1/link_layer": "Ethernet",
+            "sys/class/infiniband/siw0/ports/1/gids/0": "5254:0012:3456:0000:0000:0000:0000:0000",
+            "sys/class/net/lo/address": "00:00:00:00:00:00",
+            "sys/class/net/eth0/address": "52:54:00:12:34:56",
+            "sys/class/net/bond/address": "not known",
+            "sys/module/siw/refcnt": "1",
+        },
+    )
+    return tmp_path
+
+
+@pytest.fixture
+def hardware(tmp_path: Path) -> Path:
+    """An adapter with an Ethernet port that is down and one that is up."""
+    zero = "0000:0000:0000:0000:0000:0000:0000:0000"
+    device = "sys/class/infiniband/mlx5_0"
+    write(
+        tmp_path,
+        {
+            f"{device}/node_type": "1: CA",
+            f"{device}/device/net/ens1/address": "00:11:22:33:44:55",
+            f"{device}/ports/1/state": "1: DOWN",
+            f"{device}/ports/1/link_layer": "Ethernet",
+            f"{device}/ports/2/state": "4: ACTIVE",
+            f"{device}/ports/2/link_layer": "Ethernet",
+            f"{device}/ports/2/gids/0": "fe80:0000:0000:0000:0211:22ff:fe33:4455",
+            f"{device}/ports/2/gids/1": "0000:0000:0000:0000:0000:ffff:c000:0207",
+            f"{device}/ports/2/gids/2": zero,
+            f"{device}/ports/2/gid_attrs/ndevs/1": "ens2",
+            f"{device}/ports/notes": "not a port",
+        },
+    )
+    return tmp_path
+
+
+def test_software_iwarp_is_found_with_its_interface(siw: Path) -> None:
+    (device,) = rdma_devices(siw)
+    assert (device.name, device.kind, device.interfaces, device.active) == ("siw0", "iWARP", ("eth0",), True)
+    (finding,) = check_devices([device])
+    assert finding.mark is Mark.OK
+    assert finding.text.startswith(
+        "iWARP on eth0: port 1 active (Ethernet); rpcrdma uses its software RNIC all the same"
+    )
+
+
+def test_hardware_is_found_with_its_ports_and_addresses(hardware: Path) -> None:
+    (device,) = rdma_devices(hardware)
+    assert (device.kind, device.interfaces) == ("RoCE", ("ens1", "ens2"))
+    assert [(port.number, port.state) for port in device.ports] == [(1, "DOWN"), (2, "ACTIVE")]
+    assert device.ports[1].addresses == ("192.0.2.7",)
+    assert len(device.ports[1].gids) == 2
+    (finding,) = check_devices([device])
+    assert "port 1 down (Ethernet), port 2 active (Ethernet), 192.0.2.7" in finding.text
+    assert finding.facts["ports"][1]["addresses"] == ["192.0.2.7"]
+
+
+def test_a_device_without_an_active_port_gets_advice(siw: Path) -> None:
+    write(siw, {"sys/class/infiniband/siw0/ports/1/state": "1: DOWN"})
+    (finding,) = check_devices(rdma_devices(siw))
+    assert finding.mark is Mark.NOTE
+    assert "ip link set eth0 up" in finding.remedy
+
+
+def test_infiniband_and_what_is_unknown(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        {
+            "sys/class/infiniband/ib0/node_type": "1: CA",
+            "sys/class/infiniband/ib0/ports/1/link_layer": "InfiniBand",
+            "sys/class/infiniband/odd/fw_ver": "1",
+        },
+    )
+    assert [(device.name, device.kind, device.active) for device in rdma_devices(tmp_path)] == [
+        ("ib0", "InfiniBand", False),
+        ("odd", "unknown", False),
+    ]
+
+
+def test_without_devices_nothing_is_wrong(tmp_path: Path) -> None:
+    assert rdma_devices(tmp_path) == []
+    (finding,) = check_devices([])
+    assert (finding.mark, finding.remedy) == (Mark.OK, "")
+
+
+def test_modules_are_loaded_available_missing_or_not_to_be_seen(siw: Path) -> None:
+    assert module_state("siw", RELEASE, siw) is ModuleState.LOADED
+    assert module_state("rdma_rxe", RELEASE, siw) is ModuleState.UNKNOWN
+    write(
+        siw,
+        {
+            f"lib/modules/{RELEASE}/modules.dep": "kernel/drivers/infiniband/rdma_rxe.ko.xz: kernel/ib_core.ko.xz",
+            f"lib/modules/{RELEASE}/modules.builtin": "kernel/net/sunrpc/xprtrdma/rpcrdma.ko",
+        },
+    )
+    assert module_state("rdma_rxe", RELEASE, siw) is ModuleState.AVAILABLE
+    assert module_state("rpcrdma", RELEASE, siw) is ModuleState.AVAILABLE
+    assert module_state("ib_core", RELEASE, siw) is ModuleState.MISSING
+
+
+def test_a_kernel_that_could_have_a_device_gets_advice(siw: Path) -> None:
+    states = {"siw": ModuleState.AVAILABLE, "rdma_rxe": ModuleState.MISSING}
+    finding = check_modules(states, [])
+    assert (finding.mark, finding.facts) == (Mark.NOTE, {"modules": {"siw": "available", "rdma_rxe": "missing"}})
+    assert finding.text.startswith("siw: there to be loaded; rdma_rxe: not part of this kernel")
+    assert "rdma link add siw0 type siw" in finding.remedy
+    assert check_modules(states, rdma_devices(siw)).mark is Mark.OK
+
+
+def test_locked_memory_matters_to_devices_alone(siw: Path) -> None:
+    devices = rdma_devices(siw)
+    assert check_memory_lock(8 << 20, []).mark is Mark.OK
+    short = check_memory_lock(8 << 20, devices)
+    assert (short.mark, short.facts) == (Mark.NOTE, {"limit_bytes": 8 << 20})
+    assert short.text.startswith("8.4 MB")
+    assert "memlock" in short.remedy
+    unlimited = check_memory_lock(resource.RLIM_INFINITY, devices)
+    assert (unlimited.mark, unlimited.facts) == (Mark.OK, {"limit_bytes": None})
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "mark", "remedy"),
+    [
+        (1024, 4096, Mark.OK, ""),
+        (resource.RLIM_INFINITY, resource.RLIM_INFINITY, Mark.OK, ""),
+        (256, 4096, Mark.NOTE, "ulimit -n 1024 before serving many clients"),
+        (256, 256, Mark.NOTE, "as root, ulimit -n 1024 before serving many clients"),
+    ],
+)
+def test_few_open_files_are_noted(soft: int, hard: int, mark: Mark, remedy: str) -> None:
+    finding = check_open_files(soft, hard)
+    assert (finding.mark, finding.remedy) == (mark, remedy)
+
+
+def test_a_port_in_use_is_noted() -> None:
+    free = check_listening(20049, lambda port: "")
+    taken = check_listening(20049, lambda port: f"{port} in use")
+    assert (free.mark, free.facts["free"], taken.mark, taken.facts["free"]) == (Mark.OK, True, Mark.NOTE, False)
+    assert "20049 in use" in taken.text
+    assert "--listen" in taken.remedy
+
+
+def test_the_way_to_a_server_names_the_device_on_it(siw: Path) -> None:
+    devices = rdma_devices(siw)
+    through = check_route("192.0.2.1", "eth0", devices)
+    assert "through eth0, which has siw0 (iWARP, active)" in through.text
+    assert through.facts["devices"] == ["siw0"]
+    beside = check_route("192.0.2.1", "eth1", devices)
+    assert "through eth1, without an RDMA device: by the software RNIC over TCP" in beside.text
+    nowhere = check_route("192.0.2.1", None, devices)
+    assert (nowhere.mark, nowhere.facts["devices"]) == (Mark.PROBLEM, [])

@@ -1,0 +1,243 @@
+"""A Linux kernel in an emulated machine, and jobs in it."""
+
+from __future__ import annotations
+
+import base64
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from archive import Archive
+from failures import CheckFailed, GuestDied, JobTimeout
+from image import Image
+from network import add_tap
+
+__all__ = ["Files", "Guest", "Job", "Result"]
+
+Files = Mapping[str, bytes | Path]
+"""Files to be laid into a guest, by their names there."""
+_CHANNELS = 4
+"""Jobs that run in one guest at the same time."""
+_SILENCE_S = 12.0
+"""About one boot in a hundred hangs before its first word."""
+_BOOT_S = 90.0
+_ATTEMPTS = 3
+_GRACE_S = 15.0
+"""What ends a job in the guest may itself wait for the network."""
+_TROUBLE = ("Kernel panic", "Oops", "BUG:", "WARNING:", "general protection", "blocked for more than", "Call Trace")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a job said, on standard output and error, and its exit status."""
+
+    output: str
+    status: int
+
+
+class Job:
+    """A shell script that runs in a guest."""
+
+    def __init__(self, channel: socket.socket, script: str, timeout_s: float, done: Callable[[], None]) -> None:
+        self._channel = channel
+        self._script = script
+        self._done = done
+        self._deadline = time.monotonic() + timeout_s + _GRACE_S
+        self._received = b""
+        encoded = base64.b64encode(script.encode())
+        channel.sendall(b"%d %s\n" % (timeout_s, encoded))
+
+    def wait(self, *, check: bool = True) -> Result:
+        """Waits for its end.
+
+        Raises:
+            CheckFailed: It ended with another status than 0, and `check` was not turned off.
+            JobTimeout: It did not end in its time.
+            GuestDied: The guest ended.
+        """
+        while not self.poll(max(self._deadline - time.monotonic(), 0.0)):
+            if time.monotonic() >= self._deadline:
+                raise JobTimeout(f"no end of: {_shortened(self._script)}")
+        status, _, rest = self._received.partition(b"\n")
+        output = base64.b64decode(rest.removesuffix(b".\n")).decode(errors="replace")
+        self._done()
+        result = Result(output, int(status))
+        if result.status in {124, 137, 143} and time.monotonic() > self._deadline - _GRACE_S:
+            raise JobTimeout(f"no end of: {_shortened(self._script)}\n{_ending(output)}")
+        if check and result.status:
+            raise CheckFailed(f"status {result.status} of: {_shortened(self._script)}\n{_ending(output)}")
+        return result
+
+    def poll(self, wait_s: float = 0.0) -> bool:
+        """Whether it has ended; looks for so long."""
+        if self._received.endswith(b"\n.\n"):
+            return True
+        self._channel.settimeout(max(wait_s, 0.001))
+        try:
+            piece = self._channel.recv(65536)
+        except TimeoutError:
+            return False
+        if not piece:
+            raise GuestDied(f"the guest ended during: {_shortened(self._script)}")
+        self._received += piece
+        return self._received.endswith(b"\n.\n")
+
+
+class Guest:
+    """A running guest; leaving the context ends it at once."""
+
+    def __init__(
+        self,
+        image: Image,
+        number: int,
+        *,
+        name: str = "guest",
+        layers: tuple[Path, ...] = (),
+        files: Files | None = None,
+        memory_mib: int = 1024,
+    ) -> None:
+        """Boots it, and returns when it takes jobs.
+
+        Args:
+            image: What it boots.
+            number: The last octet of its address, which no other running guest has.
+            name: What it is called in messages.
+            layers: Further archives of files, unpacked over the base system: those of `image.layers`, for example.
+            files: Further files.
+            memory_mib: All its files are in memory.
+
+        Raises:
+            GuestDied: It did not come up.
+        """
+        self.name = name
+        self.address = f"192.168.77.{number}"
+        self._number = number
+        self._directory = tempfile.TemporaryDirectory(prefix=f"rpcrdma-{name}-")
+        self._home = Path(self._directory.name)
+        self._channels: list[socket.socket] = []
+        self._trouble_seen = 0
+        initrd = self._home / "initrd"
+        settings = f"ADDRESS={self.address}\nNAME={name}\n".encode()
+        overlay = {"init": Path(__file__).with_name("init.sh"), "etc/guest": settings, **(files or {})}
+        with Archive(self._home / "overlay.cpio") as archive:
+            for path, content in overlay.items():
+                archive.file(path, content, executable=True)
+        with initrd.open("wb") as joined:
+            for part in (image.system, *layers, self._home / "overlay.cpio"):
+                joined.write(part.read_bytes())
+        add_tap(f"tap{number}")
+        for _ in range(_ATTEMPTS):
+            self._process = self._emulate(image.kernel, initrd, memory_mib)
+            if self._comes_up():
+                return
+            self._end()
+        console = self.console
+        self._directory.cleanup()
+        raise GuestDied(f"{name} did not come up; its console ended with\n{_ending(console)}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    @property
+    def console(self) -> str:
+        """All that the kernel has said."""
+        path = self._home / "console"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    @property
+    def terminal(self) -> Path:
+        """The socket of a serial line at which a shell waits."""
+        return self._home / "terminal"
+
+    def run(self, script: str, timeout_s: float = 60.0, *, check: bool = True) -> Result:
+        """Runs a shell script to its end; see Job.wait for what it raises."""
+        return self.start(script, timeout_s).wait(check=check)
+
+    def start(self, script: str, timeout_s: float = 60.0) -> Job:
+        """Starts a shell script."""
+        assert self._channels, f"{self.name} runs {_CHANNELS} jobs already"
+        channel = self._channels.pop()
+        return Job(channel, script, timeout_s, lambda: self._channels.append(channel))
+
+    def new_trouble(self) -> str:
+        """What the kernel has complained about since this was asked last, with what followed; empty for nothing."""
+        said = self.console
+        fresh, self._trouble_seen = said[self._trouble_seen :], len(said)
+        at = min((found for word in _TROUBLE if (found := fresh.find(word)) >= 0), default=-1)
+        return fresh[at : at + 4000] if at >= 0 else ""
+
+    def close(self) -> None:
+        """Turns it off, without a word to whatever runs in it."""
+        self._end()
+        self._directory.cleanup()
+
+    def _emulate(self, kernel: Path, initrd: Path, memory_mib: int) -> subprocess.Popen[bytes]:
+        (self._home / "console").unlink(missing_ok=True)
+        words = "console=ttyS0 earlyprintk=serial,ttyS0 loglevel=6 panic=1 mitigations=off tsc=reliable edd=off"
+        # On a busy machine the timer seems not to work, and the kernel gives up.
+        words += " no_timer_check"
+        command = ["qemu-system-x86_64", "-M", "pc", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2"]
+        command += ["-m", str(memory_mib), "-nodefaults", "-display", "none", "-no-reboot"]
+        command += ["-kernel", str(kernel), "-initrd", str(initrd), "-append", words]
+        command += ["-chardev", f"file,id=console,path={self._home}/console", "-serial", "chardev:console"]
+        self.terminal.unlink(missing_ok=True)
+        command += ["-chardev", f"socket,id=terminal,path={self.terminal},server=on,wait=off"]
+        command += ["-serial", "chardev:terminal"]
+        command += ["-netdev", f"tap,id=net,ifname=tap{self._number},script=no,downscript=no"]
+        command += ["-device", f"virtio-net-pci,netdev=net,mac=52:54:00:77:00:{self._number:02x}"]
+        command += ["-device", "virtio-rng-pci", "-device", "virtio-serial-pci"]
+        for index in range(_CHANNELS):
+            path = self._home / f"channel{index}"
+            path.unlink(missing_ok=True)
+            command += ["-chardev", f"socket,id=channel{index},path={path},server=on,wait=off"]
+            command += ["-device", f"virtserialport,chardev=channel{index},name=channel{index}"]
+        with (self._home / "emulator").open("wb") as messages:
+            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=messages, stderr=subprocess.STDOUT)
+
+    def _comes_up(self) -> bool:
+        started = time.monotonic()
+        while "guest: ready" not in (said := self.console):
+            waited = time.monotonic() - started
+            if self._process.poll() is not None:
+                if said:
+                    return False
+                message = (self._home / "emulator").read_text(errors="replace")
+                raise GuestDied(f"{self.name}: the emulator ended: {message.strip()}")
+            if waited > _BOOT_S or (waited > _SILENCE_S and not said):
+                return False
+            if not self._channels:
+                self._open_channels()
+            time.sleep(0.05)
+        return bool(self._channels)
+
+    def _open_channels(self) -> None:
+        paths = [self._home / f"channel{index}" for index in range(_CHANNELS)]
+        if all(path.exists() for path in paths):
+            for path in paths:
+                channel = socket.socket(socket.AF_UNIX)
+                channel.connect(str(path))
+                self._channels.append(channel)
+
+    def _end(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        for channel in self._channels:
+            channel.close()
+        self._channels.clear()
+
+
+def _shortened(script: str) -> str:
+    return " ".join(script.split())[:200]
+
+
+def _ending(text: str) -> str:
+    return "\n".join("    " + line for line in text.strip().splitlines()[-15:])

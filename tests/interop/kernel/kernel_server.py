@@ -1,0 +1,45 @@
+"""The kernel's own NFS server, in a guest."""
+
+from __future__ import annotations
+
+from guest import Guest
+
+__all__ = ["EXPORT", "PORT", "start_kernel_server", "stop_kernel_server"]
+
+PORT = 20049
+"""NFS over RDMA. MOUNT is offered over TCP at port 20048, NFS over TCP at 2049, as everywhere."""
+EXPORT = "/srv"
+"""The exported directory, a tmpfs. For NFSv3 its path is /srv, for NFSv4 it is the root."""
+
+_START = """
+mkdir -p /run/rpcbind /var/lib/nfs/v4recovery
+touch /var/lib/nfs/etab /var/lib/nfs/rmtab /var/lib/nfs/state
+modprobe nfsd
+pidof rpcbind >/dev/null || rpcbind -w
+grep -q /proc/fs/nfsd /proc/mounts || mount -t nfsd nfsd /proc/fs/nfsd
+echo "/srv *(rw,fsid=0,insecure,no_root_squash,no_subtree_check,sync)" >/etc/exports
+exportfs -ra
+pidof rpc.mountd >/dev/null || rpc.mountd -p 20048
+cd /proc/fs/nfsd
+echo "+3 +4 +4.1 +4.2" >versions
+# A state of NFSv4 that clients have to wait for is not what is tested here.
+echo 10 >nfsv4leasetime
+echo 10 >nfsv4gracetime
+# By itself it takes less where there is as little memory as here.
+echo 1048576 >max_block_size
+echo 4 >threads
+echo "rdma 20049" >portlist
+echo Y >v4_end_grace
+cat portlist
+"""
+_STOP = "echo 0 >/proc/fs/nfsd/threads"
+
+
+def start_kernel_server(guest: Guest) -> None:
+    """Starts nfsd with NFSv3, 4.1 and 4.2 over RDMA and TCP; again after it was stopped."""
+    guest.run("set -e\n" + _START)
+
+
+def stop_kernel_server(guest: Guest) -> None:
+    """Ends nfsd and its connections; the exported files stay."""
+    guest.run(_STOP)

@@ -1,0 +1,151 @@
+"""What checks work with: guests that are started when first asked for, our server, and a list of the checks."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from failures import CheckFailed
+from guest import Guest
+from image import Image
+from kernel_server import start_kernel_server
+from network import HOST
+from our_server import OurServer
+from python_layer import build_python_layer
+
+__all__ = ["CHECKS", "MOUNT_OPTIONS", "Check", "Lab", "check"]
+
+MOUNT_OPTIONS = "rdma,port=20049,vers=3,nolock,mountproto=tcp,mountport=20048"
+"""How a Linux client mounts either server. NLM and a port mapper are not there."""
+_CLIENT, _SERVER = 2, 3
+
+
+@dataclass(frozen=True)
+class Check:
+    """A named function that raises CheckFailed, or whatever it stumbles over, when something is wrong."""
+
+    name: str
+    run: Callable[[Lab], None]
+    quick: bool
+
+
+CHECKS: list[Check] = []
+"""In the order in which they were declared."""
+
+
+def check(*, quick: bool = False) -> Callable[[Callable[[Lab], None]], Callable[[Lab], None]]:
+    """Declares a check; its name is the function's. Those that are `quick` make up the reduced set."""
+
+    def declare(function: Callable[[Lab], None]) -> Callable[[Lab], None]:
+        CHECKS.append(Check(function.__name__.replace("_", "-"), function, quick))
+        return function
+
+    return declare
+
+
+class Lab:
+    """Guests stay up from one check to the next, and are replaced when a check has failed in them."""
+
+    def __init__(self, image: Image) -> None:
+        self.image = image
+        self._guests: dict[str, Guest] = {}
+        self._directory = tempfile.TemporaryDirectory(prefix="rpcrdma-lab-")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close_guests()
+        self._directory.cleanup()
+
+    @property
+    def client(self) -> Guest:
+        """A guest that mounts; the source tree is unpacked in /data/original, its checksums are in /data/sums."""
+        if "client" not in self._guests:
+            layers = (self.image.layers["fio"], self.python_layer)
+            exerciser = Path(__file__).with_name("file_exerciser.py")
+            files = {"data/source.tar": self.image.source_tree, "data/file_exerciser.py": exerciser}
+            guest = Guest(self.image, _CLIENT, name="client", layers=layers, files=files, memory_mib=1280)
+            self._guests["client"] = guest
+            guest.run(
+                "set -e; mkdir -p /data/original; cd /data/original; tar -xf ../source.tar\n"
+                "find . -type f | sort | xargs md5sum >/data/sums"
+            )
+        return self._guests["client"]
+
+    @property
+    def python_layer(self) -> Path:
+        """This interpreter and this package, for a guest."""
+        path = Path(self._directory.name, "python.cpio")
+        if not path.exists():
+            build_python_layer(path)
+        return path
+
+    @property
+    def server(self) -> Guest:
+        """A guest whose kernel serves /srv."""
+        if "server" not in self._guests:
+            guest = Guest(self.image, _SERVER, name="server")
+            self._guests["server"] = guest
+            start_kernel_server(guest)
+        return self._guests["server"]
+
+    @contextlib.contextmanager
+    def our_server(self, *options: str) -> Iterator[OurServer]:
+        """Our server on this side, with an empty directory in memory."""
+        with (
+            tempfile.TemporaryDirectory(prefix="rpcrdma-served-", dir="/dev/shm") as directory,
+            tempfile.TemporaryDirectory(prefix="rpcrdma-state-") as state,
+            OurServer(Path(directory), Path(state), "--no-root-squash", *options) as server,
+        ):
+            server.directory.chmod(0o777)
+            yield server
+
+    @contextlib.contextmanager
+    def mounted(
+        self, *, options: str = MOUNT_OPTIONS, serve: tuple[str, ...] = (), interrupted: bool = False
+    ) -> Iterator[OurServer]:
+        """Our server, mounted at /mnt in the client, and unmounted at the end.
+
+        Unless the server is `interrupted`, the client must not have had to connect a second time: that would hide
+        what went wrong.
+        """
+        with self.our_server(*serve) as server:
+            self.mount(options)
+            yield server
+            connected = self.client.run(
+                "busybox awk '/xprt:/ && $2 == \"rdma\" { print $5 }' /proc/self/mountstats"
+            ).output
+            if not interrupted and connected.split() not in ([], ["1"]):
+                raise CheckFailed(f"the client connected {connected} times; our server said\n{server.log[-2000:]}")
+            self.client.run("umount /mnt")
+
+    def mount(self, options: str = MOUNT_OPTIONS, *, host: str = HOST, path: str = "/") -> None:
+        """Mounts a server at /mnt in the client."""
+        self.client.run(f"mount.nfs {host}:{path} /mnt -o {options}", 100)
+
+    def remount(self, options: str = MOUNT_OPTIONS) -> None:
+        """Mounts anew, so that nothing comes from the client's cache."""
+        self.client.run("umount /mnt")
+        self.mount(options)
+
+    def check_kernels(self) -> None:
+        """Whether a kernel complained.
+
+        Raises:
+            CheckFailed: It did.
+        """
+        for guest in self._guests.values():
+            if said := guest.new_trouble():
+                raise CheckFailed(f"the {guest.name}'s kernel said\n{said}")
+
+    def close_guests(self) -> None:
+        """Ends them; the next check gets new ones."""
+        for guest in self._guests.values():
+            guest.close()
+        self._guests.clear()

@@ -1,0 +1,95 @@
+"""`rpcrdma serve` on the guests' network, which a test may stop, kill and start again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from failures import CheckFailed
+from network import HOST
+
+__all__ = ["OurServer"]
+
+_COMMAND = Path(sys.executable).with_name("rpcrdma")
+_START_S = 20.0
+_STOP_S = 30.0
+
+
+class OurServer:
+    """Serves one directory as /, NFS over RDMA at 20049, MOUNT and NFS over TCP at 20048; runs when made."""
+
+    def __init__(self, directory: Path, state: Path, *options: str) -> None:
+        """`state` keeps what outlives a run, and the log of all runs."""
+        self.directory = directory
+        self._log = state / "serve.log"
+        listen = ["--listen", f"rdma://{HOST}:20049", "--listen", f"tcp://{HOST}:20048"]
+        self._command = [str(_COMMAND), "serve", "--state-dir", str(state), *listen, *options, str(directory)]
+        self._process: subprocess.Popen[bytes] | None = None
+        self.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if kind is None:
+            self.stop()
+            self.check_log()
+        else:
+            self.kill()
+
+    @property
+    def log(self) -> str:
+        """What it has said, in all its runs."""
+        return self._log.read_text(errors="replace") if self._log.exists() else ""
+
+    def start(self) -> None:
+        """Starts it, and waits until it listens."""
+        said_before = self.log.count("listening at")
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            )
+        deadline = time.monotonic() + _START_S
+        while self.log.count("listening at") < said_before + 2:
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise CheckFailed(f"our server did not start:\n{self.log[-2000:]}")
+            time.sleep(0.02)
+
+    def stop(self) -> None:
+        """Ends it in order."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            status = self._process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise CheckFailed(f"our server did not stop:\n{self.log[-2000:]}") from None
+        if status:
+            raise CheckFailed(f"our server ended with status {status}:\n{self.log[-2000:]}")
+
+    def kill(self) -> None:
+        """Ends it as a crash would."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def check_log(self) -> None:
+        """Whether anything went wrong that no caller saw.
+
+        Raises:
+            CheckFailed: It did.
+        """
+        log = self.log
+        for word in ("Traceback", "ERROR", "terminat"):
+            if (at := log.find(word)) >= 0:
+                raise CheckFailed(f"our server said\n{log[max(at - 300, 0) : at + 2500]}")

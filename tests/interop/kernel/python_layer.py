@@ -1,0 +1,87 @@
+"""Our server for a guest: this interpreter, its standard library and the packages that `rpcrdma serve` loads."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import py_compile
+import re
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+from archive import Archive
+
+__all__ = ["PYTHON", "START_OUR_SERVER", "STOP_OUR_SERVER", "build_python_layer"]
+
+PYTHON = "export PYTHONHOME=/python LD_LIBRARY_PATH=/python/libraries PATH=/python/bin:$PATH\n"
+"""Begins a shell script in a guest with the layer, which then finds python3."""
+START_OUR_SERVER = (
+    PYTHON
+    + """
+python3 -m rpcrdma serve --no-root-squash --state-dir /run/state --listen rdma://0.0.0.0 \
+    --listen tcp://0.0.0.0:20048 /srv >/run/serve.log 2>&1 &
+echo $! >/run/serve.pid
+until [ $(grep -c 'listening at' /run/serve.log) = 2 ]; do
+    kill -0 $(cat /run/serve.pid) || { cat /run/serve.log; exit 1; }
+    sleep 0.2
+done
+"""
+)
+STOP_OUR_SERVER = "kill $(cat /run/serve.pid); while kill -0 $(cat /run/serve.pid) 2>/dev/null; do sleep 0.2; done"
+"""Shell scripts, for a guest with the layer: it serves /srv as /, on the ports of the kernel's server."""
+
+_DEPENDENCIES = ("crc32c", "uvloop")
+_UNUSED = {"test", "tests", "idlelib", "tkinter", "turtledemo", "lib2to3", "ensurepip", "site-packages", "__pycache__"}
+_GUESTS_OWN = re.compile(r"(ld-linux.*|libc|libm)\.so.*")
+"""The C library is part of the base system, which is at least as new as this machine."""
+
+
+def build_python_layer(path: Path) -> None:
+    """Writes the archive, to be unpacked over the base system."""
+    paths = sysconfig.get_paths()
+    library = f"python/{Path(paths['stdlib']).relative_to(Path(sys.base_prefix))}"
+    with Archive(path) as layer:
+        interpreter = Path(sys.executable).resolve()
+        layer.file("python/bin/python3", interpreter, executable=True)
+        _add_libraries(layer, interpreter)
+        _add_folder(layer, Path(paths["stdlib"]), library)
+        spec = importlib.util.find_spec("rpcrdma")
+        assert spec is not None, "make install puts the package here"
+        assert spec.origin is not None
+        _add_folder(layer, Path(spec.origin).parent, f"{library}/site-packages/rpcrdma")
+        for name in _DEPENDENCIES:
+            for file in importlib.metadata.distribution(name).files or []:
+                if ".." not in file.parts and "__pycache__" not in file.parts:
+                    _add_file(layer, Path(str(file.locate())), f"{library}/site-packages/{file}")
+
+
+def _add_folder(layer: Archive, folder: Path, name: str) -> None:
+    for directory, names, files in os.walk(folder):
+        names[:] = sorted(set(names) - _UNUSED)
+        for file in sorted(files):
+            path = Path(directory, file)
+            _add_file(layer, path, f"{name}/{path.relative_to(folder)}")
+
+
+def _add_file(layer: Archive, path: Path, name: str) -> None:
+    if path.suffix == ".py":
+        # Compiled here: emulated, it would take a minute. A .pyc in the source's place needs no source.
+        compiled = Path(importlib.util.cache_from_source(str(path)))
+        if not compiled.exists() or compiled.stat().st_mtime < path.stat().st_mtime:
+            py_compile.compile(str(path), doraise=True)
+        layer.file(name + "c", compiled)
+    elif ".so" in path.suffixes and not path.name.startswith("_tkinter"):
+        layer.file(name, path, executable=True)
+        _add_libraries(layer, path)
+    elif path.suffix not in {".a", ".pyc", ".c", ".h", ".pyx", ".so"}:
+        layer.file(name, path)
+
+
+def _add_libraries(layer: Archive, binary: Path) -> None:
+    shown = subprocess.run(["ldd", binary], capture_output=True, text=True, check=False).stdout
+    for soname, path in re.findall(r"^\s*(\S+) => (/\S+)", shown, re.MULTILINE):
+        if not _GUESTS_OWN.fullmatch(soname):
+            layer.file(f"python/libraries/{soname}", Path(path), executable=True)

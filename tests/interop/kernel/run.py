@@ -1,0 +1,101 @@
+"""Runs the checks against Linux kernels in emulated guests: `run.py [--quick] [--list] [CHECK...]`."""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import sys
+import time
+
+import capture_vectors
+import errors_across
+import kernel_client_files
+import kernel_client_recovery
+import kernel_client_tree
+import our_client_data
+import our_client_procedures
+import our_client_recovery
+from failures import CheckFailed, GuestDied, JobTimeout, Missing
+from image import build_image
+from lab import CHECKS, Check, Lab
+from network import enter_own_network
+
+__all__ = ["CHECK_MODULES", "main"]
+
+CHECK_MODULES = (
+    kernel_client_tree,
+    kernel_client_files,
+    kernel_client_recovery,
+    our_client_procedures,
+    our_client_data,
+    our_client_recovery,
+    errors_across,
+    capture_vectors,
+)
+"""In the order in which they run. A further module of checks is imported above, and named here."""
+
+
+def main() -> int:
+    """Exit status 0 if all checks held, 1 if one failed, 2 if this machine lacks something."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("checks", nargs="*", metavar="CHECK", help="names or patterns such as 'copy*' (default: all)")
+    parser.add_argument("--quick", action="store_true", help="the reduced set")
+    parser.add_argument("--list", action="store_true", help="name the checks and do nothing")
+    args = parser.parse_args()
+    modules = [module.__name__ for module in CHECK_MODULES]
+    in_order = sorted(CHECKS, key=lambda check: modules.index(check.run.__module__))
+    chosen = [check for check in in_order if _wanted(check, args)]
+    if args.list:
+        print("\n".join(f"{check.name}{'  (quick)' if check.quick else ''}" for check in chosen))
+        return 0
+    if not chosen:
+        parser.error("no check has such a name; --list shows them")
+    try:
+        image = build_image()
+        enter_own_network()
+        return _run(Lab(image), chosen)
+    except Missing as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+def _wanted(check: Check, args: argparse.Namespace) -> bool:
+    if args.checks:
+        return any(fnmatch.fnmatch(check.name, pattern) for pattern in args.checks)
+    return check.quick or not args.quick
+
+
+def _run(lab: Lab, checks: list[Check]) -> int:
+    width = max(len(check.name) for check in checks)
+    print(f"Linux {lab.image.release}, {len(checks)} checks", flush=True)
+    failures = []
+    started = time.monotonic()
+    with lab:
+        for check in checks:
+            began = time.monotonic()
+            failure = _failure(lab, check)
+            seconds = time.monotonic() - began
+            print(f"{check.name:{width}}  {'FAILED' if failure else 'ok':6}  {seconds:6.1f} s", flush=True)
+            if failure:
+                failures.append(check.name)
+                print("  " + failure.replace("\n", "\n  "), flush=True)
+                lab.close_guests()
+    print(f"{len(checks) - len(failures)} ok, {len(failures)} failed, {time.monotonic() - started:.0f} s")
+    return 1 if failures else 0
+
+
+def _failure(lab: Lab, check: Check) -> str | None:
+    try:
+        check.run(lab)
+        lab.check_kernels()
+    except (CheckFailed, GuestDied, JobTimeout) as error:
+        return str(error)
+    except Missing:
+        raise
+    except Exception as error:  # noqa: BLE001 - one check must not take the others with it
+        return f"{type(error).__name__}: {error}"
+    return None
+
+
+if __name__ == "__main__":
+    sys.exit(main())
