@@ -13,7 +13,8 @@ SECONDS := 60
 XDR := src/rpcrdma/nfs/nfs3.x=src/rpcrdma/nfs/v3.py src/rpcrdma/nfs/mount3.x=src/rpcrdma/nfs/mount.py \
 	src/rpcrdma/nfs/watch.x=src/rpcrdma/nfs/watch.py \
 	examples/blob_store/blob_store.x=examples/blob_store/blob_store.py \
-	examples/callback/auction.x=examples/callback/auction.py
+	examples/callback/auction.x=examples/callback/auction.py \
+	tests/interop/kernel/nfs41.x=tests/interop/kernel/nfs41.py
 
 PYTHON := $(shell for p in python3.14 python3.13 python3.12 python3.11 python3; do \
 	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' && echo $$p && break; \

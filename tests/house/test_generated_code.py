@@ -10,7 +10,7 @@ import pytest
 from rpcrdma.xdr.language import compile_source
 
 ROOT = Path(__file__).parents[2]
-PLACES = (ROOT / "src", ROOT / "examples")
+PLACES = (ROOT / "src", ROOT / "examples", ROOT / "tests")
 DEFINITIONS = sorted(path for place in PLACES for path in place.rglob("*.x"))
 
 

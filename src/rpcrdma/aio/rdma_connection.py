@@ -214,12 +214,14 @@ class RdmaConnection:
     def arguments_octets_max(self) -> int:
         """See `ReverseCaller.arguments_octets_max`."""
         if self._role is Role.SERVER and not self._transport.reverse_chunks:
-            return self._endpoint.inline_arguments_octets
-        return self._transport.call_octets_pulled_max - CALL_HEADER_OCTETS
+            return self._endpoint.inline_arguments_octets - self._encoder.credential_octets
+        return self._transport.call_octets_pulled_max - CALL_HEADER_OCTETS - self._encoder.credential_octets
 
-    def ready(self) -> None:
+    def ready(self, credential: Credential | None = None) -> None:
         """See `ReverseCaller.ready`; no effect on the side that connected."""
         if self._role is Role.SERVER:
+            if credential is not None:
+                self._encoder = CallEncoder(credential)
             self._endpoint.allow_reverse()
             self._called_back = True
 

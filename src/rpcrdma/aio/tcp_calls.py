@@ -49,14 +49,15 @@ class TcpCalls:
     Of more than `in_flight_max` calls the later ones wait to be sent: nothing on the wire bounds them.
     """
 
-    __slots__ = ("_encoder", "_in_flight", "_in_flight_max", "_loop", "_lost", "_pending", "_queue", "_stream", "_xid")
+    __slots__ = ("_in_flight", "_in_flight_max", "_loop", "_lost", "_pending", "_queue", "_stream", "_xid", "encoder")
 
     def __init__(
         self, stream: RecordStream, credential: Credential | None = None, *, in_flight_max: int | None = None
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._stream = stream
-        self._encoder = CallEncoder(credential)
+        self.encoder = CallEncoder(credential)
+        """May be replaced by one with another credential."""
         self._pending: dict[int, asyncio.Future[Buffer]] = {}
         self._queue: dict[asyncio.Future[Buffer], Payload] = {}
         self._in_flight = 0
@@ -80,7 +81,7 @@ class TcpCalls:
         """
         if xid is None:
             xid = self._next_xid()
-        payload = self._encoder.encode(xid, procedure, args)
+        payload = self.encoder.encode(xid, procedure, args)
         if self._lost is not None:
             raise TransportClosed(*self._lost.args, protocol_error=self._lost.protocol_error)
         future: asyncio.Future[Buffer] = self._loop.create_future()

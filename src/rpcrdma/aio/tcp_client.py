@@ -117,7 +117,7 @@ class TcpCaller:
         """See `TcpCalls.call`."""
         return await self._calls.call(procedure, args, into=into, timeout_s=timeout_s, xid=xid)
 
-    def ready(self) -> None:
+    def ready(self, credential: Credential | None = None) -> None:
         """See `ReverseCaller.ready`; no effect on the side that connected."""
 
     @property

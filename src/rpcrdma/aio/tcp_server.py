@@ -33,6 +33,8 @@ from rpcrdma.limits import (
     RPC_UNANSWERED_CALL_OCTETS_MAX,
     RPC_UNSENT_REPLY_OCTETS_MAX,
 )
+from rpcrdma.rpc.auth import Credential
+from rpcrdma.rpc.calls import CallEncoder
 from rpcrdma.rpc.dispatch import Dispatcher, Invocation
 from rpcrdma.rpc.message import CALL_HEADER_OCTETS, peek_is_call
 from rpcrdma.rpc.program import Procedure
@@ -241,6 +243,7 @@ class _Connection:
         "_calling",
         "_calls",
         "_draining",
+        "_encoder",
         "_end",
         "_expected_at",
         "_finishing",
@@ -272,6 +275,7 @@ class _Connection:
         self._draining = False
         self._finishing = False
         self._ready = False
+        self._encoder = CallEncoder()
         self._calls: TcpCalls | None = None
         self._calling = 0
         self._held: deque[Buffer] = deque()
@@ -290,8 +294,10 @@ class _Connection:
             on_expected=self._on_expected,
         )
 
-    def ready(self) -> None:
+    def ready(self, credential: Credential | None = None) -> None:
         """See `ReverseCaller.ready`."""
+        if credential is not None:
+            self._encoder = CallEncoder(credential)
         self._ready = True
 
     @property
@@ -302,7 +308,7 @@ class _Connection:
     @property
     def arguments_octets_max(self) -> int:
         """See `ReverseCaller.arguments_octets_max`."""
-        return RPC_RECORD_OCTETS_MAX - CALL_HEADER_OCTETS
+        return RPC_RECORD_OCTETS_MAX - CALL_HEADER_OCTETS - self._encoder.credential_octets
 
     async def wait_closed(self) -> None:
         """See `ReverseCaller.wait_closed`."""
@@ -331,6 +337,7 @@ class _Connection:
         if self._draining or self._may_hold():
             self._stream.resume()
         try:
+            self._calls.encoder = self._encoder
             return await self._calls.call(procedure, args, into=into, timeout_s=timeout_s, xid=xid)
         finally:
             self._calling -= 1

@@ -33,6 +33,11 @@ class CallEncoder:
         self._auth = opaque_auth(self.credential)
         self._tails: dict[Procedure[Any, Any], bytes] = {}
 
+    @property
+    def credential_octets(self) -> int:
+        """What the credential adds to each call: its body, which is padded."""
+        return (len(self._auth.body) + 3) & ~3
+
     def encode(self, xid: int, procedure: Procedure[A, Any], args: A) -> Payload:
         """The whole call.
 

@@ -71,11 +71,17 @@ class ReverseCaller(Caller, Protocol):
         `xid`: that of a call that is repeated, or of whoever numbers the calls of several connections.
         """
 
-    def ready(self) -> None:
+    def ready(self, credential: Credential | None = None) -> None:
         """To be called when the peer has said, in a call of its own program, that it takes calls.
 
         Before that `call` raises `LocalProtocolError`: the protocol below has no way to ask the peer, and one that does
         not expect calls may end the connection (RFC 8167 section 6).
+
+        `credential`: what calls carry from now on, AUTH_NONE as long as none was given. Of a client of NFS version 4.1
+        it is the client's choice (RFC 8881 section 18.36.3); Linux refuses calls without one.
+
+        Raises:
+            LocalProtocolError: the credential cannot be encoded.
         """
 
     @property
@@ -109,7 +115,7 @@ class CallContext(Protocol):
     def client(self) -> ReverseCaller:
         """Whoever made the call, to be called back: once `ReverseCaller.ready` was called, and if it offers services.
 
-        Calls are made without a credential.
+        Calls carry the credential that is given to `ready`.
         """
 
     @property

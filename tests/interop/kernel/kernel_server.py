@@ -27,6 +27,9 @@ echo 10 >nfsv4leasetime
 echo 10 >nfsv4gracetime
 # By itself it takes less where there is as little memory as here.
 echo 1048576 >max_block_size
+# There are no delegations as long as the lock manager waits for its clients: 50 s, unless told; 3 is the least.
+echo 3 >/proc/sys/fs/nfs/nlm_timeout
+echo 3 >/proc/sys/fs/nfs/nlm_grace_period
 echo 4 >threads
 echo "rdma 20049" >portlist
 echo Y >v4_end_grace

@@ -12,6 +12,7 @@ import errors_across
 import kernel_client_files
 import kernel_client_recovery
 import kernel_client_tree
+import kernel_reverse
 import our_client_data
 import our_client_procedures
 import our_client_recovery
@@ -30,6 +31,7 @@ CHECK_MODULES = (
     our_client_data,
     our_client_recovery,
     errors_across,
+    kernel_reverse,
     capture_vectors,
 )
 """In the order in which they run. A further module of checks is imported above, and named here."""

@@ -1,0 +1,58 @@
+"""NFS version 4.1 over RPC-over-RDMA, for the operations of nfs41.x: nothing is placed directly; how large replies get.
+
+Octets, RPC header excluded, with the bounds of nfs41.x. Of all our calls only EXCHANGE_ID may have a reply that exceeds
+an inline message, and so travels with a Reply chunk.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import nfs41
+from nfs41 import nfs41_cb_operation as cb_op
+from nfs41 import nfs41_operation as op
+
+from rpcrdma.rpc.program import Procedure
+from rpcrdma.transport import ReplyBound
+from rpcrdma.ulb import register_binding
+
+__all__ = ["register_callback_program", "register_nfs41"]
+
+_STATUS = 8
+"""An operation's number and its status."""
+_STATEID = 16
+_TEXT = 4 + nfs41.NFS41_OPAQUE
+_CHANNEL = 7 * 4 + 4
+_DELEGATION = 4 + _STATEID + 4 + 12 + 12 + _TEXT
+"""For writing: type, stateid, whether recalled, space limit, permissions."""
+
+_RESULTS: dict[int, int] = {
+    op.OP41_CLOSE: _STATEID,
+    op.OP41_GETATTR: 4 + 4 * nfs41.NFS41_BITMAP + _TEXT,
+    op.OP41_GETFH: 4 + nfs41.NFS41_FHSIZE,
+    op.OP41_OPEN: _STATEID + 20 + 4 + 4 + 4 * nfs41.NFS41_BITMAP + _DELEGATION,
+    op.OP41_EXCHANGE_ID: 8 + 4 + 4 + 4 + 8 + _TEXT + _TEXT + 4 + _TEXT + _TEXT + 12,
+    op.OP41_CREATE_SESSION: 16 + 4 + 4 + 2 * _CHANNEL,
+    op.OP41_SEQUENCE: 16 + 20,
+}
+_CB_RESULTS: dict[int, int] = {cb_op.OP41_CB_SEQUENCE: 16 + 16}
+"""The rest of what each operation returns; most return nothing else."""
+
+
+def register_nfs41() -> None:
+    """Makes the transport know both programs, the second one under our number."""
+    register_binding(nfs41.NFS41_V4.number, nfs41.NFS41_V4.version, lambda *call: _bind(_RESULTS, *call))
+    register_callback_program(nfs41.NFS41_CB.number)
+
+
+def register_callback_program(number: int) -> None:
+    """The callback program under the number that another client has chosen."""
+    register_binding(number, nfs41.NFS41_CB.version, lambda *call: _bind(_CB_RESULTS, *call))
+
+
+def _bind(results: dict[int, int], procedure: Procedure[Any, Any], args: Any) -> ReplyBound:
+    if not procedure.number:
+        return ReplyBound(0)
+    tag = 4 + (len(args.tag) + 3 & ~3)
+    octets = sum(_STATUS + results.get(operation.operation, 0) for operation in args.operations)
+    return ReplyBound(4 + tag + 4 + octets)

@@ -1,0 +1,114 @@
+"""A server calls its client back with the credential that its service was told to use."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from rpcrdma.aio.connect import Connection, ConnectOptions, connect
+from rpcrdma.aio.serve import serve
+from rpcrdma.errors import LocalProtocolError
+from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential
+from rpcrdma.rpc.program import Procedure, Program
+from rpcrdma.rpc.service import CallContext, ReverseCaller, Service
+from rpcrdma.transport import ReplyBound
+from rpcrdma.ulb import register_binding
+from rpcrdma.xdr.codec import Decoder, Encoder
+
+FRONT, BACK = 0x20000021, 0x20000022
+CALLER = AuthSys(stamp=7, machine="five5", uid=4321, gid=1234, gids=(1, 2))
+
+both = pytest.mark.parametrize("scheme", ["rdma", "tcp"])
+
+
+def encode_data(enc: Encoder, value: bytes) -> None:
+    enc.opaque(value, 8192, "data")
+
+
+def decode_data(dec: Decoder) -> bytes:
+    return dec.opaque(8192, "data")
+
+
+JOIN = Procedure(FRONT, 1, 1, "JOIN", "join", encode_data, decode_data, encode_data, decode_data)
+TELL = Procedure(BACK, 1, 1, "TELL", "tell", encode_data, decode_data, encode_data, decode_data)
+register_binding(BACK, 1, lambda _procedure, _args: ReplyBound(16))
+
+
+class Front(Service):
+    PROGRAM = Program(FRONT, 1, "FRONT_V1", {1: JOIN})
+    client: ReverseCaller
+
+    def join(self, args: bytes, context: CallContext) -> bytes:
+        self.client = context.client
+        self.client.ready()
+        return args
+
+
+class Back(Service):
+    PROGRAM = Program(BACK, 1, "BACK_V1", {1: TELL})
+
+    def __init__(self) -> None:
+        self.callers: list[Credential] = []
+
+    def tell(self, args: bytes, context: CallContext) -> bytes:
+        self.callers.append(context.credential)
+        return args[:4]
+
+
+@asynccontextmanager
+async def joined(scheme: str) -> AsyncIterator[tuple[Front, Back, Connection]]:
+    front, back = Front(), Back()
+    async with serve([front], [f"{scheme}://127.0.0.1:0"]) as server:
+        options = ConnectOptions(services=[back], reconnect=False)
+        async with connect(server.listening[0], Front.PROGRAM, options=options) as connection:
+            await connection.call(JOIN, b"here")
+            yield front, back, connection
+
+
+@both
+def test_calls_carry_the_credential_given_last(scheme: str) -> None:
+    async def main() -> None:
+        async with joined(scheme) as (front, back, _):
+            await front.client.call(TELL, b"none")
+            front.client.ready(CALLER)
+            await front.client.call(TELL, b"sys")
+            front.client.ready()
+            await front.client.call(TELL, b"still")
+            front.client.ready(AuthNone())
+            await front.client.call(TELL, b"none")
+            assert back.callers == [AuthNone(), CALLER, CALLER, AuthNone()]
+
+    asyncio.run(main())
+
+
+@both
+def test_a_credential_takes_of_the_room_for_arguments(scheme: str) -> None:
+    async def main() -> None:
+        async with joined(scheme) as (front, _, _):
+            without = front.client.arguments_octets_max
+            front.client.ready(CALLER)
+            # stamp, length of the name, the name and its padding, uid, gid, number of groups, two groups
+            assert without - front.client.arguments_octets_max == 4 + 4 + 8 + 4 + 4 + 4 + 8
+            if scheme == "rdma":
+                most = front.client.arguments_octets_max - 4
+                assert await front.client.call(TELL, bytes(most)) == bytes(4)
+                with pytest.raises(LocalProtocolError):
+                    await front.client.call(TELL, bytes(most + 4))
+
+    asyncio.run(main())
+
+
+@both
+def test_a_credential_that_cannot_be_encoded_changes_nothing(scheme: str) -> None:
+    async def main() -> None:
+        async with joined(scheme) as (front, back, _):
+            front.client.ready(CALLER)
+            with pytest.raises(LocalProtocolError):
+                front.client.ready(AuthSys(uid=1, gid=1, gids=tuple(range(17))))
+            await front.client.call(TELL, b"sys")
+            assert back.callers == [CALLER]
+
+    asyncio.run(main())
