@@ -33,7 +33,6 @@ done
 STOP_OUR_SERVER = "kill $(cat /run/serve.pid); while kill -0 $(cat /run/serve.pid) 2>/dev/null; do sleep 0.2; done"
 """Shell scripts, for a guest with the layer: it serves /srv as /, on the ports of the kernel's server."""
 
-_DEPENDENCIES = ("crc32c", "uvloop")
 _UNUSED = {"test", "tests", "idlelib", "tkinter", "turtledemo", "lib2to3", "ensurepip", "site-packages", "__pycache__"}
 _GUESTS_OWN = re.compile(r"(ld-linux.*|libc|libm)\.so.*")
 """The C library is part of the base system, which is at least as new as this machine."""
@@ -52,7 +51,8 @@ def build_python_layer(path: Path) -> None:
         assert spec is not None, "make install puts the package here"
         assert spec.origin is not None
         _add_folder(layer, Path(spec.origin).parent, f"{library}/site-packages/rpcrdma")
-        for name in _DEPENDENCIES:
+        required = [name for name in importlib.metadata.requires("rpcrdma") or [] if "extra ==" not in name]
+        for name in (*(re.split(r"[^\w.-]", name)[0] for name in required), "uvloop"):
             for file in importlib.metadata.distribution(name).files or []:
                 if ".." not in file.parts and "__pycache__" not in file.parts:
                     _add_file(layer, Path(str(file.locate())), f"{library}/site-packages/{file}")
