@@ -31,7 +31,7 @@ from soak_client import CALL_TIMEOUT_S, SoakClient
 
 CUT_OCTETS = 1 << 9, 1 << 26
 """The least and the most that a connection carries until it is cut."""
-SAMPLES = 60
+PAUSES = 12
 """Looks at the memory of both processes."""
 SETTLED_S = 5.0
 """By then the server must have noticed that all clients are gone."""
@@ -137,19 +137,18 @@ class Run:
         await asyncio.gather(*(one(number) for number in range(args.connections)))
 
     async def _work(self, server: ServerProcess) -> None:
-        end_s = time.monotonic() + self.args.seconds
+        """In between nothing is called: what the processes hold then they hold for no call."""
+        started_s = time.monotonic()
+        for pause in range(1, PAUSES + 1):
+            end_s = started_s + self.args.seconds * pause / PAUSES
 
-        async def one(client: SoakClient) -> None:
-            while time.monotonic() < end_s:
-                await client.act()
+            async def one(client: SoakClient, end_s: float = end_s) -> None:
+                while time.monotonic() < end_s:
+                    await client.act()
 
-        async def watch() -> None:
-            while time.monotonic() < end_s:
-                self.resident[0].append(resident_kib())
-                self.resident[1].append(await server.ask("memory"))
-                await asyncio.sleep(self.args.seconds / SAMPLES)
-
-        await asyncio.gather(watch(), *(one(client) for client in self.clients))
+            await asyncio.gather(*(one(client) for client in self.clients))
+            self.resident[0].append(resident_kib())
+            self.resident[1].append(await server.ask("memory"))
 
     async def _settled(self, server: ServerProcess, idle: dict[str, Any]) -> dict[str, Any]:
         """The server's state once it has noticed that all are gone, or when it should have."""

@@ -63,6 +63,11 @@ class BufferPool:
         """Called when somebody begins to wait: for whoever knows how to get memory back."""
 
     @property
+    def pooled_octets(self) -> int:
+        """What there is in size classes, lent or free."""
+        return self._pooled
+
+    @property
     def waited_for(self) -> bool:
         """Whether somebody waits for memory."""
         return bool(self._waiting)
