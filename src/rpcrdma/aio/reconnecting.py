@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 from rpcrdma.errors import CallTimeout, RpcError, RpcRdmaError, TransportClosed
 from rpcrdma.rpc.program import Procedure, Program, null_procedure
+from rpcrdma.rpc.xid_source import XidSource
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = ["Line", "ReconnectPolicy", "ReconnectingCaller"]
@@ -118,8 +119,7 @@ class ReconnectingCaller:
         self._answers = 0
         self._breaches = 0
         self._losses = 0
-        self._xid = secrets.randbits(32)
-        self._outstanding: set[int] = set()
+        self._xids = XidSource(secrets.randbits(32))
         # Of which NULL calls are made: the first call's program, where none is given.
         self._addressed = None if program is None else (program.number, program.version)
         self._closed = False
@@ -136,7 +136,7 @@ class ReconnectingCaller:
         """
         if self._addressed is None:
             self._addressed = procedure.program, procedure.version
-        xid = self._take_xid()
+        xid = self._xids.take()
         try:
             line = self._usable
             if line is None or line.closed:
@@ -156,7 +156,7 @@ class ReconnectingCaller:
             self._heard()
             return result
         finally:
-            self._outstanding.discard(xid)
+            self._xids.give_back(xid)
 
     async def _call_patiently(
         self,
@@ -236,14 +236,6 @@ class ReconnectingCaller:
         await self.line.close()
         await asyncio.gather(self._supervisor, *(line.wait_closed() for line in self._leaving), return_exceptions=True)
 
-    def _take_xid(self) -> int:
-        xid = self._xid
-        while xid in self._outstanding:
-            xid = (xid + 1) & 0xFFFFFFFF
-        self._xid = (xid + 1) & 0xFFFFFFFF
-        self._outstanding.add(xid)
-        return xid
-
     def _heard(self) -> None:
         """The server has answered. A connection alone proves little: a server in trouble may accept and drop it."""
         self._failures = self._breaches = 0
@@ -317,7 +309,7 @@ class ReconnectingCaller:
     async def _ask(self, line: Line, addressed: tuple[int, int]) -> None:
         """A NULL call; ends the connection if it is not answered in time."""
         reply_s = self._policy.keepalive_reply_s
-        xid = self._take_xid()
+        xid = self._xids.take()
         try:
             await line.call(null_procedure(*addressed), None, timeout_s=reply_s, xid=xid)
             self._answers += 1
@@ -334,7 +326,7 @@ class ReconnectingCaller:
             else:
                 self._note(error)
         finally:
-            self._outstanding.discard(xid)
+            self._xids.give_back(xid)
 
     async def _reconnect(self) -> Line | None:
         """The next connection, or None when the time for it is up or the server is none."""

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from rpcrdma.errors import CallTimeout, TransportClosed
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.service import ReverseCaller
+from rpcrdma.rpc.xid_source import XidSource
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = ["ReturningClient"]
@@ -35,8 +36,7 @@ class ReturningClient:
     def __init__(self, client: ReverseCaller, *, call_timeout_s: float = _CALL_TIMEOUT_S) -> None:
         self._loop = asyncio.get_running_loop()
         self._call_timeout_s = call_timeout_s
-        self._xid = secrets.randbits(32)
-        self._outstanding: set[int] = set()
+        self._xids = XidSource(secrets.randbits(32))
         self._returned = asyncio.Event()
         self._gone = False
         self._here = True
@@ -71,7 +71,7 @@ class ReturningClient:
         """
         timeout_s = self._call_timeout_s if timeout_s is None else timeout_s
         deadline_s = self._loop.time() + timeout_s
-        xid = self._take_xid()
+        xid = self._xids.take()
         breaches = 0
         try:
             while True:
@@ -86,7 +86,7 @@ class ReturningClient:
                     if client is self._client:
                         self._here = False
         finally:
-            self._outstanding.discard(xid)
+            self._xids.give_back(xid)
 
     async def _wait_present(self, procedure: Procedure[Any, Any], timeout_s: float, deadline_s: float) -> ReverseCaller:
         while not self.present:
@@ -99,11 +99,3 @@ class ReturningClient:
             except TimeoutError:
                 raise CallTimeout(f"{procedure.name}: the client did not come back within {timeout_s:g} s") from None
         return self._client
-
-    def _take_xid(self) -> int:
-        xid = self._xid
-        while xid in self._outstanding:
-            xid = (xid + 1) & 0xFFFFFFFF
-        self._xid = (xid + 1) & 0xFFFFFFFF
-        self._outstanding.add(xid)
-        return xid

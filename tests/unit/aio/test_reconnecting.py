@@ -424,10 +424,10 @@ def test_identifiers_in_use_are_passed_over() -> None:
     async def main() -> None:
         peer = Peer(silent)
         caller = await peer.caller()
-        caller._xid = 0xFFFFFFFF
+        caller._xids._next = 0xFFFFFFFF
         calls = [asyncio.ensure_future(caller.call(ONE, None))]
         await asyncio.sleep(0)
-        caller._xid = 0xFFFFFFFF
+        caller._xids._next = 0xFFFFFFFF
         calls.append(asyncio.ensure_future(caller.call(ONE, None)))
         await asyncio.sleep(1)
         assert [xid for _, _, xid, _ in peer.lines[0].calls] == [0xFFFFFFFF, 0]
