@@ -12,7 +12,7 @@ import pytest
 
 from client_calls import CONTENT, ENDS, FH, WRITE, Scenes, assert_works, fails, leave, null, read_into
 from rpcrdma.aio.connect import Connection
-from rpcrdma.errors import CallTimeout, ConnectFailed, RemoteProtocolError, RpcError, RpcRdmaError
+from rpcrdma.errors import CallTimeout, ConnectFailed, DecodeError, RemoteProtocolError, RpcError, RpcRdmaError
 from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.nfs import v3
 from rpcrdma.testing.raw_calls import BOTH_PRIVATE
@@ -21,6 +21,7 @@ from rpcrdma.testing.raw_replies import HeardCall, chunk, header, invalidating, 
 from rpcrdma.testing.raw_socket import RawSocketPeer
 from rpcrdma.transport import TransportConfig
 from rpcrdma.transport.refusals import ChunkRefused, VersionRefused
+from rpcrdma.xdr.codec import ReducedIneligibleItem
 
 # Closing at any octet
 
@@ -359,5 +360,39 @@ def test_lies_about_returned_chunks_fail_the_call_alone(run: Scenes, what: str) 
         await peer.send_segments(send(message))
         await fails(calling, RemoteProtocolError)
         await assert_works(client, peer, 2)
+
+    run(test)
+
+
+@pytest.mark.req("V1-63")
+@pytest.mark.parametrize("reconnect", [False, True])
+@pytest.mark.parametrize("left", [8, 4, 0], ids=["nothing taken out", "attributes taken out", "all taken out"])
+def test_a_reply_whose_reduced_item_is_not_eligible_fails_the_call_for_good(
+    run: Scenes, left: int, reconnect: bool
+) -> None:
+    """A failed READ has no data: what is in the Write chunk can only be something that had to stay in the stream."""
+
+    async def test(it: Any) -> None:
+        client, peer = await it.pair(reconnect=reconnect)
+        buffer = bytearray(5000)
+        calling = read_into(client, buffer)
+        call = HeardCall(await peer.segment())
+        ((handle, _, offset),) = call.writes[0]
+        # NFS3ERR_IO, no attributes.
+        whole = struct.pack(">II", 5, 0)
+        placed = whole[left:] or whole[4:]
+        await peer.send_segments(tagged(WRITE, handle, offset, placed))
+        lists = header(call.xid, writes=chunk((handle, len(placed), offset)))
+        await peer.send_segments(send(lists + rpc_reply(call.xid, whole[:left])))
+        error = await fails(calling, DecodeError)
+        assert isinstance(error, ReducedIneligibleItem) is (left == 8)
+        # Nothing is asked again: the next call is another one. A late answer to this one finds nobody.
+        await peer.send_segments(send(header(call.xid) + rpc_reply(call.xid, whole), 2))
+        next_call = null(client)
+        heard = HeardCall(await peer.segment())
+        assert heard.xid != call.xid
+        assert not heard.writes
+        await peer.send_segments(send(header(heard.xid) + rpc_reply(heard.xid), 3))
+        await next_call
 
     run(test)

@@ -156,3 +156,38 @@ def test_an_eligible_argument_in_a_chunk_is_run() -> None:
         assert files.ran == [b"hello world"]
 
     asyncio.run(talk(files, conversation))
+
+
+# Procedure, arguments, Position and content of the chunk if there is one.
+UNDECODABLE: dict[str, tuple[int, bytes, int, bytes]] = {
+    "none": (4, b"", 0, b""),
+    "cut short": (4, FILE, 0, b""),
+    "too much": (4, FILE + struct.pack(">II", 0x3F, 0), 0, b""),
+    "a file handle over its limit": (4, struct.pack(">I", 65) + bytes(72), 0, b""),
+    "a chunk of another length": (7, FILE + struct.pack(">QIII", 0, 11, 2, 11), 40 + 12 + 20, b"hello"),
+    "an enum that there is not": (7, FILE + struct.pack(">QIII", 0, 11, 3, 11), 40 + 12 + 20, b"hello world"),
+}
+
+
+@pytest.mark.req("V1-61")
+@pytest.mark.parametrize("what", UNDECODABLE)
+def test_arguments_that_do_not_decode_are_answered_by_rpc_and_not_run(what: str) -> None:
+    procedure, args, position, content = UNDECODABLE[what]
+    files = Files()
+
+    async def conversation(client: RawClient) -> None:
+        client.send(call(procedure, args, chunk=(position, len(content)) if content else None))
+        if content:
+            await answer_read(client, content)
+        answer = await client.receive()
+        assert isinstance(answer, bytes)
+        # RDMA_MSG without chunks; REPLY, accepted, no verifier, GARBAGE_ARGS.
+        assert answer[:8] + answer[12:28] == struct.pack(">IIIIII", XID, 1, 0, 0, 0, 0)
+        assert answer[28:] == struct.pack(">IIIIII", XID, 1, 0, 0, 0, 4)
+        client.send(call(4, FILE + struct.pack(">I", 0x3F), xid=XID + 1))
+        reply = await client.receive()
+        assert isinstance(reply, bytes)
+        assert reply[28:36] == struct.pack(">II", XID + 1, 1)
+        assert files.ran == [0x3F]
+
+    asyncio.run(talk(files, conversation))

@@ -311,14 +311,19 @@ class RdmaConnection:
         """One turn; a fault of our own costs this connection alone, and no peer can make the loop spin on it."""
         try:
             self._run_turn()
-        except Exception:
-            if self._broken:
-                raise
-            self._broken = True
-            _LOGGER.exception("a fault in the connection with %s, which is ended", authority(*self.peer))
-            self._queue_pair.abort("an internal error")
+        except Exception as error:  # noqa: BLE001 - logged
+            self._break(error)
             self._run_turn()
+        if self._broken:
             self._driver.close()
+
+    def _break(self, error: Exception) -> None:
+        """Ends the connection for a fault of our own; raises `error` if that has not helped against the one before."""
+        if self._broken:
+            raise error
+        self._broken = True
+        _LOGGER.error("a fault in the connection with %s, which is ended", authority(*self.peer), exc_info=error)
+        self._queue_pair.abort("an internal error")
 
     def _run_turn(self) -> None:
         """Takes what the queue pair has done, answers what can be answered at once, and sends."""
@@ -459,10 +464,16 @@ class RdmaConnection:
             incoming.context.release()
             return
         context: ServerCallContext = incoming.context
-        if payload is Unanswered.NOT_KEPT:
-            self._endpoint.fail_call(incoming)
-            context.release()
-        elif self._endpoint.reply(incoming, payload):
+        in_use = False
+        try:
+            if payload is Unanswered.NOT_KEPT:
+                self._endpoint.fail_call(incoming)
+            else:
+                in_use = self._endpoint.reply(incoming, payload)
+        except Exception as error:  # noqa: BLE001 - logged; whoever brought the result, maybe another connection, goes on
+            self._break(error)
+        if in_use:
+            assert isinstance(payload, Payload)
             context.unsent_octets = payload.length
             self._unsent_octets += payload.length
         else:

@@ -239,6 +239,7 @@ class Endpoint:
 
         Raises:
             LocalProtocolError: the call has been answered.
+            Exception: whatever keeps the answer from being made; the connection ends (RFC 8166 section 4.5.4).
         """
         assert self._responder is not None
         return self._responder.reply(incoming, payload)
@@ -248,6 +249,7 @@ class Endpoint:
 
         Raises:
             LocalProtocolError: the call has been answered.
+            Exception: whatever keeps the answer from being made; the connection ends (RFC 8166 section 4.5.4).
         """
         assert self._responder is not None
         self._responder.fail_call(incoming)

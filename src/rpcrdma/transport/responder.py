@@ -225,30 +225,34 @@ class Responder:
             LocalProtocolError: the call has been answered.
         """
         self._answer(incoming)
-        channel = self._channel
-        if not channel.ready:
-            self._release(incoming)
-            return False
-        chunks = incoming.chunks
-        statistics = channel.statistics
-        reduced = payload.reduced
-        if (
-            not payload.items
-            and not chunks.writes
-            and chunks.reply is None
-            and SHORT_HEADER_OCTETS + len(reduced) <= min(channel.send_octets, JOIN_OCTETS_MAX)
-        ):
-            if not chunks.reads:
-                statistics.calls_short += 1
-            header = channel.dialect.encode_message(incoming.xid, self.credits.granted, NO_CHUNKS, long=False)
-            self._send(incoming, [header + reduced], wait=False)
-            self._release(incoming)
-            return False
-        plan = plan_reply(len(reduced), [len(item.data) for item in payload.items], chunks, channel.send_octets)
-        if plan.form is ReplyForm.REFUSED:
-            self._refuse_call(incoming)
-            return False
-        self._send(incoming, self._place(incoming, payload, plan), wait=True)
+        try:
+            channel = self._channel
+            if not channel.ready:
+                self._release(incoming)
+                return False
+            chunks = incoming.chunks
+            statistics = channel.statistics
+            reduced = payload.reduced
+            if (
+                not payload.items
+                and not chunks.writes
+                and chunks.reply is None
+                and SHORT_HEADER_OCTETS + len(reduced) <= min(channel.send_octets, JOIN_OCTETS_MAX)
+            ):
+                if not chunks.reads:
+                    statistics.calls_short += 1
+                header = channel.dialect.encode_message(incoming.xid, self.credits.granted, NO_CHUNKS, long=False)
+                self._send(incoming, [header + reduced], wait=False)
+                self._release(incoming)
+                return False
+            plan = plan_reply(len(reduced), [len(item.data) for item in payload.items], chunks, channel.send_octets)
+            if plan.form is ReplyForm.REFUSED:
+                self._refuse_call(incoming)
+                return False
+            self._send(incoming, self._place(incoming, payload, plan), wait=True)
+        except Exception:
+            self._give_up(incoming)
+            raise
         return True
 
     def _place(self, incoming: IncomingCall, payload: Payload, plan: ReplyPlan) -> list[Buffer]:
@@ -313,7 +317,16 @@ class Responder:
             LocalProtocolError: the call has been answered.
         """
         self._answer(incoming)
-        self._refuse_call(incoming)
+        try:
+            self._refuse_call(incoming)
+        except Exception:
+            self._give_up(incoming)
+            raise
+
+    def _give_up(self, incoming: IncomingCall) -> None:
+        """Nothing can be made or sent as the answer to a call: the connection ends (RFC 8166 section 4.5.4)."""
+        self._channel.qp.abort("a call could not be answered")
+        self._release(incoming)
 
     def drop(self, incoming: IncomingCall) -> None:
         """Never answers: the requester loses one credit.

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from rpcrdma.aio.connect import Connection, ConnectOptions, connect
+from rpcrdma.aio.rdma_connection import RdmaConnection
 from rpcrdma.aio.rdma_server import RdmaServerConfig
 from rpcrdma.aio.serve import ServeOptions, Server, serve
 from rpcrdma.aio.urls import parse_url
@@ -21,6 +22,7 @@ from rpcrdma.nfs import mount, v3
 from rpcrdma.rpc.errors import NoSuchProcedure, ProgramUnavailable, RemoteSystemError
 from rpcrdma.rpc.service import CallContext, in_worker
 from rpcrdma.transport import TransportConfig
+from rpcrdma.transport.responder import Responder
 
 _MIB = 1 << 20
 _CONTENT = memoryview(bytes(range(256)) * (_MIB // 256))
@@ -377,3 +379,54 @@ def test_a_fault_of_our_own_costs_one_connection(
     assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == [
         record.getMessage() for record in caplog.records if "a fault in the connection with 127.0.0.1" in record.message
     ]
+
+
+class Repliers(Files):
+    """ACCESS answers from a task."""
+
+    async def access(self, args: v3.ACCESS3args, context: CallContext) -> v3.ACCESS3res:
+        context.buffer(5000)
+        await asyncio.sleep(0)
+        return v3.ACCESS3res(v3.nfsstat3.NFS3ERR_IO, v3.ACCESS3resfail(_NO_ATTRIBUTES))
+
+
+UNSENDABLE: dict[str, Any] = {
+    "inline": (v3.READ, v3.READ3args(_HANDLE, 0, 5000)),
+    "task": (v3.ACCESS, v3.ACCESS3args(_HANDLE, 1)),
+    "worker": (v3.WRITE, v3.WRITE3args(_HANDLE, 0, 5000, v3.stable_how.FILE_SYNC, bytes(5000))),
+    "no handler": (v3.LOOKUP, v3.LOOKUP3args(v3.diropargs3(_HANDLE, "name"))),
+}
+
+
+@pytest.mark.req("V1-67")
+@pytest.mark.parametrize("where", UNSENDABLE)
+def test_a_reply_that_cannot_be_made_ends_the_connection(
+    where: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        escaped: list[Any] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: escaped.append(context))
+        async with serving(Repliers()) as (server, _), connect(server.listening[0]) as other:
+            await other.call(v3.NULL, None)
+            (there,) = server.connections
+            client = await connect(server.listening[0], options=ConnectOptions(reconnect=False))
+            await client.call(v3.NULL, None)
+            (faulty,) = server.connections - {there}
+            assert isinstance(faulty, RdmaConnection)
+            with monkeypatch.context() as patch:
+                patch.setattr(Responder, "_send", raising)
+                with pytest.raises(TransportClosed):
+                    await client.call(*UNSENDABLE[where], timeout_s=5.0)
+            await client.close()
+            await until(lambda: server.connections == {there})
+            # What the call and its handler had borrowed is there for others.
+            assert faulty._results.held_octets == faulty._arguments.held_octets == 0
+            await other.call(v3.NULL, None)
+        assert escaped == []
+
+    def raising(*_: Any, **__: Any) -> None:
+        raise MemoryError
+
+    asyncio.run(main())
+    (logged,) = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert "a fault in the connection with 127.0.0.1" in logged

@@ -156,11 +156,14 @@ async def rig(
     services: bool = True,
     transport: TransportConfig | None = None,
     tcp: TcpServerConfig | None = None,
+    rdma_idle_s: float | None = None,
     at_client: TransportConfig | None = None,
 ) -> AsyncIterator[Rig]:
     front, back = Front(), Back()
     options = ServeOptions(
-        rdma=RdmaServerConfig(transport=transport or TransportConfig()), tcp=tcp or TcpServerConfig(), drain_s=1.0
+        rdma=RdmaServerConfig(transport=transport or TransportConfig(), idle_s=rdma_idle_s),
+        tcp=tcp or TcpServerConfig(),
+        drain_s=1.0,
     )
     async with serve([front], [f"{scheme}://127.0.0.1:0"], options=options) as server:
         offered = ConnectOptions(
@@ -418,9 +421,12 @@ def test_a_server_that_stops_ends_its_reverse_calls(scheme: str) -> None:
 
 
 @pytest.mark.req("BD-10")
-def test_an_idle_tcp_connection_is_kept_for_reverse_calls() -> None:
+@both
+def test_an_idle_connection_is_kept_for_reverse_calls(scheme: str) -> None:
+    """By the client, which is asked nothing, and by a server that ends what is idle and may not be called back."""
+
     async def main() -> None:
-        async with rig("tcp", tcp=TcpServerConfig(idle_s=0.05)) as r:
+        async with rig(scheme, tcp=TcpServerConfig(idle_s=0.05), rdma_idle_s=0.05) as r:
             async with connect(r.server.listening[0], options=ConnectOptions(reconnect=False)) as other:
                 await other.call(ADD, 1)
                 await r.client.call(JOIN, 1)

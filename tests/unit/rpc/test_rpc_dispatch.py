@@ -326,8 +326,11 @@ def test_an_argument_over_its_limit_is_garbage_though_a_chunk_waits(dispatcher: 
     broken[-4:] = ((1 << 20) + 1).to_bytes(4, "big")
     reply = dispatcher.open_call(Decoder(broken, placed=PlacedByPosition({position: memoryview(b"abcde")})))
     assert isinstance(reply, Payload)
+    with pytest.raises(errors.GarbageArguments):
+        decode_result(Decoder(reply.reduced), XID, STORE)
 
 
+@pytest.mark.req("V1-63")
 def test_a_placed_result_is_taken_and_one_too_many_refused(dispatcher: Dispatcher) -> None:
     invocation = opened(dispatcher, call(STORE, (b"name", b"data")))
     reply = invocation.success((b"n", b"result"))

@@ -306,6 +306,25 @@ def test_several_inline_results_land_in_their_buffers_or_none() -> None:
     assert last == b"\1\1\1\1\1\0\0\0"
 
 
+@pytest.mark.req("V1-25", "V1-27", "V1-47")
+@pytest.mark.parametrize("length", [5001, 5002, 5003])
+@pytest.mark.parametrize("segment_octets_max", [1 << 20, 1000])
+@pytest.mark.parametrize("given", [False, True])
+def test_what_is_exposed_for_a_result_is_the_most_it_can_have_and_no_padding(
+    length: int, segment_octets_max: int, given: bool
+) -> None:
+    pair = EndpointPair(TransportConfig(segment_octets_max=segment_octets_max)).connect()
+    into = (bytearray(length),) if given else ()
+    pair.client.call(XID, message(XID, CALL), ReplyBound(20, (length,)), into)
+    (incoming,) = pair.arrived()
+    (chunk,) = incoming.chunks.writes
+    assert chunk.length == length
+    assert sum(region.length for region in pair.client_pd.regions.values()) == length
+    _, decoder = answer(pair, incoming, message(XID, REPLY, (b"", pattern(length))))
+    assert opened(decoder, REPLY).bulk(length, "item") == pattern(length)
+    decoder.done("reply")
+
+
 @pytest.mark.req("V1-25", "V1-47")
 def test_write_chunk_is_no_larger_than_the_callers_buffer() -> None:
     pair = EndpointPair().connect()

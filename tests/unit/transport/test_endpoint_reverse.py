@@ -494,19 +494,25 @@ def test_an_error_for_an_xid_that_only_the_peer_has_in_use_is_discarded() -> Non
     assert peer.endpoint.reverse_calls_in_flight == 1
 
 
+@pytest.mark.req("BD-3")
 def test_a_server_still_refuses_malformed_calls_while_it_waits_for_reverse_replies() -> None:
     peer = server()
     peer.endpoint.call(XID, message(XID, CALL), NOTHING)
     peer.run()
     for octets in (
-        struct.pack(">IIIIIII", 9, 1, 1, 0, 2, 0, 0),
-        struct.pack(">IIIIIII", 9, 1, 1, 1, 0, 0, 0),
-        encode_message(RDMA_NOMSG, 9, 1, ChunkLists(reply=WriteChunk((SEGMENT,)))),
+        struct.pack(">IIIIIII", 9, 1, 99, 0, 2, 0, 0),
+        struct.pack(">IIIIIII", 9, 1, 99, 1, 0, 0, 0),
+        encode_message(RDMA_NOMSG, 9, 99, ChunkLists(reply=WriteChunk((SEGMENT,)))),
+        # with the XID of the reverse call
+        struct.pack(">IIIIIII", XID, 1, 99, 0, 2, 0, 0),
     ):
         (answer,) = peer.send(octets)
-        assert decode_header(answer) == RdmaError(9, 128, ERR_CHUNK)
+        assert decode_header(answer) == RdmaError(int.from_bytes(octets[:4]), 128, ERR_CHUNK)
+        # They may be what grants credits, or what asks for some.
+        assert peer.endpoint.reverse_credits_granted == 1
     peer.send(GOLDEN_REPLY)
     assert xids(peer.endpoint_events()) == [XID]
+    assert peer.endpoint.reverse_credits_granted == 16
 
 
 def test_a_reverse_call_that_ends_the_exposure_of_memory_ends_the_connection() -> None:

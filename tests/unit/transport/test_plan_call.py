@@ -110,6 +110,7 @@ SIZES = (0, 1, 3, 4, 1020, 1023, 1024, 1025, 3900, 4032, 4036, 4040, 4064, 4068,
 THRESHOLDS = (1024, 4096, 65536)
 
 
+@pytest.mark.req("V1-27", "V1-47", "V1-51")
 @pytest.mark.parametrize(("send", "receive"), list(itertools.product(THRESHOLDS, THRESHOLDS)))
 def test_every_plan_keeps_within_both_thresholds(send: int, receive: int) -> None:
     limits = LIMITS._replace(send_octets=send, receive_octets=receive)

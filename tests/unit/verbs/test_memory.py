@@ -23,6 +23,9 @@ def test_handles_have_32_bits_and_addresses_64() -> None:
     region = pd.register(bytearray(100), READ)
     assert region.handle == 0xFFFFFFFF
     assert region.offset + region.length < 1 << 64
+    # The two are all it takes to find each octet.
+    for start, length in ((0, 100), (0, 1), (99, 1)):
+        assert len(pd.find(region.handle, region.offset + start, length, READ)) == length
 
 
 def test_handle_in_use_is_not_given_again() -> None:

@@ -260,6 +260,13 @@ def test_a_union_cannot_be_placed_directly() -> None:
         compile_source(source, source_name="t.x")
 
 
+@pytest.mark.req("V1-16")
+def test_optional_data_cannot_be_placed_together_with_their_presence_word() -> None:
+    source = "typedef opaque data<8>; struct s { data *maybe; };\npragma ddp s.maybe;"
+    with pytest.raises(LanguageError, match=r"t\.x:2:14: s\.maybe cannot be placed directly"):
+        compile_source(source, source_name="t.x")
+
+
 def test_all_errors_are_named_in_order_of_their_places() -> None:
     source = "struct s {\n    one a;\n    opaque b<>;\n    two c[N];\n};\n"
     with pytest.raises(LanguageError) as raised:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
-from rpcrdma.xdr.codec import Decoder, Encoder, PlacedInOrder
+from rpcrdma.xdr.codec import Decoder, Encoder, PlacedByPosition, PlacedInOrder
 from rpcrdma.xdr.language import compile_source
 
 Load = Callable[..., Any]
@@ -481,6 +481,49 @@ def test_an_arm_may_be_placed_but_its_discriminant_stays(load: Load) -> None:
     payload = encoder.finish()
     assert bytes(payload.reduced) == bytes.fromhex("00000001 00000004")
     assert [item.position for item in payload.items] == [8]
+
+
+OPTIONAL = """
+struct holder { opaque data<8>; };
+struct args { holder *maybe; unsigned after; };
+pragma ddp holder.data;
+"""
+
+
+@pytest.mark.req("V1-16")
+def test_optional_data_are_placed_and_their_presence_word_stays(load: Load) -> None:
+    module = load(OPTIONAL)
+    for value, stream, positions in (
+        (module.args(module.holder(b"data!"), 7), "00000001 00000005 00000007", [8]),
+        (module.args(None, 7), "00000000 00000007", []),
+    ):
+        encoder = Encoder()
+        module.encode_args(encoder, value)
+        payload = encoder.finish()
+        assert bytes(payload.reduced) == bytes.fromhex(stream)
+        assert [item.position for item in payload.items] == positions
+        assert [bytes(item.data) for item in payload.items] == [b"data!"] * len(positions)
+        decoder = Decoder(payload.reduced, placed=PlacedByPosition({at: memoryview(b"data!") for at in positions}))
+        assert module.decode_args(decoder) == value
+        decoder.done("args")
+
+
+def decode_whole(module: Any, decoder: Decoder) -> None:
+    module.decode_args(decoder)
+    decoder.done("args")
+
+
+@pytest.mark.req("V1-16")
+@pytest.mark.parametrize("position", [0, 4])
+def test_optional_data_whose_presence_word_was_placed_with_them_do_not_decode(load: Load, position: int) -> None:
+    """In a Read chunk is the word alone, at the place of either word, or it and what follows."""
+    module = load(OPTIONAL)
+    whole = bytes.fromhex("00000001 00000004") + b"data" + bytes.fromhex("00000007")
+    for end in (position + 4, 12):
+        placed = PlacedByPosition({position: memoryview(whole)[position:end]})
+        decoder = Decoder(whole[:position] + whole[end:], placed=placed)
+        with pytest.raises(DecodeError):
+            decode_whole(module, decoder)
 
 
 def test_pragma_limits_replace_those_of_typedefs(load: Load, octets: Any) -> None:

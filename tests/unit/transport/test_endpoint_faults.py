@@ -1,0 +1,73 @@
+"""Calls that a responder can answer neither with a reply nor with an error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rpcrdma.errors import LocalProtocolError
+from rpcrdma.testing.endpoint_pair import EndpointPair, message
+from rpcrdma.transport import CallFailed, Closed, Endpoint, IncomingCall, ReplyBound
+from rpcrdma.transport.responder import PlainBuffers
+from rpcrdma.verbs.loopback import LoopbackQueuePair
+
+XID, CALL, REPLY = 1, 0, 1
+Answer = Callable[[Endpoint, IncomingCall], Any]
+
+
+class Lending(PlainBuffers):
+    """Counts what is lent."""
+
+    def __init__(self) -> None:
+        self.lent = 0
+
+    def acquire(self, length: int) -> memoryview:
+        self.lent += 1
+        return super().acquire(length)
+
+    def release(self, view: memoryview) -> None:
+        self.lent -= 1
+
+
+# How, and the result's Write chunk.
+ANSWERS: dict[str, tuple[Answer, ReplyBound]] = {
+    "short": (lambda endpoint, call: endpoint.reply(call, message(XID, REPLY)), ReplyBound(0)),
+    "in a Write chunk": (
+        lambda endpoint, call: endpoint.reply(call, message(XID, REPLY, (b"", bytes(5000)))),
+        ReplyBound(0, (5000,)),
+    ),
+    "refused for its size": (
+        lambda endpoint, call: endpoint.reply(call, message(XID, REPLY, (b"", bytes(5000)))),
+        ReplyBound(0),
+    ),
+    "refused": (lambda endpoint, call: endpoint.fail_call(call), ReplyBound(0)),
+}
+
+
+@pytest.mark.req("V1-67")
+@pytest.mark.parametrize("how", ANSWERS)
+def test_a_call_that_cannot_be_answered_ends_the_connection(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer, bound = ANSWERS[how]
+    buffers = Lending()
+    pair = EndpointPair(buffers=buffers).connect()
+    pair.client.call(XID, message(XID, CALL, (b"", bytes(5000))), bound)
+    (incoming,) = pair.arrived()
+    assert buffers.lent == 1
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LoopbackQueuePair, "post_send", fail)
+        with pytest.raises(MemoryError):
+            answer(pair.server, incoming)
+    assert buffers.lent == 0
+    with pytest.raises(LocalProtocolError, match="answered"):
+        pair.server.reply(incoming, message(XID, REPLY))
+    pair.run()
+    assert [type(event) for event in pair.server_events()] == [Closed]
+    assert [type(event) for event in pair.client_events()] == [CallFailed, Closed]
+    assert not pair.client_pd.regions
+    assert not pair.server_pd.regions
