@@ -12,12 +12,14 @@ from typing import Any
 from process_state import queue_pairs, regions_registered, resident_kib
 from rpcrdma.aio.serve import ServeOptions, Server, serve
 from rpcrdma.cli.event_loop import run_async
-from rpcrdma.nfs.server import Export, build_services, open_state
+from rpcrdma.nfs.server import Export, build_services, object_tree, open_state
 from rpcrdma.rpc.reply_cache import CallKey, KnownCall, ReplyCache, ReplyCacheConfig
 from ticket_service import Tickets
 
 KEPT_S = 20.0
 """Short, so that the cache is as full as it gets when the warm-up is over."""
+GONE_MAX = 1024
+"""Low for the same reason: the server remembers handles of so many removed objects, by default 65,536."""
 
 
 class Repeats:
@@ -58,6 +60,7 @@ def state(server: Server, tickets: Tickets, repeats: Repeats) -> dict[str, Any]:
 
 async def main() -> None:
     top = Path(sys.argv[1])
+    object_tree.NFS_GONE_MAX = GONE_MAX
     tickets, repeats = Tickets(), Repeats()
     keys = open_state(top / "state", secrets.token_bytes)
     services = build_services(
