@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from client_calls import until
 from rpcrdma.aio import rdma_connection
 from rpcrdma.aio.connect import connect
 from rpcrdma.aio.serve import serve
@@ -50,12 +51,6 @@ from rpcrdma.transport import TransportConfig
 Scenes = Callable[..., Any]
 MIB = 1 << 20
 CONTENT = bytes(range(256)) * (MIB // 256)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Lets the loop run until `condition()`; the test's time-out bounds it."""
-    while not condition():  # noqa: ASYNC110 - what is waited for has no event
-        await asyncio.sleep(0)
 
 
 # Transport headers

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from client_calls import until
 from rpcrdma.nfs import v3
 from rpcrdma.testing.raw_calls import (
     BOTH_PRIVATE,
@@ -39,12 +40,6 @@ from rpcrdma.testing.raw_iwarp import fpdu, read_request, startup_frame, tagged,
 Scenes = Callable[..., Any]
 MIB = 1 << 20
 CONTENT = bytes(range(256)) * (MIB // 256)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Lets the loop run until `condition()`; the test's time-out bounds it."""
-    while not condition():  # noqa: ASYNC110 - what is waited for has no event
-        await asyncio.sleep(0)
 
 
 # Closing at any octet

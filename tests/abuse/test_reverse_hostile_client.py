@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from client_calls import until
 from rpcrdma.errors import CallTimeout, RpcRdmaError, TransportClosed
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
@@ -17,12 +18,6 @@ from rpcrdma.testing.raw_socket import RawSocketPeer
 
 Scenes = Callable[..., Any]
 ASK = 0xA5C
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Lets the loop run until `condition()`; the test's time-out bounds it."""
-    while not condition():  # noqa: ASYNC110 - what is waited for has no event
-        await asyncio.sleep(0)
 
 
 class CallsBack(v3.NFS_V3_Service):
