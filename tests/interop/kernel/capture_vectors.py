@@ -19,6 +19,7 @@ from guest import Guest
 from kernel_export import connected_export, ok
 from kernel_server import EXPORT, PORT
 from lab import Lab, check
+from patience import patience
 
 from rpcrdma.aio.capture import PacketCapture
 from rpcrdma.aio.connect import ConnectOptions
@@ -145,7 +146,7 @@ async def _refusals(server: Guest) -> list[Vector]:
     }
     vectors = []
     for name, message in messages.items():
-        async with asyncio.timeout(20):
+        async with patience(server, 20, f"the kernel's {name}"):
             peer = await RawSocketPeer.connected(server.address, PORT)
             await peer.start(raw_calls.BOTH_PRIVATE)
             await asyncio.sleep(_TAKE_UP_S)
@@ -154,7 +155,7 @@ async def _refusals(server: Guest) -> list[Vector]:
             octets = start + await peer.receive((int.from_bytes(start) + 5 & ~3) + 2)
             vectors.append((f"kernel server: {name}", "server", octets))
             peer.close()
-    async with asyncio.timeout(20):
+    async with patience(server, 20, "the kernel's MPA Reply that rejects"):
         peer = await RawSocketPeer.connected(server.address, PORT)
         # An IRD of 0, which nfsd does not take.
         await peer.send(startup_frame("Req", 0x50, 2, bytes(4) + raw_calls.BOTH_PRIVATE))

@@ -13,6 +13,7 @@ from guest import Guest
 from kernel_export import Export, connected_export, equal, ok
 from kernel_server import EXPORT, PORT
 from lab import Lab, check
+from patience import patience
 
 from rpcrdma.aio.connect import ConnectOptions
 from rpcrdma.aio.rdma_connection import RdmaConnection
@@ -50,7 +51,7 @@ async def _raw(server: Guest) -> AsyncIterator[RawSocketPeer]:
 
 async def _answer(server: Guest, message: bytes) -> HeardSegment:
     """The kernel's answer to one message."""
-    async with _raw(server) as peer, asyncio.timeout(_ANSWER_S):
+    async with _raw(server) as peer, patience(server, _ANSWER_S, "the kernel's answer to a message"):
         await peer.send_segments(raw_calls.send(message))
         return await peer.segment()
 
@@ -95,7 +96,7 @@ async def _chunks(server: Guest) -> None:
     for what, message in bad.items():
         equal(f"answer to {what}", decode_header((await _answer(server, message)).payload), refused)
     # In between, the same connection goes on.
-    async with _raw(server) as peer, asyncio.timeout(_ANSWER_S):
+    async with _raw(server) as peer, patience(server, _ANSWER_S, "the kernel's answers to RDMA_MSGP and to NULL"):
         await peer.send_segments(raw_calls.send(bad["RDMA_MSGP"], 1))
         equal("answer", decode_header((await peer.segment()).payload), refused)
         await peer.send_segments(raw_calls.send(raw_calls.NULL_CALL, 2))
@@ -127,10 +128,10 @@ def siw_terminates_and_we_say_why(lab: Lab) -> None:
 
 async def _terminated(server: Guest) -> None:
     longest = raw_calls.header() + raw_calls.rpc(0)
-    async with _raw(server) as peer, asyncio.timeout(_ANSWER_S):
+    async with _raw(server) as peer, patience(server, _ANSWER_S, "the kernel's answer to 4096 octets"):
         await peer.send_segments(raw_calls.send(longest.ljust(4096, b"\0")))
         equal("opcode of the answer to 4096 octets", (await peer.segment()).opcode, raw_calls.SEND)
-    async with _raw(server) as peer, asyncio.timeout(_ANSWER_S):
+    async with _raw(server) as peer, patience(server, _ANSWER_S, "the kernel's Terminate after 4097 octets"):
         await peer.send_segments(raw_calls.send(longest.ljust(4097, b"\0")))
         heard = await peer.segment()
         equal("opcode of the answer to 4097 octets", heard.opcode, raw_calls.TERMINATE)
@@ -168,7 +169,7 @@ async def _terminate(server: Guest) -> None:
         call.cancel()
         connection = export.connection._line
         assert isinstance(connection, RdmaConnection)
-        async with asyncio.timeout(_ANSWER_S):
+        async with patience(server, _ANSWER_S, "the end of a connection whose call was given up"):
             await connection.wait_closed()
         assert connection.end_reason is not None
         if TerminateMessage(code=Code.PROTECTION_STAG).words not in connection.end_reason.reason:

@@ -6,6 +6,7 @@ import base64
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,13 +18,14 @@ from archive import Archive
 from failures import CheckFailed, GuestDied, JobTimeout
 from image import Image
 from network import add_tap
+from patience import PACE_MAX, PROBE, PROBE_QUIET_S
 
 __all__ = ["Files", "Guest", "Job", "Result"]
 
 Files = Mapping[str, bytes | Path]
 """Files to be laid into a guest, by their names there."""
-_CHANNELS = 4
-"""Jobs that run in one guest at the same time."""
+_CHANNELS = 5
+"""Jobs that run in one guest at the same time; the last channel is kept for measuring its pace."""
 _SILENCE_S = 12.0
 """About one boot in a hundred hangs before its first word."""
 _BOOT_S = 90.0
@@ -42,16 +44,26 @@ class Result:
 
 
 class Job:
-    """A shell script that runs in a guest."""
+    """A shell script that runs in a guest, which gets `quiet_s` seconds of a quiet machine for it."""
 
-    def __init__(self, channel: socket.socket, script: str, timeout_s: float, done: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        channel: socket.socket,
+        script: str,
+        quiet_s: float,
+        pace: Callable[[], float],
+        done: Callable[[], None],
+    ) -> None:
         self._channel = channel
         self._script = script
+        self._pace = pace
         self._done = done
-        self._deadline = time.monotonic() + timeout_s + _GRACE_S
+        self._quiet_s = quiet_s
+        self._started = time.monotonic()
         self._received = b""
         encoded = base64.b64encode(script.encode())
-        channel.sendall(b"%d %s\n" % (timeout_s, encoded))
+        # What has not ended at the slowest pace ends by itself in the guest.
+        channel.sendall(b"%d %s\n" % (quiet_s * PACE_MAX, encoded))
 
     def wait(self, *, check: bool = True) -> Result:
         """Waits for its end.
@@ -61,17 +73,20 @@ class Job:
             JobTimeout: It did not end in its time.
             GuestDied: The guest ended.
         """
-        while not self.poll(max(self._deadline - time.monotonic(), 0.0)):
-            if time.monotonic() >= self._deadline:
-                raise JobTimeout(f"no end of: {_shortened(self._script)}")
+        allowed_s = self._quiet_s + _GRACE_S
+        while not self.poll(max(self._started + allowed_s - time.monotonic(), 0.0)):
+            waited_s = time.monotonic() - self._started
+            if waited_s >= allowed_s:
+                pace = self._pace()
+                allowed_s = self._quiet_s * pace + _GRACE_S
+                if waited_s >= allowed_s:
+                    raise JobTimeout(f"after {waited_s:.0f} s, at a pace of {pace:.1f}, no end of: {self._short}")
         status, _, rest = self._received.partition(b"\n")
         output = base64.b64decode(rest.removesuffix(b".\n")).decode(errors="replace")
         self._done()
         result = Result(output, int(status))
-        if result.status in {124, 137, 143} and time.monotonic() > self._deadline - _GRACE_S:
-            raise JobTimeout(f"no end of: {_shortened(self._script)}\n{_ending(output)}")
         if check and result.status:
-            raise CheckFailed(f"status {result.status} of: {_shortened(self._script)}\n{_ending(output)}")
+            raise CheckFailed(f"status {result.status} of: {self._short}\n{_ending(output)}")
         return result
 
     def poll(self, wait_s: float = 0.0) -> bool:
@@ -84,9 +99,13 @@ class Job:
         except TimeoutError:
             return False
         if not piece:
-            raise GuestDied(f"the guest ended during: {_shortened(self._script)}")
+            raise GuestDied(f"the guest ended during: {self._short}")
         self._received += piece
         return self._received.endswith(b"\n.\n")
+
+    @property
+    def _short(self) -> str:
+        return " ".join(self._script.split())[:200]
 
 
 class Guest:
@@ -121,6 +140,10 @@ class Guest:
         self._directory = tempfile.TemporaryDirectory(prefix=f"rpcrdma-{name}-")
         self._home = Path(self._directory.name)
         self._channels: list[socket.socket] = []
+        self._pace_channel: socket.socket | None = None
+        self._measuring = threading.Lock()
+        self.pace = 1.0
+        """How many times slower than on a quiet machine it was when last measured; see `patience`."""
         self._trouble_seen = 0
         initrd = self._home / "initrd"
         settings = f"ADDRESS={self.address}\nNAME={name}\n".encode()
@@ -135,6 +158,7 @@ class Guest:
         for _ in range(_ATTEMPTS):
             self._process = self._emulate(image.kernel, initrd, memory_mib)
             if self._comes_up():
+                self.measure_pace()
                 return
             self._end()
         console = self.console
@@ -158,15 +182,32 @@ class Guest:
         """The socket of a serial line at which a shell waits."""
         return self._home / "terminal"
 
-    def run(self, script: str, timeout_s: float = 60.0, *, check: bool = True) -> Result:
+    def run(self, script: str, quiet_s: float = 60.0, *, check: bool = True) -> Result:
         """Runs a shell script to its end; see Job.wait for what it raises."""
-        return self.start(script, timeout_s).wait(check=check)
+        return self.start(script, quiet_s).wait(check=check)
 
-    def start(self, script: str, timeout_s: float = 60.0) -> Job:
-        """Starts a shell script."""
-        assert self._channels, f"{self.name} runs {_CHANNELS} jobs already"
+    def start(self, script: str, quiet_s: float = 60.0) -> Job:
+        """Starts a shell script, which on a quiet machine would end in `quiet_s`."""
+        assert self._channels, f"{self.name} runs {_CHANNELS - 1} jobs already"
         channel = self._channels.pop()
-        return Job(channel, script, timeout_s, lambda: self._channels.append(channel))
+        return Job(channel, script, quiet_s, self.measure_pace, lambda: self._channels.append(channel))
+
+    def measure_pace(self) -> float:
+        """Measures the pace; the guest may run jobs meanwhile, which count as slowness.
+
+        Raises:
+            GuestDied: It stands still, or has ended.
+        """
+        with self._measuring:
+            assert self._pace_channel is not None
+            started = time.monotonic()
+            probe = Job(self._pace_channel, PROBE, PROBE_QUIET_S * PACE_MAX, lambda: PACE_MAX, lambda: None)
+            try:
+                probe.wait()
+            except JobTimeout:
+                raise GuestDied(f"{self.name} stands still; its console ended with\n{_ending(self.console)}") from None
+            self.pace = max(1.0, (time.monotonic() - started) / PROBE_QUIET_S)
+            return self.pace
 
     def new_trouble(self) -> str:
         """What the kernel has complained about since this was asked last, with what followed; empty for nothing."""
@@ -226,6 +267,7 @@ class Guest:
                 channel = socket.socket(socket.AF_UNIX)
                 channel.connect(str(path))
                 self._channels.append(channel)
+            self._pace_channel = self._channels.pop()
 
     def _end(self) -> None:
         self._process.kill()
@@ -233,10 +275,9 @@ class Guest:
         for channel in self._channels:
             channel.close()
         self._channels.clear()
-
-
-def _shortened(script: str) -> str:
-    return " ".join(script.split())[:200]
+        if self._pace_channel is not None:
+            self._pace_channel.close()
+            self._pace_channel = None
 
 
 def _ending(text: str) -> str:

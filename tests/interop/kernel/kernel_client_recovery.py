@@ -6,14 +6,17 @@ import os
 import time
 from pathlib import Path
 
-from failures import CheckFailed
+from guest import Guest
 from kernel_client_tree import COMPARE
 from lab import Lab, check
+from patience import await_growth
 
 __all__: list[str] = []
 
 _RECOVERY_S = 180.0
 """The client waits 5 s before it connects again, then longer each time."""
+_STILL_S = 60.0
+"""Without any growth of what a job in the guest writes."""
 
 
 @check(quick=True)
@@ -21,9 +24,10 @@ def server_restarted_under_the_mount(lab: Lab) -> None:
     with lab.mounted(interrupted=True) as server:
         lab.client.run("cp /data/source.tar /mnt/before; sync")
         reader = lab.client.start(
-            "exec 4</mnt/before; head -c 1000 <&4 >/tmp/start; sleep 3; cat <&4 >/tmp/rest", _RECOVERY_S
+            "rm -f /tmp/start; exec 4</mnt/before; head -c 1000 <&4 >/tmp/start; sleep 3; cat <&4 >/tmp/rest",
+            _RECOVERY_S,
         )
-        time.sleep(1)
+        _await_in_guest(lab.client, "/tmp/start", 1000)
         server.stop()
         server.start()
         reader.wait()
@@ -38,7 +42,7 @@ def server_restarted_under_the_mount(lab: Lab) -> None:
 def server_killed_during_a_copy(lab: Lab) -> None:
     with lab.mounted(interrupted=True) as server:
         copy = lab.client.start("cp -r /data/original /mnt/copy && sync", _RECOVERY_S)
-        _await_files(server.directory, 60)
+        await_growth("files of the copy", lambda: _files(server.directory), 60, _STILL_S * lab.client.pace)
         server.kill()
         time.sleep(1)
         server.start()
@@ -52,33 +56,33 @@ def server_killed_during_large_writes(lab: Lab) -> None:
     with lab.mounted(interrupted=True) as server:
         lab.client.run("dd if=/dev/urandom of=/data/large bs=1M count=100")
         copy = lab.client.start("cp /data/large /mnt/large && sync", _RECOVERY_S)
+        large = server.directory / "large"
         for _ in range(3):
-            _await_octets(server.directory / "large", 8 << 20)
+            goal = _octets(large) + (8 << 20)
+            await_growth("octets of the large file", lambda: _octets(large), goal, _STILL_S * lab.client.pace)
             server.kill()
             server.start()
         copy.wait()
         lab.remount()
-        reading = lab.client.start("cmp /data/large /mnt/large", _RECOVERY_S)
-        time.sleep(1)
+        reading = lab.client.start(
+            "rm -f /tmp/read; head -c 1 /mnt/large >/tmp/read; cmp /data/large /mnt/large", _RECOVERY_S
+        )
+        _await_in_guest(lab.client, "/tmp/read", 1)
         server.kill()
         server.start()
         reading.wait()
         lab.client.run("rm /data/large")
 
 
-def _await_files(directory: Path, count: int) -> None:
-    deadline = time.monotonic() + 60
-    while sum(len(files) for _, _, files in os.walk(directory)) < count:
-        if time.monotonic() > deadline:
-            raise CheckFailed(f"fewer than {count} files in a minute")
-        time.sleep(0.02)
+def _files(directory: Path) -> int:
+    return sum(len(files) for _, _, files in os.walk(directory))
 
 
-def _await_octets(path: Path, more: int) -> None:
-    """Waits until a file has grown by so much, or has not grown any more for a second."""
-    deadline = time.monotonic() + 90
-    start = path.stat().st_size if path.exists() else 0
-    while not path.exists() or path.stat().st_size < start + more:
-        if time.monotonic() > deadline:
-            raise CheckFailed(f"{path.name} did not grow by {more} octets in 90 s")
-        time.sleep(0.02)
+def _octets(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _await_in_guest(guest: Guest, path: str, octets: int) -> None:
+    """Waits until a job in the guest has written so much of a file."""
+    size = f"stat -c %s {path} 2>/dev/null || echo 0"
+    await_growth(f"octets of {path} in the guest", lambda: int(guest.run(size).output), octets, _STILL_S * guest.pace)

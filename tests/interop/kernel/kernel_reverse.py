@@ -7,7 +7,6 @@ called by a server of ours that knows nothing but sessions: it does not get moun
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -22,6 +21,7 @@ from nfs41 import nfs41_cb_argument as cb_argument
 from nfs41 import nfs41_cb_operation as cb_op
 from nfs41_client import STATUS_DELAY, Nfs41Client, OpenFile, nfs41_session
 from nfs41_stub_server import STATUS_SERVER_FAULT, Session, StubServer
+from patience import awaiting, patience
 
 import rpcrdma
 from rpcrdma.nfs import v3
@@ -32,7 +32,9 @@ __all__: list[str] = []
 T = TypeVar("T")
 
 _PATIENCE_S = 60.0
-"""For everything that one check does, under emulation."""
+"""For everything that one check does, under emulation on a quiet machine."""
+_ANSWER_S = 5.0
+"""For the kernel's answer to one call, likewise."""
 _FILES = 12
 _CALLERS = 80
 """More at once than the kernel grants credits."""
@@ -88,17 +90,18 @@ def delegations_recalled_by_local_writes(lab: Lab) -> None:
             large = await client.lookup(b"large")
             writers = " ".join(f"(echo after >>{name}) &" for name in names)
             job = guest.start(f"cd {EXPORT}; {writers} wait; cat {' '.join(names)}")
-            returning = asyncio.create_task(client.return_recalled(len(names)))
-            counts = [asyncio.create_task(_read_on(client, large, numbers, returning, n)) for n in range(_CALLERS)]
-            await returning
-            reads = sum(await asyncio.gather(*counts))
-            written = (await asyncio.to_thread(job.wait)).output
+            async with asyncio.TaskGroup() as tasks:
+                returning = tasks.create_task(client.return_recalled(len(names)))
+                counts = [tasks.create_task(_read_on(client, large, numbers, returning, n)) for n in range(_CALLERS)]
+            reads = sum(count.result() for count in counts)
+            with awaiting("the writers in the guest"):
+                written = (await asyncio.to_thread(job.wait)).output
             if written != "before\nafter\n" * len(names):
                 raise CheckFailed(f"the files hold {written!r}")
             _expect("READ calls meanwhile", reads, at_least=_CALLERS)
             _expect_reverse_calls(client, len(names))
 
-    _run(scenario())
+    _run(guest, scenario())
 
 
 @check()
@@ -112,14 +115,16 @@ def recall_that_comes_too_early(lab: Lab) -> None:
             callbacks = client.callbacks
             callbacks.held.clear()
             job = guest.start(f"echo after >>{EXPORT}/early")
-            await callbacks.refused.wait()
+            with awaiting("the first recall, which is refused"):
+                await callbacks.refused.wait()
             assert opened.delegation is not None
             callbacks.held.add(opened.delegation.other)
             await client.return_recalled(1)
-            await asyncio.to_thread(job.wait)
+            with awaiting("the writer in the guest"):
+                await asyncio.to_thread(job.wait)
             _expect_reverse_calls(client, 2)
 
-    _run(scenario())
+    _run(guest, scenario())
 
 
 @check(quick=True)
@@ -129,25 +134,33 @@ def kernel_client_called_back(lab: Lab) -> None:
 
     async def scenario() -> None:
         for scheme in ("rdma", "tcp"):
-            stub = StubServer([])
+            stub = StubServer([], answer_s=_ANSWER_S * guest.pace)
             port = _STUB_PORT + (scheme == "tcp")
             async with rpcrdma.serve([stub], [f"{scheme}://{HOST}:{port}"]):
                 options = f"proto={scheme},port={port},vers=4.1"
-                mounting = guest.start(f"timeout 20 mount.nfs {HOST}:/ /mnt -o {options}", 30)
-                session = await stub.first_used
-                await asyncio.gather(*(stub.call_null(session) for _ in range(_BACK_CALLS)))
-                await _expect_credential_wanted(stub, session)
-                for _ in range(_BACK_CALLS):
-                    await _call_back(stub, session)
-                await stub.recall(nfs41.nfs41_stateid(1, b"never given."))
+                patience_s = int(_PATIENCE_S * guest.pace)
+                mounting = guest.start(f"timeout {patience_s} mount.nfs {HOST}:/ /mnt -o {options}", _PATIENCE_S)
+                with awaiting(f"the client's first call in a session over {scheme}"):
+                    session = await stub.first_used
+                with awaiting(f"the answers to {_BACK_CALLS} calls of CB_NULL over {scheme}"):
+                    async with asyncio.TaskGroup() as tasks:
+                        for _ in range(_BACK_CALLS):
+                            tasks.create_task(stub.call_null(session))
+                with awaiting(f"the answers to CB_SEQUENCE over {scheme}"):
+                    await _expect_credential_wanted(stub, session)
+                    for _ in range(_BACK_CALLS):
+                        await _call_back(stub, session)
+                with awaiting(f"the answer to CB_RECALL over {scheme}"):
+                    await stub.recall(nfs41.nfs41_stateid(1, b"never given."))
                 if stub.answers[0].status != _BAD_HANDLE:
                     raise CheckFailed(f"CB_RECALL over {scheme} was answered with status {stub.answers[0].status}")
                 stub.refusal = STATUS_SERVER_FAULT
-                refused = await asyncio.to_thread(mounting.wait, check=False)
+                with awaiting(f"the end of mount.nfs over {scheme}"):
+                    refused = await asyncio.to_thread(mounting.wait, check=False)
                 if not refused.status:
                     raise CheckFailed("the client mounted a server that has nothing to offer")
 
-    _run(scenario())
+    _run(guest, scenario())
 
 
 async def _call_back(stub: StubServer, session: Session) -> None:
@@ -179,14 +192,15 @@ async def _read_on(
 ) -> int:
     """Reads pieces of a file until all delegations are returned; how many they were."""
     program = v3.NFS_V3_Client(client.connection)
-    for count in itertools.count(1):
-        length = 1 + 7919 * (number + count) % 65536
-        offset = 104729 * (number + count) % (len(content) - length)
-        result = await program.read(v3.READ3args(v3.nfs_fh3(handle), offset, length))
-        if not isinstance(result.value, v3.READ3resok) or result.value.data != content[offset : offset + length]:
-            raise CheckFailed(f"READ of {length} octets at {offset} returned {result.status!r}, or other data")
-        if returning.done():
-            break
+    with awaiting("READ calls beside the recalls"):
+        for count in itertools.count(1):
+            length = 1 + 7919 * (number + count) % 65536
+            offset = 104729 * (number + count) % (len(content) - length)
+            result = await program.read(v3.READ3args(v3.nfs_fh3(handle), offset, length))
+            if not isinstance(result.value, v3.READ3resok) or result.value.data != content[offset : offset + length]:
+                raise CheckFailed(f"READ of {length} octets at {offset} returned {result.status!r}, or other data")
+            if returning.done():
+                break
     return count
 
 
@@ -196,20 +210,25 @@ def _recall(guest: Guest, url: str, name: str, touch: Callable[[], Awaitable[Non
     async def scenario() -> None:
         async with nfs41_session(url, owner=b"holder") as client:
             opened = await _delegated(guest, client, name)
-            touching = asyncio.ensure_future(touch())
-            with contextlib.ExitStack() as stack:
-                stack.callback(touching.cancel)
-                recall = await client.callbacks.recalls.get()
+            async with asyncio.TaskGroup() as tasks:
+                touching = tasks.create_task(_awaited(f"the other client, which changes {name}", touch()))
+                with awaiting(f"the recall of the delegation of {name}"):
+                    recall = await client.callbacks.recalls.get()
                 if recall.handle != opened.handle:
                     raise CheckFailed("the delegation of another file was recalled")
                 if touching.done():
                     raise CheckFailed("the other client did not wait for the delegation's return")
-                await client.return_delegation(recall.handle, recall.stateid)
-                await touching
+                with awaiting("the answer to DELEGRETURN"):
+                    await client.return_delegation(recall.handle, recall.stateid)
             if url.startswith("rdma:"):
                 _expect_reverse_calls(client, 1)
 
-    _run(scenario())
+    _run(guest, scenario())
+
+
+async def _awaited(what: str, work: Awaitable[T]) -> T:
+    with awaiting(what):
+        return await work
 
 
 async def _delegated(guest: Guest, client: Nfs41Client, name: str) -> OpenFile:
@@ -219,9 +238,10 @@ async def _delegated(guest: Guest, client: Nfs41Client, name: str) -> OpenFile:
     bits, with those of delegations that were recalled. So each try has another file.
     """
     for _ in range(_TRIES):
-        await asyncio.to_thread(guest.run, f"cd {EXPORT}; rm -f {name}; echo before >{name}")
-        opened = await client.open(name.encode())
-        await client.close(opened)
+        with awaiting(f"a delegation of {name}"):
+            await asyncio.to_thread(guest.run, f"cd {EXPORT}; rm -f {name}; echo before >{name}")
+            opened = await client.open(name.encode())
+            await client.close(opened)
         if opened.delegation is not None:
             return opened
         await asyncio.sleep(0.5)
@@ -239,9 +259,9 @@ def _expect(what: str, count: int, *, at_least: int) -> None:
         raise CheckFailed(f"{what}: {count} counted, at least {at_least} expected")
 
 
-def _run(scenario: Awaitable[T]) -> T:
+def _run(guest: Guest, scenario: Awaitable[T]) -> T:
     async def patiently() -> T:
-        async with asyncio.timeout(_PATIENCE_S):
+        async with patience(guest, _PATIENCE_S, "the end of the check"):
             return await scenario
 
     return asyncio.run(patiently())

@@ -134,6 +134,11 @@ class Lab:
         self.client.run("umount /mnt")
         self.mount(options)
 
+    def measure_paces(self) -> None:
+        """What is awaited in the next check follows the pace of the guests at its start, or a later one."""
+        for guest in self._guests.values():
+            guest.measure_pace()
+
     def check_kernels(self) -> None:
         """Whether a kernel complained.
 

@@ -17,6 +17,7 @@ from nfs41 import nfs41_argument as argument
 from nfs41 import nfs41_operation as op
 from nfs41_bindings import register_nfs41
 from nfs41_callbacks import BACK_SLOTS, Callbacks
+from patience import awaiting
 
 import rpcrdma
 from rpcrdma.aio.connect import Connection, ConnectOptions
@@ -181,9 +182,11 @@ class Nfs41Client:
 
     async def return_recalled(self, count: int) -> None:
         """Waits for so many recalls, and returns each delegation."""
-        for _ in range(count):
-            recall = await self.callbacks.recalls.get()
-            await self.return_delegation(recall.handle, recall.stateid)
+        for number in range(1, count + 1):
+            with awaiting(f"recall {number} of {count}"):
+                recall = await self.callbacks.recalls.get()
+            with awaiting(f"the answer to DELEGRETURN {number} of {count}"):
+                await self.return_delegation(recall.handle, recall.stateid)
 
     async def _one(self, operation: nfs41.nfs41_operation, args: Any, kind: type[T]) -> T:
         """An operation outside of any session."""

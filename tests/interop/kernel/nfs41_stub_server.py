@@ -25,7 +25,6 @@ _PUT_ROOT = b"root"
 _CONTENTION = 1
 _NO_LAYOUTS = 0x10000
 """EXCHGID4_FLAG_USE_NON_PNFS."""
-_RECALL_S = 5.0
 _LEASE_TIME = 1 << 10
 _LEASE_S = 90
 
@@ -64,8 +63,10 @@ class _Current:
 class StubServer(nfs41.NFS41_V4_Service):
     """Recalls are made after the call that met the delegation; of replies it keeps none."""
 
-    def __init__(self, names: list[bytes]) -> None:
+    def __init__(self, names: list[bytes], *, answer_s: float = 5.0) -> None:
+        """`answer_s`: how long a client may take for the answer to a call."""
         self.names = names
+        self._answer_s = answer_s
         self.sessions: dict[bytes, Session] = {}
         self.delegations: dict[bytes, _Delegation] = {}
         self.answers: list[nfs41.nfs41_cb_compound_res] = []
@@ -113,12 +114,12 @@ class StubServer(nfs41.NFS41_V4_Service):
         """CB_COMPOUND."""
         call = nfs41.nfs41_cb_compound_args(b"tag", minor, 0, operations)
         procedure = replace(nfs41.CB41PROC_COMPOUND, program=session.callback_program)
-        return await session.client.call(procedure, call, timeout_s=_RECALL_S)
+        return await session.client.call(procedure, call, timeout_s=self._answer_s)
 
     async def call_null(self, session: Session) -> None:
         """CB_NULL."""
         procedure = replace(nfs41.CB41PROC_NULL, program=session.callback_program)
-        await session.client.call(procedure, None, timeout_s=_RECALL_S)
+        await session.client.call(procedure, None, timeout_s=self._answer_s)
 
     def _run(self, operation: nfs41.nfs41_argument, current: _Current, context: CallContext) -> nfs41.nfs41_res:
         args = operation.value

@@ -54,6 +54,8 @@ _SIZES = [
 ]
 _SERVER_CREDITS = 64
 _SENDS = (3, 4)
+_COMMAND_S = 600.0
+"""For a command that hangs: on a quiet machine the longest takes some seconds."""
 
 
 @check(quick=True)
@@ -288,7 +290,10 @@ def run_command(*arguments: str, status: int = 0) -> str:
     Raises:
         CheckFailed: It ended with another status.
     """
-    done = subprocess.run(command_of(*arguments), capture_output=True, text=True, check=False, timeout=240)
+    try:
+        done = subprocess.run(command_of(*arguments), capture_output=True, text=True, check=False, timeout=_COMMAND_S)
+    except subprocess.TimeoutExpired as late:
+        raise CheckFailed(f"awaited the end of rpcrdma {arguments[0]} for {late.timeout:.0f} s") from None
     if done.returncode != status:
         raise CheckFailed(
             f"rpcrdma {arguments[0]} ended with {done.returncode}:\n{done.stdout[-1000:]}{done.stderr[-2000:]}"

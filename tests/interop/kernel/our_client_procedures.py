@@ -39,7 +39,7 @@ def every_procedure_of_mount(lab: Lab) -> None:
 
 
 async def _mount_procedures(server: Guest) -> None:
-    async with await TcpCaller.connect(server.address, 20048, own_credential(), timeout_s=10.0) as caller:
+    async with await TcpCaller.connect(server.address, 20048, own_credential(), timeout_s=10.0 * server.pace) as caller:
         client = mount.MOUNT_V3_Client(caller)
         await client.null()
         equal("exports", [(entry.ex_dir) for entry in await client.export()], [EXPORT])
@@ -213,4 +213,4 @@ def hundred_connections(lab: Lab) -> None:
 async def _connections(server: Guest) -> None:
     for _ in range(100):
         async with connect(f"rdma://{server.address}", v3.NFS_V3) as connection:
-            await connection.call(v3.NULL, None, timeout_s=2.0)
+            await connection.call(v3.NULL, None, timeout_s=2.0 * server.pace)

@@ -15,6 +15,7 @@ from kernel_export import equal, url_of
 from kernel_server import EXPORT, start_kernel_server, stop_kernel_server
 from lab import Lab, check
 from our_client_data import command_of, run_command, sums_of
+from patience import await_growth
 
 from rpcrdma.aio.connect import ConnectOptions
 
@@ -40,15 +41,23 @@ def restarted_during_a_put(lab: Lab) -> None:
             text=True,
         )
         try:
-            deadline = time.monotonic() + 30.0
-            while int(server.run(f"find {EXPORT}/restart -type f | wc -l").output) < 2:
-                if put.poll() is not None or time.monotonic() > deadline:
-                    raise CheckFailed("put did not get going")
+
+            def files() -> int:
+                if put.poll() is not None:
+                    raise CheckFailed(f"put ended with {put.returncode}, after {found()} files")
+                return found()
+
+            def found() -> int:
+                return int(server.run(f"find {EXPORT}/restart -type f | wc -l").output)
+
+            await_growth("files that put has written", files, 2, 30.0 * server.pace)
             stop_kernel_server(server)
             equal("put has ended before the restart", put.poll(), None)
             time.sleep(0.5)
             start_kernel_server(server)
-            said = put.communicate(timeout=120)[0]
+            said = put.communicate(timeout=120 * server.pace)[0]
+        except subprocess.TimeoutExpired:
+            raise CheckFailed(f"awaited the end of put after the restart, with {found()} files there") from None
         finally:
             put.kill()
             put.wait()

@@ -88,15 +88,30 @@ def _run(lab: Lab, checks: list[Check]) -> int:
 
 def _failure(lab: Lab, check: Check) -> str | None:
     try:
+        lab.measure_paces()
         check.run(lab)
         lab.check_kernels()
-    except (CheckFailed, GuestDied, JobTimeout) as error:
-        return str(error)
     except Missing:
         raise
+    except ExceptionGroup as errors:
+        return "\n".join(_in_words(error) for error in _leaves(errors))
     except Exception as error:  # noqa: BLE001 - one check must not take the others with it
-        return f"{type(error).__name__}: {error}"
+        return _in_words(error)
     return None
+
+
+def _in_words(error: Exception) -> str:
+    known = isinstance(error, (CheckFailed, GuestDied, JobTimeout))
+    return str(error) if known else f"{type(error).__name__}: {error}"
+
+
+def _leaves(errors: ExceptionGroup[Exception]) -> list[Exception]:
+    """The failures of tasks that ran side by side; those of one message once."""
+    found: dict[str, Exception] = {}
+    for error in errors.exceptions:
+        for leaf in _leaves(error) if isinstance(error, ExceptionGroup) else [error]:
+            found.setdefault(_in_words(leaf), leaf)
+    return list(found.values())
 
 
 if __name__ == "__main__":
