@@ -68,6 +68,67 @@ def test_a_file_that_somebody_has_open_is_not_open_to_others(server: Any, tree: 
     assert read_status(server, file, ALICE) == "OK"
 
 
+@pytest.mark.parametrize(("uid", "gid", "mode"), [(1001, 50, 0o600), (1001, 51, 0o640), (1002, 50, 0o640)])
+@needs_root
+def test_a_change_of_rights_counts_though_the_change_time_stays(
+    server: Any, tree: Path, monkeypatch: pytest.MonkeyPatch, uid: int, gid: int, mode: int
+) -> None:
+    """As it does on file systems that count in ticks or seconds."""
+    own(tree / "hello.txt", 1001, 50, 0o640)
+    real = os.fstat
+
+    def at_one_time(fd: int) -> os.stat_result:
+        status = real(fd)
+        told = {name: getattr(status, name) for name in dir(status) if name.startswith("st_")}
+        return os.stat_result(tuple(status), {**told, "st_ctime_ns": 7})
+
+    monkeypatch.setattr(os, "fstat", at_one_time)
+    file = server.lookup(server.mount(), "hello.txt")
+    reader = AuthSys(uid=1001 if uid != 1001 else 1003, gid=50 if uid == 1001 else 1000)
+    assert read_status(server, file, reader) == "OK"
+    own(tree / "hello.txt", uid, gid, mode)
+    assert read_status(server, file, reader) == "ACCES"
+
+
+REVOKED = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from conftest import Server, v3
+from rpcrdma.nfs.server import Export
+from rpcrdma.rpc.auth import AuthSys
+base = Path(sys.argv[2])
+(base / "export").mkdir()
+(base / "export" / "file").write_bytes(b"data")
+server = Server([Export(name="/", directory=base / "export")], base / "state")
+file = v3.nfs_fh3(server.lookup(server.mount(), "file"))
+told = {"OK": 0, "ACCES": 0}
+for _ in range(300):
+    for mode in (0o644, 0o600):
+        (base / "export" / "file").chmod(mode)
+        told[server.status("read", v3.READ3args(file, 0, 4), as_=AuthSys(uid=1000, gid=1000))] += 1
+print(told["OK"], told["ACCES"])
+server.close()
+"""
+
+
+@needs_root
+def test_revoked_permission_is_refused_where_times_are_coarse(tmp_path: Path) -> None:
+    """A ramfs takes its times from the timer's tick: a chmod and another often share one."""
+    shell = f'mount -t ramfs none {tmp_path} && exec {sys.executable} -c "$SCRIPT" {Path(__file__).parent} {tmp_path}'
+    ran = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", shell],
+        env={**os.environ, "SCRIPT": REVOKED},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=15,
+    )
+    if ran.returncode and ("unshare:" in ran.stderr or "mount:" in ran.stderr):
+        pytest.skip(reason=f"no ramfs can be mounted here: {ran.stderr.strip()}")
+    assert ran.stdout.split() == ["300", "300"], ran.stderr
+
+
 @needs_root
 def test_supplementary_groups_count(server: Any, tree: Path) -> None:
     own(tree / "hello.txt", 1000, 50, 0o640)
