@@ -25,9 +25,11 @@ __all__ = [
     "open_by_handle",
     "open_cached",
     "set_file_times",
+    "set_thread_capabilities",
     "set_thread_gid",
     "set_thread_groups",
     "set_thread_uid",
+    "thread_capabilities",
     "thread_groups",
 ]
 
@@ -95,6 +97,12 @@ _openat2 = _instant["syscall"]
 _openat2.restype = ctypes.c_long
 _setgroups = ctypes.PyDLL(None, use_errno=True)["syscall"]
 _setgroups.restype = ctypes.c_long
+_capget = _instant.capget
+_capget.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
+_capget.restype = ctypes.c_int
+_capset = _instant.capset
+_capset.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
+_capset.restype = ctypes.c_int
 _setfsuid = _instant.setfsuid
 _setfsuid.argtypes = (ctypes.c_uint,)
 _setfsgid = _instant.setfsgid
@@ -109,6 +117,10 @@ _CACHED_HOW = ctypes.create_string_buffer(
     ),
     24,
 )
+# The version with 64 bits, of the calling thread.
+_CAPABILITIES_OF = ctypes.create_string_buffer(struct.pack("=Ii", 0x20080522, 0), 8)
+_CAPABILITIES_OF_ADDRESS = ctypes.c_void_p(ctypes.addressof(_CAPABILITIES_OF))
+_CAPABILITIES = struct.Struct("=6I")
 _HOW_ADDRESS = ctypes.c_void_p(ctypes.addressof(_CACHED_HOW))
 _HOW_OCTETS = ctypes.c_size_t(24)
 _OPENAT2 = ctypes.c_long(_SYS_OPENAT2)
@@ -248,4 +260,21 @@ def thread_groups(gids: tuple[int, ...]) -> tuple[ctypes.c_long, ctypes.c_int, c
 def set_thread_groups(groups: tuple[ctypes.c_long, ctypes.c_int, ctypes.Array[ctypes.c_uint]]) -> None:
     """Sets the supplementary groups of the calling thread alone."""
     if _setgroups(*groups):
+        raise _failure()
+
+
+def thread_capabilities(*, effective: bool = True) -> ctypes.Array[ctypes.c_char]:
+    """The capabilities of the calling thread, for `set_thread_capabilities`; without any in effect if so asked."""
+    held = ctypes.create_string_buffer(_CAPABILITIES.size)
+    if _capget(_CAPABILITIES_OF_ADDRESS, held):
+        raise _failure()
+    if not effective:
+        _, permitted, inheritable, _, more_permitted, more_inheritable = _CAPABILITIES.unpack(held.raw)
+        _CAPABILITIES.pack_into(held, 0, 0, permitted, inheritable, 0, more_permitted, more_inheritable)
+    return held
+
+
+def set_thread_capabilities(capabilities: ctypes.Array[ctypes.c_char]) -> None:
+    """Puts in effect, for the calling thread alone, what `thread_capabilities` has returned."""
+    if _capset(_CAPABILITIES_OF_ADDRESS, capabilities):
         raise _failure()

@@ -235,6 +235,51 @@ def test_threads_come_back_as_they_were(server: Any, tree: Path) -> None:
 
 
 @needs_root
+def test_no_capability_is_in_effect_for_a_caller(server: Any, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in the kernel's server: with CAP_SYS_RESOURCE, quotas and reserved blocks would not bind callers."""
+    (tree / "hello.txt").chmod(0o666)
+    root = server.mount()
+    file = server.lookup(root, "hello.txt")
+    in_effect: dict[AuthSys, set[str]] = {ALICE: set(), BOB: set(), ROOT: set()}
+    acting = threading.local()
+    own_line = thread_identity()[-1]
+    for function in ("pwrite", "mkdir", "symlink", "rename", "unlink", "ftruncate", "link"):
+        real = getattr(os, function)
+
+        def seen(*args: Any, _real: Any = real, **options: Any) -> Any:
+            in_effect[acting.caller].add(thread_identity()[-1])
+            return _real(*args, **options)
+
+        monkeypatch.setattr(os, function, seen)
+
+    def work(who: AuthSys) -> None:
+        acting.caller = who
+        one, other = f"{who.uid}", f"{who.uid}-other"
+        attributes = server.sattr(mode=0o755)
+        size = v3.SETATTR3args(v3.nfs_fh3(file), server.sattr(size=5), v3.sattrguard3(False, None))
+        for name, args in (
+            ("write", v3.WRITE3args(v3.nfs_fh3(file), 0, 4, v3.stable_how.UNSTABLE, b"data")),
+            ("setattr", size),
+            ("mkdir", v3.MKDIR3args(server.dirop(root, one), attributes)),
+            ("rename", v3.RENAME3args(server.dirop(root, one), server.dirop(root, other))),
+            ("symlink", v3.SYMLINK3args(server.dirop(root, one), v3.symlinkdata3(attributes, "x"))),
+            ("remove", v3.REMOVE3args(server.dirop(root, one))),
+            ("link", v3.LINK3args(v3.nfs_fh3(file), server.dirop(root, one))),
+        ):
+            assert server.status(name, args, as_=who) == "OK", (who, name)
+        assert thread_identity()[-1] == own_line
+
+    threads = [threading.Thread(target=work, args=(who,)) for who in in_effect]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    none = "CapEff:\t0000000000000000"
+    assert own_line != none
+    assert in_effect == {ALICE: {none}, BOB: {none}, ROOT: {own_line}}
+
+
+@needs_root
 def test_identities_of_threads_do_not_mix(server: Any, tree: Path) -> None:
     own(tree / "hello.txt", 1000, 1000, 0o600)
     file = server.lookup(server.mount(), "hello.txt")
