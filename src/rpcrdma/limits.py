@@ -137,8 +137,10 @@ NFS_SEARCH_ENTRIES_MAX = 1_000_000
 NFS_GONE_MAX = 65536
 """Handles known to be stale, so that asking again does not cost another search."""
 
-NFS_LISTING_ENTRIES_MAX = 100_000
-"""Directory entries held for listings that go on, of all directories together, and of one listing's window."""
+NFS_LISTING_OCTETS_MAX = 48 << 20
+"""Octets of the names held for listings, of all directories together and of one: 24 octets and the name for each, so a
+million names of 25 octets. A call with a cookie that is not among what is held reads its whole directory; one that
+holds fewer names is read again only when it has changed."""
 
 NFS_CALLERS_MAX = 1024
 """Identities prepared to act as."""

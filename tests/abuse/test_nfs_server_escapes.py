@@ -273,3 +273,52 @@ def test_a_race_of_renames_never_shows_what_is_outside(server: Any, outside: Pat
     finally:
         stop.set()
         thread.join()
+
+
+RENAMER = """
+import os, sys
+directory = sys.argv[1]
+os.chdir(directory)
+print("ready", flush=True)
+number = 0
+while not os.path.exists("stop"):
+    number += 1
+    for old, new in (("new", f"made-{number}"), ("decoy", "new"), ("new", "decoy")):
+        try:
+            os.rename(old, new)
+        except FileNotFoundError:
+            pass
+"""
+
+
+def test_a_process_that_renames_never_gets_a_file_another_files_data(server: Any, outside: Path) -> None:
+    """It takes away what CREATE makes and puts a file of its own in the place, as often as it can."""
+    root = server.mount()
+    directory = outside / "export"
+    (directory / "decoy").write_bytes(b"decoy")
+    (directory / "decoy").chmod(0o600)
+    renamer = subprocess.Popen([sys.executable, "-c", RENAMER, str(directory)], stdout=subprocess.PIPE, text=True)
+    assert renamer.stdout is not None
+    told: list[tuple[bytes, bytes]] = []
+    try:
+        assert renamer.stdout.readline() == "ready\n"
+        for number in range(1500):
+            how = v3.createhow3(v3.createmode3.GUARDED, server.sattr(mode=0o644))
+            reply = server.call("create", v3.CREATE3args(server.dirop(root, "new"), how))
+            if reply.status == v3.nfsstat3.NFS3_OK:
+                made, data = reply.value.obj.value.data, b"created by call %d" % number
+                if server.write(made, data, stable=v3.stable_how.FILE_SYNC).status == v3.nfsstat3.NFS3_OK:
+                    told.append((made, data))
+    finally:
+        (directory / "stop").touch()
+        assert renamer.wait(timeout=30) == 0
+        renamer.stdout.close()
+    assert told
+    # What is open, and what is opened anew: the renamer put its file over some of those created, which are gone.
+    for _ in range(2):
+        assert server.read(server.lookup(root, "decoy")) == b"decoy"
+        for made, data in told:
+            if server.getattr_status(made) == "OK":
+                assert server.read(made) == data
+        server.services.nfs.close_idle()
+    assert server.lookup(root, "decoy") not in [made for made, _ in told]

@@ -132,8 +132,8 @@ class Backend:
         return self._locks[self.lock_order(node)]
 
     def lock_order(self, node: Node) -> int:
-        """The place of an object's lock among all locks."""
-        return hash(node.handle) % _STRIPES
+        """The place of an object's lock among all locks: the same through every export that the object is in."""
+        return node.inode % _STRIPES
 
     def synchronize(self, *nodes: Node) -> None:
         """Puts the attributes or the names of files and directories on the disk, if the export asks for it."""
@@ -154,9 +154,9 @@ class Backend:
 
     def removed(self, node: Node) -> None:
         """Notes that an object has lost a name."""
-        node.tree.removed(node)
-        self.files.drop(node)
-        self.listings.forget(node.handle)
+        if node.tree.removed(node):
+            self.files.drop(node)
+            self.listings.forget(node.handle)
 
     def close_idle(self) -> None:
         """Lets go of what has not been used since the last time and writes out what has gathered; may block."""

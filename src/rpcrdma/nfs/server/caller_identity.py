@@ -1,8 +1,9 @@
 """Acting as the caller: the file system identity of the calling thread, for the length of a `with` block.
 
-A server that runs as root takes on the caller's user, group and supplementary groups, with the capabilities that
-go with them, so the kernel judges every access. Root, and whoever has no identity, becomes the anonymous user. A server
-that runs as anybody else does everything as that user.
+A server that runs as root takes on the caller's user, group and supplementary groups, so the kernel judges every
+access. None of its capabilities is in effect meanwhile, unless the caller is root: not those over files, which the
+kernel takes away by itself, and not CAP_SYS_RESOURCE, with which quotas and reserved blocks would not apply. Root, and
+whoever has no identity, becomes the anonymous user. A server that runs as anybody else does everything as that user.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from typing import Protocol
 from rpcrdma.limits import NFS_CALLERS_MAX
 from rpcrdma.nfs.server.export import Export
 from rpcrdma.nfs.server.linux_calls import (
+    set_thread_capabilities,
     set_thread_gid,
     set_thread_groups,
     set_thread_uid,
+    thread_capabilities,
     thread_groups,
 )
 from rpcrdma.rpc.auth import AuthSys, Credential
@@ -61,17 +64,20 @@ class ServingUser:
 class _Server:
     """What threads go back to."""
 
-    __slots__ = ("gid", "groups", "uid")
+    __slots__ = ("capabilities", "gid", "groups", "powerless", "uid")
 
     def __init__(self) -> None:
         self.uid = os.geteuid()
         self.gid = os.getegid()
         self.groups = thread_groups(tuple(os.getgroups()))
+        self.capabilities = thread_capabilities()
+        self.powerless = thread_capabilities(effective=False)
 
     def restore(self) -> None:
-        # The user first: with it come the capabilities that the rest may need.
+        # Its own user and group a process may always take; with the user come capabilities, which are set right then.
         set_thread_uid(self.uid)
         set_thread_gid(self.gid)
+        set_thread_capabilities(self.capabilities)
         set_thread_groups(self.groups)
 
 
@@ -93,6 +99,8 @@ class SwitchedCaller:
             set_thread_groups(self._groups)
             set_thread_gid(self.gid)
             set_thread_uid(self.uid)
+            if self.uid:
+                set_thread_capabilities(self._server.powerless)
             if not self._verified:
                 self._verify()
         except BaseException:

@@ -6,11 +6,12 @@ import os
 import stat
 import struct
 from collections.abc import Callable
+from typing import TypeAlias
 
 from rpcrdma.nfs.server.attributes import Changes, nfs_time, post_op, set_times
 from rpcrdma.nfs.server.backend import Procedures, entry_name
 from rpcrdma.nfs.server.caller_identity import Caller
-from rpcrdma.nfs.server.linux_calls import set_file_times
+from rpcrdma.nfs.server.linux_calls import file_clock_ns, set_file_times
 from rpcrdma.nfs.server.object_tree import Node
 from rpcrdma.nfs.server.refusal import REFUSALS, Refused, status_of
 from rpcrdma.nfs.v3 import (
@@ -63,6 +64,10 @@ _NODE_TYPES = {
     ftype3.NF3SOCK: stat.S_IFSOCK,
     ftype3.NF3FIFO: stat.S_IFIFO,
 }
+_NOTHING_TOLD = post_op_fh3(False, None), post_op_attr(False, None)
+
+_Make: TypeAlias = Callable[[Node, bytes, Caller], Node | None]
+"""Makes an object of a name in a directory; None where the object made cannot be told from another."""
 
 
 class CreationProcedures(Procedures):
@@ -103,10 +108,12 @@ class CreationProcedures(Procedures):
         mode = _mode(wanted, _DIRECTORY_MODE)
         try:
 
-            def make(directory: Node, name: bytes, caller: Caller) -> Node:
+            def make(directory: Node, name: bytes, caller: Caller) -> Node | None:
+                since = file_clock_ns()
                 with caller:
                     os.mkdir(name, mode & 0o1777, dir_fd=directory.fd)
-                    return self._dressed(directory, name, wanted, mode, caller)
+                    node = directory.tree.just_made(directory, name, stat.S_IFDIR, since)
+                    return node and self._dressed(node, wanted, mode, caller)
 
             made = self._make(args.where, context, changes, make)
             return MKDIR3res(_OK, MKDIR3resok(*made, changes.data()))
@@ -121,10 +128,12 @@ class CreationProcedures(Procedures):
             if b"\0" in target:
                 raise Refused(nfsstat3.NFS3ERR_ACCES)
 
-            def make(directory: Node, name: bytes, caller: Caller) -> Node:
+            def make(directory: Node, name: bytes, caller: Caller) -> Node | None:
+                since = file_clock_ns()
                 with caller:
                     os.symlink(target, name, dir_fd=directory.fd)
-                    return self._dressed(directory, name, args.symlink.symlink_attributes, None, caller)
+                    node = directory.tree.just_made(directory, name, stat.S_IFLNK, since)
+                    return node and self._dressed(node, args.symlink.symlink_attributes, None, caller)
 
             made = self._make(args.where, context, changes, make)
             return SYMLINK3res(_OK, SYMLINK3resok(*made, changes.data()))
@@ -138,10 +147,12 @@ class CreationProcedures(Procedures):
             kind, wanted, device = _node_wanted(args.what)
             mode = _mode(wanted, _FILE_MODE)
 
-            def make(directory: Node, name: bytes, caller: Caller) -> Node:
+            def make(directory: Node, name: bytes, caller: Caller) -> Node | None:
+                since = file_clock_ns()
                 with caller:
                     os.mknod(name, kind | mode & 0o777, device, dir_fd=directory.fd)
-                    return self._dressed(directory, name, wanted, mode, caller)
+                    node = directory.tree.just_made(directory, name, kind, since)
+                    return node and self._dressed(node, wanted, mode, caller)
 
             made = self._make(args.where, context, changes, make)
             return MKNOD3res(_OK, MKNOD3resok(*made, changes.data()))
@@ -149,11 +160,7 @@ class CreationProcedures(Procedures):
             return MKNOD3res(status_of(error), MKNOD3resfail(changes.data()))
 
     def _make(
-        self,
-        where: diropargs3,
-        context: CallContext,
-        changes: Changes,
-        make: Callable[[Node, bytes, Caller], Node],
+        self, where: diropargs3, context: CallContext, changes: Changes, make: _Make
     ) -> tuple[post_op_fh3, post_op_attr]:
         """Makes an object with `make`, within what all of these have in common."""
         directory = changes.node = self.backend.locate_to_change(where.dir.data, context)
@@ -164,6 +171,10 @@ class CreationProcedures(Procedures):
             raise Refused(nfsstat3.NFS3ERR_EXIST)
         with changes.of(directory, self.backend.lock(directory)):
             node = make(directory, name, self.backend.caller(directory, context))
+        if node is None:
+            self.backend.synchronize(directory)
+            # It is made, and the client may look it up.
+            return _NOTHING_TOLD
         self.backend.synchronize(node, directory)
         return post_op_fh3(True, nfs_fh3(node.handle)), post_op(node)
 
@@ -180,16 +191,17 @@ class CreationProcedures(Procedures):
                     if how.mode == createmode3.GUARDED:
                         raise
                 else:
+                    # From here on the descriptor is the file: its name may be another file's already.
+                    node = directory.tree.created(directory, name, fd)
                     if wanted is None:
                         assert isinstance(how.value, bytes)
                         set_file_times(b"/proc/self/fd/%d" % fd, *_times_of(how.value))
                         # A retry may come to the next run of the server, which must know this create for its own.
                         os.fsync(fd)
-                        node = directory.tree.child(directory, name)
                     else:
                         if wanted.size.set_it:
                             os.ftruncate(fd, _size(wanted))
-                        node = self._dressed(directory, name, wanted, mode, caller)
+                        self._dressed(node, wanted, mode, caller)
             if fd is None:
                 return self._existing(directory, name, how, caller)
             created, fd = fd, None
@@ -233,9 +245,8 @@ class CreationProcedures(Procedures):
         with caller:
             os.ftruncate(file.fd, size)
 
-    def _dressed(self, directory: Node, name: bytes, wanted: sattr3, mode: int | None, caller: Caller) -> Node:
+    def _dressed(self, node: Node, wanted: sattr3, mode: int | None, caller: Caller) -> Node:
         """A new object with the attributes that the client wants, so far as the caller may set them."""
-        node = directory.tree.child(directory, name)
         if mode is not None:
             given = stat.S_IMODE(node.status().st_mode)
             # The server's own mask is none of the client's business; a default ACL, which also takes bits away, is.

@@ -114,7 +114,8 @@ class DataProcedures(Procedures):
         with changes.of(node, self.backend.lock(node)):
             if stable == stable_how.UNSTABLE:
                 file.unstable = True
-            # With the caller's identity: it decides on quotas, reserved space and what becomes of set-user-id bits.
+            # As the caller, without the server's capabilities: quotas, reserved space and what becomes of set-user-id
+            # bits depend on both.
             with caller:
                 written = os.pwrite(file.fd, data, offset) if data else 0
         try:

@@ -3,22 +3,24 @@
 Entries are listed in the order of a keyed digest of their names, and an entry's cookie is this digest. So a name keeps
 its cookie and its place whatever happens around it, in this run of the server and the next: a listing goes on where
 it was, every name that is there throughout is listed exactly once, and no cookie ever goes bad. The price is that a
-page needs the names of the whole directory; they are kept, sorted, from one page to the next. Of a directory that is
-too large a window is kept, the names that come next.
+page needs the names of the whole directory; they are kept, sorted, from one page to the next, and from one listing to
+the next while the directory does not change. Of a directory that is too large a window is kept, the names that come
+next.
 """
 
 from __future__ import annotations
 
-import bisect
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
-from rpcrdma.limits import NFS_LISTING_ENTRIES_MAX
+from rpcrdma.limits import NFS_LISTING_OCTETS_MAX
+from rpcrdma.nfs.server.name_table import NameTable
 
-__all__ = ["COOKIE_DOT", "COOKIE_DOT_DOT", "DirectoryListings", "ListedEntry", "Scan", "name_digest"]
+__all__ = ["COOKIE_DOT", "COOKIE_DOT_DOT", "DirectoryListings", "ListedEntry", "Scan", "Version", "name_digest"]
 
 COOKIE_DOT = 1
 COOKIE_DOT_DOT = 2
@@ -28,7 +30,7 @@ _COOKIE_BITS = 63
 
 
 class ListedEntry(NamedTuple):
-    """One entry; ordered by cookie, then name."""
+    """One entry; listed in the order of cookies."""
 
     cookie: int
     name: bytes
@@ -38,22 +40,56 @@ class ListedEntry(NamedTuple):
 Scan = Callable[[], Iterable[tuple[bytes, int]]]
 """Reads a whole directory: (name, inode number) without "." and ".."."""
 
+Version = tuple[int, int] | None
+"""What is another when a directory has changed; None while that cannot be told."""
+
 
 class _Window:
-    __slots__ = ("after", "complete", "entries", "ticket")
+    """The names of a directory after a cookie, all or (not `complete`) as many as may be kept."""
 
-    def __init__(self, ticket: int, after: int, entries: list[ListedEntry], *, complete: bool) -> None:
+    __slots__ = ("after", "complete", "table", "ticket", "version")
+
+    def __init__(self, ticket: int, version: Version, after: int, table: NameTable, *, complete: bool) -> None:
         self.ticket = ticket
+        self.version = version
         self.after = after
-        self.entries = entries
+        self.table = table
         self.complete = complete
 
-    def from_cookie(self, cookie: int) -> list[ListedEntry] | None:
-        """The entries after `cookie`; None where the window does not show them."""
-        entries = self.entries
-        if cookie < self.after or not (self.complete or (entries and cookie < entries[-1].cookie)):
-            return None
-        return entries[bisect.bisect_left(entries, (cookie + 1,)) :]
+    def shows(self, cookie: int) -> bool:
+        """Whether the entries that come next after `cookie` are in it."""
+        return cookie >= self.after and (self.complete or cookie < self.table.last_key())
+
+    def entries(self, cookie: int) -> Iterator[ListedEntry]:
+        """The entries after `cookie`, in order."""
+        last, names = -1, set[bytes]()
+        for key, inode, name in self.table.rows(cookie + 1):
+            if key != last:
+                last, names = key, {name}
+            elif name in names:
+                # Some file systems list a name twice when the directory changes while it is read.
+                continue
+            else:
+                names.add(name)
+            yield ListedEntry(key, name, inode)
+
+
+class _Turn:
+    """Whose turn it is to read a directory, and how many want to or do."""
+
+    __slots__ = ("lock", "users")
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.users = 0
+
+
+def _cut(table: NameTable, first: int, limit: int) -> tuple[NameTable, bool]:
+    """(the names from the first cookie on that may be kept, whether some at the end may not)."""
+    table.sort()
+    last = table.last_key()
+    table = table.least(limit, first)
+    return table, bool(len(table)) and table.last_key() < last
 
 
 def name_digest(key: bytes) -> Callable[[bytes], int]:
@@ -69,65 +105,98 @@ def name_digest(key: bytes) -> Callable[[bytes], int]:
 
 
 class DirectoryListings:
-    """The windows of listings that go on. Thread-safe; `limit` bounds the entries held, and those of a window."""
+    """The windows of listings that go on. Thread-safe; `limit` bounds the octets held, and those of a window.
 
-    def __init__(self, digest: Callable[[bytes], int], limit: int = NFS_LISTING_ENTRIES_MAX) -> None:
+    A directory is read once at a time: who waits meanwhile may find that this was enough.
+    """
+
+    def __init__(self, digest: Callable[[bytes], int], limit: int = NFS_LISTING_OCTETS_MAX) -> None:
         self._digest = digest
         self._limit = limit
         self._windows: OrderedDict[bytes, _Window] = OrderedDict()
         self._held = 0
         self._tickets = 0
+        self._turns: dict[bytes, _Turn] = {}
         self._lock = threading.Lock()
 
-    def after(self, directory: bytes, cookie: int, scan: Scan) -> tuple[list[ListedEntry], bool]:
+    def after(
+        self, directory: bytes, cookie: int, scan: Scan, version: Version = None
+    ) -> tuple[Iterator[ListedEntry], bool]:
         """(entries after a cookie in order, whether they are the last) of the directory with this handle.
 
-        A listing that begins (a cookie below 3) always reads the directory; one that goes on may use what has been
-        read since it began. Entries of one cookie must not be put on two pages.
+        A listing that begins (a cookie below 3) shows the directory as it is; one that goes on may use what has been
+        read since it began. `version` is to be asked for before the call. Entries of one cookie must not be put on
+        two pages.
         """
+        from_cookie = max(cookie, _COOKIE_FIRST - 1)
         with self._lock:
-            window = self._windows.get(directory)
-            if window is not None and cookie >= _COOKIE_FIRST:
-                rest = window.from_cookie(cookie)
-                if rest is not None:
-                    self._windows.move_to_end(directory)
-                    return rest, window.complete
-            # Taken before the directory is read: what was read earlier never replaces what was read later.
-            self._tickets += 1
-            ticket = self._tickets
-        window = self._read(ticket, cookie, scan)
-        self._keep(directory, window)
-        return window.entries, window.complete
+            arrived = self._ticket()
+            window = self._usable(directory, cookie, arrived, version)
+        if window is None:
+            with self._turn(directory):
+                with self._lock:
+                    window = self._usable(directory, cookie, arrived, version)
+                    # Taken before the directory is read: what was read earlier never replaces what was read later.
+                    ticket = self._ticket()
+                if window is None:
+                    window = self._read(ticket, version, from_cookie, scan)
+                    self._keep(directory, window)
+        return window.entries(from_cookie), window.complete
 
     def forget(self, directory: bytes) -> None:
         """Lets go of a directory that has been removed."""
         with self._lock:
             self._remove(directory)
 
-    def _read(self, ticket: int, cookie: int, scan: Scan) -> _Window:
-        digest = self._digest
-        after = max(cookie, _COOKIE_FIRST - 1)
-        limit = self._limit
-        entries: list[ListedEntry] = []
+    def _ticket(self) -> int:
+        self._tickets += 1
+        return self._tickets
+
+    def _usable(self, directory: bytes, cookie: int, arrived: int, version: Version) -> _Window | None:
+        window = self._windows.get(directory)
+        if window is None or not window.shows(max(cookie, _COOKIE_FIRST - 1)):
+            return None
+        unchanged = version is not None and window.version == version
+        if cookie < _COOKIE_FIRST and not unchanged and window.ticket < arrived:
+            return None
+        self._windows.move_to_end(directory)
+        return window
+
+    @contextmanager
+    def _turn(self, directory: bytes) -> Iterator[None]:
+        with self._lock:
+            turn = self._turns.setdefault(directory, _Turn())
+            turn.users += 1
+        try:
+            with turn.lock:
+                yield
+        finally:
+            with self._lock:
+                turn.users -= 1
+                if not turn.users:
+                    del self._turns[directory]
+
+    def _read(self, ticket: int, version: Version, after: int, scan: Scan) -> _Window:
+        """All names if they may be kept, else those that come next after a cookie."""
+        digest, limit = self._digest, self._limit
+        table = NameTable()
+        first, last = _COOKIE_FIRST, 1 << _COOKIE_BITS
         complete = True
         for name, inode in scan():
             cookie = digest(name)
-            if cookie > after:
-                entries.append(ListedEntry(cookie, name, inode))
-                if len(entries) > 2 * limit:
-                    entries.sort()
-                    del entries[limit:]
-                    complete = False
-        entries.sort()
-        if len(entries) > limit:
-            del entries[limit:]
-            complete = False
-        if not complete and entries[0].cookie != entries[-1].cookie:
-            # Names that share the last cookie may have been cut off.
-            last = entries[-1].cookie
-            while entries[-1].cookie == last:
-                entries.pop()
-        return _Window(ticket, after, _without_repetitions(entries), complete=complete)
+            if first <= cookie <= last:
+                table.add(cookie, inode, name)
+                if table.octets > limit + limit // 4:
+                    first = after + 1
+                    table, cut = _cut(table, first, limit)
+                    if cut:
+                        complete, last = False, table.last_key()
+        table.sort()
+        if table.octets > limit:
+            first = after + 1
+            table, cut = _cut(table, first, limit)
+            complete = complete and not cut
+        return _Window(ticket, version, first - 1, table, complete=complete)
 
     def _keep(self, directory: bytes, window: _Window) -> None:
         with self._lock:
@@ -136,16 +205,11 @@ class DirectoryListings:
                 return
             self._remove(directory)
             self._windows[directory] = window
-            self._held += len(window.entries)
+            self._held += window.table.octets
             while self._held > self._limit and len(self._windows) > 1:
                 self._remove(next(iter(self._windows)))
 
     def _remove(self, directory: bytes) -> None:
         window = self._windows.pop(directory, None)
         if window is not None:
-            self._held -= len(window.entries)
-
-
-def _without_repetitions(entries: list[ListedEntry]) -> list[ListedEntry]:
-    """Some file systems list a name twice when the directory changes while it is read."""
-    return [entry for at, entry in enumerate(entries) if not at or entry.name != entries[at - 1].name]
+            self._held -= window.table.octets

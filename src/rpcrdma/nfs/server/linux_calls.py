@@ -19,14 +19,17 @@ __all__ = [
     "KernelHandle",
     "birth_and_mount",
     "faccess_as_caller",
+    "file_clock_ns",
     "lives_in_memory",
     "name_to_handle",
     "open_by_handle",
     "open_cached",
     "set_file_times",
+    "set_thread_capabilities",
     "set_thread_gid",
     "set_thread_groups",
     "set_thread_uid",
+    "thread_capabilities",
     "thread_groups",
 ]
 
@@ -82,6 +85,9 @@ _statx.restype = ctypes.c_int
 _fstatfs = _waiting.fstatfs64
 _fstatfs.argtypes = (ctypes.c_int, ctypes.c_void_p)
 _fstatfs.restype = ctypes.c_int
+_clock_gettime = _instant.clock_gettime
+_clock_gettime.argtypes = (ctypes.c_int, ctypes.c_void_p)
+_clock_gettime.restype = ctypes.c_int
 _utimensat = _waiting.utimensat
 _utimensat.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int)
 _utimensat.restype = ctypes.c_int
@@ -91,6 +97,12 @@ _openat2 = _instant["syscall"]
 _openat2.restype = ctypes.c_long
 _setgroups = ctypes.PyDLL(None, use_errno=True)["syscall"]
 _setgroups.restype = ctypes.c_long
+_capget = _instant.capget
+_capget.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
+_capget.restype = ctypes.c_int
+_capset = _instant.capset
+_capset.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
+_capset.restype = ctypes.c_int
 _setfsuid = _instant.setfsuid
 _setfsuid.argtypes = (ctypes.c_uint,)
 _setfsgid = _instant.setfsgid
@@ -105,6 +117,10 @@ _CACHED_HOW = ctypes.create_string_buffer(
     ),
     24,
 )
+# The version with 64 bits, of the calling thread.
+_CAPABILITIES_OF = ctypes.create_string_buffer(struct.pack("=Ii", 0x20080522, 0), 8)
+_CAPABILITIES_OF_ADDRESS = ctypes.c_void_p(ctypes.addressof(_CAPABILITIES_OF))
+_CAPABILITIES = struct.Struct("=6I")
 _HOW_ADDRESS = ctypes.c_void_p(ctypes.addressof(_CACHED_HOW))
 _HOW_OCTETS = ctypes.c_size_t(24)
 _OPENAT2 = ctypes.c_long(_SYS_OPENAT2)
@@ -113,6 +129,8 @@ _EMPTY = ctypes.c_char_p(b"")
 _ACCESS_FLAGS = ctypes.c_int(AT_EACCESS | AT_EMPTY_PATH)
 _STATX_LAYOUT = struct.Struct("=80xqI")
 _TIMES = struct.Struct("@4l")
+_TIME = struct.Struct("@2l")
+_CLOCK_REALTIME_COARSE = 5
 
 
 def _failure() -> OSError:
@@ -198,6 +216,18 @@ def faccess_as_caller(fd: int, mode: int) -> bool:
     raise OSError(code, os.strerror(code))
 
 
+def file_clock_ns() -> int:
+    """The least time, in nanoseconds, that the kernel would give to a file that changes from now on.
+
+    It is what the kernel itself takes for files: a little behind other clocks.
+    """
+    out = ctypes.create_string_buffer(_TIME.size)
+    if _clock_gettime(_CLOCK_REALTIME_COARSE, ctypes.addressof(out)):
+        raise _failure()
+    seconds, nanoseconds = _TIME.unpack(out)
+    return int(seconds) * 1_000_000_000 + int(nanoseconds)
+
+
 def set_file_times(path: bytes, atime: tuple[int, int], mtime: tuple[int, int]) -> None:
     """Sets (seconds, nanoseconds) of a file; UTIME_NOW and UTIME_OMIT stand for nanoseconds."""
     if _utimensat(AT_FDCWD, path, _TIMES.pack(*atime, *mtime), 0):
@@ -230,4 +260,21 @@ def thread_groups(gids: tuple[int, ...]) -> tuple[ctypes.c_long, ctypes.c_int, c
 def set_thread_groups(groups: tuple[ctypes.c_long, ctypes.c_int, ctypes.Array[ctypes.c_uint]]) -> None:
     """Sets the supplementary groups of the calling thread alone."""
     if _setgroups(*groups):
+        raise _failure()
+
+
+def thread_capabilities(*, effective: bool = True) -> ctypes.Array[ctypes.c_char]:
+    """The capabilities of the calling thread, for `set_thread_capabilities`; without any in effect if so asked."""
+    held = ctypes.create_string_buffer(_CAPABILITIES.size)
+    if _capget(_CAPABILITIES_OF_ADDRESS, held):
+        raise _failure()
+    if not effective:
+        _, permitted, inheritable, _, more_permitted, more_inheritable = _CAPABILITIES.unpack(held.raw)
+        _CAPABILITIES.pack_into(held, 0, 0, permitted, inheritable, 0, more_permitted, more_inheritable)
+    return held
+
+
+def set_thread_capabilities(capabilities: ctypes.Array[ctypes.c_char]) -> None:
+    """Puts in effect, for the calling thread alone, what `thread_capabilities` has returned."""
+    if _capset(_CAPABILITIES_OF_ADDRESS, capabilities):
         raise _failure()

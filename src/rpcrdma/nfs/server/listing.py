@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Generic, TypeAlias, TypeVar
 
 from rpcrdma.nfs.server.attributes import post_op, reported
 from rpcrdma.nfs.server.backend import Procedures
 from rpcrdma.nfs.server.caller_identity import Caller
-from rpcrdma.nfs.server.directory_listing import COOKIE_DOT, COOKIE_DOT_DOT, ListedEntry
-from rpcrdma.nfs.server.linux_calls import faccess_as_caller
+from rpcrdma.nfs.server.directory_listing import COOKIE_DOT, COOKIE_DOT_DOT, ListedEntry, Version
+from rpcrdma.nfs.server.linux_calls import faccess_as_caller, file_clock_ns
 from rpcrdma.nfs.server.object_tree import Node
 from rpcrdma.nfs.server.refusal import REFUSALS, Refused, status_of
 from rpcrdma.nfs.v3 import (
@@ -47,6 +48,8 @@ _ENTRY_OCTETS = 4 + 8 + 4 + 8
 """An entry but for its name: value follows, fileid, length of the name, cookie."""
 
 _DOTS = {b".", b".."}
+_SETTLED_NS = 2_100_000_000
+"""File systems count times in two seconds at the most: after that another change has another time."""
 _NO_ATTRIBUTES = post_op_attr(False, None)
 _NO_HANDLE = post_op_fh3(False, None)
 
@@ -129,12 +132,13 @@ class ListingProcedures(Procedures):
             return _names(node)
 
         listings = self.backend.listings
-        entries: list[ListedEntry]
-        entries, complete = listings.after(node.handle, cookie, names)
+        entries: Iterator[ListedEntry]
+        entries, complete = listings.after(node.handle, cookie, names, _version(node))
         if cookie < COOKIE_DOT_DOT:
-            entries = [*_dots(node)[cookie:], *entries]
+            entries = chain(_dots(node)[cookie:], entries)
         while True:
             for entry in entries:
+                cookie = entry.cookie
                 described = describe(entry)
                 if described is not None and not page.add(entry, *described):
                     if not page.entries:
@@ -144,7 +148,7 @@ class ListingProcedures(Procedures):
                 page.eof = complete
                 return
             # Everything that this part of the directory showed is gone.
-            entries, complete = listings.after(node.handle, entries[-1].cookie, names)
+            entries, complete = listings.after(node.handle, cookie, names)
 
 
 def _plain(entry: ListedEntry) -> tuple[entry3, int]:
@@ -181,6 +185,13 @@ def _described(node: Node, entry: ListedEntry, *, searchable: bool) -> tuple[ent
 def _dots(node: Node) -> list[ListedEntry]:
     parent = node.tree.parent(node) if node is not node.tree.root else node
     return [ListedEntry(COOKIE_DOT, b".", node.inode), ListedEntry(COOKIE_DOT_DOT, b"..", parent.inode)]
+
+
+def _version(node: Node) -> Version:
+    status = node.status()
+    if file_clock_ns() - status.st_ctime_ns < _SETTLED_NS:
+        return None
+    return status.st_ctime_ns, status.st_mtime_ns
 
 
 def _names(node: Node) -> Iterator[tuple[bytes, int]]:

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from rpcrdma.limits import NFS_GONE_MAX, NFS_SEARCH_ENTRIES_MAX
 from rpcrdma.nfs.server.export import Export
 from rpcrdma.nfs.server.file_handle import HandleSeal, OpenedHandle, export_identity
-from rpcrdma.nfs.server.linux_calls import lives_in_memory, open_by_handle, open_cached
+from rpcrdma.nfs.server.linux_calls import birth_and_mount, lives_in_memory, open_by_handle, open_cached
 from rpcrdma.nfs.server.object_cache import ObjectCache
 from rpcrdma.nfs.server.object_identity import kernel_handle, object_identity
 from rpcrdma.nfs.server.place_index import PlaceIndex
@@ -37,6 +37,7 @@ _DEPTH_MAX = 2048
 """Names between an object and its root, PATH_MAX / 2; a chain of remembered places that is longer is a circle."""
 _NOT_THERE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ESTALE, errno.ENAMETOOLONG, errno.EXDEV}
 _DELETED = b" (deleted)"
+_SECOND = 1_000_000_000
 
 
 class Node:
@@ -136,6 +137,39 @@ class ObjectTree:
         """
         return self._child(directory, name, os.open(name, _REACH, dir_fd=directory.fd))
 
+    def created(self, directory: Node, name: bytes, fd: int) -> Node:
+        """The file behind `fd`, which has just been created with this name; whatever the name stands for by now.
+
+        Raises:
+            OSError: it cannot be held.
+        """
+        return self._child(directory, name, os.open(b"/proc/self/fd/%d" % fd, os.O_PATH | os.O_CLOEXEC))
+
+    def just_made(self, directory: Node, name: bytes, kind: int, since: int) -> Node | None:
+        """The object of this kind that has just been made with this name, where making gives no descriptor.
+
+        None if the name leads nowhere, or to what cannot be the object: made before `since` (nanoseconds, see
+        `file_clock_ns`), or of another kind. A local process has renamed it then.
+        """
+        try:
+            fd = os.open(name, _REACH, dir_fd=directory.fd)
+        except OSError:
+            return None
+        try:
+            status = os.fstat(fd)
+            # What cannot tell its birth was last modified at its birth, if it is new.
+            made = birth_and_mount(fd)[0] or status.st_mtime_ns
+        except BaseException:
+            os.close(fd)
+            raise
+        if not made % _SECOND:
+            # As of a file system that counts seconds.
+            since -= since % _SECOND
+        if stat.S_IFMT(status.st_mode) != kind or made < since:
+            os.close(fd)
+            return None
+        return self._child(directory, name, fd)
+
     def child_at_once(self, directory: Node, name: bytes) -> Node:
         """As `child`, but never waits.
 
@@ -188,12 +222,17 @@ class ObjectTree:
         """Notes that an object now has this name."""
         self._remember(node.handle, directory, name)
 
-    def removed(self, node: Node) -> None:
-        """Notes that an object has lost its name, and perhaps its last."""
+    def removed(self, node: Node) -> bool:
+        """Notes that an object has lost its name, and perhaps its last; returns whether it is gone.
+
+        It may have been renamed, and another object of its name removed: the object itself is asked.
+        """
         self._cache.drop(node.handle)
         self._places.forget(node.handle)
-        if node.kind == stat.S_IFDIR or node.status().st_nlink == 0:
+        gone = not self.is_inside(node) if node.kind == stat.S_IFDIR else node.status().st_nlink == 0
+        if gone:
             self._note_gone(node.handle)
+        return gone
 
     def _open_for_handles(self) -> Node | None:
         """The root open for reading, which opening by handle takes; None where it is not allowed."""

@@ -40,8 +40,8 @@ class OpenFile:
         self.unstable = False
         """Whether there is data that only a COMMIT puts on the disk."""
         self.used = True
-        self.readers: dict[Caller, int] = {}
-        """Who may read, with the change time of the file for which the kernel has said so, in nanoseconds."""
+        self.readers: dict[Caller, tuple[int, int, int, int]] = {}
+        """Who may read, with the state of the file for which the kernel has said so, as `_rights_state` has it."""
 
     def __del__(self, _close=os.close) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
         _close(self.fd)
@@ -68,7 +68,8 @@ class OpenFiles:
             _check_regular(node)
             file = self._open(node, caller, os.O_RDONLY)
         status = os.fstat(file.fd)
-        if file.readers.get(caller) != status.st_ctime_ns:
+        state = _rights_state(status)
+        if file.readers.get(caller) != state:
             with caller:
                 allowed = (
                     faccess_as_caller(node.fd, os.R_OK)
@@ -79,7 +80,7 @@ class OpenFiles:
                 raise Refused(nfsstat3.NFS3ERR_ACCES)
             if len(file.readers) >= _READERS_MAX:
                 file.readers = {}
-            file.readers[caller] = status.st_ctime_ns
+            file.readers[caller] = state
         return file, status
 
     def for_writing(self, node: Node, caller: Caller) -> OpenFile:
@@ -163,6 +164,14 @@ class OpenFiles:
         file.unstable = before is not None and before.unstable
         self._cache.put(file)
         return file
+
+
+def _rights_state(status: os.stat_result) -> tuple[int, int, int, int]:
+    """What changes when rights to a file change.
+
+    The change time alone does not tell: many file systems count in milliseconds or more, and two changes share one.
+    """
+    return status.st_ctime_ns, status.st_mode, status.st_uid, status.st_gid
 
 
 def _check_regular(node: Node) -> None:

@@ -68,6 +68,67 @@ def test_a_file_that_somebody_has_open_is_not_open_to_others(server: Any, tree: 
     assert read_status(server, file, ALICE) == "OK"
 
 
+@pytest.mark.parametrize(("uid", "gid", "mode"), [(1001, 50, 0o600), (1001, 51, 0o640), (1002, 50, 0o640)])
+@needs_root
+def test_a_change_of_rights_counts_though_the_change_time_stays(
+    server: Any, tree: Path, monkeypatch: pytest.MonkeyPatch, uid: int, gid: int, mode: int
+) -> None:
+    """As it does on file systems that count in ticks or seconds."""
+    own(tree / "hello.txt", 1001, 50, 0o640)
+    real = os.fstat
+
+    def at_one_time(fd: int) -> os.stat_result:
+        status = real(fd)
+        told = {name: getattr(status, name) for name in dir(status) if name.startswith("st_")}
+        return os.stat_result(tuple(status), {**told, "st_ctime_ns": 7})
+
+    monkeypatch.setattr(os, "fstat", at_one_time)
+    file = server.lookup(server.mount(), "hello.txt")
+    reader = AuthSys(uid=1001 if uid != 1001 else 1003, gid=50 if uid == 1001 else 1000)
+    assert read_status(server, file, reader) == "OK"
+    own(tree / "hello.txt", uid, gid, mode)
+    assert read_status(server, file, reader) == "ACCES"
+
+
+REVOKED = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from conftest import Server, v3
+from rpcrdma.nfs.server import Export
+from rpcrdma.rpc.auth import AuthSys
+base = Path(sys.argv[2])
+(base / "export").mkdir()
+(base / "export" / "file").write_bytes(b"data")
+server = Server([Export(name="/", directory=base / "export")], base / "state")
+file = v3.nfs_fh3(server.lookup(server.mount(), "file"))
+told = {"OK": 0, "ACCES": 0}
+for _ in range(300):
+    for mode in (0o644, 0o600):
+        (base / "export" / "file").chmod(mode)
+        told[server.status("read", v3.READ3args(file, 0, 4), as_=AuthSys(uid=1000, gid=1000))] += 1
+print(told["OK"], told["ACCES"])
+server.close()
+"""
+
+
+@needs_root
+def test_revoked_permission_is_refused_where_times_are_coarse(tmp_path: Path) -> None:
+    """A ramfs takes its times from the timer's tick: a chmod and another often share one."""
+    shell = f'mount -t ramfs none {tmp_path} && exec {sys.executable} -c "$SCRIPT" {Path(__file__).parent} {tmp_path}'
+    ran = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", shell],
+        env={**os.environ, "SCRIPT": REVOKED},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=15,
+    )
+    if ran.returncode and ("unshare:" in ran.stderr or "mount:" in ran.stderr):
+        pytest.skip(reason=f"no ramfs can be mounted here: {ran.stderr.strip()}")
+    assert ran.stdout.split() == ["300", "300"], ran.stderr
+
+
 @needs_root
 def test_supplementary_groups_count(server: Any, tree: Path) -> None:
     own(tree / "hello.txt", 1000, 50, 0o640)
@@ -171,6 +232,51 @@ def test_threads_come_back_as_they_were(server: Any, tree: Path) -> None:
     with caller:
         assert thread_identity() != before
     assert thread_identity() == before
+
+
+@needs_root
+def test_no_capability_is_in_effect_for_a_caller(server: Any, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in the kernel's server: with CAP_SYS_RESOURCE, quotas and reserved blocks would not bind callers."""
+    (tree / "hello.txt").chmod(0o666)
+    root = server.mount()
+    file = server.lookup(root, "hello.txt")
+    in_effect: dict[AuthSys, set[str]] = {ALICE: set(), BOB: set(), ROOT: set()}
+    acting = threading.local()
+    own_line = thread_identity()[-1]
+    for function in ("pwrite", "mkdir", "symlink", "rename", "unlink", "ftruncate", "link"):
+        real = getattr(os, function)
+
+        def seen(*args: Any, _real: Any = real, **options: Any) -> Any:
+            in_effect[acting.caller].add(thread_identity()[-1])
+            return _real(*args, **options)
+
+        monkeypatch.setattr(os, function, seen)
+
+    def work(who: AuthSys) -> None:
+        acting.caller = who
+        one, other = f"{who.uid}", f"{who.uid}-other"
+        attributes = server.sattr(mode=0o755)
+        size = v3.SETATTR3args(v3.nfs_fh3(file), server.sattr(size=5), v3.sattrguard3(False, None))
+        for name, args in (
+            ("write", v3.WRITE3args(v3.nfs_fh3(file), 0, 4, v3.stable_how.UNSTABLE, b"data")),
+            ("setattr", size),
+            ("mkdir", v3.MKDIR3args(server.dirop(root, one), attributes)),
+            ("rename", v3.RENAME3args(server.dirop(root, one), server.dirop(root, other))),
+            ("symlink", v3.SYMLINK3args(server.dirop(root, one), v3.symlinkdata3(attributes, "x"))),
+            ("remove", v3.REMOVE3args(server.dirop(root, one))),
+            ("link", v3.LINK3args(v3.nfs_fh3(file), server.dirop(root, one))),
+        ):
+            assert server.status(name, args, as_=who) == "OK", (who, name)
+        assert thread_identity()[-1] == own_line
+
+    threads = [threading.Thread(target=work, args=(who,)) for who in in_effect]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    none = "CapEff:\t0000000000000000"
+    assert own_line != none
+    assert in_effect == {ALICE: {none}, BOB: {none}, ROOT: {own_line}}
 
 
 @needs_root

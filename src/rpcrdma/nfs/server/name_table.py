@@ -1,0 +1,88 @@
+"""Many names, each with two numbers, in little memory: 24 octets and the name, where objects would take 200."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator
+from itertools import islice
+from typing import NamedTuple
+
+__all__ = ["NameTable", "Row"]
+
+_ROW_OCTETS = 8 + 8 + 4 + 4
+
+
+class Row(NamedTuple):
+    """One name."""
+
+    key: int
+    value: int
+    name: bytes
+
+
+class NameTable:
+    """Filled once, sorted by key, then only read, by any number of threads. Numbers have 64 bits; keys may repeat."""
+
+    __slots__ = ("_keys", "_names", "_order", "_starts", "_values")
+
+    def __init__(self) -> None:
+        self._keys = array("Q")
+        self._values = array("Q")
+        self._starts = array("I", [0])
+        self._names = bytearray()
+        self._order = array("I")
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    @property
+    def octets(self) -> int:
+        """What the rows take."""
+        return len(self._names) + _ROW_OCTETS * len(self._keys)
+
+    def add(self, key: int, value: int, name: bytes) -> None:
+        """Adds a row; the table is to be sorted before it is read."""
+        self._keys.append(key)
+        self._values.append(value)
+        self._names += name
+        self._starts.append(len(self._names))
+
+    def sort(self) -> None:
+        """Puts the rows in the order of their keys."""
+        self._order = array("I", sorted(range(len(self._keys)), key=self._keys.__getitem__))
+
+    def rows(self, key: int = 0) -> Iterator[Row]:
+        """The rows from this key on, in order."""
+        order = self._order
+        return map(self._row, islice(order, bisect_left(order, key, key=self._keys.__getitem__), None))
+
+    def last_key(self) -> int:
+        """The largest key; there must be one."""
+        return self._keys[self._order[-1]]
+
+    def least(self, octets: int, key: int = 0) -> NameTable:
+        """The rows with the smallest keys from this one on, sorted: as many as take so many octets, and at least one.
+
+        Rows of one key stay together: unless all have it, those of the key at which the cut falls are left out.
+        """
+        kept = NameTable()
+        for row in self.rows(key):
+            if kept.octets + _ROW_OCTETS + len(row.name) > octets and kept._keys and row.key != kept._keys[0]:
+                kept._drop(row.key)
+                break
+            kept.add(*row)
+        kept.sort()
+        return kept
+
+    def _drop(self, key: int) -> None:
+        """Drops the rows at the end that have this key, which is not the first row's."""
+        while self._keys[-1] == key:
+            self._keys.pop()
+            self._values.pop()
+            self._starts.pop()
+        del self._names[self._starts[-1] :]
+
+    def _row(self, at: int) -> Row:
+        name = bytes(self._names[self._starts[at] : self._starts[at + 1]])
+        return Row(self._keys[at], self._values[at], name)
