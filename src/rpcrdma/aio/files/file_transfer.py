@@ -16,6 +16,7 @@ from rpcrdma.aio.files import local_files
 from rpcrdma.aio.files.buffer_ring import BufferRing
 from rpcrdma.aio.files.direct_read import read_whole
 from rpcrdma.aio.files.opening import create_file
+from rpcrdma.aio.files.stable_write import stability, write_whole
 from rpcrdma.aio.files.volume import Volume
 from rpcrdma.aio.files.workers import run_workers
 from rpcrdma.errors import RpcRdmaError
@@ -29,9 +30,6 @@ __all__ = ["FileTransfer", "Progress", "expressible", "times_of"]
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with the files and the octets copied so far."""
-
-_LOSSES_MAX = 3
-"""After as many COMMITs that came too late data is written FILE_SYNC, which needs none."""
 
 _UNFINISHED_MODE = 0o600
 
@@ -139,7 +137,8 @@ class FileTransfer:
                 try:
                     try:
                         if whole and got:
-                            await self.write(node, 0, buffer[:got], stable_how.FILE_SYNC)
+                            procedures = self._volume.procedures
+                            await write_whole(procedures, node.handle, 0, buffer[:got], stable_how.FILE_SYNC, node.path)
                     finally:
                         # Its beginning is read again with the rest: waiting for buffers with one could stop all.
                         ring.release(buffer)
@@ -211,20 +210,6 @@ class FileTransfer:
             raise
         return end
 
-    async def write(self, node: Node, offset: int, data: memoryview, stable: stable_how) -> bytes | None:
-        """Writes all of `data`; the verifier that a COMMIT has to answer with, None if it is stable already."""
-        verifiers: set[bytes] = set()
-        while data:
-            reply = await self._volume.procedures.write(node.handle, offset, data, stable, node.path)
-            if reply.committed < stable_how.FILE_SYNC:
-                verifiers.add(reply.verf)
-            offset += reply.count
-            data = data[reply.count :]
-        if len(verifiers) > 1:
-            # Restarted in between: matches no verifier that COMMIT can answer with.
-            return b""
-        return verifiers.pop() if verifiers else None
-
     async def _create_temporary(self, directory: Node) -> Node:
         name = local_files.temporary_name()
         return await create_file(self._volume, directory, name, _UNFINISHED_MODE, createmode3.GUARDED, size=None)
@@ -260,7 +245,7 @@ class _Upload:
         self._again: deque[tuple[int, int]] = deque()
         self._written: list[tuple[int, int, bytes]] = []
         self._uncommitted = 0
-        self._losses = 0
+        self._in_vain = 0
         self._block = 0
 
     async def run(self) -> int:
@@ -296,8 +281,10 @@ class _Upload:
                 self._end = min(self._end, start + got)
             if not got:
                 return
-            stable = stable_how.UNSTABLE if self._losses <= _LOSSES_MAX else stable_how.FILE_SYNC
-            verifier = await self._transfer.write(self._node, start, buffer[:got], stable)
+            node = self._node
+            verifier = await write_whole(
+                self._volume.procedures, node.handle, start, buffer[:got], stability(self._in_vain), node.path
+            )
         finally:
             self._ring.release(buffer)
         if verifier is not None:
@@ -314,5 +301,5 @@ class _Upload:
         verifier = await self._volume.procedures.commit(self._node.handle, self._node.path)
         lost = [(start, length) for start, length, promised in written if promised != verifier]
         if lost:
-            self._losses += 1
+            self._in_vain += 1
             self._again.extend(lost)
