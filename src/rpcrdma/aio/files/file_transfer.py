@@ -1,7 +1,7 @@
 """Copies one file from or to a server: many calls in flight, buffers from a bounded ring, local I/O in threads.
 
 Either way the copy grows under a temporary name and takes its own when it is complete, so that nobody ever sees half
-a file where a whole one is expected.
+a file where a whole one is expected, nor a mixture where the file changed meanwhile.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from rpcrdma.aio.files.buffer_ring import BufferRing
 from rpcrdma.aio.files.direct_read import read_whole
 from rpcrdma.aio.files.opening import create_file
 from rpcrdma.aio.files.stable_write import stability, write_whole
+from rpcrdma.aio.files.unchanged import RemoteFile, require_unchanged
 from rpcrdma.aio.files.volume import Volume
 from rpcrdma.aio.files.workers import run_workers
 from rpcrdma.errors import RpcRdmaError
@@ -24,7 +25,7 @@ from rpcrdma.nfs.client.attributes import TIME_NS_MAX, set_attributes, stat_from
 from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.paths import base_name, join
 from rpcrdma.nfs.errors import NfsError, nfs_error
-from rpcrdma.nfs.v3 import createmode3, fattr3, ftype3, nfs_fh3, nfsstat3, stable_how
+from rpcrdma.nfs.v3 import createmode3, fattr3, ftype3, nfs_fh3, nfsstat3, post_op_attr, stable_how
 
 __all__ = ["FileTransfer", "Progress", "expressible", "times_of"]
 
@@ -93,15 +94,18 @@ class FileTransfer:
 
         Raises:
             OSError: here, or as NfsError at the server, something was refused.
+            FileChanged: the file changed while it was read; nothing is left of the copy.
         """
         local_files.local_name(name)
         ring = await self._volume.ring()
         size = attributes.size
         block = (await self._volume.sizes()).read
+        source = RemoteFile(attributes, path)
         if size <= block:
             buffer = await ring.acquire()
             try:
-                got, complete = await self._read(handle, 0, buffer[:size], path) if size else (0, True)
+                got, complete = await self._read(handle, 0, buffer[:size], source) if size else (0, True)
+                complete = complete and not source.changed
                 if complete:
                     await self._volume.in_thread(
                         local_files.store_file, buffer[:got], name, directory, attributes.mode, times_of(attributes)
@@ -111,7 +115,9 @@ class FileTransfer:
             if complete:
                 self.count(got, 1)
                 return got
-        size = await self._fetch_large(handle, attributes, path, directory, name, ring, block)
+            # What has changed since it was listed is read once more, to go with its attributes of now.
+            source = RemoteFile(source.attributes, path)
+        size = await self._fetch_large(handle, source, directory, name, ring, block)
         self.count(0, 1)
         return size
 
@@ -144,6 +150,7 @@ class FileTransfer:
                         ring.release(buffer)
                     if not whole:
                         got = await _Upload(self, self._volume, ring, descriptor, found.st_size, node).run()
+                        await self._volume.in_thread(require_unchanged, descriptor, found, local)
                     await self._finish(node, found, directory, name)
                 except BaseException:
                     await self._remove(directory, base_name(node.path))
@@ -160,13 +167,14 @@ class FileTransfer:
         if self._progress is not None:
             self._progress(self.files, self.octets)
 
-    async def _read(self, handle: nfs_fh3, offset: int, into: memoryview, path: str) -> tuple[int, bool]:
-        return await read_whole(self._volume.procedures, handle, offset, into, path)
+    async def _read(self, handle: nfs_fh3, offset: int, into: memoryview, source: RemoteFile) -> tuple[int, bool]:
+        return await read_whole(self._volume.procedures, handle, offset, into, source.path, source.hear)
 
     async def _fetch_large(
-        self, handle: nfs_fh3, attributes: fattr3, path: str, directory: int, name: str, ring: BufferRing, block: int
+        self, handle: nfs_fh3, source: RemoteFile, directory: int, name: str, ring: BufferRing, block: int
     ) -> int:
         in_thread = self._volume.in_thread
+        attributes = source.attributes
 
         def undo(created: tuple[int, str]) -> None:
             local_files.abandon_file(*created, directory)
@@ -179,7 +187,8 @@ class FileTransfer:
             nonlocal end
             buffer = await ring.acquire()
             try:
-                got, complete = await self._read(handle, start, buffer[:octets], path)
+                got, complete = await self._read(handle, start, buffer[:octets], source)
+                source.require_unchanged()
                 if got:
                     await in_thread(local_files.write_at, descriptor, buffer[:got], start)
             finally:
@@ -203,6 +212,9 @@ class FileTransfer:
             while end is None:
                 await piece(start, block)
                 start += block
+            if not source.heard:
+                source.hear(post_op_attr(True, await self._volume.procedures.getattr(handle, source.path)))
+                source.require_unchanged()
             arguments = (descriptor, temporary, name, directory, end, attributes.mode, times_of(attributes))
             await in_thread(local_files.finish_file, *arguments)
         except BaseException:
