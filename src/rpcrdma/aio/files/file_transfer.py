@@ -15,24 +15,21 @@ from typing import TypeAlias
 from rpcrdma.aio.files import local_files
 from rpcrdma.aio.files.buffer_ring import BufferRing
 from rpcrdma.aio.files.direct_read import read_whole
-from rpcrdma.aio.files.opening import create_file
 from rpcrdma.aio.files.stable_write import stability, write_whole
+from rpcrdma.aio.files.temporary_names import give_name, same_file, temporary_file
 from rpcrdma.aio.files.unchanged import RemoteFile, require_unchanged
 from rpcrdma.aio.files.volume import Volume
 from rpcrdma.aio.files.workers import run_workers
-from rpcrdma.errors import RpcRdmaError
 from rpcrdma.nfs.client.attributes import TIME_NS_MAX, set_attributes, stat_from
 from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.paths import base_name, join
 from rpcrdma.nfs.errors import NfsError, nfs_error
-from rpcrdma.nfs.v3 import createmode3, fattr3, ftype3, nfs_fh3, nfsstat3, post_op_attr, stable_how
+from rpcrdma.nfs.v3 import fattr3, ftype3, nfs_fh3, nfsstat3, post_op_attr, stable_how
 
 __all__ = ["FileTransfer", "Progress", "expressible", "times_of"]
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with the files and the octets copied so far."""
-
-_UNFINISHED_MODE = 0o600
 
 
 def times_of(attributes: fattr3) -> tuple[int, int]:
@@ -127,36 +124,26 @@ class FileTransfer:
         Raises: see `fetch`.
         """
         ring = await self._volume.ring()
-        buffer = await ring.acquire()
-        try:
+        with contextlib.ExitStack() as opened, contextlib.ExitStack() as held:
+            buffer = await ring.acquire()
+            held.callback(ring.release, buffer)
             block = (await self._volume.sizes()).write
             descriptor, got, found = await self._volume.from_thread(
                 lambda loaded: os.close(loaded[0]), local_files.load_file, local, local_directory, buffer[:block]
             )
-        except BaseException:
-            ring.release(buffer)
-            raise
-        try:
+            opened.callback(os.close, descriptor)
             whole = got < block or found.st_size <= got
             with _told_of(join(directory.path, name)):
-                node = await self._create_temporary(directory)
-                try:
-                    try:
-                        if whole and got:
-                            procedures = self._volume.procedures
-                            await write_whole(procedures, node.handle, 0, buffer[:got], stable_how.FILE_SYNC, node.path)
-                    finally:
-                        # Its beginning is read again with the rest: waiting for buffers with one could stop all.
-                        ring.release(buffer)
+                async with temporary_file(self._volume, directory) as node:
+                    if whole and got:
+                        procedures = self._volume.procedures
+                        await write_whole(procedures, node.handle, 0, buffer[:got], stable_how.FILE_SYNC, node.path)
+                    # Its beginning is read again with the rest: waiting for buffers with one could stop all.
+                    held.close()
                     if not whole:
                         got = await _Upload(self, self._volume, ring, descriptor, found.st_size, node).run()
                         await self._volume.in_thread(require_unchanged, descriptor, found, local)
                     await self._finish(node, found, directory, name)
-                except BaseException:
-                    await self._remove(directory, base_name(node.path))
-                    raise
-        finally:
-            os.close(descriptor)
         self.count(got if whole else 0, 1)
         return got
 
@@ -222,10 +209,6 @@ class FileTransfer:
             raise
         return end
 
-    async def _create_temporary(self, directory: Node) -> Node:
-        name = local_files.temporary_name()
-        return await create_file(self._volume, directory, name, _UNFINISHED_MODE, createmode3.GUARDED, size=None)
-
     async def _finish(self, node: Node, found: os.stat_result, directory: Node, name: str) -> None:
         procedures = self._volume.procedures
         attributes = set_attributes(
@@ -233,12 +216,9 @@ class FileTransfer:
         )
         await procedures.setattr(node.handle, attributes, node.path)
         self._volume.resolver.forget(directory, name)
-        path = join(directory.path, name)
-        await procedures.rename(directory, base_name(node.path), directory, name, node.path, path)
-
-    async def _remove(self, directory: Node, name: str) -> None:
-        with contextlib.suppress(OSError, RpcRdmaError):
-            await self._volume.procedures.remove(directory, name, join(directory.path, name))
+        await give_name(
+            procedures, directory, base_name(node.path), name, lambda found: same_file(procedures, node, found)
+        )
 
 
 class _Upload:
