@@ -76,6 +76,22 @@ class WriteBehind:
         """Whether everything has been sent, committed and reported."""
         return not (self._current or self._in_flight or self._uncommitted or self._failure)
 
+    @property
+    def unsent(self) -> int:
+        """Octets that no WRITE carries yet."""
+        return self._current.length if self._current else 0
+
+    @property
+    def uncommitted(self) -> int:
+        """Octets that are on their way, or at the server but not known to be on its stable storage."""
+        # An extent that has just arrived is in both.
+        return sum(extent.length for extent in {*self._in_flight.values(), *self._uncommitted})
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What the next call will raise: data of earlier ones is lost."""
+        return self._failure
+
     async def write(self, offset: int, data: memoryview) -> None:
         """Takes all of `data` for `offset`: it may be changed by its owner afterwards.
 
