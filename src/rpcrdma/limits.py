@@ -148,6 +148,12 @@ NFS_CALLERS_MAX = 1024
 NFS_MOUNTS_MAX = 1024
 """Entries of the MOUNT program's list of who mounted what; informative, the oldest go first."""
 
+# NFS client
+
+NFS_COMMITS_IN_VAIN_MAX = 3
+"""COMMITs of one file that may answer that the server has lost data before it is written FILE_SYNC, where each WRITE is
+kept or refused: three restarts within one copy are bad luck, more are a server in trouble or one that lies."""
+
 # Watching directories
 
 NFS_WATCH_SUBSCRIPTIONS_MAX = 256

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import random
 import stat
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from rpcrdma.aio.files.procedures import NfsProcedures
 
 if TYPE_CHECKING:
     from conftest import Remote
@@ -165,6 +169,82 @@ def test_get_to_where_nothing_can_be_made_names_the_destination(remote: Remote) 
         ran = remote.run("get", remote.url(f"/{name}"), "/proc/copy")
         assert ran.status == 1
         assert ran.err.startswith("error: /proc/copy: ")
+
+
+Method = Callable[..., Awaitable[Any]]
+
+
+def after_first(patch: pytest.MonkeyPatch, name: str, act: Callable[[], object], *, at_least: int = 1) -> None:
+    """`act` is called when the READ or WRITE of the first octets is answered, and before the others are called."""
+    method: Method = getattr(NfsProcedures, name)
+    acted = asyncio.Event()
+
+    async def acting(self: NfsProcedures, handle: Any, offset: int, data: Any, *rest: Any) -> Any:
+        if offset:
+            await acted.wait()
+        result = await method(self, handle, offset, data, *rest)
+        if not offset and len(data) >= at_least:
+            act()
+            acted.set()
+        return result
+
+    patch.setattr(NfsProcedures, name, acting)
+
+
+def test_put_of_a_file_that_changes_says_so_and_keeps_the_old_copy(
+    remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = tmp_path / "large"
+    large.write_bytes(SOME_OCTETS)
+    os.utime(large, (1, 1))
+    (remote.local / "b").write_text("old")
+    after_first(monkeypatch, "write", lambda: large.write_bytes(SOME_OCTETS[::-1]))
+    ran = remote.run("put", str(large), remote.url("/b"))
+    assert ran.status == 1
+    assert ran.err == (
+        f"error: {large}: changed while it was copied, so no copy was kept\n"
+        "hint: copy it again when nothing writes to it\n"
+    )
+    assert contents(remote.local) == {"b": b"old"}
+
+
+def test_get_of_a_file_that_changes_says_so_and_keeps_the_old_copy(
+    remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = remote.local / "large"
+    large.write_bytes(SOME_OCTETS)
+    os.utime(large, (1, 1))
+    (tmp_path / "b").write_text("old")
+    after_first(monkeypatch, "read", lambda: large.write_bytes(SOME_OCTETS[::-1]))
+    ran = remote.run("get", remote.url("/large"), str(tmp_path / "b"))
+    assert ran.status == 1
+    assert ran.err.startswith(f"error: /{remote.name}/large: changed while it was copied")
+    assert contents(tmp_path) == {"b": b"old"}
+
+
+@pytest.mark.parametrize("command", ["put", "get"])
+def test_a_file_that_changes_in_a_tree_does_not_stop_the_others(
+    remote: Remote, tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    if command == "get":
+        tree = tree.rename(remote.local / "tree")
+    large = tree / "large"
+    os.utime(large, (1, 1))
+    call = "write" if command == "put" else "read"
+    after_first(monkeypatch, call, lambda: large.write_bytes(SOME_OCTETS[::-1]), at_least=1 << 19)
+    if command == "put":
+        copy = remote.local / "copy"
+        ran = remote.run("put", "--json", str(tree), remote.url("/copy"))
+    else:
+        copy = tmp_path / "copy"
+        ran = remote.run("get", "--json", remote.url("/tree"), str(copy))
+    assert ran.status == 1
+    assert ran.err.count("error: ") == ran.err.count("changed while it was copied") == 1
+    assert "/large: changed" in ran.err
+    assert ran.json["files"] == 103
+    expected = contents(tree)
+    del expected["large"]
+    assert contents(copy) == expected
 
 
 def test_put_of_something_missing_fails(remote: Remote, tmp_path: Path) -> None:

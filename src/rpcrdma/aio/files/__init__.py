@@ -6,6 +6,7 @@ from rpcrdma.aio.files.filesystem import LocalPath, NfsFilesystem
 from rpcrdma.aio.files.options import FileOptions
 from rpcrdma.aio.files.tree_copy import CopyFailure, CopyReport, Progress
 from rpcrdma.aio.files.tree_remove import RemoveReport
+from rpcrdma.aio.files.unchanged import FileChanged
 from rpcrdma.aio.files.watching import Changes
 from rpcrdma.nfs.client.change import Change, ChangeKind
 
@@ -15,6 +16,7 @@ __all__ = [
     "Changes",
     "CopyFailure",
     "CopyReport",
+    "FileChanged",
     "FileOptions",
     "LocalPath",
     "MountedFilesystem",

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from rpcrdma.aio.files.procedures import NfsProcedures
 from rpcrdma.aio.files.workers import run_workers
 from rpcrdma.errors import RemoteProtocolError
-from rpcrdma.nfs.v3 import nfs_fh3
+from rpcrdma.nfs.v3 import nfs_fh3, post_op_attr
 
 __all__ = ["read_direct", "read_whole"]
 
 
 async def read_whole(
-    procedures: NfsProcedures, handle: nfs_fh3, offset: int, into: memoryview, path: str
+    procedures: NfsProcedures,
+    handle: nfs_fh3,
+    offset: int,
+    into: memoryview,
+    path: str,
+    hear: Callable[[post_op_attr], None] | None = None,
 ) -> tuple[int, bool]:
-    """Fills `into` from `offset`, however little the server returns at a time.
+    """Fills `into` from `offset`, however little the server returns at a time; `hear` is given each reply's attributes.
 
     Returns the octets read, fewer than asked only at the end of the file, and whether that has been reached.
 
@@ -25,6 +32,8 @@ async def read_whole(
     while True:
         reply = await procedures.read(handle, offset + got, into[got:] if got else into, path)
         got += reply.count
+        if hear is not None:
+            hear(reply.file_attributes)
         if reply.eof or got == len(into):
             return got, reply.eof
         if not reply.count:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import warnings
 from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Self
 
 from rpcrdma.aio.files.direct_read import read_direct, read_whole
 from rpcrdma.aio.files.read_ahead import ReadAhead
+from rpcrdma.aio.files.shared_position import SharedPosition
 from rpcrdma.aio.files.volume import Volume
 from rpcrdma.aio.files.write_behind import WriteBehind
 from rpcrdma.nfs.client.attributes import Stat, set_attributes, stat_from
@@ -20,13 +22,19 @@ from rpcrdma.wire.buffers import Buffer, as_view
 __all__ = ["NfsFile"]
 
 
-class NfsFile:
-    """A file opened by `NfsFilesystem.open`; an asynchronous context manager and iterator over chunks of `bytes`.
+_LINES_OCTETS = 1 << 16
+"""Octets copied at a time to look for the ends of lines in: a memoryview has no `find`."""
 
-    `read`, `readinto`, `write`, `seek` and `truncate` share one position and want to be called one at a time; `pread`,
-    `preadinto` and `pwrite` may be called concurrently. What is written reaches the server when a block is full, and
-    its stable storage with `flush`, `fsync` (the same) or `close`; a failure to write is raised by whichever of these
-    comes next. Beyond `NfsError` every method may raise what `Caller.call` raises, and ValueError on a closed file.
+
+class NfsFile:
+    """A file opened by `NfsFilesystem.open`; an asynchronous context manager and iterator over lines of `bytes`.
+
+    Methods may be called concurrently. Those that share the position (`read`, `readinto`, `readline`, `write`, `seek`,
+    `truncate`, iteration) take turns in the order of their calls; `pread`, `preadinto` and, unless the file is open for
+    reading as well, `pwrite` do not wait. What is written reaches the server when a block is full, and its stable
+    storage with `flush`, `fsync` (the same) or `close`; a failure to write is raised by whichever of these comes next.
+    A file that is given up without `close` loses what was not sent, with a ResourceWarning. Beyond `NfsError` every
+    method may raise what `Caller.call` raises, and ValueError on a closed file.
     """
 
     def __init__(self, volume: Volume, node: Node, mode: OpenMode, sizes: TransferSizes, size: int) -> None:
@@ -34,13 +42,19 @@ class NfsFile:
         self._node = node
         self._mode = mode
         self._sizes = sizes
-        self._position = size if mode.appends else 0
+        self._position = SharedPosition(size if mode.appends else 0)
         self._end = size
         self._closed = False
+        self._lines = b""
+        self._lines_start = 0
         options = volume.options
-        self._ahead = ReadAhead(
-            self._fetch, volume.start, block=sizes.read, blocks=options.read_ahead_blocks, size=size
-        )
+        procedures, handle, path = volume.procedures, node.handle, node.path
+
+        # Knows nothing of this object, which otherwise would stay until the garbage collector comes.
+        async def fetch(offset: int, into: memoryview) -> tuple[int, bool]:
+            return await read_whole(procedures, handle, offset, into, path)
+
+        self._ahead = ReadAhead(fetch, volume.start, block=sizes.read, blocks=options.read_ahead_blocks, size=size)
         self._behind = WriteBehind(
             volume.procedures,
             node.handle,
@@ -50,6 +64,20 @@ class NfsFile:
             blocks=options.write_behind_blocks,
             octets_max=options.uncommitted_octets_max,
         )
+
+    def __del__(self) -> None:
+        behind: WriteBehind | None = getattr(self, "_behind", None)
+        if behind is None or behind.idle:
+            return
+        lost: list[str] = []
+        if behind.unsent:
+            lost.append(f"{behind.unsent:,} octets written to it are lost")
+        if behind.uncommitted:
+            lost.append(f"{behind.uncommitted:,} octets may get lost, which the server has not committed")
+        if behind.failure is not None:
+            lost.append(f"writing has failed: {behind.failure}")
+        state = "closing was not completed" if self._closed else "unclosed"
+        warnings.warn(f"{self.name}: {state}: {'; '.join(lost)}", ResourceWarning, source=self, stacklevel=2)
 
     async def __aenter__(self) -> Self:
         return self
@@ -83,7 +111,7 @@ class NfsFile:
 
     def tell(self) -> int:
         """The position of the next `read` or `write`."""
-        return self._position
+        return self._position.at
 
     async def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         """Moves the position and returns it; `io.SEEK_END` asks the server for the size.
@@ -91,17 +119,18 @@ class NfsFile:
         Raises:
             ValueError: the position would be negative, or `whence` is none of the three.
         """
-        self._check_open()
-        if whence == io.SEEK_CUR:
-            offset += self._position
-        elif whence == io.SEEK_END:
-            offset += (await self.stat()).st_size
-        elif whence != io.SEEK_SET:
-            raise ValueError(f"invalid whence {whence}")
-        if offset < 0:
-            raise ValueError(f"negative seek position {offset}")
-        self._position = offset
-        return offset
+        with self._position if self._position.free else await self._position.turn():
+            self._check_open()
+            if whence == io.SEEK_CUR:
+                offset += self._position.at
+            elif whence == io.SEEK_END:
+                offset += (await self.stat()).st_size
+            elif whence != io.SEEK_SET:
+                raise ValueError(f"invalid whence {whence}")
+            if offset < 0:
+                raise ValueError(f"negative seek position {offset}")
+            self._position.at = offset
+            return offset
 
     async def stat(self) -> Stat:
         """The file's attributes as of now, with what has been written."""
@@ -113,49 +142,81 @@ class NfsFile:
 
     async def read(self, size: int = -1) -> bytes:
         """Up to `size` octets from the position on, all that is left for -1; fewer only at the end of the file."""
-        await self._settle_writes()
-        if size < 0:
-            return await self._read_rest()
-        view = await self._ahead.at(self._position, size) if size else memoryview(b"")
-        self._position += len(view)
-        if len(view) == size or not view:
-            return bytes(view)
-        pieces = [bytes(view)]
-        left = size - len(view)
-        while left and (view := await self._ahead.at(self._position, left)):
-            pieces.append(bytes(view))
-            self._position += len(view)
-            left -= len(view)
-        return b"".join(pieces)
+        with self._position if self._position.free else await self._position.turn():
+            await self._settle_writes()
+            view = await self._next_view(self._sizes.read if size < 0 else size)
+            if len(view) == size or not view:
+                return bytes(view)
+            pieces = [bytes(view)]
+            left = size - len(view)
+            while left and (view := await self._next_view(self._sizes.read if size < 0 else left)):
+                pieces.append(bytes(view))
+                left -= len(view)
+            return b"".join(pieces)
 
     async def readinto(self, buffer: Buffer) -> int:
         """Fills `buffer` from the position on; fewer octets than it holds only at the end of the file.
 
         What is larger than the read-ahead goes straight into `buffer`.
         """
-        await self._settle_writes()
-        view = as_view(buffer)
-        if len(view) > self._sizes.read * self._volume.options.read_ahead_blocks:
-            count = await self._direct(self._position, view)
-            self._position += count
-            return count
-        filled = 0
-        while filled < len(view) and (found := await self._ahead.at(self._position, len(view) - filled)):
-            view[filled : filled + len(found)] = found
-            filled += len(found)
-            self._position += len(found)
-        return filled
+        with self._position if self._position.free else await self._position.turn():
+            await self._settle_writes()
+            view = as_view(buffer)
+            if len(view) > self._sizes.read * self._volume.options.read_ahead_blocks:
+                count = await self._direct(self._position.at, view)
+                self._position.at += count
+                return count
+            filled = 0
+            while filled < len(view) and (found := await self._next_view(len(view) - filled)):
+                view[filled : filled + len(found)] = found
+                filled += len(found)
+            return filled
 
     async def views(self) -> AsyncIterator[memoryview]:
-        """The rest of the file block by block without a copy: each view is good until the next step."""
-        await self._settle_writes()
-        while view := await self._ahead.at(self._position, self._sizes.read):
-            self._position += len(view)
+        """The rest of the file block by block without a copy: each view is good until the file is used again."""
+        while True:
+            with self._position if self._position.free else await self._position.turn():
+                await self._settle_writes()
+                view = await self._next_view(self._sizes.read)
+            if not view:
+                return
             yield view
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for view in self.views():
-            yield bytes(view)
+    async def readline(self, size: int = -1) -> bytes:
+        r"""The rest of the line that the position is in, with its b"\n"; b"" at the end of the file.
+
+        No more than `size` octets, if that is not negative.
+        """
+        with self._position if self._position.free else await self._position.turn():
+            await self._settle_writes()
+            pieces = []
+            while size:
+                piece = await self._line_piece(size)
+                pieces.append(piece)
+                if not piece or piece.endswith(b"\n"):
+                    break
+                size -= len(piece)
+            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    async def readlines(self, hint: int = -1) -> list[bytes]:
+        """The rest of the file as lines; with a `hint` above zero no more of them when they have so many octets."""
+        lines: list[bytes] = []
+        octets = 0
+        async for line in self:
+            lines.append(line)
+            octets += len(line)
+            if 0 < hint <= octets:
+                break
+        return lines
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        line = await self.readline()
+        if not line:
+            raise StopAsyncIteration
+        return line
 
     async def pread(self, size: int, offset: int) -> bytes:
         """Up to `size` octets at `offset`, without moving the position; fewer only at the end of the file."""
@@ -176,30 +237,30 @@ class NfsFile:
 
     async def write(self, data: Buffer) -> int:
         """Writes all of `data` at the position; opened for appending: where the file ended at that time, and on."""
-        count = await self.pwrite(data, self._position)
-        self._position += count
-        return count
+        with self._position if self._position.free else await self._position.turn():
+            count = await self._write_at(data, self._position.at)
+            self._position.at += count
+            return count
 
     async def pwrite(self, data: Buffer, offset: int) -> int:
         """Writes all of `data` at `offset` without moving the position."""
-        self._check(self._mode.writes, "writing")
-        view = as_view(data)
-        if self._mode.reads:
-            self._ahead.discard()
-        await self._behind.write(offset, view)
-        self._end = self._ahead.size = max(self._end, offset + len(view))
-        return len(view)
+        if not self._mode.reads:
+            return await self._write_at(data, offset)
+        # Nothing is read ahead meanwhile that would be older than the data.
+        with self._position if self._position.free else await self._position.turn():
+            return await self._write_at(data, offset)
 
     async def truncate(self, size: int | None = None) -> int:
         """Cuts the file off, or extends it with zeros, at `size` octets (default: the position); returns the size."""
-        self._check(self._mode.writes, "writing")
-        length = self._position if size is None else size
-        # Committed, not only sent: data that had to be written again would undo the truncation.
-        await self._behind.flush()
-        self._ahead.discard()
-        await self._volume.procedures.setattr(self._node.handle, set_attributes(size=length), self._node.path)
-        self._end = self._ahead.size = length
-        return length
+        with self._position if self._position.free else await self._position.turn():
+            self._check(self._mode.writes, "writing")
+            length = self._position.at if size is None else size
+            # Committed, not only sent: data that had to be written again would undo the truncation.
+            await self._behind.flush()
+            self._forget_read()
+            await self._volume.procedures.setattr(self._node.handle, set_attributes(size=length), self._node.path)
+            self._end = self._ahead.size = length
+            return length
 
     async def flush(self) -> None:
         """Waits until everything written is on the server's stable storage."""
@@ -215,15 +276,41 @@ class NfsFile:
         if self._closed:
             return
         self._closed = True
-        self._ahead.discard()
+        self._forget_read()
         await self._behind.flush()
 
-    async def _read_rest(self) -> bytes:
-        pieces = [bytes(view) async for view in self.views()]
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    async def _next_view(self, wanted: int) -> memoryview:
+        """Some of what follows, up to `wanted`, and moves the position behind it; nothing at the end of the file."""
+        if not wanted:
+            return memoryview(b"")
+        view = await self._ahead.at(self._position.at, wanted)
+        self._position.at += len(view)
+        return view
 
-    async def _fetch(self, offset: int, into: memoryview) -> tuple[int, bool]:
-        return await read_whole(self._volume.procedures, self._node.handle, offset, into, self._node.path)
+    async def _line_piece(self, size: int) -> bytes:
+        """A part of a line, up to its end or to that of what has been read of the file."""
+        start = self._position.at - self._lines_start
+        if not 0 <= start < len(self._lines):
+            self._lines = bytes(await self._ahead.at(self._position.at, _LINES_OCTETS))
+            self._lines_start, start = self._position.at, 0
+        end = self._lines.find(b"\n", start) + 1 or len(self._lines)
+        piece = self._lines[start : end if size < 0 else min(end, start + size)]
+        self._position.at += len(piece)
+        return piece
+
+    async def _write_at(self, data: Buffer, offset: int) -> int:
+        self._check(self._mode.writes, "writing")
+        view = as_view(data)
+        if self._mode.reads:
+            self._forget_read()
+        await self._behind.write(offset, view)
+        self._end = self._ahead.size = max(self._end, offset + len(view))
+        return len(view)
+
+    def _forget_read(self) -> None:
+        """Gives up what has been read ahead."""
+        self._ahead.discard()
+        self._lines = b""
 
     async def _direct(self, offset: int, into: memoryview) -> int:
         return await read_direct(

@@ -1,7 +1,7 @@
 """Copies one file from or to a server: many calls in flight, buffers from a bounded ring, local I/O in threads.
 
 Either way the copy grows under a temporary name and takes its own when it is complete, so that nobody ever sees half
-a file where a whole one is expected.
+a file where a whole one is expected, nor a mixture where the file changed meanwhile.
 """
 
 from __future__ import annotations
@@ -15,25 +15,21 @@ from typing import TypeAlias
 from rpcrdma.aio.files import local_files
 from rpcrdma.aio.files.buffer_ring import BufferRing
 from rpcrdma.aio.files.direct_read import read_whole
-from rpcrdma.aio.files.opening import create_file
+from rpcrdma.aio.files.stable_write import stability, write_whole
+from rpcrdma.aio.files.temporary_names import give_name, same_file, temporary_file
+from rpcrdma.aio.files.unchanged import RemoteFile, require_unchanged
 from rpcrdma.aio.files.volume import Volume
 from rpcrdma.aio.files.workers import run_workers
-from rpcrdma.errors import RpcRdmaError
 from rpcrdma.nfs.client.attributes import TIME_NS_MAX, set_attributes, stat_from
 from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.paths import base_name, join
 from rpcrdma.nfs.errors import NfsError, nfs_error
-from rpcrdma.nfs.v3 import createmode3, fattr3, ftype3, nfs_fh3, nfsstat3, stable_how
+from rpcrdma.nfs.v3 import fattr3, ftype3, nfs_fh3, nfsstat3, post_op_attr, stable_how
 
 __all__ = ["FileTransfer", "Progress", "expressible", "times_of"]
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with the files and the octets copied so far."""
-
-_LOSSES_MAX = 3
-"""After as many COMMITs that came too late data is written FILE_SYNC, which needs none."""
-
-_UNFINISHED_MODE = 0o600
 
 
 def times_of(attributes: fattr3) -> tuple[int, int]:
@@ -95,15 +91,18 @@ class FileTransfer:
 
         Raises:
             OSError: here, or as NfsError at the server, something was refused.
+            FileChanged: the file changed while it was read; nothing is left of the copy.
         """
         local_files.local_name(name)
         ring = await self._volume.ring()
         size = attributes.size
         block = (await self._volume.sizes()).read
+        source = RemoteFile(attributes, path)
         if size <= block:
             buffer = await ring.acquire()
             try:
-                got, complete = await self._read(handle, 0, buffer[:size], path) if size else (0, True)
+                got, complete = await self._read(handle, 0, buffer[:size], source) if size else (0, True)
+                complete = complete and not source.changed
                 if complete:
                     await self._volume.in_thread(
                         local_files.store_file, buffer[:got], name, directory, attributes.mode, times_of(attributes)
@@ -113,7 +112,9 @@ class FileTransfer:
             if complete:
                 self.count(got, 1)
                 return got
-        size = await self._fetch_large(handle, attributes, path, directory, name, ring, block)
+            # What has changed since it was listed is read once more, to go with its attributes of now.
+            source = RemoteFile(source.attributes, path)
+        size = await self._fetch_large(handle, source, directory, name, ring, block)
         self.count(0, 1)
         return size
 
@@ -123,34 +124,26 @@ class FileTransfer:
         Raises: see `fetch`.
         """
         ring = await self._volume.ring()
-        buffer = await ring.acquire()
-        try:
+        with contextlib.ExitStack() as opened, contextlib.ExitStack() as held:
+            buffer = await ring.acquire()
+            held.callback(ring.release, buffer)
             block = (await self._volume.sizes()).write
             descriptor, got, found = await self._volume.from_thread(
                 lambda loaded: os.close(loaded[0]), local_files.load_file, local, local_directory, buffer[:block]
             )
-        except BaseException:
-            ring.release(buffer)
-            raise
-        try:
+            opened.callback(os.close, descriptor)
             whole = got < block or found.st_size <= got
             with _told_of(join(directory.path, name)):
-                node = await self._create_temporary(directory)
-                try:
-                    try:
-                        if whole and got:
-                            await self.write(node, 0, buffer[:got], stable_how.FILE_SYNC)
-                    finally:
-                        # Its beginning is read again with the rest: waiting for buffers with one could stop all.
-                        ring.release(buffer)
+                async with temporary_file(self._volume, directory) as node:
+                    if whole and got:
+                        procedures = self._volume.procedures
+                        await write_whole(procedures, node.handle, 0, buffer[:got], stable_how.FILE_SYNC, node.path)
+                    # Its beginning is read again with the rest: waiting for buffers with one could stop all.
+                    held.close()
                     if not whole:
                         got = await _Upload(self, self._volume, ring, descriptor, found.st_size, node).run()
+                        await self._volume.in_thread(require_unchanged, descriptor, found, local)
                     await self._finish(node, found, directory, name)
-                except BaseException:
-                    await self._remove(directory, base_name(node.path))
-                    raise
-        finally:
-            os.close(descriptor)
         self.count(got if whole else 0, 1)
         return got
 
@@ -161,13 +154,14 @@ class FileTransfer:
         if self._progress is not None:
             self._progress(self.files, self.octets)
 
-    async def _read(self, handle: nfs_fh3, offset: int, into: memoryview, path: str) -> tuple[int, bool]:
-        return await read_whole(self._volume.procedures, handle, offset, into, path)
+    async def _read(self, handle: nfs_fh3, offset: int, into: memoryview, source: RemoteFile) -> tuple[int, bool]:
+        return await read_whole(self._volume.procedures, handle, offset, into, source.path, source.hear)
 
     async def _fetch_large(
-        self, handle: nfs_fh3, attributes: fattr3, path: str, directory: int, name: str, ring: BufferRing, block: int
+        self, handle: nfs_fh3, source: RemoteFile, directory: int, name: str, ring: BufferRing, block: int
     ) -> int:
         in_thread = self._volume.in_thread
+        attributes = source.attributes
 
         def undo(created: tuple[int, str]) -> None:
             local_files.abandon_file(*created, directory)
@@ -180,7 +174,8 @@ class FileTransfer:
             nonlocal end
             buffer = await ring.acquire()
             try:
-                got, complete = await self._read(handle, start, buffer[:octets], path)
+                got, complete = await self._read(handle, start, buffer[:octets], source)
+                source.require_unchanged()
                 if got:
                     await in_thread(local_files.write_at, descriptor, buffer[:got], start)
             finally:
@@ -204,30 +199,15 @@ class FileTransfer:
             while end is None:
                 await piece(start, block)
                 start += block
+            if not source.heard:
+                source.hear(post_op_attr(True, await self._volume.procedures.getattr(handle, source.path)))
+                source.require_unchanged()
             arguments = (descriptor, temporary, name, directory, end, attributes.mode, times_of(attributes))
             await in_thread(local_files.finish_file, *arguments)
         except BaseException:
             await in_thread(local_files.abandon_file, descriptor, temporary, directory)
             raise
         return end
-
-    async def write(self, node: Node, offset: int, data: memoryview, stable: stable_how) -> bytes | None:
-        """Writes all of `data`; the verifier that a COMMIT has to answer with, None if it is stable already."""
-        verifiers: set[bytes] = set()
-        while data:
-            reply = await self._volume.procedures.write(node.handle, offset, data, stable, node.path)
-            if reply.committed < stable_how.FILE_SYNC:
-                verifiers.add(reply.verf)
-            offset += reply.count
-            data = data[reply.count :]
-        if len(verifiers) > 1:
-            # Restarted in between: matches no verifier that COMMIT can answer with.
-            return b""
-        return verifiers.pop() if verifiers else None
-
-    async def _create_temporary(self, directory: Node) -> Node:
-        name = local_files.temporary_name()
-        return await create_file(self._volume, directory, name, _UNFINISHED_MODE, createmode3.GUARDED, size=None)
 
     async def _finish(self, node: Node, found: os.stat_result, directory: Node, name: str) -> None:
         procedures = self._volume.procedures
@@ -236,12 +216,9 @@ class FileTransfer:
         )
         await procedures.setattr(node.handle, attributes, node.path)
         self._volume.resolver.forget(directory, name)
-        path = join(directory.path, name)
-        await procedures.rename(directory, base_name(node.path), directory, name, node.path, path)
-
-    async def _remove(self, directory: Node, name: str) -> None:
-        with contextlib.suppress(OSError, RpcRdmaError):
-            await self._volume.procedures.remove(directory, name, join(directory.path, name))
+        await give_name(
+            procedures, directory, base_name(node.path), name, lambda found: same_file(procedures, node, found)
+        )
 
 
 class _Upload:
@@ -260,7 +237,7 @@ class _Upload:
         self._again: deque[tuple[int, int]] = deque()
         self._written: list[tuple[int, int, bytes]] = []
         self._uncommitted = 0
-        self._losses = 0
+        self._in_vain = 0
         self._block = 0
 
     async def run(self) -> int:
@@ -296,8 +273,10 @@ class _Upload:
                 self._end = min(self._end, start + got)
             if not got:
                 return
-            stable = stable_how.UNSTABLE if self._losses <= _LOSSES_MAX else stable_how.FILE_SYNC
-            verifier = await self._transfer.write(self._node, start, buffer[:got], stable)
+            node = self._node
+            verifier = await write_whole(
+                self._volume.procedures, node.handle, start, buffer[:got], stability(self._in_vain), node.path
+            )
         finally:
             self._ring.release(buffer)
         if verifier is not None:
@@ -314,5 +293,5 @@ class _Upload:
         verifier = await self._volume.procedures.commit(self._node.handle, self._node.path)
         lost = [(start, length) for start, length, promised in written if promised != verifier]
         if lost:
-            self._losses += 1
+            self._in_vain += 1
             self._again.extend(lost)

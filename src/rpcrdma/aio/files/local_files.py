@@ -14,6 +14,7 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from rpcrdma.aio.files.unchanged import FileChanged, require_unchanged
 from rpcrdma.nfs.errors import NfsError
 
 __all__ = [
@@ -62,7 +63,7 @@ def told_of(path: str) -> Iterator[None]:
     """What the local file system refuses is told of `path`, not of a temporary name or of none."""
     try:
         yield
-    except NfsError:
+    except (NfsError, FileChanged):
         raise
     except OSError as error:
         error.filename = path
@@ -166,6 +167,7 @@ def load_file(name: str, directory: int | None, buffer: memoryview) -> tuple[int
 
     Raises:
         OSError: EINVAL, as it is no regular file; below a directory also for a symbolic link.
+        FileChanged: it did meanwhile.
     """
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
     if directory is not None:
@@ -174,10 +176,12 @@ def load_file(name: str, directory: int | None, buffer: memoryview) -> tuple[int
     try:
         attributes = os.fstat(descriptor)
         _require_regular(attributes, name)
-        return descriptor, read_at(descriptor, buffer, 0), attributes
+        got = read_at(descriptor, buffer, 0)
+        require_unchanged(descriptor, attributes, name)
     except BaseException:
         os.close(descriptor)
         raise
+    return descriptor, got, attributes
 
 
 def read_at(descriptor: int, buffer: memoryview, offset: int) -> int:

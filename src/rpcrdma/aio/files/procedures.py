@@ -115,16 +115,23 @@ class NfsProcedures:
     async def write(
         self, handle: nfs_fh3, offset: int, data: Buffer, stable: v3.stable_how, path: str
     ) -> v3.WRITE3resok:
-        """WRITE; the server may take less than all of `data`, but not nothing.
+        """WRITE; the server may take less than all of `data`, but not nothing, and keep it safer than asked.
 
         Raises:
-            RemoteProtocolError: the server says that it took nothing, or more than it was given.
+            RemoteProtocolError: the server says that it took nothing, or more than it was given, or that it keeps the
+                data less safely than asked.
         """
         length = len(data)
         value: v3.WRITE3resok = await self._result(v3.WRITE, v3.WRITE3args(handle, offset, length, stable, data), path)
-        if not 0 < value.count <= length and length:
+        if value.count > length or (length and not value.count):
             raise RemoteProtocolError(
                 f"WRITE of {length} octets answered with a count of {value.count}", rfc="1813 3.3.7"
+            )
+        if value.committed < stable:
+            raise RemoteProtocolError(
+                f"the server does not keep data as it was asked to: WRITE as {stable.name} answered with "
+                f"{value.committed.name}",
+                rfc="1813 3.3.7",
             )
         return value
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from rpcrdma.aio.files import local_files
 from rpcrdma.aio.files.file_transfer import FileTransfer, Progress, expressible, times_of
 from rpcrdma.aio.files.listing import entry_pages
+from rpcrdma.aio.files.temporary_names import give_name, temporary_symlink
 from rpcrdma.aio.files.tree_work import CopyFailure, CopyReport, TreeWork
 from rpcrdma.aio.files.volume import Volume
 from rpcrdma.nfs.client.attributes import set_attributes
@@ -194,14 +195,12 @@ class _Upload:
         try:
             await procedures.symlink(directory, name, target, attributes, path)
         except NfsExists:
-            temporary = local_files.temporary_name()
-            own = join(directory.path, temporary)
-            await procedures.symlink(directory, temporary, target, attributes, own)
-            try:
-                await procedures.rename(directory, temporary, directory, name, own, path)
-            except BaseException:
-                await procedures.remove(directory, temporary, own)
-                raise
+
+            async def is_it(node: Node) -> bool:
+                return node.is_symlink and await procedures.readlink(node.handle, path) == target
+
+            async with temporary_symlink(self._volume, directory, target, attributes) as temporary:
+                await give_name(procedures, directory, temporary, name, is_it)
 
 
 def _is_directory(attributes: fattr3 | None) -> bool:

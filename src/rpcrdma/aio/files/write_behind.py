@@ -1,8 +1,7 @@
 """Sequential writing: data is gathered into blocks, sent UNSTABLE with many WRITEs in flight, and committed.
 
-Everything that the server has not promised to have on stable storage stays in memory. When COMMIT answers with
-another write verifier than a WRITE did, the server has restarted in between and may have lost that data: it is
-written again (RFC 1813 section 3.3.21). The memory is bounded: when it is full, the writer waits for a COMMIT.
+Everything that the server has not promised to have on stable storage stays in memory, to be written again when the
+server has lost it (see `stable_write`). The memory is bounded: when it is full, the writer waits for a COMMIT.
 """
 
 from __future__ import annotations
@@ -13,12 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from rpcrdma.aio.files.procedures import NfsProcedures
+from rpcrdma.aio.files.stable_write import stability, write_whole
 from rpcrdma.nfs.v3 import nfs_fh3, stable_how
 
 __all__ = ["WriteBehind"]
-
-_REWRITES_MAX = 3
-"""After as many COMMITs in vain data is written FILE_SYNC, which needs none."""
 
 
 @dataclass(slots=True, eq=False)
@@ -29,7 +26,7 @@ class _Extent:
     number: int = 0
     """In the order in which they were written."""
     verifier: bytes | None = None
-    """Of the WRITEs that carried it; None if they differ."""
+    """What COMMIT has to answer with; None if the WRITEs that carried it did not end."""
     stable: bool = False
     """Whether it needs no COMMIT, and is kept for the sake of older ones that it overlaps."""
 
@@ -78,6 +75,22 @@ class WriteBehind:
     def idle(self) -> bool:
         """Whether everything has been sent, committed and reported."""
         return not (self._current or self._in_flight or self._uncommitted or self._failure)
+
+    @property
+    def unsent(self) -> int:
+        """Octets that no WRITE carries yet."""
+        return self._current.length if self._current else 0
+
+    @property
+    def uncommitted(self) -> int:
+        """Octets that are on their way, or at the server but not known to be on its stable storage."""
+        # An extent that has just arrived is in both.
+        return sum(extent.length for extent in {*self._in_flight.values(), *self._uncommitted})
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What the next call will raise: data of earlier ones is lost."""
+        return self._failure
 
     async def write(self, offset: int, data: memoryview) -> None:
         """Takes all of `data` for `offset`: it may be changed by its owner afterwards.
@@ -165,16 +178,10 @@ class WriteBehind:
 
     async def _carry(self, extent: _Extent, stable: stable_how) -> None:
         """Writes the extent; what has to be committed yet is kept, everything else given up."""
-        verifiers: set[bytes] = set()
-        sent = 0
         try:
-            while sent < extent.length:
-                reply = await self._procedures.write(
-                    self._handle, extent.offset + sent, extent.buffer[sent : extent.length], stable, self._path
-                )
-                sent += reply.count
-                if reply.committed < stable_how.FILE_SYNC:
-                    verifiers.add(reply.verf)
+            extent.verifier = await write_whole(
+                self._procedures, self._handle, extent.offset, extent.buffer[: extent.length], stable, self._path
+            )
         except Exception as error:  # noqa: BLE001 - whatever it is, the next call of the writer raises it
             self._failure = self._failure or error
             self._free.append(extent.buffer)
@@ -184,16 +191,15 @@ class WriteBehind:
             extent.verifier, extent.stable = None, False
             self._uncommitted.append(extent)
             raise
-        extent.stable = not verifiers
-        if verifiers or any(extent.overlaps(other) for other in self._uncommitted):
-            extent.verifier = verifiers.pop() if len(verifiers) == 1 else None
+        extent.stable = extent.verifier is None
+        if not extent.stable or any(extent.overlaps(other) for other in self._uncommitted):
             self._uncommitted.append(extent)
         else:
             self._free.append(extent.buffer)
 
     async def _commit(self) -> None:
         await self._arrivals(0)
-        attempts = 0
+        in_vain = 0
         while self._uncommitted:
             try:
                 verifier = await self._procedures.commit(self._handle, self._path)
@@ -210,9 +216,8 @@ class WriteBehind:
                 else:
                     lost.append(extent)
             self._uncommitted = list(lost)
-            attempts += 1
-            stable = stable_how.UNSTABLE if attempts <= _REWRITES_MAX else stable_how.FILE_SYNC
+            in_vain += 1
             # One after the other, in the order in which they were written.
             for extent in lost:
                 self._uncommitted.remove(extent)
-                await self._carry(extent, stable)
+                await self._carry(extent, stability(in_vain))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import itertools
 import os
 import stat
 import tracemalloc
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from rpcrdma.aio.files import FileChanged, local_files
 from rpcrdma.nfs.errors import NfsError
 from rpcrdma.nfs.v3 import nfsstat3, nfstime3, stable_how
 
@@ -175,33 +177,94 @@ def test_a_cancelled_copy_leaves_nothing_behind(
     assert list(server.root.children) == ["remote"]
 
 
-def test_a_file_that_grows_meanwhile_is_copied_to_its_new_end(server: Any, mounted: Any, tmp_path: Path) -> None:
-    for size in (10, 3 * BLOCK, 5 * BLOCK + 1):
-        thing = server.put("/file", pattern(size))
+@pytest.mark.parametrize("size", [10, BLOCK - 1])
+def test_a_small_file_that_grew_after_it_was_listed_is_copied_as_it_is_by_then(
+    server: Any, mounted: Any, tmp_path: Path, size: int
+) -> None:
+    thing = server.put("/file", pattern(size))
 
-        def grow(name: str, _args: Any, thing: Any = thing) -> None:
-            if name == "READ" and len(thing.data) < 9 * BLOCK:
-                thing.data[:] = pattern(len(thing.data) + BLOCK)
+    def grow(name: str, _args: Any) -> None:
+        if name == "READ" and server.calls["READ"] == 1:
+            thing.data[:] = pattern(9 * BLOCK)
+            thing.mode, thing.mtime = 0o600, nfstime3(50, 0)
 
-        server.before = grow
-        fs = mounted()
-        got = run(closing(fs, fs.download("/file", tmp_path)))
-        assert got == len(thing.data) == (tmp_path / "file").stat().st_size
-        assert (tmp_path / "file").read_bytes() == bytes(thing.data)
-
-
-def test_a_file_that_shrinks_meanwhile_is_copied_to_its_new_end(server: Any, mounted: Any, tmp_path: Path) -> None:
-    thing = server.put("/file", pattern(20 * BLOCK))
-
-    def shrink(name: str, _args: Any) -> None:
-        if name == "READ" and server.calls["READ"] > 10:
-            del thing.data[4 * BLOCK + 7 :]
-
-    server.before = shrink
+    server.before = grow
     fs = mounted()
-    got = run(closing(fs, fs.download("/file", tmp_path)))
-    assert 4 * BLOCK + 7 <= got < 20 * BLOCK
-    assert (tmp_path / "file").read_bytes() == pattern(got)
+    assert run(closing(fs, fs.download("/file", tmp_path))) == 9 * BLOCK
+    copy = tmp_path / "file"
+    assert copy.read_bytes() == pattern(9 * BLOCK)
+    assert (stat.S_IMODE(copy.stat().st_mode), copy.stat().st_mtime_ns) == (0o600, 50_000_000_000)
+
+
+def grow(thing: Any) -> None:
+    thing.data += b"more"
+
+
+def shrink(thing: Any) -> None:
+    del thing.data[-7:]
+
+
+def rewrite(thing: Any) -> None:
+    thing.data[:100] = b"x" * 100
+    thing.mtime = nfstime3(thing.mtime.seconds + 1, 0)
+
+
+def replace_and_hide_it(thing: Any) -> None:
+    thing.data[:100] = b"x" * 100
+    thing.ctime = nfstime3(thing.ctime.seconds + 1, 0)
+
+
+@pytest.mark.parametrize("change", [grow, shrink, rewrite, replace_and_hide_it])
+@pytest.mark.parametrize("size", [3 * BLOCK, 20 * BLOCK + 1])
+@pytest.mark.parametrize("attributes", [True, False])
+def test_a_file_that_changes_while_it_is_downloaded_is_named_and_not_kept(
+    server: Any, mounted: Any, tmp_path: Path, change: Any, size: int, attributes: bool
+) -> None:
+    thing = server.put("/file", pattern(size))
+    server.give_attributes = attributes
+    (tmp_path / "file").write_bytes(b"old")
+
+    reads = itertools.count(1)
+
+    def changing(name: str, _args: Any) -> None:
+        if name == "READ" and next(reads) == 3:
+            change(thing)
+
+    server.before = changing
+    fs = mounted()
+    with pytest.raises(FileChanged, match="changed while it was copied") as caught:
+        run(closing(fs, fs.download("/file", tmp_path)))
+    assert caught.value.filename == "/file"
+    assert names_in(tmp_path) == ["file"]
+    assert (tmp_path / "file").read_bytes() == b"old"
+    assert server.calls["GETATTR"] <= 2
+
+
+@pytest.mark.parametrize("when", ["beginning", "end"])
+@pytest.mark.parametrize("size", [5, BLOCK, 20 * BLOCK + 1])
+def test_a_local_file_that_changes_while_it_is_uploaded_is_named_and_not_kept(
+    server: Any, mounted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, when: str
+) -> None:
+    local = tmp_path / "file"
+    local.write_bytes(pattern(size))
+    os.utime(local, ns=(5, 5))
+    server.put("/copy", b"old")
+    read_at = local_files.read_at
+    last = 0 if when == "beginning" or size <= BLOCK else size // BLOCK * BLOCK
+
+    def changing(descriptor: int, buffer: memoryview, offset: int) -> int:
+        got = read_at(descriptor, buffer, offset)
+        if offset == last:
+            local.write_bytes(b"x" * size)
+        return got
+
+    monkeypatch.setattr(local_files, "read_at", changing)
+    fs = mounted()
+    with pytest.raises(FileChanged, match="changed while it was copied") as caught:
+        run(closing(fs, fs.upload(local, "/copy")))
+    assert caught.value.filename == str(local)
+    assert list(server.root.children) == ["copy"]
+    assert bytes(server.at("/copy").data) == b"old"
 
 
 def test_servers_that_do_less_than_asked(server: Any, mounted: Any, tmp_path: Path) -> None:
