@@ -114,6 +114,7 @@ class RdmaConnection:
         self._on_ended = on_ended
         self._draining = False
         self._in_turn = False
+        self._starting = True
         self._broken = False
         self._deferred: deque[IncomingCall] = deque()
         self._unsent_octets = 0
@@ -338,8 +339,9 @@ class RdmaConnection:
                 self._answer(self._deferred.popleft())
                 busy = True
             driver.flush()
-            # What has just been sent frees buffers, which may be what a deferred call waits for.
-            if not (busy and self._unsent_octets) or driver.blocked:
+            # What has just been sent frees buffers, which may be what a deferred call waits for; or it was the Reply
+            # by which a start-up ends.
+            if not (busy and (self._unsent_octets or self._starting)) or driver.blocked:
                 break
         self._in_turn = False
         if self._stall is None and self._owed():
@@ -405,6 +407,7 @@ class RdmaConnection:
         return busy
 
     def _on_ready(self) -> None:
+        self._starting = False
         self._driver.established()
         # Nobody calls before they are told of the connection.
         if self._first_send_pause_s:
