@@ -47,7 +47,8 @@ def test_16_clients_that_answer_no_reads_leave_memory_for_others(scene: Scenes) 
                     await peer.send_segments(*map(greedy_write, range(2, 66)))
                     assert (await peer.segment()).opcode == READ_REQUEST
             free = arguments.octets_max - arguments.lent_octets
-            assert free >= arguments.octets_max * (8 / 9) ** 16
+            # The second connections get one buffer each beside that, as long as half is free.
+            assert free >= arguments.octets_max * (8 / 9) ** 16 - 8 * MIB
             write = v3.WRITE3args(v3.nfs_fh3(HANDLE), 0, MIB, v3.stable_how.FILE_SYNC, CONTENT)
             for _ in range(4):
                 reply = await it.good.call(v3.WRITE, write)
