@@ -7,7 +7,7 @@ holds least; among equals the one that has had no turn for longest. Nothing here
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Generic, Self, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
 from rpcrdma.limits import CLIENT_FREE_PARTS, CONNECTIONS_FIRST_PARTS
 
@@ -104,7 +104,11 @@ class Turns(Generic[S]):
         return _in_order(self._waiting)
 
 
-H = TypeVar("H", Share, Client[Share])
+class _Holder(Protocol):
+    held: int
+
+
+H = TypeVar("H", bound=_Holder)
 
 
 def _in_order(waiting: dict[H, None]) -> Iterator[H]:
