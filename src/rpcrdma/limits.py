@@ -55,9 +55,14 @@ BUFFER_POOL_OCTETS_MAX = 64 << 20
 BUFFER_OCTETS_MAX = 256 << 20
 """Octets in use altogether, pooled or not, for results and for arguments each, before all further calls wait."""
 
-BUFFER_FREE_PARTS = 8
-"""One client may have one part in so many of what memory the others leave: 28 MiB if it is alone, enough to keep any
-network busy. 16 clients that take all they can get leave 39 MiB for others, 40 leave 2 MiB."""
+CLIENT_FREE_PARTS = 8
+"""One client may have one part in so many of what the others leave free. Of memory that is 28 MiB if it is alone,
+enough to keep any network busy; 16 clients that take all they can get leave 39 MiB for others, 40 leave 2 MiB."""
+
+CONNECTIONS_FIRST_PARTS = 2
+"""A connection that holds nothing gets something while more than one part in so many is free, whatever the others of
+its address hold. So 128 connections that hold 1 MiB of memory and do nothing delay no others of their address, and
+other addresses have their shares of the half that is left."""
 
 BULK_RESULT_OCTETS = 1 << 20
 """What there must be memory for before a call of a client that holds some is run: the result of a READ of 1 MiB."""

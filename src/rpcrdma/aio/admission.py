@@ -1,11 +1,12 @@
 """Which connections a listener keeps when there are too many: no client takes all places from the others.
 
-A client is an address. Half-open connections have places of their own, so that a flood of them displaces only itself.
+A client is an address. What has been idle longest makes room, so that connections that do nothing keep out nobody, of
+their own address or of another. Half-open connections have places of their own: a flood of them displaces only itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
 __all__ = ["Admission"]
@@ -16,13 +17,14 @@ C = TypeVar("C")
 class Admission(Generic[C]):
     """The connections of one listener by client, the oldest first.
 
-    `expendable` says whether an established connection can be ended without harm: nothing is going on there.
+    `idle_since` says since when nothing has been going on at a connection, so that it can be ended without harm; None:
+    something is.
     """
 
-    def __init__(self, connections_max: int, starting_max: int, expendable: Callable[[C], bool]) -> None:
+    def __init__(self, connections_max: int, starting_max: int, idle_since: Callable[[C], float | None]) -> None:
         self._connections_max = connections_max
         self._starting_max = starting_max
-        self._expendable = expendable
+        self._idle_since = idle_since
         self._client_of: dict[C, str] = {}
         self._all: dict[str, dict[C, None]] = {}
         self._starting: dict[str, dict[C, None]] = {}
@@ -39,18 +41,28 @@ class Admission(Generic[C]):
     def displaced_by(self, client: str) -> C | None:
         """Whom one more connection of `client` takes the place of; None: nobody, see `full`.
 
-        Of connections that start, the oldest of the client that starts most. Of others, one that does nothing, of the
-        client that has most, if that leaves it no fewer than the newcomer then has.
+        Of connections that start, the oldest of the client that starts most. Of others the one that has been idle
+        longest: of the client that has most if that leaves it no fewer than the newcomer then has, else of the
+        newcomer's own, else of those that have as many as the newcomer then has.
         """
         if self._starting_count >= self._starting_max:
             most = max(self._starting.values(), key=len)
             return next(iter(most))
         if len(self._client_of) < self._connections_max:
             return None
-        most = max(self._all.values(), key=len, default={})
-        if len(most) <= len(self._all.get(client, ())) + 1:
-            return None
-        return next(filter(self._expendable, most), None)
+        own = self._all.get(client, {})
+        then = len(own) + 1
+        larger = sorted((each for each in self._all.values() if len(each) > then), key=len, reverse=True)
+        equals = (connection for each in self._all.values() if len(each) == then for connection in each)
+        for candidates in (*larger, own, equals):
+            idlest = self._idlest(candidates)
+            if idlest is not None:
+                return idlest
+        return None
+
+    def _idlest(self, candidates: Iterable[C]) -> C | None:
+        idle = [(since, connection) for connection in candidates if (since := self._idle_since(connection)) is not None]
+        return min(idle, key=lambda each: each[0])[1] if idle else None
 
     @property
     def full(self) -> bool:

@@ -6,8 +6,9 @@ import asyncio
 import threading
 from collections.abc import Callable
 
+from rpcrdma.aio.turns import Client, Share, Turns, room
 from rpcrdma.errors import RpcRdmaError
-from rpcrdma.limits import BUFFER_FREE_PARTS, BUFFER_OCTETS_MAX, BUFFER_POOL_OCTETS_MAX, BULK_RESULT_OCTETS
+from rpcrdma.limits import BUFFER_OCTETS_MAX, BUFFER_POOL_OCTETS_MAX, BULK_RESULT_OCTETS
 
 __all__ = ["BufferPool", "BufferShare", "OutOfBuffers", "octets_taken"]
 
@@ -33,12 +34,12 @@ class BufferPool:
     """
 
     __slots__ = (
-        "_clients",
         "_free",
         "_lent",
+        "_loop",
         "_pooled",
         "_serving",
-        "_waiting",
+        "_turns",
         "lent_octets",
         "lock",
         "octets_max",
@@ -55,9 +56,9 @@ class BufferPool:
         self._lent: dict[int, tuple[bytearray, bool]] = {}
         """By the identity of the memory: the memory, and whether it goes back to a size class."""
         self.lock = threading.Lock()
-        self._clients: dict[str, _Client] = {}
-        self._waiting: dict[BufferShare, asyncio.AbstractEventLoop] = {}
-        """In the order in which they get their turns."""
+        self._turns: Turns[BufferShare] = Turns()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """Of those that wait."""
         self._serving = False
         self.on_short: Callable[[], None] | None = None
         """Called when somebody begins to wait: for whoever knows how to get memory back."""
@@ -70,7 +71,7 @@ class BufferPool:
     @property
     def waited_for(self) -> bool:
         """Whether somebody waits for memory."""
-        return bool(self._waiting)
+        return bool(self._turns)
 
     def acquire(self, length: int) -> memoryview:
         """Writable memory of `length` octets with unspecified content.
@@ -92,10 +93,7 @@ class BufferPool:
 
     def share(self, client: str) -> BufferShare:
         """A connection's share; `client` is what all its connections have in common, its address."""
-        entry = self._clients.get(client)
-        if entry is None:
-            entry = self._clients[client] = _Client()
-        return BufferShare(self, client, entry)
+        return BufferShare(self, self._turns.join(client))
 
     def take(self, length: int, room: int) -> bytearray | None:
         """For shares, under the lock: lends memory that takes at most `room` octets."""
@@ -143,59 +141,58 @@ class BufferPool:
 
     def wait_in_line(self, share: BufferShare) -> None:
         """For shares: one that waits for its turn."""
-        if share not in self._waiting:
-            self._waiting[share] = asyncio.get_running_loop()
-            if self.on_short is not None:
-                self.on_short()
+        self._loop = asyncio.get_running_loop()
+        self._turns.wait(share)
+        if self.on_short is not None:
+            self.on_short()
 
     def leave_line(self, share: BufferShare) -> None:
         """For shares: one that waits no more."""
-        self._waiting.pop(share, None)
+        self._turns.leave(share)
 
-    def forget(self, client: str) -> None:
-        """For shares: one has left its client."""
-        if not self._clients[client].shares:
-            del self._clients[client]
+    def forget(self, share: BufferShare) -> None:
+        """For shares: one that is over."""
+        self._turns.part(share)
 
     def serve_soon(self) -> None:
         """What has become free is given out in the loop, outside of whatever the connection that freed it is at."""
-        if self._waiting and not self._serving:
+        if self._turns and not self._serving:
             self._serving = True
-            loop = next(iter(self._waiting.values()))
-            loop.call_soon_threadsafe(self._serve)
+            assert self._loop is not None
+            self._loop.call_soon_threadsafe(self._serve)
 
     def _serve(self) -> None:
-        """One turn for each share that waits; who takes one goes to the end of the line."""
+        """One turn for each client that waits and can have what one of its connections waits for."""
         self._serving = False
-        for share in list(self._waiting):
-            if share in self._waiting and share.take_turn():
-                loop = self._waiting.pop(share)
-                if share.waits:
-                    self._waiting[share] = loop
+        for client in self._turns.in_order():
+            for share in client.in_order():
+                if share.take_turn():
+                    self._turns.had_turn(share, waits=share.waits)
                     self.serve_soon()
+                    break
 
 
-class BufferShare:
+class BufferShare(Share):
     """One connection's way to a pool's memory; implements `rpcrdma.transport.BufferSource`.
 
-    A client that has nothing gets what is free. Others are lent more while what the connection has, what its client
-    has and what is asked for together are no more than an eighth of what is free then. So one connection can hold a
-    17th and one client a ninth of the pool, the next client a ninth of the rest, and so on: 16 that take all they can
-    get leave 15 % of the pool to everybody else.
+    How much it may have, `rpcrdma.aio.turns.room` says.
     """
 
-    __slots__ = ("_client", "_entry", "_own", "_pool", "_turns", "closed", "held_octets")
+    __slots__ = ("_over", "_own", "_pool", "_turns", "closed")
 
-    def __init__(self, pool: BufferPool, client: str, entry: _Client) -> None:
+    def __init__(self, pool: BufferPool, client: Client[BufferShare]) -> None:
+        super().__init__(client)
         self._pool = pool
-        self._client = client
-        self._entry = entry
         self._own: dict[int, int] = {}
         """What each buffer takes, by the identity of its memory."""
         self._turns: list[tuple[int, Callable[[], None]]] = []
-        self.held_octets = 0
         self.closed = False
-        entry.shares.add(self)
+        self._over = False
+
+    @property
+    def held_octets(self) -> int:
+        """What this connection holds."""
+        return self.held
 
     @property
     def octets_max(self) -> int:
@@ -205,7 +202,7 @@ class BufferShare:
     @property
     def crowded(self) -> bool:
         """Whether this client has so much that there may be none for an ordinary result."""
-        return self._entry.held_octets > 0 and self._room() < min(BULK_RESULT_OCTETS, self._pool.octets_max)
+        return self.client.held > 0 and self._room() < min(BULK_RESULT_OCTETS, self._pool.octets_max)
 
     @property
     def waits(self) -> bool:
@@ -220,7 +217,7 @@ class BufferShare:
         Raises:
             OutOfBuffers: there can never be as much, or the share is closed.
         """
-        pool, entry = self._pool, self._entry
+        pool = self._pool
         if length > pool.octets_max:
             raise OutOfBuffers(f"{length} octets asked for, at most {pool.octets_max} can be had")
         if self.closed and not outliving:
@@ -231,8 +228,7 @@ class BufferShare:
                 return None
             size = len(memory)
             self._own[id(memory)] = size
-            self.held_octets += size
-            entry.held_octets += size
+            self.hold(size)
         return memoryview(memory)[:length]
 
     def release(self, buffer: memoryview) -> None:
@@ -241,9 +237,7 @@ class BufferShare:
         with pool.lock:
             if self._own.pop(id(buffer.obj), None) is None:
                 return
-            size = pool.take_back(buffer)
-            self.held_octets -= size
-            self._entry.held_octets -= size
+            self.hold(-pool.take_back(buffer))
         if self.closed:
             self._leave()
         pool.serve_soon()
@@ -255,8 +249,7 @@ class BufferShare:
             if self.closed or octets > self._room():
                 return False
             pool.lent_octets += octets
-            self.held_octets += octets
-            self._entry.held_octets += octets
+            self.hold(octets)
         return True
 
     def give_back(self, octets: int) -> None:
@@ -264,8 +257,7 @@ class BufferShare:
         pool = self._pool
         with pool.lock:
             pool.lent_octets -= octets
-            self.held_octets -= octets
-            self._entry.held_octets -= octets
+            self.hold(-octets)
         if self.closed:
             self._leave()
         pool.serve_soon()
@@ -301,21 +293,10 @@ class BufferShare:
 
     def _leave(self) -> None:
         """A closed share counts for its client until it holds nothing any more."""
-        if not self.held_octets and self in self._entry.shares:
-            self._entry.shares.remove(self)
-            self._pool.forget(self._client)
+        if not self.held and not self._over:
+            self._over = True
+            self._pool.forget(self)
 
     def _room(self) -> int:
-        pool, entry = self._pool, self._entry
-        free = pool.octets_max - pool.lent_octets
-        if not entry.held_octets:
-            return free
-        return free // BUFFER_FREE_PARTS - self.held_octets - entry.held_octets
-
-
-class _Client:
-    __slots__ = ("held_octets", "shares")
-
-    def __init__(self) -> None:
-        self.shares: set[BufferShare] = set()
-        self.held_octets = 0
+        pool = self._pool
+        return room(self, pool.octets_max, pool.octets_max - pool.lent_octets)

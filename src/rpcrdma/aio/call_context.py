@@ -76,9 +76,12 @@ class ServerCallContext:
                 self._share.release(buffer)
 
     def wait_if_crowded(self, resume: Callable[[], None]) -> bool:
-        """Calls `resume` when there is memory for an ordinary result; False if there is, and nothing is called."""
+        """Calls `resume` when there is memory for an ordinary result; False if there is, and nothing is called.
+
+        What may run again need not wait if its connection holds nothing: most calls want no memory.
+        """
         share = self._share
-        if not share.crowded or share.closed:
+        if not share.crowded or share.closed or not (share.held or self._outliving):
             return False
         share.wait(min(BULK_RESULT_OCTETS, share.octets_max), resume)
         return True

@@ -10,12 +10,12 @@ import functools
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias
 
 from rpcrdma.aio.buffer_pool import OutOfBuffers
 from rpcrdma.aio.call_context import ServerCallContext
 from rpcrdma.aio.limited_log import LimitedLog
+from rpcrdma.aio.worker_pool import WorkerPool
 from rpcrdma.errors import TransportClosed
 from rpcrdma.rpc.dispatch import Invocation
 from rpcrdma.rpc.service import Execution, ProcedureUnavailable, WouldBlock
@@ -37,7 +37,7 @@ class HandlerRunner:
 
     def __init__(self, *, workers: int = _WORKERS, logger: logging.Logger = _LOGGER) -> None:
         self._loop = asyncio.get_running_loop()
-        self._executor = ThreadPoolExecutor(workers, thread_name_prefix="rpcrdma-worker")
+        self._workers = WorkerPool(workers)
         self._log = LimitedLog(logger)
         self._tasks: set[asyncio.Task[None]] = set()
         self._results: deque[tuple[Done, Payload, Invocation, ServerCallContext, BaseException | None]] = deque()
@@ -105,7 +105,7 @@ class HandlerRunner:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=deadline_s)
-        self._executor.shutdown(wait=finished, cancel_futures=True)
+        self._workers.shutdown(wait=finished)
         return finished
 
     def _failed(self, invocation: Invocation, context: ServerCallContext, error: BaseException) -> Payload:
@@ -165,7 +165,7 @@ class HandlerRunner:
     def _start_worker(self, invocation: Invocation, context: ServerCallContext, done: Done) -> None:
         context.may_block = True
         self.running += 1
-        self._executor.submit(self._work, invocation, context, done)
+        self._workers.submit(context.peer, context.client, functools.partial(self._work, invocation, context, done))
 
     def _work(self, invocation: Invocation, context: ServerCallContext, done: Done) -> None:
         failure: BaseException | None = None

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from rpcrdma.aio.capture import CapturedStream
 from rpcrdma.aio.hang_up import forget_hang_up, watch_hang_up
 from rpcrdma.iwarp import IwarpQueuePair
+from rpcrdma.iwarp.states import State
 
 __all__ = ["IwarpDriver"]
 
@@ -90,7 +91,11 @@ class IwarpDriver:
 
     def _startup_timed_out(self, after_s: float) -> None:
         self._startup = None
-        self._queue_pair.abort(f"no MPA start-up frame from the peer within {after_s:g} s")
+        in_time = f"from the peer within {after_s:g} s"
+        if self._queue_pair.state is State.AWAITING_READY:
+            self._queue_pair.abort(f"no ready-to-receive frame {in_time}")
+        else:
+            self._queue_pair.abort(f"no MPA start-up frame {in_time}")
         self._on_turn()
 
     def _readable(self) -> None:

@@ -108,12 +108,14 @@ class RdmaConnection:
         self._results = results.share(self.peer[0])
         self._arguments = arguments.share(self.peer[0])
         self._waits_for_memory = False
+        self._active_at = self._loop.time()
         self._called_back = False
         self._responding = responding
         self._on_established = on_established
         self._on_ended = on_ended
         self._draining = False
         self._in_turn = False
+        self._starting = True
         self._broken = False
         self._deferred: deque[IncomingCall] = deque()
         self._unsent_octets = 0
@@ -171,10 +173,14 @@ class RdmaConnection:
         return self._endpoint.calls_in_flight
 
     @property
-    def idle(self) -> bool:
-        """Whether no call of either side is unanswered and none may come from this side (RFC 8167 section 5.4)."""
+    def idle_since(self) -> float | None:
+        """Since when nothing has been going on, in the loop's time.
+
+        None: a call of either side is unanswered, or some may come from this side (RFC 8167 section 5.4).
+        """
         endpoint = self._endpoint
-        return not (endpoint.calls_in_flight or endpoint.reverse_calls_in_flight or self._called_back)
+        busy = endpoint.calls_in_flight or endpoint.reverse_calls_in_flight or self._called_back
+        return None if busy else self._active_at
 
     @property
     def negotiated(self) -> Negotiated:
@@ -338,8 +344,9 @@ class RdmaConnection:
                 self._answer(self._deferred.popleft())
                 busy = True
             driver.flush()
-            # What has just been sent frees buffers, which may be what a deferred call waits for.
-            if not (busy and self._unsent_octets) or driver.blocked:
+            # What has just been sent frees buffers, which may be what a deferred call waits for; or it was the Reply
+            # by which a start-up ends.
+            if not (busy and (self._unsent_octets or self._starting)) or driver.blocked:
                 break
         self._in_turn = False
         if self._stall is None and self._owed():
@@ -405,6 +412,7 @@ class RdmaConnection:
         return busy
 
     def _on_ready(self) -> None:
+        self._starting = False
         self._driver.established()
         # Nobody calls before they are told of the connection.
         if self._first_send_pause_s:
@@ -431,6 +439,7 @@ class RdmaConnection:
             waiting.future.set_result(result)
 
     def _on_call(self, incoming: IncomingCall) -> None:
+        self._active_at = self._loop.time()
         if self._deferred or self._unsent_octets >= RDMA_UNSENT_REPLY_OCTETS_MAX:
             self._deferred.append(incoming)
         else:
@@ -479,6 +488,7 @@ class RdmaConnection:
         else:
             context.release()
         if not self._in_turn:
+            self._active_at = self._loop.time()
             self._turn()
 
     def _on_end(self, event: Closed) -> None:

@@ -30,7 +30,8 @@ class RdmaServerConfig:
     """Bounds on what clients may use, and what connections are offered."""
 
     connections_max: int = limits.RPC_CONNECTIONS_MAX
-    """When there are so many, a newcomer displaces an idle connection of the client that has most, or is refused."""
+    """When there are so many, a newcomer displaces the connection that has been idle longest, of the client that has
+    most or of its own, or is refused."""
     starting_max: int = limits.RDMA_STARTING_MAX
     """So many connections may be half-open; then the oldest of the client that has most of them is ended."""
     idle_s: float | None = limits.RDMA_IDLE_S
@@ -55,10 +56,8 @@ class RdmaServer:
         self._arguments = arguments
         self._config = config
         self._admission: Admission[RdmaConnection] = Admission(
-            config.connections_max, config.starting_max, lambda connection: connection.idle
+            config.connections_max, config.starting_max, lambda connection: connection.idle_since
         )
-        self._silent_since: dict[RdmaConnection, tuple[int, float]] = {}
-        """How many messages each connection had received, and since when it has been so many."""
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._receive_pool = ReceivePool(config.transport.inline_receive_octets)
         self._log = LimitedLog(_LOGGER)
@@ -132,17 +131,10 @@ class RdmaServer:
         self._sweep_later()
         now, idle_s = self._loop.time(), self._config.idle_s
         assert idle_s is not None
-        before, self._silent_since = self._silent_since, {}
         for connection in list(self.connections):
-            received = connection.statistics.receives
-            known = before.get(connection)
-            since = known if known is not None and known[0] == received else (received, now)
-            if not connection.idle:
-                since = (received, now)
-            elif now - since[1] >= idle_s:
+            since = connection.idle_since
+            if since is not None and now - since >= idle_s:
                 connection.abort(f"idle for {idle_s:g} s")
-                continue
-            self._silent_since[connection] = since
 
     def _established(self, connection: RdmaConnection) -> None:
         self._admission.established(connection)

@@ -7,7 +7,10 @@ message that it belongs to, and a message is sent from where its parts are.
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import socket
+import sys
+import termios
 from collections.abc import Callable
 from typing import Any
 
@@ -57,6 +60,8 @@ class RecordStream:
         self._waits_to_write = False
         self._finishing = False
         self.closed = False
+        self.blocked_at: float | None = None
+        """Since when there has been something that the socket did not take, in the loop's time."""
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._loop.add_reader(self._fd, self._on_readable)
@@ -71,6 +76,11 @@ class RecordStream:
     def paused(self) -> bool:
         """Whether `pause` holds."""
         return self._paused
+
+    @property
+    def unread_octets(self) -> int:
+        """Octets from the peer that the kernel holds."""
+        return int.from_bytes(fcntl.ioctl(self._fd, termios.FIONREAD, bytes(4)), sys.byteorder)
 
     def send(self, payload: Payload, ticket: Any = None) -> None:
         """Sends a message now or as soon as the socket takes it; no effect once closed."""
@@ -198,11 +208,14 @@ class RecordStream:
         while not self.closed:
             gather = sender.next_gather()
             if not gather:
+                self.blocked_at = None
                 return
             try:
                 count = self._sock.sendmsg(gather)
             except (BlockingIOError, InterruptedError):
                 self._waits_to_write = True
+                if self.blocked_at is None:
+                    self.blocked_at = self._loop.time()
                 self._loop.add_writer(self._fd, self._on_writable)
                 return
             except OSError as error:

@@ -61,7 +61,8 @@ class TcpServerConfig:
     """Bounds on what clients may use; see `rpcrdma.limits` for the reasons of the defaults."""
 
     connections_max: int = RPC_CONNECTIONS_MAX
-    """When there are so many, a newcomer displaces an idle connection of the client that has most, or is refused."""
+    """When there are so many, a newcomer displaces the connection that has been idle longest, of the client that has
+    most or of its own, or is refused."""
     outstanding_calls_max: int = RPC_OUTSTANDING_CALLS_MAX
     """For each connection: beyond it nothing more is read from that connection."""
     unanswered_call_octets_max: int = RPC_UNANSWERED_CALL_OCTETS_MAX
@@ -108,7 +109,7 @@ class TcpServer:
         self._listener = Listener(self._connected, self.log)
         self.connections: set[_Connection] = set()
         self._admission: Admission[_Connection] = Admission(
-            self.config.connections_max, self.config.connections_max, lambda connection: connection.idle
+            self.config.connections_max, self.config.connections_max, lambda connection: connection.idle_since
         )
         self.connections_made = 0
         self.connections_refused = 0
@@ -171,18 +172,14 @@ class TcpServer:
             self._quiet.set()
 
     def relieve(self) -> None:
-        """Ends the connection that leaves most of its replies unread, if it has stalled: others wait for memory."""
-        waiting = [connection for connection in self.connections if connection.stalled]
-        if waiting:
-            worst = max(waiting, key=lambda connection: connection.unsent_octets)
-            self._cut_off(worst, "it does not read its replies")
+        """Ends the connections that read nothing of their replies for too long: others wait for memory."""
+        for connection in [connection for connection in self.connections if connection.stalled]:
+            self._cut_off(connection, "it does not read its replies")
 
     def relieve_arguments(self) -> None:
-        """Ends the connection whose unfinished call is the largest of those that take too long; as `relieve`."""
-        dawdling = [connection for connection in self.connections if connection.dawdles]
-        if dawdling:
-            worst = max(dawdling, key=lambda connection: connection.expected_octets)
-            self._cut_off(worst, "it does not finish its call")
+        """Ends the connections whose unfinished call takes too long; as `relieve`."""
+        for connection in [connection for connection in self.connections if connection.dawdles]:
+            self._cut_off(connection, "it does not finish its call")
 
     def _cut_off(self, connection: _Connection, why: str) -> None:
         self.log.log(logging.WARNING, why, f"%s is cut off: {why}", connection.name)
@@ -256,6 +253,7 @@ class _Connection:
         "_peer",
         "_ready",
         "_running",
+        "_sent_at",
         "_server",
         "_share",
         "_stream",
@@ -267,7 +265,7 @@ class _Connection:
         self._loop = asyncio.get_running_loop()
         self._peer = peer
         self._share = server.pool.share(peer)
-        self._memory = CallMemory(server.arguments.share(peer), self._go_on)
+        self._memory = CallMemory(server.arguments.share(peer), self._on_room)
         self._expected_at = 0.0
         self.name = name
         self._outstanding = 0
@@ -281,7 +279,7 @@ class _Connection:
         self._held: deque[Buffer] = deque()
         self._held_octets = 0
         self._end: asyncio.Future[None] | None = None
-        self._active_at = self._loop.time()
+        self._active_at = self._sent_at = self._loop.time()
         self._idle_timer: asyncio.TimerHandle | None = None
         if server.config.idle_s is not None:
             self._idle_timer = self._loop.call_later(server.config.idle_s, self._check_idle)
@@ -349,30 +347,26 @@ class _Connection:
         return bool(self._outstanding or self._stream.unsent_octets or self._finishing)
 
     @property
-    def idle(self) -> bool:
-        """Whether nothing is going on, and the client takes no calls (RFC 8167 section 5.4)."""
-        return not (self.busy or self._ready)
-
-    @property
-    def unsent_octets(self) -> int:
-        """Octets of replies that wait for the peer to read."""
-        return self._stream.unsent_octets
+    def idle_since(self) -> float | None:
+        """Since when nothing has been going on; None: something is, or calls may be made (RFC 8167 section 5.4)."""
+        return None if self.busy or self._ready else self._active_at
 
     @property
     def stalled(self) -> bool:
         """Whether replies wait and none has left for `stalled_s`."""
-        waiting_s = self._loop.time() - self._active_at
-        return self._stream.unsent_octets > 0 and waiting_s > self._server.config.stalled_s
-
-    @property
-    def expected_octets(self) -> int:
-        """Octets of the call that has not come whole, as far as they were announced."""
-        return self._memory.expected
+        blocked_at = self._stream.blocked_at
+        if blocked_at is None:
+            return False
+        return self._loop.time() - max(blocked_at, self._sent_at) > self._server.config.stalled_s
 
     @property
     def dawdles(self) -> bool:
-        """Whether a call has been coming for more than `stalled_s`, and it is not us who wait."""
-        if not self._memory.expected or self._stream.paused:
+        """Whether a call has been coming for more than `stalled_s`, and it is not us who wait.
+
+        Where memory is awaited for it, it is us if there is something to read. What is read on then has its time anew.
+        """
+        stream = self._stream
+        if not self._memory.expected or (stream.paused and not (self._memory.short and not stream.unread_octets)):
             return False
         return self._loop.time() - self._expected_at > self._server.config.stalled_s
 
@@ -467,6 +461,11 @@ class _Connection:
         if not self._full():
             self._stream.resume()
 
+    def _on_room(self) -> None:
+        """There is memory for what the call that is coming announced."""
+        self._expected_at = self._loop.time()
+        self._go_on()
+
     def _reply_once(self, context: ServerCallContext, invocation: Invocation, reply: Payload | Unanswered) -> None:
         if reply is Unanswered.NOT_KEPT:
             reply = invocation.failure(REPLY_NOT_KEPT)
@@ -485,7 +484,7 @@ class _Connection:
             self._stream.send(reply, context)
 
     def _on_sent(self, ticket: Any) -> None:
-        self._active_at = self._loop.time()
+        self._active_at = self._sent_at = self._loop.time()
         if isinstance(ticket, ServerCallContext):
             self._answered(ticket)
         self._go_on()

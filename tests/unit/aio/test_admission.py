@@ -5,8 +5,15 @@ from __future__ import annotations
 from rpcrdma.aio.admission import Admission
 
 
-def admission(connections_max: int = 4, starting_max: int = 100, busy: tuple[str, ...] = ()) -> Admission[str]:
-    return Admission(connections_max, starting_max, lambda connection: connection not in busy)
+def admission(
+    connections_max: int = 4, starting_max: int = 100, busy: tuple[str, ...] = (), active: tuple[str, ...] = ()
+) -> Admission[str]:
+    """`active`: who has been idle since later than the others, the last one least."""
+
+    def idle_since(connection: str) -> float | None:
+        return None if connection in busy else float(active.index(connection) + 1 if connection in active else 0)
+
+    return Admission(connections_max, starting_max, idle_since)
 
 
 def test_nobody_is_displaced_while_there_is_room() -> None:
@@ -18,29 +25,51 @@ def test_nobody_is_displaced_while_there_is_room() -> None:
     assert not it.full
 
 
-def test_a_newcomer_displaces_the_oldest_idle_connection_of_who_has_most() -> None:
-    it = admission(busy=("a0",))
+def test_a_newcomer_displaces_what_has_been_idle_longest_of_who_has_most() -> None:
+    it = admission(busy=("a0",), active=("a2", "a1"))
     for name in ("a0", "a1", "a2", "b0"):
         it.add(name, name[0], starting=False)
     assert it.full
-    assert it.displaced_by("c") == "a1"
-    assert it.displaced_by("b") == "a1"
+    assert it.displaced_by("c") == "a2"
+    assert it.displaced_by("b") == "a2"
 
 
-def test_who_has_most_displaces_nobody_and_is_refused() -> None:
-    it = admission()
-    for name in ("a0", "a1", "b0", "b1"):
+def test_who_has_most_displaces_its_own_connection_that_has_been_idle_longest() -> None:
+    it = admission(active=("a0",))
+    for name in ("b0", "b1", "a0", "a1"):
         it.add(name, name[0], starting=False)
-    assert it.displaced_by("a") is None
+    assert it.displaced_by("a") == "a1"
     assert it.full
 
 
+def test_where_one_client_has_all_places_its_idle_connections_make_room_for_its_own() -> None:
+    it = admission(connections_max=1024, busy=tuple(map(str, range(500))))
+    for number in range(1024):
+        it.add(str(number), "a", starting=False)
+    for number in range(500, 600):
+        displaced = it.displaced_by("a")
+        assert displaced == str(number)
+        it.remove(displaced)
+        it.add(f"new {number}", "a", starting=False)
+
+
 def test_nobody_is_displaced_for_who_would_then_have_more() -> None:
-    it = admission()
+    it = admission(busy=("b0",))
     for name in ("a0", "a1", "b0", "c0"):
         it.add(name, name[0], starting=False)
-    assert it.displaced_by("b") is None
+    # Those of `a` are as many as `b` would then have.
+    assert it.displaced_by("b") == "a0"
     assert it.displaced_by("d") == "a0"
+    it.remove("a1")
+    it.add("d0", "d", starting=False)
+    assert it.displaced_by("b") is None
+
+
+def test_where_all_have_as_many_the_one_that_has_been_idle_longest_makes_room() -> None:
+    it = admission(active=("a0", "b0"), busy=("d0",))
+    for name in ("a0", "b0", "c0", "d0"):
+        it.add(name, name[0], starting=False)
+    assert it.displaced_by("e") == "c0"
 
 
 def test_where_all_are_busy_the_newcomer_is_refused() -> None:

@@ -102,14 +102,29 @@ def test_greedy_clients_leave_eight_ninths_each_of_what_they_find(clients: int) 
     assert pool.share("198.51.100.1").acquire(MIB) is not None
 
 
-def test_one_connection_has_a_17th_and_one_client_less_than_a_ninth() -> None:
+def test_one_connection_has_a_17th_and_two_less_than_a_ninth() -> None:
     pool = BufferPool(octets_max=17 * 9 * MIB)
-    first = taken(pool.share("a"))
-    assert len(first) * 64 * KIB == 9 * MIB
-    for _ in range(100):
-        taken(pool.share("a"))
+    first, second = pool.share("a"), pool.share("a")
+    assert len(taken(first)) * 64 * KIB == 9 * MIB
+    taken(second)
     assert pool.lent_octets <= 17 * MIB
     assert len(taken(pool.share("b"))) * 64 * KIB >= 8 * MIB
+
+
+def test_no_connection_is_kept_from_its_first_buffer_by_others_of_its_client_until_these_have_half_of_all() -> None:
+    pool = BufferPool(octets_max=64 * MIB)
+    greedy = [pool.share("a") for _ in range(8)]
+    for share in greedy:
+        taken(share)
+    assert not pool.share("a").crowded
+    assert pool.share("a").acquire(MIB) is not None
+    many = [pool.share("a").acquire(MIB) for _ in range(100)]
+    assert 0 < many.count(None) < 99
+    assert pool.lent_octets <= 32 * MIB
+    assert greedy[0].acquire(1) is None
+    # Others have their share of the other half.
+    assert len(taken(pool.share("b"))) * 64 * KIB > 32 * MIB // 18
+    assert pool.share("c").acquire(MIB) is not None
 
 
 def test_greed_in_turns_ends_in_equal_parts() -> None:
@@ -154,6 +169,41 @@ def test_what_waits_goes_on_in_turns_when_there_is_memory_for_it() -> None:
         for buffer in held[1:]:
             pool.release(buffer)
         assert pool.lent_octets == 0
+
+    asyncio.run(main())
+
+
+def test_turns_go_by_client_and_within_it_by_connection() -> None:
+    """Many connections of one client get no more turns than one of another."""
+
+    async def main() -> None:
+        pool = BufferPool(octets_max=MIB)
+        holder = pool.share("holder")
+        held = holder.acquire(MIB)
+        assert held is not None
+        order: list[str] = []
+
+        def wait(share: BufferShare, name: str) -> None:
+            def resume() -> None:
+                order.append(name)
+                buffer = share.acquire(MIB)
+                assert buffer is not None
+                share.release(buffer)
+
+            share.wait(MIB, resume)
+
+        for number in range(4):
+            share = pool.share("many")
+            for _ in range(2):
+                wait(share, f"many {number}")
+        few = pool.share("few")
+        for _ in range(3):
+            wait(few, "few")
+        holder.release(held)
+        while pool.waited_for:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        assert order[:6] == ["many 0", "few", "many 1", "few", "many 2", "few"]
+        assert order[6:] == ["many 3", "many 0", "many 1", "many 2", "many 3"]
 
     asyncio.run(main())
 

@@ -75,14 +75,14 @@ def test_who_finds_no_room_is_told_when_there_is_some() -> None:
     asyncio.run(main())
 
 
-def test_one_client_leaves_most_of_it_to_others() -> None:
+def test_one_client_with_many_connections_leaves_half_of_it_to_others() -> None:
     async def main() -> None:
         pool = BufferPool(octets_max=64 * MIB)
         taken = [CallMemory(pool.share("a"), nothing) for _ in range(100)]
         for memory in taken:
             memory.expect(MIB)
-        assert sum(not memory.short for memory in taken) < 10
-        assert pool.lent_octets < 64 * MIB / 8
+        assert sum(not memory.short for memory in taken) < 40
+        assert pool.lent_octets <= 64 * MIB / 2
         other = CallMemory(pool.share("b"), nothing)
         other.expect(MIB)
         assert not other.short

@@ -242,7 +242,7 @@ def test_results_of_many_threads_wake_the_loop_once() -> None:
         runs = [Run(runner, handler) for _ in range(4)]
         # All four threads have delivered before the loop comes to it.
         for _ in range(4):
-            runner._executor.submit(barrier.wait)
+            runner._workers._executor.submit(barrier.wait)
         barrier.wait()
         for run in runs:
             await run.done.wait()
@@ -322,7 +322,7 @@ def test_draining_cancels_at_its_deadline_and_drops_late_results() -> None:
         assert not await runner.drain(0.01)
         assert cancelled == [True]
         release.set()
-        for thread in runner._executor._threads:
+        for thread in runner._workers._executor._threads:
             await asyncio.to_thread(thread.join, 10)
         await asyncio.sleep(0)
         assert runner.running == 0
@@ -348,6 +348,6 @@ def test_a_thread_that_outlives_the_loop_is_harmless() -> None:
     runner = asyncio.run(main())
     work = runner._results
     release.set()
-    for thread in runner._executor._threads:
+    for thread in runner._workers._executor._threads:
         thread.join(10)
     assert not work

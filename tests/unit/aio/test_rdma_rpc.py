@@ -346,10 +346,14 @@ def test_a_peer_that_talks_nonsense_harms_nobody(octets: bytes) -> None:
 
 def test_connections_beyond_the_bound_are_turned_away() -> None:
     async def main() -> None:
-        async with serving(connections_max=1) as (server, _), connect(server.listening[0]) as client:
+        async with serving(connections_max=1) as (server, files), connect(server.listening[0]) as client:
+            running = asyncio.ensure_future(client.call(v3.REMOVE, remove_args()))
+            (connection,) = server.connections
+            await until(lambda: connection.calls_in_progress)
             with pytest.raises(ConnectFailed):
                 await connect(server.listening[0])
-            await client.call(v3.NULL, None)
+            files.gate.set()
+            await running
 
     asyncio.run(main())
 

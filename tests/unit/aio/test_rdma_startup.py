@@ -13,13 +13,15 @@ import pytest
 from rpcrdma.aio.buffer_pool import BufferPool
 from rpcrdma.aio.connect import ConnectOptions, connect
 from rpcrdma.aio.rdma_connection import RdmaConnection
-from rpcrdma.aio.serve import Server, serve
+from rpcrdma.aio.rdma_server import RdmaServerConfig
+from rpcrdma.aio.serve import ServeOptions, Server, serve
 from rpcrdma.aio.sockets import connected_socket
 from rpcrdma.errors import ConnectFailed, TransportClosed
 from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
 from rpcrdma.testing import raw_calls, raw_replies
+from rpcrdma.testing.raw_iwarp import startup_frame
 from rpcrdma.testing.raw_socket import RawSocketPeer
 from rpcrdma.transport import Role, TransportConfig
 
@@ -99,6 +101,48 @@ def test_a_client_waits_for_the_reply_for_a_limited_time() -> None:
             await gone.wait()
 
     asyncio.run(main())
+
+
+def test_a_connection_on_which_nothing_is_said_yet_is_not_half_open() -> None:
+    """The start-up is over when the Reply is out; the first call may come much later."""
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(loop, "time", lambda: now)
+            options = ConnectOptions(reconnect=False, iwarp=IwarpConfig(first_send_pause_s=0))
+            async with (
+                serve([Files()], ["rdma://127.0.0.1:0"]) as server,
+                connect(server.listening[0], options=options) as client,
+            ):
+                now += 12
+                for _ in range(20):
+                    await asyncio.sleep(0)
+                assert server.statistics().rdma.connections == 1
+                await client.call(v3.NULL, None)
+
+    asyncio.run(main())
+
+
+def test_a_peer_that_owes_the_ready_to_receive_frame_is_told_from_one_that_never_started(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+
+    async def main() -> None:
+        options = ServeOptions(rdma=RdmaServerConfig(iwarp=SHORT))
+        async with serve([Files()], ["rdma://127.0.0.1:0"], options=options) as server:
+            host, port = server.listening[0].removeprefix("rdma://").split(":")
+            peer = await RawSocketPeer.connected(host, int(port))
+            # RFC 6581 section 9.1: the peer-to-peer model, with a Send of no octets as RTR frame.
+            await peer.send(startup_frame("Req", 0x50, 2, struct.pack(">HH", 0xC020, 32)))
+            assert await peer.startup_frame()
+            assert await peer.ended() == b""
+            peer.close()
+
+    asyncio.run(main())
+    assert "no ready-to-receive frame from the peer within 0.05 s" in caplog.text
 
 
 async def pausing(server: Server, pause_s: float) -> RdmaConnection:

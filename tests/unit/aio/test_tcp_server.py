@@ -204,14 +204,37 @@ def test_a_peer_that_reads_nothing_is_cut_off_before_others_lack_memory(caplog: 
 def test_connections_over_the_bound_are_turned_away(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with serving(connections_max=1) as rig, await rig.caller() as first:
-            assert await first.call(DOUBLE, 1) == 2
+            running = asyncio.create_task(first.call(GATED, 1))
+            await rig.service.arrived.wait()
             second = await rig.caller()
             with pytest.raises(TransportClosed):
                 await second.call(DOUBLE, 1)
-            assert await first.call(DOUBLE, 1) == 2
+            rig.service.gate.set()
+            assert await running == 4
 
     asyncio.run(main())
     assert "turned away" in caplog.text
+
+
+def test_connections_over_the_bound_take_the_places_of_those_that_have_been_idle_longest() -> None:
+    async def main() -> None:
+        async with serving(connections_max=3) as rig:
+            callers = [await rig.caller() for _ in range(3)]
+            for number in (1, 2, 0):
+                await callers[number].call(DOUBLE, 1)
+            calling = asyncio.create_task(callers[1].call(GATED, 1))
+            await rig.service.arrived.wait()
+            for ended in (2, 0):
+                callers.append(await rig.caller())
+                assert await callers[-1].call(DOUBLE, 1) == 2
+                assert callers[ended].closed
+            assert rig.server.connections_refused == 0
+            rig.service.gate.set()
+            assert await calling == 4
+            for caller in callers:
+                await caller.close()
+
+    asyncio.run(main())
 
 
 def test_an_idle_connection_is_closed_and_a_waiting_call_is_not_idle() -> None:

@@ -1,0 +1,143 @@
+"""Who is next where something scarce is dealt out: first it goes by clients, and within a client by its connections.
+
+A client is an address. Of those that wait the next is the client that holds least, and of its connections that which
+holds least; among equals the one that has had no turn for longest. Nothing here is needed while nobody waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Generic, Protocol, Self, TypeVar
+
+from rpcrdma.limits import CLIENT_FREE_PARTS, CONNECTIONS_FIRST_PARTS
+
+__all__ = ["Client", "Share", "Turns", "room"]
+
+S = TypeVar("S", bound="Share")
+
+
+class Share:
+    """What one connection holds; `client` counts it, too."""
+
+    __slots__ = ("client", "held")
+
+    def __init__(self, client: Client[Self]) -> None:
+        self.client = client
+        self.held = 0
+
+    def hold(self, more: int) -> None:
+        """It holds so much more, or less if that is negative."""
+        self.held += more
+        self.client.held += more
+
+
+class Client(Generic[S]):
+    """What all connections of one address hold, and which of them wait."""
+
+    __slots__ = ("address", "held", "shares", "waiting")
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.held = 0
+        self.shares = 0
+        """Those that count for it."""
+        self.waiting: dict[S, None] = {}
+
+    def in_order(self) -> Iterator[S]:
+        """Its connections that wait, the next one first."""
+        return _in_order(self.waiting)
+
+
+class Turns(Generic[S]):
+    """The clients of one resource."""
+
+    __slots__ = ("_clients", "_waiting")
+
+    def __init__(self) -> None:
+        self._clients: dict[str, Client[S]] = {}
+        self._waiting: dict[Client[S], None] = {}
+
+    def __bool__(self) -> bool:
+        """Whether anybody waits."""
+        return bool(self._waiting)
+
+    def join(self, address: str) -> Client[S]:
+        """The client with this address, for one share more; until `part`."""
+        client = self._clients.get(address)
+        if client is None:
+            client = self._clients[address] = Client(address)
+        client.shares += 1
+        return client
+
+    def part(self, share: S) -> None:
+        """Ends `join`."""
+        client = share.client
+        client.shares -= 1
+        if not client.shares:
+            del self._clients[client.address]
+
+    def wait(self, share: S) -> None:
+        """It waits, after all others that hold as much, unless it does already."""
+        client: Client[S] = share.client
+        client.waiting.setdefault(share)
+        self._waiting.setdefault(client)
+
+    def leave(self, share: S) -> None:
+        """It waits no more; may be said again."""
+        client: Client[S] = share.client
+        client.waiting.pop(share, None)
+        if not client.waiting:
+            self._waiting.pop(client, None)
+
+    def had_turn(self, share: S, *, waits: bool) -> None:
+        """It has got something; if it waits on, others that hold as much come first."""
+        client: Client[S] = share.client
+        self.leave(share)
+        if waits:
+            self._waiting.pop(client, None)
+            self.wait(share)
+        elif client.waiting:
+            self._waiting[client] = self._waiting.pop(client)
+
+    def in_order(self) -> Iterator[Client[S]]:
+        """The clients that wait, the next one first."""
+        return _in_order(self._waiting)
+
+
+class _Holder(Protocol):
+    held: int
+
+
+H = TypeVar("H", bound=_Holder)
+
+
+def _in_order(waiting: dict[H, None]) -> Iterator[H]:
+    first = next(iter(waiting), None)
+    if first is None:
+        return
+    if first.held:
+        first = None
+    else:
+        # Nobody holds less: seldom is more than this one asked for.
+        yield first
+    for each in sorted(waiting, key=lambda holder: holder.held):
+        if each is not first:
+            yield each
+
+
+def room(share: Share, most: int, free: int) -> int:
+    """How much more a connection may have of `most`, of which so much is free.
+
+    A client that holds nothing gets what is free. Others get more while what the connection holds, what its client
+    holds and what is asked for together are no more than an eighth of what is free then. So one connection can hold a
+    17th and one client a ninth, the next client a ninth of the rest, and so on: 16 that take all they can get leave
+    15 % to everybody else. Beside that the first that a connection asks for it gets as long as half of all is free:
+    the other connections of its client cannot keep it from that.
+    """
+    client = share.client
+    if not client.held:
+        return free
+    left = free // CLIENT_FREE_PARTS - client.held
+    if share.held:
+        return left - share.held
+    return max(left, free - most // CONNECTIONS_FIRST_PARTS)

@@ -1,0 +1,145 @@
+"""A client that misbehaves in one of several ways: `misbehaving.py KIND PORT HANDLE`, until standard input ends.
+
+HANDLE, in hexadecimal, is that of a directory for `flood` and of a file of 1 MiB or more for the others. It says
+"ready" when all connections are at it, and begins again what the server ends. In the end it says how often that was,
+and how many replies came.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import itertools
+import struct
+import sys
+from collections.abc import Awaitable, Callable
+
+from rpcrdma.rpc.record import LAST_FRAGMENT
+from rpcrdma.testing.raw_calls import file_handle, rpc, send, write_call
+from rpcrdma.testing.raw_socket import RawSocketPeer
+
+MIB = 1 << 20
+IN_FLIGHT = 128
+"""As many unanswered calls as the server reads of one connection over TCP."""
+UNANSWERED = 32
+"""WRITEs on one RDMA connection: the credits that a server grants."""
+CREATE, READ, WRITE, READDIR = 8, 6, 7, 16
+DO_NOT_SET = bytes(24)
+"""sattr3."""
+AGAIN_S = 0.2
+UNREAD_S = 15.0
+
+
+def record(message: bytes, octets: int | None = None) -> bytes:
+    """A call over TCP; `octets`: how many of it are announced."""
+    return struct.pack(">I", LAST_FRAGMENT | (len(message) if octets is None else octets)) + message
+
+
+class Misbehaving:
+    """One process' connections of one kind."""
+
+    def __init__(self, port: int, handle: bytes, source: str) -> None:
+        self._port = port
+        self._handle = file_handle(handle)
+        self._source = source
+        self._xids = itertools.count(1)
+        self.begun = self.again = self.replies = 0
+        self.all_begun = asyncio.Event()
+
+    async def connected(self) -> RawSocketPeer:
+        return await RawSocketPeer.connected("127.0.0.1", self._port, source=self._source, receive_octets=65536)
+
+    def call(self, procedure: int, args: bytes) -> bytes:
+        return rpc(procedure, self._handle + args, next(self._xids))
+
+    async def unread(self, number: int) -> RawSocketPeer:
+        """Asks for 16 MiB and reads none of it."""
+        peer = await self.connected()
+        await peer.send(b"".join(record(self.call(READ, struct.pack(">QI", 0, MIB))) for _ in range(16)))
+        return peer
+
+    async def unfinished(self, number: int) -> RawSocketPeer:
+        """The beginning of a WRITE of 1 MiB: on every other connection its header alone."""
+        peer = await self.connected()
+        start = self.call(WRITE, struct.pack(">QIII", 0, MIB, 2, MIB))
+        await peer.send(record(start + bytes(number % 2 * 20_000), len(start) + MIB))
+        return peer
+
+    async def unanswered(self, number: int) -> RawSocketPeer:
+        """WRITEs of 1 MiB over RDMA whose data the server asks for in vain."""
+        peer = await self.connected()
+        await peer.start()
+        calls = (write_call(MIB, (7, MIB, 0), xid=next(self._xids)) for _ in range(UNANSWERED))
+        await peer.send_segments(*(send(call, place) for place, call in enumerate(calls, 1)))
+        return peer
+
+    async def idle(self, number: int) -> RawSocketPeer:
+        """Says nothing."""
+        return await self.connected()
+
+    async def flood(self, number: int) -> RawSocketPeer:
+        """Keeps as many CREATEs and READDIRs going as it may."""
+        peer = await self.connected()
+        await peer.send(b"".join(map(self._flood_call, range(IN_FLIGHT))))
+        return peer
+
+    def _flood_call(self, place: int) -> bytes:
+        if place % 8 == 0:
+            return record(self.call(READDIR, bytes(16) + struct.pack(">I", 8192)))
+        name = f"flood{next(self._xids) % 1000:07}".encode()
+        return record(self.call(CREATE, struct.pack(">I", len(name)) + name + bytes(4) + DO_NOT_SET))
+
+    async def answered(self, peer: RawSocketPeer) -> None:
+        """`flood` goes on: a call for each reply."""
+        for place in itertools.count():
+            size = int.from_bytes(await peer.receive(4)) & ~LAST_FRAGMENT
+            await peer.receive(size)
+            self.replies += 1
+            await peer.send(self._flood_call(place))
+
+    async def go_on(self, begin: Callable[[int], Awaitable[RawSocketPeer]], number: int, most: int) -> None:
+        """One connection, again and again."""
+        while True:
+            with contextlib.suppress(OSError, EOFError):
+                peer = await begin(number)
+                self.begun += 1
+                if self.begun >= most:
+                    self.all_begun.set()
+                try:
+                    if begin == self.flood:
+                        await self.answered(peer)
+                    elif begin == self.unread:
+                        # Who reads nothing does not learn of the end.
+                        await asyncio.sleep(UNREAD_S)
+                    else:
+                        await peer.ended()
+                finally:
+                    peer.close()
+            self.again += 1
+            await asyncio.sleep(AGAIN_S)
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("kind", choices=["unread", "unfinished", "unanswered", "idle", "flood"])
+    parser.add_argument("port", type=int)
+    parser.add_argument("handle", type=bytes.fromhex)
+    parser.add_argument("--connections", type=int, default=8)
+    parser.add_argument("--source", default="127.0.0.1")
+    args = parser.parse_args()
+    it = Misbehaving(args.port, args.handle, args.source)
+    begin = getattr(it, args.kind)
+    tasks = [asyncio.create_task(it.go_on(begin, number, args.connections)) for number in range(args.connections)]
+    await it.all_begun.wait()
+    print("ready", flush=True)
+    await asyncio.to_thread(sys.stdin.read)
+    for task in tasks:
+        task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await asyncio.gather(*tasks)
+    print(it.again, it.replies, flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
