@@ -106,6 +106,7 @@ class HandlerRunner:
         if tasks:
             await asyncio.wait(tasks, timeout=deadline_s)
         self._executor.shutdown(wait=finished, cancel_futures=True)
+        self._log.flush()
         return finished
 
     def _failed(self, invocation: Invocation, context: ServerCallContext, error: BaseException) -> Payload:

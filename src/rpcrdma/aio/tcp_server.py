@@ -157,6 +157,7 @@ class TcpServer:
         if self._relief is not None:
             self._relief.cancel()
             self._relief = None
+        self.log.flush()
         if self._own_runner:
             await self.runner.drain(0)
 
