@@ -7,6 +7,7 @@ __all__ = [
     "ConnectFailed",
     "DecodeError",
     "LocalProtocolError",
+    "MessageTooLong",
     "NotPermitted",
     "RemoteAccessError",
     "RemoteProtocolError",
@@ -81,6 +82,22 @@ class TransportClosed(RpcRdmaError):
 
 class CallTimeout(RpcRdmaError):
     """No reply arrived within the call's deadline; whether the call ran is unknown."""
+
+
+class MessageTooLong(RpcRdmaError):
+    """A message over TCP is longer than this side allows; nothing else on the connection is touched.
+
+    `octets`: of the message, as far as known; `limit`: what is allowed, and `setting`: what sets it. `received`: False
+    for a call, which was not sent; True for a reply: the call has run.
+    """
+
+    def __init__(self, octets: int, limit: int, setting: str, *, received: bool = False) -> None:
+        size = f"{octets} octets or more" if received else f"{octets} octets"
+        super().__init__(f"a message of {size} is over this side's limit of {limit}: {setting}")
+        self.octets = octets
+        self.limit = limit
+        self.setting = setting
+        self.received = received
 
 
 class RpcError(RpcRdmaError):

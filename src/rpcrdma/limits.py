@@ -8,7 +8,11 @@ RPC_CREDENTIALS_REMEMBERED = 256
 """Decoded credential bodies that a dispatcher keeps: a body is at most 400 octets, and few callers talk at a time."""
 
 RPC_RECORD_OCTETS_MAX = (1 << 20) + (1 << 16)
-"""Octets of one record: a READ or WRITE of 1 MiB with everything around it."""
+"""Octets of one record: a READ or WRITE of 1 MiB with everything around it. Users set it for their own programs."""
+
+RPC_RECORD_SKIPPED_OCTETS_MAX = 64 << 20
+"""Octets of a record over its bound that are thrown away so that its connection can go on: half a second of a fast
+network. Whatever is no RPC at all, text or TLS, announces more with its first four octets, and is not read on."""
 
 RPC_RECORD_FRAGMENTS_MAX = 1024
 """Fragments of one record: the smallest in use, 4,000 octets, make 280 of the largest record; empty ones count."""
@@ -93,8 +97,9 @@ to a call that changes something. As many as are remembered fit in."""
 REPLY_CACHE_AGE_S = 120.0
 """Seconds for which an answered call is remembered: twice the default deadline of calls, and what Linux does."""
 
-REPLY_CACHE_CHECKED_OCTETS = 4096
-"""Octets of a call that its checksum covers: an inline message; every NFS call but the data of a WRITE is smaller."""
+REPLY_CACHE_STAMPED_OCTETS = 4096
+"""Octets at either end of long data that the checksum of a call with a stamp covers: a microsecond's work. Linux
+servers look at the first 256 octets of every call."""
 
 # RPC-over-RDMA
 

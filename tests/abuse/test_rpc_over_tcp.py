@@ -12,7 +12,7 @@ import pytest
 
 from rpcrdma.aio.tcp_client import TcpCaller
 from rpcrdma.aio.tcp_server import TcpServer, TcpServerConfig
-from rpcrdma.errors import CallTimeout, TransportClosed
+from rpcrdma.errors import CallTimeout, MessageTooLong, TransportClosed
 from rpcrdma.rpc.calls import CallEncoder
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.program import Procedure, Program
@@ -284,9 +284,54 @@ def test_garbage_for_a_reply_ends_the_connection(garbage: bytes) -> None:
         asyncio.run(answered_by(lambda _: garbage))
 
 
-def test_a_reply_over_the_callers_bound_ends_the_connection() -> None:
-    with pytest.raises(TransportClosed, match="limit is 16"):
-        asyncio.run(answered_by(reply_to, connect={"record_octets_max": 16}))
+def test_a_reply_over_the_callers_bound_ends_that_call_alone() -> None:
+    def answer(xid: bytes) -> bytes:
+        return record(xid + b"\0\0\0\1" + bytes(100_000))
+
+    with pytest.raises(MessageTooLong, match=r"limit of 100: ConnectOptions\(record_octets_max") as raised:
+        asyncio.run(answered_by(answer, connect={"record_octets_max": 100}))
+    assert raised.value.received
+
+
+@pytest.mark.parametrize("kind", [0, 2, 0xFFFFFFFF])
+def test_something_long_that_is_no_reply_ends_no_call(kind: int) -> None:
+    def answer(xid: bytes) -> bytes:
+        return record(xid + kind.to_bytes(4, "big") + bytes(100_000)) + reply_to(xid)
+
+    expected = TransportClosed if kind else None
+    calling = answered_by(answer, connect={"record_octets_max": 100})
+    if expected is None:
+        assert asyncio.run(calling) == b"hello"
+    else:
+        with pytest.raises(expected, match="broke the record protocol"):
+            asyncio.run(calling)
+
+
+def test_calls_that_are_too_long_are_refused_while_they_come_and_cost_no_memory() -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        async with serving(record_octets_max=1 << 16) as server:
+            with await connected(server) as sock:
+                size = 8 << 20
+                await loop.sock_sendall(sock, (LAST_FRAGMENT | size).to_bytes(4, "big") + REQUEST[4:12])
+                refused = await exactly(sock, 28)
+                assert refused == record(bytes.fromhex("0000004d 00000001 00000000 00000000 00000000 00000004"))
+                await loop.sock_sendall(sock, bytes(size - 8) + REQUEST)
+                assert await exactly(sock, len(REPLY)) == REPLY
+                assert server.arguments.lent_octets == 0
+
+    asyncio.run(main())
+
+
+def test_a_call_that_is_far_too_long_is_refused_before_its_connection_ends() -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        async with serving() as server:
+            with await connected(server) as sock:
+                await loop.sock_sendall(sock, (LAST_FRAGMENT | 1 << 30).to_bytes(4, "big") + REQUEST[4:12])
+                assert (await received_until_closed(sock))[4:8] == REQUEST[4:8]
+
+    asyncio.run(main())
 
 
 def test_a_reply_with_another_xid_alone_times_out() -> None:

@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from rpcrdma.aio.call_context import ServerCallContext
 from rpcrdma.aio.handler_runner import HandlerRunner
+from rpcrdma.rpc.auth import AuthSys
 from rpcrdma.rpc.dispatch import Invocation
 from rpcrdma.rpc.reply_cache import KnownCall, ReplyCache, ReplyCacheConfig, call_key, detached
 from rpcrdma.xdr.codec import Decoder, Payload
@@ -64,7 +65,9 @@ class AtMostOnce:
         if not invocation.at_most_once:
             self._runner.run(invocation, context, answer)
             return
-        key = call_key(context.peer, invocation.xid, invocation.procedure, stream)
+        credential = invocation.credential
+        stamped = isinstance(credential, AuthSys) and credential.stamp != 0
+        key = call_key(context.peer, invocation.xid, invocation.procedure, stream, stamped=stamped)
         known = self.cache.find(key, self._time())
         if known is None:
             call = self.cache.begin(key)

@@ -25,6 +25,7 @@ from rpcrdma.aio.tcp_client import TcpCaller
 from rpcrdma.aio.urls import Url, parse_url
 from rpcrdma.errors import ConnectFailed, LocalProtocolError, TransportClosed
 from rpcrdma.iwarp import IwarpConfig
+from rpcrdma.limits import RPC_RECORD_OCTETS_MAX
 from rpcrdma.rpc.auth import AuthSys, Credential
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.program import Procedure, Program
@@ -80,6 +81,9 @@ class ConnectOptions:
     services: Sequence[Service] = ()
     """What the server may call on the connection (RFC 8167), as soon as it has been told in a call of its own program;
     its handlers reach the client as `CallContext.client`. Without services such calls are dropped."""
+    record_octets_max: int = RPC_RECORD_OCTETS_MAX
+    """TCP: octets of a call that is sent, or of a reply that is taken; what is longer fails with `MessageTooLong`, and
+    the connection goes on. A server has a limit of its own: see `TcpServerConfig.record_octets_max`."""
     transport: TransportConfig = field(default_factory=TransportConfig)
     iwarp: IwarpConfig = field(default_factory=IwarpConfig)
     capture: PacketCapture | None = None
@@ -257,6 +261,7 @@ async def _dial(url: Url, options: ConnectOptions, responding: Responding | None
             options.credential,
             timeout_s=options.connect_timeout_s,
             reserved_port=options.reserved_port,
+            record_octets_max=options.record_octets_max,
             responding=responding,
         )
     return await _connect_iwarp(url, options, responding)

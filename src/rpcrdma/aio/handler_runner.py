@@ -106,6 +106,7 @@ class HandlerRunner:
         if tasks:
             await asyncio.wait(tasks, timeout=deadline_s)
         self._workers.shutdown(wait=finished)
+        self._log.flush()
         return finished
 
     def _failed(self, invocation: Invocation, context: ServerCallContext, error: BaseException) -> Payload:
@@ -121,6 +122,15 @@ class HandlerRunner:
             became = "; its connection has ended" if context.ended else " and was answered with SYSTEM_ERR"
             self._log.log(logging.ERROR, kind, f"%s failed{became}", name, error=error)
         return invocation.failure(error)
+
+    def log_unfit_reply(self, invocation: Invocation, why: str) -> None:
+        """Logs that a reply was made that cannot be sent, and what would have to be set."""
+        name = invocation.procedure.name
+        self._log.log(logging.ERROR, "unfit " + name, "the reply to %s could not be sent: %s", name, why)
+
+    def log_long_call(self, peer: str, why: str) -> None:
+        """Logs that a call was not read because it is too long."""
+        self._log.log(logging.WARNING, "too long", "a call of %s was answered with GARBAGE_ARGS: %s", peer, why)
 
     def _finished(self) -> None:
         self.running -= 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -12,18 +13,41 @@ _INTERVAL_S = 60.0
 _KINDS_MAX = 256
 
 
-class LimitedLog:
-    """Logs the first event of each kind, then at most one a minute with the number left out.
+class _Kind:
+    __slots__ = ("held_back", "last", "level", "next_at_s")
 
-    A kind is any text without peer data in it; of more than 256 kinds the oldest is forgotten.
+    def __init__(self) -> None:
+        self.next_at_s = 0.0
+        self.held_back = 0
+        self.level = 0
+        self.last = ""
+
+
+def _later(delay_s: float, callback: Callable[[], None]) -> None:
+    asyncio.get_running_loop().call_later(delay_s, callback)
+
+
+class LimitedLog:
+    """Logs the first event of each kind; what follows within a minute is counted and told of in one line at its end.
+
+    That line has the last one's words, without its traceback. A kind is any text without peer data in it; of more than
+    256 kinds the oldest is forgotten. To be used in the event loop, and flushed before that ends. `clock` gives
+    seconds, `later` calls a function after some.
     """
 
-    __slots__ = ("_clock", "_kinds", "_logger")
+    __slots__ = ("_clock", "_kinds", "_later", "_logger", "_waits")
 
-    def __init__(self, logger: logging.Logger, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        logger: logging.Logger,
+        clock: Callable[[], float] = time.monotonic,
+        later: Callable[[float, Callable[[], None]], object] = _later,
+    ) -> None:
         self._logger = logger
         self._clock = clock
-        self._kinds: dict[str, tuple[float, int]] = {}
+        self._later = later
+        self._kinds: dict[str, _Kind] = {}
+        self._waits = False
 
     def log(
         self,
@@ -35,14 +59,43 @@ class LimitedLog:
         extra: Mapping[str, object] | None = None,
     ) -> None:
         """Logs `message % args`, with the traceback of `error` if there is one; `extra` is as for `Logger.log`."""
-        now = self._clock()
-        next_at, left_out = self._kinds.get(kind, (now, 0))
-        if now < next_at:
-            self._kinds[kind] = (next_at, left_out + 1)
+        now_s = self._clock()
+        known = self._kinds.get(kind)
+        if known is not None and now_s < known.next_at_s:
+            known.held_back += 1
+            known.level = level
+            known.last = message % args if args else message
+            if not self._waits:
+                self._waits = True
+                self._later(known.next_at_s - now_s, self._look)
             return
-        if kind not in self._kinds and len(self._kinds) >= _KINDS_MAX:
-            del self._kinds[next(iter(self._kinds))]
-        self._kinds[kind] = (now + _INTERVAL_S, 0)
-        if left_out:
-            message += f" ({left_out} more like it in the meantime)"
+        if known is None:
+            if len(self._kinds) >= _KINDS_MAX:
+                self._tell(self._kinds.pop(next(iter(self._kinds))))
+            known = self._kinds[kind] = _Kind()
+        self._tell(known)
+        known.next_at_s = now_s + _INTERVAL_S
         self._logger.log(level, message, *args, exc_info=error, extra=extra)
+
+    def flush(self) -> None:
+        """Tells at once what was held back."""
+        for known in self._kinds.values():
+            self._tell(known)
+
+    def _look(self) -> None:
+        """Tells what was held back and is due, and looks again when the rest is."""
+        self._waits = False
+        now_s = self._clock()
+        for known in self._kinds.values():
+            if known.next_at_s <= now_s:
+                self._tell(known)
+        waiting = [known.next_at_s for known in self._kinds.values() if known.held_back]
+        if waiting:
+            self._waits = True
+            self._later(min(waiting) - now_s, self._look)
+
+    def _tell(self, known: _Kind) -> None:
+        count, known.held_back = known.held_back, 0
+        if count:
+            last, known.last = known.last, ""
+            self._logger.log(known.level, "%s (the last of %d more like it)", last, count)

@@ -86,6 +86,7 @@ class RdmaServer:
         self.stop_accepting()
         if self.connections:
             await asyncio.wait([asyncio.ensure_future(connection.close()) for connection in self.connections])
+        self._log.flush()
 
     @property
     def statistics(self) -> TransportStatistics:

@@ -16,7 +16,7 @@ from typing import Any
 
 from rpcrdma.aio.hang_up import forget_hang_up, watch_hang_up
 from rpcrdma.errors import RemoteProtocolError, TransportClosed
-from rpcrdma.rpc.record import RecordReceiver, RecordSender
+from rpcrdma.rpc.record import RecordReceiver, RecordSender, TooLong
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Payload
 
@@ -32,7 +32,10 @@ class RecordStream:
 
     `on_record(message)` is called for each message, `on_sent(ticket)` when one has left, `on_lost` once, with the
     reason, when the stream ends other than by `close`. `on_expected(octets)` is called when it has changed how many
-    octets of the message that is being received are announced; 0: none is. All of them may call any method.
+    octets of the message that is being received are announced; 0: none is. `on_too_long(message)` is called for a
+    message over the bound, once, while its octets are thrown away. All of them may call any method.
+
+    `record_octets_max` bounds messages both ways; `setting` names what sets it.
     """
 
     def __init__(
@@ -40,6 +43,8 @@ class RecordStream:
         sock: socket.socket,
         *,
         record_octets_max: int,
+        setting: str,
+        on_too_long: Callable[[TooLong], None],
         on_record: Callable[[Buffer], None],
         on_lost: Callable[[TransportClosed], None],
         on_sent: Callable[[Any], None] | None = None,
@@ -49,8 +54,9 @@ class RecordStream:
         self._sock = sock
         self._fd = sock.fileno()
         self._receiver = RecordReceiver(record_octets_max)
-        self._sender = RecordSender()
+        self._sender = RecordSender(record_octets_max, setting)
         self._on_record = on_record
+        self._on_too_long = on_too_long
         self._on_lost = on_lost
         self._on_sent = on_sent
         self._on_expected = on_expected
@@ -83,7 +89,11 @@ class RecordStream:
         return int.from_bytes(fcntl.ioctl(self._fd, termios.FIONREAD, bytes(4)), sys.byteorder)
 
     def send(self, payload: Payload, ticket: Any = None) -> None:
-        """Sends a message now or as soon as the socket takes it; no effect once closed."""
+        """Sends a message now or as soon as the socket takes it; no effect once closed.
+
+        Raises:
+            MessageTooLong: nothing was sent, and the stream goes on.
+        """
         if self.closed:
             return
         self._sender.push(payload, ticket)
@@ -174,14 +184,24 @@ class RecordStream:
         try:
             receiver.bytes_received(count)
         except RemoteProtocolError as error:
+            self._report_too_long()
             self._process()
             self._lose(f"the peer broke the record protocol: {error}", protocol_error=True)
             return
+        if receiver.too_long:
+            self._report_too_long()
+            if self.closed:
+                return
         # Before messages are delivered: one that is whole is no longer expected.
         if self._on_expected is not None and receiver.expected_octets != self._expected:
             self._expected = receiver.expected_octets
             self._on_expected(self._expected)
         self._process()
+
+    def _report_too_long(self) -> None:
+        too_long = self._receiver.too_long
+        while too_long and not self.closed:
+            self._on_too_long(too_long.popleft())
 
     def _process(self) -> None:
         """Delivers what has been received and sends what is queued, until neither gets any further."""

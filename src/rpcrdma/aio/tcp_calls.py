@@ -7,9 +7,11 @@ import secrets
 from typing import Any, TypeVar
 
 from rpcrdma.aio.record_stream import RecordStream
-from rpcrdma.errors import CallTimeout, DecodeError, TransportClosed
+from rpcrdma.errors import CallTimeout, DecodeError, MessageTooLong, TransportClosed
+from rpcrdma.limits import RPC_RECORD_OCTETS_MAX
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.calls import CallEncoder, decode_result
+from rpcrdma.rpc.errors import GarbageArguments
 from rpcrdma.rpc.message import peek_xid
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.wire.buffers import Buffer, as_view
@@ -78,6 +80,9 @@ class TcpCalls:
 
         The memory of bulk arguments must not change until the call has ended, however it ends. `xid`: that of a call
         that is repeated, or of whoever numbers the calls of several connections.
+
+        Raises:
+            MessageTooLong: the call, or its reply, is longer than this side allows; the connection goes on.
         """
         if xid is None:
             xid = self._next_xid()
@@ -110,9 +115,16 @@ class TcpCalls:
         finally:
             self._pending.pop(xid, None)
             self._ended(future)
-        if into is None:
-            return decode_result(Decoder(message), xid, procedure)
-        return decode_result(_CopyingDecoder(message, as_view(into)), xid, procedure)
+        decoder = Decoder(message) if into is None else _CopyingDecoder(message, as_view(into))
+        try:
+            return decode_result(decoder, xid, procedure)
+        except GarbageArguments:
+            if payload.length <= RPC_RECORD_OCTETS_MAX:
+                raise
+            raise GarbageArguments(
+                f": they may be too long, the call has {payload.length} octets; a server of this library takes "
+                f"{RPC_RECORD_OCTETS_MAX}, or what TcpServerConfig(record_octets_max=...) says there"
+            ) from None
 
     def on_reply(self, message: Buffer) -> None:
         """Takes a message that is no call."""
@@ -121,6 +133,12 @@ class TcpCalls:
         # A reply that nobody waits for is late: its call timed out or was cancelled.
         if future is not None and not future.done():
             future.set_result(message)
+
+    def on_too_long(self, xid: int, error: MessageTooLong) -> None:
+        """Ends the call whose reply is skipped."""
+        future = self._pending.get(xid)
+        if future is not None and not future.done():
+            future.set_exception(error)
 
     def fail(self, error: TransportClosed) -> None:
         """Ends all calls, and those that are yet to come."""
@@ -144,7 +162,10 @@ class TcpCalls:
             payload = self._queue.pop(following)
             self._in_flight += 1
             if not following.done():
-                self._stream.send(payload, following)
+                try:
+                    self._stream.send(payload, following)
+                except MessageTooLong as error:
+                    following.set_exception(error)
 
 
 def _time_out(future: asyncio.Future[Any], name: str, timeout_s: float) -> None:

@@ -15,12 +15,13 @@ from rpcrdma.aio.record_stream import RecordStream
 from rpcrdma.aio.responding import Responding
 from rpcrdma.aio.sockets import address_of, connected_socket, unanswered
 from rpcrdma.aio.tcp_calls import TcpCalls
-from rpcrdma.errors import TransportClosed
+from rpcrdma.errors import MessageTooLong, TransportClosed
 from rpcrdma.limits import RPC_OUTSTANDING_CALLS_MAX, RPC_RECORD_OCTETS_MAX, RPC_UNSENT_REPLY_OCTETS_MAX
 from rpcrdma.rpc.auth import Credential
-from rpcrdma.rpc.dispatch import Invocation
-from rpcrdma.rpc.message import CALL_HEADER_OCTETS, peek_is_call
+from rpcrdma.rpc.dispatch import Invocation, refusal
+from rpcrdma.rpc.message import CALL_HEADER_OCTETS, AcceptStat, peek_is_call
 from rpcrdma.rpc.program import Procedure
+from rpcrdma.rpc.record import TooLong
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Payload
 
@@ -30,6 +31,7 @@ A = TypeVar("A")
 R = TypeVar("R")
 
 _CONNECT_TIMEOUT_S = 10.0
+_SETTING = "ConnectOptions(record_octets_max=...)"
 _BUSY = RuntimeError("too many calls at once")
 
 
@@ -37,6 +39,7 @@ class TcpCaller:
     """A connection to a responder; implements `rpcrdma.rpc.service.ReverseCaller` for any number of concurrent calls.
 
     `responding` answers the server's own calls on the connection; without it they are dropped and counted.
+    `record_octets_max` bounds each call and each reply.
 
     Made by `connect`. Once the connection is lost every call raises `TransportClosed`; `ReconnectingCaller` makes
     another one.
@@ -53,12 +56,15 @@ class TcpCaller:
         self._peer = address_of(sock.getpeername())[0]
         self._responding = responding
         self._share = BufferPool().share("")
+        self._record_octets_max = record_octets_max
         self._running = 0
         self.calls_dropped = 0
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._stream = RecordStream(
             sock,
             record_octets_max=record_octets_max,
+            setting=_SETTING,
+            on_too_long=self._on_too_long,
             on_record=self._on_record,
             on_lost=self._on_lost,
             on_sent=self._on_sent,
@@ -123,7 +129,7 @@ class TcpCaller:
     @property
     def arguments_octets_max(self) -> int:
         """See `ReverseCaller.arguments_octets_max`."""
-        return RPC_RECORD_OCTETS_MAX - CALL_HEADER_OCTETS
+        return self._record_octets_max - CALL_HEADER_OCTETS - self._calls.encoder.credential_octets
 
     async def wait_closed(self) -> None:
         """Waits until the connection has ended, for whatever reason."""
@@ -145,6 +151,14 @@ class TcpCaller:
         else:
             self._on_call(message, self._responding)
 
+    def _on_too_long(self, message: TooLong) -> None:
+        error = MessageTooLong(message.octets, self._record_octets_max, _SETTING, received=True)
+        if not message.is_call:
+            self._calls.on_too_long(message.xid, error)
+        elif self._responding is not None:
+            self._responding.runner.log_long_call(self._peer, str(error))
+            self._send(refusal(message.xid, AcceptStat.GARBAGE_ARGS))
+
     def _on_call(self, message: Buffer, responding: Responding) -> None:
         stream = Decoder(message)
         opened = responding.dispatcher.open_call(stream)
@@ -153,7 +167,7 @@ class TcpCaller:
                 self._running += 1
                 context = ServerCallContext(opened, self._peer, self._share, self)
                 if responding.at_most_once is None:
-                    responding.runner.run(opened, context, functools.partial(self._reply, context))
+                    responding.runner.run(opened, context, functools.partial(self._reply, context, opened))
                 else:
                     answer = functools.partial(self._reply_once, context, opened)
                     responding.at_most_once.run(opened, stream, context, answer)
@@ -169,17 +183,23 @@ class TcpCaller:
         if reply is Unanswered.SUPERSEDED:
             self._answered(context)
         else:
-            self._reply(context, reply)
+            self._reply(context, invocation, reply)
 
-    def _reply(self, context: ServerCallContext, reply: Payload) -> None:
+    def _reply(self, context: ServerCallContext, invocation: Invocation, reply: Payload) -> None:
         if self._stream.closed:
             self._answered(context)
-        else:
+            return
+        try:
             self._send(reply, context)
+        except MessageTooLong as error:
+            assert self._responding is not None
+            self._responding.runner.log_unfit_reply(invocation, str(error))
+            self._send(invocation.failure(error), context)
 
     def _send(self, reply: Payload, context: ServerCallContext | None = None) -> None:
         self._stream.send(reply, context)
-        if self._stream.unsent_octets > RPC_UNSENT_REPLY_OCTETS_MAX:
+        # One reply may be longer than what may wait otherwise.
+        if self._stream.unsent_octets > max(RPC_UNSENT_REPLY_OCTETS_MAX, self._record_octets_max + 4):
             self._end(TransportClosed("the server does not read the answers to its calls", protocol_error=True))
 
     def _answered(self, context: ServerCallContext) -> None:

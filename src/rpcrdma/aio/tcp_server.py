@@ -22,7 +22,7 @@ from rpcrdma.aio.listener import Listener
 from rpcrdma.aio.record_stream import RecordStream
 from rpcrdma.aio.sockets import address_of, authority
 from rpcrdma.aio.tcp_calls import TcpCalls
-from rpcrdma.errors import LocalProtocolError, TransportClosed
+from rpcrdma.errors import LocalProtocolError, MessageTooLong, TransportClosed
 from rpcrdma.limits import (
     RPC_CONNECTIONS_MAX,
     RPC_IDLE_S,
@@ -35,9 +35,10 @@ from rpcrdma.limits import (
 )
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.calls import CallEncoder
-from rpcrdma.rpc.dispatch import Dispatcher, Invocation
-from rpcrdma.rpc.message import CALL_HEADER_OCTETS, peek_is_call
+from rpcrdma.rpc.dispatch import Dispatcher, Invocation, refusal
+from rpcrdma.rpc.message import CALL_HEADER_OCTETS, AcceptStat, peek_is_call
 from rpcrdma.rpc.program import Procedure
+from rpcrdma.rpc.record import TooLong
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Payload
 
@@ -47,6 +48,7 @@ A = TypeVar("A")
 R = TypeVar("R")
 
 _LOGGER = logging.getLogger("rpcrdma.server")
+_SETTING = "TcpServerConfig(record_octets_max=...)"
 _HELD_OCTETS = 128
 """What a message takes beside its octets while it is held."""
 _LINGER_S = 0.5
@@ -70,6 +72,8 @@ class TcpServerConfig:
     unsent_reply_octets_max: int = RPC_UNSENT_REPLY_OCTETS_MAX
     """For each connection: beyond it nothing more is read from that connection."""
     record_octets_max: int = RPC_RECORD_OCTETS_MAX
+    """Octets of a call that is taken, or of a reply that is sent. A longer call is answered with GARBAGE_ARGS, a longer
+    reply becomes SYSTEM_ERR; the log says so, and the connection goes on. See `ConnectOptions.record_octets_max`."""
     idle_s: float | None = RPC_IDLE_S
     """A connection without running calls ends when it has neither sent a whole call nor read a reply for so long; None:
     never.
@@ -158,6 +162,7 @@ class TcpServer:
         if self._relief is not None:
             self._relief.cancel()
             self._relief = None
+        self.log.flush()
         if self._own_runner:
             await self.runner.drain(0)
 
@@ -286,6 +291,8 @@ class _Connection:
         self._stream = RecordStream(
             sock,
             record_octets_max=server.config.record_octets_max,
+            setting=_SETTING,
+            on_too_long=self._on_too_long,
             on_record=self._on_record,
             on_lost=self._on_lost,
             on_sent=self._on_sent,
@@ -306,7 +313,7 @@ class _Connection:
     @property
     def arguments_octets_max(self) -> int:
         """See `ReverseCaller.arguments_octets_max`."""
-        return RPC_RECORD_OCTETS_MAX - CALL_HEADER_OCTETS - self._encoder.credential_octets
+        return self._server.config.record_octets_max - CALL_HEADER_OCTETS - self._encoder.credential_octets
 
     async def wait_closed(self) -> None:
         """See `ReverseCaller.wait_closed`."""
@@ -409,6 +416,17 @@ class _Connection:
         self._memory.expect(octets)
         self._pause_if_full()
 
+    def _on_too_long(self, message: TooLong) -> None:
+        server = self._server
+        error = MessageTooLong(message.octets, server.config.record_octets_max, _SETTING, received=True)
+        if not message.is_call:
+            if self._calls is not None:
+                self._calls.on_too_long(message.xid, error)
+        elif not self._draining:
+            server.runner.log_long_call(self.name, str(error))
+            self._stream.send(refusal(message.xid, AcceptStat.GARBAGE_ARGS))
+            self._pause_if_full()
+
     def _pause_if_full(self) -> None:
         if self._full() and not self._may_hold():
             self._stream.pause()
@@ -428,7 +446,7 @@ class _Connection:
                 answer = functools.partial(self._reply_once, context, opened)
                 server.at_most_once.run(opened, stream, context, answer)
             else:
-                server.runner.run(opened, context, functools.partial(self._reply, context))
+                server.runner.run(opened, context, functools.partial(self._reply, context, opened))
             return
         self._memory.remove(len(message))
         if opened is not None:
@@ -474,14 +492,18 @@ class _Connection:
             self._answered(context)
             self._go_on()
         else:
-            self._reply(context, reply)
+            self._reply(context, invocation, reply)
 
-    def _reply(self, context: ServerCallContext, reply: Payload) -> None:
+    def _reply(self, context: ServerCallContext, invocation: Invocation, reply: Payload) -> None:
         self._running -= 1
         if self._stream.closed:
             self._answered(context)
-        else:
+            return
+        try:
             self._stream.send(reply, context)
+        except MessageTooLong as error:
+            self._server.runner.log_unfit_reply(invocation, str(error))
+            self._stream.send(invocation.failure(error), context)
 
     def _on_sent(self, ticket: Any) -> None:
         self._active_at = self._sent_at = self._loop.time()

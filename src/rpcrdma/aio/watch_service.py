@@ -198,6 +198,7 @@ class WatchService(WATCH_V1_Service):
         for subscription in list(self._subscriptions.values()):
             self._drop(subscription)
         await asyncio.gather(*senders, return_exceptions=True)
+        self._log.flush()
         if self._thread is not None:
             await self._thread.close()
 

@@ -26,7 +26,7 @@ from rpcrdma.rpc.program import Procedure, null_procedure
 from rpcrdma.rpc.service import CallContext, Execution, ProcedureUnavailable, Service, execution_of
 from rpcrdma.xdr.codec import Decoder, Encoder, Payload, PlacedByPosition
 
-__all__ = ["Dispatcher", "Invocation"]
+__all__ = ["Dispatcher", "Invocation", "refusal"]
 
 _NO_IDENTITY = AuthNone()
 
@@ -85,7 +85,7 @@ class Invocation:
     def failure(self, error: BaseException) -> Payload:
         """The reply for a handler that raised `error`: PROC_UNAVAIL for `ProcedureUnavailable`, else SYSTEM_ERR."""
         unavailable = isinstance(error, ProcedureUnavailable)
-        return _accepted(self.xid, AcceptStat.PROC_UNAVAIL if unavailable else AcceptStat.SYSTEM_ERR)
+        return refusal(self.xid, AcceptStat.PROC_UNAVAIL if unavailable else AcceptStat.SYSTEM_ERR)
 
 
 class Dispatcher:
@@ -162,7 +162,7 @@ class Dispatcher:
             decoder.done(route.name)
         except DecodeError as error:
             _check_passed_chunks(decoder, error)
-            return _accepted(xid, AcceptStat.GARBAGE_ARGS)
+            return refusal(xid, AcceptStat.GARBAGE_ARGS)
         route.calls += 1
         return Invocation(xid, credential, route, args)
 
@@ -173,12 +173,12 @@ class Dispatcher:
     def _unavailable(self, header: CallHeader) -> Payload:
         versions = self._versions.get(header.program)
         if versions is None:
-            return _accepted(header.xid, AcceptStat.PROG_UNAVAIL)
+            return refusal(header.xid, AcceptStat.PROG_UNAVAIL)
         if header.version not in versions:
             enc = Encoder()
             encode_accepted(enc, header.xid, AcceptStat.PROG_MISMATCH, low=min(versions), high=max(versions))
             return enc.finish()
-        return _accepted(header.xid, AcceptStat.PROC_UNAVAIL)
+        return refusal(header.xid, AcceptStat.PROC_UNAVAIL)
 
 
 def _check_passed_chunks(decoder: Decoder, error: DecodeError) -> None:
@@ -192,7 +192,8 @@ def _check_passed_chunks(decoder: Decoder, error: DecodeError) -> None:
         placed.passed(error.offset + decoder.removed)
 
 
-def _accepted(xid: int, stat: AcceptStat) -> Payload:
+def refusal(xid: int, stat: AcceptStat) -> Payload:
+    """The reply that says why call `xid` has no result."""
     enc = Encoder()
     encode_accepted(enc, xid, stat)
     return enc.finish()

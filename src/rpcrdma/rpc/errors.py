@@ -40,17 +40,17 @@ class NoSuchProcedure(RpcError):
 
 
 class GarbageArguments(RpcError):
-    """GARBAGE_ARGS: the responder could not decode the arguments."""
+    """GARBAGE_ARGS: the responder could not decode the arguments, and has not run the call."""
 
-    def __init__(self) -> None:
-        super().__init__("the responder could not decode the arguments")
+    def __init__(self, hint: str = "") -> None:
+        super().__init__(f"the responder could not decode the arguments{hint}")
 
 
 class RemoteSystemError(RpcError):
     """SYSTEM_ERR: something failed at the responder; whether the call took effect is unknown."""
 
     def __init__(self) -> None:
-        super().__init__("the responder failed to carry out the call")
+        super().__init__("the responder failed to carry out the call (SYSTEM_ERR); its log may say why")
 
 
 class RpcVersionMismatch(RpcError):

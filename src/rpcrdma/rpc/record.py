@@ -3,7 +3,8 @@
 A record is one message, cut into fragments; each has a header word: its length, and in bit 31 whether it is the last.
 
 The receiver tells its driver where the next octets go. While a fragment is being received they go straight into
-the memory of the message, and only what comes first in a burst of small messages goes through a scratch buffer.
+the memory of the message, and only what comes first in a burst of small messages goes through a scratch buffer. So does
+all of a message that is too long: of that nothing is kept but its first two words, which say what to answer.
 """
 
 from __future__ import annotations
@@ -11,39 +12,58 @@ from __future__ import annotations
 import itertools
 import struct
 from collections import deque
-from typing import Any
+from typing import Any, NamedTuple
 
-from rpcrdma.errors import LocalProtocolError, RemoteProtocolError
-from rpcrdma.limits import RPC_RECORD_FRAGMENTS_MAX, RPC_RECORD_OCTETS_MAX, RPC_RECORD_STEP_OCTETS
+from rpcrdma.errors import LocalProtocolError, MessageTooLong, RemoteProtocolError
+from rpcrdma.limits import (
+    RPC_RECORD_FRAGMENTS_MAX,
+    RPC_RECORD_OCTETS_MAX,
+    RPC_RECORD_SKIPPED_OCTETS_MAX,
+    RPC_RECORD_STEP_OCTETS,
+)
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Payload
 
-__all__ = ["LAST_FRAGMENT", "RecordReceiver", "RecordSender"]
+__all__ = ["LAST_FRAGMENT", "RecordReceiver", "RecordSender", "TooLong"]
 
 LAST_FRAGMENT = 0x80000000
 _LENGTH = 0x7FFFFFFF
 _U32 = struct.Struct(">I")
+_HEAD = struct.Struct(">2I")
 _SCRATCH_OCTETS = 1 << 15
 _GATHER_MAX = 512
+
+
+class TooLong(NamedTuple):
+    """A message over the bound: its first two words, and how many octets of it are announced so far."""
+
+    xid: int
+    is_call: bool
+    octets: int
 
 
 class RecordReceiver:
     """Takes a byte stream apart into messages.
 
-    `record_octets_max` and `fragments_max` bound one record. An empty record is an error: no RPC message is empty.
+    `record_octets_max` and `fragments_max` bound one record. An empty record is an error: no RPC message is empty. An
+    RPC message that is too long is reported in `too_long` when its first words are here, and skipped.
     """
 
     __slots__ = (
         "_fill",
         "_fragments",
+        "_head",
         "_last",
         "_message",
         "_missing",
         "_records",
         "_scratch",
+        "_skipped",
+        "_to_skip",
         "_view",
         "fragments_max",
         "record_octets_max",
+        "too_long",
     )
 
     def __init__(
@@ -64,6 +84,14 @@ class RecordReceiver:
         """Octets of the current fragment that have not arrived and have no room in `_message` yet."""
         self._last = False
         self._fragments = 0
+        self._head = bytearray()
+        """The first octets of the record that is being skipped."""
+        self._skipped = 0
+        """Octets of that record that are announced so far; 0 if none is being skipped."""
+        self._to_skip = 0
+        """Octets of its current fragment that have not arrived."""
+        self.too_long: deque[TooLong] = deque()
+        """Messages that are or were skipped, for the owner to take out."""
 
     @property
     def mid_record(self) -> bool:
@@ -111,11 +139,16 @@ class RecordReceiver:
 
     def _parse_scratch(self, end: int) -> None:
         scratch = self._scratch
-        pos = 0
+        pos = self._skip(0, end) if self._to_skip else 0
         while end - pos >= 4:
             length = self._check_header(_U32.unpack_from(scratch, pos)[0])
             pos += 4
-            if length <= end - pos:
+            if self._skipped:
+                self._to_skip = length
+                pos = self._skip(pos, end)
+                if self._skipped - self.record_octets_max > RPC_RECORD_SKIPPED_OCTETS_MAX:
+                    raise self._over_the_bound()
+            elif length <= end - pos:
                 fragment = scratch[pos : pos + length]
                 pos += length
                 if self._last and not self._message:
@@ -135,18 +168,46 @@ class RecordReceiver:
 
     def _check_header(self, word: int) -> int:
         length = word & _LENGTH
-        total = len(self._message) + length
+        total = (self._skipped or len(self._message)) + length
         self._last = word >= LAST_FRAGMENT
         self._fragments += 1
         if total > self.record_octets_max:
-            raise RemoteProtocolError(
-                f"a record of {total} octets or more, the limit is {self.record_octets_max}", rfc="5531 11"
-            )
+            begins = not self._skipped
+            self._skipped = total
+            if begins:
+                self._head = self._message[: _HEAD.size]
+                self._message = bytearray()
+                self._look_at_head()
         if self._fragments > self.fragments_max:
             raise RemoteProtocolError(f"a record of more than {self.fragments_max} fragments", rfc="5531 11")
         if self._last and not total:
             raise RemoteProtocolError("an empty record", rfc="5531 11")
         return length
+
+    def _skip(self, pos: int, end: int) -> int:
+        """Passes over what the scratch holds, from `pos`, of a fragment that is not kept; returns where that ends."""
+        count = min(self._to_skip, end - pos)
+        missing = _HEAD.size - len(self._head)
+        if missing and count:
+            self._head += self._scratch[pos : pos + min(missing, count)]
+            self._look_at_head()
+        self._to_skip -= count
+        if self._last and not self._to_skip:
+            self._skipped = self._fragments = 0
+        return pos + count
+
+    def _look_at_head(self) -> None:
+        if len(self._head) == _HEAD.size:
+            xid, kind = _HEAD.unpack(self._head)
+            if kind > 1:
+                # Neither a call nor a reply: whoever sends that does not wait for an answer to it.
+                raise self._over_the_bound()
+            self.too_long.append(TooLong(xid, not kind, self._skipped))
+
+    def _over_the_bound(self) -> RemoteProtocolError:
+        return RemoteProtocolError(
+            f"a record of {self._skipped} octets or more, the limit is {self.record_octets_max}", rfc="5531 11"
+        )
 
     def _make_room(self) -> None:
         """Room for what is missing, but for no more than a step or as much as has arrived."""
@@ -179,11 +240,16 @@ class _Queued:
 
 
 class RecordSender:
-    """Queues messages as records and hands them out as gather lists; data is never joined or copied."""
+    """Queues messages as records and hands them out as gather lists; data is never joined or copied.
 
-    __slots__ = ("_queue", "unsent_octets")
+    `record_octets_max` bounds one message, and `setting` names for errors what sets that.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_queue", "_record_octets_max", "_setting", "unsent_octets")
+
+    def __init__(self, record_octets_max: int = _LENGTH, setting: str = "the length of a fragment has 31 bits") -> None:
+        self._record_octets_max = min(record_octets_max, _LENGTH)
+        self._setting = setting
         self._queue: deque[_Queued] = deque()
         self.unsent_octets = 0
         """What has been pushed and not sent, record headers included."""
@@ -192,7 +258,8 @@ class RecordSender:
         """Queues a message as a record of one fragment; `bytes_sent` returns `ticket` when all of it is sent.
 
         Raises:
-            LocalProtocolError: the message is empty or exceeds 2**31 - 1 octets.
+            MessageTooLong: the message is; nothing has been queued.
+            LocalProtocolError: the message is empty.
         """
         if payload.items:
             buffers = payload.gather()
@@ -201,8 +268,10 @@ class RecordSender:
         else:
             buffers = [b"", payload.reduced]
             length = len(payload.reduced)
-        if not 0 < length <= _LENGTH:
-            raise LocalProtocolError(f"a record of {length} octets; it can have 1 to 2**31 - 1")
+        if length > self._record_octets_max:
+            raise MessageTooLong(length, self._record_octets_max, self._setting)
+        if not length:
+            raise LocalProtocolError("an empty record: no RPC message is empty")
         buffers[0] = _U32.pack(LAST_FRAGMENT | length)
         self._queue.append(_Queued(buffers, ticket))
         self.unsent_octets += length + 4

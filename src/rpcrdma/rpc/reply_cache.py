@@ -1,9 +1,12 @@
 """Remembers the replies to calls that must not run twice, for requesters that lost their connection and ask again.
 
 A repeat is known by its client's address (a new connection comes from another port), its XID, program, version and
-procedure, and by a checksum of its octets: another program on that host may use the same XID. The checksum covers the
-RPC call as it came in its stream, credential included, up to `REPLY_CACHE_CHECKED_OCTETS`, and the stream's length.
-Chunks do not count: a repeat exposes its memory under other handles, and what they hold is not worth reading again.
+procedure, and by length and checksum of the call, credential and data included: another program on that host may use
+the same XID, or the same one begin anew. They are those of the unreduced stream, so that it does not matter which items
+travel in chunks, nor where a repeat exposes its memory.
+
+The checksum of 1 MiB costs a twentieth of a WRITE of it. A client whose credential has a stamp (RFC 5531 appendix A)
+is spared that: its stamp tells its XIDs from those of others, so that the ends of long data will do.
 """
 
 from __future__ import annotations
@@ -14,16 +17,16 @@ from typing import Any, NamedTuple
 
 from rpcrdma.limits import (
     REPLY_CACHE_AGE_S,
-    REPLY_CACHE_CHECKED_OCTETS,
     REPLY_CACHE_ENTRIES_MAX,
     REPLY_CACHE_OCTETS_MAX,
     REPLY_CACHE_REPLY_OCTETS_MAX,
     REPLY_CACHE_SMALL_OCTETS,
+    REPLY_CACHE_STAMPED_OCTETS,
 )
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.wire.buffers import as_view
 from rpcrdma.wire.checksum import crc32c
-from rpcrdma.xdr.codec import BulkItem, Decoder, Payload
+from rpcrdma.xdr.codec import BulkItem, Decoder, Payload, PlacedByPosition, padding
 
 __all__ = ["CallKey", "KnownCall", "ReplyCache", "ReplyCacheConfig", "call_key", "detached"]
 
@@ -40,11 +43,40 @@ class CallKey(NamedTuple):
     checksum: int
 
 
-def call_key(client: str, xid: int, procedure: Procedure[Any, Any], stream: Decoder) -> CallKey:
-    """The key of the call in `stream`, from `client`, its network address without port."""
-    length = stream.end - stream.start
-    checked = as_view(stream.data)[stream.start : stream.start + min(length, REPLY_CACHE_CHECKED_OCTETS)]
-    return CallKey(client, xid, procedure.program, procedure.version, procedure.number, length, crc32c(checked))
+def call_key(
+    client: str, xid: int, procedure: Procedure[Any, Any], stream: Decoder, *, stamped: bool = False
+) -> CallKey:
+    """The key of the call that was decoded from `stream`, from `client`, its network address without port.
+
+    `stamped`: the credential has a stamp; of what is longer than twice `REPLY_CACHE_STAMPED_OCTETS` so many octets at
+    either end are covered.
+    """
+    digest = _digest_of_ends if stamped else crc32c
+    octets = as_view(stream.data)[stream.start : stream.end]
+    removed = checksum = at = 0
+    if isinstance(stream.placed, PlacedByPosition):
+        for position, item in stream.placed.taken:
+            until = position - removed
+            checksum = digest(item, digest(octets[at:until], checksum))
+            pad = padding(len(item))
+            checksum = crc32c(bytes(pad), checksum)
+            removed += len(item) + pad
+            at = until
+    return CallKey(
+        client,
+        xid,
+        procedure.program,
+        procedure.version,
+        procedure.number,
+        len(octets) + removed,
+        digest(octets[at:], checksum),
+    )
+
+
+def _digest_of_ends(octets: memoryview, value: int) -> int:
+    if len(octets) <= 2 * REPLY_CACHE_STAMPED_OCTETS:
+        return crc32c(octets, value)
+    return crc32c(octets[-REPLY_CACHE_STAMPED_OCTETS:], crc32c(octets[:REPLY_CACHE_STAMPED_OCTETS], value))
 
 
 def detached(reply: Payload) -> Payload:

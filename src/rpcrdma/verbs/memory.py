@@ -98,7 +98,7 @@ class SoftwareProtectionDomain:
             )
         if len(self.regions) >= self.max_regions:
             raise LocalProtocolError(f"{self.max_regions} regions are registered already")
-        # 80 random bits in one draw: 32 for the handle, 48 for a page-aligned offset.
+        # 68 random bits in one draw: 32 for the handle, 36 for an offset below 2**48 at a page's begin.
         bits = self._random_bits(68)
         handle = bits & 0xFFFFFFFF
         while handle in self.regions or handle < 2:

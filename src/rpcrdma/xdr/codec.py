@@ -266,10 +266,12 @@ class Placed(Protocol):
 class PlacedByPosition:
     """The Read chunks of a call by Position; one may include its item's padding (RFC 8166 section 3.4.5.2)."""
 
-    __slots__ = ("_chunks",)
+    __slots__ = ("_chunks", "taken")
 
     def __init__(self, chunks: Mapping[int, memoryview]) -> None:
         self._chunks = dict(chunks)
+        self.taken: list[tuple[int, memoryview]] = []
+        """The Position and the octets, without padding, of each item that has been taken, in stream order."""
 
     def take(self, position: int, length: int, field: str) -> memoryview | None:
         chunk = self._chunks.pop(position, None)
@@ -277,7 +279,9 @@ class PlacedByPosition:
             return None
         if len(chunk) != length and len(chunk) != length + padding(length):
             raise DecodeError(field, position, f"a Read chunk of {length} octets", f"{len(chunk)}", rfc="8166 3.4.5.2")
-        return chunk[:length]
+        item = chunk[:length]
+        self.taken.append((position, item))
+        return item
 
     def done(self) -> None:
         self.passed(1 << 64)

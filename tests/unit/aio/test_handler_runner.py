@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from rpcrdma.aio import limited_log
 from rpcrdma.aio.buffer_pool import BufferPool
 from rpcrdma.aio.call_context import ServerCallContext
 from rpcrdma.aio.handler_runner import HandlerRunner
@@ -90,7 +91,28 @@ def test_an_inline_handler_that_fails_is_a_system_error(error: Exception, caplog
         await runner.drain(0)
 
     asyncio.run(main())
-    assert [record.levelno for record in caplog.records] == [logging.ERROR]
+    assert [record.levelno for record in caplog.records] == [logging.ERROR, logging.ERROR]
+    assert caplog.records[0].exc_info is not None
+    assert caplog.records[1].getMessage() == "WORD failed and was answered with SYSTEM_ERR (the last of 2 more like it)"
+
+
+def test_failures_that_were_held_back_are_told_of_though_no_more_follow(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(limited_log, "_INTERVAL_S", 0.01)
+
+    async def main() -> None:
+        runner = HandlerRunner()
+        for _ in range(3):
+            with pytest.raises(errors.RemoteSystemError):
+                _ = Run(runner, lambda args, context: args / 0).result
+        # At most two intervals later; the test's time-out bounds it.
+        while len(caplog.records) < 2:  # noqa: ASYNC110 - a log has no event
+            await asyncio.sleep(0.001)
+        await runner.drain(0)
+
+    asyncio.run(main())
+    assert "2 more like it" in caplog.records[1].getMessage()
 
 
 def test_a_procedure_that_is_left_out_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:

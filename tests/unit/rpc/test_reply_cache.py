@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from rpcrdma.limits import REPLY_CACHE_CHECKED_OCTETS, REPLY_CACHE_SMALL_OCTETS
+from rpcrdma.limits import REPLY_CACHE_SMALL_OCTETS, REPLY_CACHE_STAMPED_OCTETS
 from rpcrdma.rpc.auth import AuthSys
 from rpcrdma.rpc.calls import CallEncoder
 from rpcrdma.rpc.program import null_procedure
 from rpcrdma.rpc.reply_cache import CallKey, ReplyCache, ReplyCacheConfig, call_key, detached
-from rpcrdma.xdr.codec import BulkItem, Decoder, Payload
+from rpcrdma.xdr.codec import BulkItem, Decoder, Payload, PlacedByPosition
 
 PROCEDURE = null_procedure(7, 1)
 
@@ -66,14 +66,67 @@ def test_a_call_that_differs_in_anything_is_another_one(other: CallKey) -> None:
     assert cache.find(other, 0.0) is None
 
 
-def test_the_checksum_covers_the_credential_and_stops_at_its_bound() -> None:
+def test_the_checksum_covers_the_whole_call_and_nothing_before_it() -> None:
     calls = [bytes(CallEncoder(AuthSys(uid=uid, gid=0)).encode(1, PROCEDURE, None).reduced) for uid in (1, 2)]
     assert key(1, calls[0]) != key(1, calls[1])
-    start = bytes(REPLY_CACHE_CHECKED_OCTETS)
-    assert key(1, start + b"a") == key(1, start + b"b")
-    assert key(1, start[1:] + b"a") != key(1, start[1:] + b"b")
+    whole = bytes(100_000)
+    for changed in (0, 4095, 4096, 50_000, 99_999):
+        assert key(1, whole) != key(1, whole[:changed] + b"a" + whole[changed + 1 :])
     # What stands before the call is the transport's.
-    assert call_key("", 1, PROCEDURE, Decoder(b"header" + start, 6)) == call_key("", 1, PROCEDURE, Decoder(start))
+    assert call_key("", 1, PROCEDURE, Decoder(b"header" + whole, 6)) == call_key("", 1, PROCEDURE, Decoder(whole))
+
+
+def placed_key(head: bytes, items: list[bytes], *, in_chunks: set[int], stamped: bool = False) -> CallKey:
+    """The key of a call of `head` and bulk items, some of which come in Read chunks."""
+    stream, chunks, position = bytearray(head), {}, len(head)
+    for index, item in enumerate(items):
+        stream += len(item).to_bytes(4, "big")
+        position += 4
+        padded = item + bytes(-len(item) % 4)
+        if index in in_chunks:
+            # With its padding, or without (RFC 8166 section 3.4.5.2).
+            chunks[position] = memoryview(padded if index % 2 else item)
+        else:
+            stream += padded
+        position += len(padded)
+    decoder = Decoder(stream, placed=PlacedByPosition(chunks) if chunks else None)
+    decoder.octets(len(head), "head")
+    for item in items:
+        assert decoder.bulk(1 << 20, "item") == item
+    decoder.done("call")
+    return call_key("192.0.2.7", 1, PROCEDURE, decoder, stamped=stamped)
+
+
+ITEMS = [bytes(range(256)) * 20, b"odd", b"", bytes(9001)]
+
+
+@pytest.mark.parametrize("in_chunks", [{0}, {1}, {3}, {0, 1, 3}, {0, 1, 2, 3}])
+def test_the_key_covers_what_is_in_chunks_as_if_it_were_in_the_stream(in_chunks: set[int]) -> None:
+    plain = placed_key(b"head", ITEMS, in_chunks=set())
+    assert placed_key(b"head", ITEMS, in_chunks=in_chunks) == plain
+    for index, item in enumerate(ITEMS):
+        for at in {0, len(item) // 2, len(item) - 1} if item else ():
+            other = [*ITEMS]
+            other[index] = item[:at] + bytes([item[at] ^ 1]) + item[at + 1 :]
+            assert placed_key(b"head", other, in_chunks=in_chunks) != plain
+    assert placed_key(b"head", [*ITEMS[:3], bytes(9002)], in_chunks=in_chunks) != plain
+
+
+def test_of_long_data_of_a_call_with_a_stamp_both_ends_are_covered() -> None:
+    size = 4 * REPLY_CACHE_STAMPED_OCTETS
+    data = bytes(size)
+    keys = {}
+    for at in (0, REPLY_CACHE_STAMPED_OCTETS - 1, size // 2, size - REPLY_CACHE_STAMPED_OCTETS, size - 1):
+        changed = data[:at] + b"x" + data[at + 1 :]
+        keys[at] = placed_key(b"head", [changed], in_chunks={0}, stamped=True)
+    plain = placed_key(b"head", [data], in_chunks={0}, stamped=True)
+    assert [at for at, key in keys.items() if key == plain] == [size // 2]
+    short = bytes(2 * REPLY_CACHE_STAMPED_OCTETS)
+    middle = len(short) // 2
+    changed = short[:middle] + b"x" + short[middle + 1 :]
+    assert placed_key(b"head", [short], in_chunks={0}, stamped=True) != placed_key(
+        b"head", [changed], in_chunks={0}, stamped=True
+    )
 
 
 def test_answered_calls_are_forgotten_with_age() -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+import tracemalloc
+
 import pytest
 
-from rpcrdma.errors import LocalProtocolError, RemoteProtocolError
+from rpcrdma.errors import LocalProtocolError, MessageTooLong, RemoteProtocolError
+from rpcrdma.limits import RPC_RECORD_SKIPPED_OCTETS_MAX as SKIPPED_MAX
 from rpcrdma.rpc.record import LAST_FRAGMENT, RecordReceiver, RecordSender
 from rpcrdma.xdr.codec import Encoder, Payload
 
@@ -95,8 +99,10 @@ def test_whether_a_record_is_in_progress_is_known() -> None:
     [
         (b"\xff\xff\xff\xff", "limit is 100"),
         (b"\x7f\xff\xff\xff", "limit is 100"),
-        (fragment(bytes(101)), "limit is 100"),
-        (fragment(bytes(60), last=False) + fragment(bytes(41)), "limit is 100"),
+        ((LAST_FRAGMENT | SKIPPED_MAX + 101).to_bytes(4, "big"), "limit is 100"),
+        (fragment(b"no RPC call" + bytes(90)), "limit is 100"),
+        (fragment(b"no RPC call" + bytes(49), last=False) + fragment(bytes(41)), "limit is 100"),
+        (fragment(bytes(101), last=False) + fragment(b"", last=False) * 8, "8 fragments"),
         (fragment(b"", last=False) * 9, "8 fragments"),
         (fragment(b"x", last=False) * 9, "8 fragments"),
         (fragment(b""), "empty"),
@@ -176,8 +182,73 @@ def test_a_message_that_no_record_can_carry_is_the_callers_error() -> None:
         def __len__(self) -> int:
             return 1 << 31
 
-    with pytest.raises(LocalProtocolError):
+    with pytest.raises(MessageTooLong, match="31 bits"):
         RecordSender().push(Payload(Huge()))
+
+
+def test_a_message_over_the_senders_limit_is_refused_and_leaves_no_trace() -> None:
+    sender = RecordSender(100, "the setting")
+    sender.push(Payload(bytes(100)))
+    with pytest.raises(MessageTooLong, match="101 octets is over this side's limit of 100: the setting") as raised:
+        sender.push(Payload(bytes(101)))
+    assert (raised.value.octets, raised.value.limit, raised.value.received) == (101, 100, False)
+    assert sender.unsent_octets == 104
+    assert b"".join(sender.next_gather()) == fragment(bytes(100))
+
+
+def long_message(size: int, *, kind: int = 0) -> bytes:
+    return b"\1\2\3\4" + kind.to_bytes(4, "big") + bytes(range(256)) * (size // 256) + bytes(size % 256)
+
+
+@pytest.mark.parametrize("step", [1 << 30, 1, 3, 7, 100, 32_769])
+@pytest.mark.parametrize("cuts", [(), (3,), (4, 8), (9, 100), (50, 99, 99, 500)])
+def test_a_message_that_is_too_long_is_skipped_and_reported_once(cuts: tuple[int, ...], step: int) -> None:
+    message = long_message(1000 if step == 1 else 100_000, kind=1)
+    ends = [0, *cuts, len(message)]
+    parts = [message[start:end] for start, end in itertools.pairwise(ends)]
+    stream = b"".join(fragment(part, last=part is parts[-1]) for part in parts)
+    receiver = RecordReceiver(record_octets_max=100)
+    assert feed(receiver, fragment(b"before") + stream + fragment(b"after") + stream + fragment(b"end"), step) == [
+        b"before",
+        b"after",
+        b"end",
+    ]
+    assert not receiver.mid_record
+    (first, second) = receiver.too_long
+    assert first == second
+    assert (first.xid, first.is_call) == (0x01020304, False)
+    assert 100 < first.octets <= len(message)
+
+
+def test_what_is_skipped_takes_no_memory_and_is_reported_at_once() -> None:
+    receiver = RecordReceiver(record_octets_max=100)
+    message = long_message(1 << 20)
+    feed(receiver, fragment(message)[:12])
+    (told,) = receiver.too_long
+    assert told == (0x01020304, True, len(message))
+    tracemalloc.start()
+    try:
+        for at in range(8, len(message) - 1, 1 << 15):
+            feed(receiver, message[at : min(at + (1 << 15), len(message) - 1)])
+            assert (receiver.mid_record, receiver.expected_octets) == (True, 0)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 16
+    finally:
+        tracemalloc.stop()
+    assert feed(receiver, message[-1:] + fragment(b"next")) == [b"next"]
+    assert len(receiver.too_long) == 1
+
+
+def test_of_a_message_that_is_far_too_long_it_is_told_whose_it_was() -> None:
+    receiver = RecordReceiver(record_octets_max=100)
+    start = (LAST_FRAGMENT | SKIPPED_MAX + 101).to_bytes(4, "big") + long_message(100)
+    with pytest.raises(RemoteProtocolError, match="limit is 100"):
+        feed(receiver, start)
+    assert [told.xid for told in receiver.too_long] == [0x01020304]
+    # In fragments it is noticed as soon as they come to too much.
+    receiver = RecordReceiver(record_octets_max=100)
+    feed(receiver, fragment(long_message(200), last=False))
+    with pytest.raises(RemoteProtocolError, match="limit is 100"):
+        feed(receiver, SKIPPED_MAX.to_bytes(4, "big"))
 
 
 def test_a_withdrawn_message_leaves_the_queue() -> None:
