@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 # `pytester` runs the guard on suites of its own.
 pytest_plugins = ["ledger_guard", "pytester"]
 
-# Examples are the same ones in CI. Deadlines measure the machine's load, and a test's time is bounded by pytest-timeout.
+# Examples are the same ones in CI. Deadlines measure the machine's load; a test's time is bounded by pytest-timeout.
 # Shared machines generate slowly now and then; that is no property of the code.
 _COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("default", _COMMON, max_examples=60)
