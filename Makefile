@@ -61,7 +61,7 @@ demo: $(STAMP)
 	$(BIN)/rpcrdma demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n $(WORKERS) -m 'not interop and not scale'
+	$(BIN)/python -m pytest -n $(WORKERS) -m 'not interop and not scale' --ledger 'make test'
 
 check: $(STAMP)
 	$(BIN)/ruff check .
@@ -99,7 +99,7 @@ interop-packages:
 	fi
 
 interop: $(STAMP) interop-packages
-	$(BIN)/python -m pytest -m interop tests/interop
+	$(BIN)/python -m pytest -m interop tests/interop --ledger 'make interop'
 
 kernel-packages:
 	@if command -v qemu-system-x86_64 >/dev/null && command -v gcc >/dev/null && command -v readelf >/dev/null \

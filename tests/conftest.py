@@ -1,4 +1,4 @@
-"""Settings of the whole suite: how many examples property tests try, and that they are the same ones in CI."""
+"""Settings of the whole suite: the conformance ledger's guard, and how many examples property tests try."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-# Deadlines measure the machine's load, and a test's time is bounded by pytest-timeout.
+# `pytester` runs the guard on suites of its own.
+pytest_plugins = ["ledger_guard", "pytester"]
+
+# Examples are the same ones in CI. Deadlines measure the machine's load; a test's time is bounded by pytest-timeout.
 # Shared machines generate slowly now and then; that is no property of the code.
 _COMMON = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("default", _COMMON, max_examples=60)

@@ -186,7 +186,7 @@ def test_reads_of_what_may_not_be_read(name: str, chunking: Chunking) -> None:
     assert_terminated(victim, terminate(code, request, read_header=True))
 
 
-@pytest.mark.req("RD-13", "RD-8", "DDP-18")
+@pytest.mark.req("RD-13", "RD-8", "DDP-18", "V1-89")
 def test_more_reads_than_agreed() -> None:
     victim = Victim()
     requests = [read_request(n, 5, 6, 10, READABLE, START) for n in (1, 2, 3)]
@@ -194,7 +194,7 @@ def test_more_reads_than_agreed() -> None:
     assert_terminated(victim, terminate(0x0207, requests[2]))
 
 
-@pytest.mark.req("RD-13")
+@pytest.mark.req("RD-13", "V1-89")
 def test_reads_where_none_were_agreed_on() -> None:
     victim = Victim(depth=0)
     request = read_request(1, 5, 6, 0, 0, 0)

@@ -37,6 +37,17 @@ def test_help_of_each_command_has_examples(name: str, capsys: pytest.CaptureFixt
     assert f"\n  rpcrdma {name}" in shown
 
 
+@pytest.mark.req("MPA-20")
+@pytest.mark.parametrize("name", ["serve", "ls", "ping"])
+def test_who_turns_the_crc_off_is_told_what_it_takes(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([name, "--help"])
+    told = " ".join(capsys.readouterr().out.split())
+    assert (
+        "--no-crc do not ask for the software RNIC's CRC32C, where something else protects the octets as well" in told
+    )
+
+
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--help"])

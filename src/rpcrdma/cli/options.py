@@ -124,7 +124,8 @@ def add_no_crc(group: argparse._ActionsContainer) -> None:
         "--no-crc",
         action="store_true",
         default=argparse.SUPPRESS,
-        help="do not ask for the software RNIC's CRC32C; it is used all the same if the other side asks",
+        help="do not ask for the software RNIC's CRC32C, where something else protects the octets as well, or the peer "
+        "needs it so (Linux siw); it is used all the same if the other side asks",
     )
 
 

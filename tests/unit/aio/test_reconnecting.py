@@ -11,8 +11,9 @@ import pytest
 
 from rpcrdma.aio.reconnecting import ReconnectingCaller, ReconnectPolicy
 from rpcrdma.errors import CallTimeout, ConnectFailed, TransportClosed
-from rpcrdma.rpc.errors import ProgramUnavailable
+from rpcrdma.rpc.errors import GarbageArguments, ProgramUnavailable, RemoteSystemError
 from rpcrdma.rpc.program import Procedure, Program
+from rpcrdma.transport.refusals import ChunkRefused, VersionRefused
 
 NULL = 0
 
@@ -255,6 +256,57 @@ def test_a_call_that_makes_the_peer_break_the_protocol_does_not_go_on_for_ever()
             await caller.call(ONE, None)
         assert caught.value.protocol_error
         assert sum(len([call for call in line.calls if call[1]]) for line in peer.lines) == 3
+        await caller.close()
+
+    run(main)
+
+
+REFUSALS = [ChunkRefused(), VersionRefused(2, 3), GarbageArguments(), RemoteSystemError(), ProgramUnavailable()]
+
+
+@pytest.mark.req("NF-13")
+@pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: type(refusal).__name__)
+def test_a_refused_call_fails_at_once_and_is_never_repeated(refusal: Exception) -> None:
+    def refusing(line: FakeLine, number: int) -> Any:
+        assert len(line.calls) < 9, "it is called again and again"
+        return refusal if number == ONE.number else number
+
+    async def main() -> None:
+        peer = Peer(refusing)
+        caller = await peer.caller()
+        with pytest.raises(type(refusal)):
+            await caller.call(ONE, None)
+        assert now_s() == 0
+        await asyncio.sleep(1000)
+        assert [number for _, number, _, _ in peer.lines[0].calls] == [ONE.number]
+        assert len(peer.lines) == 1, "a refusal is no reason to connect again"
+        # The next call is another one.
+        assert await caller.call(procedure(2), None) == 2
+        assert [number for _, number, _, _ in peer.lines[0].calls] == [ONE.number, 2]
+        await caller.close()
+
+    run(main)
+
+
+@pytest.mark.req("NF-13")
+@pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: type(refusal).__name__)
+def test_a_call_that_is_refused_on_the_next_connection_is_not_repeated_there(refusal: Exception) -> None:
+    def refusing(line: FakeLine, number: int) -> Any:
+        assert len(line.calls) < 9, "it is called again and again"
+        return refusal if number == ONE.number else number
+
+    async def main() -> None:
+        peer = Peer(silent, refusing)
+        caller = await peer.caller()
+        await caller.call(procedure(NULL), None)
+        calling = asyncio.create_task(caller.call(ONE, None))
+        await asyncio.sleep(1)
+        peer.lines[0].lose()
+        with pytest.raises(type(refusal)):
+            await calling
+        await asyncio.sleep(1000)
+        # Once on each connection: it was lost on the first, and refused on the second.
+        assert [[n for _, n, _, _ in line.calls].count(ONE.number) for line in peer.lines] == [1, 1]
         await caller.close()
 
     run(main)

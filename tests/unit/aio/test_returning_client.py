@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -102,6 +103,7 @@ both = pytest.mark.parametrize("scheme", ["rdma", "tcp"])
 
 
 @both
+@pytest.mark.req("BD-19")
 def test_a_call_waits_for_the_client_to_come_back(scheme: str) -> None:
     async def main() -> None:
         async with rig(scheme) as (front, _, connection, client):
@@ -145,6 +147,27 @@ def test_a_client_that_stays_away_costs_a_call_its_time_out_only(scheme: str) ->
                 await client.call(ADD, 1, timeout_s=0.01)
             await connection.call(JOIN, 1)
             assert await client.call(ADD, 1) == 1
+
+    asyncio.run(main())
+
+
+@both
+@pytest.mark.req("BD-19")
+@pytest.mark.parametrize("wait_s", [3600.0, math.inf], ids=["an hour", "without end"])
+def test_how_long_a_call_waits_for_the_client_is_a_setting_and_may_have_no_end(scheme: str, wait_s: float) -> None:
+    async def main() -> None:
+        async with rig(scheme) as (front, _, connection, _):
+            patient = ReturningClient(front.callers[-1], call_timeout_s=wait_s)
+            await lose(front, connection)
+            await front.callers[-1].wait_closed()
+            waiting = [asyncio.ensure_future(patient.call(ADD, 1)) for _ in range(3)]
+            impatient = patient.call(ADD, 100, timeout_s=0.01)
+            with pytest.raises(CallTimeout):
+                await impatient
+            assert not any(calling.done() for calling in waiting)
+            await connection.call(JOIN, 1)
+            patient.came_back(front.callers[-1])
+            assert sorted(await asyncio.gather(*waiting)) == [1, 2, 3]
 
     asyncio.run(main())
 

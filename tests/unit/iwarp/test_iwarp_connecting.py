@@ -157,7 +157,11 @@ def test_a_rejection_is_a_reply_with_r_and_then_the_end() -> None:
     assert completions_of(raw.qp) == [Completion("in", Verb.RECEIVE, Status.FLUSHED)]
     assert not raw.qp.wants_close
     assert raw.take() == startup_frame("Rep", 0x70, 2, WORDS + b"no")
+    # MPA has left: the stream is in order, and closing it is the driver's business. Nothing more is sent or looked at.
     assert raw.qp.wants_close
+    raw.give(SEND_X)
+    assert raw.take() == b""
+    assert events_of(raw.qp) == []
 
 
 @pytest.mark.req("MPA-40")
@@ -168,6 +172,8 @@ def test_a_rejected_initiator_ends_in_order(revision: int) -> None:
     raw.qp.post_send("out", [b"x"])
     raw.give(startup_frame("Rep", 0x20, revision))
     assert events_of(raw.qp) == [Disconnected(reason="the peer rejected the connection", by_peer=True)]
+    # No Terminate, and no FPDU: MPA has left the stream as it is.
+    assert raw.take() == b""
     assert completions_of(raw.qp) == [Completion("out", Verb.SEND, Status.FLUSHED)]
     assert raw.qp.wants_close
 
@@ -242,14 +248,32 @@ def test_octets_behind_a_reply_before_our_first_frame_break_the_rules() -> None:
     assert_broken(raw, "before it was its turn")
 
 
-def test_a_driver_can_break_start_up_off() -> None:
-    for role in Role:
-        raw = peer(role)
-        assert raw.qp.config.startup_timeout_s == 10.0
-        raw.take()
-        raw.qp.abort("no MPA start-up frame within 10 s")
-        assert events_of(raw.qp) == [Disconnected(reason="no MPA start-up frame within 10 s", by_peer=False)]
-        assert raw.qp.wants_close
+STEPS: dict[str, tuple[Role, list[bytes], bool]] = {
+    "no Reply": (Role.INITIATOR, [], False),
+    "half a Reply": (Role.INITIATOR, [startup_frame("Rep", 0x50, 2, WORDS)[:19]], False),
+    "no Request": (Role.RESPONDER, [], False),
+    "asked": (Role.RESPONDER, [startup_frame("Req", 0x50, 2, WORDS)], False),
+    "answered": (Role.RESPONDER, [startup_frame("Req", 0x50, 2, WORDS)], True),
+    "no RTR frame": (Role.RESPONDER, [startup_frame("Req", 0x50, 2, bytes.fromhex("8020c020"))], True),
+}
+
+
+@pytest.mark.req("EM-14", "MPA-41", "MPA-45")
+@pytest.mark.parametrize("step", STEPS)
+def test_a_driver_can_break_start_up_off_and_no_frame_is_sent_that_may_not_be_yet(step: str) -> None:
+    role, given, answered = STEPS[step]
+    raw = peer(role)
+    assert raw.qp.config.startup_timeout_s == 10.0
+    for octets in given:
+        raw.give(octets)
+    if answered:
+        raw.qp.accept(b"")
+    raw.take()
+    events_of(raw.qp)
+    raw.qp.abort("no MPA start-up frame within 10 s")
+    assert events_of(raw.qp) == [Disconnected(reason="no MPA start-up frame within 10 s", by_peer=False)]
+    assert raw.take() == b""
+    assert raw.qp.wants_close
 
 
 @pytest.mark.req("MPA-36", "MPA-38", "MPA-40")

@@ -1,0 +1,246 @@
+"""Items that were not placed though they had to be, or too long or short; how messages begin and connections end."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from typing import Any
+
+import pytest
+
+from client_calls import CONTENT, FH, Scenes, assert_works, fails, null, read_into
+from client_calls import WRITE as WRITE_OPCODE
+from rpcrdma.errors import DecodeError
+from rpcrdma.nfs import v3
+from rpcrdma.rpc.errors import GarbageArguments
+from rpcrdma.rpc.program import Procedure
+from rpcrdma.rpc.service import CallContext
+from rpcrdma.testing import raw_calls
+from rpcrdma.testing.raw_calls import NULL_CALL, is_null_reply, write_call
+from rpcrdma.testing.raw_iwarp import read_request, tagged
+from rpcrdma.testing.raw_replies import HeardCall, chunk, header, rpc_reply, send
+from rpcrdma.testing.raw_socket import RawSocketPeer
+from rpcrdma.transport.refusals import ChunkRefused
+from rpcrdma.xdr.codec import Decoder, Encoder
+
+RECONNECT = pytest.mark.parametrize("reconnect", [False, True], ids=["one connection", "reconnecting"])
+SEND, READ_RESPONSE = 3, 2
+
+
+async def answered_once(client: Any, peer: RawSocketPeer, xid: int, number: int) -> None:
+    """Nothing is asked again on this connection: the next message is another call, with another XID."""
+    next_call = null(client)
+    heard = HeardCall(await peer.segment())
+    assert heard.xid != xid
+    assert (heard.reads, heard.writes, heard.reply) == ([], [], [])
+    await peer.send_segments(send(header(heard.xid) + rpc_reply(heard.xid), number))
+    await next_call
+
+
+@pytest.mark.req("V1-64")
+@RECONNECT
+@pytest.mark.parametrize("length", [1, 4, 500, 900], ids=lambda length: f"{length} octets")
+@pytest.mark.parametrize("returned", ["unused", "as if it were written"])
+def test_a_result_inline_in_spite_of_a_free_write_chunk_fails_the_call_for_good(
+    run: Scenes, length: int, returned: str, reconnect: bool
+) -> None:
+    async def test(it: Any) -> None:
+        client, peer = await it.pair(reconnect=reconnect)
+        await assert_works(client, peer, 1)
+        buffer = bytearray(5000)
+        calling = read_into(client, buffer)
+        call = HeardCall(await peer.segment())
+        ((handle, room, offset),) = call.writes[0]
+        assert room == 5000
+        result = struct.pack(">IIIII", 0, 0, length, 0, length) + CONTENT[:length] + bytes(-length % 4)
+        lists = header(call.xid, writes=chunk((handle, 0 if returned == "unused" else length, offset)))
+        await peer.send_segments(send(lists + rpc_reply(call.xid, result), 2))
+        error = await fails(calling, DecodeError)
+        # The one says that the chunk was left free, the other leaves the octets over.
+        assert ("Write chunk" in str(error)) is (returned == "unused")
+        assert buffer == bytes(5000)
+        await answered_once(client, peer, call.xid, 3)
+
+    run(test)
+
+
+@pytest.mark.req("NF-12", "NF-13")
+@RECONNECT
+@pytest.mark.parametrize("refused", ["ERR_CHUNK", "GARBAGE_ARGS"])
+def test_a_call_whose_chunks_are_refused_fails_at_once_and_is_not_sent_again(
+    run: Scenes, refused: str, reconnect: bool
+) -> None:
+    async def test(it: Any) -> None:
+        client, peer = await it.pair(reconnect=reconnect)
+        await assert_works(client, peer, 1)
+        args = v3.WRITE3args(FH, 0, 9000, v3.stable_how.UNSTABLE, CONTENT[:9000])
+        calling = asyncio.create_task(client.call(v3.WRITE, args))
+        call = HeardCall(await peer.segment())
+        assert call.reads
+        if refused == "ERR_CHUNK":
+            await peer.send_segments(send(struct.pack(">IIIII", call.xid, 1, 32, 4, 2), 2))
+            await fails(calling, ChunkRefused)
+        else:
+            await peer.send_segments(
+                send(header(call.xid) + struct.pack(">II", call.xid, 1) + bytes(12) + b"\0\0\0\4", 2)
+            )
+            await fails(calling, GarbageArguments)
+        await answered_once(client, peer, call.xid, 3)
+
+    run(test)
+
+
+async def written(peer: RawSocketPeer, number: int, said: int, sent: int) -> bytes:
+    """The answer to the peer's `number`th call: a WRITE of `said` octets with `sent` in its Read chunk."""
+    await peer.send_segments(raw_calls.send(write_call(said, (7, sent, 0), xid=number), number))
+    heard = await peer.segment()
+    if heard.opcode != SEND:
+        sink, offset, length = struct.unpack_from(">IQI", heard.payload)
+        assert length == sent
+        await peer.send_segments(tagged(READ_RESPONSE, sink, offset, CONTENT[:sent]))
+        heard = await peer.segment()
+    assert heard.payload[:4] == number.to_bytes(4)
+    return heard.payload
+
+
+LENGTHS = [
+    (said, sent)
+    for said in (1, 2, 3, 4, 5, 1001, 1024)
+    for sent in (said - 1, said + 1, said + 2, said + 3, said + 4, said + 8)
+    if sent > 0 and sent not in {said, said + -said % 4}
+]
+
+
+@pytest.mark.req("V1-23", "V1-24")
+def test_a_read_chunk_as_long_as_neither_its_item_nor_item_and_padding_is_refused(scene: Any) -> None:
+    async def main() -> None:
+        async with scene() as it:
+            peer = await it.connected()
+            number = 0
+            for number, (said, sent) in enumerate(LENGTHS, 1):
+                payload = await written(peer, number, said, sent)
+                # It is the program's arguments that do not decode: GARBAGE_ARGS.
+                assert payload[28:] == struct.pack(">IIIIII", number, 1, 0, 0, 0, 4), (said, sent)
+            assert it.files.written == []
+            # With padding, and without it, nothing but the item reaches the program.
+            for said in (1, 2, 3, 4, 5, 1001):
+                for sent in sorted({said, said + -said % 4}):
+                    number += 1
+                    payload = await written(peer, number, said, sent)
+                    assert payload[28:52] == struct.pack(">IIIIII", number, 1, 0, 0, 0, 0)
+                    assert it.files.written.pop() == CONTENT[:said]
+
+    asyncio.run(main())
+
+
+def encode_octets(encoder: Encoder, value: bytes) -> None:
+    encoder.opaque(value, 9000, "value")
+
+
+def decode_octets(decoder: Decoder) -> bytes:
+    return decoder.opaque(9000, "value")
+
+
+LONG = Procedure(0x20000077, 1, 1, "LONG", "long", encode_octets, decode_octets, encode_octets, decode_octets)
+
+
+@pytest.mark.req("V1-85")
+def test_messages_have_no_record_mark_in_either_direction(run: Scenes, scene: Any) -> None:
+    async def client(it: Any) -> None:
+        client, peer = await it.pair()
+        calling = null(client)
+        heard = await peer.segment()
+        xid = heard.payload[:4]
+        # The header, and at once the XID again, CALL, and version 2 of RPC.
+        assert heard.payload[28:40] == xid + struct.pack(">II", 0, 2)
+        await peer.send_segments(send(header(int.from_bytes(xid)) + rpc_reply(int.from_bytes(xid))))
+        await calling
+        # A Long Call has it at the start of its Position-Zero chunk.
+        calling = asyncio.create_task(client.call(LONG, bytes(9000)))
+        call = HeardCall(await peer.segment())
+        assert call.kind == 1
+        handle, length, offset = call.reads[0]
+        await peer.send_segments(read_request(1, 5, 0, length, handle, offset))
+        stream = await peer.segment()
+        assert stream.payload[:12] == struct.pack(">III", call.xid, 0, 2)
+        await peer.send_segments(send(struct.pack(">IIIII", call.xid, 1, 32, 4, 2), 2))
+        await fails(calling, ChunkRefused)
+
+    run(client)
+
+    async def server() -> None:
+        async with scene() as it:
+            peer = await it.connected()
+            await peer.send_segments(raw_calls.send(NULL_CALL))
+            assert is_null_reply(await peer.segment())
+
+    asyncio.run(server())
+
+
+@pytest.mark.req("DDP-14")
+def test_data_that_still_arrives_after_a_graceful_end_resets_the_connection_and_is_not_placed(run: Scenes) -> None:
+    async def test(it: Any) -> None:
+        client, peer = await it.pair()
+        await assert_works(client, peer, 1)
+        buffer = bytearray(5000)
+        calling = read_into(client, buffer)
+        ((handle, _, offset),) = HeardCall(await peer.segment()).writes[0]
+        # The client ends in order: what comes from it is the end of its stream, no reset and no Terminate.
+        closing = asyncio.create_task(client.close())
+        await fails(calling)
+        assert await peer.ended() == b""
+
+        async def go_on() -> None:
+            # It is cut off after a twentieth of a second here.
+            async with asyncio.timeout(10):
+                while True:
+                    await peer.send_segments(tagged(WRITE_OPCODE, handle, offset, CONTENT[:5000]))
+                    await asyncio.sleep(0)
+
+        with pytest.raises((ConnectionResetError, BrokenPipeError)):
+            await go_on()
+        await closing
+        await fails(null(client))
+        assert buffer == bytes(5000)
+
+    run(test)
+
+
+class Answering(v3.NFS_V3_Service):
+    """A client's own service, for reverse calls: NULL alone."""
+
+    def null(self, args: None, context: CallContext) -> None:
+        """Nothing."""
+
+
+@pytest.mark.req("BD-17")
+def test_each_connection_takes_all_reverse_calls_that_it_grants_at_its_start(run: Scenes) -> None:
+    async def test(it: Any) -> None:
+        connecting = it.connecting(reconnect=True, services=[Answering()])
+        client = None
+        calls: list[asyncio.Task[Any]] = []
+        for connection in range(3):
+            peer = await it.accepted()
+            await peer.accept(raw_calls.BOTH_PRIVATE)
+            if client is None:
+                client = await connecting
+                it.clients.append(client)
+                calls.append(null(client))
+            # The first call tells that the client may be spoken to.
+            first = HeardCall(await peer.segment())
+            reverse = [raw_calls.header(xid=xid) + raw_calls.rpc(0, xid=xid) for xid in range(16)]
+            replies = header(first.xid) + rpc_reply(first.xid)
+            await peer.send_segments(*[send(octets, number) for number, octets in enumerate([*reverse, replies], 1)])
+            answered = set()
+            while len(answered) < 16:
+                heard = await peer.segment()
+                assert heard.opcode == SEND
+                xid, direction = struct.unpack_from(">II", heard.payload, 28)
+                if direction == 1:
+                    answered.add(xid)
+            assert answered == set(range(16)), connection
+            if connection < 2:
+                peer.reset()
+        await asyncio.gather(*calls)
+
+    run(test)

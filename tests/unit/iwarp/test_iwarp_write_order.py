@@ -1,0 +1,87 @@
+"""RDMA Writes are placed in their order and delivered to nobody; what follows them tells that they are there."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import pytest
+
+from rpcrdma.iwarp import Role
+from rpcrdma.testing.raw_iwarp import RawPeer, completions_of, events_of, fpdu, tagged, untagged
+from rpcrdma.verbs import Access, Completion, SoftwareProtectionDomain, Status, Verb
+
+
+def draws() -> Callable[[int], int]:
+    count = itertools.count(1)
+    return lambda bits: next(count) * 0x9E3779B97F4A7C15F39CC0605CEDC835 >> 7 & (1 << bits) - 1
+
+
+def connected(role: Role) -> RawPeer:
+    raw = RawPeer(role, SoftwareProtectionDomain(draws()))
+    raw.connect()
+    if role is Role.RESPONDER:
+        raw.give(fpdu(tagged(0, 0, 0)))
+    events_of(raw.qp)
+    raw.sent = b""
+    return raw
+
+
+@pytest.mark.req("RD-5")
+def test_writes_take_no_receive_and_report_nothing_where_they_land() -> None:
+    raw = connected(Role.RESPONDER)
+    region = raw.pd.register(bytearray(5000), Access.REMOTE_WRITE)
+    buffers = [bytearray(8), bytearray(8)]
+    for n, buffer in enumerate(buffers):
+        raw.qp.post_receive(n, memoryview(buffer))
+    for length in (0, 1, 1000):
+        raw.give(fpdu(tagged(0, region.handle, region.offset, bytes(length), last=False)))
+        raw.give(fpdu(tagged(0, region.handle, region.offset + length, bytes(length))))
+        assert completions_of(raw.qp) == []
+        assert events_of(raw.qp) == []
+        assert raw.take() == b""
+    raw.give(fpdu(untagged(3, 0, 1, b"first")) + fpdu(untagged(3, 0, 2, b"second")))
+    assert completions_of(raw.qp) == [
+        Completion(0, Verb.RECEIVE, Status.SUCCESS, 5),
+        Completion(1, Verb.RECEIVE, Status.SUCCESS, 6),
+    ]
+    assert [bytes(buffer) for buffer in buffers] == [b"first\0\0\0", b"second\0\0"]
+
+
+@pytest.mark.req("RD-5", "DDP-3")
+def test_writes_to_the_same_place_land_in_their_order_before_what_follows_them() -> None:
+    raw = connected(Role.RESPONDER)
+    region = raw.pd.register(bytearray(10), Access.REMOTE_WRITE)
+    raw.qp.post_receive("done", memoryview(bytearray(4)))
+    writes = [(0, b"aaaaaaaaaa"), (3, b"bbbb"), (5, b"ccc"), (4, b""), (0, b"d")]
+    stream = b"".join(fpdu(tagged(0, region.handle, region.offset + at, data)) for at, data in writes)
+    for octet in stream:
+        raw.give(bytes([octet]))
+        assert completions_of(raw.qp) == []
+    raw.give(fpdu(untagged(3, 0, 1, b"done")))
+    assert [completion.wr for completion in completions_of(raw.qp)] == ["done"]
+    assert bytes(region.view) == b"daabbcccaa"
+
+
+@pytest.mark.req("RD-5", "DDP-2", "DDP-10")
+def test_each_remote_buffer_has_a_write_of_its_own_and_they_leave_in_order() -> None:
+    raw = connected(Role.INITIATOR)
+    data = bytes(n % 251 for n in range(3000))
+    # One Write may gather from many local buffers; its remote buffer is one.
+    raw.qp.post_write(1, [data[:700], data[700:701], data[701:2000]], 7, 100)
+    raw.qp.post_write(2, [data[2000:]], 9, 50)
+    raw.qp.post_write(3, [], 9, 50)
+    raw.qp.post_send(4, [b"done"])
+    assert raw.take() == (
+        fpdu(tagged(0, 7, 100, data[:1440], last=False))
+        + fpdu(tagged(0, 7, 1540, data[1440:2000]))
+        + fpdu(tagged(0, 9, 50, data[2000:]))
+        + fpdu(tagged(0, 9, 50))
+        + fpdu(untagged(3, 0, 1, b"done"))
+    )
+    assert [(completion.wr, completion.verb) for completion in completions_of(raw.qp)] == [
+        (1, Verb.RDMA_WRITE),
+        (2, Verb.RDMA_WRITE),
+        (3, Verb.RDMA_WRITE),
+        (4, Verb.SEND),
+    ]

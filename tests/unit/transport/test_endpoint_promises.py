@@ -1,0 +1,274 @@
+"""What each side of a connection may count on: credits, receives, and the memory behind chunks."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from rpcrdma import limits
+from rpcrdma.errors import RemoteAccessError
+from rpcrdma.testing.endpoint_pair import BarePeer, message
+from rpcrdma.testing.raw_calls import chunk, header, read_segment, segment
+from rpcrdma.testing.raw_replies import HeardCall
+from rpcrdma.testing.raw_replies import chunk as echo
+from rpcrdma.testing.raw_replies import header as reply_header
+from rpcrdma.testing.raw_socket import HeardSegment
+from rpcrdma.transport import CallArrived, IncomingCall, ReplyArrived, ReplyBound, Role, TransportConfig
+from rpcrdma.verbs import Access
+
+CALL, REPLY = 0, 1
+NOTHING = ReplyBound(0)
+REMOTE = Access.REMOTE_READ | Access.REMOTE_WRITE
+
+
+def start(xid: int, direction: int) -> bytes:
+    return struct.pack(">II", xid, direction)
+
+
+def answer(xid: int) -> bytes:
+    return reply_header(xid) + start(xid, REPLY)
+
+
+def heard(octets: bytes) -> HeardCall:
+    """A message of a client, taken apart."""
+    return HeardCall(HeardSegment(3, last=True, handle=0, queue=0, number=0, offset=0, payload=octets))
+
+
+def calls_in(peer: BarePeer) -> list[IncomingCall]:
+    calls = []
+    for event in peer.endpoint_events():
+        assert isinstance(event, CallArrived), event
+        calls.append(event.incoming)
+    return calls
+
+
+# Credits
+
+
+@pytest.mark.req("V1-2", "V1-87")
+@pytest.mark.parametrize(("requested", "granted"), [(4, 9), (9, 4), (5, 5), (7, 1)])
+def test_calls_in_flight_keep_to_the_lower_of_request_and_grant(requested: int, granted: int) -> None:
+    peer = BarePeer(Role.CLIENT, TransportConfig(credits_requested=requested))
+    lower = min(requested, granted)
+    for xid in range(40):
+        peer.endpoint.call(xid, message(xid, CALL), NOTHING)
+    peer.run()
+    answered = 0
+    assert len(peer.received) == 1
+    while answered < 40:
+        assert len(peer.received) - answered <= (lower if answered else 1)
+        peer.send(reply_header(answered, grant=granted) + start(answered, REPLY))
+        answered += 1
+        # As many as are allowed, less those that are unanswered.
+        assert len(peer.received) == min(40, answered + lower)
+    assert [type(event) for event in peer.endpoint_events()] == [ReplyArrived] * 40
+
+
+@pytest.mark.req("V1-4", "V1-87")
+def test_a_lowered_grant_counts_against_the_calls_in_flight() -> None:
+    peer = BarePeer(Role.CLIENT, TransportConfig(credits_requested=8))
+    for xid in range(30):
+        peer.endpoint.call(xid, message(xid, CALL), NOTHING)
+    peer.run()
+    peer.send(reply_header(0, grant=8) + start(0, REPLY))
+    assert len(peer.received) == 1 + 8
+    for xid in range(1, 6):
+        peer.send(reply_header(xid, grant=3) + start(xid, REPLY))
+        # Seven, six, five, four, three in flight: none may follow.
+        assert len(peer.received) == 9
+    peer.send(reply_header(6, grant=3) + start(6, REPLY))
+    assert len(peer.received) == 10
+    peer.send(reply_header(7, grant=5) + start(7, REPLY))
+    assert len(peer.received) == 13
+
+
+# Receives
+
+
+@pytest.mark.req("V1-88")
+def test_a_server_sends_one_message_for_each_call_and_none_to_a_client_without_calls() -> None:
+    # One receive, posted anew after each message: a second one at a time would end the connection.
+    peer = BarePeer(Role.SERVER, receives=1)
+    nothing_to_answer = [
+        b"",
+        header()[:27],
+        header(kind=3)[:16],
+        struct.pack(">IIIII", 9, 1, 1, 4, 2),
+        header(xid=9) + start(9, REPLY),
+    ]
+    for octets in nothing_to_answer:
+        assert peer.send(octets) == []
+    for xid in range(20):
+        assert peer.send(header(xid=xid) + start(xid, CALL)) == []
+        (incoming,) = calls_in(peer)
+        for octets in nothing_to_answer:
+            assert peer.send(octets) == []
+        if xid % 4 == 3:
+            peer.endpoint.drop(incoming)
+        else:
+            peer.endpoint.reply(incoming, message(xid, REPLY))
+        peer.run()
+        peer.endpoint_events()
+        assert len(peer.received) == xid + 1 - (xid + 1) // 4
+    (refusal,) = peer.send(header(kind=9))
+    assert refusal[12:20] == struct.pack(">II", 4, 2)
+    assert peer.events == []
+
+
+@pytest.mark.req("BD-15")
+def test_a_client_takes_all_reverse_calls_and_all_replies_at_once() -> None:
+    grant = outstanding = 2 * limits.SPARE_RECEIVES + 8
+    config = TransportConfig(credits_requested=outstanding, reverse_credits_granted=grant)
+    peer = BarePeer(Role.CLIENT, config, reverse=True)
+    for xid in range(outstanding + 1):
+        peer.endpoint.call(xid, message(xid, CALL), NOTHING)
+    peer.run()
+    peer.send(reply_header(0, grant=outstanding) + start(0, REPLY))
+    assert peer.endpoint.calls_in_flight == outstanding
+    # All before the client looks at any of them.
+    for xid in range(grant):
+        peer.qp.post_send(None, [header(xid=xid) + start(xid, CALL)], signaled=False)
+    for xid in range(1, outstanding + 1):
+        peer.qp.post_send(None, [reply_header(xid) + start(xid, REPLY)], signaled=False)
+    peer.run()
+    kinds = [type(event) for event in peer.endpoint_events()]
+    assert kinds == [ReplyArrived] + [CallArrived] * grant + [ReplyArrived] * outstanding
+    assert peer.events == []
+
+
+@pytest.mark.req("BD-16", "BD-18")
+def test_a_server_has_a_receive_for_each_reverse_reply_before_it_calls_and_keeps_to_the_grant() -> None:
+    calls = grant = 2 * limits.SPARE_RECEIVES + 8
+    config = TransportConfig(reverse_credits_requested=2 * grant, reverse_credits_granted=grant, credits_granted=grant)
+    peer = BarePeer(Role.SERVER, config, reverse=True)
+    peer.endpoint.allow_reverse()
+    for xid in range(2 * calls + 1):
+        peer.endpoint.call(xid, message(xid, CALL), NOTHING)
+    peer.run()
+    assert [octets[:4] for octets in peer.received] == [bytes(4)]
+    peer.send(reply_header(0, grant=grant) + start(0, REPLY))
+    # No more than the client granted, whatever waits.
+    assert len(peer.received) == 1 + grant
+    assert peer.endpoint.reverse_calls_in_flight == grant
+    # The replies come together with as many forward calls as are granted, none looked at before all are there.
+    assert peer.send(header(xid=0) + start(0, CALL)) == []
+    events = peer.endpoint_events()
+    assert [type(event) for event in events] == [ReplyArrived, CallArrived]
+    assert isinstance(events[1], CallArrived)
+    peer.endpoint.reply(events[1].incoming, message(0, REPLY))
+    peer.run()
+    peer.endpoint_events()
+    for xid in range(1, grant + 1):
+        peer.qp.post_send(None, [reply_header(xid, grant=grant) + start(xid, REPLY)], signaled=False)
+        peer.qp.post_send(None, [header(xid=xid) + start(xid, CALL)], signaled=False)
+    peer.run()
+    kinds = [type(event) for event in peer.endpoint_events()]
+    assert kinds == [ReplyArrived, CallArrived] * grant
+    assert peer.events == []
+
+
+# Memory
+
+
+@pytest.mark.req("V1-93")
+def test_memory_of_read_chunks_is_exposed_until_the_reply_and_no_longer() -> None:
+    peer = BarePeer(Role.CLIENT)
+    payload = message(1, CALL, (bytes(9000), b"a" * 5000), (b"", b"b" * 6000))
+    peer.endpoint.call(1, payload, NOTHING)
+    peer.run()
+    reads = heard(peer.received[0]).reads
+    assert sum(length for _, length, _ in reads) == 9000 + 8 + 8 + 5000 + 6000
+    for handle, length, offset in reads:
+        assert len(peer.endpoint_pd.find(handle, offset, length, Access.REMOTE_READ)) == length
+    peer.send(answer(1))
+    assert [type(event) for event in peer.endpoint_events()] == [ReplyArrived]
+    for handle, length, offset in reads:
+        with pytest.raises(RemoteAccessError):
+            peer.endpoint_pd.find(handle, offset, length, Access.REMOTE_READ)
+
+
+@pytest.mark.req("V1-93")
+@pytest.mark.parametrize("outcome", ["reply", "fail_call", "drop"])
+def test_a_server_reads_nothing_of_a_call_any_more_once_it_may_answer(outcome: str) -> None:
+    peer = BarePeer(Role.SERVER, private_data=TransportConfig(remote_invalidation=False).private_data())
+    stream = start(1, CALL) + struct.pack(">I", 5000)
+    region = peer.pd.register(bytearray(stream + b"d" * 5000), REMOTE)
+    long = read_segment(0, region.handle, 12, region.offset)
+    item = read_segment(12, region.handle, 5000, region.offset + 12)
+    assert peer.send(header(reads=long + item, kind=1, xid=1)) == []
+    (incoming,) = calls_in(peer)
+    assert peer.endpoint.statistics.rdma_reads == 2
+    # The client may take its memory back with the answer: nobody asks for it.
+    peer.pd.invalidate(region)
+    if outcome == "reply":
+        incoming.decoder.octets(8, "start")
+        assert bytes(incoming.decoder.bulk(5000, "item")) == b"d" * 5000
+        peer.endpoint.reply(incoming, message(1, REPLY))
+    else:
+        getattr(peer.endpoint, outcome)(incoming)
+    peer.run()
+    assert peer.endpoint.statistics.rdma_reads == 2
+    assert peer.events == []
+
+
+SIZES = (7, 1, 30, 2, 100)
+
+
+@pytest.mark.req("V1-26", "V1-94")
+@pytest.mark.parametrize("length", [1, 7, 8, 39, 41, 140])
+def test_a_server_fills_the_segments_of_a_write_chunk_without_gaps_in_the_order_of_the_array(length: int) -> None:
+    peer = BarePeer(Role.SERVER)
+    memory = bytearray(200)
+    region = peer.pd.register(memory, REMOTE)
+    # From the end of the memory to its beginning, ten octets apart.
+    places: list[tuple[int, int]] = []
+    end = 200
+    for size in SIZES:
+        places.append((end - size, size))
+        end -= size + 10
+    offered = [segment(region.handle, size, region.offset + at) for at, size in places]
+    assert peer.send(header(writes=chunk(*offered), xid=1) + start(1, CALL)) == []
+    (incoming,) = calls_in(peer)
+    data = bytes(1 + n % 250 for n in range(length))
+    peer.endpoint.reply(incoming, message(1, REPLY, (b"", data)))
+    peer.run()
+    filled = []
+    left = length
+    for _, size in places:
+        filled.append(min(size, left))
+        left -= filled[-1]
+    assert b"".join(bytes(memory[at : at + used]) for (at, _), used in zip(places, filled, strict=True)) == data
+    assert memory.count(0) == 200 - length
+    returned = heard(peer.received[0]).writes
+    assert returned == [
+        [(region.handle, used, region.offset + at) for (at, _), used in zip(places, filled, strict=True)]
+    ]
+
+
+@pytest.mark.req("V1-94")
+@pytest.mark.parametrize("given", [False, True])
+def test_a_client_joins_the_segments_of_a_write_chunk_in_the_order_of_the_array(given: bool) -> None:
+    peer = BarePeer(Role.CLIENT, TransportConfig(segment_octets_max=1001))
+    into = bytearray(5000)
+    peer.endpoint.call(1, message(1, CALL), ReplyBound(20, (5000,)), (into,) if given else ())
+    peer.run()
+    ((*segments,),) = heard(peer.received[0]).writes
+    assert [length for _, length, _ in segments] == [1001] * 4 + [996]
+    data = bytes(n % 251 for n in range(3500))
+    returned = []
+    at = 0
+    for handle, length, offset in segments:
+        part = data[at : at + length]
+        at += len(part)
+        returned.append((handle, len(part), offset))
+        if part:
+            peer.write(handle, offset, [part])
+    stream = struct.pack(">I", 3500)
+    peer.send(reply_header(1, writes=echo(*returned)) + start(1, REPLY) + stream)
+    (event,) = peer.endpoint_events()
+    assert isinstance(event, ReplyArrived)
+    event.decoder.octets(8, "start")
+    assert bytes(event.decoder.bulk(5000, "item")) == data
+    event.decoder.done("reply")
+    assert not given or bytes(into[:3500]) == data

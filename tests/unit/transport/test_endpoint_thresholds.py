@@ -1,0 +1,145 @@
+"""Inline thresholds of peers that say nothing while connecting, and that they stay what they are."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from rpcrdma.testing.endpoint_pair import BarePeer, message
+from rpcrdma.transport import CallArrived, IncomingCall, ReplyArrived, ReplyBound, Role, TransportConfig
+
+CALL, REPLY = 0, 1
+MSG, NOMSG, MSGP, DONE, ERROR = range(5)
+LARGE = TransportConfig(inline_send_octets=8192, inline_receive_octets=8192)
+START = 28 + 8
+"""Octets of a message in front of what these tests put into it: the short header, XID and direction."""
+ALLOWANCE = 28 + 32
+"""What a client leaves for the headers of the reply when it counts on an inline one."""
+
+
+def header(xid: int, kind: int = MSG, *lists: int) -> bytes:
+    return struct.pack(">IIIIIII", xid, 1, 32, kind, *(lists or (0, 0, 0)))
+
+
+def form(octets: bytes) -> tuple[int, bool, bool]:
+    """Of a call without Write list: the procedure, and whether it has a Read list and a Reply chunk."""
+    kind, reads = struct.unpack_from(">II", octets, 12)
+    end = 16
+    while struct.unpack_from(">I", octets, end)[0]:
+        end += 24
+    writes, reply = struct.unpack_from(">II", octets, end + 4)
+    assert writes == 0
+    return kind, bool(reads), bool(reply)
+
+
+def called(peer: BarePeer, xid: int, plain: int, results: int = 0) -> bytes:
+    """What the client under test sends for a call with `plain` octets of arguments, which is then answered."""
+    before = len(peer.received)
+    peer.endpoint.call(xid, message(xid, CALL, (bytes(plain), None)), ReplyBound(results))
+    peer.run()
+    (octets,) = peer.received[before:]
+    peer.send(header(xid) + struct.pack(">II", xid, REPLY))
+    assert [type(event) for event in peer.endpoint_events()] == [ReplyArrived]
+    return octets
+
+
+def arrived(peer: BarePeer, xid: int, reply_chunk: bytes = b"") -> IncomingCall:
+    """A call as the server under test reports it."""
+    start = header(xid)[:-4] + (reply_chunk or bytes(4))
+    assert peer.send(start + struct.pack(">II", xid, CALL)) == []
+    (event,) = peer.endpoint_events()
+    assert isinstance(event, CallArrived)
+    return event.incoming
+
+
+def answered(peer: BarePeer, xid: int, plain: int) -> bytes:
+    """What the server under test sends as a reply with `plain` octets of results."""
+    incoming = arrived(peer, xid)
+    before = len(peer.received)
+    peer.endpoint.reply(incoming, message(xid, REPLY, (bytes(plain), None)))
+    peer.run()
+    peer.endpoint_events()
+    (octets,) = peer.received[before:]
+    return octets
+
+
+SILENT = pytest.mark.parametrize(
+    "said", [b"", b"something else", bytes.fromhex("f6ab0e18 02 01 07 07")], ids=["nothing", "no RFC 8797", "version 2"]
+)
+
+
+@pytest.mark.req("V1-9", "V1-11", "PD-8", "PD-9")
+@SILENT
+def test_a_client_whose_server_says_nothing_keeps_to_1024_octets_each_way(said: bytes) -> None:
+    peer = BarePeer(Role.CLIENT, LARGE, private_data=said)
+    assert (peer.endpoint.inline_send_octets, peer.endpoint.inline_receive_octets) == (1024, 1024)
+    short = called(peer, 1, 1024 - START)
+    assert len(short) == 1024
+    assert form(short) == (MSG, False, False)
+    assert form(called(peer, 2, 1024 - START + 4)) == (NOMSG, True, False)
+    assert form(called(peer, 3, 0, 1024 - ALLOWANCE)) == (MSG, False, False)
+    assert form(called(peer, 4, 0, 1024 - ALLOWANCE + 4)) == (MSG, False, True)
+
+
+@pytest.mark.req("V1-9", "V1-11", "PD-8", "PD-9")
+@SILENT
+def test_a_server_whose_client_says_nothing_keeps_to_1024_octets_each_way(said: bytes) -> None:
+    peer = BarePeer(Role.SERVER, LARGE, private_data=said)
+    assert (peer.endpoint.inline_send_octets, peer.endpoint.inline_receive_octets) == (1024, 1024)
+    reply = answered(peer, 1, 1024 - START)
+    assert (len(reply), reply[12:16]) == (1024, MSG.to_bytes(4))
+    # It has no other place for a longer one.
+    assert answered(peer, 2, 1024 - START + 4)[12:20] == struct.pack(">II", ERROR, 2)
+    # And it takes as much.
+    assert peer.send(header(3) + struct.pack(">II", 3, CALL) + bytes(1024 - START)) == []
+    assert [type(event) for event in peer.endpoint_events()] == [CallArrived]
+
+
+@pytest.mark.req("V1-90")
+def test_nothing_that_a_server_sends_changes_the_thresholds_of_a_client() -> None:
+    peer = BarePeer(Role.CLIENT, TransportConfig(inline_send_octets=2048, inline_receive_octets=3072))
+
+    def hold(xid: int) -> None:
+        assert (peer.endpoint.inline_send_octets, peer.endpoint.inline_receive_octets) == (2048, 3072)
+        assert form(called(peer, xid, 2048 - START)) == (MSG, False, False)
+        assert form(called(peer, xid + 1, 2048 - START + 4)) == (NOMSG, True, False)
+        assert form(called(peer, xid + 2, 0, 3072 - ALLOWANCE)) == (MSG, False, False)
+        assert form(called(peer, xid + 3, 0, 3072 - ALLOWANCE + 4)) == (MSG, False, True)
+
+    hold(1)
+    # The start of a longer call, a padded message with its threshold, and short and long messages that answer nothing.
+    for octets in (
+        header(99, MSGP, 4, 512, 0) + bytes(8),
+        header(99, DONE)[:16],
+        header(99) + struct.pack(">II", 99, REPLY),
+        header(99) + struct.pack(">II", 99, REPLY) + bytes(3072 - START),
+        header(99, ERROR, 1, 1, 9),
+    ):
+        assert peer.send(octets) == []
+    hold(10)
+    # The data of RFC 8797 has no meaning behind the start of a connection.
+    peer.send(header(99) + bytes.fromhex("f6ab0e18 01010000"))
+    hold(20)
+
+
+@pytest.mark.req("V1-90")
+def test_nothing_that_a_client_sends_changes_the_thresholds_of_a_server() -> None:
+    peer = BarePeer(Role.SERVER, TransportConfig(inline_send_octets=2048, inline_receive_octets=3072))
+
+    def hold(xid: int) -> None:
+        assert (peer.endpoint.inline_send_octets, peer.endpoint.inline_receive_octets) == (2048, 3072)
+        assert len(answered(peer, xid, 2048 - START)) == 2048
+        assert answered(peer, xid + 1, 2048 - START + 4)[12:20] == struct.pack(">II", ERROR, 2)
+
+    hold(1)
+    for octets in (
+        header(99, MSGP, 4, 512, 0) + struct.pack(">II", 99, CALL),
+        header(99, 9),
+        header(99, DONE)[:16],
+        struct.pack(">IIIIIII", 99, 2, 1, 0, 0, 0, 0) + struct.pack(">II", 99, CALL),
+        bytes.fromhex("f6ab0e18 01010000"),
+    ):
+        peer.send(octets)
+        assert peer.endpoint_events() == []
+    hold(10)
