@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -21,7 +22,7 @@ from rpcrdma.aio.files.volume import Volume
 from rpcrdma.nfs.client.attributes import NOW, Now, Stat, StatVfs, set_attributes, stat_from, statvfs_from
 from rpcrdma.nfs.client.directory_entry import DirEntry
 from rpcrdma.nfs.client.paths import Path, base_name, join, text_of
-from rpcrdma.nfs.errors import NfsExists, NfsNotADirectory, NfsNotFound, nfs_error
+from rpcrdma.nfs.errors import NfsExists, NfsNotFound, nfs_error
 from rpcrdma.nfs.v3 import (
     ACCESS3_EXECUTE,
     ACCESS3_EXTEND,
@@ -41,6 +42,9 @@ __all__ = ["LocalPath", "NfsFilesystem"]
 LocalPath = str | os.PathLike[str]
 
 _SECOND_NS = 1_000_000_000
+
+_LEADS_NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
+"""What says that a path leads nowhere, rather than that the caller or the server has a problem."""
 
 
 class NfsFilesystem:
@@ -112,25 +116,30 @@ class NfsFilesystem:
         return await self.stat(path, follow_symlinks=False)
 
     async def exists(self, path: Path) -> bool:
-        """Whether `path` leads anywhere; False also where a name on the way is no directory."""
-        try:
-            await self.stat(path)
-        except (NfsNotFound, NfsNotADirectory):
-            return False
-        return True
+        """Whether `path` leads anywhere.
+
+        False also where a name on the way is no directory, links lead in a circle, or the path can be none. Unlike
+        `os.path.exists` it raises what says nothing of that: no permission, an I/O error, a lost connection.
+        """
+        return await self._found(path) is not None
 
     async def is_dir(self, path: Path) -> bool:
-        """Whether `path` leads to a directory."""
-        try:
-            return (await self.stat(path)).is_dir()
-        except (NfsNotFound, NfsNotADirectory):
-            return False
+        """Whether `path` leads to a directory; see `exists`."""
+        found = await self._found(path)
+        return found is not None and found.is_dir()
+
+    async def is_file(self, path: Path) -> bool:
+        """Whether `path` leads to a regular file; see `exists`."""
+        found = await self._found(path)
+        return found is not None and found.is_file()
 
     async def access(self, path: Path, mode: int) -> bool:
         """Whether the server lets this caller do what `mode` says: `os.F_OK`, or `os.R_OK`, `W_OK`, `X_OK` together."""
         try:
             node = await self._resolver.find(path)
-        except (NfsNotFound, NfsNotADirectory):
+        except OSError as error:
+            if error.errno not in _LEADS_NOWHERE:
+                raise
             return False
         wanted = 0
         if mode & os.R_OK:
@@ -401,6 +410,16 @@ class NfsFilesystem:
         await self.mkdir(path, exist_ok=True)
         node = await self._resolver.find(path)
         return await upload_tree(self._volume, os.fspath(local), node, progress)
+
+    async def _found(self, path: Path) -> Stat | None:
+        try:
+            return await self.stat(path)
+        except ValueError:
+            return None  # a NUL, or characters that stand for no octets
+        except OSError as error:
+            if error.errno not in _LEADS_NOWHERE:
+                raise
+            return None
 
     async def _set(self, path: Path, attributes: sattr3, *, follow: bool) -> None:
         node = await self._resolver.find(path, follow=follow)

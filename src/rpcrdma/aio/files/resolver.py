@@ -121,7 +121,10 @@ class Resolver:
                 continue
             last = not pending
             node = None if last else self._cache.find(directory, name)
-            if node is None:
+            if node is not None:
+                # What follows may be a link to ".", which makes this the end of the path.
+                node.fresh = False
+            else:
                 try:
                     node = await self._procedures.lookup(directory, name, join(directory.path, name))
                 except NfsNotFound:

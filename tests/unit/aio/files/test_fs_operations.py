@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -79,9 +80,23 @@ def test_exists_and_is_dir(server: Any, mounted: Any) -> None:
     assert not run(fs.exists("/dir/none"))
     assert not run(fs.exists("/dir/file/below"))
     assert not run(fs.exists("/dangling"))
+    assert run(fs.is_file("/dir/file"))
+    assert not run(fs.is_file("/dir"))
     server.answers["LOOKUP"] = [nfsstat3.NFS3ERR_ACCES]
     with pytest.raises(PermissionError):
         run(fs.exists("/dir"))
+
+
+@pytest.mark.parametrize("path", ["/circle", "/circle/below", "/" + "n" * 256, "/nul\0", "/\ud800"])
+def test_what_os_path_calls_false_of_a_path_is_false(server: Any, mounted: Any, tmp_path: Path, path: str) -> None:
+    server.link("/circle", "circle")
+    (tmp_path / "circle").symlink_to("circle")
+    assert not os.path.exists(f"{tmp_path}{path}")  # noqa: PTH110 - the model
+    fs = mounted()
+    for question in (fs.exists, fs.is_dir, fs.is_file):
+        assert run(question(path)) is False
+    if path.startswith("/circle"):
+        assert run(fs.access(path, os.F_OK)) is False
 
 
 @pytest.mark.parametrize(
