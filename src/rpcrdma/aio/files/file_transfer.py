@@ -57,11 +57,15 @@ def _told_of(path: str) -> Iterator[None]:
 
 
 class FileTransfer:
-    """Copies files of `volume`; counts what it has copied and tells `progress`."""
+    """Copies files of `volume`; counts what it has copied and tells `progress`.
 
-    def __init__(self, volume: Volume, progress: Progress | None = None) -> None:
+    Downloads get the server's modes as the umask leaves them, or with `exact_modes` as they are.
+    """
+
+    def __init__(self, volume: Volume, progress: Progress | None = None, *, exact_modes: bool = False) -> None:
         self.files = 0
         self.octets = 0
+        self._exact = exact_modes
         self._volume = volume
         self._progress = progress
 
@@ -105,9 +109,8 @@ class FileTransfer:
             try:
                 got, complete = await self._read(handle, 0, buffer[:size], path) if size else (0, True)
                 if complete:
-                    await self._volume.in_thread(
-                        local_files.store_file, buffer[:got], name, directory, attributes.mode, times_of(attributes)
-                    )
+                    arguments = (buffer[:got], name, directory, attributes.mode, times_of(attributes))
+                    await self._volume.in_thread(local_files.store_file, *arguments, exact=self._exact)
             finally:
                 ring.release(buffer)
             if complete:
@@ -169,10 +172,9 @@ class FileTransfer:
     ) -> int:
         in_thread = self._volume.in_thread
 
-        def undo(created: tuple[int, str]) -> None:
-            local_files.abandon_file(*created, directory)
-
-        descriptor, temporary = await self._volume.from_thread(undo, local_files.create_temporary, directory)
+        file = await self._volume.from_thread(
+            local_files.abandon_file, local_files.create_temporary, name, directory, attributes.mode, exact=self._exact
+        )
         starts = iter(range(0, attributes.size, block))
         end: int | None = None
 
@@ -182,7 +184,7 @@ class FileTransfer:
             try:
                 got, complete = await self._read(handle, start, buffer[:octets], path)
                 if got:
-                    await in_thread(local_files.write_at, descriptor, buffer[:got], start)
+                    await in_thread(local_files.write_at, file.descriptor, buffer[:got], start)
             finally:
                 ring.release(buffer)
             if complete:
@@ -204,10 +206,9 @@ class FileTransfer:
             while end is None:
                 await piece(start, block)
                 start += block
-            arguments = (descriptor, temporary, name, directory, end, attributes.mode, times_of(attributes))
-            await in_thread(local_files.finish_file, *arguments)
+            await in_thread(local_files.finish_file, file, end, times_of(attributes))
         except BaseException:
-            await in_thread(local_files.abandon_file, descriptor, temporary, directory)
+            await in_thread(local_files.abandon_file, file)
             raise
         return end
 

@@ -52,7 +52,7 @@ class NfsFilesystem:
 
     Paths are the caller's own: an absolute one starts at the root, a relative one at `directory`, and neither leads
     out of the mount. Every call may also raise what `Caller.call` raises; there is no reconnection. New files and
-    directories get exactly the mode that is asked for: the process's umask does not apply.
+    directories at the server get exactly the mode that is asked for: the process's umask applies to downloads alone.
 
     `stat` and `open` always ask the server; only directories on the way are remembered for a few seconds
     (`FileOptions.lookup_valid_s`). `close` does not close the connection, which is the caller's, except where
@@ -371,15 +371,19 @@ class NfsFilesystem:
 
     # Copies
 
-    async def download(self, path: Path, local: LocalPath, *, progress: Progress | None = None) -> int:
-        """Copies a file to `local` (or into it, if it is a directory) with mode and times; returns its octets.
+    async def download(
+        self, path: Path, local: LocalPath, *, progress: Progress | None = None, exact_modes: bool = False
+    ) -> int:
+        """Copies a file to `local` (or into it, if it is a directory) with its times; returns its octets.
 
-        It comes into being under a temporary name and replaces what is there only when it is complete.
-        `progress` is called with (files, octets) done so far.
+        It comes into being under a temporary name and replaces what is there only when it is complete. A new file gets
+        the server's permissions as far as the umask lets it, one that replaces another keeps the other's; with
+        `exact_modes` it is the server's either way. `progress` is called with (files, octets) done so far.
         """
         node = await self._resolver.find(path)
         own_name = base_name(self._resolver.absolute(path))
-        return await FileTransfer(self._volume, progress).download(node, own_name, os.fspath(local))
+        transfer = FileTransfer(self._volume, progress, exact_modes=exact_modes)
+        return await transfer.download(node, own_name, os.fspath(local))
 
     async def upload(self, local: LocalPath, path: Path, *, progress: Progress | None = None) -> int:
         """Copies a local file to `path` (or into it, if it is a directory) with mode and times; returns its octets.
@@ -396,20 +400,35 @@ class NfsFilesystem:
         assert name is not None, "given, or set above"
         return await FileTransfer(self._volume, progress).upload(os.fspath(local), node, name)
 
-    async def download_tree(self, path: Path, local: LocalPath, *, progress: Progress | None = None) -> CopyReport:
+    async def download_tree(
+        self, path: Path, local: LocalPath, *, progress: Progress | None = None, exact_modes: bool = False
+    ) -> CopyReport:
         """Copies a directory with everything in it to the local directory `local`, which may exist.
 
-        Modes, times and symbolic links are kept; nothing outside `local` is written, whatever names and links the
-        server shows. What could not be copied is in the report; see `CopyReport.check`.
+        Times and symbolic links are kept, and modes as `download` says; a directory that exists keeps its own mode and
+        times, unless `exact_modes`. Nothing outside `local` is written, whatever names and links the server shows. What
+        could not be copied is in the report; see `CopyReport.check`.
         """
         node = await self._resolver.find(path)
-        return await download_tree(self._volume, node, os.fspath(local), progress)
+        return await download_tree(self._volume, node, os.fspath(local), progress, exact_modes=exact_modes)
 
-    async def upload_tree(self, local: LocalPath, path: Path, *, progress: Progress | None = None) -> CopyReport:
-        """Copies a local directory with everything in it to the directory `path`, which may exist; see above."""
-        await self.mkdir(path, exist_ok=True)
+    async def upload_tree(
+        self, local: LocalPath, path: Path, *, progress: Progress | None = None, exact_modes: bool = False
+    ) -> CopyReport:
+        """Copies a local directory with everything in it to the directory `path`, which may exist.
+
+        What is new gets the modes and times of what it is a copy of, whatever the umask; a directory that exists keeps
+        its own, unless `exact_modes`. What could not be copied is in the report; see `CopyReport.check`.
+        """
+        made = True
+        try:
+            await self.mkdir(path)
+        except NfsExists:
+            made = False
+            if not await self.is_dir(path):
+                raise
         node = await self._resolver.find(path)
-        return await upload_tree(self._volume, os.fspath(local), node, progress)
+        return await upload_tree(self._volume, os.fspath(local), node, progress, made=made, exact_modes=exact_modes)
 
     async def _found(self, path: Path) -> Stat | None:
         try:

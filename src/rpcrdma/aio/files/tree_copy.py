@@ -27,11 +27,15 @@ _UNFINISHED_MODE = 0o700
 
 @dataclass(slots=True, eq=False)
 class _Folder:
-    """The two sides of a directory: a descriptor here, a node at the server."""
+    """The two sides of a directory: a descriptor here, a node at the server.
+
+    `made` says that the one that is copied to was not there before.
+    """
 
     descriptor: int
     node: Node
     local: str
+    made: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,42 +61,55 @@ class _LocalItem:
         return self.kind == stat.S_IFDIR
 
 
-async def download_tree(volume: Volume, node: Node, local: str, progress: Progress | None) -> CopyReport:
+async def download_tree(
+    volume: Volume, node: Node, local: str, progress: Progress | None, *, exact_modes: bool
+) -> CopyReport:
     """See `NfsFilesystem.download_tree`."""
     attributes = await volume.attributes(node)
     if attributes.type != ftype3.NF3DIR:
         raise nfs_error(nfsstat3.NFS3ERR_NOTDIR, node.path)
-    await volume.in_thread(os.makedirs, local, exist_ok=True)
-    descriptor = await volume.from_thread(os.close, local_files.open_directory, local)
-    report, transfer = CopyReport(), FileTransfer(volume, progress)
-    work = TreeWork(_Download(volume, transfer), report, files_at_once=volume.options.files_at_once)
-    await work.run(_Folder(descriptor, node, local))
+    descriptor, made = await volume.from_thread(
+        _close_first, local_files.open_top, local, attributes.mode, exact=exact_modes
+    )
+    report, transfer = CopyReport(), FileTransfer(volume, progress, exact_modes=exact_modes)
+    direction = _Download(volume, transfer, exact_modes=exact_modes)
+    work = TreeWork(direction, report, files_at_once=volume.options.files_at_once)
+    await work.run(_Folder(descriptor, node, local, made))
     report.files, report.octets = transfer.files, transfer.octets
     return report
 
 
-async def upload_tree(volume: Volume, local: str, node: Node, progress: Progress | None) -> CopyReport:
-    """See `NfsFilesystem.upload_tree`."""
+async def upload_tree(
+    volume: Volume, local: str, node: Node, progress: Progress | None, *, made: bool, exact_modes: bool
+) -> CopyReport:
+    """See `NfsFilesystem.upload_tree`; `made` says that `node` was not there before."""
     descriptor = await volume.from_thread(os.close, local_files.open_directory, local)
     report, transfer = CopyReport(), FileTransfer(volume, progress)
-    work = TreeWork(_Upload(volume, transfer), report, files_at_once=volume.options.files_at_once)
-    await work.run(_Folder(descriptor, node, local))
+    direction = _Upload(volume, transfer, exact_modes=exact_modes)
+    work = TreeWork(direction, report, files_at_once=volume.options.files_at_once)
+    await work.run(_Folder(descriptor, node, local, made))
     report.files, report.octets = transfer.files, transfer.octets
     return report
+
+
+def _close_first(opened: tuple[int, bool]) -> None:
+    os.close(opened[0])
 
 
 class _Download:
-    def __init__(self, volume: Volume, transfer: FileTransfer) -> None:
+    def __init__(self, volume: Volume, transfer: FileTransfer, *, exact_modes: bool) -> None:
         self._volume = volume
         self._transfer = transfer
+        self._exact = exact_modes
 
     async def enter(self, parent: _Folder, item: _RemoteItem) -> _Folder:
         entry = item.entry
-        descriptor = await self._volume.from_thread(
-            os.close, local_files.create_directory, entry.name, parent.descriptor
+        arguments = (entry.name, parent.descriptor, entry.attributes.mode)
+        descriptor, made = await self._volume.from_thread(
+            _close_first, local_files.create_directory, *arguments, exact=self._exact
         )
         local = os.path.join(parent.local, entry.name)  # noqa: PTH118 - a name is no path
-        return _Folder(descriptor, Node(entry.handle, entry.attributes, entry.path), local)
+        return _Folder(descriptor, Node(entry.handle, entry.attributes, entry.path), local, made)
 
     async def pages(self, folder: _Folder) -> AsyncIterator[list[_RemoteItem]]:
         octets = (await self._volume.sizes()).listing
@@ -116,10 +133,9 @@ class _Download:
 
     async def leave(self, folder: _Folder, *, complete: bool) -> None:
         attributes = folder.node.attributes
-        if complete and attributes is not None:
-            await self._volume.in_thread(
-                local_files.finish_directory, folder.descriptor, attributes.mode, times_of(attributes)
-            )
+        if complete and attributes is not None and (folder.made or self._exact):
+            arguments = (folder.descriptor, attributes.mode, times_of(attributes))
+            await self._volume.in_thread(local_files.finish_directory, *arguments, exact=self._exact)
         else:
             os.close(folder.descriptor)
 
@@ -128,20 +144,21 @@ class _Download:
 
 
 class _Upload:
-    def __init__(self, volume: Volume, transfer: FileTransfer) -> None:
+    def __init__(self, volume: Volume, transfer: FileTransfer, *, exact_modes: bool) -> None:
         self._volume = volume
         self._transfer = transfer
+        self._exact = exact_modes
 
     async def enter(self, parent: _Folder, item: _LocalItem) -> _Folder:
         name = item.name
         path = join(parent.node.path, name)
         descriptor = await self._volume.from_thread(os.close, local_files.open_directory, name, parent.descriptor)
         try:
-            node = await self._make_directory(parent.node, name, path)
+            node, made = await self._make_directory(parent.node, name, path)
         except BaseException:
             os.close(descriptor)
             raise
-        return _Folder(descriptor, node, os.path.join(parent.local, name))  # noqa: PTH118 - a name is no path
+        return _Folder(descriptor, node, os.path.join(parent.local, name), made)  # noqa: PTH118 - a name is no path
 
     async def pages(self, folder: _Folder) -> AsyncIterator[list[_LocalItem]]:
         pages = local_files.list_directory(folder.descriptor)
@@ -160,7 +177,7 @@ class _Upload:
 
     async def leave(self, folder: _Folder, *, complete: bool) -> None:
         try:
-            if complete:
+            if complete and (folder.made or self._exact):
                 found = os.fstat(folder.descriptor)
                 attributes = set_attributes(
                     mode=found.st_mode,
@@ -174,17 +191,20 @@ class _Upload:
     def path(self, folder: _Folder, item: _LocalItem | None) -> str:
         return folder.local if item is None else os.path.join(folder.local, item.name)  # noqa: PTH118
 
-    async def _make_directory(self, parent: Node, name: str, path: str) -> Node:
+    async def _make_directory(self, parent: Node, name: str, path: str) -> tuple[Node, bool]:
+        """The directory, and whether it was not there before."""
         procedures = self._volume.procedures
         self._volume.resolver.forget(parent, name)
+        made = False
         with contextlib.suppress(NfsExists):
             handle, attributes = await procedures.mkdir(parent, name, set_attributes(mode=_UNFINISHED_MODE), path)
+            made = True
             if handle is not None:
-                return Node(handle, attributes, path)
+                return Node(handle, attributes, path), made
         node = await procedures.lookup(parent, name, path)
         if not _is_directory(node.attributes):
             raise nfs_error(nfsstat3.NFS3ERR_NOTDIR, path)
-        return node
+        return node, made
 
     async def _make_symlink(self, directory: Node, name: str, target: str, found: os.stat_result) -> None:
         procedures = self._volume.procedures
