@@ -13,11 +13,12 @@ from typing import Self
 from rpcrdma.aio.files.direct_read import read_direct
 from rpcrdma.aio.files.file_stream import NfsFile
 from rpcrdma.aio.files.file_transfer import FileTransfer
-from rpcrdma.aio.files.listing import entry_pages, name_pages
+from rpcrdma.aio.files.listing import name_pages
 from rpcrdma.aio.files.opening import open_file
 from rpcrdma.aio.files.options import FileOptions
 from rpcrdma.aio.files.tree_copy import CopyReport, Progress, download_tree, upload_tree
 from rpcrdma.aio.files.tree_remove import RemoveReport, remove_tree
+from rpcrdma.aio.files.tree_walk import entries_below, walk_tree
 from rpcrdma.aio.files.volume import Volume
 from rpcrdma.nfs.client.attributes import NOW, Now, Stat, StatVfs, set_attributes, stat_from, statvfs_from
 from rpcrdma.nfs.client.directory_entry import DirEntry
@@ -199,22 +200,37 @@ class NfsFilesystem:
     # Directories
 
     async def listdir(self, path: Path = ".") -> list[str]:
-        """The names in a directory, in the server's order, without "." and ".."."""
-        node = await self._resolver.find(path)
-        octets = (await self._volume.sizes()).listing
-        return [name async for page in name_pages(self._procedures, node, octets) for name in page]
+        """The names in a directory, in the server's order, without "." and "..".
 
-    async def scandir(self, path: Path = ".") -> AsyncIterator[DirEntry]:
-        """The entries of a directory with their attributes, page by page as the server lists them.
-
-        Raises:
-            RemoteProtocolError: the server lists what can be no name.
+        Raises: see `scandir`.
         """
         node = await self._resolver.find(path)
         octets = (await self._volume.sizes()).listing
-        async for page in entry_pages(self._procedures, node, octets):
-            for entry in page:
-                yield entry
+        names_max = self._volume.options.listed_names_held_max
+        pages = name_pages(self._procedures, node, octets, names_max=names_max)
+        return [name async for page in pages for name in page]
+
+    async def scandir(
+        self, path: Path | DirEntry = ".", *, onerror: Callable[[OSError], None] | None = None
+    ) -> AsyncIterator[DirEntry]:
+        """The entries of a directory with their attributes, page by page as the server lists them.
+
+        A directory that another `scandir` has yielded is listed as it was found, without another look at its path; so a
+        walk that goes on in that way notices when it comes to where it has been.
+
+        Raises:
+            RemoteProtocolError: the server lists what can be no name (unless that goes to `onerror` and the rest is
+                listed), or the same entries again and again.
+            OSError: EOVERFLOW for more names than `FileOptions` allows; ELOOP for an entry that lies in itself,
+                ENAMETOOLONG for one that lies too deep.
+        """
+        if isinstance(path, DirEntry) and path.is_dir():
+            node = path.node
+        else:
+            node = await self._resolver.find(path)
+        names_max = self._volume.options.listed_names_max
+        async for entry in entries_below(self._volume, node, names_max=names_max, refused=onerror):
+            yield entry
 
     async def walk(
         self, top: Path = ".", *, topdown: bool = True, onerror: Callable[[OSError], None] | None = None
@@ -222,29 +238,12 @@ class NfsFilesystem:
         """(directory, names of directories, other names) for each directory of a tree, as `os.walk`.
 
         Symbolic links are not followed. With `topdown` the caller may remove names of directories from the list.
-        Directories that cannot be read go to `onerror`, or are passed over.
+        Directories that cannot be read go to `onerror`, or are passed over; so do those that are met again inside
+        themselves, or too deep, and entries that can be no name.
         """
-        # What is left to visit; an entry with lists has been read and waits for those below it.
-        pending: list[tuple[str, tuple[list[str], list[str]] | None]] = [(self._resolver.absolute(top), None)]
-        while pending:
-            path, read = pending.pop()
-            if read is not None:
-                yield path, *read
-                continue
-            directories: list[str] = []
-            others: list[str] = []
-            try:
-                async for entry in self.scandir(path):
-                    (directories if entry.is_dir() else others).append(entry.name)
-            except OSError as error:
-                if onerror is not None:
-                    onerror(error)
-                continue
-            if topdown:
-                yield path, directories, others
-            else:
-                pending.append((path, (directories, others)))
-            pending += [(join(path, name), None) for name in reversed(directories)]
+        absolute = self._resolver.absolute(top)
+        async for found in walk_tree(self._volume, absolute, topdown=topdown, onerror=onerror):
+            yield found
 
     async def mkdir(self, path: Path, mode: int = 0o755, *, exist_ok: bool = False, parents: bool = False) -> None:
         """Makes a directory; with `parents` also those above it that are missing, as `pathlib.Path.mkdir`.

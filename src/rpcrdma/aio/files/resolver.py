@@ -126,10 +126,10 @@ class Resolver:
                 node.fresh = False
             else:
                 try:
-                    node = await self._procedures.lookup(directory, name, join(directory.path, name))
+                    node = await self._procedures.lookup(directory, name, (directory, name))
                 except NfsNotFound:
                     if last or pending == ["."]:
-                        return directory, name
+                        return _settled(directory), name
                     raise nfs_error(nfsstat3.NFS3ERR_NOENT, path) from None
                 if node.is_dir or node.is_symlink:
                     self._cache.keep(directory, name, node)
@@ -144,4 +144,10 @@ class Resolver:
                 pending.extend(reversed(components(target)))
                 continue
             stack.append(node)
-        return stack[-1], None
+        return _settled(stack[-1]), None
+
+
+def _settled(node: Node) -> Node:
+    """`node` with its path made out, for all the messages that name it; those on the way there need none."""
+    node.place = node.path
+    return node

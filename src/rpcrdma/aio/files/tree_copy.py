@@ -10,13 +10,14 @@ from dataclasses import dataclass
 
 from rpcrdma.aio.files import local_files
 from rpcrdma.aio.files.file_transfer import FileTransfer, Progress, expressible, times_of
-from rpcrdma.aio.files.listing import entry_pages
+from rpcrdma.aio.files.listing import Refused, entry_pages
 from rpcrdma.aio.files.tree_work import CopyFailure, CopyReport, TreeWork
 from rpcrdma.aio.files.volume import Volume
 from rpcrdma.nfs.client.attributes import set_attributes
+from rpcrdma.nfs.client.descent import check_descent
 from rpcrdma.nfs.client.directory_entry import DirEntry
 from rpcrdma.nfs.client.node import Node
-from rpcrdma.nfs.client.paths import join
+from rpcrdma.nfs.client.paths import join, told_target
 from rpcrdma.nfs.errors import NfsExists, nfs_error
 from rpcrdma.nfs.v3 import fattr3, ftype3, nfsstat3
 
@@ -29,13 +30,25 @@ _UNFINISHED_MODE = 0o700
 class _Folder:
     """The two sides of a directory: a descriptor here, a node at the server.
 
-    `made` says that the one that is copied to was not there before.
+    `made` says that the one that is copied to was not there before. `place` is the path here, or the name in another
+    one: paths as such would take memory by the square of the depth.
     """
 
     descriptor: int
     node: Node
-    local: str
+    place: str | tuple[_Folder, str]
     made: bool
+
+    @property
+    def local(self) -> str:
+        """The path here."""
+        names: list[str] = []
+        place = self.place
+        while not isinstance(place, str):
+            folder, name = place
+            names.append(name)
+            place = folder.place
+        return os.path.join(place, *reversed(names))  # noqa: PTH118 - a name is no path
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +117,19 @@ class _Download:
 
     async def enter(self, parent: _Folder, item: _RemoteItem) -> _Folder:
         entry = item.entry
+        node = entry.node
+        check_descent(node)
         arguments = (entry.name, parent.descriptor, entry.attributes.mode)
         descriptor, made = await self._volume.from_thread(
             _close_first, local_files.create_directory, *arguments, exact=self._exact
         )
-        local = os.path.join(parent.local, entry.name)  # noqa: PTH118 - a name is no path
-        return _Folder(descriptor, Node(entry.handle, entry.attributes, entry.path), local, made)
+        return _Folder(descriptor, node, (parent, entry.name), made)
 
-    async def pages(self, folder: _Folder) -> AsyncIterator[list[_RemoteItem]]:
+    async def pages(self, folder: _Folder, refused: Refused) -> AsyncIterator[list[_RemoteItem]]:
         octets = (await self._volume.sizes()).listing
-        async for page in entry_pages(self._volume.procedures, folder.node, octets):
+        names_max = self._volume.options.listed_names_max
+        procedures = self._volume.procedures
+        async for page in entry_pages(procedures, folder.node, octets, names_max=names_max, refused=refused):
             yield [_RemoteItem(entry) for entry in page]
 
     async def copy(self, folder: _Folder, item: _RemoteItem, report: CopyReport) -> None:
@@ -123,7 +139,7 @@ class _Download:
             with local_files.told_of(local):
                 await self._transfer.fetch(entry.handle, entry.attributes, entry.path, folder.descriptor, entry.name)
         elif entry.is_symlink():
-            target = await self._volume.procedures.readlink(entry.handle, entry.path)
+            target = told_target(await self._volume.procedures.readlink(entry.handle, entry.path), entry.path)
             arguments = (target, entry.name, folder.descriptor, times_of(entry.attributes))
             with local_files.told_of(local):
                 await self._volume.in_thread(local_files.create_symlink, *arguments)
@@ -151,16 +167,16 @@ class _Upload:
 
     async def enter(self, parent: _Folder, item: _LocalItem) -> _Folder:
         name = item.name
-        path = join(parent.node.path, name)
         descriptor = await self._volume.from_thread(os.close, local_files.open_directory, name, parent.descriptor)
         try:
-            node, made = await self._make_directory(parent.node, name, path)
+            node, made = await self._make_directory(parent.node, name)
         except BaseException:
             os.close(descriptor)
             raise
-        return _Folder(descriptor, node, os.path.join(parent.local, name), made)  # noqa: PTH118 - a name is no path
+        return _Folder(descriptor, node, (parent, name), made)
 
-    async def pages(self, folder: _Folder) -> AsyncIterator[list[_LocalItem]]:
+    async def pages(self, folder: _Folder, refused: Refused) -> AsyncIterator[list[_LocalItem]]:
+        del refused  # local names are names
         pages = local_files.list_directory(folder.descriptor)
         while (page := await self._volume.in_thread(next, pages, None)) is not None:
             yield [_LocalItem(item.name, item.kind) for item in page]
@@ -184,16 +200,17 @@ class _Upload:
                     atime_ns=expressible(found.st_atime_ns),
                     mtime_ns=expressible(found.st_mtime_ns),
                 )
-                await self._volume.procedures.setattr(folder.node.handle, attributes, folder.node.path)
+                await self._volume.procedures.setattr(folder.node.handle, attributes, folder.node.place)
         finally:
             os.close(folder.descriptor)
 
     def path(self, folder: _Folder, item: _LocalItem | None) -> str:
         return folder.local if item is None else os.path.join(folder.local, item.name)  # noqa: PTH118
 
-    async def _make_directory(self, parent: Node, name: str, path: str) -> tuple[Node, bool]:
+    async def _make_directory(self, parent: Node, name: str) -> tuple[Node, bool]:
         """The directory, and whether it was not there before."""
         procedures = self._volume.procedures
+        path = (parent, name)
         self._volume.resolver.forget(parent, name)
         made = False
         with contextlib.suppress(NfsExists):
@@ -203,7 +220,7 @@ class _Upload:
                 return Node(handle, attributes, path), made
         node = await procedures.lookup(parent, name, path)
         if not _is_directory(node.attributes):
-            raise nfs_error(nfsstat3.NFS3ERR_NOTDIR, path)
+            raise nfs_error(nfsstat3.NFS3ERR_NOTDIR, node.path)
         return node, made
 
     async def _make_symlink(self, directory: Node, name: str, target: str, found: os.stat_result) -> None:
