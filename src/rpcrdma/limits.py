@@ -164,6 +164,33 @@ NFS_COMMITS_IN_VAIN_MAX = 3
 """COMMITs of one file that may answer that the server has lost data before it is written FILE_SYNC, where each WRITE is
 kept or refused: three restarts within one copy are bad luck, more are a server in trouble or one that lies."""
 
+NFS_LISTED_NAMES_MAX = 10_000_000
+"""Names that a directory may have before listing it ends in an error: what ext4 can hold, and an hour of its server's
+work. A server that lists without end is found out in that way."""
+
+NFS_LISTED_NAMES_HELD_MAX = 1_000_000
+"""Names that a call holds all at once (`listdir`, `walk`): 60 MB of short ones, 320 MB of the longest."""
+
+NFS_LISTED_NAMES_KNOWN_MAX = 50_000
+"""Names of one listing that are remembered, so that none is told twice if it has to start over: 20 MB of the longest.
+Larger directories cannot be started over."""
+
+NFS_TREE_DEPTH_MAX = 2048
+"""Directories below each other that are entered: paths of Linux, of 4,096 octets, name nothing deeper."""
+
+NFS_TREE_PENDING_MAX = 50_000
+"""Directories of a tree that are known and not yet entered, some 1,200 octets each: 60 MB."""
+
+NFS_COPY_DIRECTORIES_OPEN_MAX = 512
+"""Directories that a copy has open on this side, one a level and some more: half of the descriptors that a process may
+have by default."""
+
+NFS_TREE_FAILURES_MAX = 1000
+"""Failures that the report on a tree keeps: enough to see what is wrong; the rest is counted."""
+
+NFS_TREE_FAILURES_OCTETS_MAX = 1 << 20
+"""Octets of their paths: 1 KiB for each; a path of a deep tree takes up to half a mebibyte."""
+
 # Watching directories
 
 NFS_WATCH_SUBSCRIPTIONS_MAX = 256

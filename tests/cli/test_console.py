@@ -24,6 +24,39 @@ def test_names_cannot_drive_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert console.shown("a\x1b[2Jb\nc\x7f\x9b") == "a\\x1b[2Jb\\x0ac\\x7f\\x9b"
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        (b"\x9b2J", "\\x9b2J"),
+        (bytes(range(0x80, 0x100)), "".join(f"\\x{octet:02x}" for octet in range(0x80, 0x100))),
+        ("\x85\x9b".encode(), "\\x85\\x9b"),
+        ("evil\u202egnp.exe".encode(), "evil\\u202egnp.exe"),
+        ("\u2066a\u2069\u2028\ufeff\U000e0041".encode(), "\\u2066a\\u2069\\u2028\\ufeff\\U000e0041"),
+        ("é 日本\u3000 €".encode(), "é 日本\u3000 €"),
+    ],
+)
+def test_no_octet_of_a_name_drives_a_terminal(monkeypatch: pytest.MonkeyPatch, name: bytes, told: str) -> None:
+    text = name.decode("utf-8", "surrogateescape")
+    octets = io.BytesIO()
+    terminal = io.TextIOWrapper(octets)
+    terminal.isatty = lambda: True  # type: ignore[method-assign] - what makes it a terminal
+    monkeypatch.setattr(sys, "stdout", terminal)
+    console.prepare()
+    console.data(console.shown(text))
+    terminal.flush()
+    assert octets.getvalue() == told.encode() + b"\n"
+    assert console.printable(text) == told
+
+
+def test_names_leave_as_their_octets_whatever_the_locale_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    octets = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", pipe := io.TextIOWrapper(octets, encoding="ascii"))
+    console.prepare()
+    console.data(console.shown(b"\xff\xc3\xa9".decode("utf-8", "surrogateescape")))
+    pipe.flush()
+    assert octets.getvalue() == b"\xff\xc3\xa9\n"
+
+
 def test_names_reach_programs_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
     console.data(console.shown("a\tb"))
     assert capsys.readouterr().out == "a\tb\n"

@@ -299,3 +299,20 @@ def test_names_that_are_no_utf_8_are_kept(remote: Remote) -> None:
     (remote.local / os.fsdecode(b"\xff\xfe")).write_text("odd")
     assert remote.done("ls", remote.url()).out == b"\xff\xfe\n"
     assert remote.done("cat", remote.url("/%FF%FE")).out == b"odd"
+
+
+def test_get_into_an_own_directory_leaves_its_mode_alone(remote: Remote, tmp_path: Path) -> None:
+    remote.local.chmod(0o777)
+    (remote.local / "open").touch()
+    (remote.local / "open").chmod(0o666)
+    own = tmp_path / "own"
+    own.mkdir(mode=0o700)
+    before = os.umask(0o027)
+    try:
+        # As of a whole export: the name of the copy is the one that is given.
+        remote.done("get", remote.url("/."), str(own))
+        assert [stat.S_IMODE(path.stat().st_mode) for path in (own, own / "open")] == [0o700, 0o640]
+        remote.done("get", "-p", remote.url("/."), str(own))
+        assert [stat.S_IMODE(path.stat().st_mode) for path in (own, own / "open")] == [0o777, 0o666]
+    finally:
+        os.umask(before)

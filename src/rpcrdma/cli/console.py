@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -21,24 +22,32 @@ __all__ = [
     "talk",
 ]
 
-_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))}
+_RAW_OCTETS = range(0xDC80, 0xDD00)
+"""The surrogates that stand for octets which are no UTF-8."""
 
 
 def prepare() -> None:
-    """Lets file names that are no UTF-8 pass through unchanged."""
-    for stream in (sys.stdout, sys.stderr):
+    """Lets file names pass through as the octets that they are, UTF-8 or not, whatever the locale is."""
+    for stream, settings in (
+        (sys.stdout, {"encoding": "utf-8", "errors": "surrogateescape"}),
+        (sys.stderr, {"errors": "backslashreplace"}),
+    ):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
-            reconfigure(errors="surrogateescape" if stream is sys.stdout else "backslashreplace")
+            reconfigure(**settings)
 
 
 def printable(text: str) -> str:
-    """`text` without control characters: names come from peers, and terminals obey escape sequences."""
-    return text.translate(_CONTROLS)
+    """`text` with escapes for all that is not shown as itself: names come from peers, and terminals obey controls.
+
+    Those are controls of either kind, octets that are no UTF-8 (0x9b alone starts a sequence on some terminals), and
+    what changes the order in which others are shown.
+    """
+    return text if text.isprintable() else "".join(map(_escaped, text))
 
 
 def shown(name: str) -> str:
-    """A file name for standard output: as it is for programs, without control characters for terminals."""
+    """A file name for standard output: as it is for programs, `printable` for terminals."""
     return printable(name) if sys.stdout.isatty() else name
 
 
@@ -96,3 +105,13 @@ def readable_octets(octets: float) -> str:
 def readable_rate(octets: float, seconds: float) -> str:
     """Octets a second, in readable units."""
     return f"{readable_octets(octets / seconds)}/s" if seconds > 0 else "-"
+
+
+def _escaped(character: str) -> str:
+    # Spaces other than the ASCII one count as unprintable, but do no harm.
+    if character.isprintable() or unicodedata.category(character) == "Zs":
+        return character
+    code = ord(character)
+    if code in _RAW_OCTETS:
+        code -= 0xDC00
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -11,7 +11,7 @@ from rpcrdma.cli import console
 from rpcrdma.cli.copies import Copies
 from rpcrdma.cli.event_loop import run_async
 from rpcrdma.cli.exit_status import ExitStatus
-from rpcrdma.cli.options import Subparsers, add_command, add_json, is_url, service_url
+from rpcrdma.cli.options import Subparsers, add_command, add_exact_modes, add_json, is_url, service_url
 from rpcrdma.cli.progress import progress_bar
 from rpcrdma.cli.remote import Failures, Servers
 
@@ -40,6 +40,10 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("source", nargs="+", metavar="URL", help="rdma://HOST[:PORT]/EXPORT/PATH, a file or a tree")
     parser.add_argument("dest", metavar="DEST", help="local name of the copy, or a directory for the copies")
     parser.add_argument("-r", "--recursive", action="store_true", help="accepted for habit: trees are always copied")
+    add_exact_modes(
+        parser,
+        "permissions are the server's whatever the umask, and what exists gets those (and a directory the times), too",
+    )
     add_json(parser)
 
 
@@ -76,10 +80,11 @@ async def _get(args: argparse.Namespace, urls: list[Url], dest: Path) -> int:
                         name = url.path.rstrip("/").rpartition("/")[2]
                         target = dest / name if into and name not in {"", ".", ".."} else dest
                         found = await filesystem.stat(path)
+                        how = {"progress": copies.progress(), "exact_modes": args.exact_modes}
                         if found.is_dir():
-                            copies.add_tree(await filesystem.download_tree(path, target, progress=copies.progress()))
+                            copies.add_tree(await filesystem.download_tree(path, target, **how))
                         else:
                             if len(urls) == 1:
                                 bar.expect(found.st_size)
-                            copies.add_file(await filesystem.download(path, target, progress=copies.progress()))
+                            copies.add_file(await filesystem.download(path, target, **how))
     return copies.report(args, failed=failures.status is not ExitStatus.DONE)

@@ -19,6 +19,7 @@ __all__ = [
     "CommandParser",
     "Subparsers",
     "add_command",
+    "add_exact_modes",
     "add_json",
     "add_no_crc",
     "add_shared_options",
@@ -156,6 +157,11 @@ def add_command(
     add_shared_options(parser, connects=connects, mounts=mounts)
     parser.set_defaults(run=run)
     return parser
+
+
+def add_exact_modes(parser: argparse.ArgumentParser, text: str) -> None:
+    """Adds -p, which copies take permissions over with."""
+    parser.add_argument("-p", "--preserve", dest="exact_modes", action="store_true", help=text)
 
 
 def add_json(parser: argparse.ArgumentParser, what: str = "the result as one JSON object") -> None:

@@ -12,7 +12,7 @@ from rpcrdma.cli import console
 from rpcrdma.cli.copies import Copies
 from rpcrdma.cli.event_loop import run_async
 from rpcrdma.cli.exit_status import ExitStatus
-from rpcrdma.cli.options import Subparsers, add_command, add_json, is_url, service_url
+from rpcrdma.cli.options import Subparsers, add_command, add_exact_modes, add_json, is_url, service_url
 from rpcrdma.cli.progress import progress_bar
 from rpcrdma.cli.remote import Failures, Servers
 
@@ -41,6 +41,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("source", nargs="+", metavar="SOURCE", help="a local file or tree")
     parser.add_argument("dest", metavar="URL", help="name of the copy, or an existing directory for the copies")
     parser.add_argument("-r", "--recursive", action="store_true", help="accepted for habit: trees are always copied")
+    add_exact_modes(parser, "directories that exist get the permissions and times of those here, too")
     add_json(parser)
 
 
@@ -78,8 +79,8 @@ async def _put(args: argparse.Namespace, sources: list[Path], url: Url) -> int:
                     with failures:
                         target = f"{dest.rstrip('/')}/{source.resolve().name}" if into else dest
                         if source.is_dir():
-                            report = await filesystem.upload_tree(source, target, progress=copies.progress())
-                            copies.add_tree(report)
+                            how = {"progress": copies.progress(), "exact_modes": args.exact_modes}
+                            copies.add_tree(await filesystem.upload_tree(source, target, **how))
                         else:
                             copies.add_file(await filesystem.upload(source, target, progress=copies.progress()))
     return copies.report(args, failed=failures.status is not ExitStatus.DONE)

@@ -38,9 +38,13 @@ class Failures:
     ) -> bool:
         if not isinstance(error, OSError) or isinstance(error, BrokenPipeError):
             return False
+        self.tell(error)
+        return True
+
+    def tell(self, error: OSError) -> None:
+        """Tells what went wrong, and keeps the exit status of it."""
         message, hint, self.status = describe(error)
         console.error(message, hint)
-        return True
 
 
 class Servers:

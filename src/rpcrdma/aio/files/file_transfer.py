@@ -53,11 +53,15 @@ def _told_of(path: str) -> Iterator[None]:
 
 
 class FileTransfer:
-    """Copies files of `volume`; counts what it has copied and tells `progress`."""
+    """Copies files of `volume`; counts what it has copied and tells `progress`.
 
-    def __init__(self, volume: Volume, progress: Progress | None = None) -> None:
+    Downloads get the server's modes as the umask leaves them, or with `exact_modes` as they are.
+    """
+
+    def __init__(self, volume: Volume, progress: Progress | None = None, *, exact_modes: bool = False) -> None:
         self.files = 0
         self.octets = 0
+        self._exact = exact_modes
         self._volume = volume
         self._progress = progress
 
@@ -104,9 +108,8 @@ class FileTransfer:
                 got, complete = await self._read(handle, 0, buffer[:size], source) if size else (0, True)
                 complete = complete and not source.changed
                 if complete:
-                    await self._volume.in_thread(
-                        local_files.store_file, buffer[:got], name, directory, attributes.mode, times_of(attributes)
-                    )
+                    arguments = (buffer[:got], name, directory, attributes.mode, times_of(attributes))
+                    await self._volume.in_thread(local_files.store_file, *arguments, exact=self._exact)
             finally:
                 ring.release(buffer)
             if complete:
@@ -163,10 +166,9 @@ class FileTransfer:
         in_thread = self._volume.in_thread
         attributes = source.attributes
 
-        def undo(created: tuple[int, str]) -> None:
-            local_files.abandon_file(*created, directory)
-
-        descriptor, temporary = await self._volume.from_thread(undo, local_files.create_temporary, directory)
+        file = await self._volume.from_thread(
+            local_files.abandon_file, local_files.create_temporary, name, directory, attributes.mode, exact=self._exact
+        )
         starts = iter(range(0, attributes.size, block))
         end: int | None = None
 
@@ -177,7 +179,7 @@ class FileTransfer:
                 got, complete = await self._read(handle, start, buffer[:octets], source)
                 source.require_unchanged()
                 if got:
-                    await in_thread(local_files.write_at, descriptor, buffer[:got], start)
+                    await in_thread(local_files.write_at, file.descriptor, buffer[:got], start)
             finally:
                 ring.release(buffer)
             if complete:
@@ -202,10 +204,9 @@ class FileTransfer:
             if not source.heard:
                 source.hear(post_op_attr(True, await self._volume.procedures.getattr(handle, source.path)))
                 source.require_unchanged()
-            arguments = (descriptor, temporary, name, directory, end, attributes.mode, times_of(attributes))
-            await in_thread(local_files.finish_file, *arguments)
+            await in_thread(local_files.finish_file, file, end, times_of(attributes))
         except BaseException:
-            await in_thread(local_files.abandon_file, descriptor, temporary, directory)
+            await in_thread(local_files.abandon_file, file)
             raise
         return end
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -12,16 +13,17 @@ from typing import Self
 from rpcrdma.aio.files.direct_read import read_direct
 from rpcrdma.aio.files.file_stream import NfsFile
 from rpcrdma.aio.files.file_transfer import FileTransfer
-from rpcrdma.aio.files.listing import entry_pages, name_pages
+from rpcrdma.aio.files.listing import name_pages
 from rpcrdma.aio.files.opening import open_file
 from rpcrdma.aio.files.options import FileOptions
 from rpcrdma.aio.files.tree_copy import CopyReport, Progress, download_tree, upload_tree
 from rpcrdma.aio.files.tree_remove import RemoveReport, remove_tree
+from rpcrdma.aio.files.tree_walk import entries_below, walk_tree
 from rpcrdma.aio.files.volume import Volume
 from rpcrdma.nfs.client.attributes import NOW, Now, Stat, StatVfs, set_attributes, stat_from, statvfs_from
 from rpcrdma.nfs.client.directory_entry import DirEntry
 from rpcrdma.nfs.client.paths import Path, base_name, join, text_of
-from rpcrdma.nfs.errors import NfsExists, NfsNotADirectory, NfsNotFound, nfs_error
+from rpcrdma.nfs.errors import NfsExists, NfsNotFound, nfs_error
 from rpcrdma.nfs.v3 import (
     ACCESS3_EXECUTE,
     ACCESS3_EXTEND,
@@ -42,13 +44,16 @@ LocalPath = str | os.PathLike[str]
 
 _SECOND_NS = 1_000_000_000
 
+_LEADS_NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
+"""What says that a path leads nowhere, rather than that the caller or the server has a problem."""
+
 
 class NfsFilesystem:
     """The file system below `root`, a handle from MOUNT, at the server that `caller` is connected to.
 
     Paths are the caller's own: an absolute one starts at the root, a relative one at `directory`, and neither leads
     out of the mount. Every call may also raise what `Caller.call` raises; there is no reconnection. New files and
-    directories get exactly the mode that is asked for: the process's umask does not apply.
+    directories at the server get exactly the mode that is asked for: the process's umask applies to downloads alone.
 
     `stat` and `open` always ask the server; only directories on the way are remembered for a few seconds
     (`FileOptions.lookup_valid_s`). `close` does not close the connection, which is the caller's, except where
@@ -112,25 +117,30 @@ class NfsFilesystem:
         return await self.stat(path, follow_symlinks=False)
 
     async def exists(self, path: Path) -> bool:
-        """Whether `path` leads anywhere; False also where a name on the way is no directory."""
-        try:
-            await self.stat(path)
-        except (NfsNotFound, NfsNotADirectory):
-            return False
-        return True
+        """Whether `path` leads anywhere.
+
+        False also where a name on the way is no directory, links lead in a circle, or the path can be none. Unlike
+        `os.path.exists` it raises what says nothing of that: no permission, an I/O error, a lost connection.
+        """
+        return await self._found(path) is not None
 
     async def is_dir(self, path: Path) -> bool:
-        """Whether `path` leads to a directory."""
-        try:
-            return (await self.stat(path)).is_dir()
-        except (NfsNotFound, NfsNotADirectory):
-            return False
+        """Whether `path` leads to a directory; see `exists`."""
+        found = await self._found(path)
+        return found is not None and found.is_dir()
+
+    async def is_file(self, path: Path) -> bool:
+        """Whether `path` leads to a regular file; see `exists`."""
+        found = await self._found(path)
+        return found is not None and found.is_file()
 
     async def access(self, path: Path, mode: int) -> bool:
         """Whether the server lets this caller do what `mode` says: `os.F_OK`, or `os.R_OK`, `W_OK`, `X_OK` together."""
         try:
             node = await self._resolver.find(path)
-        except (NfsNotFound, NfsNotADirectory):
+        except OSError as error:
+            if error.errno not in _LEADS_NOWHERE:
+                raise
             return False
         wanted = 0
         if mode & os.R_OK:
@@ -190,22 +200,37 @@ class NfsFilesystem:
     # Directories
 
     async def listdir(self, path: Path = ".") -> list[str]:
-        """The names in a directory, in the server's order, without "." and ".."."""
-        node = await self._resolver.find(path)
-        octets = (await self._volume.sizes()).listing
-        return [name async for page in name_pages(self._procedures, node, octets) for name in page]
+        """The names in a directory, in the server's order, without "." and "..".
 
-    async def scandir(self, path: Path = ".") -> AsyncIterator[DirEntry]:
-        """The entries of a directory with their attributes, page by page as the server lists them.
-
-        Raises:
-            RemoteProtocolError: the server lists what can be no name.
+        Raises: see `scandir`.
         """
         node = await self._resolver.find(path)
         octets = (await self._volume.sizes()).listing
-        async for page in entry_pages(self._procedures, node, octets):
-            for entry in page:
-                yield entry
+        names_max = self._volume.options.listed_names_held_max
+        pages = name_pages(self._procedures, node, octets, names_max=names_max)
+        return [name async for page in pages for name in page]
+
+    async def scandir(
+        self, path: Path | DirEntry = ".", *, onerror: Callable[[OSError], None] | None = None
+    ) -> AsyncIterator[DirEntry]:
+        """The entries of a directory with their attributes, page by page as the server lists them.
+
+        A directory that another `scandir` has yielded is listed as it was found, without another look at its path; so a
+        walk that goes on in that way notices when it comes to where it has been.
+
+        Raises:
+            RemoteProtocolError: the server lists what can be no name (unless that goes to `onerror` and the rest is
+                listed), or the same entries again and again.
+            OSError: EOVERFLOW for more names than `FileOptions` allows; ELOOP for an entry that lies in itself,
+                ENAMETOOLONG for one that lies too deep.
+        """
+        if isinstance(path, DirEntry) and path.is_dir():
+            node = path.node
+        else:
+            node = await self._resolver.find(path)
+        names_max = self._volume.options.listed_names_max
+        async for entry in entries_below(self._volume, node, names_max=names_max, refused=onerror):
+            yield entry
 
     async def walk(
         self, top: Path = ".", *, topdown: bool = True, onerror: Callable[[OSError], None] | None = None
@@ -213,29 +238,12 @@ class NfsFilesystem:
         """(directory, names of directories, other names) for each directory of a tree, as `os.walk`.
 
         Symbolic links are not followed. With `topdown` the caller may remove names of directories from the list.
-        Directories that cannot be read go to `onerror`, or are passed over.
+        Directories that cannot be read go to `onerror`, or are passed over; so do those that are met again inside
+        themselves, or too deep, and entries that can be no name.
         """
-        # What is left to visit; an entry with lists has been read and waits for those below it.
-        pending: list[tuple[str, tuple[list[str], list[str]] | None]] = [(self._resolver.absolute(top), None)]
-        while pending:
-            path, read = pending.pop()
-            if read is not None:
-                yield path, *read
-                continue
-            directories: list[str] = []
-            others: list[str] = []
-            try:
-                async for entry in self.scandir(path):
-                    (directories if entry.is_dir() else others).append(entry.name)
-            except OSError as error:
-                if onerror is not None:
-                    onerror(error)
-                continue
-            if topdown:
-                yield path, directories, others
-            else:
-                pending.append((path, (directories, others)))
-            pending += [(join(path, name), None) for name in reversed(directories)]
+        absolute = self._resolver.absolute(top)
+        async for found in walk_tree(self._volume, absolute, topdown=topdown, onerror=onerror):
+            yield found
 
     async def mkdir(self, path: Path, mode: int = 0o755, *, exist_ok: bool = False, parents: bool = False) -> None:
         """Makes a directory; with `parents` also those above it that are missing, as `pathlib.Path.mkdir`.
@@ -362,15 +370,19 @@ class NfsFilesystem:
 
     # Copies
 
-    async def download(self, path: Path, local: LocalPath, *, progress: Progress | None = None) -> int:
-        """Copies a file to `local` (or into it, if it is a directory) with mode and times; returns its octets.
+    async def download(
+        self, path: Path, local: LocalPath, *, progress: Progress | None = None, exact_modes: bool = False
+    ) -> int:
+        """Copies a file to `local` (or into it, if it is a directory) with its times; returns its octets.
 
-        It comes into being under a temporary name and replaces what is there only when it is complete.
-        `progress` is called with (files, octets) done so far.
+        It comes into being under a temporary name and replaces what is there only when it is complete. A new file gets
+        the server's permissions as far as the umask lets it, one that replaces another keeps the other's; with
+        `exact_modes` it is the server's either way. `progress` is called with (files, octets) done so far.
         """
         node = await self._resolver.find(path)
         own_name = base_name(self._resolver.absolute(path))
-        return await FileTransfer(self._volume, progress).download(node, own_name, os.fspath(local))
+        transfer = FileTransfer(self._volume, progress, exact_modes=exact_modes)
+        return await transfer.download(node, own_name, os.fspath(local))
 
     async def upload(self, local: LocalPath, path: Path, *, progress: Progress | None = None) -> int:
         """Copies a local file to `path` (or into it, if it is a directory) with mode and times; returns its octets.
@@ -387,20 +399,45 @@ class NfsFilesystem:
         assert name is not None, "given, or set above"
         return await FileTransfer(self._volume, progress).upload(os.fspath(local), node, name)
 
-    async def download_tree(self, path: Path, local: LocalPath, *, progress: Progress | None = None) -> CopyReport:
+    async def download_tree(
+        self, path: Path, local: LocalPath, *, progress: Progress | None = None, exact_modes: bool = False
+    ) -> CopyReport:
         """Copies a directory with everything in it to the local directory `local`, which may exist.
 
-        Modes, times and symbolic links are kept; nothing outside `local` is written, whatever names and links the
-        server shows. What could not be copied is in the report; see `CopyReport.check`.
+        Times and symbolic links are kept, and modes as `download` says; a directory that exists keeps its own mode and
+        times, unless `exact_modes`. Nothing outside `local` is written, whatever names and links the server shows. What
+        could not be copied is in the report; see `CopyReport.check`.
         """
         node = await self._resolver.find(path)
-        return await download_tree(self._volume, node, os.fspath(local), progress)
+        return await download_tree(self._volume, node, os.fspath(local), progress, exact_modes=exact_modes)
 
-    async def upload_tree(self, local: LocalPath, path: Path, *, progress: Progress | None = None) -> CopyReport:
-        """Copies a local directory with everything in it to the directory `path`, which may exist; see above."""
-        await self.mkdir(path, exist_ok=True)
+    async def upload_tree(
+        self, local: LocalPath, path: Path, *, progress: Progress | None = None, exact_modes: bool = False
+    ) -> CopyReport:
+        """Copies a local directory with everything in it to the directory `path`, which may exist.
+
+        What is new gets the modes and times of what it is a copy of, whatever the umask; a directory that exists keeps
+        its own, unless `exact_modes`. What could not be copied is in the report; see `CopyReport.check`.
+        """
+        made = True
+        try:
+            await self.mkdir(path)
+        except NfsExists:
+            made = False
+            if not await self.is_dir(path):
+                raise
         node = await self._resolver.find(path)
-        return await upload_tree(self._volume, os.fspath(local), node, progress)
+        return await upload_tree(self._volume, os.fspath(local), node, progress, made=made, exact_modes=exact_modes)
+
+    async def _found(self, path: Path) -> Stat | None:
+        try:
+            return await self.stat(path)
+        except ValueError:
+            return None  # a NUL, or characters that stand for no octets
+        except OSError as error:
+            if error.errno not in _LEADS_NOWHERE:
+                raise
+            return None
 
     async def _set(self, path: Path, attributes: sattr3, *, follow: bool) -> None:
         node = await self._resolver.find(path, follow=follow)

@@ -13,12 +13,14 @@ import secrets
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from rpcrdma.aio.files.unchanged import FileChanged, require_unchanged
 from rpcrdma.nfs.errors import NfsError
 
 __all__ = [
     "LocalItem",
+    "Temporary",
     "abandon_file",
     "create_directory",
     "create_symlink",
@@ -29,6 +31,7 @@ __all__ = [
     "load_file",
     "local_name",
     "open_directory",
+    "open_top",
     "read_at",
     "read_symlink",
     "store_file",
@@ -51,6 +54,20 @@ class LocalItem:
 
     name: str
     kind: int
+
+
+@dataclass(frozen=True, slots=True)
+class Temporary:
+    """A file that is being written under the name `temporary` and is to become `name` in the same directory.
+
+    `mode` is what it gets when it is complete; None: it was made with it.
+    """
+
+    descriptor: int
+    temporary: str
+    name: str
+    directory: int
+    mode: int | None
 
 
 def temporary_name() -> str:
@@ -89,20 +106,47 @@ def open_directory(path: str, directory: int | None = None) -> int:
     return os.open(local_name(path), _DIRECTORY | os.O_NOFOLLOW, dir_fd=directory)
 
 
-def create_directory(name: str, directory: int) -> int:
-    """Makes a directory, or takes the one that is there, and opens it."""
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(local_name(name), 0o700, dir_fd=directory)
-    return open_directory(name, directory)
-
-
-def finish_directory(directory: int, mode: int, times_ns: tuple[int, int]) -> None:
-    """Gives a directory that everything is in by now its mode and times, and closes it."""
+def open_top(path: str, mode: int, *, exact: bool) -> tuple[int, bool]:
+    """`create_directory` of a path of the user's own, with the directories above it."""
+    made = True
+    top, begin = Path(path), _mode_to_begin(mode, exact=exact)
     try:
-        os.fchmod(directory, mode & _MODE_KEPT)
+        top.mkdir(begin)
+    except FileExistsError:
+        made = False
+    except FileNotFoundError:
+        top.parent.mkdir(parents=True, exist_ok=True)
+        top.mkdir(begin)
+    return open_directory(path), made
+
+
+def create_directory(name: str, directory: int, mode: int, *, exact: bool) -> tuple[int, bool]:
+    """Makes a directory for `mode`, or takes the one that is there: its descriptor, and whether it was made.
+
+    Until `finish_directory` its owner may do everything, and others no more than `mode` and the umask say.
+    """
+    made = True
+    try:
+        os.mkdir(local_name(name), _mode_to_begin(mode, exact=exact), dir_fd=directory)
+    except FileExistsError:
+        made = False
+    return open_directory(name, directory), made
+
+
+def finish_directory(directory: int, mode: int, times_ns: tuple[int, int], *, exact: bool) -> None:
+    """Gives a directory that everything is in by now its mode and times, and closes it; see `create_directory`."""
+    try:
+        if exact:
+            os.fchmod(directory, mode & _MODE_KEPT)
+        elif beyond := ~mode & stat.S_IRWXU:
+            os.fchmod(directory, stat.S_IMODE(os.fstat(directory).st_mode) & ~beyond)
         os.utime(directory, ns=times_ns)
     finally:
         os.close(directory)
+
+
+def _mode_to_begin(mode: int, *, exact: bool) -> int:
+    return stat.S_IRWXU if exact else mode & _MODE_KEPT | stat.S_IRWXU
 
 
 def create_symlink(target: str, name: str, directory: int, times_ns: tuple[int, int]) -> None:
@@ -117,11 +161,27 @@ def create_symlink(target: str, name: str, directory: int, times_ns: tuple[int, 
         raise
 
 
-def create_temporary(directory: int) -> tuple[int, str]:
-    """A new empty file to be written: its descriptor and name."""
-    name = temporary_name()
+def create_temporary(name: str, directory: int, mode: int, *, exact: bool) -> Temporary:
+    """A new empty file that `finish_file` will call `name`.
+
+    It gets `mode`; unless that is to be `exact`, the umask applies, and a file that it replaces hands its own mode on.
+    """
+    temporary = temporary_name()
+    final: int | None = mode & _MODE_KEPT
+    if not exact:
+        final = _mode_of_file(local_name(name), directory)
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    return os.open(name, flags, 0o600, dir_fd=directory), name
+    # Nobody else may look into it before it has the mode that says who may.
+    begin = mode & _MODE_KEPT if final is None else stat.S_IRUSR | stat.S_IWUSR
+    return Temporary(os.open(temporary, flags, begin, dir_fd=directory), temporary, name, directory, final)
+
+
+def _mode_of_file(name: str, directory: int) -> int | None:
+    try:
+        found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    return found.st_mode & _MODE_KEPT if stat.S_ISREG(found.st_mode) else None
 
 
 def write_at(descriptor: int, data: memoryview, offset: int) -> None:
@@ -132,33 +192,34 @@ def write_at(descriptor: int, data: memoryview, offset: int) -> None:
         data = data[count:]
 
 
-def finish_file(
-    descriptor: int, temporary: str, name: str, directory: int, size: int, mode: int, times_ns: tuple[int, int]
-) -> None:
+def finish_file(file: Temporary, size: int, times_ns: tuple[int, int]) -> None:
     """Gives a complete file its length, mode, times and name, replacing what has the name, and closes it."""
-    os.ftruncate(descriptor, size)
-    os.fchmod(descriptor, mode & _MODE_KEPT)
-    os.utime(descriptor, ns=times_ns)
-    os.replace(temporary, local_name(name), src_dir_fd=directory, dst_dir_fd=directory)
-    os.close(descriptor)
+    os.ftruncate(file.descriptor, size)
+    if file.mode is not None:
+        os.fchmod(file.descriptor, file.mode)
+    os.utime(file.descriptor, ns=times_ns)
+    os.replace(file.temporary, local_name(file.name), src_dir_fd=file.directory, dst_dir_fd=file.directory)
+    os.close(file.descriptor)
 
 
-def abandon_file(descriptor: int, temporary: str, directory: int) -> None:
+def abandon_file(file: Temporary) -> None:
     """Removes a file that will not be completed."""
     with contextlib.suppress(OSError):
-        os.close(descriptor)
+        os.close(file.descriptor)
     with contextlib.suppress(OSError):
-        os.unlink(temporary, dir_fd=directory)
+        os.unlink(file.temporary, dir_fd=file.directory)
 
 
-def store_file(data: memoryview, name: str, directory: int, mode: int, times_ns: tuple[int, int]) -> None:
-    """Makes `data` all of a file, in one go."""
-    descriptor, temporary = create_temporary(directory)
+def store_file(
+    data: memoryview, name: str, directory: int, mode: int, times_ns: tuple[int, int], *, exact: bool
+) -> None:
+    """Makes `data` all of a file, in one go; see `create_temporary`."""
+    file = create_temporary(name, directory, mode, exact=exact)
     try:
-        write_at(descriptor, data, 0)
-        finish_file(descriptor, temporary, name, directory, len(data), mode, times_ns)
+        write_at(file.descriptor, data, 0)
+        finish_file(file, len(data), times_ns)
     except BaseException:
-        abandon_file(descriptor, temporary, directory)
+        abandon_file(file)
         raise
 
 

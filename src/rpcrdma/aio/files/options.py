@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rpcrdma.limits import NFS_LISTED_NAMES_HELD_MAX, NFS_LISTED_NAMES_MAX
+
 __all__ = ["FileOptions"]
 
 
@@ -28,6 +30,10 @@ class FileOptions:
     lookup_valid_s: float = 3.0
     """How long directories along a path are believed to be where they were; Linux starts with 3 s. 0: not at all."""
     lookup_entries_max: int = 4096
+    listed_names_max: int = NFS_LISTED_NAMES_MAX
+    """Names in one directory; listing one with more ends in an error, as it may be without end."""
+    listed_names_held_max: int = NFS_LISTED_NAMES_HELD_MAX
+    """The same for calls that hold the names all at once: `listdir` and `walk`."""
     put_off_retries: int = 8
     """How often an operation that the server puts off (NFS3ERR_JUKEBOX) is tried again, with growing delays: 20 s."""
     local_threads: int = 4

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 
 from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.nfs import v3
-from rpcrdma.nfs.client.node import Node
+from rpcrdma.nfs.client.node import Node, Place, path_of
 from rpcrdma.nfs.errors import nfs_error
 from rpcrdma.nfs.v3 import createhow3, diropargs3, fattr3, nfs_fh3, nfsstat3, post_op_attr, post_op_fh3, sattr3
 from rpcrdma.rpc.program import Caller, Procedure
@@ -35,7 +35,7 @@ def attributes_of(attributes: post_op_attr) -> fattr3 | None:
 class NfsProcedures:
     """Calls through `caller`; an operation that the server puts off is tried again up to `put_off_retries` times.
 
-    The last arguments are the paths that an error names. Beyond `NfsError` every method may raise what
+    The last arguments are the places that an error names. Beyond `NfsError` every method may raise what
     `Caller.call` raises.
     """
 
@@ -52,7 +52,7 @@ class NfsProcedures:
         self._sleep = sleep
 
     async def _result(
-        self, procedure: Procedure[A, Any], args: A, path: str, path2: str | None = None, into: Buffer | None = None
+        self, procedure: Procedure[A, Any], args: A, path: Place, path2: Place | None = None, into: Buffer | None = None
     ) -> Any:
         reply = await self._call(procedure, args, into=into)
         status = reply.status
@@ -68,19 +68,19 @@ class NfsProcedures:
             status = reply.status
             if status is _OK:
                 return reply.value
-        raise nfs_error(status, path, path2)
+        raise nfs_error(status, path_of(path), None if path2 is None else path_of(path2))
 
-    async def getattr(self, handle: nfs_fh3, path: str) -> fattr3:
+    async def getattr(self, handle: nfs_fh3, path: Place) -> fattr3:
         """GETATTR."""
         value = await self._result(v3.GETATTR, v3.GETATTR3args(handle), path)
         return cast("fattr3", value.obj_attributes)
 
-    async def setattr(self, handle: nfs_fh3, attributes: sattr3, path: str) -> fattr3 | None:
+    async def setattr(self, handle: nfs_fh3, attributes: sattr3, path: Place) -> fattr3 | None:
         """SETATTR; the attributes afterwards, if the server gives them."""
         value = await self._result(v3.SETATTR, v3.SETATTR3args(handle, attributes, _NO_GUARD), path)
         return attributes_of(value.obj_wcc.after)
 
-    async def lookup(self, directory: Node, name: str, path: str) -> Node:
+    async def lookup(self, directory: Node, name: str, path: Place) -> Node:
         """LOOKUP, and GETATTR where the server leaves the attributes out."""
         value = await self._result(v3.LOOKUP, v3.LOOKUP3args(diropargs3(directory.handle, name)), path)
         attributes = attributes_of(value.obj_attributes)
@@ -88,17 +88,17 @@ class NfsProcedures:
             attributes = await self.getattr(value.object, path)
         return Node(value.object, attributes, path, fresh=True)
 
-    async def access(self, handle: nfs_fh3, wanted: int, path: str) -> tuple[int, fattr3 | None]:
+    async def access(self, handle: nfs_fh3, wanted: int, path: Place) -> tuple[int, fattr3 | None]:
         """ACCESS: which of the `wanted` bits are granted, and the attributes if the server gives them."""
         value = await self._result(v3.ACCESS, v3.ACCESS3args(handle, wanted), path)
         return value.access & wanted, attributes_of(value.obj_attributes)
 
-    async def readlink(self, handle: nfs_fh3, path: str) -> str:
+    async def readlink(self, handle: nfs_fh3, path: Place) -> str:
         """READLINK."""
         value = await self._result(v3.READLINK, v3.READLINK3args(handle), path)
         return cast("str", value.data)
 
-    async def read(self, handle: nfs_fh3, offset: int, into: memoryview, path: str) -> v3.READ3resok:
+    async def read(self, handle: nfs_fh3, offset: int, into: memoryview, path: Place) -> v3.READ3resok:
         """READ of at most `len(into)` octets, which land in `into`.
 
         Raises:
@@ -113,7 +113,7 @@ class NfsProcedures:
         return value
 
     async def write(
-        self, handle: nfs_fh3, offset: int, data: Buffer, stable: v3.stable_how, path: str
+        self, handle: nfs_fh3, offset: int, data: Buffer, stable: v3.stable_how, path: Place
     ) -> v3.WRITE3resok:
         """WRITE; the server may take less than all of `data`, but not nothing, and keep it safer than asked.
 
@@ -135,64 +135,64 @@ class NfsProcedures:
             )
         return value
 
-    async def commit(self, handle: nfs_fh3, path: str) -> bytes:
+    async def commit(self, handle: nfs_fh3, path: Place) -> bytes:
         """COMMIT of the whole file; the write verifier."""
         value = await self._result(v3.COMMIT, v3.COMMIT3args(handle, 0, 0), path)
         return cast("bytes", value.verf)
 
-    async def create(self, directory: Node, name: str, how: createhow3, path: str) -> Created:
+    async def create(self, directory: Node, name: str, how: createhow3, path: Place) -> Created:
         """CREATE."""
         return _created(await self._result(v3.CREATE, v3.CREATE3args(diropargs3(directory.handle, name), how), path))
 
-    async def mkdir(self, directory: Node, name: str, attributes: sattr3, path: str) -> Created:
+    async def mkdir(self, directory: Node, name: str, attributes: sattr3, path: Place) -> Created:
         """MKDIR."""
         return _created(
             await self._result(v3.MKDIR, v3.MKDIR3args(diropargs3(directory.handle, name), attributes), path)
         )
 
-    async def symlink(self, directory: Node, name: str, target: str, attributes: sattr3, path: str) -> Created:
+    async def symlink(self, directory: Node, name: str, target: str, attributes: sattr3, path: Place) -> Created:
         """SYMLINK."""
         args = v3.SYMLINK3args(diropargs3(directory.handle, name), v3.symlinkdata3(attributes, target))
         return _created(await self._result(v3.SYMLINK, args, path))
 
-    async def remove(self, directory: Node, name: str, path: str) -> None:
+    async def remove(self, directory: Node, name: str, path: Place) -> None:
         """REMOVE."""
         await self._result(v3.REMOVE, v3.REMOVE3args(diropargs3(directory.handle, name)), path)
 
-    async def rmdir(self, directory: Node, name: str, path: str) -> None:
+    async def rmdir(self, directory: Node, name: str, path: Place) -> None:
         """RMDIR."""
         await self._result(v3.RMDIR, v3.RMDIR3args(diropargs3(directory.handle, name)), path)
 
     async def rename(
-        self, source: Node, source_name: str, target: Node, target_name: str, path: str, path2: str
+        self, source: Node, source_name: str, target: Node, target_name: str, path: Place, path2: Place
     ) -> None:
         """RENAME."""
         args = v3.RENAME3args(diropargs3(source.handle, source_name), diropargs3(target.handle, target_name))
         await self._result(v3.RENAME, args, path, path2)
 
-    async def link(self, handle: nfs_fh3, directory: Node, name: str, path: str, path2: str) -> None:
+    async def link(self, handle: nfs_fh3, directory: Node, name: str, path: Place, path2: Place) -> None:
         """LINK."""
         await self._result(v3.LINK, v3.LINK3args(handle, diropargs3(directory.handle, name)), path, path2)
 
     async def readdir(self, directory: Node, cookie: int, verifier: bytes, octets: int) -> v3.READDIR3resok:
         """READDIR of one page."""
         args = v3.READDIR3args(directory.handle, cookie, verifier, octets)
-        return cast("v3.READDIR3resok", await self._result(v3.READDIR, args, directory.path))
+        return cast("v3.READDIR3resok", await self._result(v3.READDIR, args, directory.place))
 
     async def readdirplus(self, directory: Node, cookie: int, verifier: bytes, octets: int) -> v3.READDIRPLUS3resok:
         """READDIRPLUS of one page."""
         args = v3.READDIRPLUS3args(directory.handle, cookie, verifier, octets, octets)
-        return cast("v3.READDIRPLUS3resok", await self._result(v3.READDIRPLUS, args, directory.path))
+        return cast("v3.READDIRPLUS3resok", await self._result(v3.READDIRPLUS, args, directory.place))
 
-    async def fsstat(self, handle: nfs_fh3, path: str) -> v3.FSSTAT3resok:
+    async def fsstat(self, handle: nfs_fh3, path: Place) -> v3.FSSTAT3resok:
         """FSSTAT."""
         return cast("v3.FSSTAT3resok", await self._result(v3.FSSTAT, v3.FSSTAT3args(handle), path))
 
-    async def fsinfo(self, handle: nfs_fh3, path: str) -> v3.FSINFO3resok:
+    async def fsinfo(self, handle: nfs_fh3, path: Place) -> v3.FSINFO3resok:
         """FSINFO."""
         return cast("v3.FSINFO3resok", await self._result(v3.FSINFO, v3.FSINFO3args(handle), path))
 
-    async def pathconf(self, handle: nfs_fh3, path: str) -> v3.PATHCONF3resok:
+    async def pathconf(self, handle: nfs_fh3, path: Place) -> v3.PATHCONF3resok:
         """PATHCONF."""
         return cast("v3.PATHCONF3resok", await self._result(v3.PATHCONF, v3.PATHCONF3args(handle), path))
 

@@ -121,12 +121,15 @@ class Resolver:
                 continue
             last = not pending
             node = None if last else self._cache.find(directory, name)
-            if node is None:
+            if node is not None:
+                # What follows may be a link to ".", which makes this the end of the path.
+                node.fresh = False
+            else:
                 try:
-                    node = await self._procedures.lookup(directory, name, join(directory.path, name))
+                    node = await self._procedures.lookup(directory, name, (directory, name))
                 except NfsNotFound:
                     if last or pending == ["."]:
-                        return directory, name
+                        return _settled(directory), name
                     raise nfs_error(nfsstat3.NFS3ERR_NOENT, path) from None
                 if node.is_dir or node.is_symlink:
                     self._cache.keep(directory, name, node)
@@ -141,4 +144,10 @@ class Resolver:
                 pending.extend(reversed(components(target)))
                 continue
             stack.append(node)
-        return stack[-1], None
+        return _settled(stack[-1]), None
+
+
+def _settled(node: Node) -> Node:
+    """`node` with its path made out, for all the messages that name it; those on the way there need none."""
+    node.place = node.path
+    return node

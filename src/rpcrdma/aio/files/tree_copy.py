@@ -10,14 +10,15 @@ from dataclasses import dataclass
 
 from rpcrdma.aio.files import local_files
 from rpcrdma.aio.files.file_transfer import FileTransfer, Progress, expressible, times_of
-from rpcrdma.aio.files.listing import entry_pages
+from rpcrdma.aio.files.listing import Refused, entry_pages
 from rpcrdma.aio.files.temporary_names import give_name, temporary_symlink
 from rpcrdma.aio.files.tree_work import CopyFailure, CopyReport, TreeWork
 from rpcrdma.aio.files.volume import Volume
 from rpcrdma.nfs.client.attributes import set_attributes
+from rpcrdma.nfs.client.descent import check_descent
 from rpcrdma.nfs.client.directory_entry import DirEntry
 from rpcrdma.nfs.client.node import Node
-from rpcrdma.nfs.client.paths import join
+from rpcrdma.nfs.client.paths import join, told_target
 from rpcrdma.nfs.errors import NfsExists, nfs_error
 from rpcrdma.nfs.v3 import fattr3, ftype3, nfsstat3
 
@@ -28,11 +29,27 @@ _UNFINISHED_MODE = 0o700
 
 @dataclass(slots=True, eq=False)
 class _Folder:
-    """The two sides of a directory: a descriptor here, a node at the server."""
+    """The two sides of a directory: a descriptor here, a node at the server.
+
+    `made` says that the one that is copied to was not there before. `place` is the path here, or the name in another
+    one: paths as such would take memory by the square of the depth.
+    """
 
     descriptor: int
     node: Node
-    local: str
+    place: str | tuple[_Folder, str]
+    made: bool
+
+    @property
+    def local(self) -> str:
+        """The path here."""
+        names: list[str] = []
+        place = self.place
+        while not isinstance(place, str):
+            folder, name = place
+            names.append(name)
+            place = folder.place
+        return os.path.join(place, *reversed(names))  # noqa: PTH118 - a name is no path
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,46 +75,62 @@ class _LocalItem:
         return self.kind == stat.S_IFDIR
 
 
-async def download_tree(volume: Volume, node: Node, local: str, progress: Progress | None) -> CopyReport:
+async def download_tree(
+    volume: Volume, node: Node, local: str, progress: Progress | None, *, exact_modes: bool
+) -> CopyReport:
     """See `NfsFilesystem.download_tree`."""
     attributes = await volume.attributes(node)
     if attributes.type != ftype3.NF3DIR:
         raise nfs_error(nfsstat3.NFS3ERR_NOTDIR, node.path)
-    await volume.in_thread(os.makedirs, local, exist_ok=True)
-    descriptor = await volume.from_thread(os.close, local_files.open_directory, local)
-    report, transfer = CopyReport(), FileTransfer(volume, progress)
-    work = TreeWork(_Download(volume, transfer), report, files_at_once=volume.options.files_at_once)
-    await work.run(_Folder(descriptor, node, local))
+    descriptor, made = await volume.from_thread(
+        _close_first, local_files.open_top, local, attributes.mode, exact=exact_modes
+    )
+    report, transfer = CopyReport(), FileTransfer(volume, progress, exact_modes=exact_modes)
+    direction = _Download(volume, transfer, exact_modes=exact_modes)
+    work = TreeWork(direction, report, files_at_once=volume.options.files_at_once)
+    await work.run(_Folder(descriptor, node, local, made))
     report.files, report.octets = transfer.files, transfer.octets
     return report
 
 
-async def upload_tree(volume: Volume, local: str, node: Node, progress: Progress | None) -> CopyReport:
-    """See `NfsFilesystem.upload_tree`."""
+async def upload_tree(
+    volume: Volume, local: str, node: Node, progress: Progress | None, *, made: bool, exact_modes: bool
+) -> CopyReport:
+    """See `NfsFilesystem.upload_tree`; `made` says that `node` was not there before."""
     descriptor = await volume.from_thread(os.close, local_files.open_directory, local)
     report, transfer = CopyReport(), FileTransfer(volume, progress)
-    work = TreeWork(_Upload(volume, transfer), report, files_at_once=volume.options.files_at_once)
-    await work.run(_Folder(descriptor, node, local))
+    direction = _Upload(volume, transfer, exact_modes=exact_modes)
+    work = TreeWork(direction, report, files_at_once=volume.options.files_at_once)
+    await work.run(_Folder(descriptor, node, local, made))
     report.files, report.octets = transfer.files, transfer.octets
     return report
+
+
+def _close_first(opened: tuple[int, bool]) -> None:
+    os.close(opened[0])
 
 
 class _Download:
-    def __init__(self, volume: Volume, transfer: FileTransfer) -> None:
+    def __init__(self, volume: Volume, transfer: FileTransfer, *, exact_modes: bool) -> None:
         self._volume = volume
         self._transfer = transfer
+        self._exact = exact_modes
 
     async def enter(self, parent: _Folder, item: _RemoteItem) -> _Folder:
         entry = item.entry
-        descriptor = await self._volume.from_thread(
-            os.close, local_files.create_directory, entry.name, parent.descriptor
+        node = entry.node
+        check_descent(node)
+        arguments = (entry.name, parent.descriptor, entry.attributes.mode)
+        descriptor, made = await self._volume.from_thread(
+            _close_first, local_files.create_directory, *arguments, exact=self._exact
         )
-        local = os.path.join(parent.local, entry.name)  # noqa: PTH118 - a name is no path
-        return _Folder(descriptor, Node(entry.handle, entry.attributes, entry.path), local)
+        return _Folder(descriptor, node, (parent, entry.name), made)
 
-    async def pages(self, folder: _Folder) -> AsyncIterator[list[_RemoteItem]]:
+    async def pages(self, folder: _Folder, refused: Refused) -> AsyncIterator[list[_RemoteItem]]:
         octets = (await self._volume.sizes()).listing
-        async for page in entry_pages(self._volume.procedures, folder.node, octets):
+        names_max = self._volume.options.listed_names_max
+        procedures = self._volume.procedures
+        async for page in entry_pages(procedures, folder.node, octets, names_max=names_max, refused=refused):
             yield [_RemoteItem(entry) for entry in page]
 
     async def copy(self, folder: _Folder, item: _RemoteItem, report: CopyReport) -> None:
@@ -107,7 +140,7 @@ class _Download:
             with local_files.told_of(local):
                 await self._transfer.fetch(entry.handle, entry.attributes, entry.path, folder.descriptor, entry.name)
         elif entry.is_symlink():
-            target = await self._volume.procedures.readlink(entry.handle, entry.path)
+            target = told_target(await self._volume.procedures.readlink(entry.handle, entry.path), entry.path)
             arguments = (target, entry.name, folder.descriptor, times_of(entry.attributes))
             with local_files.told_of(local):
                 await self._volume.in_thread(local_files.create_symlink, *arguments)
@@ -117,10 +150,9 @@ class _Download:
 
     async def leave(self, folder: _Folder, *, complete: bool) -> None:
         attributes = folder.node.attributes
-        if complete and attributes is not None:
-            await self._volume.in_thread(
-                local_files.finish_directory, folder.descriptor, attributes.mode, times_of(attributes)
-            )
+        if complete and attributes is not None and (folder.made or self._exact):
+            arguments = (folder.descriptor, attributes.mode, times_of(attributes))
+            await self._volume.in_thread(local_files.finish_directory, *arguments, exact=self._exact)
         else:
             os.close(folder.descriptor)
 
@@ -129,22 +161,23 @@ class _Download:
 
 
 class _Upload:
-    def __init__(self, volume: Volume, transfer: FileTransfer) -> None:
+    def __init__(self, volume: Volume, transfer: FileTransfer, *, exact_modes: bool) -> None:
         self._volume = volume
         self._transfer = transfer
+        self._exact = exact_modes
 
     async def enter(self, parent: _Folder, item: _LocalItem) -> _Folder:
         name = item.name
-        path = join(parent.node.path, name)
         descriptor = await self._volume.from_thread(os.close, local_files.open_directory, name, parent.descriptor)
         try:
-            node = await self._make_directory(parent.node, name, path)
+            node, made = await self._make_directory(parent.node, name)
         except BaseException:
             os.close(descriptor)
             raise
-        return _Folder(descriptor, node, os.path.join(parent.local, name))  # noqa: PTH118 - a name is no path
+        return _Folder(descriptor, node, (parent, name), made)
 
-    async def pages(self, folder: _Folder) -> AsyncIterator[list[_LocalItem]]:
+    async def pages(self, folder: _Folder, refused: Refused) -> AsyncIterator[list[_LocalItem]]:
+        del refused  # local names are names
         pages = local_files.list_directory(folder.descriptor)
         while (page := await self._volume.in_thread(next, pages, None)) is not None:
             yield [_LocalItem(item.name, item.kind) for item in page]
@@ -161,31 +194,35 @@ class _Upload:
 
     async def leave(self, folder: _Folder, *, complete: bool) -> None:
         try:
-            if complete:
+            if complete and (folder.made or self._exact):
                 found = os.fstat(folder.descriptor)
                 attributes = set_attributes(
                     mode=found.st_mode,
                     atime_ns=expressible(found.st_atime_ns),
                     mtime_ns=expressible(found.st_mtime_ns),
                 )
-                await self._volume.procedures.setattr(folder.node.handle, attributes, folder.node.path)
+                await self._volume.procedures.setattr(folder.node.handle, attributes, folder.node.place)
         finally:
             os.close(folder.descriptor)
 
     def path(self, folder: _Folder, item: _LocalItem | None) -> str:
         return folder.local if item is None else os.path.join(folder.local, item.name)  # noqa: PTH118
 
-    async def _make_directory(self, parent: Node, name: str, path: str) -> Node:
+    async def _make_directory(self, parent: Node, name: str) -> tuple[Node, bool]:
+        """The directory, and whether it was not there before."""
         procedures = self._volume.procedures
+        path = (parent, name)
         self._volume.resolver.forget(parent, name)
+        made = False
         with contextlib.suppress(NfsExists):
             handle, attributes = await procedures.mkdir(parent, name, set_attributes(mode=_UNFINISHED_MODE), path)
+            made = True
             if handle is not None:
-                return Node(handle, attributes, path)
+                return Node(handle, attributes, path), made
         node = await procedures.lookup(parent, name, path)
         if not _is_directory(node.attributes):
-            raise nfs_error(nfsstat3.NFS3ERR_NOTDIR, path)
-        return node
+            raise nfs_error(nfsstat3.NFS3ERR_NOTDIR, node.path)
+        return node, made
 
     async def _make_symlink(self, directory: Node, name: str, target: str, found: os.stat_result) -> None:
         procedures = self._volume.procedures

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from rpcrdma.aio.files.listing import entry_pages
+from rpcrdma.aio.files.tree_work import Kept
 from rpcrdma.aio.files.volume import Volume
 from rpcrdma.aio.files.workers import run_workers
 from rpcrdma.errors import RemoteProtocolError, RpcError
+from rpcrdma.limits import NFS_TREE_PENDING_MAX
+from rpcrdma.nfs.client.descent import check_descent
 from rpcrdma.nfs.client.directory_entry import DirEntry
 from rpcrdma.nfs.client.node import Node
-from rpcrdma.nfs.client.paths import join
 from rpcrdma.nfs.errors import NfsError, NfsNotFound, nfs_error
 from rpcrdma.nfs.v3 import nfsstat3
 
@@ -19,7 +21,6 @@ __all__ = ["RemoveReport", "remove_tree"]
 _ROUND_ENTRIES = 10_000
 """Entries of one directory that are listed before they are removed: removing while listing confuses servers."""
 _ROUNDS_MAX = 1000
-_FAILURES_KEPT = 1000
 
 
 @dataclass(slots=True)
@@ -30,13 +31,14 @@ class RemoveReport:
     """Everything that is no directory."""
     directories: int = 0
     failures: list[Exception] = field(default_factory=list)
-    """At most 1,000 are kept; those of the file system name the path."""
+    """At most 1,000 are kept, fewer if their paths are long; those of the file system name the path."""
     failures_total: int = 0
+    _kept: Kept = field(default_factory=Kept, repr=False)
 
     def failed(self, error: Exception) -> None:
         """Notes a failure."""
         self.failures_total += 1
-        if len(self.failures) < _FAILURES_KEPT:
+        if self._kept.takes(str(error.filename or "") if isinstance(error, OSError) else ""):
             self.failures.append(error)
 
     def check(self) -> None:
@@ -58,19 +60,29 @@ class _Level:
 
 async def remove_tree(volume: Volume, parent: Node, name: str) -> RemoveReport:
     """See `NfsFilesystem.rmtree`."""
-    node = await volume.procedures.lookup(parent, name, join(parent.path, name))
+    node = await volume.procedures.lookup(parent, name, (parent, name))
     if not node.is_dir:
         raise nfs_error(nfsstat3.NFS3ERR_NOTDIR, node.path)
     report = RemoveReport()
     stack = [_Level(parent, name, node)]
+    pending = 0
     while stack:
         level = stack[-1]
         if level.pending:
             entry = level.pending.pop()
-            stack.append(_Level(level.node, entry.name, Node(entry.handle, entry.attributes, entry.path)))
+            pending -= 1
+            directory = entry.node
+            try:
+                check_descent(directory)
+            except OSError as error:
+                report.failed(error)
+                level.stuck = True
+            else:
+                stack.append(_Level(level.node, entry.name, directory))
         elif level.more and not level.stuck and level.rounds < _ROUNDS_MAX:
             level.rounds += 1
-            await _empty(volume, level, report)
+            await _empty(volume, level, report, max(1, NFS_TREE_PENDING_MAX - pending))
+            pending += len(level.pending)
         else:
             stack.pop()
             if not await _remove_directory(volume, level, report) and stack:
@@ -78,16 +90,26 @@ async def remove_tree(volume: Volume, parent: Node, name: str) -> RemoveReport:
     return report
 
 
-async def _empty(volume: Volume, level: _Level, report: RemoveReport) -> None:
-    """Lists a round of entries and removes those that are no directories."""
+async def _empty(volume: Volume, level: _Level, report: RemoveReport, room: int) -> None:
+    """Lists a round of entries, at most `room` directories, and removes those that are none."""
     files: list[DirEntry] = []
     level.more = False
+
+    def refused(error: OSError) -> None:
+        report.failed(error)
+        level.stuck = True
+
     try:
         octets = (await volume.sizes()).listing
-        async for page in entry_pages(volume.procedures, level.node, octets):
+        async for page in entry_pages(volume.procedures, level.node, octets, refused=refused):
             for entry in page:
-                (level.pending if entry.is_dir() else files).append(entry)
-            if len(files) + len(level.pending) >= _ROUND_ENTRIES:
+                if not entry.is_dir():
+                    files.append(entry)
+                elif len(level.pending) < room:
+                    level.pending.append(entry)
+                else:
+                    level.more = True
+            if level.more or len(files) + len(level.pending) >= _ROUND_ENTRIES:
                 level.more = True
                 break
     except (OSError, RemoteProtocolError, RpcError) as error:
@@ -98,7 +120,7 @@ async def _empty(volume: Volume, level: _Level, report: RemoveReport) -> None:
     async def worker() -> None:
         for entry in left:
             try:
-                await volume.procedures.remove(level.node, entry.name, entry.path)
+                await volume.procedures.remove(level.node, entry.name, (level.node, entry.name))
                 report.files += 1
             except NfsNotFound:
                 pass  # somebody else was faster
@@ -115,7 +137,7 @@ async def _remove_directory(volume: Volume, level: _Level, report: RemoveReport)
     if level.stuck:
         return False
     try:
-        await volume.procedures.rmdir(level.parent, level.name, level.node.path)
+        await volume.procedures.rmdir(level.parent, level.name, level.node.place)
     except NfsNotFound:
         return True
     except NfsError as error:

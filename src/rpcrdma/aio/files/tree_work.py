@@ -8,23 +8,28 @@ everything in it is done.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import errno
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from rpcrdma.aio.files.workers import run_together, run_workers
 from rpcrdma.errors import RemoteProtocolError, RpcError
+from rpcrdma.limits import (
+    NFS_COPY_DIRECTORIES_OPEN_MAX,
+    NFS_TREE_FAILURES_MAX,
+    NFS_TREE_FAILURES_OCTETS_MAX,
+    NFS_TREE_PENDING_MAX,
+)
+from rpcrdma.nfs.client.descent import too_many_pending
 
-__all__ = ["CopyFailure", "CopyReport", "Direction", "TreeItem", "TreeWork"]
+__all__ = ["CopyFailure", "CopyReport", "Direction", "Kept", "TreeItem", "TreeWork"]
 
 F = TypeVar("F")
 I = TypeVar("I", bound="TreeItem")  # noqa: E741 - the item
 
 _SCANNERS = 4
 """Listing is one call at a time per directory; four hide its latency behind the copying."""
-
-_FAILURES_KEPT = 1000
-"""Enough to see what is wrong; the rest is counted."""
 
 
 class TreeItem(Protocol):
@@ -48,6 +53,22 @@ class CopyFailure:
 
 
 @dataclass(slots=True)
+class Kept:
+    """Bounds what a report on a tree keeps: the paths that a server makes up may be many, and long."""
+
+    paths: int = 0
+    octets: int = 0
+
+    def takes(self, path: str) -> bool:
+        """Whether there is room for one more that names `path`; if so, it is taken."""
+        if self.paths >= NFS_TREE_FAILURES_MAX or (self.paths and self.octets >= NFS_TREE_FAILURES_OCTETS_MAX):
+            return False
+        self.paths += 1
+        self.octets += len(path)
+        return True
+
+
+@dataclass(slots=True)
 class CopyReport:
     """What a tree copy has done."""
 
@@ -56,20 +77,22 @@ class CopyReport:
     symlinks: int = 0
     octets: int = 0
     skipped: list[str] = field(default_factory=list)
-    """Devices, sockets and pipes: never copied. At most 1,000 are kept."""
+    """Devices, sockets and pipes: never copied. At most 1,000 are kept, fewer if their paths are long."""
     failures: list[CopyFailure] = field(default_factory=list)
-    """At most 1,000 are kept."""
+    """At most 1,000 are kept, fewer if their paths are long."""
     failures_total: int = 0
+    _skipped_kept: Kept = field(default_factory=Kept, repr=False)
+    _failures_kept: Kept = field(default_factory=Kept, repr=False)
 
     def failed(self, path: str, error: Exception) -> None:
         """Notes a failure."""
         self.failures_total += 1
-        if len(self.failures) < _FAILURES_KEPT:
+        if self._failures_kept.takes(path):
             self.failures.append(CopyFailure(path, error))
 
     def passed_over(self, path: str) -> None:
         """Notes something that is not copied by intent."""
-        if len(self.skipped) < _FAILURES_KEPT:
+        if self._skipped_kept.takes(path):
             self.skipped.append(path)
 
     def check(self) -> None:
@@ -87,8 +110,8 @@ class Direction(Protocol[F, I]):
     async def enter(self, parent: F, item: I) -> F:
         """Opens both sides of a directory, after making the one that is copied to."""
 
-    def pages(self, folder: F) -> AsyncIterator[list[I]]:
-        """Lists the directory that is copied from."""
+    def pages(self, folder: F, refused: Callable[[OSError], None]) -> AsyncIterator[list[I]]:
+        """Lists the directory that is copied from; entries that can be no file's name go to `refused`."""
 
     async def copy(self, folder: F, item: I, report: CopyReport) -> None:
         """Copies what is no directory."""
@@ -158,6 +181,9 @@ class TreeWork(Generic[F, I]):
 
     async def _enter(self, parent: _Open[F], item: I) -> None:
         try:
+            if len(self._open) >= NFS_COPY_DIRECTORIES_OPEN_MAX:
+                text = f"more than {NFS_COPY_DIRECTORIES_OPEN_MAX} directories are open at once; this one is left out"
+                raise OSError(errno.EMFILE, text, self._direction.path(parent.folder, item))  # noqa: TRY301
             folder = await self._direction.enter(parent.folder, item)
         except (OSError, RemoteProtocolError, RpcError) as error:
             self._report.failed(self._direction.path(parent.folder, item), error)
@@ -169,9 +195,18 @@ class TreeWork(Generic[F, I]):
         await self._done(parent)
 
     async def _scan(self, opened: _Open[F]) -> None:
+        folder = opened.folder
+
+        def refused(error: OSError) -> None:
+            self._report.failed(self._direction.path(folder, None), error)
+
         try:
-            async for page in self._direction.pages(opened.folder):
+            async for page in self._direction.pages(folder, refused):
                 for item in page:
+                    if item.is_directory and len(self._stack) >= NFS_TREE_PENDING_MAX:
+                        path = self._direction.path(folder, item)
+                        self._report.failed(path, too_many_pending(path))
+                        continue
                     opened.left += 1
                     if item.is_directory:
                         self._stack.append((opened, item))
@@ -179,7 +214,7 @@ class TreeWork(Generic[F, I]):
                     else:
                         await self._queue.put((opened, item))
         except (OSError, RemoteProtocolError, RpcError) as error:
-            self._report.failed(self._direction.path(opened.folder, None), error)
+            self._report.failed(self._direction.path(folder, None), error)
         await self._done(opened)
 
     async def _copier(self) -> None:

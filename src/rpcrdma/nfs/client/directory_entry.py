@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rpcrdma.nfs.client.attributes import Stat, stat_from
+from rpcrdma.nfs.client.node import Node, path_of
 from rpcrdma.nfs.v3 import fattr3, ftype3, nfs_fh3
 
 __all__ = ["DirEntry"]
@@ -15,13 +16,23 @@ class DirEntry:
     `await fs.stat(entry)` does.
     """
 
-    __slots__ = ("attributes", "handle", "name", "path")
+    __slots__ = ("attributes", "directory", "handle", "name")
 
-    def __init__(self, name: str, path: str, handle: nfs_fh3, attributes: fattr3) -> None:
+    def __init__(self, name: str, directory: Node, handle: nfs_fh3, attributes: fattr3) -> None:
         self.name = name
-        self.path = path
+        self.directory = directory
         self.handle = handle
         self.attributes = attributes
+
+    @property
+    def path(self) -> str:
+        """Its absolute path."""
+        return path_of((self.directory, self.name))
+
+    @property
+    def node(self) -> Node:
+        """The object itself."""
+        return Node(self.handle, self.attributes, (self.directory, self.name))
 
     def __fspath__(self) -> str:
         return self.path

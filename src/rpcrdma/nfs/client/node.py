@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
+from rpcrdma.nfs.client.paths import join
 from rpcrdma.nfs.v3 import fattr3, ftype3, nfs_fh3
 
-__all__ = ["Node"]
+__all__ = ["Node", "Place", "path_of"]
+
+Place: TypeAlias = "str | tuple[Node, str]"
+"""Where something is: a path, or a name in a directory, which costs no more the deeper the directory is."""
 
 
 @dataclass(slots=True, eq=False)
@@ -14,14 +19,19 @@ class Node:
     """A file handle with what is known about it.
 
     `attributes` are as old as the reply that brought them; `fresh` says that the operation at hand has just got them.
-    `target` is a symbolic link's, once read. `path` is for messages.
+    `target` is a symbolic link's, once read. `place` is for messages.
     """
 
     handle: nfs_fh3
     attributes: fattr3 | None
-    path: str
+    place: Place
     fresh: bool = False
     target: str | None = None
+
+    @property
+    def path(self) -> str:
+        """Where it was found."""
+        return path_of(self.place)
 
     @property
     def is_dir(self) -> bool:
@@ -32,3 +42,13 @@ class Node:
     def is_symlink(self) -> bool:
         """Whether it is a symbolic link."""
         return self.attributes is not None and self.attributes.type == ftype3.NF3LNK
+
+
+def path_of(place: Place) -> str:
+    """The path that `place` stands for."""
+    names: list[str] = []
+    while not isinstance(place, str):
+        directory, name = place
+        names.append(name)
+        place = directory.place
+    return join(place, "/".join(reversed(names))) if names else place

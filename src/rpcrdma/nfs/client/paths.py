@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import TypeAlias
 
@@ -9,7 +10,7 @@ from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.nfs.errors import nfs_error
 from rpcrdma.nfs.v3 import NFS3_MAXNAMLEN, nfsstat3
 
-__all__ = ["Path", "base_name", "components", "join", "listed_name", "text_of"]
+__all__ = ["Path", "base_name", "components", "join", "listed_name", "text_of", "told_target"]
 
 Path: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 """A path on the server, as `os` functions take it; its octets are what the server sees."""
@@ -70,3 +71,15 @@ def listed_name(name: str) -> str | None:
     if not name or "/" in name or "\0" in name:
         raise RemoteProtocolError(f"the server lists an entry {name!r}, which can be no file's name", rfc="1813 3.2")
     return name
+
+
+def told_target(target: str, path: str) -> str:
+    """Where the symbolic link `path` leads, as a server tells it.
+
+    Raises:
+        OSError: EINVAL, as no link can lead there: nowhere at all, or to a name with a NUL in it.
+    """
+    if not target or "\0" in target:
+        fault = "holds a NUL" if target else "is empty"
+        raise OSError(errno.EINVAL, f"the target of this symbolic link, as the server tells it, {fault}", path)
+    return target

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -439,6 +440,15 @@ def mounting(server: MemoryServer) -> Callable[..., NfsFilesystem]:
         return NfsFilesystem(server, server.handle(server.root), options=FileOptions(**options), **own)
 
     return mount
+
+
+@pytest.fixture
+def umask() -> Iterator[Callable[[int], int]]:
+    """`os.umask`, undone afterwards."""
+    before = os.umask(0)
+    os.umask(before)
+    yield os.umask
+    os.umask(before)
 
 
 @pytest.fixture

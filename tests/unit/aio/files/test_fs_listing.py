@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rpcrdma.aio.files import listing
 from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.nfs.errors import NfsError
 from rpcrdma.nfs.v3 import nfsstat3
@@ -129,6 +130,44 @@ def test_a_server_that_goes_round_in_circles_is_found_out(server: Any, mounted: 
     server.put("/a")
     server.page = lambda args: ([(args.cookie + 1, "a")], False)
     with pytest.raises(RemoteProtocolError, match="again and again"):
+        names(mounted(), way)
+
+
+@WAYS
+def test_cookies_that_go_round_are_found_out(server: Any, mounted: Any, way: str) -> None:
+    """New names with each page, so that those alone would never tell."""
+    server.give_attributes = False
+    count = [0]
+
+    def page(args: Any) -> Any:
+        count[0] += 1
+        server.put(f"/{count[0]}")
+        return [(args.cookie % 100 + 1, str(count[0]))], False
+
+    server.page = page
+    with pytest.raises(RemoteProtocolError, match="again and again"):
+        names(mounted(), way)
+    assert 100 < count[0] < 300
+
+
+@WAYS
+def test_large_directories_are_listed_in_bounded_memory(
+    server: Any, mounted: Any, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "NFS_LISTED_NAMES_KNOWN_MAX", 100)
+    for number in range(1000):
+        server.put(f"/{number}")
+    assert len(names(mounted(), way)) == 1000
+    count = [0]
+
+    def change(name: str, _args: Any) -> None:
+        count[0] += name.startswith("READDIR")
+        if count[0] == 10:
+            server.cookie_verifier = b"changed!"
+
+    server.before = change
+    # What was yielded is not known any more, so starting over would yield it twice.
+    with pytest.raises(NfsError, match="changed too much"):
         names(mounted(), way)
 
 

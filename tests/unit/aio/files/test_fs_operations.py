@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -79,9 +80,23 @@ def test_exists_and_is_dir(server: Any, mounted: Any) -> None:
     assert not run(fs.exists("/dir/none"))
     assert not run(fs.exists("/dir/file/below"))
     assert not run(fs.exists("/dangling"))
+    assert run(fs.is_file("/dir/file"))
+    assert not run(fs.is_file("/dir"))
     server.answers["LOOKUP"] = [nfsstat3.NFS3ERR_ACCES]
     with pytest.raises(PermissionError):
         run(fs.exists("/dir"))
+
+
+@pytest.mark.parametrize("path", ["/circle", "/circle/below", "/" + "n" * 256, "/nul\0", "/\ud800"])
+def test_what_os_path_calls_false_of_a_path_is_false(server: Any, mounted: Any, tmp_path: Path, path: str) -> None:
+    server.link("/circle", "circle")
+    (tmp_path / "circle").symlink_to("circle")
+    assert not os.path.exists(f"{tmp_path}{path}")  # noqa: PTH110 - the model
+    fs = mounted()
+    for question in (fs.exists, fs.is_dir, fs.is_file):
+        assert run(question(path)) is False
+    if path.startswith("/circle"):
+        assert run(fs.access(path, os.F_OK)) is False
 
 
 @pytest.mark.parametrize(
@@ -271,6 +286,88 @@ def test_walk_reports_what_cannot_be_read(server: Any, mounted: Any) -> None:
     errors: list[OSError] = []
     assert [path for path, _, _ in run(collect(mounted().walk("/", onerror=errors.append)))] == ["/"]
     assert isinstance(errors[0], PermissionError)
+
+
+@pytest.mark.parametrize("topdown", [True, False])
+def test_walk_ends_where_a_directory_contains_itself(server: Any, mounted: Any, topdown: bool) -> None:
+    server.put("/a/b/file")
+    server.at("/a/b").children["up"] = server.at("/a")
+    errors: list[OSError] = []
+    found = run(collect(mounted().walk("/", topdown=topdown, onerror=errors.append)))
+    assert sorted(path for path, _, _ in found) == ["/", "/a", "/a/b"]
+    assert [(error.errno, error.filename) for error in errors] == [(errno.ELOOP, "/a/b/up")]
+
+
+def test_walk_tells_of_names_that_can_be_none(server: Any, mounted: Any) -> None:
+    server.put("/a")
+    server.names_shown = lambda names: [*names, "b/c"]
+    errors: list[OSError] = []
+    assert run(collect(mounted().walk("/", onerror=errors.append))) == [("/", [], ["a"])]
+    assert [(error.errno, error.filename) for error in errors] == [(errno.EINVAL, "/")]
+
+
+def test_walk_goes_where_it_is_told_to(server: Any, mounted: Any) -> None:
+    server.put("/a/1")
+    server.put("/b")
+    errors: list[OSError] = []
+
+    async def work() -> list[str]:
+        seen = []
+        async for path, directories, _ in mounted().walk("/", onerror=errors.append):
+            if path == "/":
+                directories[:] = ["none", "b", "a"]
+            seen.append(path)
+        return seen
+
+    assert run(work()) == ["/", "/a"]
+    assert [error.filename for error in errors] == ["/none", "/b"]
+
+
+def test_walk_holds_a_bounded_number_of_names(server: Any, mounted: Any) -> None:
+    for directory in range(3):
+        for number in range(120):
+            server.put(f"/{directory}/{number}")
+    fs = mounted(listed_names_held_max=130)
+    errors: list[OSError] = []
+    assert len(run(collect(fs.walk("/", onerror=errors.append)))) == 4
+    assert errors == []
+    # From below, the names of those above are held meanwhile.
+    for number in range(45):
+        server.put(f"/f{number}")
+    found = run(collect(fs.walk("/", topdown=False, onerror=errors.append)))
+    assert [path for path, _, _ in found] == ["/"]
+    assert [error.errno for error in errors] == [errno.EOVERFLOW] * 3
+
+
+def test_entries_are_listed_as_they_were_found(server: Any, mounted: Any) -> None:
+    server.put("/a/b/file")
+    server.at("/a/b").children["up"] = server.at("/a")
+    server.link("/link", "a")
+
+    async def work() -> None:
+        fs = mounted()
+        above, link = [entry async for entry in fs.scandir("/")]
+        (inner,) = [entry async for entry in fs.scandir(above)]
+        server.calls.clear()
+        _, up = [entry async for entry in fs.scandir(inner)]
+        assert server.calls == {"READDIRPLUS": 1}
+        assert up.path == "/a/b/up"
+        assert [entry.name async for entry in fs.scandir(link)] == ["b"]
+        with pytest.raises(OSError, match="inside itself"):
+            _ = [entry async for entry in fs.scandir(up)]
+
+    run(work())
+
+
+def test_names_that_are_held_at_once_are_bounded(server: Any, mounted: Any) -> None:
+    for number in range(150):
+        server.put(f"/{number}")
+    fs = mounted(listed_names_held_max=100, listed_names_max=140)
+    for work in (fs.listdir("/"), collect(fs.scandir("/"))):
+        with pytest.raises(OSError, match=r"more than 1.0 names") as caught:
+            run(work)
+        assert caught.value.errno == errno.EOVERFLOW
+    assert len(run(mounted(listed_names_held_max=150).listdir("/"))) == 150
 
 
 def test_an_operation_that_is_put_off_is_tried_again(server: Any, mounted: Any) -> None:

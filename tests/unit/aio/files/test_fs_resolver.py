@@ -140,3 +140,15 @@ def test_creating_through_a_dangling_link_makes_its_target(server: Any, mounted:
     server.link("/l", "dir/new")
     asyncio.run(mounted().write_bytes("/l", b"x"))
     assert bytes(server.at("/dir/new").data) == b"x"
+
+
+@pytest.mark.parametrize("path", ["/a/l", "/a/m", "/a/l/l", "/up"])
+def test_attributes_through_a_link_to_a_dot_are_those_of_now(tree: Any, mounted: Any, path: str) -> None:
+    tree.link("/a/l", ".")
+    tree.link("/a/m", "./")
+    tree.link("/up", "a/l")
+    fs = mounted(fs_clock=lambda: 0.0)
+    asyncio.run(fs.stat("/a"))
+    for mode in (0o700, 0o750):
+        tree.at("/a").mode = mode
+        assert asyncio.run(fs.stat(path)).st_mode & 0o777 == mode

@@ -1,0 +1,44 @@
+"""What keeps a walk through a tree finite, whatever directories the server shows."""
+
+from __future__ import annotations
+
+import errno
+
+from rpcrdma.limits import NFS_TREE_DEPTH_MAX, NFS_TREE_PENDING_MAX
+from rpcrdma.nfs.client.node import Node, Place, path_of
+
+__all__ = ["check_descent", "too_many_pending"]
+
+
+def check_descent(directory: Node) -> None:
+    """To be called before `directory`, which was found in another one on the way down, is entered.
+
+    Raises:
+        OSError: ELOOP, as it is one of those that it lies in; ENAMETOOLONG, as it lies too deep.
+    """
+    depth, place = 0, directory.place
+    while not isinstance(place, str):
+        above = place[0]
+        if _same(directory, above):
+            text = "the server shows this directory inside itself; it is left out"
+            raise OSError(errno.ELOOP, text, directory.path)
+        depth += 1
+        place = above.place
+    if depth > NFS_TREE_DEPTH_MAX:
+        text = f"this directory lies more than {NFS_TREE_DEPTH_MAX:,} others deep; it is left out"
+        raise OSError(errno.ENAMETOOLONG, text, directory.path)
+
+
+def too_many_pending(place: Place) -> OSError:
+    """Why a directory of a tree is not even noted to be entered."""
+    text = f"more than {NFS_TREE_PENDING_MAX:,} directories wait to be entered; this one and others are left out"
+    return OSError(errno.ENOBUFS, text, path_of(place))
+
+
+def _same(one: Node, other: Node) -> bool:
+    if one.handle.data == other.handle.data:
+        return True
+    mine, yours = one.attributes, other.attributes
+    if mine is None or yours is None:
+        return False
+    return mine.fileid == yours.fileid and mine.fsid == yours.fsid

@@ -1,0 +1,169 @@
+"""Commands against directories that contain themselves, that never end, or that hold what can be no name."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from lying_files import LONG_NAME, Liar, liar
+
+MIB = 1 << 20
+GROWTH_MAX = 64 * MIB
+"""Octets that a command may grow by. Two of its kinds of growth before there were bounds: 90 MB a second (`rm -r`), and
+1,200 octets for each name (`ls`)."""
+
+both = pytest.mark.parametrize("scheme", ["tcp", "rdma"])
+slow = pytest.mark.timeout(120)
+
+
+def against(test: Callable[[Liar], Awaitable[None]]) -> None:
+    async def main() -> None:
+        async with liar() as it:
+            await test(it)
+
+    asyncio.run(main())
+
+
+@slow
+@both
+def test_removing_what_contains_itself_ends(scheme: str) -> None:
+    async def test(it: Liar) -> None:
+        ended = await it.run("rm", "-r", it.url("self", scheme))
+        assert ended.status == 1
+        assert ended.err[0] == "error: /self/again: the server shows this directory inside itself"
+        # What else was in it is removed, and the directory itself is not tried.
+        assert it.files.calls == {"READDIRPLUS": 1, "REMOVE": 1}
+        assert ended.grown_octets < GROWTH_MAX
+
+    against(test)
+
+
+@slow
+@both
+def test_getting_what_contains_itself_ends(scheme: str, tmp_path: Path) -> None:
+    async def test(it: Liar) -> None:
+        ended = await it.run("get", "--json", it.url("self", scheme), str(tmp_path / "copy"))
+        assert ended.status == 1
+        assert ended.err[0] == "error: /self/again: the server shows this directory inside itself"
+        assert sorted(os.listdir(tmp_path / "copy")) == ["kept"]  # noqa: PTH208 - names alone
+        assert ended.grown_octets < GROWTH_MAX
+
+    against(test)
+
+
+@slow
+def test_listing_what_contains_itself_ends() -> None:
+    async def test(it: Liar) -> None:
+        ended = await it.run("ls", "-R", it.url("self"))
+        assert ended.status == 1
+        assert ended.err[0] == "error: /self/again: the server shows this directory inside itself"
+        assert ended.out.decode().splitlines() == ["/self:", "again", "kept", "", "/self/again:"]
+
+    against(test)
+
+
+@slow
+@pytest.mark.parametrize(("command", "levels"), [("rm", 2048), ("ls", 600 + 1), ("get", 512)], ids=["rm", "ls", "get"])
+def test_a_tree_without_a_bottom_ends(command: str, levels: int, tmp_path: Path) -> None:
+    async def test(it: Liar) -> None:
+        url = it.url("ever")
+        arguments = {"rm": ["rm", "-r", url], "ls": ["ls", "-R", url], "get": ["get", url, str(tmp_path / "copy")]}
+        # What `ls -R` prints is itself as long as the square of the depth.
+        limits = {"NFS_TREE_DEPTH_MAX": 600} if command == "ls" else {}
+        ended = await it.run(*arguments[command], **limits)
+        assert ended.status == 1
+        assert it.files.calls["READDIRPLUS"] == levels
+        reason = "512 directories are open at once" if command == "get" else "others deep"
+        assert reason in ended.err[0]
+        assert ended.err[0].count(LONG_NAME) >= levels
+        # A path of the deepest directory alone takes 400 KB; those of all levels would take 420 MB.
+        assert ended.grown_octets < GROWTH_MAX
+
+    against(test)
+
+
+@slow
+@both
+def test_names_without_end_end(scheme: str) -> None:
+    names = 150_000
+
+    async def test(it: Liar) -> None:
+        ended = await it.run("ls", it.url("names", scheme), NFS_LISTED_NAMES_MAX=names)
+        assert ended.status == 1
+        (told,) = [line for line in ended.err if line.startswith("error")]
+        assert told == "error: /names: the server lists more than 150,000 names here, perhaps without end"
+        assert ended.out.count(b"\n") == names
+        # Held at once they would take 170 MiB.
+        assert ended.grown_octets < GROWTH_MAX
+
+    against(test)
+
+
+@slow
+@pytest.mark.parametrize("command", ["ls", "get"])
+def test_cookies_that_go_round_are_noticed(command: str, tmp_path: Path) -> None:
+    async def test(it: Liar) -> None:
+        target = [str(tmp_path / "copy")] if command == "get" else []
+        ended = await it.run(command, it.url("cookies"), *target)
+        assert ended.status == 4
+        assert "the server lists the same entries of /cookies again and again" in ended.err[0]
+        assert it.files.calls["READDIRPLUS"] < 50
+
+    against(test)
+
+
+@slow
+@pytest.mark.parametrize("command", ["ls", "get"])
+def test_directories_without_end_end(command: str, tmp_path: Path) -> None:
+    async def test(it: Liar) -> None:
+        target = [str(tmp_path / "copy")] if command == "get" else ["-R"]
+        bounds = {"NFS_TREE_PENDING_MAX": 300, "NFS_LISTED_NAMES_MAX": 3000}
+        ended = await it.run(command, it.url("wide"), *target, **bounds)
+        assert ended.status == 1
+        assert any("more than 300 directories wait to be entered" in line for line in ended.err)
+        assert 300 <= it.files.calls["READDIRPLUS"] <= 3000 + 30
+
+    against(test)
+
+
+@slow
+@both
+def test_what_can_be_no_name_or_target_is_told_and_the_rest_goes_on(scheme: str, tmp_path: Path) -> None:
+    async def test(it: Liar) -> None:
+        it.files.odd = [
+            ("", b"f1"),
+            ("a/b", b"f2"),
+            ("/", b"f3"),
+            ("nul\0", b"f4"),
+            (".", b"d5"),
+            ("..", b"d6"),
+            ("no-target", b"l"),
+            ("nul-target", b"la\0b"),
+            ("latin", b"l\xe4"),
+            ("other", b"l../x"),
+        ]
+        url = it.url("odd", scheme)
+        listed = await it.run("ls", url)
+        assert (listed.status, listed.out.split()) == (1, [b"good", b"latin", b"no-target", b"nul-target", b"other"])
+        assert sum("which can be no file's name" in line for line in listed.err) == 4
+
+        got = await it.run("get", "--json", url, str(tmp_path / "copy"))
+        assert got.status == 1
+        assert sum("which can be no file's name" in line for line in got.err) == 4
+        assert [line for line in got.err if "target" in line] == [
+            "error: /odd/no-target: the target of this symbolic link, as the server tells it, is empty",
+            "error: /odd/nul-target: the target of this symbolic link, as the server tells it, holds a NUL",
+        ]
+        assert sorted(os.listdir(tmp_path / "copy")) == ["good", "latin", "other"]  # noqa: PTH208 - names alone
+        assert os.readlink(os.fsencode(tmp_path / "copy/latin")) == b"\xe4"  # noqa: PTH115 - octets
+
+        removed = await it.run("rm", "-r", url)
+        assert removed.status == 1
+        assert it.files.calls["REMOVE"] == 5
+        assert it.files.calls["RMDIR"] == 0
+
+    against(test)
