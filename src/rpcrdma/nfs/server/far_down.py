@@ -28,9 +28,10 @@ def path_of_ancestor(directory: int) -> bytes:
     if path is not None:
         return path
     fd = os.dup(directory)
+    levels = 1
     try:
         for _ in range(_CLIMBS_MAX):
-            levels, low = 1, 0
+            low = 0
             while (path := _path_above(fd, levels)) is None and levels < _LEVELS_AT_ONCE:
                 levels, low = 2 * levels, levels
             if path is None:

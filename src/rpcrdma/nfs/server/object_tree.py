@@ -17,6 +17,7 @@ import os
 import stat
 import threading
 from collections import OrderedDict
+from itertools import islice
 
 from rpcrdma.limits import NFS_GONE_MAX
 from rpcrdma.nfs.server.export import Export
@@ -39,6 +40,8 @@ _DEPTH_MAX = 2048
 _NAMES_ONE_BY_ONE = 16
 """Names at the end of a path that are walked one by one: of these the places are remembered."""
 _NOT_THERE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ESTALE, errno.ENAMETOOLONG, errno.EXDEV}
+_PLACES_TRIED_MAX = 16
+"""Names of one inode number that are tried after a search; a file may have tens of thousands."""
 _DELETED = b" (deleted)"
 _SECOND = 1_000_000_000
 
@@ -436,7 +439,7 @@ class ObjectTree:
     def _where_searched(self, opened: OpenedHandle, handle: bytes) -> tuple[bool, Node | None]:
         """(whether the last search came across this inode number, the object if it is still there)."""
         shown = False
-        for names in self._search.places(opened.inode):
+        for names in islice(self._search.places(opened.inode), _PLACES_TRIED_MAX):
             shown = True
             node = self._arrives(self.root, names, handle)
             if node is not None:

@@ -271,6 +271,20 @@ def test_a_search_is_bounded_and_not_repeated_soon(
 
 
 @pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """What has been opened by name, by the server among others."""
+    calls: list[object] = []
+    real = os.open
+
+    def count(path: Any, *args: Any, **options: Any) -> int:
+        calls.append(path)
+        return real(path, *args, **options)
+
+    monkeypatch.setattr(os, "open", count)
+    return calls
+
+
+@pytest.fixture
 def lost(tree: Path, tmp_path: Path) -> Callable[[Any], list[bytes]]:
     """Handles of files of which half have been deleted and half have left the export, among 600 names."""
 
@@ -349,6 +363,28 @@ def test_what_was_renamed_since_the_last_search_is_put_off_until_the_next(
     assert again.getattr_status(other) == "OK"
 
 
+def test_not_every_name_of_an_inode_is_tried(
+    start: Start, tree: Path, tmp_path: Path, clock: list[int], opened: list[object]
+) -> None:
+    """A file of many names, all renamed since the last search: the next search finds it."""
+    (tree / "file-0").write_bytes(b"data")
+    for number in range(1, 600):
+        (tree / f"file-{number}").hardlink_to(tree / "file-0")
+    server = start(open_by_handle=False)
+    file, other = server.lookup(server.mount(), "file-0"), server.lookup(server.mount(), "hello.txt")
+    server.close()
+    forget_places(tmp_path)
+    again = start(open_by_handle=False)
+    assert again.getattr_status(other) == "OK"
+    for number in range(600):
+        (tree / f"file-{number}").rename(tree / f"renamed-{number}")
+    opened.clear()
+    assert again.getattr_status(file) == "JUKEBOX"
+    assert len(opened) <= 20
+    clock[0] += 10**12
+    assert again.read(file) == b"data"
+
+
 def test_what_a_search_has_found_is_let_go_of_when_it_is_not_asked_for(
     restart: Start, lost: Any, clock: list[int]
 ) -> None:
@@ -398,20 +434,6 @@ def test_a_search_pays_for_long_paths(start: Start, tree: Path) -> None:
     search.walk()
     # Eight entries more, and 36 times 240 octets of paths, each path rounded down.
     assert search._cost >= few + 8 + 36 * 240 // 32 - 8
-
-
-@pytest.fixture
-def opened(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """What has been opened by name, by the server among others."""
-    calls: list[object] = []
-    real = os.open
-
-    def count(path: Any, *args: Any, **options: Any) -> int:
-        calls.append(path)
-        return real(path, *args, **options)
-
-    monkeypatch.setattr(os, "open", count)
-    return calls
 
 
 LONG = "d" * 60
