@@ -142,10 +142,20 @@ NFS_PLACES_MAX = 2_000_000
 """Places in the database, some 100 octets each; the oldest go first."""
 
 NFS_SEARCH_ENTRIES_MAX = 1_000_000
-"""Directory entries that a search for one object looks at before its handle counts as stale: about two seconds."""
+"""Directory entries that a search for objects looks at: about two seconds. What it does not meet counts as gone."""
+
+NFS_SEARCH_OCTETS_MAX = 64 << 20
+"""Octets of the names that a search keeps, so that one serves for all handles: 24 octets and the name for each."""
+
+NFS_SEARCH_REST_NS = 20_000
+"""Nanoseconds without another search for each entry that the last one looked at, ten times what that took: lost handles
+cost a tenth of one processor at the most."""
+
+NFS_SEARCH_FREE_ENTRIES = 500
+"""Entries of a search that is not worth saving: a millisecond."""
 
 NFS_GONE_MAX = 65536
-"""Handles known to be stale, so that asking again does not cost another search."""
+"""Handles of objects known to be deleted, so that asking again costs nothing."""
 
 NFS_LISTING_OCTETS_MAX = 48 << 20
 """Octets of the names held for listings, of all directories together and of one: 24 octets and the name for each, so a

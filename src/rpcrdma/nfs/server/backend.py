@@ -162,6 +162,8 @@ class Backend:
         """Lets go of what has not been used since the last time and writes out what has gathered; may block."""
         self.nodes.drop_idle()
         self.files.drop_idle()
+        for tree in self.trees.values():
+            tree.drop_idle()
         self.state.places.flush()
 
     def close(self) -> list[OSError]:

@@ -6,6 +6,7 @@ import os
 import stat
 import struct
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeAlias
 
 from rpcrdma.nfs.server.attributes import Changes, nfs_time, post_op, set_times
@@ -58,6 +59,7 @@ _FILE_MODE = 0o600
 _DIRECTORY_MODE = 0o700
 _VERIFIER = struct.Struct(">II")
 _NO_ID = 0xFFFFFFFF
+_CREATE_TRIES = 16
 _NODE_TYPES = {
     ftype3.NF3CHR: stat.S_IFCHR,
     ftype3.NF3BLK: stat.S_IFBLK,
@@ -179,6 +181,17 @@ class CreationProcedures(Procedures):
         return post_op_fh3(True, nfs_fh3(node.handle)), post_op(node)
 
     def _create(self, directory: Node, name: bytes, how: createhow3, caller: Caller) -> Node:
+        for _ in range(_CREATE_TRIES):
+            node = self._create_new(directory, name, how, caller)
+            if node is not None:
+                return node
+            # What was there may have been removed since, by a local process.
+            with suppress(FileNotFoundError):
+                return self._existing(directory, name, how, caller)
+        raise Refused(nfsstat3.NFS3ERR_JUKEBOX)
+
+    def _create_new(self, directory: Node, name: bytes, how: createhow3, caller: Caller) -> Node | None:
+        """A new file; None if there is something of this name, which may be what the client wants."""
         wanted = how.value if isinstance(how.value, sattr3) else None
         mode = _mode(wanted, _FILE_MODE) if wanted is not None else _FILE_MODE
         flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -203,7 +216,7 @@ class CreationProcedures(Procedures):
                             os.ftruncate(fd, _size(wanted))
                         self._dressed(node, wanted, mode, caller)
             if fd is None:
-                return self._existing(directory, name, how, caller)
+                return None
             created, fd = fd, None
             self.backend.files.created(node, created)
         finally:

@@ -38,6 +38,7 @@ _BY_REFUSAL = {
     nfsstat3.NFS3ERR_NOTDIR: watch_status.WATCHERR_NOTDIR,
     nfsstat3.NFS3ERR_STALE: watch_status.WATCHERR_STALE,
     nfsstat3.NFS3ERR_BADHANDLE: watch_status.WATCHERR_BADHANDLE,
+    nfsstat3.NFS3ERR_JUKEBOX: watch_status.WATCHERR_JUKEBOX,
 }
 _BY_ERRNO = {
     errno.EPERM: watch_status.WATCHERR_PERM,

@@ -22,6 +22,7 @@ __all__ = [
     "file_clock_ns",
     "lives_in_memory",
     "name_to_handle",
+    "open_beneath",
     "open_by_handle",
     "open_cached",
     "set_file_times",
@@ -95,6 +96,8 @@ _faccessat2 = _waiting.syscall
 _faccessat2.restype = ctypes.c_long
 _openat2 = _instant["syscall"]
 _openat2.restype = ctypes.c_long
+_openat2_waiting = ctypes.CDLL(None, use_errno=True)["syscall"]
+_openat2_waiting.restype = ctypes.c_long
 _setgroups = ctypes.PyDLL(None, use_errno=True)["syscall"]
 _setgroups.restype = ctypes.c_long
 _capget = _instant.capget
@@ -108,15 +111,11 @@ _setfsuid.argtypes = (ctypes.c_uint,)
 _setfsgid = _instant.setfsgid
 _setfsgid.argtypes = (ctypes.c_uint,)
 
-_CACHED_HOW = ctypes.create_string_buffer(
-    struct.pack(
-        "=3Q",
-        os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC,
-        0,
-        _RESOLVE_CACHED | _RESOLVE_BENEATH | _RESOLVE_NO_SYMLINKS | _RESOLVE_NO_XDEV,
-    ),
-    24,
-)
+_REACH = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_RESOLVE = _RESOLVE_BENEATH | _RESOLVE_NO_SYMLINKS | _RESOLVE_NO_XDEV
+_BENEATH_HOW = ctypes.create_string_buffer(struct.pack("=3Q", _REACH, 0, _RESOLVE), 24)
+_BENEATH_HOW_ADDRESS = ctypes.c_void_p(ctypes.addressof(_BENEATH_HOW))
+_CACHED_HOW = ctypes.create_string_buffer(struct.pack("=3Q", _REACH, 0, _RESOLVE | _RESOLVE_CACHED), 24)
 # The version with 64 bits, of the calling thread.
 _CAPABILITIES_OF = ctypes.create_string_buffer(struct.pack("=Ii", 0x20080522, 0), 8)
 _CAPABILITIES_OF_ADDRESS = ctypes.c_void_p(ctypes.addressof(_CAPABILITIES_OF))
@@ -197,6 +196,20 @@ def open_cached(directory: int, name: bytes) -> int:
         OSError: ENOSYS or EINVAL where the kernel cannot tell (before Linux 5.12).
     """
     fd: int = _openat2(_OPENAT2, ctypes.c_int(directory), ctypes.c_char_p(name), _HOW_ADDRESS, _HOW_OCTETS)
+    if fd < 0:
+        raise _failure()
+    return fd
+
+
+def open_beneath(directory: int, path: bytes) -> int:
+    """An O_PATH descriptor of what a path of several names leads to, through no symbolic link, mount point or "..".
+
+    Raises:
+        OSError: EXDEV or ELOOP for these, or as `os.open`.
+    """
+    fd: int = _openat2_waiting(
+        _OPENAT2, ctypes.c_int(directory), ctypes.c_char_p(path), _BENEATH_HOW_ADDRESS, _HOW_OCTETS
+    )
     if fd < 0:
         raise _failure()
     return fd

@@ -5,8 +5,9 @@ through a symbolic link, a mount point or "..". Whether it is still inside is as
 (the descriptor's link in /proc), so what is moved out of the export leaves it.
 
 A handle whose object is not at hand is looked for, cheapest way first: where it was last seen; where the kernel says
-it is (`open_by_handle_at`, for a privileged server); by a bounded search through the tree, comparing inode numbers.
-Each way only yields a path, which is then walked from the root and must end at the very object.
+it is (`open_by_handle_at`, for a privileged server); by a search through the tree, which one walk does for all handles.
+Each way only yields a path, which is then walked from the root and must end at the very object. Only of a deleted
+object is it remembered that it is gone: what has left the export may come back.
 """
 
 from __future__ import annotations
@@ -16,26 +17,31 @@ import os
 import stat
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from itertools import islice
 
-from rpcrdma.limits import NFS_GONE_MAX, NFS_SEARCH_ENTRIES_MAX
+from rpcrdma.limits import NFS_GONE_MAX
 from rpcrdma.nfs.server.export import Export
+from rpcrdma.nfs.server.far_down import path_of_ancestor, reach
 from rpcrdma.nfs.server.file_handle import HandleSeal, OpenedHandle, export_identity
 from rpcrdma.nfs.server.linux_calls import birth_and_mount, lives_in_memory, open_by_handle, open_cached
 from rpcrdma.nfs.server.object_cache import ObjectCache
 from rpcrdma.nfs.server.object_identity import kernel_handle, object_identity
 from rpcrdma.nfs.server.place_index import PlaceIndex
 from rpcrdma.nfs.server.refusal import Refused
+from rpcrdma.nfs.server.tree_search import TreeSearch, directory_entries
 from rpcrdma.nfs.v3 import nfsstat3
 from rpcrdma.rpc.service import WouldBlock
 
 __all__ = ["Node", "ObjectTree"]
 
 _REACH = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
-_LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _DEPTH_MAX = 2048
 """Names between an object and its root, PATH_MAX / 2; a chain of remembered places that is longer is a circle."""
+_NAMES_ONE_BY_ONE = 16
+"""Names at the end of a path that are walked one by one: of these the places are remembered."""
 _NOT_THERE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ESTALE, errno.ENAMETOOLONG, errno.EXDEV}
+_PLACES_TRIED_MAX = 16
+"""Names of one inode number that are tried after a search; a file may have tens of thousands."""
 _DELETED = b" (deleted)"
 _SECOND = 1_000_000_000
 
@@ -85,6 +91,7 @@ class ObjectTree:
         self._mount = object_identity(fd)[1]
         self.in_memory = lives_in_memory(fd)
         """Whether reading and writing files never waits for a disk."""
+        self._search = TreeSearch(fd, self._mount)
         self.root = self._adopt(fd)
         self._root_path = os.readlink(self.root.link)
         self._readable_root = self._open_for_handles() if by_handle else None
@@ -108,7 +115,8 @@ class ObjectTree:
         """The object of a genuine handle of this export; may block.
 
         Raises:
-            Refused: NFS3ERR_STALE: it is gone from the export.
+            Refused: NFS3ERR_STALE: it is gone from the export; NFS3ERR_JUKEBOX: it was there when the tree was last
+                searched, is not in this place any more, and the next search has to wait.
             OSError: the server may not reach it.
         """
         if handle == self.root.handle:
@@ -120,12 +128,10 @@ class ObjectTree:
             node = self._where_the_kernel_says(self._readable_root, opened, handle)
         if node is None:
             with self._search_lock:
-                # Whoever held the lock may have come across it.
-                node = self._where_last_seen(handle)
-                if node is None:
-                    node = self._beside_where_last_seen(opened, handle) or self._search(opened, handle)
+                # The one that held the lock may have come across it.
+                node = self._where_last_seen(handle) or self._search_for(opened, handle)
         if node is None:
-            raise self._stale(handle)
+            raise Refused(nfsstat3.NFS3ERR_STALE)
         return node
 
     def child(self, directory: Node, name: bytes) -> Node:
@@ -199,6 +205,11 @@ class ObjectTree:
             raise Refused(nfsstat3.NFS3ERR_STALE)
         self._cache.put(node)
         return node
+
+    def drop_idle(self) -> None:
+        """Lets go of what a search has found if it is not asked for."""
+        with self._search_lock:
+            self._search.drop_idle()
 
     def identify(self, directory: Node, name: bytes) -> tuple[bytes, os.stat_result] | None:
         """(handle, attributes) of the object of this name, None for a mount point; holds nothing open.
@@ -291,7 +302,7 @@ class ObjectTree:
             if len(self._gone) > NFS_GONE_MAX:
                 self._gone.popitem(last=False)
 
-    def _stale(self, handle: bytes) -> Refused:
+    def _deleted(self, handle: bytes) -> Refused:
         self._places.forget(handle)
         self._note_gone(handle)
         return Refused(nfsstat3.NFS3ERR_STALE)
@@ -299,49 +310,47 @@ class ObjectTree:
     def _relative(self, link: bytes) -> bytes | None:
         """The path from the root to the object behind a descriptor's link; None where it is elsewhere or deleted."""
         path = os.readlink(link)
-        relative = _beneath(self._root_path, path)
-        if relative is None:
-            self._root_path = os.readlink(self.root.link)
-            relative = _beneath(self._root_path, path)
+        relative = self._below_root(path)
         if relative is not None and path.endswith(_DELETED) and not _is_really_called(path, link):
             return None
         return relative
 
+    def _below_root(self, path: bytes) -> bytes | None:
+        relative = _beneath(self._root_path, path)
+        if relative is None:
+            self._root_path = os.readlink(self.root.link)
+            relative = _beneath(self._root_path, path)
+        return relative
+
     def _is_inside_far_down(self, node: Node) -> bool:
         """As `is_inside`, for an object whose path has more octets than the kernel tells."""
-        if node.kind == stat.S_IFDIR:
-            return self._is_below_root(node.fd)
-        place = self._places.find(node.handle)
-        above = self._cache.get(place.parent) if place is not None else None
-        if place is None or above is None:
+        status = node.status()
+        if not status.st_nlink:
             return False
+        directory = node
+        if node.kind != stat.S_IFDIR:
+            place = self._places.find(node.handle)
+            above = self._cache.get(place.parent) if place is not None else None
+            if place is None or above is None:
+                return False
+            try:
+                there = os.stat(place.name, dir_fd=above.fd, follow_symlinks=False)
+            except OSError:
+                return False
+            if not os.path.samestat(there, status):
+                return False
+            directory = above
         try:
-            there = os.stat(place.name, dir_fd=above.fd, follow_symlinks=False)
+            # What is below the root is so if a directory above it is, and the root's own path is short enough to tell.
+            return self._below_root(path_of_ancestor(directory.fd)) is not None
         except OSError:
             return False
-        return os.path.samestat(there, node.status()) and self._is_below_root(above.fd)
-
-    def _is_below_root(self, directory: int) -> bool:
-        root = self.root.status()
-        fd = os.dup(directory)
-        try:
-            for _ in range(_DEPTH_MAX):
-                here = os.fstat(fd)
-                if os.path.samestat(here, root):
-                    return True
-                above = os.open(b"..", _REACH, dir_fd=fd)
-                os.close(fd)
-                fd = above
-                if os.path.samestat(os.fstat(fd), here):
-                    return False
-        except OSError:
-            return False
-        finally:
-            os.close(fd)
-        return False
 
     def _walk(self, start: Node, names: list[bytes]) -> Node:
         node = start
+        if len(names) > _NAMES_ONE_BY_ONE and self._may_ask_cached:
+            node = self._adopt(reach(start.fd, names[:-_NAMES_ONE_BY_ONE]))
+            names = names[-_NAMES_ONE_BY_ONE:]
         for name in names:
             node = self.child(node, name)
         return node
@@ -368,8 +377,10 @@ class ObjectTree:
             names.append(place.name)
             above = place.parent
             start = self.root if above == self.root.handle else self._cache.get(above)
-            if start is not None and (start is self.root or self.is_inside(start)):
+            if start is not None:
                 names.reverse()
+                if start is not self.root and not self.is_inside(start):
+                    return None
                 return self._arrives(start, names, handle)
         return None
 
@@ -381,7 +392,7 @@ class ObjectTree:
             fd = open_by_handle(root.fd, *known)
         except OSError as error:
             if error.errno == errno.ESTALE:
-                raise self._stale(handle) from None
+                raise self._deleted(handle) from None
             return None
         try:
             is_directory = stat.S_ISDIR(os.fstat(fd).st_mode)
@@ -394,7 +405,7 @@ class ObjectTree:
             return self._arrives(self.root, path.split(b"/"), handle)
         if is_directory:
             # Only of a directory does the kernel always know the path.
-            raise self._stale(handle)
+            raise Refused(nfsstat3.NFS3ERR_STALE)
         return None
 
     def _beside_where_last_seen(self, opened: OpenedHandle, handle: bytes) -> Node | None:
@@ -404,45 +415,36 @@ class ObjectTree:
         directory = self.root if place.parent == self.root.handle else self._where_last_seen(place.parent)
         if directory is None or directory.kind != stat.S_IFDIR:
             return None
-        for entry in _entries(directory.fd, b"."):
+        for entry in directory_entries(directory.fd, b".", self._mount):
             if entry.inode() == opened.inode:
                 node = self._arrives(directory, [os.fsencode(entry.name)], handle)
                 if node is not None:
                     return node
         return None
 
-    def _search(self, opened: OpenedHandle, handle: bytes) -> Node | None:
-        left = NFS_SEARCH_ENTRIES_MAX
-        paths = [b""]
-        while paths:
-            path = paths.pop()
-            for entry in _entries(self.root.fd, path or b".", self._mount):
-                left -= 1
-                if left < 0:
-                    return None
-                name = os.fsencode(entry.name)
-                inner = path + b"/" + name if path else name
-                if entry.inode() == opened.inode:
-                    node = self._arrives(self.root, inner.split(b"/"), handle)
-                    if node is not None:
-                        return node
-                if entry.is_dir(follow_symlinks=False):
-                    paths.append(inner)
-        return None
+    def _search_for(self, opened: OpenedHandle, handle: bytes) -> Node | None:
+        shown, node = self._where_searched(opened, handle)
+        if node is not None:
+            return node
+        if not self._search.is_due():
+            if shown:
+                raise Refused(nfsstat3.NFS3ERR_JUKEBOX)
+            return None
+        self._search.walk()
+        _, node = self._where_searched(opened, handle)
+        if node is None and not self._search.complete:
+            node = self._beside_where_last_seen(opened, handle)
+        return node
 
-
-def _entries(directory: int, path: bytes, mount: int | None = None) -> Iterator[os.DirEntry[str]]:
-    """The entries of a directory; none where it cannot be read or is on another mount."""
-    try:
-        fd = os.open(path, _LIST, dir_fd=directory)
-    except OSError:
-        return
-    try:
-        if mount is None or object_identity(fd)[1] == mount:
-            with os.scandir(fd) as entries:
-                yield from entries
-    finally:
-        os.close(fd)
+    def _where_searched(self, opened: OpenedHandle, handle: bytes) -> tuple[bool, Node | None]:
+        """(whether the last search came across this inode number, the object if it is still there)."""
+        shown = False
+        for names in islice(self._search.places(opened.inode), _PLACES_TRIED_MAX):
+            shown = True
+            node = self._arrives(self.root, names, handle)
+            if node is not None:
+                return True, node
+        return shown, None
 
 
 def _beneath(root: bytes, path: bytes) -> bytes | None:

@@ -280,6 +280,7 @@ def test_the_kernels_own_bound_is_told_of(rig: Rig) -> None:
     ("error", "status"),
     [
         (Refused(nfsstat3.NFS3ERR_STALE), watch_status.WATCHERR_STALE),
+        (Refused(nfsstat3.NFS3ERR_JUKEBOX), watch_status.WATCHERR_JUKEBOX),
         (Refused(nfsstat3.NFS3ERR_ROFS), watch_status.WATCHERR_IO),
         (PermissionError(errno.EACCES, ""), watch_status.WATCHERR_ACCES),
         (OSError("without a number"), watch_status.WATCHERR_IO),

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rpcrdma.limits import NFS_PLACES_UNWRITTEN_MAX
+from rpcrdma.limits import NFS_PLACES_UNWRITTEN_MAX, NFS_SEARCH_ENTRIES_MAX, NFS_SEARCH_REST_NS
 from rpcrdma.nfs import v3
-from rpcrdma.nfs.server import Export
+from rpcrdma.nfs.server import Export, tree_search
 
 Start = Callable[..., Any]
 
@@ -222,16 +223,277 @@ def test_an_object_far_down_goes_stale_like_others(restart: Start, tree: Path, t
     assert server.getattr_status(directory) == "STALE"
 
 
-def test_a_search_is_bounded_and_not_repeated(start: Start, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """What the server takes for the time, in nanoseconds: it stands still unless a test moves it."""
+    now = [10**18]
+    monkeypatch.setattr("rpcrdma.nfs.server.tree_search.file_clock_ns", lambda: now[0])
+    return now
+
+
+@pytest.fixture
+def directories_read(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """The paths of the directories that searches have read."""
+    read: list[bytes] = []
+    real = tree_search.directory_entries
+
+    def count(directory: int, path: bytes, mount: int) -> Any:
+        read.append(path)
+        return real(directory, path, mount)
+
+    monkeypatch.setattr(tree_search, "directory_entries", count)
+    return read
+
+
+def test_a_search_is_bounded_and_not_repeated_soon(
+    start: Start, tree: Path, monkeypatch: pytest.MonkeyPatch, clock: list[int]
+) -> None:
     server = start(open_by_handle=False)
     file = server.lookup(server.mount(), "hello.txt")
     server.close()
     (tree / "hello.txt").rename(tree / "a" / "b" / "elsewhere")
-    monkeypatch.setattr("rpcrdma.nfs.server.object_tree.NFS_SEARCH_ENTRIES_MAX", 2)
+    monkeypatch.setattr(tree_search, "NFS_SEARCH_FREE_ENTRIES", 0)
+    monkeypatch.setattr(tree_search, "NFS_SEARCH_ENTRIES_MAX", 2)
     again = start(open_by_handle=False)
     assert again.getattr_status(file) == "STALE"
-    monkeypatch.undo()
-    # Known to be gone until somebody comes across it.
+    monkeypatch.setattr(tree_search, "NFS_SEARCH_ENTRIES_MAX", NFS_SEARCH_ENTRIES_MAX)
+    # Taken for gone until it is come across, or the next search is due.
     assert again.getattr_status(file) == "STALE"
     assert again.lookup(again.mount(), "a", "b", "elsewhere") == file
     assert again.getattr_status(file) == "OK"
+    other = start(open_by_handle=False)
+    other.state.places.forget(file)
+    monkeypatch.setattr(tree_search, "NFS_SEARCH_ENTRIES_MAX", 2)
+    assert other.getattr_status(file) == "STALE"
+    monkeypatch.setattr(tree_search, "NFS_SEARCH_ENTRIES_MAX", NFS_SEARCH_ENTRIES_MAX)
+    clock[0] += 3 * NFS_SEARCH_REST_NS
+    assert other.getattr_status(file) == "OK"
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """What has been opened by name, by the server among others."""
+    calls: list[object] = []
+    real = os.open
+
+    def count(path: Any, *args: Any, **options: Any) -> int:
+        calls.append(path)
+        return real(path, *args, **options)
+
+    monkeypatch.setattr(os, "open", count)
+    return calls
+
+
+@pytest.fixture
+def lost(tree: Path, tmp_path: Path) -> Callable[[Any], list[bytes]]:
+    """Handles of files of which half have been deleted and half have left the export, among 600 names."""
+
+    def lose(server: Any) -> list[bytes]:
+        (tmp_path / "outside").mkdir()
+        for number in range(600):
+            (tree / "a" / f"kept-{number}").touch()
+        directory = server.mount()
+        handles: list[bytes] = []
+        for number in range(40):
+            (tree / f"lost-{number}").touch()
+            handles.append(server.lookup(directory, f"lost-{number}"))
+        server.close()
+        for number in range(40):
+            if number % 2:
+                (tree / f"lost-{number}").unlink()
+            else:
+                (tree / f"lost-{number}").rename(tmp_path / "outside" / f"lost-{number}")
+        return handles
+
+    return lose
+
+
+def test_one_search_serves_for_all_lost_handles(
+    restart: Start, lost: Any, directories_read: list[bytes], clock: list[int]
+) -> None:
+    handles = lost(restart())
+    again = restart()
+    for _ in range(2):
+        assert {again.getattr_status(handle) for handle in handles} == {"STALE"}
+    assert len(directories_read) == 3
+    clock[0] += 600 * NFS_SEARCH_REST_NS
+    assert {again.getattr_status(handle) for handle in handles} == {"STALE"}
+    assert len(directories_read) == 3
+    clock[0] += 20 * NFS_SEARCH_REST_NS
+    assert {again.getattr_status(handle) for handle in handles} == {"STALE"}
+    assert len(directories_read) == 6
+
+
+def test_one_search_finds_all_objects_whose_places_were_lost(
+    start: Start, tree: Path, tmp_path: Path, directories_read: list[bytes], clock: list[int]
+) -> None:
+    for number in range(600):
+        (tree / "a" / "b" / f"{number}").touch()
+    server = start(open_by_handle=False)
+    directory = server.lookup(server.mount(), "a", "b")
+    files = {number: server.lookup(directory, f"{number}") for number in range(0, 600, 9)}
+    server.close()
+    forget_places(tmp_path)
+    again = start(open_by_handle=False)
+    for number, file in files.items():
+        assert again.attributes(file).fileid == (tree / "a" / "b" / f"{number}").stat().st_ino
+    assert len(directories_read) == 3
+
+
+def test_what_was_renamed_since_the_last_search_is_put_off_until_the_next(
+    start: Start, tree: Path, tmp_path: Path, clock: list[int]
+) -> None:
+    for number in range(600):
+        (tree / "a" / "b" / f"{number}").touch()
+    server = start(open_by_handle=False)
+    directory = server.lookup(server.mount(), "a", "b")
+    one, other = server.lookup(directory, "1"), server.lookup(directory, "2")
+    server.close()
+    forget_places(tmp_path)
+    again = start(open_by_handle=False)
+    assert again.getattr_status(one) == "OK"
+    (tree / "a" / "b" / "2").rename(tree / "renamed")
+    assert again.getattr_status(other) == "JUKEBOX"
+    clock[0] += 10**12
+    assert again.getattr_status(other) == "OK"
+    # A clock that is set back holds up nothing.
+    (tree / "renamed").rename(tree / "a" / "2")
+    again.services.nfs.backend.nodes.drop_all()
+    clock[0] -= 10**13
+    assert again.getattr_status(other) == "OK"
+
+
+def test_not_every_name_of_an_inode_is_tried(
+    start: Start, tree: Path, tmp_path: Path, clock: list[int], opened: list[object]
+) -> None:
+    """A file of many names, all renamed since the last search: the next search finds it."""
+    (tree / "file-0").write_bytes(b"data")
+    for number in range(1, 600):
+        (tree / f"file-{number}").hardlink_to(tree / "file-0")
+    server = start(open_by_handle=False)
+    file, other = server.lookup(server.mount(), "file-0"), server.lookup(server.mount(), "hello.txt")
+    server.close()
+    forget_places(tmp_path)
+    again = start(open_by_handle=False)
+    assert again.getattr_status(other) == "OK"
+    for number in range(600):
+        (tree / f"file-{number}").rename(tree / f"renamed-{number}")
+    opened.clear()
+    assert again.getattr_status(file) == "JUKEBOX"
+    assert len(opened) <= 20
+    clock[0] += 10**12
+    assert again.read(file) == b"data"
+
+
+def test_what_a_search_has_found_is_let_go_of_when_it_is_not_asked_for(
+    restart: Start, lost: Any, clock: list[int]
+) -> None:
+    handles = lost(restart())
+    again = restart()
+    assert again.getattr_status(handles[0]) == "STALE"
+    search = next(iter(again.services.nfs.backend.trees.values()))._search
+    for held in (True, True):
+        again.services.nfs.close_idle()
+        # Not before the next search is due: what it has not found counts as gone until then.
+        assert (search._names is not None) == held
+    clock[0] += 10**12
+    again.services.nfs.close_idle()
+    assert search._names is None
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_what_left_the_export_is_served_again_when_it_is_back(
+    restart: Start, tree: Path, tmp_path: Path, clock: list[int], elsewhere: bool
+) -> None:
+    """Without any other object's being looked up; through no second name either."""
+    server = restart()
+    file, directory = server.lookup(server.mount(), "hello.txt"), server.lookup(server.mount(), "a", "b")
+    again = restart()
+    (tree / "hello.txt").rename(tmp_path / "file")
+    (tree / "a" / "b").rename(tmp_path / "directory")
+    for one in (server, again, again):
+        assert one.getattr_status(file) == "STALE"
+        assert one.getattr_status(directory) == "STALE"
+    (tmp_path / "file").rename(tree / ("back" if elsewhere else "hello.txt"))
+    (tmp_path / "directory").rename(tree / ("back-too" if elsewhere else "a/b"))
+    clock[0] += 10**12
+    for one in (server, again):
+        assert one.read(file) == b"hello, world\n"
+        assert one.list_names(directory) == [".", "..", "deep.txt"]
+
+
+def test_a_search_pays_for_long_paths(start: Start, tree: Path) -> None:
+    server = start(open_by_handle=False)
+    search = next(iter(server.services.nfs.backend.trees.values()))._search
+    search.walk()
+    few = search._cost
+    place = tree
+    for _ in range(8):
+        place /= "d" * 240
+    place.mkdir(parents=True)
+    search.walk()
+    # Eight entries more, and 36 times 240 octets of paths, each path rounded down.
+    assert search._cost >= few + 8 + 36 * 240 // 32 - 8
+
+
+LONG = "d" * 60
+
+
+@pytest.fixture
+def deep(start: Start, tree: Path, tmp_path: Path) -> Iterator[tuple[Any, list[bytes]]]:
+    """A server, and the directories of a chain of 300, to a path of 18,000 octets."""
+    server = start(synchronous=False)
+    chain = [server.mount()]
+    for _ in range(300):
+        made = server.call("mkdir", v3.MKDIR3args(server.dirop(chain[-1], LONG), server.sattr(mode=0o755)))
+        chain.append(made.value.obj.value.data)
+    yield server, chain
+    # What pytest removes directories with gives up at such a depth.
+    subprocess.run(["rm", "-rf", tree / LONG, tmp_path / "outside"], check=True)
+
+
+def test_calls_far_down_take_few_steps(deep: tuple[Any, list[bytes]], opened: list[object]) -> None:
+    """Each climbed to the root before, one level at a time, and once more for each directory above that was open."""
+    server, chain = deep
+    file = server.create(chain[-1], "file")
+    for call in (
+        lambda: server.getattr_status(chain[-1]),
+        lambda: server.getattr_status(chain[150]),
+        lambda: server.status("lookup", v3.LOOKUP3args(server.dirop(chain[-1], "none"))) == "NOENT" and "OK",
+        lambda: server.status("mkdir", v3.MKDIR3args(server.dirop(chain[-1], "sub"), server.sattr())),
+        lambda: server.getattr_status(file),
+    ):
+        opened.clear()
+        assert call() == "OK"
+        # Twice, in the loop and in a worker, what is above is halved until the path is short: 2 log2(300) steps.
+        assert len(opened) <= 2 * 2 * 9 + 4
+
+
+def test_an_object_far_down_is_reached_in_few_steps(deep: tuple[Any, list[bytes]], opened: list[object]) -> None:
+    server, chain = deep
+    server.services.nfs.backend.nodes.drop_all()
+    opened.clear()
+    assert server.getattr_status(chain[290]) == "OK"
+    assert len(opened) <= 40
+    # And lets nearly all others stay in the cache.
+    assert len(server.services.nfs.backend.nodes) <= 20
+
+
+def test_a_deleted_directory_far_down_is_stale(deep: tuple[Any, list[bytes]]) -> None:
+    server, chain = deep
+    above = server.services.nfs.backend.nodes.get(chain[-2])
+    assert server.getattr_status(chain[-1]) == "OK"
+    os.rmdir(LONG, dir_fd=above.fd)
+    assert server.getattr_status(chain[-1]) == "STALE"
+
+
+def test_all_below_goes_stale_when_the_top_of_a_deep_tree_leaves(
+    deep: tuple[Any, list[bytes]], tree: Path, tmp_path: Path
+) -> None:
+    server, chain = deep
+    (tree / LONG).rename(tmp_path / "outside")
+    for handle in (chain[-1], chain[150], chain[1]):
+        assert server.getattr_status(handle) == "STALE"
+    (tmp_path / "outside").rename(tree / LONG)
+    for handle in (chain[1], chain[150], chain[-1]):
+        assert server.getattr_status(handle) == "OK"

@@ -122,7 +122,7 @@ def test_revoked_permission_is_refused_where_times_are_coarse(tmp_path: Path) ->
         capture_output=True,
         text=True,
         check=False,
-        timeout=15,
+        timeout=60,
     )
     if ran.returncode and ("unshare:" in ran.stderr or "mount:" in ran.stderr):
         pytest.skip(reason=f"no ramfs can be mounted here: {ran.stderr.strip()}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import threading
@@ -67,6 +68,27 @@ def test_create_tells_of_its_file_though_the_name_is_gone(server: Any, tree: Pat
     inject("open", b"new", lambda: (tree / "new").rename(tree / "renamed") and None)
     made = server.create(server.mount(), "new")
     assert server.attributes(made).fileid == (tree / "renamed").stat().st_ino
+
+
+@pytest.mark.parametrize("mode", [v3.createmode3.UNCHECKED, v3.createmode3.EXCLUSIVE])
+@pytest.mark.parametrize(("times", "status"), [(3, "OK"), (100, "JUKEBOX")])
+def test_create_of_what_is_removed_as_soon_as_it_is_found_begins_again(
+    server: Any, tree: Path, monkeypatch: pytest.MonkeyPatch, mode: v3.createmode3, times: int, status: str
+) -> None:
+    real = os.open
+    left = [times]
+
+    def come_and_go(path: Any, flags: int, *args: Any, **options: Any) -> int:
+        if path == b"new" and flags & os.O_CREAT and left[0]:
+            left[0] -= 1
+            raise FileExistsError(errno.EEXIST, "exists")
+        return real(path, flags, *args, **options)
+
+    monkeypatch.setattr(os, "open", come_and_go)
+    how = VERIFIER if mode is v3.createmode3.EXCLUSIVE else server.sattr()
+    args = v3.CREATE3args(server.dirop(server.mount(), "new"), v3.createhow3(mode, how))
+    assert server.status("create", args) == status
+    assert (tree / "new").exists() == (status == "OK")
 
 
 MAKERS: list[tuple[str, str, Callable[[Any, bytes], Any], Callable[[Path], object]]] = [

@@ -1,0 +1,99 @@
+"""Directories whose path has more octets than the kernel tells or takes at once, in few steps however deep they are."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Sequence
+
+from rpcrdma.nfs.server.linux_calls import open_beneath
+
+__all__ = ["path_of_ancestor", "reach"]
+
+_UP = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+_LEVELS_AT_ONCE = 1024
+"""Levels that one call climbs: "../" for each, within the 4,096 octets that the kernel takes."""
+_CLIMBS_MAX = 64
+_PATH_OCTETS = 4000
+"""Octets of a path that the kernel takes in one call, with room for its end."""
+
+
+def path_of_ancestor(directory: int) -> bytes:
+    """The path of the lowest directory at or above `directory` (a descriptor) that is short enough to be told.
+
+    Raises:
+        OSError: a directory above may not be searched, or (ENAMETOOLONG) there are too many.
+    """
+    path = _path(directory)
+    if path is not None:
+        return path
+    fd = os.dup(directory)
+    levels = 1
+    try:
+        for _ in range(_CLIMBS_MAX):
+            low = 0
+            while (path := _path_above(fd, levels)) is None and levels < _LEVELS_AT_ONCE:
+                levels, low = 2 * levels, levels
+            if path is None:
+                higher = _above(fd, levels)
+                os.close(fd)
+                fd = higher
+                continue
+            # The path is too long `low` levels up, and short enough `levels` levels up.
+            while levels - low > 1:
+                middle = (low + levels) // 2
+                found = _path_above(fd, middle)
+                if found is None:
+                    low = middle
+                else:
+                    levels, path = middle, found
+            return path
+    finally:
+        os.close(fd)
+    raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
+
+
+def reach(directory: int, names: Sequence[bytes]) -> int:
+    """A descriptor of what these names lead to below `directory`, through no symbolic link or mount point.
+
+    Raises:
+        OSError: they lead nowhere.
+    """
+    fd = os.dup(directory)
+    try:
+        at = 0
+        while at < len(names):
+            path = names[at]
+            at += 1
+            while at < len(names) and len(path) + 1 + len(names[at]) <= _PATH_OCTETS:
+                path += b"/" + names[at]
+                at += 1
+            further = open_beneath(fd, path)
+            os.close(fd)
+            fd = further
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _above(directory: int, levels: int) -> int:
+    return os.open(b"../" * levels, _UP, dir_fd=directory)
+
+
+def _path_above(directory: int, levels: int) -> bytes | None:
+    fd = _above(directory, levels)
+    try:
+        return _path(fd)
+    finally:
+        os.close(fd)
+
+
+def _path(fd: int) -> bytes | None:
+    """The path of what is behind a descriptor; None if it is too long to be told."""
+    try:
+        return os.readlink(b"/proc/self/fd/%d" % fd)
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        return None

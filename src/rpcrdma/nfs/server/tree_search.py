@@ -1,0 +1,119 @@
+"""Where the objects of an export are by inode number: one walk through the whole tree answers for all handles.
+
+It is for handles whose objects are neither where they were last seen nor where the kernel says. What it shows are
+hints: an object may have been renamed since. A walk that cost much is not repeated soon, however many handles are
+asked for; until then what it has not shown counts as gone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from rpcrdma.limits import (
+    NFS_SEARCH_ENTRIES_MAX,
+    NFS_SEARCH_FREE_ENTRIES,
+    NFS_SEARCH_OCTETS_MAX,
+    NFS_SEARCH_REST_NS,
+)
+from rpcrdma.nfs.server.linux_calls import file_clock_ns
+from rpcrdma.nfs.server.name_table import NameTable
+from rpcrdma.nfs.server.object_identity import object_identity
+
+__all__ = ["TreeSearch", "directory_entries"]
+
+_LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_DEPTH_MAX = 2048
+_PATH_OCTETS_AN_ENTRY = 32
+"""Octets of a path that take the kernel as long to walk as looking at one entry takes."""
+
+
+class TreeSearch:
+    """The names below `root`, a directory on `mount`, by inode number. Not thread-safe."""
+
+    def __init__(self, root: int, mount: int) -> None:
+        self._root = root
+        self._root_inode = os.fstat(root).st_ino
+        self._mount = mount
+        self._names: NameTable | None = None
+        self._cost = 0
+        self._ended = 0
+        self._used = False
+        self.complete = False
+        """Whether the last walk has seen everything that it could reach."""
+
+    def is_due(self) -> bool:
+        """Whether the tree may be walked now: the last walk has been paid for by a time of rest."""
+        if self._cost <= NFS_SEARCH_FREE_ENTRIES:
+            return True
+        # A clock that was set back must not keep everybody waiting.
+        return not 0 <= file_clock_ns() - self._ended < self._cost * NFS_SEARCH_REST_NS
+
+    def walk(self) -> None:
+        """Walks through the tree, as far as the bound allows."""
+        table = NameTable()
+        cost = 0
+        # The path above is shared by all directories in it that are still to be looked at.
+        waiting = [(b"", b".", self._root_inode)]
+        while waiting and cost < NFS_SEARCH_ENTRIES_MAX and table.octets < NFS_SEARCH_OCTETS_MAX:
+            above, name, inode = waiting.pop()
+            path = above + b"/" + name if above else name
+            cost += len(path) // _PATH_OCTETS_AN_ENTRY
+            for entry in directory_entries(self._root, path, self._mount):
+                cost += 1
+                if cost > NFS_SEARCH_ENTRIES_MAX or table.octets >= NFS_SEARCH_OCTETS_MAX:
+                    waiting.append((above, name, inode))
+                    break
+                inner = os.fsencode(entry.name)
+                table.add(entry.inode(), inode, inner)
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append((path, inner, entry.inode()))
+        table.sort()
+        self._names = table
+        self.complete = not waiting
+        self._cost = cost
+        self._ended = file_clock_ns()
+
+    def places(self, inode: int) -> Iterator[list[bytes]]:
+        """The names that lead from the root to the objects with this inode number, as the last walk has shown them."""
+        self._used = True
+        if self._names is not None:
+            for row in self._names.rows(inode):
+                if row.key != inode:
+                    return
+                names = self._way_to(row.value)
+                if names is not None:
+                    yield [*names, row.name]
+
+    def drop_idle(self) -> None:
+        """Lets go of the names if they have not been asked for since the last time."""
+        if not self._used and self.is_due():
+            self._names = None
+        self._used = False
+
+    def _way_to(self, directory: int) -> list[bytes] | None:
+        assert self._names is not None
+        names: list[bytes] = []
+        while directory != self._root_inode:
+            row = next(self._names.rows(directory), None)
+            if row is None or row.key != directory or len(names) == _DEPTH_MAX:
+                # Renamed while the tree was walked through.
+                return None
+            names.append(row.name)
+            directory = row.value
+        names.reverse()
+        return names
+
+
+def directory_entries(directory: int, path: bytes, mount: int) -> Iterator[os.DirEntry[str]]:
+    """The entries of a directory; none where it cannot be read or is on another mount."""
+    try:
+        fd = os.open(path, _LIST, dir_fd=directory)
+    except OSError:
+        return
+    try:
+        if object_identity(fd)[1] == mount:
+            with os.scandir(fd) as entries:
+                yield from entries
+    finally:
+        os.close(fd)
