@@ -15,8 +15,7 @@ import struct
 import sys
 from collections.abc import Awaitable, Callable
 
-from rpcrdma.rpc.record import LAST_FRAGMENT
-from rpcrdma.testing.raw_calls import file_handle, rpc, send, write_call
+from rpcrdma.testing.raw_calls import file_handle, record, rpc, send, write_call
 from rpcrdma.testing.raw_socket import RawSocketPeer
 
 MIB = 1 << 20
@@ -29,11 +28,6 @@ DO_NOT_SET = bytes(24)
 """sattr3."""
 AGAIN_S = 0.2
 UNREAD_S = 15.0
-
-
-def record(message: bytes, octets: int | None = None) -> bytes:
-    """A call over TCP; `octets`: how many of it are announced."""
-    return struct.pack(">I", LAST_FRAGMENT | (len(message) if octets is None else octets)) + message
 
 
 class Misbehaving:
@@ -93,7 +87,7 @@ class Misbehaving:
     async def answered(self, peer: RawSocketPeer) -> None:
         """`flood` goes on: a call for each reply."""
         for place in itertools.count():
-            size = int.from_bytes(await peer.receive(4)) & ~LAST_FRAGMENT
+            size = int.from_bytes(await peer.receive(4)) & 0x7FFFFFFF
             await peer.receive(size)
             self.replies += 1
             await peer.send(self._flood_call(place))

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from rpcrdma.aio.buffer_pool import OutOfBuffers
 from rpcrdma.aio.call_context import ServerCallContext
 from rpcrdma.aio.limited_log import LimitedLog
-from rpcrdma.aio.worker_pool import WorkerPool
+from rpcrdma.aio.worker_pool import ConnectionCalls, WorkerPool
 from rpcrdma.errors import TransportClosed
 from rpcrdma.rpc.dispatch import Invocation
 from rpcrdma.rpc.service import Execution, ProcedureUnavailable, WouldBlock
@@ -24,6 +24,7 @@ from rpcrdma.xdr.codec import Payload
 __all__ = ["Done", "HandlerRunner"]
 
 Done: TypeAlias = Callable[[Payload], None]
+_Result: TypeAlias = tuple[Done, Payload, Invocation, ServerCallContext, BaseException | None, ConnectionCalls]
 
 _LOGGER = logging.getLogger("rpcrdma.server")
 _WORKERS = 8
@@ -40,7 +41,7 @@ class HandlerRunner:
         self._workers = WorkerPool(workers)
         self._log = LimitedLog(logger)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._results: deque[tuple[Done, Payload, Invocation, ServerCallContext, BaseException | None]] = deque()
+        self._results: deque[_Result] = deque()
         self._woken = False
         self._idle: asyncio.Event | None = None
         self._drained = False
@@ -177,14 +178,14 @@ class HandlerRunner:
         self.running += 1
         self._workers.submit(context.peer, context.client, functools.partial(self._work, invocation, context, done))
 
-    def _work(self, invocation: Invocation, context: ServerCallContext, done: Done) -> None:
+    def _work(self, invocation: Invocation, context: ServerCallContext, done: Done, calls: ConnectionCalls) -> None:
         failure: BaseException | None = None
         try:
             reply = invocation.success(invocation.handler(invocation.args, context))
         except BaseException as error:  # noqa: BLE001 - in a thread nobody else would see even a SystemExit
             reply = invocation.failure(error)
             failure = error
-        self._results.append((done, reply, invocation, context, failure))
+        self._results.append((done, reply, invocation, context, failure, calls))
         # One wake-up serves all results that are there when the loop comes to it: it clears the flag first.
         if not self._woken:
             self._woken = True
@@ -197,8 +198,10 @@ class HandlerRunner:
     def _deliver(self) -> None:
         self._woken = False
         results = self._results
-        while results:
-            done, reply, invocation, context, failure = results.popleft()
+        # What threads add meanwhile comes later: whoever keeps them busy must not keep the loop from everybody else.
+        for _ in range(len(results)):
+            done, reply, invocation, context, failure, calls = results.popleft()
+            self._workers.release(calls)
             try:
                 if failure is not None:
                     if self._waits(failure, invocation, context, done):

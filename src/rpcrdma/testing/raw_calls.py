@@ -33,6 +33,7 @@ __all__ = [
     "is_refusal",
     "read_call",
     "read_segment",
+    "record",
     "rpc",
     "segment",
     "send",
@@ -52,6 +53,11 @@ BOTH_PRIVATE = bytes.fromhex("f6ab0e18 01 01 03 03")
 def rpc(procedure: int, args: bytes = b"", xid: int = XID) -> bytes:
     """A call of NFSv3 without a credential."""
     return struct.pack(">IIIIII", xid, 0, 2, 100003, 3, procedure) + bytes(16) + args
+
+
+def record(message: bytes, announced: int | None = None) -> bytes:
+    """A message as it goes over TCP, in one fragment; `announced`: of how many octets this is only the beginning."""
+    return struct.pack(">I", 1 << 31 | (len(message) if announced is None else announced)) + message
 
 
 def file_handle(handle: bytes = HANDLE) -> bytes:

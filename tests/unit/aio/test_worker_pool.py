@@ -5,12 +5,12 @@ from __future__ import annotations
 import queue
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
-from rpcrdma.aio.worker_pool import WorkerPool
+from rpcrdma.aio.worker_pool import ConnectionCalls, WorkerPool
 
 
 class Rig:
@@ -19,14 +19,16 @@ class Rig:
     def __init__(self, workers: int) -> None:
         self.pool = WorkerPool(workers)
         self.started: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self.finished: queue.SimpleQueue[ConnectionCalls] = queue.SimpleQueue()
         self.gates: dict[str, threading.Semaphore] = {}
 
     def call(self, address: str, connection: str, count: int = 1) -> None:
         gate = self.gates.setdefault(connection, threading.Semaphore(0))
 
-        def work() -> None:
+        def work(calls: ConnectionCalls) -> None:
             self.started.put(connection)
             gate.acquire()
+            self.finished.put(calls)
 
         for _ in range(count):
             self.pool.submit(address, connection, work)
@@ -36,11 +38,11 @@ class Rig:
 
     def end(self, connection: str) -> None:
         self.gates[connection].release()
+        self.pool.release(self.finished.get(timeout=10))
 
     @property
     def running(self) -> int:
-        with self.pool._lock:
-            return sum(calls.held for calls in self.pool._connections.values())
+        return sum(calls.held for calls in self.pool._connections.values())
 
 
 @contextmanager
@@ -111,50 +113,42 @@ def test_connections_of_one_client_take_turns() -> None:
         assert order == ["first", "first", "one", "two", "three", "first", "one", "two", "three", "first"]
 
 
-def test_what_waits_at_the_end_is_dropped_and_nothing_is_left_of_what_is_over() -> None:
-    done: list[int] = []
-    gate = threading.Event()
-
-    def work() -> None:
-        gate.wait(10)
-        done.append(1)
-
-    pool = WorkerPool(1)
-    for _ in range(5):
-        pool.submit("a", "a1", work)
-    with pool._lock:
-        pool._ended = True
-    gate.set()
-    pool.shutdown(wait=True)
-    assert done == [1]
-    other = WorkerPool(2)
-    finished = threading.Event()
-    other.submit("a", "a1", finished.set)
-    assert finished.wait(10)
-    other.shutdown(wait=True)
-    assert (other._connections, other._turns._clients, bool(other._turns)) == ({}, {}, False)
+def test_a_result_that_has_not_been_taken_keeps_its_thread() -> None:
+    with pool_of(1) as rig:
+        rig.call("a", "a1", 2)
+        rig.next()
+        rig.gates["a1"].release()
+        calls = rig.finished.get(timeout=10)
+        assert rig.started.empty()
+        rig.pool.release(calls)
+        assert rig.next() == ["a1"]
 
 
-def test_calls_from_many_threads_all_run_once() -> None:
+def test_what_waits_at_the_end_is_dropped() -> None:
+    with pool_of(1) as rig:
+        rig.call("a", "a1", 5)
+        rig.next()
+        rig.gates["a1"].release()
+        rig.pool.shutdown(wait=True)
+        rig.pool.release(rig.finished.get(timeout=10))
+        assert rig.started.empty()
+
+
+def test_all_calls_run_and_nothing_is_left_of_what_is_over() -> None:
     pool = WorkerPool(8)
-    lock = threading.Lock()
-    ran: Counter[tuple[int, int]] = Counter()
-    left = threading.Semaphore(0)
+    finished: queue.SimpleQueue[ConnectionCalls] = queue.SimpleQueue()
+    ran: Counter[object] = Counter()
 
-    def work(key: tuple[int, int]) -> Callable[[], None]:
-        def run() -> None:
-            with lock:
-                ran[key] += 1
-            left.release()
-
-        return run
+    def work(calls: ConnectionCalls) -> None:
+        finished.put(calls)
 
     for number in range(2000):
-        key = (number % 17, number)
-        pool.submit(f"client {key[0] % 3}", key[0], work(key))
+        pool.submit(f"client {number % 3}", number % 17, work)
     for _ in range(2000):
-        assert left.acquire(timeout=10)
+        calls = finished.get(timeout=10)
+        ran[calls.connection] += 1
+        pool.release(calls)
     pool.shutdown(wait=True)
-    assert len(ran) == 2000
-    assert set(ran.values()) == {1}
-    assert pool._idle == 8
+    assert sum(ran.values()) == 2000
+    assert max(ran.values()) - min(ran.values()) <= 1
+    assert (pool._connections, pool._turns._clients, pool._idle) == ({}, {}, 8)

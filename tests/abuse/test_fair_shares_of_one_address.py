@@ -1,0 +1,186 @@
+"""One address may be many users: what some of its connections do, others of the same address do not wait for."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import pytest
+
+from client_calls import until
+from rpcrdma.aio.tcp_client import TcpCaller
+from rpcrdma.aio.tcp_server import TcpServer, TcpServerConfig
+from rpcrdma.nfs import v3
+from rpcrdma.rpc.dispatch import Dispatcher
+from rpcrdma.rpc.service import CallContext
+from rpcrdma.testing.raw_calls import (
+    HANDLE,
+    READ_REQUEST,
+    assert_works,
+    file_handle,
+    record,
+    rpc,
+    send,
+    write_args,
+    write_call,
+)
+from rpcrdma.testing.raw_socket import RawSocketPeer
+
+Scenes = Callable[..., Any]
+MIB = 1 << 20
+CONTENT = bytes(MIB)
+FH = v3.nfs_fh3(HANDLE)
+NONE = v3.post_op_attr(False, None)
+NO_WCC = v3.wcc_data(v3.pre_op_attr(False, None), NONE)
+WRITE = v3.WRITE3args(FH, 0, MIB, v3.stable_how.FILE_SYNC, CONTENT)
+
+
+class Files(v3.NFS_V3_Service):
+    """READ gives a megabyte; WRITE and REMOVE, which must not run twice, do nothing."""
+
+    IDEMPOTENT = frozenset({v3.READ.number})
+
+    def read(self, args: v3.READ3args, context: CallContext) -> v3.READ3res:
+        data = context.buffer(MIB)
+        return v3.READ3res(v3.nfsstat3.NFS3_OK, v3.READ3resok(NONE, MIB, False, data))
+
+    def write(self, args: v3.WRITE3args, context: CallContext) -> v3.WRITE3res:
+        result = v3.WRITE3resok(NO_WCC, len(args.data), v3.stable_how.FILE_SYNC, b"verifier")
+        return v3.WRITE3res(v3.nfsstat3.NFS3_OK, result)
+
+    def remove(self, args: v3.REMOVE3args, context: CallContext) -> v3.REMOVE3res:
+        return v3.REMOVE3res(v3.nfsstat3.NFS3_OK, v3.REMOVE3resok(NO_WCC))
+
+
+class Rig:
+    def __init__(self, server: TcpServer, stack: AsyncExitStack) -> None:
+        self.server = server
+        self._stack = stack
+
+    async def peer(self) -> RawSocketPeer:
+        peer = await RawSocketPeer.connected("127.0.0.1", self.server.port, receive_octets=65536)
+        self._stack.callback(peer.close)
+        return peer
+
+    async def honest(self) -> TcpCaller:
+        """A connection of the same address."""
+        return await self._stack.enter_async_context(await TcpCaller.connect("127.0.0.1", self.server.port))
+
+
+@asynccontextmanager
+async def serving(**config: Any) -> AsyncIterator[Rig]:
+    async with TcpServer(Dispatcher([Files()]), config=TcpServerConfig(**config)) as server:
+        await server.listen()
+        server._listener._sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65536)
+        async with AsyncExitStack() as stack:
+            yield Rig(server, stack)
+        await until(lambda: not server.connections)
+    assert server.pool.lent_octets == server.arguments.lent_octets == 0
+
+
+@pytest.mark.parametrize("sockets", [12, 60])
+def test_sockets_that_read_no_replies_delay_no_other_call_of_their_address(sockets: int) -> None:
+    async def main() -> None:
+        async with serving(stalled_s=1e9) as rig:
+            server = rig.server
+            for number in range(sockets):
+                peer = await rig.peer()
+                read = rpc(6, file_handle() + struct.pack(">QI", 0, MIB), number)
+                await peer.send(record(read) * 16)
+            await until(lambda: server.calls == 16 * sockets or server.pool.waited_for)
+            held = server.pool.lent_octets
+            assert held > server.pool.octets_max / 10
+            honest = await rig.honest()
+            for _ in range(20):
+                await honest.call(v3.NULL, None)
+                await honest.call(v3.REMOVE, v3.REMOVE3args(v3.diropargs3(FH, "name")))
+                reply = await honest.call(v3.READ, v3.READ3args(FH, 0, MIB))
+                assert isinstance(reply.value, v3.READ3resok)
+            # None of the others has got any further meanwhile, and what they hold leaves half to other addresses.
+            assert len(server.connections) == sockets + 1
+            assert held <= server.pool.lent_octets <= server.pool.octets_max / 2
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("sent", [0, 20_000], ids=["announced", "begun"])
+def test_an_honest_write_waits_for_one_deadline_of_150_unfinished_ones_at_most(sent: int) -> None:
+    """These hold half of the memory, and the honest one comes last."""
+    stalled_s = 0.5
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        async with serving(stalled_s=stalled_s) as rig:
+            server = rig.server
+            for number in range(150):
+                start = rpc(7, write_args(MIB), number)
+                await (await rig.peer()).send(record(start + bytes(sent), len(start) + MIB))
+            await until(lambda: server.arguments.waited_for)
+            honest = await rig.honest()
+            begun_s = loop.time()
+            reply = await honest.call(v3.WRITE, WRITE)
+            assert isinstance(reply.value, v3.WRITE3resok)
+            # One connection at each look would have taken a deadline for each of some 25 that were in its way.
+            assert loop.time() - begun_s < 10 * stalled_s
+            await until(lambda: len(server.connections) == 1 or not server.arguments.waited_for)
+
+    asyncio.run(main())
+
+
+def test_those_that_have_stalled_are_all_cut_off_together() -> None:
+    async def main() -> None:
+        async with serving(stalled_s=-1.0) as rig:
+            server = rig.server
+            for number in range(20):
+                start = rpc(7, write_args(MIB), number)
+                await (await rig.peer()).send(record(start, len(start) + MIB))
+            await until(lambda: sum(connection.dawdles for connection in server.connections) == 20)
+            server.relieve_arguments()
+            assert not server.connections
+
+    asyncio.run(main())
+
+
+def test_small_calls_do_not_hide_that_replies_are_left_unread() -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(loop, "time", lambda: now)
+            async with serving(stalled_s=10) as rig:
+                server = rig.server
+                peer = await rig.peer()
+                await peer.send(record(rpc(6, file_handle() + struct.pack(">QI", 0, MIB))) * 2)
+                await until(lambda: server.pool.lent_octets >= 2 * MIB)
+                (connection,) = server.connections
+                for _ in range(11):
+                    assert not connection.stalled
+                    now += 1
+                    calls = server.calls
+                    await peer.send(record(rpc(0)))
+                    await until(lambda calls=calls: server.calls > calls)  # type: ignore[misc]
+                assert connection.stalled
+
+    asyncio.run(main())
+
+
+def test_1200_unanswered_writes_over_rdma_delay_no_other_of_their_address(scene: Scenes) -> None:
+    async def main() -> None:
+        async with scene() as it:
+            for _ in range(38):
+                peer = await it.connected()
+                await assert_works(peer, 1)
+                await peer.send_segments(*(send(write_call(MIB, (7, MIB, 0), xid=n), n) for n in range(2, 34)))
+                assert (await peer.segment()).opcode == READ_REQUEST
+            assert it.pools[1].lent_octets > it.pools[1].octets_max / 10
+            for _ in range(3):
+                reply = await it.good.call(v3.WRITE, WRITE)
+                assert isinstance(reply.value, v3.WRITE3resok)
+            assert len(it.server.connections) == 39
+            assert it.pools[1].lent_octets <= it.pools[1].octets_max / 2
+
+    asyncio.run(main())
