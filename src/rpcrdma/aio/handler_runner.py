@@ -127,7 +127,7 @@ class HandlerRunner:
     def log_unfit_reply(self, invocation: Invocation, why: str) -> None:
         """Logs that a reply was made that cannot be sent, and what would have to be set."""
         name = invocation.procedure.name
-        self._log.log(logging.ERROR, "unfit " + name, "the reply to %s could not be sent: %s", name, why)
+        self._log.log(logging.WARNING, "unfit " + name, "the reply to %s could not be sent: %s", name, why)
 
     def log_long_call(self, peer: str, why: str) -> None:
         """Logs that a call was not read because it is too long."""

@@ -26,7 +26,7 @@ from rpcrdma.aio.sockets import address_of, authority, maximum_segment_octets
 from rpcrdma.errors import CallTimeout, RpcRdmaError, TransportClosed
 from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair
 from rpcrdma.iwarp import Role as IwarpRole
-from rpcrdma.limits import RDMA_STALLED_S, RDMA_UNSENT_REPLY_OCTETS_MAX
+from rpcrdma.limits import CALL_OCTETS_PULLED_MAX, RDMA_STALLED_S, RDMA_UNSENT_REPLY_OCTETS_MAX
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.calls import CallEncoder, decode_result
 from rpcrdma.rpc.dispatch import Invocation
@@ -36,6 +36,7 @@ from rpcrdma.transport import (
     CallArrived,
     CallFailed,
     CallHandle,
+    ChunkRefused,
     Closed,
     Endpoint,
     IncomingCall,
@@ -55,6 +56,7 @@ from rpcrdma.xdr.codec import Payload, ReducedIneligibleItem
 __all__ = ["Negotiated", "RdmaConnection"]
 
 _LOGGER = logging.getLogger("rpcrdma")
+_BINDING = "rpcrdma.ulb.register_binding"
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -404,7 +406,8 @@ class RdmaConnection:
             elif isinstance(event, CallFailed):
                 waiting: _Waiting = event.handle.context
                 if not waiting.future.done():
-                    waiting.future.set_exception(event.error)
+                    refused = isinstance(event.error, ChunkRefused)
+                    waiting.future.set_exception(_explained(event.handle) if refused else event.error)
             elif isinstance(event, Ready):
                 self._on_ready()
             else:
@@ -457,7 +460,7 @@ class RdmaConnection:
             return
         if isinstance(opened, Invocation):
             incoming.context = context = ServerCallContext(opened, self.peer[0], self._results, self)
-            answer = functools.partial(self._reply, incoming)
+            answer = functools.partial(self._reply, incoming, opened)
             if responding.at_most_once is None or not opened.at_most_once:
                 responding.runner.run(opened, context, answer)
             else:
@@ -467,7 +470,7 @@ class RdmaConnection:
         else:
             endpoint.reply(incoming, opened)
 
-    def _reply(self, incoming: IncomingCall, payload: Payload | Unanswered) -> None:
+    def _reply(self, incoming: IncomingCall, invocation: Invocation, payload: Payload | Unanswered) -> None:
         if self.end_reason is not None or payload is Unanswered.SUPERSEDED:
             self._endpoint.drop(incoming)
             incoming.context.release()
@@ -479,6 +482,8 @@ class RdmaConnection:
                 self._endpoint.fail_call(incoming)
             else:
                 in_use = self._endpoint.reply(incoming, payload)
+                if incoming.refusal:
+                    self._log_refusal(incoming, invocation)
         except Exception as error:  # noqa: BLE001 - logged; whoever brought the result, maybe another connection, goes on
             self._break(error)
         if in_use:
@@ -490,6 +495,14 @@ class RdmaConnection:
         if not self._in_turn:
             self._active_at = self._loop.time()
             self._turn()
+
+    def _log_refusal(self, incoming: IncomingCall, invocation: Invocation) -> None:
+        assert self._responding is not None
+        self._responding.runner.log_unfit_reply(
+            invocation,
+            f"{incoming.refusal}, and so it was answered with ERR_CHUNK: the client has to offer more memory, by a "
+            f"larger reply bound in its binding of the program ({_BINDING}) or a larger buffer",
+        )
 
     def _on_end(self, event: Closed) -> None:
         self.end_reason = event
@@ -518,6 +531,23 @@ class RdmaConnection:
             self._ended.set_result(None)
             if self._on_ended is not None:
                 self._on_ended(self)
+
+
+def _explained(handle: CallHandle) -> ChunkRefused:
+    """The refusal of a call's chunks, with what it may be due to."""
+    procedure = handle.context.procedure
+    bound = handle.bound
+    hint = f"; the reply of {procedure.name} could have {bound.results} octets"
+    if bound.items:
+        hint += f" and {', '.join(map(str, bound.items))} placed directly"
+    hint += f", as the binding of its program says, or if there is none the default: see {_BINDING}"
+    pulled = sum(region.length for region in handle.read_regions)
+    if pulled:
+        hint += (
+            f"; {pulled} octets of the call were in Read chunks: a server of this library takes "
+            f"{CALL_OCTETS_PULLED_MAX}, or what TransportConfig(call_octets_pulled_max=...) says there"
+        )
+    return ChunkRefused(hint)
 
 
 class _Waiting:

@@ -85,6 +85,7 @@ class IncomingCall:
         "held_octets",
         "long",
         "pending_reads",
+        "refusal",
         "sink",
         "sink_region",
         "xid",
@@ -100,6 +101,8 @@ class IncomingCall:
         self.long = False
         self.pending_reads = 0
         self.held_octets = 0
+        self.refusal = ""
+        """Why a reply was refused with ERR_CHUNK; empty if none was."""
         self.sink: memoryview | None = None
         self.sink_region: MemoryRegion | None = None
 

@@ -19,8 +19,8 @@ class VersionRefused(RpcError):
 class ChunkRefused(RpcError):
     """ERR_CHUNK: the responder could not read the call's chunks, or its reply fits none of them.
 
-    The call must not be sent again as it was.
+    The call must not be sent again as it was. `hint`: what the caller can do about it.
     """
 
-    def __init__(self) -> None:
-        super().__init__("the server refused the call's chunks, or its reply does not fit them (ERR_CHUNK)")
+    def __init__(self, hint: str = "") -> None:
+        super().__init__(f"the server refused the call's chunks, or its reply does not fit them (ERR_CHUNK){hint}")

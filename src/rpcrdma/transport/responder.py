@@ -247,6 +247,7 @@ class Responder:
                 return False
             plan = plan_reply(len(reduced), [len(item.data) for item in payload.items], chunks, channel.send_octets)
             if plan.form is ReplyForm.REFUSED:
+                incoming.refusal = plan.reason
                 self._refuse_call(incoming)
                 return False
             self._send(incoming, self._place(incoming, payload, plan), wait=True)

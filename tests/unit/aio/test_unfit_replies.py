@@ -1,0 +1,86 @@
+"""Replies that do not fit what their calls offered: the words at the caller and in the server's log."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from rpcrdma.aio.connect import connect
+from rpcrdma.aio.serve import serve
+from rpcrdma.limits import CALL_OCTETS_PULLED_MAX
+from rpcrdma.rpc.program import Procedure, Program
+from rpcrdma.rpc.service import CallContext, Service
+from rpcrdma.transport import ChunkRefused
+from rpcrdma.xdr.codec import Decoder, Encoder
+
+MIB = 1 << 20
+
+
+def encode_opaque(enc: Encoder, value: Any) -> None:
+    enc.opaque(value, 4 * MIB, "data")
+
+
+def decode_opaque(dec: Decoder) -> bytes:
+    return dec.opaque(4 * MIB, "data")
+
+
+def encode_word(enc: Encoder, value: int) -> None:
+    enc.u32(value, "word")
+
+
+def decode_word(dec: Decoder) -> int:
+    return dec.u32("word")
+
+
+GIVE = Procedure(0x20000023, 1, 1, "GIVE", "give", encode_word, decode_word, encode_opaque, decode_opaque)
+TAKE = Procedure(0x20000023, 1, 2, "TAKE", "take", encode_opaque, decode_opaque, encode_word, decode_word)
+
+
+class Plain(Service):
+    PROGRAM = Program(0x20000023, 1, "PLAIN", {1: GIVE, 2: TAKE})
+
+    def __init__(self) -> None:
+        self.ran = 0
+
+    def give(self, args: int, context: CallContext) -> bytes:
+        self.ran += 1
+        return bytes(args)
+
+    def take(self, args: bytes, context: CallContext) -> int:
+        return len(args)
+
+
+def test_a_result_that_is_larger_than_expected_names_the_remedy_on_both_sides(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        service = Plain()
+        async with serve([service]) as server, connect(server.listening[0], Plain.PROGRAM) as client:
+            with pytest.raises(ChunkRefused) as raised:
+                await client.call(GIVE, 70_000)
+            said = str(raised.value)
+            assert "ERR_CHUNK" in said
+            assert "the reply of GIVE could have 65536 octets" in said
+            assert "rpcrdma.ulb.register_binding" in said
+            assert service.ran == 1
+            assert await client.call(GIVE, 60_000) == bytes(60_000)
+            assert client.reconnects == 0
+
+    asyncio.run(main())
+    (said,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert said.startswith("the reply to GIVE could not be sent: a reply of 70028 octets for a Reply chunk of ")
+    assert "rpcrdma.ulb.register_binding" in said
+
+
+def test_a_call_whose_chunks_are_refused_names_the_servers_limit() -> None:
+    async def main() -> None:
+        async with serve([Plain()]) as server, connect(server.listening[0], Plain.PROGRAM) as client:
+            with pytest.raises(ChunkRefused) as raised:
+                await client.call(TAKE, bytes(2 * MIB))
+            assert f"takes {CALL_OCTETS_PULLED_MAX}, or what TransportConfig(call_octets_pulled_max" in str(
+                raised.value
+            )
+            assert await client.call(TAKE, bytes(MIB)) == MIB
+
+    asyncio.run(main())
