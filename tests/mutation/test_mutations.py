@@ -99,7 +99,7 @@ def test_mutants_of_a_decoder_are_noticed_and_never_written() -> None:
         "--modules",
         "wire/cursor.py",
         "--most",
-        "6",
+        "3",
         "--seed",
         "5",
     ]
