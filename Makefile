@@ -26,7 +26,7 @@ CHECKS :=
 GUEST := client
 ROUNDS := 5
 
-.PHONY: help install demo test check gen fuzz soak scale interop interop-packages interop-kernel kernel-shell kernel-measure \
+.PHONY: help install demo test check gen fuzz mutate soak scale interop interop-packages interop-kernel kernel-shell kernel-measure \
 	kernel-packages bench clean
 
 help:
@@ -36,6 +36,7 @@ help:
 	@echo 'make check     lint, format, types, layers, ledger, generated code'
 	@echo 'make gen       regenerate the Python modules of the XDR definitions'
 	@echo 'make fuzz      coverage-guided fuzzing of every decoder and of the connection machines, for a minute'
+	@echo 'make mutate    one small mistake after another in decoders, planners and machines: which does no test notice?'
 	@echo 'make soak      calls over 64 connections that are cut all the time, for 5 minutes: none lost, none run twice'
 	@echo 'make scale     10,000 idle connections, 1,000 half-open ones: what a server takes, and whether it answers'
 	@echo 'make interop   tests against tshark and libnfs (Debian packages, installed when run as root)'
@@ -78,6 +79,12 @@ gen: $(STAMP)
 fuzz: $(STAMP)
 	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[fuzz]'
 	$(BIN)/python tests/fuzz/run_fuzzers.py --cases $(CASES) --seconds $(SECONDS) --jobs $(WORKERS)
+
+# `make mutate SECONDS=3600 SEED=7 MODULES='iwarp/*.py wire/cursor.py'`: paths below src/rpcrdma.
+mutate: SECONDS := 600
+mutate: $(STAMP)
+	$(BIN)/python tests/mutation/run_mutants.py --seconds $(SECONDS) --jobs $(WORKERS) $(if $(SEED),--seed $(SEED)) \
+		$(if $(MODULES),--modules $(MODULES))
 
 # `make soak SECONDS=600 SEED=7`: at most ten minutes; without a seed it takes one and prints it.
 soak: SECONDS := 300

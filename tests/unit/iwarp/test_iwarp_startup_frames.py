@@ -254,6 +254,14 @@ def test_an_initiator_sends_what_both_named(offered: ReadyFrame, told: ReadyFram
     assert agree(ask(config, b""), reply(Enhanced(1, 1, True, told)), config).ready_frame is chosen
 
 
+def test_an_initiator_that_reads_nothing_keeps_one_slot_for_the_rtr_frame() -> None:
+    config = IwarpConfig(peer_to_peer=True, outbound_reads=0, ready_frames=ReadyFrame.READ)
+    asked = ask(config, b"")
+    assert asked.enhanced == Enhanced(32, 1, True, ReadyFrame.READ)
+    agreed = agree(asked, reply(Enhanced(5, 1, True, ReadyFrame.READ)), config)
+    assert (agreed.inbound_reads, agreed.outbound_reads) == (1, 1)
+
+
 @pytest.mark.req("EM-12")
 @pytest.mark.parametrize(
     ("told", "code"),

@@ -146,6 +146,8 @@ def test_read_request_headers_are_the_golden_octets() -> None:
     for length in range(READ_HEADER_OCTETS):
         with pytest.raises(DecodeError):
             decode_read_header(REQUEST[20:48][:length])
+        with pytest.raises(DecodeError):
+            decode_read_header(REQUEST[: 20 + length], 20)
 
 
 @pytest.mark.parametrize("reason", ["invalid handle", "access rights", "wrap", "bounds"])

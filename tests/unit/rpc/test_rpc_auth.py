@@ -5,8 +5,19 @@ from __future__ import annotations
 import pytest
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
-from rpcrdma.rpc.auth import AuthNone, AuthSys, OpaqueAuth, decode_auth_sys, encode_auth_sys, opaque_auth
-from rpcrdma.xdr.codec import Encoder
+from rpcrdma.rpc.auth import (
+    AuthFlavor,
+    AuthNone,
+    AuthStat,
+    AuthSys,
+    OpaqueAuth,
+    decode_auth_sys,
+    encode_auth_sys,
+    opaque_auth,
+)
+from rpcrdma.rpc.errors import AuthError
+from rpcrdma.rpc.message import CallRefused, decode_call
+from rpcrdma.xdr.codec import Decoder, Encoder
 
 BODY = bytes.fromhex("0000000a 00000005 686f7374 31000000 000003e8 000003e9 00000003 00000004 00000018 0000001b")
 IDENTITY = AuthSys(stamp=10, machine="host1", uid=1000, gid=1001, gids=(4, 24, 27))
@@ -63,3 +74,37 @@ def test_what_a_credential_cannot_carry_is_the_callers_error(identity: AuthSys) 
 def test_a_machine_name_that_is_no_utf_8_survives() -> None:
     body = bytes.fromhex("00000000 00000002 fffe0000 00000000 00000000 00000000")
     assert opaque_auth(decode_auth_sys(body)).body == body
+
+
+def test_flavors_and_reasons_have_the_numbers_of_the_specifications() -> None:
+    assert {flavor.name: flavor.value for flavor in AuthFlavor} == {
+        "AUTH_NONE": 0,
+        "AUTH_SYS": 1,
+        "AUTH_SHORT": 2,
+        "AUTH_DH": 3,
+        "RPCSEC_GSS": 6,
+    }
+    assert [stat.name.removeprefix("AUTH_") for stat in sorted(AuthStat)] == [
+        *("OK", "BADCRED", "REJECTEDCRED", "BADVERF", "REJECTEDVERF", "TOOWEAK", "INVALIDRESP", "FAILED"),
+        *("KERB_GENERIC", "TIMEEXPIRE", "TKT_FILE", "DECODE", "NET_ADDR"),
+        *("RPCSEC_GSS_CREDPROBLEM", "RPCSEC_GSS_CTXPROBLEM"),
+    ]
+    assert [stat.value for stat in sorted(AuthStat)] == list(range(15))
+    assert all(AuthError(stat).stat is stat for stat in AuthStat)
+
+
+@pytest.mark.parametrize("verifier", [b"", b"v" * 8], ids=["no verifier", "verifier"])
+def test_credentials_and_verifiers_have_at_most_400_octets(verifier: bytes) -> None:
+    def call(credential: int, verifier: bytes) -> Decoder:
+        start = bytes.fromhex("00000007 00000000 00000002 00000009 00000001 00000003")
+        body = (5).to_bytes(4) + credential.to_bytes(4) + b"c" * credential + bytes(-credential % 4)
+        return Decoder(start + body + (6 if verifier else 0).to_bytes(4) + len(verifier).to_bytes(4) + verifier)
+
+    for length in (399, 400):
+        header = decode_call(call(length, verifier))
+        assert header.credential == OpaqueAuth(5, b"c" * length)
+    with pytest.raises(CallRefused):
+        decode_call(call(401, verifier))
+    decode_call(call(8, b"v" * 400))
+    with pytest.raises(CallRefused):
+        decode_call(call(8, b"v" * 404))

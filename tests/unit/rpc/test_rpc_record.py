@@ -52,6 +52,19 @@ def test_fragments_are_put_together(size: int, step: int) -> None:
     assert feed(RecordReceiver(), stream, step) == [message, b"next"]
 
 
+@pytest.mark.parametrize("step", [1 << 30, 1, 7])
+def test_fragments_are_counted_for_each_record_anew(step: int) -> None:
+    receiver = RecordReceiver(fragments_max=3)
+    for size in (5, 40_000):
+        small = fragment(b"x" * size)
+        whole = fragment(b"a" * size, last=False) + fragment(b"b", last=False) + fragment(b"c")
+        for _ in range(5):
+            assert feed(receiver, small, step) == [b"x" * size]
+            assert not receiver.mid_record
+            assert feed(receiver, whole, step) == [b"a" * size + b"bc"]
+            assert not receiver.mid_record
+
+
 def test_an_empty_fragment_before_the_last_is_allowed() -> None:
     assert feed(RecordReceiver(), fragment(b"", last=False) + fragment(b"xyz")) == [b"xyz"]
 
