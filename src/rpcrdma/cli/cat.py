@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
 
-from rpcrdma.cli.event_loop import run_async
+from rpcrdma.cli.event_loop import run_async, stop_at_once
 from rpcrdma.cli.options import Subparsers, add_command, service_url
 from rpcrdma.cli.remote import Failures, Servers
 
@@ -39,8 +38,8 @@ def run(args: argparse.Namespace) -> int:
 
 async def _cat(args: argparse.Namespace) -> int:
     failures = Failures()
-    # Standard output may block for as long as its reader likes, and an interrupt must end even that.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Standard output may block for as long as its reader likes, and a signal must end even that.
+    stop_at_once()
     sys.stdout.flush()
     output = sys.stdout.fileno()
     async with Servers(args) as servers:

@@ -1,22 +1,96 @@
-"""The event loop that commands run on: uvloop where it is installed."""
+"""The event loop that commands run on, uvloop where it is installed, and the signals that end them."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import os
+import signal
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import Any, TypeVar
 
-__all__ = ["run_async"]
+__all__ = ["Stopped", "run_async", "stop_at_once"]
 
 T = TypeVar("T")
 
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Stopped(KeyboardInterrupt):
+    """The signal `number` has ended the command."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
 
 def run_async(main: Coroutine[Any, Any, T]) -> T:
-    """Runs a command to its end; an interrupt cancels it and is raised as KeyboardInterrupt."""
+    """Runs a command to its end.
+
+    The first SIGINT or SIGTERM cancels it, so that it can remove what is unfinished, and is raised as `Stopped` then;
+    a second one ends the process at once.
+    """
     factory: Callable[[], asyncio.AbstractEventLoop] | None
     try:
         from uvloop import new_event_loop as factory  # noqa: PLC0415
     except ImportError:
         factory = None
+    stopping = _Stopping()
     with asyncio.Runner(loop_factory=factory) as runner:
-        return runner.run(main)
+        try:
+            return runner.run(stopping.run(main))
+        except asyncio.CancelledError:
+            if stopping.number is None:
+                raise
+            raise Stopped(stopping.number) from None
+
+
+def stop_at_once() -> None:
+    """Lets SIGINT and SIGTERM raise `Stopped` wherever this thread is: for commands that block and leave nothing."""
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        raise Stopped(number)
+
+    for number in _heeded():
+        signal.signal(number, stop)
+
+
+class _Stopping:
+    def __init__(self) -> None:
+        self.number: int | None = None
+        """Of the signal that came, if one did."""
+
+    async def run(self, main: Coroutine[Any, Any, T]) -> T:
+        with self._handling():
+            return await main
+
+    @contextmanager
+    def _handling(self) -> Iterator[None]:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None, "called by a coroutine"
+
+        def stop(number: int, _frame: FrameType | None) -> None:
+            if self.number is not None:
+                # Written as it is: the handler may have interrupted a print.
+                os.write(2, b"error: aborted; what is unfinished was not removed\n")
+                os._exit(128 + number)
+            self.number = number
+            task.cancel()
+            # Wakes the loop if it waits for its sockets.
+            loop.call_soon_threadsafe(lambda: None)
+
+        before = {number: signal.signal(number, stop) for number in _heeded()}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def _heeded() -> list[signal.Signals]:
+    """The signals that the process does not ignore, as one in the background of a script ignores SIGINT."""
+    if threading.current_thread() is not threading.main_thread():
+        return []
+    return [number for number in _SIGNALS if signal.getsignal(number) not in {signal.SIG_IGN, None}]

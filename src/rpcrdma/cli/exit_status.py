@@ -8,7 +8,7 @@ __all__ = ["ExitStatus"]
 
 
 class ExitStatus(enum.IntEnum):
-    """The exit status of every command; interrupted and piped away as the shell reports it (128 + signal)."""
+    """The exit status of every command; ended by a signal and piped away as the shell reports it (128 + signal)."""
 
     DONE = 0
     FAILED = 1
@@ -20,3 +20,4 @@ class ExitStatus(enum.IntEnum):
     INTERRUPTED = 130
     READER_GONE = 141
     """Nobody reads standard output any more."""
+    TERMINATED = 143

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -26,7 +27,7 @@ examples:
 
 exit status:
   0 done, 1 failed, 2 wrong usage, 3 could not connect,
-  4 the peer broke the protocol
+  4 the peer broke the protocol, 130 interrupted, 143 terminated
 
 environment:
   NO_COLOR             no colour
@@ -98,8 +99,9 @@ def _configure_logging(args: argparse.Namespace) -> None:
 
 def _report(error: BaseException) -> ExitStatus:
     if isinstance(error, KeyboardInterrupt):
-        console.error("interrupted")
-        return ExitStatus.INTERRUPTED
+        terminated = getattr(error, "number", signal.SIGINT) == signal.SIGTERM
+        console.error("terminated" if terminated else "interrupted")
+        return ExitStatus.TERMINATED if terminated else ExitStatus.INTERRUPTED
     from rpcrdma.cli.failures import describe  # noqa: PLC0415
 
     message, hint, status = describe(error)

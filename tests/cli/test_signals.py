@@ -1,0 +1,163 @@
+"""Commands that a signal ends, in processes of their own: what is unfinished is removed on both sides."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from conftest import Served, StartServer
+
+END_S = 20.0
+HUGE = 8 << 30
+"""Octets of a file without blocks: a copy takes long enough to be ended in any case."""
+
+
+def unfinished(*directories: Path) -> list[Path]:
+    return [
+        found
+        for directory in directories
+        for found in directory.rglob("*")
+        if re.fullmatch(r"\.rpcrdma-[0-9a-f]+\.part", found.name)
+    ]
+
+
+@contextlib.contextmanager
+def command(served: Served, *arguments: str, ignoring: str = "") -> Iterator[subprocess.Popen[bytes]]:
+    """The running command."""
+    port = served.urls["tcp"].rpartition(":")[2]
+    line = [sys.executable, "-m", "rpcrdma", "--mount-port", port, *arguments]
+    if ignoring:
+        line = ["sh", "-c", f'trap "" {ignoring}; exec "$@"', "sh", *line]
+    process = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def wait_until(process: subprocess.Popen[bytes], condition: Callable[[], object], what: str) -> None:
+    """Waits for something that the running process brings about."""
+    for _ in range(1000):
+        if condition():
+            return
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            status = process.wait(0.02)
+            assert process.stderr is not None
+            raise AssertionError(f"ended with {status} before {what}: {process.stderr.read().decode()}")
+    raise AssertionError(f"there was no {what} in 20 s")
+
+
+def ended(process: subprocess.Popen[bytes]) -> tuple[int, str]:
+    try:
+        _, said = process.communicate(timeout=END_S)
+    except subprocess.TimeoutExpired:
+        raise AssertionError(f"the command did not end within {END_S:g} s after the signal") from None
+    return process.returncode, said.decode()
+
+
+def files_in(top: Path) -> list[Path]:
+    return [path for path in top.rglob("*") if path.is_file()]
+
+
+def huge_files(top: Path) -> Path:
+    (top / "below").mkdir(parents=True)
+    for name in ("one", "two", "below/three"):
+        (top / name).touch()
+        os.truncate(top / name, HUGE)
+    return top
+
+
+@pytest.fixture
+def served(start: StartServer, tmp_path: Path) -> Iterator[Served]:
+    root = tmp_path / "root"
+    root.mkdir()
+    with start(root, tmp_path / "state") as running:
+        yield running
+
+
+SAID = {signal.SIGTERM: "error: terminated\n", signal.SIGINT: "error: interrupted\n"}
+
+
+@pytest.mark.parametrize(
+    ("number", "direction", "scheme", "what"),
+    [
+        (signal.SIGTERM, "put", "rdma", "tree"),
+        (signal.SIGTERM, "put", "tcp", "file"),
+        (signal.SIGTERM, "get", "rdma", "file"),
+        (signal.SIGTERM, "get", "tcp", "tree"),
+        (signal.SIGINT, "put", "tcp", "tree"),
+        (signal.SIGINT, "get", "rdma", "tree"),
+    ],
+)
+def test_a_copy_that_is_ended_leaves_nothing_unfinished(
+    served: Served, tmp_path: Path, number: signal.Signals, direction: str, scheme: str, what: str
+) -> None:
+    source = huge_files((tmp_path if direction == "put" else served.root) / "source")
+    name = "source" if what == "tree" else "source/one"
+    (tmp_path / "copies").mkdir()
+    if direction == "put":
+        arguments = ["put", str(tmp_path / name), f"{served.urls[scheme]}/copy"]
+    else:
+        arguments = ["get", f"{served.urls[scheme]}/{name}", str(tmp_path / "copies" / "copy")]
+    with command(served, *arguments) as process:
+        wait_until(process, lambda: unfinished(tmp_path), "unfinished file")
+        process.send_signal(number)
+        assert ended(process) == (128 + number, SAID[number])
+    assert unfinished(tmp_path) == []
+    assert [path for path in (served.root / "copy", tmp_path / "copies") if path.is_file() or files_in(path)] == []
+    assert len(files_in(source)) == 3
+
+
+def test_a_process_that_ignores_interrupts_is_terminated_all_the_same(served: Served, tmp_path: Path) -> None:
+    huge_files(tmp_path / "source")
+    url = f"{served.urls['rdma']}/copy"
+    with command(served, "put", str(tmp_path / "source"), url, ignoring="INT") as process:
+        wait_until(process, lambda: unfinished(served.root), "unfinished file")
+        process.send_signal(signal.SIGINT)
+        size = sum(path.stat().st_size for path in unfinished(served.root))
+        wait_until(
+            process,
+            lambda: sum(path.stat().st_size for path in unfinished(served.root)) > size,
+            "progress after a signal that is ignored",
+        )
+        process.send_signal(signal.SIGTERM)
+        assert ended(process) == (143, "error: terminated\n")
+    assert unfinished(served.root) == []
+
+
+def test_a_second_signal_ends_the_command_at_once(served: Served, tmp_path: Path) -> None:
+    """While it waits for a server that does not answer whether the unfinished file is removed."""
+    huge_files(tmp_path / "source")
+    with command(served, "put", str(tmp_path / "source"), f"{served.urls['rdma']}/copy") as process:
+        wait_until(process, lambda: unfinished(served.root), "unfinished file")
+        served.process.send_signal(signal.SIGSTOP)
+        try:
+            # Two that differ: equal ones may arrive as one.
+            process.send_signal(signal.SIGTERM)
+            process.send_signal(signal.SIGINT)
+            status, said = ended(process)
+        finally:
+            served.process.send_signal(signal.SIGCONT)
+    assert status in {130, 143}
+    assert said == "error: aborted; what is unfinished was not removed\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_cat_ends_although_nobody_reads_what_it_prints(served: Served, number: signal.Signals) -> None:
+    huge_files(served.root / "source")
+    with command(served, "cat", f"{served.urls['rdma']}/source/one") as process:
+        assert process.stdout is not None
+        assert process.stdout.read(1) == b"\0"
+        process.send_signal(number)
+        assert process.wait(END_S) == 128 + number
