@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import errno
+import json
+from collections import Counter
 
 import pytest
 
+from rpcrdma.aio.files import NotCarried
 from rpcrdma.aio.files.tree_work import CopyReport
 from rpcrdma.cli.copies import Copies
 from rpcrdma.cli.exit_status import ExitStatus
@@ -31,3 +35,19 @@ def test_each_failure_is_told_with_the_whole_path_once(
     copies.add_tree(report)
     assert capsys.readouterr().err.splitlines()[0] == f"error: {told}"
     assert copies.status is ExitStatus.FAILED
+
+
+def test_what_nfs_does_not_carry_is_told_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    copies = Copies(lambda _octets: None)
+    for _ in range(2):
+        report = CopyReport(not_carried=Counter({NotCarried.HOLES: 600, NotCarried.TIMES: 1}))
+        copies.add_tree(report)
+    assert copies.report(argparse.Namespace(json=True), failed=False) == ExitStatus.DONE
+    said = capsys.readouterr()
+    assert said.err == (
+        "warning: copies over NFSv3 do not have all that the originals have: "
+        "holes (1,200), times outside 1970 to 2106 (2)\n"
+    )
+    assert json.loads(said.out)["not_carried"] == {
+        "holes": 1200, "hard_links": 0, "times": 2, "extended_attributes": 0
+    }  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,13 @@ __all__ = ["Copies"]
 
 _TOLD_MAX = 20
 
+_NOT_CARRIED = {
+    "holes": "holes",
+    "hard_links": "hard links",
+    "times": "times outside 1970 to 2106",
+    "extended_attributes": "extended attributes",
+}
+
 
 class Copies:
     """The sum of several copies."""
@@ -29,6 +37,7 @@ class Copies:
         self.directories = 0
         self.symlinks = 0
         self.octets = 0
+        self.not_carried: Counter[str] = Counter()
         self.status = ExitStatus.DONE
         self._advance = advance
         self._start = time.perf_counter()
@@ -55,6 +64,7 @@ class Copies:
         self.directories += report.directories
         self.symlinks += report.symlinks
         self.octets += report.octets
+        self.not_carried.update({kind.value: count for kind, count in report.not_carried.items()})
         for path in report.skipped[:_TOLD_MAX]:
             console.talk(f"warning: {path} was left out: it is neither file, directory nor symbolic link")
         _tell_rest("left out", len(report.skipped))
@@ -75,7 +85,12 @@ class Copies:
             "bytes": self.octets,
             "seconds": round(seconds, 3),
             "bytes_per_s": round(self.octets / seconds),
+            "not_carried": {kind: self.not_carried[kind] for kind in _NOT_CARRIED},
         }
+        if self.not_carried:
+            counts = [(text, self.not_carried[kind]) for kind, text in _NOT_CARRIED.items()]
+            parts = ", ".join(f"{text} ({count:,})" for text, count in counts if count)
+            console.talk(f"warning: copies over NFSv3 do not have all that the originals have: {parts}")
         if args.json:
             console.json_line(facts)
         elif sys.stderr.isatty() and self.files:

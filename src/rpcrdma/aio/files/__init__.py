@@ -3,6 +3,7 @@
 from rpcrdma.aio.files.connecting import MountedFilesystem, nfs_open
 from rpcrdma.aio.files.file_stream import NfsFile
 from rpcrdma.aio.files.filesystem import LocalPath, NfsFilesystem
+from rpcrdma.aio.files.not_carried import NotCarried
 from rpcrdma.aio.files.options import FileOptions
 from rpcrdma.aio.files.tree_copy import CopyFailure, CopyReport, Progress
 from rpcrdma.aio.files.tree_remove import RemoveReport
@@ -22,6 +23,7 @@ __all__ = [
     "MountedFilesystem",
     "NfsFile",
     "NfsFilesystem",
+    "NotCarried",
     "Progress",
     "RemoveReport",
     "nfs_open",

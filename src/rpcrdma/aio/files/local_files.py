@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from rpcrdma.aio.files.not_carried import Lost, lost_from_local
 from rpcrdma.aio.files.unchanged import FileChanged, require_unchanged
 from rpcrdma.nfs.errors import NfsError
 
@@ -27,6 +28,7 @@ __all__ = [
     "create_temporary",
     "finish_directory",
     "finish_file",
+    "free_octets",
     "list_directory",
     "load_file",
     "local_name",
@@ -50,10 +52,20 @@ _PAGE_ENTRIES = 500
 
 @dataclass(frozen=True, slots=True)
 class LocalItem:
-    """An entry of a local directory; `kind` is one of stat's S_IF constants, 0 where unknown."""
+    """An entry of a local directory.
+
+    `kind` is one of stat's S_IF constants, 0 where unknown; `lost` says what an upload will not carry.
+    """
 
     name: str
     kind: int
+    size: int
+    lost: Lost
+
+    @property
+    def is_directory(self) -> bool:
+        """Whether it is one itself, and no link to one."""
+        return self.kind == stat.S_IFDIR
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +268,12 @@ def read_at(descriptor: int, buffer: memoryview, offset: int) -> int:
     return got
 
 
+def free_octets(directory: int) -> int:
+    """The room that is left in the file system of a directory."""
+    found = os.fstatvfs(directory)
+    return found.f_bavail * found.f_frsize
+
+
 def read_symlink(name: str, directory: int) -> tuple[str, os.stat_result]:
     """A symbolic link's target and attributes."""
     return os.readlink(name, dir_fd=directory), os.stat(name, dir_fd=directory, follow_symlinks=False)
@@ -266,11 +284,21 @@ def list_directory(directory: int) -> Iterator[list[LocalItem]]:
     with os.scandir(directory) as entries:
         page: list[LocalItem] = []
         for entry in entries:
-            page.append(LocalItem(entry.name, _kind(entry)))
+            page.append(_local_item(entry, directory))
             if len(page) == _PAGE_ENTRIES:
                 yield page
                 page = []
         yield page
+
+
+def _local_item(entry: os.DirEntry[str], directory: int) -> LocalItem:
+    try:
+        found = entry.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return LocalItem(entry.name, _kind(entry), 0, ())  # removed since: whatever is done with it will say so
+    # There are no calls for extended attributes of a name in an open directory.
+    lost = lost_from_local(found, f"/proc/self/fd/{directory}/{entry.name}")
+    return LocalItem(entry.name, _kind(entry), found.st_size, lost)
 
 
 def _require_regular(attributes: os.stat_result, name: str) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from rpcrdma.aio.files import local_files
 from rpcrdma.aio.files.file_transfer import FileTransfer, Progress, expressible, times_of
 from rpcrdma.aio.files.listing import Refused, entry_pages
+from rpcrdma.aio.files.not_carried import Lost, lost_from_local, lost_from_server
 from rpcrdma.aio.files.temporary_names import give_name, temporary_symlink
 from rpcrdma.aio.files.tree_work import CopyFailure, CopyReport, TreeWork
 from rpcrdma.aio.files.volume import Volume
@@ -64,15 +65,9 @@ class _RemoteItem:
     def is_directory(self) -> bool:
         return self.entry.is_dir()
 
-
-@dataclass(frozen=True, slots=True)
-class _LocalItem:
-    name: str
-    kind: int
-
     @property
-    def is_directory(self) -> bool:
-        return self.kind == stat.S_IFDIR
+    def lost(self) -> Lost:
+        return lost_from_server(self.entry.attributes)
 
 
 async def download_tree(
@@ -89,7 +84,6 @@ async def download_tree(
     direction = _Download(volume, transfer, exact_modes=exact_modes)
     work = TreeWork(direction, report, files_at_once=volume.options.files_at_once)
     await work.run(_Folder(descriptor, node, local, made))
-    report.files, report.octets = transfer.files, transfer.octets
     return report
 
 
@@ -101,8 +95,10 @@ async def upload_tree(
     report, transfer = CopyReport(), FileTransfer(volume, progress)
     direction = _Upload(volume, transfer, exact_modes=exact_modes)
     work = TreeWork(direction, report, files_at_once=volume.options.files_at_once)
+    report.not_carried.update(
+        await volume.in_thread(lost_from_local, os.fstat(descriptor), f"/proc/self/fd/{descriptor}/.")
+    )
     await work.run(_Folder(descriptor, node, local, made))
-    report.files, report.octets = transfer.files, transfer.octets
     return report
 
 
@@ -138,7 +134,11 @@ class _Download:
         local = os.path.join(folder.local, entry.name)  # noqa: PTH118 - a name is no path
         if entry.is_file():
             with local_files.told_of(local):
-                await self._transfer.fetch(entry.handle, entry.attributes, entry.path, folder.descriptor, entry.name)
+                octets = await self._transfer.fetch(
+                    entry.handle, entry.attributes, entry.path, folder.descriptor, entry.name
+                )
+            report.files += 1
+            report.octets += octets
         elif entry.is_symlink():
             target = told_target(await self._volume.procedures.readlink(entry.handle, entry.path), entry.path)
             arguments = (target, entry.name, folder.descriptor, times_of(entry.attributes))
@@ -147,6 +147,10 @@ class _Download:
             report.symlinks += 1
         else:
             report.passed_over(entry.path)
+
+    async def fits(self, folder: _Folder, item: _RemoteItem) -> bool:
+        free = await self._volume.in_thread(local_files.free_octets, folder.descriptor)
+        return item.entry.attributes.size <= free
 
     async def leave(self, folder: _Folder, *, complete: bool) -> None:
         attributes = folder.node.attributes
@@ -166,7 +170,7 @@ class _Upload:
         self._transfer = transfer
         self._exact = exact_modes
 
-    async def enter(self, parent: _Folder, item: _LocalItem) -> _Folder:
+    async def enter(self, parent: _Folder, item: local_files.LocalItem) -> _Folder:
         name = item.name
         descriptor = await self._volume.from_thread(os.close, local_files.open_directory, name, parent.descriptor)
         try:
@@ -176,21 +180,27 @@ class _Upload:
             raise
         return _Folder(descriptor, node, (parent, name), made)
 
-    async def pages(self, folder: _Folder, refused: Refused) -> AsyncIterator[list[_LocalItem]]:
+    async def pages(self, folder: _Folder, refused: Refused) -> AsyncIterator[list[local_files.LocalItem]]:
         del refused  # local names are names
         pages = local_files.list_directory(folder.descriptor)
         while (page := await self._volume.in_thread(next, pages, None)) is not None:
-            yield [_LocalItem(item.name, item.kind) for item in page]
+            yield page
 
-    async def copy(self, folder: _Folder, item: _LocalItem, report: CopyReport) -> None:
+    async def copy(self, folder: _Folder, item: local_files.LocalItem, report: CopyReport) -> None:
         if item.kind == stat.S_IFREG:
-            await self._transfer.store(item.name, folder.descriptor, folder.node, item.name)
+            octets = await self._transfer.store(item.name, folder.descriptor, folder.node, item.name)
+            report.files += 1
+            report.octets += octets
         elif item.kind == stat.S_IFLNK:
             target, found = await self._volume.in_thread(local_files.read_symlink, item.name, folder.descriptor)
             await self._make_symlink(folder.node, item.name, target, found)
             report.symlinks += 1
         else:
             report.passed_over(self.path(folder, item))
+
+    async def fits(self, folder: _Folder, item: local_files.LocalItem) -> bool:
+        space = await self._volume.procedures.fsstat(folder.node.handle, folder.node.place)
+        return item.size <= space.abytes
 
     async def leave(self, folder: _Folder, *, complete: bool) -> None:
         try:
@@ -205,7 +215,7 @@ class _Upload:
         finally:
             os.close(folder.descriptor)
 
-    def path(self, folder: _Folder, item: _LocalItem | None) -> str:
+    def path(self, folder: _Folder, item: local_files.LocalItem | None) -> str:
         return folder.local if item is None else os.path.join(folder.local, item.name)  # noqa: PTH118
 
     async def _make_directory(self, parent: Node, name: str) -> tuple[Node, bool]:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
+from rpcrdma.aio.files.not_carried import Lost, NotCarried
 from rpcrdma.aio.files.workers import run_together, run_workers
 from rpcrdma.errors import RemoteProtocolError, RpcError
 from rpcrdma.limits import (
@@ -31,6 +33,8 @@ I = TypeVar("I", bound="TreeItem")  # noqa: E741 - the item
 _SCANNERS = 4
 """Listing is one call at a time per directory; four hide its latency behind the copying."""
 
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+
 
 class TreeItem(Protocol):
     """An entry of a directory that is being copied."""
@@ -42,6 +46,10 @@ class TreeItem(Protocol):
     @property
     def is_directory(self) -> bool:
         """Whether it is entered, not copied."""
+
+    @property
+    def lost(self) -> Lost:
+        """What its copy will lack."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +89,8 @@ class CopyReport:
     failures: list[CopyFailure] = field(default_factory=list)
     """At most 1,000 are kept, fewer if their paths are long."""
     failures_total: int = 0
+    not_carried: Counter[NotCarried] = field(default_factory=Counter)
+    """How many have what NFSv3 cannot bring along, though all else of them was copied."""
     _skipped_kept: Kept = field(default_factory=Kept, repr=False)
     _failures_kept: Kept = field(default_factory=Kept, repr=False)
 
@@ -116,6 +126,9 @@ class Direction(Protocol[F, I]):
     async def copy(self, folder: F, item: I, report: CopyReport) -> None:
         """Copies what is no directory."""
 
+    async def fits(self, folder: F, item: I) -> bool:
+        """Whether there is room for a file where it is to be copied to."""
+
     async def leave(self, folder: F, *, complete: bool) -> None:
         """Ends the use of a directory; if `complete`, after giving the copy its mode and times."""
 
@@ -145,6 +158,9 @@ class TreeWork(Generic[F, I]):
         self._stack: list[tuple[_Open[F], I]] = []
         self._open: set[_Open[F]] = set()
         self._scanning = 0
+        self._copying = 0
+        self._alone = asyncio.Lock()
+        self._none_copying = asyncio.Event()
         self._changed = asyncio.Event()
 
     async def run(self, root: F) -> None:
@@ -191,6 +207,7 @@ class TreeWork(Generic[F, I]):
             opened = _Open(folder, parent)
             parent.left += 1
             self._open.add(opened)
+            self._report.not_carried.update(item.lost)
             await self._scan(opened)
         await self._done(parent)
 
@@ -221,10 +238,38 @@ class TreeWork(Generic[F, I]):
         while (job := await self._queue.get()) is not None:
             opened, item = job
             try:
-                await self._direction.copy(opened.folder, item, self._report)
+                await self._copy(opened.folder, item)
+                self._report.not_carried.update(item.lost)
             except (OSError, RemoteProtocolError, RpcError) as error:
                 self._report.failed(self._direction.path(opened.folder, item), error)
             await self._done(opened)
+
+    async def _copy(self, folder: F, item: I) -> None:
+        """Copies a file, and where there was no room for it, once more when it has all that is left for itself.
+
+        Or many files that are in work together would fill the last room, fail all, and leave it empty.
+        """
+        async with self._alone:
+            self._copying += 1
+        try:
+            await self._direction.copy(folder, item, self._report)
+        except OSError as error:
+            if error.errno not in _NO_ROOM or self._copying == 1:
+                raise
+            full = error
+        else:
+            return
+        finally:
+            self._copying -= 1
+            if not self._copying:
+                self._none_copying.set()
+        async with self._alone:
+            while self._copying:
+                self._none_copying.clear()
+                await self._none_copying.wait()
+            if not await self._direction.fits(folder, item):
+                raise full
+            await self._direction.copy(folder, item, self._report)
 
     async def _done(self, opened: _Open[F] | None) -> None:
         while opened is not None:

@@ -150,7 +150,7 @@ def test_failures_to_upload_are_reported(tree: Any, mounted: Any, tmp_path: Path
     fs = mounted()
     run(closing(fs, fs.download_tree("/t", tmp_path / "t")))
     tree.put("/back/d0", b"in the way")
-    tree.answers["CREATE"] = [nfsstat3.NFS3ERR_NOSPC]
+    tree.answers["CREATE"] = [nfsstat3.NFS3ERR_IO]
     tree.answers["SYMLINK"] = [nfsstat3.NFS3ERR_NOTSUPP]
     os.mkfifo(tmp_path / "t" / "pipe")
     fs = mounted()

@@ -1,0 +1,68 @@
+"""What a copy over NFSv3 does not bring along, though nothing fails: found in attributes, counted in reports."""
+
+from __future__ import annotations
+
+import enum
+import os
+import stat
+
+from rpcrdma.nfs.client.attributes import TIME_NS_MAX
+from rpcrdma.nfs.v3 import fattr3, ftype3
+
+__all__ = ["Lost", "NotCarried", "lost_from_local", "lost_from_server"]
+
+
+class NotCarried(enum.Enum):
+    """What an object has and its copy has not."""
+
+    HOLES = "holes"
+    """The copy has zeros in their place, which take room."""
+    HARD_LINKS = "hard_links"
+    """Each name of the file became a file of its own."""
+    TIMES = "times"
+    """They are outside 1970 to 2106, which is all that NFSv3 has; the copy has the nearest."""
+    EXTENDED_ATTRIBUTES = "extended_attributes"
+    """Access control lists are among them."""
+
+
+Lost = tuple[NotCarried, ...]
+
+_HOLE_OCTETS = 4096
+"""A file that takes a block less than its size has a hole, or is compressed."""
+
+_GIVEN_BY_POLICY = frozenset({"security.selinux"})
+"""Attributes that the copy gets from its own system."""
+
+
+def lost_from_server(attributes: fattr3) -> Lost:
+    """What a download of something with these attributes loses."""
+    if attributes.type != ftype3.NF3REG:
+        return ()
+    lost: list[NotCarried] = []
+    if attributes.used + _HOLE_OCTETS <= attributes.size:
+        lost.append(NotCarried.HOLES)
+    if attributes.nlink > 1:
+        lost.append(NotCarried.HARD_LINKS)
+    return tuple(lost)
+
+
+def lost_from_local(found: os.stat_result, path: str) -> Lost:
+    """What an upload of `path` loses, which is the name of what has these attributes; blocks."""
+    lost: list[NotCarried] = []
+    if stat.S_ISREG(found.st_mode):
+        if found.st_blocks * 512 + _HOLE_OCTETS <= found.st_size:
+            lost.append(NotCarried.HOLES)
+        if found.st_nlink > 1:
+            lost.append(NotCarried.HARD_LINKS)
+    if not (0 <= found.st_mtime_ns <= TIME_NS_MAX and 0 <= found.st_atime_ns <= TIME_NS_MAX):
+        lost.append(NotCarried.TIMES)
+    if _has_attributes(path):
+        lost.append(NotCarried.EXTENDED_ATTRIBUTES)
+    return tuple(lost)
+
+
+def _has_attributes(path: str) -> bool:
+    try:
+        return not _GIVEN_BY_POLICY.issuperset(os.listxattr(path, follow_symlinks=False))
+    except (OSError, AttributeError):
+        return False  # a file system, or a system, that has none
