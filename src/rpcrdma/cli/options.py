@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from rpcrdma.cli import console
@@ -49,6 +49,15 @@ _DEFAULTS: dict[str, Any] = {
 
 class CommandParser(argparse.ArgumentParser):
     """Reports wrong usage the way every other error is reported."""
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """As argparse does it, except that a command refuses what it does not know: its own help is what helps."""
+        known, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return known, unknown
 
     def error(self, message: str) -> NoReturn:
         console.error(message, f"{self.prog} --help shows how to use it")
