@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rpcrdma.aio.call_record import CallRecord
     from rpcrdma.aio.capture import PacketCapture
     from rpcrdma.aio.connect import Connection, ConnectOptions, connect
     from rpcrdma.aio.files import NfsFilesystem, nfs_open
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
         ConnectFailed,
         DecodeError,
         LocalProtocolError,
+        NoAnswer,
         NotPermitted,
         RemoteAccessError,
         RemoteProtocolError,
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AuthNone",
     "AuthSys",
+    "CallRecord",
     "CallTimeout",
     "ConnectFailed",
     "ConnectOptions",
@@ -41,6 +44,7 @@ __all__ = [
     "LocalProtocolError",
     "Negotiated",
     "NfsFilesystem",
+    "NoAnswer",
     "NotPermitted",
     "PacketCapture",
     "RemoteAccessError",
@@ -57,6 +61,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "rpcrdma.aio.call_record": ("CallRecord",),
     "rpcrdma.aio.capture": ("PacketCapture",),
     "rpcrdma.aio.connect": ("ConnectOptions", "Connection", "connect"),
     "rpcrdma.aio.files": ("NfsFilesystem", "nfs_open"),

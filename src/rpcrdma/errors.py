@@ -7,6 +7,7 @@ __all__ = [
     "ConnectFailed",
     "DecodeError",
     "LocalProtocolError",
+    "NoAnswer",
     "NotPermitted",
     "RemoteAccessError",
     "RemoteProtocolError",
@@ -61,7 +62,14 @@ class RemoteAccessError(RpcRdmaError):
 
 
 class ConnectFailed(RpcRdmaError):
-    """No connection could be made; the message names the address, the cause and the remedy."""
+    """No connection could be made; the message names the address, the cause and the remedy.
+
+    `refused` if the machine is there, but nothing listens at the port.
+    """
+
+    def __init__(self, message: str = "", *, refused: bool = False) -> None:
+        super().__init__(message)
+        self.refused = refused
 
 
 class NotPermitted(ConnectFailed):
@@ -77,6 +85,14 @@ class TransportClosed(RpcRdmaError):
     def __init__(self, reason: str, *, protocol_error: bool = False) -> None:
         super().__init__(reason)
         self.protocol_error = protocol_error
+
+
+class NoAnswer(TransportClosed, ConnectFailed):
+    """What takes connections has ended each of them before its first answer: most likely it is no such server."""
+
+    def __init__(self, reason: str, *, protocol_error: bool = False) -> None:
+        TransportClosed.__init__(self, reason, protocol_error=protocol_error)
+        self.refused = False
 
 
 class CallTimeout(RpcRdmaError):
