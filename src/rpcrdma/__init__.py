@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rpcrdma.aio.call_record import CallRecord
     from rpcrdma.aio.capture import PacketCapture
     from rpcrdma.aio.connect import Connection, ConnectOptions, connect
     from rpcrdma.aio.files import NfsFilesystem, nfs_open
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
         DecodeError,
         LocalProtocolError,
         MessageTooLong,
+        NoAnswer,
         NotPermitted,
         RemoteAccessError,
         RemoteProtocolError,
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AuthNone",
     "AuthSys",
+    "CallRecord",
     "CallTimeout",
     "ConnectFailed",
     "ConnectOptions",
@@ -43,6 +46,7 @@ __all__ = [
     "MessageTooLong",
     "Negotiated",
     "NfsFilesystem",
+    "NoAnswer",
     "NotPermitted",
     "PacketCapture",
     "RemoteAccessError",
@@ -59,6 +63,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "rpcrdma.aio.call_record": ("CallRecord",),
     "rpcrdma.aio.capture": ("PacketCapture",),
     "rpcrdma.aio.connect": ("ConnectOptions", "Connection", "connect"),
     "rpcrdma.aio.files": ("NfsFilesystem", "nfs_open"),

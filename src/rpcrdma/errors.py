@@ -8,6 +8,7 @@ __all__ = [
     "DecodeError",
     "LocalProtocolError",
     "MessageTooLong",
+    "NoAnswer",
     "NotPermitted",
     "RemoteAccessError",
     "RemoteProtocolError",
@@ -62,7 +63,14 @@ class RemoteAccessError(RpcRdmaError):
 
 
 class ConnectFailed(RpcRdmaError):
-    """No connection could be made; the message names the address, the cause and the remedy."""
+    """No connection could be made; the message names the address, the cause and the remedy.
+
+    `refused` if the machine is there, but nothing listens at the port.
+    """
+
+    def __init__(self, message: str = "", *, refused: bool = False) -> None:
+        super().__init__(message)
+        self.refused = refused
 
 
 class NotPermitted(ConnectFailed):
@@ -78,6 +86,14 @@ class TransportClosed(RpcRdmaError):
     def __init__(self, reason: str, *, protocol_error: bool = False) -> None:
         super().__init__(reason)
         self.protocol_error = protocol_error
+
+
+class NoAnswer(TransportClosed, ConnectFailed):
+    """What takes connections has ended each of them before its first answer: most likely it is no such server."""
+
+    def __init__(self, reason: str, *, protocol_error: bool = False) -> None:
+        TransportClosed.__init__(self, reason, protocol_error=protocol_error)
+        self.refused = False
 
 
 class CallTimeout(RpcRdmaError):

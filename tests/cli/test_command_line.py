@@ -148,6 +148,23 @@ def test_wrong_usage_says_what_is_wrong_and_what_to_do(
 
 
 @pytest.mark.parametrize(
+    ("line", "program"),
+    [
+        (f"ls --bogus {URL}", "rpcrdma ls"),
+        (f"ls {URL} --bogus 7", "rpcrdma ls"),
+        ("xdr lint --bogus x.x", "rpcrdma xdr lint"),
+        (f"--bogus ls {URL}", "rpcrdma"),
+    ],
+)
+def test_a_wrong_option_leads_to_the_help_of_its_command(
+    line: str, program: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    complaint, advice = usage_error(line.split(), capsys)
+    assert complaint.startswith("error: unrecognized arguments: --bogus")
+    assert advice == f"hint: {program} --help shows how to use it"
+
+
+@pytest.mark.parametrize(
     ("line", "said"),
     [
         ("serve", "nothing to serve"),

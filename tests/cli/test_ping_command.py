@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import signal
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,7 +13,7 @@ import pytest
 from rpcrdma.cli.main import main
 
 if TYPE_CHECKING:
-    from conftest import Remote
+    from conftest import Remote, Served
 
 
 def test_ping_reports_as_json(remote: Remote) -> None:
@@ -28,6 +32,10 @@ def test_ping_reports_as_json(remote: Remote) -> None:
 
 def test_ping_shows_a_histogram(remote: Remote) -> None:
     lines = remote.done("ping", "-c", "20", "--interval", "0.001", remote.base).lines
+    assert [line.rpartition(" ")[0].rpartition(" ")[0] for line in lines[:20]] == [
+        f"call {number}:" for number in range(1, 21)
+    ]
+    del lines[:20]
     assert lines[0] == f"{remote.base}: 20 calls, 0 lost"
     assert lines[1].startswith("round trip in µs: min ")
     assert sum(int(line.split()[3]) for line in lines if line.startswith("  <")) == 20
@@ -61,7 +69,9 @@ def test_ping_of_an_rdma_port_over_tcp_says_that_it_may_be_the_wrong_one(remote:
         assert ran.status == 3
         complaint, advice = ran.err.splitlines()
         assert complaint.startswith(f"error: {url} takes connections but answers no call")
-        assert advice == "hint: check that this is the scheme and port of an NFS server"
+        assert advice == (
+            f"hint: check that this is the scheme and port of the server: if it is its RDMA port, write {remote.base}"
+        )
     else:
         assert ran.status == 0
 
@@ -71,3 +81,19 @@ def test_help_shows_no_option_that_changes_nothing(capsys: pytest.CaptureFixture
         with pytest.raises(SystemExit):
             main([command, "--help"])
         assert ("--mount-port" in capsys.readouterr().out) is shown
+
+
+def test_ping_shows_each_call_when_it_has_ended(server: Served) -> None:
+    """With an hour to the next one, a line that came only at the end would not come."""
+    command = [sys.executable, "-m", "rpcrdma", "ping", "--interval", "3600", server.urls["rdma"]]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            first = process.stdout.readline()
+            process.send_signal(signal.SIGINT)
+            rest, said = process.communicate(timeout=10)
+        finally:
+            process.kill()
+    assert (process.returncode, said) == (0, "")
+    assert re.fullmatch(r"call 1: \d+ µs\n", first)
+    assert rest.startswith(f"{server.urls['rdma']}: 1 calls, 0 lost\n")

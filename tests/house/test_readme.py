@@ -1,7 +1,7 @@
 """What README and `docs` show works: their commands parse, the marked ones run, their Python imports what exists.
 
-A ```console block after `<!-- run -->` is run line by line; `<!-- run: server -->` is started and kept running for the
-`<!-- run: client -->` block that follows.
+A ```console block after `<!-- run -->` is run line by line; of `<!-- run: server -->` the last line is kept running for
+the `<!-- run: client -->` blocks that follow. All of it has to work for root and for users.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -59,10 +59,8 @@ SHOWN = [line for _, body in blocks("console") for line in command_lines(body)]
 
 @pytest.fixture
 def directory() -> Iterator[Path]:
-    """What the README's reader has at hand. Open to all: run as root, the server acts as nobody."""
+    """What the README's reader has at hand, in a directory that is nobody else's."""
     path = Path(tempfile.mkdtemp(prefix="rpcrdma-readme-"))
-    path.chmod(0o777)
-    (path / "notes.txt").write_text("remember the steering tag\n")
     (path / "counter.x").write_text(COUNTER_X)
     (path / "photos").mkdir()
     (path / "photos" / "large.raw").write_bytes(bytes(range(256)) * 5000)
@@ -71,10 +69,20 @@ def directory() -> Iterator[Path]:
     shutil.rmtree(path)
 
 
-def run(line: str, directory: Path) -> str:
-    environment = {**os.environ, "PATH": f"{COMMANDS}:{os.environ['PATH']}"}
+def environment(directory: Path) -> dict[str, str]:
+    path = f"{COMMANDS}:{os.environ['PATH']}"
+    return {**os.environ, "PATH": path, "XDG_STATE_HOME": str(directory / ".state")}
+
+
+def run(line: str, directory: Path, who: Sequence[str] = ()) -> str:
     done = subprocess.run(
-        shlex.split(line), cwd=directory, env=environment, capture_output=True, text=True, check=False, timeout=15
+        [*who, "sh", "-c", line],
+        cwd=directory,
+        env=environment(directory),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=15,
     )
     assert done.returncode == 0, f"{line}\n{done.stderr}"
     assert "Traceback" not in done.stderr
@@ -94,14 +102,34 @@ def test_commands_run_alone(directory: Path) -> None:
         assert run(line, directory) or line.startswith("rpcrdma xdr")
 
 
+USER = ("unshare", "--user", "--map-user=1000", "--map-group=1000", "--")
+"""Makes of root a user who has root's files: with an identity that is not 0, and without root's rights."""
+
+
+@pytest.fixture(params=["whoever runs the tests", "a user"])
+def who(request: pytest.FixtureRequest) -> Sequence[str]:
+    """What to run commands through."""
+    if request.param != "a user":
+        return ()
+    if os.geteuid() != 0:
+        pytest.skip(reason="run by a user, all of it is run as a user")
+    if shutil.which(USER[0]) is None or subprocess.run([*USER, "true"], capture_output=True, check=False).returncode:
+        pytest.skip(reason="no user namespaces on this machine, through which root could act as a user")
+    return USER
+
+
 @pytest.mark.timeout(60)  # fifteen processes, each of which takes its time on a busy machine
-def test_commands_run_against_the_server(directory: Path) -> None:
+def test_commands_run_against_the_server(directory: Path, who: Sequence[str]) -> None:
     """At free ports instead of those shown, which somebody may be using."""
-    (start,) = commands("server")
+    assert run("id -u", directory, who).strip() == ("1000" if who else str(os.geteuid()))
+    *before, start = commands("server")
+    for line in before:
+        run(line, directory, who)
     words = shlex.split(re.sub(r"127\.0\.0\.1:2004[89]\b", "127.0.0.1:0", start))
     server = subprocess.Popen(
-        [str(COMMANDS / words[0]), *words[1:]],
+        [*who, str(COMMANDS / words[0]), *words[1:]],
         cwd=directory,
+        env=environment(directory),
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -116,7 +144,7 @@ def test_commands_run_against_the_server(directory: Path) -> None:
                 line = line.replace("rpcrdma ", f"rpcrdma --mount-port {port} ", 1)
                 return line.replace("rdma://127.0.0.1:20049", rdma)
 
-            output = {line: run(there(line), directory) for line in commands("client")}
+            output = {line: run(there(line), directory, who) for line in commands("client")}
         finally:
             server.terminate()
             server.stdout.read()
@@ -124,7 +152,7 @@ def test_commands_run_against_the_server(directory: Path) -> None:
     notes = (directory / "notes.txt").read_text()
     assert [text for line, text in output.items() if " cat " in line] == [notes]
     assert (directory / "fetched" / "notes.txt").read_text() == notes
-    assert not (directory / "archive" / "notes.txt").exists()
+    assert not (directory / "shared" / "archive" / "notes.txt").exists()
 
 
 @pytest.mark.parametrize("body", [body for _, body in blocks("python")])

@@ -34,9 +34,12 @@ class PacketCapture:
     def __init__(self, path: str | Path) -> None:
         self._file: BinaryIO | None = Path(path).open("wb")  # noqa: SIM115
         self._file.write(_FILE_HEADER)
+        self.connections = 0
+        """How many have been recorded."""
 
     def stream(self, local: tuple[str, int], remote: tuple[str, int], *, active: bool) -> CapturedStream:
         """Starts the record of one connection between two (address, port) pairs; `active`: this side connected."""
+        self.connections += 1
         return CapturedStream(self, local, remote, active=active)
 
     def write_packet(self, packet: bytes) -> None:

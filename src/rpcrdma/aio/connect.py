@@ -15,15 +15,16 @@ from typing import Any, Literal, TypeVar
 
 from rpcrdma.aio.at_most_once import AtMostOnce
 from rpcrdma.aio.buffer_pool import BufferPool
+from rpcrdma.aio.call_record import CallObserver
 from rpcrdma.aio.capture import PacketCapture
 from rpcrdma.aio.handler_runner import HandlerRunner
 from rpcrdma.aio.rdma_connection import Negotiated, RdmaConnection
 from rpcrdma.aio.reconnecting import Line, ReconnectingCaller, ReconnectPolicy
 from rpcrdma.aio.responding import Responding
-from rpcrdma.aio.sockets import connected_socket, unanswered
+from rpcrdma.aio.sockets import authority, connected_socket, unanswered
 from rpcrdma.aio.tcp_client import TcpCaller
-from rpcrdma.aio.urls import Url, parse_url
-from rpcrdma.errors import ConnectFailed, LocalProtocolError, TransportClosed
+from rpcrdma.aio.urls import DEFAULT_PORTS, Url, parse_url
+from rpcrdma.errors import ConnectFailed, LocalProtocolError, NoAnswer, TransportClosed
 from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.limits import RPC_RECORD_OCTETS_MAX
 from rpcrdma.rpc.auth import AuthSys, Credential
@@ -39,6 +40,8 @@ A = TypeVar("A")
 R = TypeVar("R")
 
 _LOGGER = logging.getLogger("rpcrdma.client")
+_SERVE_TCP_PORT = 20048
+"""Where `rpcrdma serve` listens for TCP unless it is told otherwise: clients of rdma:// look for MOUNT there."""
 _GROUPS_MAX = 16
 """Supplementary groups in an AUTH_SYS credential (RFC 5531 appendix A)."""
 
@@ -88,6 +91,8 @@ class ConnectOptions:
     iwarp: IwarpConfig = field(default_factory=IwarpConfig)
     capture: PacketCapture | None = None
     """Where to record the connection's packets; RDMA only."""
+    on_call: CallObserver | None = None
+    """Is called with a record of each call when it has ended. None costs nothing."""
 
 
 class Connection:
@@ -218,7 +223,7 @@ class _Connecting:
             retransmissions=options.retransmissions,
             keepalive_s=options.keepalive_s,
         )
-        caller = ReconnectingCaller(line, dial, policy, program)
+        caller = ReconnectingCaller(line, dial, policy, program, functools.partial(_no_answer, url))
         return Connection(url, caller, program, options.call_timeout_s, responding)
 
 
@@ -253,18 +258,53 @@ def _responding(url: Url, options: ConnectOptions) -> Responding | None:
     return Responding(Dispatcher(services), runner, AtMostOnce(runner))
 
 
-async def _dial(url: Url, options: ConnectOptions, responding: Responding | None) -> RdmaConnection | TcpCaller:
+def _no_answer(url: Url, cause: TransportClosed) -> NoAnswer:
+    """The error of calls to what has ended every connection before it answered anything."""
+    place = f"{url.scheme}://{url.authority}"
+    remedy = "check that this is the scheme and port of the server"
     if url.scheme == "tcp":
-        return await TcpCaller.connect(
-            url.host,
-            url.port,
-            options.credential,
-            timeout_s=options.connect_timeout_s,
-            reserved_port=options.reserved_port,
-            record_octets_max=options.record_octets_max,
-            responding=responding,
-        )
-    return await _connect_iwarp(url, options, responding)
+        remedy += f": if it is its RDMA port, write rdma://{url.authority}"
+    return NoAnswer(
+        f"{place} takes connections but answers no call ({cause}); {remedy}", protocol_error=cause.protocol_error
+    )
+
+
+async def _dial(url: Url, options: ConnectOptions, responding: Responding | None) -> RdmaConnection | TcpCaller:
+    """The message of `ConnectFailed` names the remedy also where the default port is the wrong one."""
+    place = f"{url.scheme}://{url.authority}"
+    if url.scheme == "tcp":
+        try:
+            caller = await TcpCaller.connect(
+                url.host,
+                url.port,
+                options.credential,
+                timeout_s=options.connect_timeout_s,
+                reserved_port=options.reserved_port,
+                record_octets_max=options.record_octets_max,
+                responding=responding,
+                on_call=options.on_call,
+            )
+        except ConnectFailed as error:
+            if error.refused and url.port == DEFAULT_PORTS["tcp"]:
+                own = authority(url.host, _SERVE_TCP_PORT)
+                remedy = f"rpcrdma serve listens for TCP at tcp://{own} unless told otherwise"
+                raise ConnectFailed(f"{error}: {remedy}", refused=True) from None
+            raise
+        _LOGGER.info("connected to %s: RPC over TCP", place)
+        return caller
+    connection = await _connect_iwarp(url, options, responding)
+    agreed = connection.negotiated
+    _LOGGER.info(
+        "connected to %s: RPC-over-RDMA version %d, provider %s, inline %d/%d octets, %d credits requested, %s",
+        place,
+        agreed.version,
+        agreed.provider,
+        agreed.inline_send_octets,
+        agreed.inline_receive_octets,
+        agreed.credits_requested,
+        "CRC" if agreed.crc else "no CRC",
+    )
+    return connection
 
 
 async def _connect_iwarp(url: Url, options: ConnectOptions, responding: Responding | None) -> RdmaConnection:
@@ -281,6 +321,7 @@ async def _connect_iwarp(url: Url, options: ConnectOptions, responding: Respondi
                 credential=options.credential,
                 responding=responding,
                 capture=options.capture,
+                on_call=options.on_call,
             )
             try:
                 await connection.wait_established()

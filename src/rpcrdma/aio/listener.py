@@ -25,6 +25,8 @@ class Listener:
         self._on_connection = on_connection
         self._log = log
         self._sockets: list[socket.socket] = []
+        self._both_families: set[int] = set()
+        """Ports of the sockets that take IPv4 and IPv6."""
         self._retries: set[asyncio.TimerHandle] = set()
 
     @property
@@ -35,22 +37,33 @@ class Listener:
     async def listen(self, host: str, port: int) -> list[tuple[str, int]]:
         """Starts to accept at `host`; port 0 takes a free one, the same for all addresses. Returns what was added.
 
+        The address "::" alone takes IPv4 connections as well, as with most servers on Linux, unless this listener
+        has an IPv4 address with the same port.
+
         Raises:
             OSError: the address is in use, not of this machine or not permitted.
         """
         added: list[socket.socket] = []
+        served: list[tuple[str, int]] = []
         addresses = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         try:
             for family, kind, protocol, _, address in addresses:
+                if family == socket.AF_INET and port in self._both_families:
+                    served.append((str(address[0]), port))
+                    continue
                 sock = socket.socket(family, kind, protocol)
                 added.append(sock)
                 sock.setblocking(False)
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 if family == socket.AF_INET6:
-                    sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                    everywhere = address[0] == "::" and len(addresses) == 1 and not self._has_ipv4(port)
+                    sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, not everywhere)
                 sock.bind((address[0], port, *address[2:]))
                 sock.listen(_BACKLOG)
-                port = sock.getsockname()[1]
+                host, port = sock.getsockname()[:2]
+                served.append((host, port))
+                if family == socket.AF_INET6 and everywhere:
+                    self._both_families.add(port)
         except BaseException:
             for sock in added:
                 sock.close()
@@ -58,7 +71,10 @@ class Listener:
         for sock in added:
             self._sockets.append(sock)
             self._loop.add_reader(sock.fileno(), self._accept, sock)
-        return [sock.getsockname()[:2] for sock in added]
+        return served
+
+    def _has_ipv4(self, port: int) -> bool:
+        return any(sock.family == socket.AF_INET and sock.getsockname()[1] == port for sock in self._sockets)
 
     def close(self) -> None:
         """Accepts nothing more."""

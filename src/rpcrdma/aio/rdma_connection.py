@@ -11,6 +11,7 @@ import functools
 import logging
 import secrets
 import socket
+import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from typing import Any, TypeVar
 from rpcrdma.aio.at_most_once import Unanswered
 from rpcrdma.aio.buffer_pool import BufferPool
 from rpcrdma.aio.call_context import ServerCallContext
+from rpcrdma.aio.call_record import CallObserver, CallRecord, form_of
 from rpcrdma.aio.capture import PacketCapture
 from rpcrdma.aio.iwarp_driver import IwarpDriver
 from rpcrdma.aio.responding import Responding
@@ -51,7 +53,7 @@ from rpcrdma.transport import (
 from rpcrdma.ulb import binding_for, default_binding
 from rpcrdma.verbs import ReceivePool, SoftwareProtectionDomain
 from rpcrdma.wire.buffers import Buffer
-from rpcrdma.xdr.codec import Payload, ReducedIneligibleItem
+from rpcrdma.xdr.codec import Decoder, Payload, ReducedIneligibleItem
 
 __all__ = ["Negotiated", "RdmaConnection"]
 
@@ -84,7 +86,8 @@ class RdmaConnection:
 
     `responding` answers the peer's calls; a client without it takes none.
     `results` and `arguments` give memory for what handlers return and for what is pulled from the peer.
-    `on_established` is called in the loop when both sides are connected, `on_ended` once when the connection has ended.
+    `on_established` is called in the loop when both sides are connected, `on_ended` once when the connection has ended,
+    `on_call` with a record of each call of this side.
     """
 
     def __init__(
@@ -102,6 +105,7 @@ class RdmaConnection:
         receive_pool: ReceivePool | None = None,
         on_established: Callable[[RdmaConnection], None] | None = None,
         on_ended: Callable[[RdmaConnection], None] | None = None,
+        on_call: CallObserver | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self.local = address_of(sock.getsockname())
@@ -115,6 +119,7 @@ class RdmaConnection:
         self._responding = responding
         self._on_established = on_established
         self._on_ended = on_ended
+        self._on_call_ended = on_call
         self._draining = False
         self._in_turn = False
         self._starting = True
@@ -254,6 +259,9 @@ class RdmaConnection:
         bound = self._bound(procedure, args)
         handle = self._endpoint.call(xid, payload, bound, () if into is None else (into,))
         handle.context = waiting = _Waiting(procedure, self._loop.create_future())
+        if self._on_call_ended is not None:
+            told = functools.partial(self._tell, self._on_call_ended, handle, payload.length, time.perf_counter())
+            waiting.future.add_done_callback(told)
         self._driver.flush()
         if self._nudge_after_s and self._nudge is None:
             self._nudge = self._loop.call_later(self._nudge_after_s, self._nudge_unless_heard)
@@ -267,6 +275,28 @@ class RdmaConnection:
             if timer is not None:
                 timer.cancel()
         return result
+
+    def _tell(
+        self,
+        observer: CallObserver,
+        handle: CallHandle,
+        octets_sent: int,
+        started_s: float,
+        future: asyncio.Future[Any],
+    ) -> None:
+        waiting: _Waiting = handle.context
+        observer(
+            CallRecord(
+                xid=handle.xid,
+                procedure=waiting.procedure.name,
+                peer=authority(*self.peer),
+                form=form_of(handle, waiting.reply),
+                octets_sent=octets_sent,
+                octets_received=0 if waiting.reply is None else waiting.reply.position,
+                elapsed_s=time.perf_counter() - started_s,
+                error=asyncio.CancelledError() if future.cancelled() else future.exception(),
+            )
+        )
 
     def _nudge_unless_heard(self) -> None:
         if self.statistics.receives or self.end_reason is not None:
@@ -434,6 +464,8 @@ class RdmaConnection:
         waiting: _Waiting = event.handle.context
         if waiting.future.done():
             return
+        if self._on_call_ended is not None:
+            waiting.reply = event.decoder
         try:
             result = decode_result(event.decoder, event.handle.xid, waiting.procedure)
         except RpcRdmaError as error:
@@ -551,8 +583,10 @@ def _explained(handle: CallHandle) -> ChunkRefused:
 
 
 class _Waiting:
-    __slots__ = ("future", "procedure")
+    __slots__ = ("future", "procedure", "reply")
 
     def __init__(self, procedure: Procedure[Any, Any], future: asyncio.Future[Any]) -> None:
         self.procedure = procedure
         self.future = future
+        self.reply: Decoder | None = None
+        """Only where calls are observed."""

@@ -7,6 +7,7 @@ repeat. Its memory is exposed anew, after the lost connection has fenced it.
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import secrets
 from collections.abc import Awaitable, Callable
@@ -23,11 +24,15 @@ __all__ = ["Line", "ReconnectPolicy", "ReconnectingCaller"]
 A = TypeVar("A")
 R = TypeVar("R")
 
+_LOGGER = logging.getLogger("rpcrdma.client")
 _BREACHES_MAX = 3
 """Connections in succession that may end by a breach of the protocol: octets are damaged now and then, but what one
 call provokes it will provoke again."""
 _UNANSWERED_MAX = 3
 """Connections lost before the very first answer: what takes connections and never answers is no server."""
+
+
+_LOST = "the connection was lost and is not to be had again: "
 
 
 class Line(Protocol):
@@ -90,7 +95,8 @@ class ReconnectPolicy:
 class ReconnectingCaller:
     """Implements `rpcrdma.rpc.program.Caller` over one connection after another, beginning with `line`.
 
-    `dial` makes the next one; it raises `RpcRdmaError` or OSError where it cannot.
+    `dial` makes the next one; it raises `RpcRdmaError` or OSError where it cannot. `no_answer` makes the error of calls
+    to what has never answered any, from how its last connection ended.
     """
 
     def __init__(
@@ -99,8 +105,10 @@ class ReconnectingCaller:
         dial: Callable[[], Awaitable[Line]],
         policy: ReconnectPolicy,
         program: Program | None = None,
+        no_answer: Callable[[TransportClosed], TransportClosed] | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
+        self._no_answer = no_answer
         self._dial = dial
         self._policy = policy
         self.on_replaced: Callable[[Line], None] | None = None
@@ -147,7 +155,7 @@ class ReconnectingCaller:
             except TransportClosed as error:
                 self._drop(line, error)
                 if self._hopeless:
-                    raise
+                    raise self._final(error) from None
                 left_s = None if timeout_s is None else started_s + timeout_s - self._loop.time()
                 return await self._call_patiently(procedure, args, into, left_s, xid, error)
             except RpcError:
@@ -176,7 +184,7 @@ class ReconnectingCaller:
                 sent += 1
                 broken += failure.protocol_error
                 if self._closed or (allowed is not None and sent > allowed) or broken >= _BREACHES_MAX:
-                    raise failure
+                    raise self._final(failure)
             line = await self._wait_line(procedure, deadline_s)
             left_s = None if deadline_s is None else deadline_s - self._loop.time()
             try:
@@ -248,11 +256,18 @@ class ReconnectingCaller:
             return self._breaches >= _BREACHES_MAX
         return self._breaches > 0 or self._losses >= _UNANSWERED_MAX
 
+    def _final(self, error: TransportClosed) -> TransportClosed:
+        """What a call raises that is not sent again."""
+        if self._answers or self._closed or self._no_answer is None:
+            return error
+        return self._no_answer(error)
+
     def _drop(self, line: Line, error: TransportClosed) -> None:
         """Notes that `line` is lost, if nobody has yet."""
         if self._usable is not line or self._closed:
             return
         self._usable = None
+        _LOGGER.info("connection lost: %s", error)
         self._note(error)
         self._lost.set()
 
@@ -264,7 +279,7 @@ class ReconnectingCaller:
 
     def _fail_waiting(self, reason: str) -> None:
         if not self._next.done():
-            self._next.set_exception(TransportClosed(reason, protocol_error=self._breaches > 0))
+            self._next.set_exception(self._final(TransportClosed(reason, protocol_error=self._breaches > 0)))
             # Nobody need be waiting.
             self._next.exception()
             self._next = self._loop.create_future()
@@ -278,7 +293,8 @@ class ReconnectingCaller:
             await self._watch(line, ended)
             self._drop(line, TransportClosed("the connection ended"))
             while (made := await self._reconnect()) is None:
-                self._fail_waiting(f"the connection was lost and is not to be had again: {self._trouble}")
+                lost = "" if self._hopeless and not self._answers else _LOST
+                self._fail_waiting(lost + self._trouble)
                 self._wanted.clear()
                 await self._wanted.wait()
                 self._failures = self._breaches = self._losses = 0

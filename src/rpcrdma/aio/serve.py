@@ -19,7 +19,7 @@ from rpcrdma.aio.server_statistics import ConnectionStatistics, ListenerStatisti
 from rpcrdma.aio.sockets import authority
 from rpcrdma.aio.tcp_server import TcpServer, TcpServerConfig
 from rpcrdma.aio.urls import Url, parse_url
-from rpcrdma.errors import ConnectFailed
+from rpcrdma.errors import ConnectFailed, LocalProtocolError
 from rpcrdma.limits import BUFFER_OCTETS_MAX
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.reply_cache import ReplyCacheConfig
@@ -115,6 +115,8 @@ class Server:
             ConnectFailed: the address cannot be listened on; the message says why and what to do.
         """
         target = parse_url(url)
+        if target.mount_port is not None:
+            raise LocalProtocolError(f"{url!r}: mountport is for clients, a server answers MOUNT wherever it has TCP")
         server = self._rdma if target.scheme == "rdma" else self._tcp
         try:
             added = await server.listen(target.host, target.port)

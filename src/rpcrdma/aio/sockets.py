@@ -103,7 +103,7 @@ async def connected_socket(host: str, port: int, *, reserved_port: bool = False)
     refused = failure.errno == errno.ECONNREFUSED
     remedy = "check that the server runs and listens there" if refused else "check the address and the network"
     cause = os.strerror(failure.errno).lower() if failure.errno else str(failure)
-    raise ConnectFailed(f"cannot connect to {where}: {cause}; {remedy}") from None
+    raise ConnectFailed(f"cannot connect to {where}: {cause}; {remedy}", refused=refused) from None
 
 
 def _take_reserved_port(sock: socket.socket, where: str) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import secrets
+import time
 from typing import Any, TypeVar
 
+from rpcrdma.aio.call_record import CallObserver, CallRecord
 from rpcrdma.aio.record_stream import RecordStream
 from rpcrdma.errors import CallTimeout, DecodeError, MessageTooLong, TransportClosed
 from rpcrdma.limits import RPC_RECORD_OCTETS_MAX
@@ -48,13 +51,32 @@ class _CopyingDecoder(Decoder):
 class TcpCalls:
     """This side's calls on a connection; its owner hands in the replies.
 
-    Of more than `in_flight_max` calls the later ones wait to be sent: nothing on the wire bounds them.
+    Of more than `in_flight_max` calls the later ones wait to be sent: nothing on the wire bounds them. `on_call` is
+    called with a record of each, in which `peer` stands.
     """
 
-    __slots__ = ("_in_flight", "_in_flight_max", "_loop", "_lost", "_pending", "_queue", "_stream", "_xid", "encoder")
+    __slots__ = (
+        "_in_flight",
+        "_in_flight_max",
+        "_loop",
+        "_lost",
+        "_on_call",
+        "_peer",
+        "_pending",
+        "_queue",
+        "_stream",
+        "_xid",
+        "encoder",
+    )
 
     def __init__(
-        self, stream: RecordStream, credential: Credential | None = None, *, in_flight_max: int | None = None
+        self,
+        stream: RecordStream,
+        credential: Credential | None = None,
+        *,
+        in_flight_max: int | None = None,
+        peer: str = "",
+        on_call: CallObserver | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._stream = stream
@@ -66,6 +88,8 @@ class TcpCalls:
         self._in_flight_max = in_flight_max
         self._xid = secrets.randbits(32)
         self._lost: TransportClosed | None = None
+        self._peer = peer
+        self._on_call = on_call
 
     async def call(
         self,
@@ -91,6 +115,10 @@ class TcpCalls:
             raise TransportClosed(*self._lost.args, protocol_error=self._lost.protocol_error)
         future: asyncio.Future[Buffer] = self._loop.create_future()
         self._pending[xid] = future
+        if self._on_call is not None:
+            started_s = time.perf_counter()
+            told = functools.partial(self._tell, self._on_call, xid, procedure.name, payload.length, started_s)
+            future.add_done_callback(told)
         try:
             if self._in_flight == self._in_flight_max:
                 self._queue[future] = payload
@@ -125,6 +153,29 @@ class TcpCalls:
                 f": they may be too long, the call has {payload.length} octets; a server of this library takes "
                 f"{RPC_RECORD_OCTETS_MAX}, or what TcpServerConfig(record_octets_max=...) says there"
             ) from None
+
+    def _tell(
+        self,
+        observer: CallObserver,
+        xid: int,
+        procedure: str,
+        octets_sent: int,
+        started_s: float,
+        future: asyncio.Future[Buffer],
+    ) -> None:
+        error = asyncio.CancelledError() if future.cancelled() else future.exception()
+        observer(
+            CallRecord(
+                xid=xid,
+                procedure=procedure,
+                peer=self._peer,
+                form="tcp",
+                octets_sent=octets_sent,
+                octets_received=len(future.result()) if error is None else 0,
+                elapsed_s=time.perf_counter() - started_s,
+                error=error,
+            )
+        )
 
     def on_reply(self, message: Buffer) -> None:
         """Takes a message that is no call."""

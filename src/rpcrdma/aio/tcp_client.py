@@ -11,9 +11,10 @@ from typing import Any, Self, TypeVar
 from rpcrdma.aio.at_most_once import REPLY_NOT_KEPT, Unanswered
 from rpcrdma.aio.buffer_pool import BufferPool
 from rpcrdma.aio.call_context import ServerCallContext
+from rpcrdma.aio.call_record import CallObserver
 from rpcrdma.aio.record_stream import RecordStream
 from rpcrdma.aio.responding import Responding
-from rpcrdma.aio.sockets import address_of, connected_socket, unanswered
+from rpcrdma.aio.sockets import address_of, authority, connected_socket, unanswered
 from rpcrdma.aio.tcp_calls import TcpCalls
 from rpcrdma.errors import MessageTooLong, TransportClosed
 from rpcrdma.limits import RPC_OUTSTANDING_CALLS_MAX, RPC_RECORD_OCTETS_MAX, RPC_UNSENT_REPLY_OCTETS_MAX
@@ -39,7 +40,7 @@ class TcpCaller:
     """A connection to a responder; implements `rpcrdma.rpc.service.ReverseCaller` for any number of concurrent calls.
 
     `responding` answers the server's own calls on the connection; without it they are dropped and counted.
-    `record_octets_max` bounds each call and each reply.
+    `record_octets_max` bounds each call and each reply. `on_call` is called with a record of each call of this side.
 
     Made by `connect`. Once the connection is lost every call raises `TransportClosed`; `ReconnectingCaller` makes
     another one.
@@ -52,8 +53,10 @@ class TcpCaller:
         *,
         record_octets_max: int = RPC_RECORD_OCTETS_MAX,
         responding: Responding | None = None,
+        on_call: CallObserver | None = None,
     ) -> None:
-        self._peer = address_of(sock.getpeername())[0]
+        peer = address_of(sock.getpeername())
+        self._peer = peer[0]
         self._responding = responding
         self._share = BufferPool().share("")
         self._record_octets_max = record_octets_max
@@ -69,7 +72,7 @@ class TcpCaller:
             on_lost=self._on_lost,
             on_sent=self._on_sent,
         )
-        self._calls = TcpCalls(self._stream, credential)
+        self._calls = TcpCalls(self._stream, credential, peer=authority(*peer), on_call=on_call)
 
     @classmethod
     async def connect(
@@ -82,6 +85,7 @@ class TcpCaller:
         reserved_port: bool = False,
         record_octets_max: int = RPC_RECORD_OCTETS_MAX,
         responding: Responding | None = None,
+        on_call: CallObserver | None = None,
     ) -> Self:
         """Connects to the first address of `host` that answers; calls are made with `credential` (None: AUTH_NONE).
 
@@ -96,7 +100,7 @@ class TcpCaller:
                 sock = await connected_socket(host, port, reserved_port=reserved_port)
         except TimeoutError:
             raise unanswered(host, port, timeout_s) from None
-        return cls(sock, credential, record_octets_max=record_octets_max, responding=responding)
+        return cls(sock, credential, record_octets_max=record_octets_max, responding=responding, on_call=on_call)
 
     async def __aenter__(self) -> Self:
         return self

@@ -1,10 +1,11 @@
-"""The URLs of services: `rdma://HOST[:PORT][/PATH]` and `tcp://HOST[:PORT][/PATH]`."""
+"""The URLs of services: `rdma://HOST[:PORT][/PATH][?mountport=PORT]`, and `tcp://`."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from rpcrdma.aio.sockets import authority
 from rpcrdma.errors import LocalProtocolError
@@ -17,14 +18,25 @@ DEFAULT_PORTS: dict[Scheme, int] = {"rdma": 20049, "tcp": 2049}
 """NFS over RDMA (RFC 8267 section 6.3) and NFS over TCP."""
 
 
+_QUERY = re.compile(r"\?([^/?=]*=[^/?]*)$")
+"""KEY=VALUE at the end. Any other question mark belongs to a name: file names have no queries."""
+
+_UNSAFE = re.compile(r"%|\?(?=[^/?=]*=[^/?]*$)|[\udc80-\udcff]+")
+"""What of a path `parse_url` would take for something else, and octets that are no UTF-8."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Url:
-    """A parsed URL; `path` is percent-decoded and starts with "/" or is empty."""
+    """A parsed URL; `path` is percent-decoded and starts with "/" or is empty.
+
+    `mount_port` is where MOUNT listens on TCP, None where the URL does not say. `str` of it parses to it.
+    """
 
     scheme: Scheme
     host: str
     port: int
     path: str = ""
+    mount_port: int | None = None
 
     @property
     def authority(self) -> str:
@@ -32,7 +44,9 @@ class Url:
         return authority(self.host, self.port)
 
     def __str__(self) -> str:
-        return f"{self.scheme}://{self.authority}{self.path}"
+        path = _UNSAFE.sub(lambda found: quote(found[0], safe="", errors="surrogateescape"), self.path)
+        query = "" if self.mount_port is None else f"?mountport={self.mount_port}"
+        return f"{self.scheme}://{self.authority}{path}{query}"
 
 
 def parse_url(text: str) -> Url:
@@ -42,7 +56,12 @@ def parse_url(text: str) -> Url:
         LocalProtocolError: it is not one; the message says what is wrong and shows the form.
     """
     form = "write rdma://HOST[:PORT][/PATH] or tcp://HOST[:PORT][/PATH]"
-    # A path may hold "?" and "#", which mean nothing in a file name's URL.
+    mount_port = None
+    query = _QUERY.search(text)
+    if query is not None:
+        mount_port = _mount_port(text, query[1])
+        text = text[: query.start()]
+    # Names may have "?" and "#" in them.
     try:
         parts = urlsplit(text.replace("#", "%23").replace("?", "%3F"))
     except ValueError:
@@ -57,4 +76,22 @@ def parse_url(text: str) -> Url:
     except ValueError:
         raise LocalProtocolError(f"{text!r}: the port must be a number from 0 to 65535") from None
     path = unquote(parts.path, errors="surrogateescape")
-    return Url(scheme=scheme, host=parts.hostname, port=DEFAULT_PORTS[scheme] if port is None else port, path=path)
+    return Url(
+        scheme=scheme,
+        host=parts.hostname,
+        port=DEFAULT_PORTS[scheme] if port is None else port,
+        path=path,
+        mount_port=mount_port,
+    )
+
+
+def _mount_port(text: str, query: str) -> int:
+    key, _, value = query.partition("=")
+    if key != "mountport":
+        raise LocalProtocolError(
+            f"{text!r}: {key!r} means nothing in a URL, which may end in ?mountport=PORT; "
+            "write %3F for a question mark in a name"
+        )
+    if not value.isascii() or not value.isdigit() or not 1 <= int(value) <= 65535:
+        raise LocalProtocolError(f"{text!r}: mountport must be a number from 1 to 65535")
+    return int(value)

@@ -42,7 +42,7 @@ async def _cat(args: argparse.Namespace) -> int:
     stop_at_once()
     sys.stdout.flush()
     output = sys.stdout.fileno()
-    async with Servers(args) as servers:
+    async with Servers(args, failures) as servers:
         for url in args.url:
             with failures:
                 filesystem, path = await servers.locate(url)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import sys
 import time
 from dataclasses import asdict, dataclass, field
 from math import ceil
@@ -48,7 +49,10 @@ def add_parser(subparsers: Subparsers) -> None:
         "-c", "--count", type=positive_count, default=_COUNT, metavar="COUNT", help="calls (default: %(default)s)"
     )
     parser.add_argument(
-        "--interval", type=seconds, metavar="SECONDS", help="wait so long between calls (default: not at all)"
+        "--interval",
+        type=seconds,
+        metavar="SECONDS",
+        help="wait so long between calls, and show each when it has ended (default: not at all)",
     )
     parser.add_argument(
         "--stats", action="store_true", help="show the connection's counters, with the names that Linux has for them"
@@ -74,7 +78,7 @@ async def _ping(args: argparse.Namespace) -> int:
     outcome = _Outcome()
     async with connect(str(args.url), v3.PROGRAM, options=connect_options(args)) as connection:
         try:
-            await _call(connection, outcome, args.count, args.interval)
+            await _call(args, connection, outcome)
         except asyncio.CancelledError:
             # Interrupted: what was measured until then is still worth showing.
             if not outcome.round_trips_us:
@@ -91,30 +95,34 @@ async def _ping(args: argparse.Namespace) -> int:
     return ExitStatus.DONE if outcome.round_trips_us else ExitStatus.FAILED
 
 
-async def _call(connection: Connection, outcome: _Outcome, count: int, interval_s: float | None) -> None:
-    from rpcrdma.errors import CallTimeout, ConnectFailed, TransportClosed  # noqa: PLC0415
+async def _call(args: argparse.Namespace, connection: Connection, outcome: _Outcome) -> None:
+    from rpcrdma.errors import CallTimeout  # noqa: PLC0415
     from rpcrdma.nfs import v3  # noqa: PLC0415
 
-    for number in range(count):
-        if number and interval_s is not None:
-            await asyncio.sleep(interval_s)
+    for number in range(args.count):
+        if number and args.interval is not None:
+            await asyncio.sleep(args.interval)
         start = time.perf_counter_ns()
         try:
             await connection.call(v3.NULL, None)
         except CallTimeout:
             outcome.lost += 1
-            _LOGGER.info("call %d: lost", number + 1)
-        except TransportClosed as error:
-            if number or error.protocol_error:
-                raise
-            raise ConnectFailed(
-                f"{connection.url} takes connections but answers no call ({error}); "
-                "check that this is the scheme and port of an NFS server"
-            ) from None
+            _tell(args, f"call {number + 1}: lost")
         else:
             elapsed_us = (time.perf_counter_ns() - start) / 1000
             outcome.round_trips_us.append(elapsed_us)
-            _LOGGER.info("call %d: %.0f µs", number + 1, elapsed_us)
+            _tell(args, f"call {number + 1}: {elapsed_us:.0f} µs")
+
+
+def _tell(args: argparse.Namespace, line: str) -> None:
+    """At once, where calls come so slowly that each is of interest; otherwise for those who ask."""
+    if args.interval is None:
+        _LOGGER.info("%s", line)
+    elif args.json:
+        console.talk(line)
+    else:
+        console.data(line)
+        sys.stdout.flush()
 
 
 def _report(args: argparse.Namespace, connection: Connection, outcome: _Outcome) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from rpcrdma.transport.chunks import ChunkLists, WriteChunk
 from rpcrdma.transport.message_bounds import ReplyBound
+from rpcrdma.transport.plan_call import CallPlan
 from rpcrdma.verbs.memory import MemoryRegion
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Payload
@@ -35,6 +36,7 @@ class CallHandle:
         "context",
         "into",
         "payload",
+        "plan",
         "read_regions",
         "reply_chunk",
         "reply_region",
@@ -47,6 +49,8 @@ class CallHandle:
     def __init__(self, xid: int, payload: Payload, bound: ReplyBound, into: Sequence[Buffer | None]) -> None:
         self.xid = xid
         self.payload: Payload | None = payload
+        self.plan: CallPlan | None = None
+        """How it travels; None: as a Short Call that offers nothing, or it has not been sent yet."""
         self.bound = bound
         self.into = into
         self.context: Any = None

@@ -184,6 +184,7 @@ class Requester:
         plan = plan_call(
             len(payload.reduced), [len(item.data) for item in items], handle.bound.results, sizes, self._plan_limits
         )
+        handle.plan = plan
         regions: list[MemoryRegion] = []
         try:
             header, inline = self._register(handle, payload, plan, regions)

@@ -17,6 +17,10 @@ from rpcrdma.errors import LocalProtocolError
         ("rdma://[2001:db8::1]:7/x", Url(scheme="rdma", host="2001:db8::1", port=7, path="/x")),
         ("tcp://h/with%20space/%C3%A9", Url(scheme="tcp", host="h", port=2049, path="/with space/é")),
         ("tcp://h/what?/a#b", Url(scheme="tcp", host="h", port=2049, path="/what?/a#b")),
+        ("rdma://h/d?mountport=7", Url(scheme="rdma", host="h", port=20049, path="/d", mount_port=7)),
+        ("tcp://h:1?mountport=65535", Url(scheme="tcp", host="h", port=1, mount_port=65535)),
+        ("tcp://h/d%3Fmountport=7", Url(scheme="tcp", host="h", port=2049, path="/d?mountport=7")),
+        ("tcp://h/why?", Url(scheme="tcp", host="h", port=2049, path="/why?")),
         ("tcp://h/%ff", Url(scheme="tcp", host="h", port=2049, path="/\udcff")),
     ],
 )
@@ -36,5 +40,26 @@ def test_what_is_no_service_url_is_refused_with_the_reason(text: str) -> None:
         parse_url(text)
 
 
-def test_a_url_is_shown_as_it_is_written() -> None:
-    assert str(parse_url("rdma://[::1]:20049/x")) == "rdma://[::1]:20049/x"
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("rdma://h/d?nfsport=7", r"'nfsport' means nothing in a URL.*\?mountport=PORT; write %3F"),
+        ("rdma://h/d?mountport=7&x=y", "mountport must be a number"),
+        ("rdma://h/d?mountport=", "mountport must be a number from 1 to 65535"),
+        ("rdma://h/d?mountport=65536", "mountport must be a number from 1 to 65535"),
+    ],
+)
+def test_a_query_that_means_nothing_is_refused_in_words(text: str, said: str) -> None:
+    with pytest.raises(LocalProtocolError, match=said):
+        parse_url(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("rdma://[::1]:20049/x", "rdma://h:7/d?mountport=9", "tcp://h:7/a%25b%3Fc=d", "tcp://h:7/what?/a#b"),
+        *("tcp://h:7/caf%FF%FE", "tcp://h:7/é x"),
+    ],
+)
+def test_a_url_is_shown_as_it_is_written(text: str) -> None:
+    assert str(parse_url(text)) == text

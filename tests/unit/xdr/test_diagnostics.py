@@ -217,6 +217,15 @@ ERRORS: dict[str, tuple[str, str]] = {
             "hint: did you mean data?"
         ),
     ),
+    "pragma too deep": (
+        "struct in { opaque d<4>; };\nstruct out { in inner; };\npragma ddp out.inner.d;",
+        (
+            "error: t.x:3:12: a pragma names a type and one member of it, TYPE.member: 'out.inner.d' goes deeper\n"
+            "  pragma ddp out.inner.d;\n"
+            "             ^^^^^^^^^^^\n"
+            "hint: name the type of member 'inner' instead: TYPE.d"
+        ),
+    ),
     "pragma twice": (
         "struct s { opaque d<4>; };\npragma limit s.d 1;\npragma limit s.d 2;",
         "error: t.x:3:14: a second pragma for s.d\n  pragma limit s.d 2;\n               ^",

@@ -8,7 +8,7 @@ from typing import Any
 
 from rpcrdma.aio.connect import Connection, ConnectOptions, connect
 from rpcrdma.aio.files.filesystem import NfsFilesystem
-from rpcrdma.aio.files.mount_client import Mount, mount_export, unmount
+from rpcrdma.aio.files.mount_client import Mount, confirm_root, mount_export, unmount
 from rpcrdma.aio.files.options import FileOptions
 from rpcrdma.aio.files.watching import Changes
 from rpcrdma.aio.urls import Url, parse_url
@@ -96,10 +96,16 @@ class _Opening:
             mount_port=self._mount_port,
             timeout_s=options.connect_timeout_s,
             reserved_port=options.reserved_port,
+            on_call=options.on_call,
         )
         connection = await connect(
             str(Url(scheme=url.scheme, host=url.host, port=url.port)), v3.PROGRAM, options=options
         )
+        try:
+            await confirm_root(connection, url, mounted)
+        except BaseException:
+            await connection.close()
+            raise
         return MountedFilesystem(connection, url, mounted, options, self._files)
 
 
@@ -113,7 +119,8 @@ def nfs_open(
     """Mounts what `url` names: `rdma://HOST[:PORT]/EXPORT[/PATH]`, or tcp://.
 
     `async with nfs_open("rdma://server/data") as fs:` or `fs = await nfs_open(...)`. The file handle comes from the
-    server's MOUNT service over TCP, at `mount_port` or where it is usually found.
+    server's MOUNT service over TCP, at the port that the URL names (`?mountport=PORT`), at `mount_port`, or where it is
+    usually found.
 
     Raises:
         LocalProtocolError: the URL is not one.

@@ -320,6 +320,14 @@ class _Builder(lark.Transformer[lark.Token, Any]):
     def target(self, items: list[lark.Token]) -> syntax.Target:
         return syntax.Target(_identifier(items[0]), _identifier(items[1]) if len(items) > 1 else None)
 
+    def target_too_deep(self, items: list[lark.Token]) -> NoReturn:
+        *_, above, last = items
+        self.fail(
+            _span(items),
+            f"a pragma names a type and one member of it, TYPE.member: '{'.'.join(items)}' goes deeper",
+            f"name the type of member '{above}' instead: TYPE.{last}",
+        )
+
     def ddp_pragma(self, items: list[Any]) -> syntax.DdpPragma:
         return syntax.DdpPragma(items[0])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pickle
 import random
 import secrets
 from collections.abc import AsyncIterator, Coroutine
@@ -15,10 +16,10 @@ import pytest
 
 from rpcrdma.aio.connect import ConnectOptions, own_credential
 from rpcrdma.aio.files import FileOptions, mount_client, nfs_open
-from rpcrdma.aio.files.mount_client import mount_export, mount_with
+from rpcrdma.aio.files.mount_client import NoSuchExport, mount_export, mount_with
 from rpcrdma.aio.tcp_client import TcpCaller
 from rpcrdma.aio.tcp_server import TcpServer
-from rpcrdma.aio.urls import Url
+from rpcrdma.aio.urls import Url, parse_url
 from rpcrdma.errors import ConnectFailed, LocalProtocolError
 from rpcrdma.nfs.client.port_mapper import GETPORT, Mapping
 from rpcrdma.nfs.errors import NfsError
@@ -164,6 +165,8 @@ def test_long_directories(tmp_path: Path) -> None:
         ("/data/sub/file", "/data", "/sub/file"),
         ("/data/deep", "/data/deep", "/"),
         ("/database", "/", "/database"),
+        ("//data//sub/", "/data", "/sub/"),
+        ("/data/.", "/data", "/."),
     ],
 )
 def test_the_longest_export_that_the_path_is_in_is_mounted(
@@ -179,10 +182,35 @@ def test_the_longest_export_that_the_path_is_in_is_mounted(
 
 
 def test_a_path_of_no_export_is_not_found(tmp_path: Path) -> None:
+    names = [f"/e{number}" for number in range(10)]
+
     async def work() -> None:
-        async with serving(tmp_path, "/data") as port:
-            with pytest.raises(FileNotFoundError):
-                await nfs_open(f"tcp://127.0.0.1:{port}/none")
+        async with serving(tmp_path, *names) as port:
+            with pytest.raises(FileNotFoundError) as raised:
+                await nfs_open(f"tcp://127.0.0.1:{port}/none/x")
+            for error in (raised.value, pickle.loads(pickle.dumps(raised.value))):
+                assert isinstance(error, NoSuchExport)
+                assert (error.filename, error.exports) == ("/none/x", tuple(names))
+                assert error.__notes__ == [f"the server exports {', '.join(names[:8])} and 2 more"]
+
+    run(work())
+
+
+def test_a_handle_of_another_server_is_told(tmp_path: Path) -> None:
+    service = _Mountd("/data")
+
+    async def work() -> None:
+        async with serving(tmp_path, "/data") as nfs_port, TcpServer(Dispatcher([service])) as mountd:
+            await mountd.listen()
+            said = (
+                f"the NFS server at 127.0.0.1:{nfs_port} does not know the handle of /data that MOUNT at "
+                f"127.0.0.1:{mountd.port} gave"
+            )
+            with pytest.raises(ConnectFailed, match=said):
+                await nfs_open(f"tcp://127.0.0.1:{nfs_port}/data", mount_port=mountd.port)
+            # The URL's own word counts.
+            async with nfs_open(f"tcp://127.0.0.1:{nfs_port}/data?mountport={nfs_port}", mount_port=mountd.port) as fs:
+                assert await fs.listdir() == []
 
     run(work())
 
@@ -206,10 +234,13 @@ def test_a_url_that_is_none_is_refused_at_once() -> None:
 
 
 class _Mountd(MOUNT_V3_Service):
-    """Allows MNT of the paths in `allowed`; lists nothing."""
+    """Allows MNT of the paths in `allowed`, all with the same `handle` or each with its own; lists nothing."""
 
-    def __init__(self, *allowed: str, status: mountstat3 = mountstat3.MNT3ERR_NOENT) -> None:
+    def __init__(
+        self, *allowed: str, status: mountstat3 = mountstat3.MNT3ERR_NOENT, handle: bytes | None = None
+    ) -> None:
         self.allowed = allowed
+        self.handle = handle
         self.status = status
         self.asked: list[str] = []
         self.left: list[str] = []
@@ -217,7 +248,7 @@ class _Mountd(MOUNT_V3_Service):
     def mnt(self, args: str, context: Any) -> mountres3:
         self.asked.append(args)
         if args in self.allowed:
-            return mountres3(mountstat3.MNT3_OK, mountres3_ok(args.encode(), [1]))
+            return mountres3(mountstat3.MNT3_OK, mountres3_ok(self.handle or args.encode(), [1]))
         return mountres3(self.status, None)
 
     def umnt(self, args: str, context: Any) -> None:
@@ -308,6 +339,7 @@ def test_closing_unmounts(tmp_path: Path) -> None:
         async with serving(tmp_path, "/") as nfs_port, TcpServer(Dispatcher([service])) as server:
             await server.listen()
             url = f"tcp://127.0.0.1:{nfs_port}/data"
+            service.handle = (await mount_export(parse_url(f"tcp://127.0.0.1:{nfs_port}/"), own_credential())).handle
             options = ConnectOptions(credential=own_credential())
             async with nfs_open(url, mount_port=server.port, options=options, files=FileOptions()):
                 assert service.left == []

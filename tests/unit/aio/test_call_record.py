@@ -1,0 +1,162 @@
+"""What `ConnectOptions.on_call` is told of calls."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from rpcrdma.aio.call_record import CallRecord
+from rpcrdma.aio.connect import ConnectOptions, connect
+from rpcrdma.aio.serve import ServeOptions, serve
+from rpcrdma.errors import CallTimeout
+from rpcrdma.rpc.errors import RemoteSystemError
+from rpcrdma.rpc.program import Procedure, Program
+from rpcrdma.rpc.service import CallContext, Service
+from rpcrdma.transport.message_bounds import ReplyBound
+from rpcrdma.ulb import register_binding
+from rpcrdma.xdr.codec import Decoder, Encoder
+
+NUMBER = 0x20CA1157
+OCTETS_MAX = 20_000
+HEADERS_MAX = 200
+
+
+def encode_bulk(enc: Encoder, value: bytes) -> None:
+    enc.bulk(value, OCTETS_MAX, "data")
+
+
+def decode_bulk(dec: Decoder) -> bytes:
+    return bytes(dec.bulk(OCTETS_MAX, "data"))
+
+
+def encode_opaque(enc: Encoder, value: bytes) -> None:
+    enc.opaque(value, OCTETS_MAX, "data")
+
+
+def decode_opaque(dec: Decoder) -> bytes:
+    return bytes(dec.opaque(OCTETS_MAX, "data"))
+
+
+BULK = (encode_bulk, decode_bulk)
+OPAQUE = (encode_opaque, decode_opaque)
+
+
+def procedure(number: int, name: str, args: Any, result: Any) -> Procedure[bytes, bytes]:
+    return Procedure(NUMBER, 1, number, f"ECHOPROC_{name.upper()}", name, *args, *result)
+
+
+SMALL = procedure(1, "small", OPAQUE, OPAQUE)
+PLACED = procedure(2, "placed", BULK, BULK)
+WHOLE = procedure(3, "whole", OPAQUE, OPAQUE)
+STUCK = procedure(4, "stuck", OPAQUE, OPAQUE)
+FAILING = procedure(5, "failing", OPAQUE, OPAQUE)
+ALL = (SMALL, PLACED, WHOLE, STUCK, FAILING)
+PROGRAM = Program(NUMBER, 1, "ECHO_V1", {each.number: each for each in ALL})
+BOUNDS = {WHOLE: ReplyBound(OCTETS_MAX + 4), PLACED: ReplyBound(4, (OCTETS_MAX,))}
+register_binding(NUMBER, 1, lambda procedure, args: BOUNDS.get(procedure, ReplyBound(100)))
+
+
+class Echo(Service):
+    PROGRAM = PROGRAM
+
+    def small(self, args: bytes, context: CallContext) -> bytes:
+        return args
+
+    placed = whole = small
+
+    async def stuck(self, args: bytes, context: CallContext) -> bytes:
+        await asyncio.Event().wait()
+        return args
+
+    def failing(self, args: bytes, context: CallContext) -> bytes:
+        raise RuntimeError("as it must")
+
+
+async def recorded(scheme: str, *orders: tuple[Procedure[bytes, bytes], int]) -> list[CallRecord]:
+    """The records of calls with so many octets each, one after another."""
+    records: list[CallRecord] = []
+    options = ConnectOptions(on_call=records.append, call_timeout_s=20)
+    async with (
+        serve([Echo()], [f"{scheme}://127.0.0.1:0"]) as server,
+        connect(server.listening[0], PROGRAM, options=options) as connection,
+    ):
+        for each, octets in orders:
+            assert await connection.call(each, bytes(octets)) == bytes(octets)
+        peer = server.listening[0].partition("://")[2]
+    assert [record.procedure for record in records] == [each.name for each, _ in orders]
+    assert {record.peer for record in records} <= {peer}
+    assert all(record.error is None and record.elapsed_s > 0 for record in records)
+    assert len({record.xid for record in records}) == len(records)
+    return records
+
+
+@pytest.mark.parametrize(
+    ("asked", "octets", "form"),
+    [
+        (SMALL, 8, "short"),
+        (PLACED, 10_000, "read chunk + write chunk"),
+        (PLACED, 100, "write chunk"),
+        (WHOLE, 10_000, "long call + long reply"),
+        (WHOLE, 1000, "reply chunk"),
+    ],
+)
+def test_a_record_has_the_form_and_the_octets(asked: Procedure[bytes, bytes], octets: int, form: str) -> None:
+    async def work() -> None:
+        for scheme in ("rdma", "tcp"):
+            (record,) = await recorded(scheme, (asked, octets))
+            assert record.form == (form if scheme == "rdma" else "tcp")
+            assert 0 <= record.octets_sent - octets <= HEADERS_MAX
+            assert 0 <= record.octets_received - octets <= HEADERS_MAX
+
+    asyncio.run(work())
+
+
+def test_the_octets_are_those_of_the_rpc_messages_on_either_transport() -> None:
+    """Transport headers are not counted, so that both transports count the same."""
+
+    async def work() -> None:
+        orders = [(SMALL, 8), (PLACED, 10_001), (WHOLE, 9_999)]
+        over = {scheme: await recorded(scheme, *orders) for scheme in ("rdma", "tcp")}
+        counted = {
+            scheme: [(record.octets_sent, record.octets_received) for record in records]
+            for scheme, records in over.items()
+        }
+        # XDR pads what is sent; a placed result has no padding, as nothing needs it there.
+        for rdma, tcp in zip(counted["rdma"], counted["tcp"], strict=True):
+            assert rdma[0] == tcp[0]
+            assert 0 <= tcp[1] - rdma[1] < 4
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("scheme", ["rdma", "tcp"])
+def test_calls_without_a_result_have_their_error(scheme: str) -> None:
+    async def work() -> None:
+        records: list[CallRecord] = []
+        options = ConnectOptions(on_call=records.append)
+        async with (
+            serve([Echo()], [f"{scheme}://127.0.0.1:0"], options=ServeOptions(drain_s=0)) as server,
+            connect(server.listening[0], PROGRAM, options=options) as connection,
+        ):
+            # Until the first reply there is one credit, which a call without an answer would keep.
+            await connection.call(SMALL, b"")
+            with pytest.raises(CallTimeout):
+                await connection.call(STUCK, b"", timeout_s=0.01)
+            cancelled = asyncio.create_task(connection.call(STUCK, b""))
+            await asyncio.sleep(0)
+            cancelled.cancel()
+            await asyncio.gather(cancelled, return_exceptions=True)
+            with pytest.raises(RemoteSystemError):
+                await connection.call(FAILING, b"")
+        assert [record.procedure for record in records] == [SMALL.name, STUCK.name, STUCK.name, FAILING.name]
+        _, timed_out, given_up, failed = records
+        assert isinstance(timed_out.error, CallTimeout)
+        assert isinstance(given_up.error, asyncio.CancelledError)
+        assert (timed_out.octets_received, given_up.octets_received) == (0, 0)
+        assert failed.octets_received > 0
+        # Over TCP a record is made before the reply is decoded: that a refusal came is in the call's own error.
+        assert isinstance(failed.error, RemoteSystemError) is (scheme == "rdma")
+
+    asyncio.run(work())
