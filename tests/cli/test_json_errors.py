@@ -105,9 +105,13 @@ def test_a_protocol_violation_is_an_object(capfd: pytest.CaptureFixture[str]) ->
     assert error["hint"].startswith("check that this is the scheme and port of the server")
 
 
-def test_event_streams_carry_errors_as_events(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["serve", "--json", "--state-dir", str(tmp_path), str(tmp_path / "none")]) == 1
-    event = json.loads(capfd.readouterr().out)
+def test_event_streams_carry_errors_as_events(tmp_path: Path) -> None:
+    words = ["serve", "--json", "--state-dir", str(tmp_path), str(tmp_path / "none")]
+    # A process of its own: a server changes the logging of the one that it runs in.
+    command = [sys.executable, "-m", "rpcrdma", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    assert done.returncode == 1
+    event = json.loads(done.stdout)
     assert event["event"] == "error"
     assert event["error"]["errno"] == "ENOENT"
     assert event["error"]["path"] == str(tmp_path / "none")
