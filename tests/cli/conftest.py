@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -66,13 +67,17 @@ class Served:
         return self.finish()
 
 
-def start_server(root: Path, state: Path, *options: str) -> Served:
+def start_server(root: Path, state: Path, *options: str, named_only: bool = False) -> Served:
     command = [sys.executable, "-m", "rpcrdma", "serve", "--json", "--stop-at-eof", "--state-dir", str(state)]
     command += ["--listen", "rdma://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0", *options]
     if os.geteuid() == 0:
         command.append("--no-root-squash")
     process = subprocess.Popen(
-        [*command, str(root)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command if named_only else [*command, str(root)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     served = Served(process, root)
     assert process.stdout is not None
@@ -93,8 +98,16 @@ StartServer = Callable[..., Served]
 
 @pytest.fixture(scope="session")
 def start() -> StartServer:
-    """Starts a server: (directory exported as /, state directory, *more options)."""
+    """Starts a server: (directory exported as /, state directory, *more options); `named_only`: without that export."""
     return start_server
+
+
+@pytest.fixture
+def nobody_listens() -> int:
+    """A port that was free a moment ago."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import sys
@@ -35,10 +36,27 @@ def test_messages_cannot_drive_a_terminal(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_any_name_is_json(capsys: pytest.CaptureFixture[str]) -> None:
-    console.json_line({"name": b"\xff\n".decode("utf-8", "surrogateescape")})
+    name = b"\xff%41\n".decode("utf-8", "surrogateescape")
+    console.json_line({"name": name, "deep": [{"path": f"/a/{name}", "size": 3}, "\u00e9\U0001f602"], "message": name})
     line = capsys.readouterr().out
     assert line.isascii()
-    assert json.loads(line)["name"].encode("utf-8", "surrogateescape") == b"\xff\n"
+    found = json.loads(line)
+    # What RFC 8259 calls interoperable: no string with a surrogate that has no partner.
+    json.dumps(found, ensure_ascii=False).encode("utf-8")
+    assert found == {
+        "name": "%FF%41\n",
+        "name_base64": base64.b64encode(b"\xff%41\n").decode(),
+        "deep": [
+            {"path": "/a/%FF%41\n", "path_base64": base64.b64encode(b"/a/\xff%41\n").decode(), "size": 3},
+            "\u00e9\U0001f602",
+        ],
+        "message": "%FF%41\n",
+    }
+
+
+def test_names_that_are_utf_8_stand_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    console.json_line({"name": "caf\u00e9 \U0001f602 %"})
+    assert json.loads(capsys.readouterr().out) == {"name": "caf\u00e9 \U0001f602 %"}
 
 
 def test_tables_are_aligned(capsys: pytest.CaptureFixture[str]) -> None:

@@ -113,7 +113,7 @@ def who(request: pytest.FixtureRequest) -> Sequence[str]:
         return ()
     if os.geteuid() != 0:
         pytest.skip(reason="run by a user, all of it is run as a user")
-    if subprocess.run([*USER, "true"], capture_output=True, check=False).returncode:
+    if shutil.which(USER[0]) is None or subprocess.run([*USER, "true"], capture_output=True, check=False).returncode:
         pytest.skip(reason="no user namespaces on this machine, through which root could act as a user")
     return USER
 

@@ -43,7 +43,7 @@ async def _cat(args: argparse.Namespace) -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.stdout.flush()
     output = sys.stdout.fileno()
-    async with Servers(args) as servers:
+    async with Servers(args, failures) as servers:
         for url in args.url:
             with failures:
                 filesystem, path = await servers.locate(url)

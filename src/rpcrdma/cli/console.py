@@ -1,16 +1,22 @@
-"""What the command prints: data on standard output, talk on standard error."""
+"""What the command prints: data on standard output, talk on standard error; with `--json` errors are data as well."""
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
+
+from rpcrdma.cli.exit_status import ExitStatus
 
 __all__ = [
     "data",
     "error",
+    "errors_as_json",
     "json_line",
     "prepare",
     "printable",
@@ -22,6 +28,13 @@ __all__ = [
 ]
 
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))}
+
+
+_NOT_UTF8 = re.compile(r"[\udc80-\udcff]+")
+_PROSE = frozenset({"message", "hint"})
+
+_error_object: Mapping[str, Any] | None = None
+"""What an error's object on standard output has beside `error`; None: errors are told on standard error alone."""
 
 
 def prepare() -> None:
@@ -48,9 +61,32 @@ def data(line: str) -> None:
 
 
 def json_line(value: Any) -> None:
-    """One JSON document on a line of its own, at once: its reader may be waiting."""
-    sys.stdout.write(json.dumps(value) + "\n")
+    """One JSON document on a line of its own, at once: its reader may be waiting.
+
+    Octets of names that are no UTF-8 are shown as in URLs (%FF); beside such a name stands, under its key with
+    `_base64` added, all of it as it is.
+    """
+    text = json.dumps(value)
+    if "\\udc" in text:
+        text = json.dumps(_expressible(value))
+    sys.stdout.write(text + "\n")
     sys.stdout.flush()
+
+
+def _expressible(value: Any) -> Any:
+    """`value` without the surrogates that stand for octets which are no UTF-8: JSON has no way to say them."""
+    if isinstance(value, str):
+        return _NOT_UTF8.sub(lambda found: quote(found[0], safe="", errors="surrogateescape"), value)
+    if isinstance(value, (list, tuple)):
+        return [_expressible(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    expressed = {}
+    for key, item in value.items():
+        expressed[key] = _expressible(item)
+        if isinstance(item, str) and key not in _PROSE and _NOT_UTF8.search(item):
+            expressed[f"{key}_base64"] = base64.b64encode(item.encode("utf-8", "surrogateescape")).decode()
+    return expressed
 
 
 def talk(line: str) -> None:
@@ -59,11 +95,35 @@ def talk(line: str) -> None:
     sys.stderr.flush()
 
 
-def error(message: str, hint: str = "") -> None:
-    """What went wrong, and what to do about it."""
+def errors_as_json(beside: Mapping[str, Any] | None) -> None:
+    """From now on `error` also prints an object on standard output, with the items of `beside`; None: it does not."""
+    global _error_object  # noqa: PLW0603 - standard output is one, and so is what it takes
+    _error_object = beside
+
+
+def error(
+    message: str,
+    hint: str = "",
+    *,
+    status: ExitStatus = ExitStatus.FAILED,
+    facts: Mapping[str, Any] | None = None,
+    in_report: bool = False,
+) -> ExitStatus:
+    """Tells what went wrong, and what to do about it; returns `status`, which the command is to end with.
+
+    `facts`: all of the error's JSON object, where there is more to say than this. `in_report`: the object stands in
+    the command's own report.
+    """
     talk(f"error: {message}")
     if hint:
         talk(f"hint: {hint}")
+    if _error_object is not None and not in_report:
+        if facts is None:
+            kind = "usage" if status is ExitStatus.USAGE else "failed"
+            facts = {"kind": kind, "message": message, "path": None, "errno": None, "hint": hint or None}
+            facts |= {"exit_status": int(status)}
+        json_line({**_error_object, "error": facts})
+    return status
 
 
 def table(rows: Iterable[Sequence[str]], *, right: Iterable[int] = (), headings: Sequence[str] = ()) -> None:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from rpcrdma.cli import console
 from rpcrdma.cli.exit_status import ExitStatus
-from rpcrdma.cli.failures import describe
+from rpcrdma.cli.failures import as_json
 from rpcrdma.cli.progress import Advance
+from rpcrdma.cli.remote import Failures
 
 if TYPE_CHECKING:
     from rpcrdma.aio.files.tree_copy import CopyReport
@@ -29,9 +30,18 @@ class Copies:
         self.directories = 0
         self.symlinks = 0
         self.octets = 0
-        self.status = ExitStatus.DONE
+        self.failed: list[dict[str, Any]] = []
+        """The objects of `--json` for what failed, as many as are kept."""
+        self.failures = Failures(self.failed)
+        self._failures_left_out = 0
+        self.skipped: list[str] = []
         self._advance = advance
         self._start = time.perf_counter()
+
+    @property
+    def status(self) -> ExitStatus:
+        """The exit status so far."""
+        return self.failures.status
 
     def progress(self) -> Callable[[int, int], None]:
         """What one copy calls with the files and octets that it has done."""
@@ -49,23 +59,36 @@ class Copies:
         self.files += 1
         self.octets += octets
 
-    def add_tree(self, report: CopyReport) -> None:
-        """A tree was copied, perhaps not all of it: tells what was not."""
+    def add_tree(self, report: CopyReport, *, in_url: bool = False) -> None:
+        """A tree was copied, perhaps not all of it: tells what was not.
+
+        `in_url`: its paths are those of an export, and are to be named as they stand in URLs.
+        """
+        failures = self.failures
+        named = failures.in_url if in_url else str
         self.files += report.files
         self.directories += report.directories
         self.symlinks += report.symlinks
         self.octets += report.octets
-        for path in report.skipped[:_TOLD_MAX]:
+        skipped = [named(path) for path in report.skipped]
+        self.skipped += skipped
+        for path in skipped[:_TOLD_MAX]:
             console.talk(f"warning: {path} was left out: it is neither file, directory nor symbolic link")
         _tell_rest("left out", len(report.skipped))
-        for failure in report.failures[:_TOLD_MAX]:
-            message, hint, status = describe(failure.error)
-            if self.status is ExitStatus.DONE or status is ExitStatus.PROTOCOL_VIOLATION:
-                self.status = status
-            console.error(_naming(failure.path, message), hint)
+        for index, failure in enumerate(report.failures):
+            failures.name_as_in_url(failure.error)
+            facts = as_json(failure.error)
+            path = named(failure.path)
+            facts |= {"path": path, "message": _naming(path, facts["message"])}
+            if failures.status is ExitStatus.DONE or facts["exit_status"] == ExitStatus.PROTOCOL_VIOLATION:
+                failures.status = ExitStatus(facts["exit_status"])
+            self.failed.append(facts)
+            if index < _TOLD_MAX:
+                console.error(facts["message"], facts["hint"] or "", in_report=True)
+        self._failures_left_out += report.failures_total - len(report.failures)
         _tell_rest("not copied", report.failures_total)
 
-    def report(self, args: argparse.Namespace, *, failed: bool) -> int:
+    def report(self, args: argparse.Namespace) -> int:
         """Prints the sum; returns the exit status."""
         seconds = time.perf_counter() - self._start
         facts: dict[str, Any] = {
@@ -75,6 +98,9 @@ class Copies:
             "bytes": self.octets,
             "seconds": round(seconds, 3),
             "bytes_per_s": round(self.octets / seconds),
+            "failures": self.failed,
+            "failures_total": len(self.failed) + self._failures_left_out,
+            "skipped": [{"path": path} for path in self.skipped],
         }
         if args.json:
             console.json_line(facts)
@@ -83,7 +109,7 @@ class Copies:
                 f"{self.files:,} {'file' if self.files == 1 else 'files'}, {console.readable_octets(self.octets)} "
                 f"in {seconds:.2f} s, {console.readable_rate(self.octets, seconds)}"
             )
-        return ExitStatus.FAILED if failed and self.status is ExitStatus.DONE else self.status
+        return self.failures.status
 
 
 def _naming(path: str, message: str) -> str:

@@ -1,15 +1,18 @@
-"""What each kind of failure means to the person at the terminal: a message, a hint and an exit status."""
+"""What each kind of failure means to the person at the terminal, or to the program that reads the JSON."""
 
 from __future__ import annotations
 
 import errno
 import os
+from typing import Any
 
+from rpcrdma.cli import console
 from rpcrdma.cli.exit_status import ExitStatus
 from rpcrdma.errors import (
     CallTimeout,
     ConnectFailed,
     LocalProtocolError,
+    NoAnswer,
     RemoteProtocolError,
     RpcError,
     RpcRdmaError,
@@ -17,7 +20,7 @@ from rpcrdma.errors import (
 )
 from rpcrdma.nfs.errors import NfsError
 
-__all__ = ["describe"]
+__all__ = ["as_json", "describe", "tell"]
 
 _TRACEBACK_HINT = "set RPCRDMA_TRACEBACK=1 to see where it came up, and please report it"
 
@@ -30,16 +33,72 @@ _HINTS_BY_ERRNO = {
 }
 
 
+def tell(error: BaseException, *, in_report: bool = False) -> ExitStatus:
+    """Tells of a failure, see `console.error`; returns the exit status that it has."""
+    message, hint, status = describe(error)
+    return console.error(message, hint, status=status, facts=as_json(error), in_report=in_report)
+
+
+def as_json(error: BaseException) -> dict[str, Any]:
+    """The failure for programs: `kind` is one of a few words, `errno` a name such as "ENOENT"; None: there is none."""
+    message, hint, status = describe(error)
+    if isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    path = number = None
+    if isinstance(error, OSError):
+        number = error.errno
+        path = None if error.filename is None else os.fsdecode(error.filename)
+    return {
+        "kind": _kind(error),
+        "message": message,
+        "path": path,
+        "errno": None if number is None else errno.errorcode.get(number, str(number)),
+        "hint": hint or None,
+        "exit_status": int(status),
+    }
+
+
+_KINDS: tuple[tuple[type[BaseException], str], ...] = (
+    (ConnectFailed, "not_connected"),
+    (RemoteProtocolError, "protocol_violation"),
+    (TransportClosed, "connection_lost"),
+    (CallTimeout, "timeout"),
+    (RpcError, "call_refused"),
+    (LocalProtocolError, "usage"),
+    (RpcRdmaError, "failed"),
+    (ExceptionGroup, "failed"),
+    (OSError, "file"),
+    (MemoryError, "out_of_memory"),
+    (KeyboardInterrupt, "interrupted"),
+)
+
+
+def _kind(error: BaseException) -> str:
+    if isinstance(error, TransportClosed) and error.protocol_error:
+        return "protocol_violation"
+    return next((kind for types, kind in _KINDS if isinstance(error, types)), "internal")
+
+
 def describe(error: BaseException) -> tuple[str, str, ExitStatus]:
     """(message, hint or "", exit status)."""
-    if isinstance(error, ConnectFailed):
+    message, hint, status = _describe(error)
+    # What is known where the error came up says more than what is known of its kind.
+    notes = getattr(error, "__notes__", ())
+    return message, "; ".join(notes) or hint, status
+
+
+def _describe(error: BaseException) -> tuple[str, str, ExitStatus]:
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted", "", ExitStatus.INTERRUPTED
+    if isinstance(error, ConnectFailed) and not (isinstance(error, NoAnswer) and error.protocol_error):
         return *_with_remedy(str(error)), ExitStatus.NOT_CONNECTED
     if isinstance(error, RemoteProtocolError):
         rule = f" (RFC {error.rfc})" if error.rfc else ""
         return f"the peer broke the protocol: {error}{rule}", "", ExitStatus.PROTOCOL_VIOLATION
     if isinstance(error, TransportClosed):
         if error.protocol_error:
-            return f"the peer broke the protocol: {error}", "", ExitStatus.PROTOCOL_VIOLATION
+            message, hint = _with_remedy(str(error))
+            return f"the peer broke the protocol: {message}", hint, ExitStatus.PROTOCOL_VIOLATION
         return f"the connection ended: {error}", "whether the last calls took effect is unknown", ExitStatus.FAILED
     if isinstance(error, CallTimeout):
         return str(error), "the server may be overloaded; --timeout waits longer", ExitStatus.FAILED

@@ -13,7 +13,7 @@ from rpcrdma.cli.event_loop import run_async
 from rpcrdma.cli.exit_status import ExitStatus
 from rpcrdma.cli.options import Subparsers, add_command, add_json, is_url, service_url
 from rpcrdma.cli.progress import progress_bar
-from rpcrdma.cli.remote import Failures, Servers
+from rpcrdma.cli.remote import Servers
 
 if TYPE_CHECKING:
     from rpcrdma.aio.urls import Url
@@ -40,32 +40,31 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("source", nargs="+", metavar="URL", help="rdma://HOST[:PORT]/EXPORT/PATH, a file or a tree")
     parser.add_argument("dest", metavar="DEST", help="local name of the copy, or a directory for the copies")
     parser.add_argument("-r", "--recursive", action="store_true", help="accepted for habit: trees are always copied")
-    add_json(parser)
+    add_json(parser, "the sum as one JSON object, with what failed and what was left out")
 
 
 def run(args: argparse.Namespace) -> int:
     """Runs the command."""
     if is_url(args.dest):
-        console.error(f"{args.dest} is not a local path", "put copies to a server")
-        return ExitStatus.USAGE
+        return console.error(f"{args.dest} is not a local path", "put copies to a server", status=ExitStatus.USAGE)
     for source in args.source:
         if not is_url(source):
-            console.error(f"{source} is not a URL", "write rdma://HOST[:PORT]/EXPORT/PATH or tcp://...")
-            return ExitStatus.USAGE
+            return console.error(
+                f"{source} is not a URL", "write rdma://HOST[:PORT]/EXPORT/PATH or tcp://...", status=ExitStatus.USAGE
+            )
     # Not parsed with the arguments: what is no URL at all is more likely a slip of order than of spelling.
     try:
         urls = [service_url(source) for source in args.source]
     except argparse.ArgumentTypeError as error:
-        console.error(str(error))
-        return ExitStatus.USAGE
+        return console.error(str(error), status=ExitStatus.USAGE)
     return run_async(_get(args, urls, Path(args.dest)))
 
 
 async def _get(args: argparse.Namespace, urls: list[Url], dest: Path) -> int:
-    failures = Failures()
     with progress_bar("get") as bar:
         copies = Copies(bar)
-        async with Servers(args) as servers:
+        failures = copies.failures
+        async with Servers(args, failures) as servers:
             with failures:
                 into = dest.is_dir()  # noqa: ASYNC240 - nothing else goes on
                 if len(urls) > 1 and not into:
@@ -77,9 +76,10 @@ async def _get(args: argparse.Namespace, urls: list[Url], dest: Path) -> int:
                         target = dest / name if into and name not in {"", ".", ".."} else dest
                         found = await filesystem.stat(path)
                         if found.is_dir():
-                            copies.add_tree(await filesystem.download_tree(path, target, progress=copies.progress()))
+                            report = await filesystem.download_tree(path, target, progress=copies.progress())
+                            copies.add_tree(report, in_url=True)
                         else:
                             if len(urls) == 1:
                                 bar.expect(found.st_size)
                             copies.add_file(await filesystem.download(path, target, progress=copies.progress()))
-    return copies.report(args, failed=failures.status is not ExitStatus.DONE)
+    return copies.report(args)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
+import contextlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from rpcrdma.cli import console
 from rpcrdma.cli.event_loop import run_async
@@ -14,6 +17,7 @@ from rpcrdma.cli.remote import Failures, Servers
 
 if TYPE_CHECKING:
     from rpcrdma.aio.files import NfsFilesystem
+    from rpcrdma.aio.urls import Url
     from rpcrdma.nfs.client.attributes import Stat
 
 __all__ = ["add_parser", "run"]
@@ -22,7 +26,11 @@ _EXAMPLES = """\
   rpcrdma ls rdma://server/home
   rpcrdma ls -l -a rdma://server:20049/home/reports
   rpcrdma ls -R --json tcp://server/home | jq -r .path
+
+Above its exports, a server has nothing but their names: ls rdma://server/ lists
+them as directories.
 """
+_READLINKS_AT_ONCE = 16
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -42,28 +50,69 @@ def run(args: argparse.Namespace) -> int:
     return run_async(_ls(args))
 
 
+@dataclass(slots=True)
+class _Listing:
+    """What one run prints."""
+
+    args: argparse.Namespace
+    headed: bool
+    first: bool = True
+
+    def head(self, shown_as: str) -> None:
+        """The line before the names of a directory, where there are several."""
+        if self.headed and not self.args.json:
+            console.data(("" if self.first else "\n") + console.shown(shown_as) + ":")
+        self.first = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One name; without attributes where the server would not give them."""
+
+    name: str
+    attributes: Stat | None
+    target: str | None = None
+    export: bool = False
+
+
 async def _ls(args: argparse.Namespace) -> int:
     failures = Failures()
-    headed = args.recursive or len(args.url) > 1
-    first = True
-    async with Servers(args) as servers:
+    listing = _Listing(args, headed=args.recursive or len(args.url) > 1)
+    async with Servers(args, failures) as servers:
         for url in args.url:
             with failures:
-                filesystem, path = await servers.locate(url)
-                attributes = await filesystem.stat(path)
-                if not attributes.is_dir():
-                    _print(args, [(url.path, await filesystem.lstat(path))])
-                    continue
-                waiting = [(path, url.path or "/")]
-                while waiting:
-                    directory, shown_as = waiting.pop()
-                    if headed and not args.json:
-                        console.data(("" if first else "\n") + console.shown(shown_as) + ":")
-                    first = False
-                    below = await _list(args, filesystem, directory, shown_as)
-                    if args.recursive:
-                        waiting += reversed(below)
+                await _ls_url(listing, servers, failures, url)
     return failures.status
+
+
+async def _ls_url(listing: _Listing, servers: Servers, failures: Failures, url: Url) -> None:
+    from rpcrdma.aio.files.mount_client import NoSuchExport  # noqa: PLC0415
+
+    try:
+        await _list_tree(listing, servers, url)
+    except NoSuchExport as error:
+        below = _below(error.exports, url.path)
+        if not below:
+            raise
+        await _list_exports(listing, servers, failures, url, below)
+
+
+async def _list_tree(listing: _Listing, servers: Servers, url: Url) -> None:
+    """Lists what `url` names; with -R what is below it, too."""
+    args = listing.args
+    filesystem, path = await servers.locate(url)
+    if not (await filesystem.stat(path)).is_dir():
+        attributes = await filesystem.lstat(path)
+        targets = await _targets(args, filesystem, [path] if attributes.is_symlink() else [])
+        _print(args, [_Row(url.path, attributes, targets.get(path))])
+        return
+    waiting = [(path, url.path or "/")]
+    while waiting:
+        directory, shown_as = waiting.pop()
+        listing.head(shown_as)
+        below = await _list(args, filesystem, directory, shown_as)
+        if args.recursive:
+            waiting += reversed(below)
 
 
 async def _list(
@@ -73,18 +122,95 @@ async def _list(
     found = [entry async for entry in filesystem.scandir(directory) if args.all or not entry.name.startswith(".")]
     found.sort(key=lambda entry: entry.name)
     prefix = shown_as.rstrip("/") + "/"
-    _print(args, [(prefix + entry.name if args.json else entry.name, entry.stat()) for entry in found])
+    targets = await _targets(args, filesystem, [entry.path for entry in found if entry.is_symlink()])
+    _print(
+        args,
+        [
+            _Row(prefix + entry.name if args.json else entry.name, entry.stat(), targets.get(entry.path))
+            for entry in found
+        ],
+    )
     return [(entry.path, prefix + entry.name) for entry in found if entry.is_dir()]
 
 
-def _print(args: argparse.Namespace, entries: Sequence[tuple[str, Stat]]) -> None:
+async def _targets(args: argparse.Namespace, filesystem: NfsFilesystem, links: list[str]) -> dict[str, str]:
+    """Where symbolic links lead, by their paths, if that is to be shown."""
+    targets: dict[str, str] = {}
+
+    async def read(path: str) -> None:
+        # Of one that was removed since it was listed, or is not for this caller to read, the name is shown alone.
+        with contextlib.suppress(OSError):
+            targets[path] = await filesystem.readlink(path)
+
+    if args.long or args.json:
+        for start in range(0, len(links), _READLINKS_AT_ONCE):
+            await asyncio.gather(*map(read, links[start : start + _READLINKS_AT_ONCE]))
+    return targets
+
+
+def _below(exports: Sequence[str], path: str) -> dict[str, bool]:
+    """The names that `path`, which no export has, seems to hold; True for those that are exports themselves."""
+    above = [name for name in path.split("/") if name]
+    found: dict[str, bool] = {}
+    for export in exports:
+        names = [name for name in export.split("/") if name]
+        if names[: len(above)] == above and len(names) > len(above):
+            name = names[len(above)]
+            found[name] = found.get(name, False) or len(names) == len(above) + 1
+    return dict(sorted(found.items()))
+
+
+async def _list_exports(
+    listing: _Listing, servers: Servers, failures: Failures, url: Url, below: dict[str, bool]
+) -> None:
+    """Lists the exports below `url` as directories; with -R what they hold, too."""
+    args = listing.args
+    listing.head(url.path or "/")
+    prefix = url.path.rstrip("/") + "/"
+    rows = []
+    for name, is_export in below.items():
+        attributes = None
+        if is_export and (args.long or args.json):
+            try:
+                filesystem, path = await servers.locate(replace(url, path=prefix + name))
+                attributes = await filesystem.stat(path)
+            except OSError:
+                # Not for this caller to mount, but there.
+                attributes = None
+        rows.append(_Row(prefix + name if args.json else name, attributes, export=is_export))
+    _print(args, rows)
+    if args.recursive:
+        for name in below:
+            inner = replace(url, path=prefix + name)
+            with failures:
+                await _ls_url(listing, servers, failures, inner)
+
+
+def _print(args: argparse.Namespace, rows: Sequence[_Row]) -> None:
     if args.json:
-        for name, attributes in entries:
-            console.json_line(attributes_json(name, attributes))
+        for row in rows:
+            console.json_line(_json(row))
     elif args.long:
+        unknown = ["d?????????", "?", "?", "?", "?", "?"]
         console.table(
-            [[*long_columns(attributes), console.shown(name)] for name, attributes in entries], right=range(1, 5)
+            [[*(long_columns(row.attributes) if row.attributes else unknown), _shown(row)] for row in rows],
+            right=range(1, 5),
         )
     else:
-        for name, _ in entries:
-            console.data(console.shown(name))
+        for row in rows:
+            console.data(console.shown(row.name))
+
+
+def _shown(row: _Row) -> str:
+    name = console.shown(row.name)
+    return name if row.target is None else f"{name} -> {console.shown(row.target)}"
+
+
+def _json(row: _Row) -> dict[str, Any]:
+    if row.attributes is None:
+        facts: dict[str, Any] = {"path": row.name, "type": "directory"}
+    else:
+        facts = attributes_json(row.name, row.attributes)
+    if row.target is not None:
+        facts["target"] = row.target
+    return facts | {"export": True} if row.export else facts

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from rpcrdma.cli import console
 from rpcrdma.cli.exit_status import ExitStatus
 from rpcrdma.cli.options import CommandParser, add_shared_options
+from rpcrdma.cli.packet_capture import capturing
 
 __all__ = ["build_parser", "main"]
 
@@ -56,10 +57,14 @@ def build_parser() -> CommandParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status; errors are told in a line or two, never as a traceback."""
     console.prepare()
+    words = sys.argv[1:] if argv is None else argv
+    console.errors_as_json({} if "--json" in words else None)
     try:
         args = build_parser().parse_args(argv)
+        console.errors_as_json(args.beside_errors if getattr(args, "json", False) else None)
         _configure_logging(args)
-        status: int = args.run(args)
+        with capturing(args):
+            status: int = args.run(args)
         sys.stdout.flush()
     except SystemExit:
         raise
@@ -71,6 +76,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if os.environ.get("RPCRDMA_TRACEBACK"):
             traceback.print_exc()
         return _report(error)
+    finally:
+        console.errors_as_json(None)
     return status
 
 
@@ -97,11 +104,6 @@ def _configure_logging(args: argparse.Namespace) -> None:
 
 
 def _report(error: BaseException) -> ExitStatus:
-    if isinstance(error, KeyboardInterrupt):
-        console.error("interrupted")
-        return ExitStatus.INTERRUPTED
-    from rpcrdma.cli.failures import describe  # noqa: PLC0415
+    from rpcrdma.cli.failures import tell  # noqa: PLC0415
 
-    message, hint, status = describe(error)
-    console.error(message, hint)
-    return status
+    return tell(error)

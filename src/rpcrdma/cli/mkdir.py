@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
 
 async def _mkdir(args: argparse.Namespace) -> int:
     failures = Failures()
-    async with Servers(args) as servers:
+    async with Servers(args, failures) as servers:
         for url in args.url:
             with failures:
                 filesystem, path = await servers.locate(url)

@@ -42,14 +42,15 @@ def run(args: argparse.Namespace) -> int:
     dest = args.dest
     for source in args.source:
         if (source.scheme, source.host, source.port) != (dest.scheme, dest.host, dest.port):
-            console.error(f"{source} and {dest} are not on one server", "copy with get and put, then rm")
-            return ExitStatus.USAGE
+            return console.error(
+                f"{source} and {dest} are not on one server", "copy with get and put, then rm", status=ExitStatus.USAGE
+            )
     return run_async(_mv(args))
 
 
 async def _mv(args: argparse.Namespace) -> int:
     failures = Failures()
-    async with Servers(args) as servers:
+    async with Servers(args, failures) as servers:
         with failures:
             filesystem, dest = await servers.locate(args.dest)
             try:

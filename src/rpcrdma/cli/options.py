@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from rpcrdma.cli import console
 from rpcrdma.cli.exit_status import ExitStatus
 
 if TYPE_CHECKING:
-    from rpcrdma.aio.capture import PacketCapture
     from rpcrdma.aio.connect import ConnectOptions
     from rpcrdma.aio.urls import Url
 
@@ -42,8 +42,10 @@ _DEFAULTS: dict[str, Any] = {
     "reserved_port": False,
     "no_crc": False,
     "timeout": None,
+    "pcap": None,
     "log_level": None,
     "verbose": 0,
+    "beside_errors": {},
 }
 
 
@@ -60,8 +62,7 @@ class CommandParser(argparse.ArgumentParser):
         return known, unknown
 
     def error(self, message: str) -> NoReturn:
-        console.error(message, f"{self.prog} --help shows how to use it")
-        self.exit(ExitStatus.USAGE)
+        self.exit(console.error(message, f"{self.prog} --help shows how to use it", status=ExitStatus.USAGE))
 
 
 if TYPE_CHECKING:
@@ -85,7 +86,13 @@ def add_shared_options(
         default=argparse.SUPPRESS,
         help="what is logged to standard error (default: warning; serve: info)",
     )
-    add("-v", "--verbose", action="count", default=argparse.SUPPRESS, help="log more: -v is info, -vv debug")
+    add(
+        "-v",
+        "--verbose",
+        action="count",
+        default=argparse.SUPPRESS,
+        help="log more: -v is info (connections, mounts), -vv debug (each call)",
+    )
 
 
 def _add_connection_options(group: argparse._ArgumentGroup, *, mounts: bool) -> None:
@@ -124,6 +131,13 @@ def _add_connection_options(group: argparse._ArgumentGroup, *, mounts: bool) -> 
         metavar="SECONDS",
         default=argparse.SUPPRESS,
         help="how long to wait for the connection and for each reply (default: 10 and 60)",
+    )
+    add(
+        "--pcap",
+        type=Path,
+        metavar="FILE",
+        default=argparse.SUPPRESS,
+        help="record the RDMA connections for Wireshark; needs no privileges",
     )
 
 
@@ -171,12 +185,15 @@ def add_json(parser: argparse.ArgumentParser, what: str = "the result as one JSO
     parser.add_argument("--json", action="store_true", help=f"print {what}")
 
 
-def connect_options(args: argparse.Namespace, capture: PacketCapture | None = None) -> ConnectOptions:
-    """What the shared options say about connecting."""
+def connect_options(args: argparse.Namespace) -> ConnectOptions:
+    """What the shared options say about connecting; packets go to what `capturing` has opened."""
     from rpcrdma.aio.connect import ConnectOptions  # noqa: PLC0415
+    from rpcrdma.cli.call_log import call_logger  # noqa: PLC0415
     from rpcrdma.iwarp import IwarpConfig  # noqa: PLC0415
 
-    options: dict[str, Any] = {"provider": args.provider, "capture": capture, "reserved_port": args.reserved_port}
+    options: dict[str, Any] = {"provider": args.provider, "reserved_port": args.reserved_port}
+    options["capture"] = getattr(args, "capture", None)
+    options["on_call"] = call_logger()
     options["iwarp"] = IwarpConfig(crc=not args.no_crc)
     options["rpcrdma_version"] = "auto" if args.rpcrdma_version == "auto" else int(args.rpcrdma_version)
     if args.timeout is not None:

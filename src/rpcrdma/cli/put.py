@@ -14,7 +14,7 @@ from rpcrdma.cli.event_loop import run_async
 from rpcrdma.cli.exit_status import ExitStatus
 from rpcrdma.cli.options import Subparsers, add_command, add_json, is_url, service_url
 from rpcrdma.cli.progress import progress_bar
-from rpcrdma.cli.remote import Failures, Servers
+from rpcrdma.cli.remote import Servers
 
 if TYPE_CHECKING:
     from rpcrdma.aio.urls import Url
@@ -41,34 +41,33 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("source", nargs="+", metavar="SOURCE", help="a local file or tree")
     parser.add_argument("dest", metavar="URL", help="name of the copy, or an existing directory for the copies")
     parser.add_argument("-r", "--recursive", action="store_true", help="accepted for habit: trees are always copied")
-    add_json(parser)
+    add_json(parser, "the sum as one JSON object, with what failed and what was left out")
 
 
 def run(args: argparse.Namespace) -> int:
     """Runs the command."""
     if not is_url(args.dest):
-        console.error(f"{args.dest} is not a URL", "write rdma://HOST[:PORT]/EXPORT/PATH or tcp://...")
-        return ExitStatus.USAGE
+        return console.error(
+            f"{args.dest} is not a URL", "write rdma://HOST[:PORT]/EXPORT/PATH or tcp://...", status=ExitStatus.USAGE
+        )
     for source in args.source:
         if is_url(source):
-            console.error(f"{source} is not a local path", "get copies from a server")
-            return ExitStatus.USAGE
+            return console.error(f"{source} is not a local path", "get copies from a server", status=ExitStatus.USAGE)
     try:
         url = service_url(args.dest)
     except argparse.ArgumentTypeError as error:
-        console.error(str(error))
-        return ExitStatus.USAGE
+        return console.error(str(error), status=ExitStatus.USAGE)
     return run_async(_put(args, [Path(source) for source in args.source], url))
 
 
 async def _put(args: argparse.Namespace, sources: list[Path], url: Url) -> int:
-    failures = Failures()
     with progress_bar("put") as bar:
         copies = Copies(bar)
+        failures = copies.failures
         with contextlib.suppress(OSError):
             if all(source.is_file() for source in sources):
                 bar.expect(sum(source.stat().st_size for source in sources))
-        async with Servers(args) as servers:
+        async with Servers(args, failures) as servers:
             with failures:
                 filesystem, dest = await servers.locate(url)
                 into = await filesystem.is_dir(dest)
@@ -82,4 +81,4 @@ async def _put(args: argparse.Namespace, sources: list[Path], url: Url) -> int:
                             copies.add_tree(report)
                         else:
                             copies.add_file(await filesystem.upload(source, target, progress=copies.progress()))
-    return copies.report(args, failed=failures.status is not ExitStatus.DONE)
+    return copies.report(args)

@@ -6,12 +6,12 @@ import argparse
 import contextlib
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from rpcrdma.cli import console
 from rpcrdma.cli.exit_status import ExitStatus
-from rpcrdma.cli.failures import describe
+from rpcrdma.cli.failures import as_json, tell
 from rpcrdma.cli.options import connect_options
+from rpcrdma.nfs.errors import NfsError
 
 if TYPE_CHECKING:
     from rpcrdma.aio.connect import Connection
@@ -20,15 +20,41 @@ if TYPE_CHECKING:
 
 __all__ = ["Failures", "Servers"]
 
+T = TypeVar("T")
+
 
 class Failures:
     """A context for each of several files: what goes wrong with one is told and does not stop the others.
 
-    Whatever is not about a file (a lost connection, a protocol violation) goes on its way.
+    Whatever is not about a file (a lost connection, a protocol violation) goes on its way. `collected`: where the
+    objects for `--json` go, if they are to stand in the command's own report.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, collected: list[dict[str, Any]] | None = None) -> None:
         self.status = ExitStatus.DONE
+        self.collected = collected
+        self.export = ""
+        """What the paths of the present file system's errors lack at their start to be those of URLs."""
+
+    def tell(self, error: BaseException) -> ExitStatus:
+        """Tells of `error`; returns the exit status that it has."""
+        self.name_as_in_url(error)
+        if self.collected is not None:
+            self.collected.append(as_json(error))
+        return tell(error, in_report=self.collected is not None)
+
+    def name_as_in_url(self, error: BaseException | None) -> None:
+        """Makes an error of the server, which names a path in the export, name the path as URLs do."""
+        if isinstance(error, ExceptionGroup):
+            for single in error.exceptions:
+                self.name_as_in_url(single)
+        elif isinstance(error, NfsError) and self.export:
+            error.path = error.filename = self.in_url(error.filename)
+            error.filename2 = self.in_url(error.filename2)
+
+    def in_url(self, path: T) -> T | str:
+        """A path in the export as it stands in URLs; None stays None."""
+        return self.export + path if isinstance(path, str) else path
 
     def __enter__(self) -> None:
         pass
@@ -38,16 +64,19 @@ class Failures:
     ) -> bool:
         if not isinstance(error, OSError) or isinstance(error, BrokenPipeError):
             return False
-        message, hint, self.status = describe(error)
-        console.error(message, hint)
+        self.status = self.tell(error)
         return True
 
 
 class Servers:
-    """File systems by URL, with one connection to each server; an asynchronous context manager that ends them all."""
+    """File systems by URL, with one connection to each server; an asynchronous context manager that ends them all.
 
-    def __init__(self, args: argparse.Namespace) -> None:
+    `failures` learns which export what comes next is about.
+    """
+
+    def __init__(self, args: argparse.Namespace, failures: Failures | None = None) -> None:
         self._args = args
+        self._failures = failures or Failures()
         self._options = connect_options(args)
         self._stack = contextlib.AsyncExitStack()
         self._connections: dict[Url, Connection] = {}
@@ -59,6 +88,7 @@ class Servers:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self._failures.name_as_in_url(error)
         await self._stack.aclose()
 
     async def locate(self, url: Url) -> tuple[NfsFilesystem, str]:
@@ -70,12 +100,13 @@ class Servers:
         """
         from rpcrdma.aio.connect import connect  # noqa: PLC0415
         from rpcrdma.aio.files import NfsFilesystem  # noqa: PLC0415
-        from rpcrdma.aio.files.mount_client import mount_export, unmount  # noqa: PLC0415
+        from rpcrdma.aio.files.mount_client import confirm_root, mount_export, unmount  # noqa: PLC0415
         from rpcrdma.errors import ConnectFailed  # noqa: PLC0415
         from rpcrdma.nfs import v3  # noqa: PLC0415
 
         options = self._options
-        server = replace(url, path="")
+        self._failures.export = ""
+        server = replace(url, path="", mount_port=None)
         if server not in self._connections:
             connecting = connect(str(server), v3.PROGRAM, options=options)
             self._connections[server] = await self._stack.enter_async_context(connecting)
@@ -86,15 +117,19 @@ class Servers:
                 mount_port=self._args.mount_port,
                 timeout_s=options.connect_timeout_s,
                 reserved_port=options.reserved_port,
+                on_call=options.on_call,
             )
-        except ConnectFailed as error:
-            cause = str(error).rpartition("; ")[0] or str(error)
-            raise ConnectFailed(f"{cause}; name its TCP port with --mount-port") from None
+        except ConnectFailed:
+            # What answers no call of NFS either is no server, and that matters more.
+            await self._connections[server].call(v3.NULL, None)
+            raise
         key = (server, mounted.export)
         if key not in self._filesystems:
+            await confirm_root(self._connections[server], url, mounted)
             filesystem = NfsFilesystem(self._connections[server], mounted.handle)
             self._stack.push_async_callback(
                 unmount, url, mounted, options.credential, reserved_port=options.reserved_port
             )
             self._filesystems[key] = await self._stack.enter_async_context(filesystem)
+        self._failures.export = mounted.export.rstrip("/")
         return self._filesystems[key], mounted.directory

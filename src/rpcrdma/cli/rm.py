@@ -14,6 +14,7 @@ from rpcrdma.cli.remote import Failures, Servers
 
 if TYPE_CHECKING:
     from rpcrdma.aio.files import NfsFilesystem
+    from rpcrdma.aio.urls import Url
 
 __all__ = ["add_parser", "run"]
 
@@ -40,19 +41,20 @@ def run(args: argparse.Namespace) -> int:
     """Runs the command."""
     for url in args.url:
         if not url.path.strip("/"):
-            console.error(f"{url} is a whole export, which cannot be removed", "name something in it")
-            return ExitStatus.USAGE
+            return console.error(
+                f"{url} is a whole export, which cannot be removed", "name something in it", status=ExitStatus.USAGE
+            )
     return run_async(_rm(args))
 
 
 async def _rm(args: argparse.Namespace) -> int:
     failures = Failures()
-    async with Servers(args) as servers:
+    async with Servers(args, failures) as servers:
         for url in args.url:
             with failures:
                 filesystem, path = await servers.locate(url)
                 try:
-                    await _remove(filesystem, path, recursive=args.recursive)
+                    await _remove(filesystem, path, url, recursive=args.recursive)
                 except FileNotFoundError:
                     if not args.force:
                         raise
@@ -62,11 +64,11 @@ async def _rm(args: argparse.Namespace) -> int:
     return failures.status
 
 
-async def _remove(filesystem: NfsFilesystem, path: str, *, recursive: bool) -> None:
+async def _remove(filesystem: NfsFilesystem, path: str, url: Url, *, recursive: bool) -> None:
     attributes = await filesystem.lstat(path)
     if not attributes.is_dir():
         await filesystem.unlink(path)
     elif recursive:
         (await filesystem.rmtree(path)).check()
     else:
-        raise IsADirectoryError(errno.EISDIR, "is a directory; rm -r removes it with what it holds", path)
+        raise IsADirectoryError(errno.EISDIR, "is a directory; rm -r removes it with what it holds", url.path)

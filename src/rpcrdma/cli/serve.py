@@ -90,7 +90,8 @@ def add_parser(subparsers: Subparsers) -> None:
         action="append",
         type=service_url,
         metavar="URL",
-        help=f"where to listen, port 0 for a free one; may be repeated (default: {' and '.join(_LISTEN)})",
+        help="where to listen, port 0 for a free one; [::] is every address, of IPv4 as well; may be repeated "
+        f"(default: {' and '.join(_LISTEN)})",
     )
     add("--read-only", action="store_true", help="let nobody change anything")
     add(
@@ -148,7 +149,13 @@ def add_parser(subparsers: Subparsers) -> None:
         help="memory for the data of all calls in progress, for arguments and for results each; further calls wait "
         f"(default: {BUFFER_OCTETS_MAX >> 20}Mi, at least {_MEMORY_MIN >> 20}Mi)",
     )
-    add("--pcap", type=Path, metavar="FILE", help="record all RDMA connections for Wireshark")
+    add(
+        "--pcap",
+        type=Path,
+        metavar="FILE",
+        default=argparse.SUPPRESS,
+        help="record all RDMA connections for Wireshark",
+    )
     add(
         "--metrics",
         type=host_and_port,
@@ -159,8 +166,9 @@ def add_parser(subparsers: Subparsers) -> None:
     add_json(
         parser,
         "one JSON object a line for each event: listening, metrics, exported, connected, disconnected, stopping, "
-        "stopped",
+        "stopped, error",
     )
+    parser.set_defaults(beside_errors={"event": "error"})
 
 
 def run(args: argparse.Namespace) -> int:
@@ -169,20 +177,21 @@ def run(args: argparse.Namespace) -> int:
     if args.directory is not None:
         exports.insert(0, Exported(name="/", directory=args.directory))
     if not exports:
-        console.error("nothing to serve", "name a directory, or use --export NAME=DIR")
-        return ExitStatus.USAGE
+        return console.error("nothing to serve", "name a directory, or use --export NAME=DIR", status=ExitStatus.USAGE)
     names = [export.name for export in exports]
     if len(set(names)) < len(names):
-        console.error(f"two exports have the same name: {max(names, key=names.count)}")
-        return ExitStatus.USAGE
+        twice = max(names, key=names.count)
+        return console.error(f"two exports have the same name: {twice}", status=ExitStatus.USAGE)
     if args.memory < _MEMORY_MIN:
-        console.error(f"--memory is too small: {args.memory} octets", f"allow at least {_MEMORY_MIN >> 20}Mi")
-        return ExitStatus.USAGE
+        return console.error(
+            f"--memory is too small: {args.memory} octets",
+            f"allow at least {_MEMORY_MIN >> 20}Mi",
+            status=ExitStatus.USAGE,
+        )
     return run_async(_serve(args, exports))
 
 
 async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
-    from rpcrdma.aio.capture import PacketCapture  # noqa: PLC0415
     from rpcrdma.aio.rdma_server import RdmaServerConfig  # noqa: PLC0415
     from rpcrdma.aio.serve import ServeOptions, serve  # noqa: PLC0415
     from rpcrdma.aio.tcp_server import TcpServerConfig  # noqa: PLC0415
@@ -191,11 +200,10 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
     from rpcrdma.iwarp import IwarpConfig  # noqa: PLC0415
 
     if raise_file_limit(args.connections) < args.connections > RPC_CONNECTIONS_MAX:
-        console.error(
+        return console.error(
             f"too few open files are allowed for {args.connections} connections",
             f"raise the hard limit: ulimit -Hn {args.connections * 2}",
         )
-        return ExitStatus.FAILED
     stop = asyncio.Event()
     _stop_on_signals(stop)
     if args.stop_at_eof:
@@ -206,14 +214,13 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
         state = stack.enter_context(contextlib.closing(_open_state(args)))
         services = _services(args, exports, state)
         watch = WatchService(services.nfs.backend)
-        capture = None if args.pcap is None else stack.enter_context(contextlib.closing(PacketCapture(args.pcap)))
         options = ServeOptions(
             workers=args.workers,
             rdma=RdmaServerConfig(
                 iwarp=IwarpConfig(crc=not args.no_crc),
                 connections_max=args.connections,
                 idle_s=getattr(args, "idle_timeout", RDMA_IDLE_S),
-                capture=capture,
+                capture=args.capture,
             ),
             tcp=TcpServerConfig(connections_max=args.connections, idle_s=getattr(args, "idle_timeout", RPC_IDLE_S)),
             memory_octets_max=args.memory,
@@ -226,8 +233,7 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
         except ConnectFailed as error:
             # Not the status of a client that finds nobody: this is a server that cannot start.
             message, hint, _ = describe(error)
-            console.error(message, hint)
-            return ExitStatus.FAILED
+            return console.error(message, hint)
         _announce(args, exports, server, metrics)
         await _wait(stop, services)
         _event(args, {"event": "stopping"}, "stopping: running calls are answered first")
@@ -351,7 +357,8 @@ def _tell_mount_port(args: argparse.Namespace, listening: list[str]) -> None:
 
     ports = [url.rpartition(":")[2] for url in listening if url.startswith("tcp://")]
     if not args.json and ports and str(MOUNT_PORT) not in ports and len(ports) < len(listening):
-        console.talk(f"hint: clients of rdma:// need --mount-port {ports[0]}")
+        port = ports[0]
+        console.talk(f"hint: clients of rdma:// need --mount-port {port}, or ?mountport={port} at the end of the URL")
 
 
 def _event(args: argparse.Namespace, event: dict[str, Any], text: str) -> None:

@@ -52,8 +52,9 @@ def add_parser(subparsers: Subparsers) -> None:
     add_json(
         parser,
         "one JSON object a line for each event: watching, created, removed, renamed, changed, attributes, rescan, "
-        "reconnected",
+        "reconnected, error",
     )
+    parser.set_defaults(beside_errors={"event": "error"})
 
 
 def run(args: argparse.Namespace) -> int:

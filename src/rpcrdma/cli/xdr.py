@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from rpcrdma.cli import console
 
 if TYPE_CHECKING:
     from rpcrdma.xdr.language import CompiledModule, Diagnostic
@@ -151,7 +152,7 @@ def _lint(arguments: argparse.Namespace) -> int:
             }
             for remark in remarks
         ]
-        print(json.dumps({"file": arguments.file, "ok": not failed, "diagnostics": rows}))
+        console.json_line({"file": arguments.file, "ok": not failed, "diagnostics": rows})
     else:
         _show(remarks, source, arguments.file)
     return _FAILED if failed else _DONE
@@ -172,12 +173,14 @@ def _extract(arguments: argparse.Namespace) -> int:
 
 
 def _read(file: str) -> str | None:
+    from rpcrdma.cli.failures import tell  # noqa: PLC0415
+
     try:
         if file == "-":
             return sys.stdin.read()
         return Path(file).read_text(encoding="utf-8")
     except OSError as error:
-        _complain(f"{file}: {_cause(error)}")
+        tell(error)
     except UnicodeDecodeError:
         _complain(f"{file}: not UTF-8 text")
     return None
@@ -205,7 +208,4 @@ def _show(remarks: Sequence[Diagnostic], source: str, file: str) -> None:
 
 
 def _complain(message: str, *, hint: str = "") -> int:
-    print(f"error: {message}", file=sys.stderr)
-    if hint:
-        print(f"hint: {hint}", file=sys.stderr)
-    return _FAILED
+    return console.error(message, hint)

@@ -35,7 +35,6 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="DIR",
         help="the tree, which is only read (default: a copy of Python's library and packages, 64 MB of it)",
     )
-    add("--pcap", type=Path, metavar="FILE", help="record the client's connection for Wireshark")
     add("--keep", type=Path, metavar="DIR", help="keep the copies in DIR, which must be new or empty")
     add("--limit-bytes", type=octets, metavar="N", help="move about so much, for example 5M")
     add_json(parser)

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from rpcrdma.aio.capture import PacketCapture
 from rpcrdma.aio.connect import Connection, ConnectOptions, connect
 from rpcrdma.aio.files import NfsFilesystem
 from rpcrdma.aio.files.mount_client import mount_export
@@ -114,12 +113,11 @@ async def _travel(args: argparse.Namespace, places: _Places, size: TreeSize) -> 
     exports = [f"source={places.source}:ro", f"copy={places.returned}:rw"]
     serving = ServerProcess(exports, places.state, as_root=os.geteuid() == 0, crc=not args.no_crc)
     async with serving as server:
-        with contextlib.closing(PacketCapture(args.pcap)) if args.pcap else contextlib.nullcontext() as capture:
-            options = connect_options(args, capture)
-            async with connect(server.rdma_url, v3.PROGRAM, options=options) as connection:
-                get_s = await _copy(connection, server, options, "source", places.fetched, size)
-                put_s = await _copy(connection, server, options, "copy", places.fetched, size)
-                negotiated, statistics = connection.negotiated, connection.statistics
+        options = connect_options(args)
+        async with connect(server.rdma_url, v3.PROGRAM, options=options) as connection:
+            get_s = await _copy(connection, server, options, "source", places.fetched, size)
+            put_s = await _copy(connection, server, options, "copy", places.fetched, size)
+            negotiated, statistics = connection.negotiated, connection.statistics
         # The server tells of the connection's end, and what it counted, before it stops.
         if await server.stop():
             raise RpcRdmaError("the server failed; see its messages above")
@@ -146,7 +144,7 @@ async def _copy(
 ) -> float:
     """Copies all of the export "source" to `local`, or all of `local` to the export "copy"; returns the seconds."""
     url = parse_url(f"{server.tcp_url}/{export}")
-    mounted = await mount_export(url, options.credential, reserved_port=options.reserved_port)
+    mounted = await mount_export(url, options.credential, reserved_port=options.reserved_port, on_call=options.on_call)
     outward = export == "source"
     with progress_bar("copying out" if outward else "copying back", size.octets) as advance:
         copies = Copies(advance)

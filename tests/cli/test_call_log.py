@@ -1,0 +1,158 @@
+"""What `-v` and `-vv` show of connections and calls, and `--pcap` on every command that connects."""
+
+from __future__ import annotations
+
+import logging
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rpcrdma.cli.call_log import call_logger
+from rpcrdma.cli.main import main
+from rpcrdma.cli.options import connect_options
+
+if TYPE_CHECKING:
+    from conftest import Remote, Served
+
+CALL = re.compile(
+    r"xid 0x(?P<xid>[0-9a-f]{8}) (?P<procedure>\w+) to (?P<peer>\S+): (?P<form>[a-z +]+), "
+    r"(?P<sent>\d+) bytes out, (?P<received>\d+) in, (?P<us>\d+) µs(?P<end>.*)"
+)
+SIZE = 300_000
+
+
+def calls(caplog: pytest.LogCaptureFixture) -> list[re.Match[str]]:
+    lines = [record.getMessage() for record in caplog.records if record.name == "rpcrdma.calls"]
+    found = [CALL.fullmatch(line) for line in lines]
+    assert None not in found, lines
+    return [match for match in found if match]
+
+
+def one(found: list[re.Match[str]], procedure: str) -> re.Match[str]:
+    return next(match for match in found if match["procedure"] == f"NFSPROC3_{procedure}")
+
+
+def test_each_call_is_shown_with_its_form_and_octets(
+    remote: Remote, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "rpcrdma")
+    (tmp_path / "large").write_bytes(bytes(SIZE))
+    remote.done("put", str(tmp_path / "large"), remote.url("/large"))
+    remote.done("get", remote.url("/large"), str(tmp_path / "copy"))
+    remote.done("ls", remote.url())
+    found = calls(caplog)
+    xids = [(match["peer"], match["xid"]) for match in found]
+    assert len(set(xids)) == len(xids)
+    assert all(not match["end"] for match in found)
+    rdma = remote.base.startswith("rdma")
+    for procedure, form in (
+        *(("GETATTR", "short"), ("WRITE", "read chunk"), ("READ", "write chunk"), ("READDIRPLUS", "reply chunk")),
+    ):
+        assert one(found, procedure)["form"] == (form if rdma else "tcp")
+    assert {match["form"] for match in found if match["procedure"].startswith("MOUNTPROC3_")} == {"tcp"}
+    assert 0 <= int(one(found, "WRITE")["sent"]) - SIZE < 400
+    assert 0 <= int(one(found, "READ")["received"]) - SIZE < 400
+    assert int(one(found, "READ")["sent"]) < 400
+    assert int(one(found, "WRITE")["received"]) < 400
+
+
+def test_long_replies_are_shown_as_such(remote: Remote, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "rpcrdma")
+    for number in range(100):
+        (remote.local / f"{number:03}-{'x' * 100}").touch()
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "link").symlink_to("y" * 4000)
+    remote.done("ls", remote.url())
+    remote.done("put", str(tmp_path / "tree"), remote.url("/tree"))
+    found = calls(caplog)
+    listing, link = one(found, "READDIRPLUS"), one(found, "SYMLINK")
+    assert int(listing["received"]) > 100 * 100
+    assert int(link["sent"]) > 4000
+    if remote.base.startswith("rdma"):
+        assert listing["form"] == "long reply"
+        assert link["form"] == "read chunk"
+
+
+def test_connections_and_mounts_are_shown(remote: Remote, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "rpcrdma")
+    remote.done("stat", remote.url())
+    connected, mounted = [record.getMessage() for record in caplog.records if record.name == "rpcrdma.client"]
+    if remote.base.startswith("rdma"):
+        how = "RPC-over-RDMA version 1, provider iwarp, inline 4096/4096 octets, "
+        assert connected.startswith(f"connected to {remote.base}: {how}")
+    else:
+        assert connected == f"connected to {remote.base}: RPC over TCP"
+    assert mounted == f"mounted /: MOUNT at 127.0.0.1:{remote.mount_port}"
+    assert calls(caplog) == []
+
+
+@pytest.mark.parametrize(("option", "level"), [("-v", "INFO"), ("-vv", "DEBUG")])
+def test_it_goes_to_standard_error(server: Served, option: str, level: str) -> None:
+    command = [sys.executable, "-m", "rpcrdma", "ping", "-c", "2", option, "--json", server.urls["rdma"]]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30)
+    assert done.stdout.count("\n") == 1
+    assert done.stderr.startswith("INFO connected to ")
+    assert done.stderr.count("DEBUG xid ") == (2 if level == "DEBUG" else 0)
+
+
+def test_calls_without_an_answer_are_shown(remote: Remote, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "rpcrdma")
+    remote.run("ping", "-c", "1", "--timeout", "0.000001", remote.base)
+    remote.run("ls", "--timeout", "5", f"tcp://{remote.base.partition('://')[2]}/")
+    ends = [match["end"] for match in calls(caplog) if match["received"] == "0"]
+    if remote.base.startswith("rdma"):
+        # TCP at an RDMA port, where three connections in a row end without an answer.
+        assert sum("failed: " in end for end in ends) >= 3
+
+
+def test_nobody_is_told_where_nobody_asks(caplog: pytest.LogCaptureFixture) -> None:
+    from rpcrdma.cli.main import build_parser
+
+    args = build_parser().parse_args(["ls", "rdma://h"])
+    caplog.set_level(logging.INFO, "rpcrdma")
+    assert call_logger() is None
+    assert connect_options(args).on_call is None
+    caplog.set_level(logging.DEBUG, "rpcrdma")
+    assert connect_options(args).on_call is not None
+
+
+@pytest.mark.parametrize("command", ["ls", "stat", "cat", "get", "put", "rm", "mkdir", "mv", "ping", "watch"])
+def test_every_command_that_connects_records_its_packets(remote: Remote, tmp_path: Path, command: str) -> None:
+    (remote.local / "file").write_text("remember")
+    arguments = {
+        "get": [remote.url("/file"), str(tmp_path / "copy")],
+        "put": [str(tmp_path / "local"), remote.url("/copy")],
+        "mkdir": [remote.url("/made")],
+        "mv": [remote.url("/file"), remote.url("/moved")],
+        "ping": ["-c", "3", remote.base],
+        "watch": ["--seconds", "0.01", remote.url()],
+        "ls": [remote.url()],
+    }.get(command, [remote.url("/file")])
+    (tmp_path / "local").write_text("here")
+    capture = tmp_path / "a.pcap"
+    ran = remote.done(command, "--pcap", str(capture), *arguments)
+    recorded = capture.read_bytes()
+    assert recorded[:4] == bytes.fromhex("4d3cb2a1")
+    if remote.base.startswith("rdma"):
+        # The frames by which MPA begins, and calls after them.
+        assert recorded.count(b"MPA ID Req Frame") == recorded.count(b"MPA ID Rep Frame") == (1 + (command == "watch"))
+        assert len(recorded) > 800
+    else:
+        assert f"warning: {capture} is empty: --pcap records RDMA connections" in ran.err
+
+
+def test_a_capture_that_cannot_be_written_is_told(remote: Remote, tmp_path: Path) -> None:
+    ran = remote.run("ls", "--pcap", str(tmp_path / "no" / "a.pcap"), remote.url())
+    assert ran.status == 1
+    assert ran.err == f"error: {tmp_path / 'no' / 'a.pcap'}: no such file or directory\n"
+
+
+def test_help_shows_the_option_where_something_connects(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("ls", "get", "ping", "watch", "demo", "serve"):
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        assert capsys.readouterr().out.count("--pcap FILE") == 1
