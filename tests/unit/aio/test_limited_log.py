@@ -73,6 +73,18 @@ def test_what_is_held_back_is_told_when_the_log_is_flushed_and_only_once(caplog:
     assert [record.getMessage() for record in caplog.records] == ["event 0", "event 2 (the last of 2 more like it)"]
 
 
+def test_the_line_about_what_was_held_back_has_the_event_of_the_last_with_the_count(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    rig = Rig()
+    for number in range(3):
+        rig.log.log(logging.INFO, "kind", "gone", extra={"event": {"event": "disconnected", "peer": number}})
+    with caplog.at_level(logging.INFO, "test"):
+        rig.log.flush()
+    events = [vars(record)["event"] for record in caplog.records]
+    assert events == [{"event": "disconnected", "peer": 2, "held_back": 2}]
+
+
 def test_the_kinds_remembered_are_bounded(caplog: pytest.LogCaptureFixture) -> None:
     rig = Rig()
     for number in range(1000):
