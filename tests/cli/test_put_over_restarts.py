@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 NOT_IDEMPOTENT = (v3.CREATE, v3.RENAME, v3.MKDIR, v3.SYMLINK)
 CHANGING = (*NOT_IDEMPOTENT, v3.WRITE, v3.SETATTR, v3.COMMIT)
 PUT_S = 60.0
+# Up to six processes start one after the other, each a second's work of a machine that has nothing else to do.
+pytestmark = pytest.mark.timeout(90)
 
 
 class Restarting:

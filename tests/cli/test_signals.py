@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from conftest import Served, StartServer
 
 END_S = 20.0
+# Long enough for each wait to end by its own deadline, which says what was awaited.
+pytestmark = pytest.mark.timeout(60)
 HUGE = 8 << 30
 """Octets of a file without blocks: a copy takes long enough to be ended in any case."""
 
