@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 
 from rpcrdma.aio import watch_service
-from rpcrdma.aio.connect import ConnectOptions, connect
+from rpcrdma.aio.connect import Connection, ConnectOptions, connect
 from rpcrdma.aio.files import Changes
 from rpcrdma.aio.serve import serve
 from rpcrdma.errors import RemoteProtocolError
@@ -31,6 +33,7 @@ from rpcrdma.nfs.watch import (
 from rpcrdma.rpc.service import CallContext, Service
 from watch_rig import (
     Replica,
+    Scripted,
     hostile,
     serving,
     status,
@@ -110,29 +113,70 @@ def test_a_client_that_offers_nothing_is_told_nothing(tmp_path: Path, scheme: st
     asyncio.run(main())
 
 
-def test_subscriptions_are_bounded_and_those_away_give_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch_service, "NFS_WATCH_SUBSCRIPTIONS_MAX", 4)
-    monkeypatch.setattr(watch_service, "NFS_WATCH_CONNECTION_SUBSCRIPTIONS_MAX", 2)
+def test_places_are_dealt_out_by_client_and_by_connection_and_those_away_give_way(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with serving(tmp_path, "tcp") as rig, AsyncExitStack() as stack:
+            numbers = itertools.count(1)
+
+            async def take(caller: Connection) -> int:
+                """As many places as the connection gets."""
+                for count in itertools.count():  # noqa: B007 - it is the result
+                    told = await status(caller, subscription(rig, next(numbers)))
+                    if told != "WATCH_OK":
+                        break
+                assert told == "WATCHERR_NOSPC"
+                return count
+
+            async def places() -> int:
+                """What 17 connections of one address get."""
+                return sum(
+                    [await take((await gone.enter_async_context(hostile(rig, lambda _: 0)))[0]) for _ in range(17)]
+                )
+
+            async with AsyncExitStack() as gone:
+                taken = await places()
+                # A ninth of 256, and the first one of each connection.
+                assert 28 <= taken <= 28 + 17
+                assert rig.watch.subscriptions == taken
+                late, _ = await gone.enter_async_context(hostile(rig, lambda _: 0))
+                assert await status(late, subscription(rig, 1000)) == "WATCH_OK"
+                assert await status(late, subscription(rig, 1001)) == "WATCHERR_NOSPC"
+                # An address of its own.
+                await rig.server.listen("tcp://[::1]:0")
+                options = ConnectOptions(services=[Scripted(lambda _: 0)], reconnect=False)
+                other = await stack.enter_async_context(connect(rig.server.listening[-1], WATCH_V1, options=options))
+                assert await take(other) == 16
+            subscriptions = rig.watch._subscriptions.values()
+            await until(lambda: sum(each.client is None for each in subscriptions) == taken + 1)
+            # They wait for their clients as long as nobody wants their places: here another of their address does.
+            again, _ = await stack.enter_async_context(hostile(rig, lambda _: 0))
+            assert await take(again) == 16
+            assert rig.watch.subscriptions <= taken + 1 + 16 + 1
+            await again.call(UNSUBSCRIBE, (5).to_bytes(16, "big"))
+
+    asyncio.run(main())
+
+
+def test_when_all_places_are_taken_who_is_away_longest_gives_way_to_another_client(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch_service, "NFS_WATCH_SUBSCRIPTIONS_MAX", 2)
 
     async def main() -> None:
-        async with (
-            serving(tmp_path, "tcp") as rig,
-            hostile(rig, lambda _: 0) as (one, _),
-            hostile(rig, lambda _: 0) as (other, _),
-        ):
-            async with hostile(rig, lambda _: 0) as (gone, _):
-                for caller, numbers in ((gone, (1, 2)), (one, (3, 4))):
-                    for number in numbers:
-                        assert await status(caller, subscription(rig, number)) == "WATCH_OK"
-                    assert await status(caller, subscription(rig, 5)) == "WATCHERR_NOSPC"
-                assert await status(other, subscription(rig, 5)) == "WATCHERR_NOSPC"
-            away = rig.watch._subscriptions.values()
-            await until(lambda: sum(each.client is None for each in away) == 2)
-            assert await status(other, subscription(rig, 5)) == "WATCH_OK"
-            assert {each.identifier[-1] for each in away} == {2, 3, 4, 5}
-            await other.call(UNSUBSCRIBE, (5).to_bytes(16, "big"))
-            await other.call(UNSUBSCRIBE, (9).to_bytes(16, "big"))
-            assert rig.watch.subscriptions == 3
+        async with serving(tmp_path, "tcp") as rig:
+            async with hostile(rig, lambda _: 0) as (gone, _), hostile(rig, lambda _: 0) as (second, _):
+                assert await status(gone, subscription(rig, 1)) == "WATCH_OK"
+                rig.watch._subscriptions[(1).to_bytes(16, "big")].address = "192.0.2.1"
+                assert await status(second, subscription(rig, 2)) == "WATCH_OK"
+                rig.watch._subscriptions[(2).to_bytes(16, "big")].address = "192.0.2.2"
+                async with hostile(rig, lambda _: 0) as (third, _):
+                    assert await status(third, subscription(rig, 3)) == "WATCHERR_NOSPC"
+            subscriptions = rig.watch._subscriptions.values()
+            await until(lambda: all(each.client is None for each in subscriptions))
+            away = [each.identifier[-1] for each in subscriptions]
+            async with hostile(rig, lambda _: 0) as (third, _):
+                assert await status(third, subscription(rig, 3)) == "WATCH_OK"
+                assert {each.identifier[-1] for each in subscriptions} == {away[1], 3}
 
     asyncio.run(main())
 

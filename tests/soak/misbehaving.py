@@ -15,7 +15,7 @@ import struct
 import sys
 from collections.abc import Awaitable, Callable
 
-from rpcrdma.testing.raw_calls import file_handle, record, rpc, send, write_call
+from rpcrdma.testing.raw_calls import assert_works, file_handle, record, rpc, send, write_call
 from rpcrdma.testing.raw_socket import RawSocketPeer
 
 MIB = 1 << 20
@@ -27,14 +27,17 @@ CREATE, READ, WRITE, READDIR = 8, 6, 7, 16
 DO_NOT_SET = bytes(24)
 """sattr3."""
 AGAIN_S = 0.2
+"""Between the end of a connection and the next."""
 UNREAD_S = 15.0
+"""For which a connection is held whose end is not heard of."""
 
 
 class Misbehaving:
     """One process' connections of one kind."""
 
-    def __init__(self, port: int, handle: bytes, source: str) -> None:
+    def __init__(self, port: int, handle: bytes, source: str, pause_s: float) -> None:
         self._port = port
+        self._pause_s = pause_s
         self._handle = file_handle(handle)
         self._source = source
         self._xids = itertools.count(1)
@@ -64,8 +67,10 @@ class Misbehaving:
         """WRITEs of 1 MiB over RDMA whose data the server asks for in vain."""
         peer = await self.connected()
         await peer.start()
+        # The reply grants credits.
+        await assert_works(peer, 1)
         calls = (write_call(MIB, (7, MIB, 0), xid=next(self._xids)) for _ in range(UNANSWERED))
-        await peer.send_segments(*(send(call, place) for place, call in enumerate(calls, 1)))
+        await peer.send_segments(*(send(call, place) for place, call in enumerate(calls, 2)))
         return peer
 
     async def idle(self, number: int) -> RawSocketPeer:
@@ -90,6 +95,8 @@ class Misbehaving:
             size = int.from_bytes(await peer.receive(4)) & 0x7FFFFFFF
             await peer.receive(size)
             self.replies += 1
+            if self._pause_s and place % IN_FLIGHT == 0:
+                await asyncio.sleep(self._pause_s)
             await peer.send(self._flood_call(place))
 
     async def go_on(self, begin: Callable[[int], Awaitable[RawSocketPeer]], number: int, most: int) -> None:
@@ -121,8 +128,9 @@ async def main() -> None:
     parser.add_argument("handle", type=bytes.fromhex)
     parser.add_argument("--connections", type=int, default=8)
     parser.add_argument("--source", default="127.0.0.1")
+    parser.add_argument("--pause", type=float, default=0, help="seconds that a flood rests after 128 replies")
     args = parser.parse_args()
-    it = Misbehaving(args.port, args.handle, args.source)
+    it = Misbehaving(args.port, args.handle, args.source, args.pause)
     begin = getattr(it, args.kind)
     tasks = [asyncio.create_task(it.go_on(begin, number, args.connections)) for number in range(args.connections)]
     await it.all_begun.wait()

@@ -1,8 +1,9 @@
 """Calls of all kinds over connections that are cut all the time: `soak.py --seconds 300 --seed 1`.
 
-Two processes: this one has the clients and the proxy that cuts, the other one the server. In the end all calls must
-have been answered, each must have run once, and neither process may hold more than it should. What was found is
-printed; the exit status is 1 if any of it is wrong.
+This process has the clients and the proxy that cuts, a second one the server. Further ones misbehave, each in its own
+way, straight at the server and from the same address. In the end all calls must have been answered, each must have run
+once, and neither clients nor server may hold more than they should. What was found is printed; the exit status is 1 if
+any of it is wrong.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import Any
 from cutting_proxy import CuttingProxy
 from process_state import growth, queue_pairs, regions_registered, resident_kib
 from rpcrdma.aio.connect import ConnectOptions, connect, own_credential
+from rpcrdma.aio.files.filesystem import NfsFilesystem
 from rpcrdma.aio.files.mount_client import mount_export
 from rpcrdma.aio.urls import parse_url
 from rpcrdma.cli.event_loop import run_async
@@ -35,9 +37,14 @@ PAUSES = 12
 """Looks at the memory of both processes."""
 SETTLED_S = 5.0
 """By then the server must have noticed that all clients are gone."""
+SHOWN_S = 30.0
 GROWTH_SECONDS_MIN = 60
 """In a shorter run nothing is said about the growth of memory: it has not warmed up."""
 SHOWN_MAX = 10
+MISBEHAVING = {"unread": 4, "unfinished": 16, "unanswered": 4, "idle": 16, "flood": 1}
+"""Connections of each kind of `misbehaving.py`."""
+FLOOD_PAUSE_S = 0.5
+"""Lest the machine do nothing else."""
 
 
 class ServerProcess:
@@ -78,6 +85,32 @@ async def server_process(top: Path) -> AsyncIterator[ServerProcess]:
             await process.wait()
 
 
+@contextlib.asynccontextmanager
+async def misbehaving_client(kind: str, port: int, handle: bytes) -> AsyncIterator[Counter[str]]:
+    """`misbehaving.py`; afterwards what it counted is added."""
+    counts: Counter[str] = Counter()
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, Path(__file__).with_name("misbehaving.py"), kind, str(port), handle.hex()),
+        *("--connections", str(MISBEHAVING[kind]), "--pause", str(FLOOD_PAUSE_S)),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    try:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        async with asyncio.timeout(20):
+            assert await process.stdout.readline() == b"ready\n"
+        yield counts
+        process.stdin.close()
+        async with asyncio.timeout(20):
+            counts["begun again"], counts["replies"] = map(int, (await process.stdout.read()).split())
+            await process.wait()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
 class Run:
     """One run of the test, and what it found."""
 
@@ -86,6 +119,7 @@ class Run:
         self.top = top
         self.failures: list[str] = []
         self.clients: list[SoakClient] = []
+        self.misbehaved: dict[str, Counter[str]] = {}
         self.resident: tuple[list[int], list[int]] = ([], [])
         """Of this process and of the server."""
 
@@ -107,15 +141,35 @@ class Run:
             proxy.start()
             try:
                 started_s = time.monotonic()
-                await self._connect(proxy, mounted.handle)
-                await self._work(server)
-                proxy.cutting = False
-                await asyncio.gather(*(client.end() for client in self.clients))
+                async with self._misbehaving(ports, mounted.handle):
+                    await self._connect(proxy, mounted.handle)
+                    await self._work(server)
+                    await self._until_shown(server, proxy)
+                    proxy.cutting = False
+                    await asyncio.gather(*(client.end() for client in self.clients))
                 took_s = time.monotonic() - started_s
             finally:
                 proxy.stop()
             after = await self._settled(server, idle)
             self._report(proxy, idle, after, idle_regions, took_s)
+
+    @contextlib.asynccontextmanager
+    async def _misbehaving(self, ports: list[int], root: bytes) -> AsyncIterator[None]:
+        async with connect(f"rdma://127.0.0.1:{ports[0]}") as connection, contextlib.AsyncExitStack() as stack:
+            filesystem = NfsFilesystem(connection, root)
+            await filesystem.mkdir("flood")
+            await filesystem.chmod("flood", 0o777)
+            (self.top / "export" / "large").write_bytes(bytes(1 << 20))
+            handles = {name: (await filesystem.handle_of(name))[0] for name in ("flood", "large")}
+            await filesystem.close()
+
+            async def begin(kind: str) -> None:
+                port = ports[0] if kind == "unanswered" else ports[1]
+                handle = handles["flood" if kind == "flood" else "large"]
+                self.misbehaved[kind] = await stack.enter_async_context(misbehaving_client(kind, port, handle))
+
+            await asyncio.gather(*map(begin, MISBEHAVING))
+            yield
 
     async def _connect(self, proxy: CuttingProxy, root: bytes) -> None:
         args = self.args
@@ -142,13 +196,23 @@ class Run:
         for pause in range(1, PAUSES + 1):
             end_s = started_s + self.args.seconds * pause / PAUSES
 
-            async def one(client: SoakClient, end_s: float = end_s) -> None:
-                while time.monotonic() < end_s:
-                    await client.act()
-
-            await asyncio.gather(*(one(client) for client in self.clients))
+            await asyncio.gather(*(self._act_until(client, end_s) for client in self.clients))
             self.resident[0].append(resident_kib())
             self.resident[1].append(await server.ask("memory"))
+
+    async def _act_until(self, client: SoakClient, end_s: float) -> None:
+        while time.monotonic() < end_s:
+            await client.act()
+
+    async def _until_shown(self, server: ServerProcess, proxy: CuttingProxy) -> None:
+        """A short run on a busy machine goes on for a while until a call has been repeated: else it shows nothing."""
+        until_s = time.monotonic() + SHOWN_S
+        while time.monotonic() < until_s:
+            if proxy.cuts and (await server.ask("state"))["repeats"]["kept"]:
+                break
+            # The look at the server costs more than a few calls.
+            end_s = time.monotonic() + 1
+            await asyncio.gather(*(self._act_until(client, end_s) for client in self.clients))
 
     async def _settled(self, server: ServerProcess, idle: dict[str, Any]) -> dict[str, Any]:
         """The server's state once it has noticed that all are gone, or when it should have."""
@@ -184,6 +248,9 @@ class Run:
                 else "/".join(str(after[name]) for name in ("rdma_reads", "rdma_writes", "replies_long"))
             )
             print(f"{what:38} {shown:>10}")
+        for kind, counts in self.misbehaved.items():
+            told = ", ".join(f"{count} {what}" for what, count in counts.items())
+            print(f"{'misbehaving, ' + kind:38} {MISBEHAVING[kind]:>10}   {told}")
         self._check_calls(after)
         self._check_files()
         self.check("regions left registered, clients", regions_registered() - idle_regions)
@@ -193,6 +260,8 @@ class Run:
         self.check("buffer octets left lent, server", after["buffer_octets_lent"])
         for who, resident in zip(("clients", "server"), self.resident, strict=True):
             self._check_growth(who, resident)
+        if not self.misbehaved["flood"]["replies"]:
+            self.failures.append("the flood was not answered: the test shows nothing of it")
         if not proxy.cuts or not repeats["kept"]:
             self.failures.append("nothing was cut, or no repeat was answered: the test shows nothing")
 

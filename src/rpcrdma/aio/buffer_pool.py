@@ -299,4 +299,5 @@ class BufferShare(Share):
 
     def _room(self) -> int:
         pool = self._pool
-        return room(self, pool.octets_max, pool.octets_max - pool.lent_octets)
+        most = pool.octets_max
+        return room(most, most - pool.lent_octets, of_client=self.client.held, own=self.held)

@@ -6,22 +6,27 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
-__all__ = ["LimitedLog"]
+__all__ = ["CONNECTION_LINES_MAX", "LimitedLog"]
+
+CONNECTION_LINES_MAX = 60
+"""Lines a minute that say of one client that a connection has been made, and as many that one has ended."""
 
 _INTERVAL_S = 60.0
 _KINDS_MAX = 256
 
 
 class _Kind:
-    __slots__ = ("extra", "held_back", "last", "level", "next_at_s")
+    __slots__ = ("count", "extra", "held_back", "last", "level", "next_at_s")
 
     def __init__(self) -> None:
         self.next_at_s = 0.0
+        self.count = 0
         self.held_back = 0
         self.level = 0
         self.last = ""
-        self.extra: Mapping[str, object] | None = None
+        self.extra: Mapping[str, Any] | None = None
 
 
 def _later(delay_s: float, callback: Callable[[], None]) -> None:
@@ -29,12 +34,12 @@ def _later(delay_s: float, callback: Callable[[], None]) -> None:
 
 
 class LimitedLog:
-    """Logs the first event of each kind; what follows within a minute is counted and told of in one line at its end.
+    """Logs the first events of each kind; what follows within a minute is counted and told of in one line at its end.
 
-    That line has the last one's words and `extra`, without its traceback; an `event` in that, which is a dictionary, gets
-    the count as `held_back`. A kind is any text without peer data in it; of more than
-    256 kinds the oldest is forgotten. To be used in the event loop, and flushed before that ends. `clock` gives
-    seconds, `later` calls a function after some.
+    That line has the last one's words and `extra`, without its traceback; an `event` in that gets the number of the
+    others as `left_out`. A kind is any text, of peer data at most an address in it; of more than 256 kinds the oldest
+    is forgotten. To be used in the event loop, and flushed before that ends. `clock` gives seconds, `later` calls a
+    function after some.
     """
 
     __slots__ = ("_clock", "_kinds", "_later", "_logger", "_waits")
@@ -58,26 +63,34 @@ class LimitedLog:
         message: str,
         *args: object,
         error: BaseException | None = None,
-        extra: Mapping[str, object] | None = None,
+        extra: Mapping[str, Any] | None = None,
+        most: int = 1,
     ) -> None:
-        """Logs `message % args`, with the traceback of `error` if there is one; `extra` is as for `Logger.log`."""
+        """Logs `message % args`, with the traceback of `error` if there is one; `extra` is as for `Logger.log`.
+
+        `most`: so many of this kind a minute at once.
+        """
         now_s = self._clock()
         known = self._kinds.get(kind)
         if known is not None and now_s < known.next_at_s:
-            known.held_back += 1
-            known.level = level
-            known.last = message % args if args else message
-            known.extra = extra
-            if not self._waits:
-                self._waits = True
-                self._later(known.next_at_s - now_s, self._look)
-            return
-        if known is None:
-            if len(self._kinds) >= _KINDS_MAX:
-                self._tell(self._kinds.pop(next(iter(self._kinds))))
-            known = self._kinds[kind] = _Kind()
-        self._tell(known)
-        known.next_at_s = now_s + _INTERVAL_S
+            known.count += 1
+            if known.count > most:
+                known.held_back += 1
+                known.level = level
+                known.last = message % args if args else message
+                known.extra = extra
+                if not self._waits:
+                    self._waits = True
+                    self._later(known.next_at_s - now_s, self._look)
+                return
+        else:
+            if known is None:
+                if len(self._kinds) >= _KINDS_MAX:
+                    self._tell(self._kinds.pop(next(iter(self._kinds))))
+                known = self._kinds[kind] = _Kind()
+            self._tell(known)
+            known.next_at_s = now_s + _INTERVAL_S
+            known.count = 1
         self._logger.log(level, message, *args, exc_info=error, extra=extra)
 
     def flush(self) -> None:
@@ -102,6 +115,6 @@ class LimitedLog:
         if count:
             last, known.last = known.last, ""
             extra, known.extra = known.extra, None
-            if extra is not None and isinstance(event := extra.get("event"), dict):
-                extra = {**extra, "event": {**event, "held_back": count}}
+            if extra is not None and "event" in extra:
+                extra = {**extra, "event": {**extra["event"], "left_out": count - 1}}
             self._logger.log(known.level, "%s (the last of %d more like it)", last, count, extra=extra)

@@ -11,7 +11,7 @@ from rpcrdma import limits
 from rpcrdma.aio.admission import Admission
 from rpcrdma.aio.buffer_pool import BufferPool
 from rpcrdma.aio.capture import PacketCapture
-from rpcrdma.aio.limited_log import LimitedLog
+from rpcrdma.aio.limited_log import CONNECTION_LINES_MAX, LimitedLog
 from rpcrdma.aio.listener import Listener
 from rpcrdma.aio.rdma_connection import RdmaConnection
 from rpcrdma.aio.responding import Responding
@@ -141,7 +141,9 @@ class RdmaServer:
         self._admission.established(connection)
         name = authority(*connection.peer)
         agreed = connection.negotiated
-        _LOGGER.info(
+        self._log.log(
+            logging.INFO,
+            f"connected {connection.peer[0]}",
             "rdma connection from %s: version %d, inline %d/%d octets, credits %d, %s, remote invalidation %s, "
             "reads %d/%d",
             name,
@@ -154,6 +156,7 @@ class RdmaServer:
             agreed.inbound_reads,
             agreed.outbound_reads,
             extra={"event": {"event": "connected", "transport": "rdma", "peer": name, **asdict(agreed)}},
+            most=CONNECTION_LINES_MAX,
         )
 
     def _ended(self, connection: RdmaConnection) -> None:
@@ -176,4 +179,5 @@ class RdmaServer:
         if reason.protocol_error:
             self._log.log(logging.WARNING, "protocol", *said, extra={"event": event})
         else:
-            _LOGGER.info(*said, extra={"event": event})
+            kind = f"disconnected {connection.peer[0]}"
+            self._log.log(logging.INFO, kind, *said, extra={"event": event}, most=CONNECTION_LINES_MAX)

@@ -17,7 +17,7 @@ from rpcrdma.aio.buffer_pool import BufferPool
 from rpcrdma.aio.call_context import ServerCallContext
 from rpcrdma.aio.call_memory import CallMemory
 from rpcrdma.aio.handler_runner import HandlerRunner
-from rpcrdma.aio.limited_log import LimitedLog
+from rpcrdma.aio.limited_log import CONNECTION_LINES_MAX, LimitedLog
 from rpcrdma.aio.listener import Listener
 from rpcrdma.aio.record_stream import RecordStream
 from rpcrdma.aio.sockets import address_of, authority
@@ -176,6 +176,11 @@ class TcpServer:
         if self._quiet is not None:
             self._quiet.set()
 
+    def log_connection(self, address: str, event: dict[str, str], message: str, *args: str) -> None:
+        """Says that one of the client's connections has been made or has ended."""
+        kind = f"{event['event']} {address}"
+        self.log.log(logging.INFO, kind, message, *args, extra={"event": event}, most=CONNECTION_LINES_MAX)
+
     def relieve(self) -> None:
         """Ends the connections that read nothing of their replies for too long: others wait for memory."""
         for connection in [connection for connection in self.connections if connection.stalled]:
@@ -226,7 +231,7 @@ class TcpServer:
             sock.close()
             return
         event = {"event": "connected", "transport": "tcp", "peer": peer}
-        _LOGGER.info("tcp connection from %s", peer, extra={"event": event})
+        self.log_connection(address[0], event, "tcp connection from %s", peer)
         self.connections_made += 1
         connection = _Connection(self, sock, address[0], peer)
         self.connections.add(connection)
@@ -536,7 +541,7 @@ class _Connection:
             self._end.set_result(None)
         self._server.connection_changed()
         event = {"event": "disconnected", "transport": "tcp", "peer": self.name, "reason": reason}
-        _LOGGER.info("tcp connection from %s ended: %s", self.name, reason, extra={"event": event})
+        self._server.log_connection(self._peer, event, "tcp connection from %s ended: %s", self.name, reason)
 
     def _check_idle(self) -> None:
         idle_s = self._server.config.idle_s

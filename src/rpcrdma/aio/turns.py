@@ -125,8 +125,8 @@ def _in_order(waiting: dict[H, None]) -> Iterator[H]:
             yield each
 
 
-def room(share: Share, most: int, free: int) -> int:
-    """How much more a connection may have of `most`, of which so much is free.
+def room(most: int, free: int, *, of_client: int, own: int) -> int:
+    """How much more a connection may have of `most`, of which `free` is free; it holds `own`, its client `of_client`.
 
     A client that holds nothing gets what is free. Others get more while what the connection holds, what its client
     holds and what is asked for together are no more than an eighth of what is free then. So one connection can hold a
@@ -134,10 +134,9 @@ def room(share: Share, most: int, free: int) -> int:
     15 % to everybody else. Beside that the first that a connection asks for it gets as long as half of all is free:
     the other connections of its client cannot keep it from that.
     """
-    client = share.client
-    if not client.held:
+    if not of_client:
         return free
-    left = free // CLIENT_FREE_PARTS - client.held
-    if share.held:
-        return left - share.held
+    left = free // CLIENT_FREE_PARTS - of_client
+    if own:
+        return left - own
     return max(left, free - most // CONNECTIONS_FIRST_PARTS)

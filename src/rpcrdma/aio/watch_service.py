@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from rpcrdma.aio.inotify_thread import InotifyThread
 from rpcrdma.aio.limited_log import LimitedLog
+from rpcrdma.aio.turns import room
 from rpcrdma.errors import CallTimeout, RpcRdmaError, TransportClosed
 from rpcrdma.limits import (
     NFS_WATCH_BATCH_OCTETS_MAX,
@@ -77,6 +78,8 @@ class _Subscription:
         self.terms = (bytes(args.directory), args.recursive, owner)
         """What a client must repeat to go on."""
         self.client: ReverseCaller | None = None
+        self.address = ""
+        """Of the client, when it was here last."""
         self.tree: WatchedTree | None = None
         self.sender: asyncio.Task[None] | None = None
         self.expiry: asyncio.TimerHandle | None = None
@@ -214,7 +217,7 @@ class WatchService(WATCH_V1_Service):
         if was_known:
             blocking = _BlockingContext(context)
             await self._thread.run(lambda watcher: watcher.admit(args.directory, blocking))
-        self._make_room(identifier, context.client)
+        self._make_room(identifier, context)
         subscription = self._subscriptions.get(identifier)
         if subscription is None:
             subscription = await self._open(self._thread, args, context, resumes=args.resume or was_known)
@@ -223,6 +226,7 @@ class WatchService(WATCH_V1_Service):
                 raise _Refusal(watch_status.WATCHERR_PERM)
             self._detach(subscription)
             subscription.go_on(args.acknowledged)
+        subscription.address = context.peer
         self._attach(subscription, context.client)
         return subscription
 
@@ -250,17 +254,26 @@ class WatchService(WATCH_V1_Service):
         self._subscriptions[subscription.identifier] = subscription
         return subscription
 
-    def _make_room(self, identifier: bytes, client: ReverseCaller) -> None:
-        """For one more subscription of this client, whether it is new or comes from another connection."""
+    def _make_room(self, identifier: bytes, context: CallContext) -> None:
+        """For one more subscription of this client, whether it is new or comes from another connection.
+
+        Places are dealt out as memory is. A subscription that is away keeps its place as long as nobody wants it: those
+        of the client itself go first, and the one that is away longest; it is told to rescan when it comes back.
+        """
         others = [each for each in self._subscriptions.values() if each.identifier != identifier]
-        if sum(each.client is client for each in others) >= NFS_WATCH_CONNECTION_SUBSCRIPTIONS_MAX:
+        of_connection = sum(each.client is context.client for each in others)
+        if of_connection >= NFS_WATCH_CONNECTION_SUBSCRIPTIONS_MAX:
             raise _Refusal(watch_status.WATCHERR_NOSPC)
-        if len(others) >= NFS_WATCH_SUBSCRIPTIONS_MAX:
-            # Whoever is away longest is told to rescan when it comes back.
-            away = next((each for each in others if each.client is None), None)
-            if away is None:
-                raise _Refusal(watch_status.WATCHERR_NOSPC)
-            self._drop(away)
+        if identifier in self._subscriptions:
+            return
+        of_client = [each for each in others if each.address == context.peer]
+        most, free = NFS_WATCH_SUBSCRIPTIONS_MAX, NFS_WATCH_SUBSCRIPTIONS_MAX - len(others)
+        if room(most, free, of_client=len(of_client), own=min(of_connection, 1)) > 0:
+            return
+        away = next((each for each in (of_client if free else (*of_client, *others)) if each.client is None), None)
+        if away is None:
+            raise _Refusal(watch_status.WATCHERR_NOSPC)
+        self._drop(away)
 
     def _attach(self, subscription: _Subscription, client: ReverseCaller) -> None:
         client.ready()

@@ -82,7 +82,26 @@ def test_the_line_about_what_was_held_back_has_the_event_of_the_last_with_the_co
     with caplog.at_level(logging.INFO, "test"):
         rig.log.flush()
     events = [vars(record)["event"] for record in caplog.records]
-    assert events == [{"event": "disconnected", "peer": 2, "held_back": 2}]
+    assert events == [{"event": "disconnected", "peer": 2, "left_out": 1}]
+
+
+def test_more_lines_of_a_kind_may_be_allowed_and_events_say_what_was_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    rig = Rig()
+    for start in (0, 10):
+        for number in range(start, start + 10):
+            extra = {"event": {"number": number}}
+            rig.log.log(logging.INFO, "kind", "event %d", number, extra=extra, most=3)
+        rig.pass_time(rig.now_s + 60.0)
+    rig.log.log(logging.INFO, "kind", "event %d", 20, extra={"event": {"number": 20}}, most=3)
+    assert [record.getMessage() for record in caplog.records] == [
+        *("event 0", "event 1", "event 2", "event 9 (the last of 7 more like it)"),
+        *("event 10", "event 11", "event 12", "event 19 (the last of 7 more like it)"),
+        "event 20",
+    ]
+    events = [vars(record)["event"] for record in caplog.records]
+    assert [event["number"] for event in events] == [0, 1, 2, 9, 10, 11, 12, 19, 20]
+    assert [event.get("left_out") for event in events if "left_out" in event] == [6, 6]
 
 
 def test_the_kinds_remembered_are_bounded(caplog: pytest.LogCaptureFixture) -> None:

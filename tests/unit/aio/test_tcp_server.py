@@ -262,6 +262,22 @@ def test_connections_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     assert last.endswith("ended: the peer closed the connection")
 
 
+def test_a_flood_of_connections_fills_the_log_with_60_lines_a_minute_of_each_kind(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def main() -> None:
+        async with serving() as rig:
+            for _ in range(100):
+                async with await rig.caller() as caller:
+                    await caller.call(DOUBLE, 1)
+            assert rig.server.connections_made == 100
+
+    with caplog.at_level(logging.INFO, "rpcrdma.server"):
+        asyncio.run(main())
+    ends = [" ended: " in record.getMessage() for record in caplog.records]
+    assert (ends.count(False), ends.count(True)) == (60, 60)
+
+
 def test_a_server_listens_on_several_addresses() -> None:
     async def main() -> None:
         async with serving() as rig:
