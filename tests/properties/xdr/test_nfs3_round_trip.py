@@ -24,6 +24,7 @@ WIDE = {
     *("size", "used", "fsid", "fileid", "offset", "cookie", "maxfilesize"),
     *("tbytes", "fbytes", "abytes", "tfiles", "ffiles", "afiles"),
 }
+SIGNED = {"auth_flavors"}
 TEXT = st.binary(max_size=20).map(lambda data: data.decode("utf-8", "surrogateescape"))
 # Octets that are UTF-8 together with others may decode otherwise than they were made; what decodes is stable.
 STABLE = TEXT.map(lambda text: text.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape"))
@@ -46,7 +47,7 @@ def strategy(kind: Any, name: str) -> st.SearchStrategy[Any]:
         bool: st.booleans(),
         str: STABLE,
         bytes: st.binary(min_size=8, max_size=8) if name in FIXED else st.binary(max_size=64),
-        int: st.integers(0, 0xFFFFFFFFFFFFFFFF if name in WIDE else 0x7FFFFFFF),
+        int: st.integers(0, 0xFFFFFFFFFFFFFFFF if name in WIDE else 0x7FFFFFFF if name in SIGNED else 0xFFFFFFFF),
     }
     return simple[kind]
 

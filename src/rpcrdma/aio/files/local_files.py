@@ -36,6 +36,7 @@ __all__ = [
     "open_top",
     "read_at",
     "read_symlink",
+    "server_name",
     "store_file",
     "temporary_name",
     "told_of",
@@ -52,7 +53,7 @@ _PAGE_ENTRIES = 500
 
 @dataclass(frozen=True, slots=True)
 class LocalItem:
-    """An entry of a local directory.
+    """An entry of a local directory; its name is the server's.
 
     `kind` is one of stat's S_IF constants, 0 where unknown; `lost` says what an upload will not carry.
     """
@@ -100,15 +101,20 @@ def told_of(path: str) -> Iterator[None]:
         raise
 
 
-def local_name(name: str) -> str:
-    """A server's name for use as a local one.
+def local_name(name: str) -> bytes:
+    """A server's name for use as a local one: the same octets, whatever the locale makes of them.
 
     Raises:
         OSError: EINVAL, as it would not name a file in its directory, but something else.
     """
     if name in {"", ".", ".."} or "/" in name or "\0" in name:
         raise OSError(errno.EINVAL, "the server's name for it cannot be used here", name)
-    return name
+    return name.encode("utf-8", "surrogateescape")
+
+
+def server_name(name: str) -> str:
+    """The counterpart of `local_name`: how a local name, as the locale makes it, is called at a server."""
+    return os.fsencode(name).decode("utf-8", "surrogateescape")
 
 
 def open_directory(path: str, directory: int | None = None) -> int:
@@ -164,7 +170,7 @@ def _mode_to_begin(mode: int, *, exact: bool) -> int:
 def create_symlink(target: str, name: str, directory: int, times_ns: tuple[int, int]) -> None:
     """Makes a symbolic link, replacing what is there unless it is a directory."""
     temporary = temporary_name()
-    os.symlink(target, temporary, dir_fd=directory)
+    os.symlink(target.encode("utf-8", "surrogateescape"), temporary, dir_fd=directory)
     try:
         os.utime(temporary, ns=times_ns, dir_fd=directory, follow_symlinks=False)
         os.replace(temporary, local_name(name), src_dir_fd=directory, dst_dir_fd=directory)
@@ -188,7 +194,7 @@ def create_temporary(name: str, directory: int, mode: int, *, exact: bool) -> Te
     return Temporary(os.open(temporary, flags, begin, dir_fd=directory), temporary, name, directory, final)
 
 
-def _mode_of_file(name: str, directory: int) -> int | None:
+def _mode_of_file(name: bytes, directory: int) -> int | None:
     try:
         found = os.stat(name, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
@@ -243,9 +249,10 @@ def load_file(name: str, directory: int | None, buffer: memoryview) -> tuple[int
         FileChanged: it did meanwhile.
     """
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
-    if directory is not None:
-        flags |= os.O_NOFOLLOW
-    descriptor = os.open(name, flags, dir_fd=directory)
+    if directory is None:
+        descriptor = os.open(name, flags)
+    else:
+        descriptor = os.open(local_name(name), flags | os.O_NOFOLLOW, dir_fd=directory)
     try:
         attributes = os.fstat(descriptor)
         _require_regular(attributes, name)
@@ -276,7 +283,9 @@ def free_octets(directory: int) -> int:
 
 def read_symlink(name: str, directory: int) -> tuple[str, os.stat_result]:
     """A symbolic link's target and attributes."""
-    return os.readlink(name, dir_fd=directory), os.stat(name, dir_fd=directory, follow_symlinks=False)
+    own = local_name(name)
+    target = os.readlink(own, dir_fd=directory).decode("utf-8", "surrogateescape")
+    return target, os.stat(own, dir_fd=directory, follow_symlinks=False)
 
 
 def list_directory(directory: int) -> Iterator[list[LocalItem]]:
@@ -295,10 +304,11 @@ def _local_item(entry: os.DirEntry[str], directory: int) -> LocalItem:
     try:
         found = entry.stat(follow_symlinks=False)
     except FileNotFoundError:
-        return LocalItem(entry.name, _kind(entry), 0, ())  # removed since: whatever is done with it will say so
+        # Removed since; what is done with it will say so.
+        return LocalItem(server_name(entry.name), _kind(entry), 0, ())
     # There are no calls for extended attributes of a name in an open directory.
     lost = lost_from_local(found, f"/proc/self/fd/{directory}/{entry.name}")
-    return LocalItem(entry.name, _kind(entry), found.st_size, lost)
+    return LocalItem(server_name(entry.name), _kind(entry), found.st_size, lost)
 
 
 def _require_regular(attributes: os.stat_result, name: str) -> None:
