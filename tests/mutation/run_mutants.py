@@ -84,7 +84,13 @@ class Tried:
 
 def environment(**more: str) -> dict[str, str]:
     """Of the processes: the same examples of Hypothesis each time, and nothing kept."""
-    return {**os.environ, "CI": "1", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(HERE), **more}
+    return {
+        **os.environ,
+        "CI": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONPATH": f"{HERE}{os.pathsep}{PACKAGE.parent}",
+        **more,
+    }
 
 
 # Hypothesis is a plugin as well, and is loaded before the processes part.
@@ -225,6 +231,8 @@ def main() -> int:
         print(f"{len(mutants)} possible mutants in {len(paths)} modules; seed {args.seed}", flush=True)
         os.environ.update(environment())
         os.chdir(ROOT)
+        # The package beside these tests, whatever is installed.
+        sys.path.insert(0, str(PACKAGE.parent))
         preload()
         controls = [(path, Mutation(UNCHANGED, 0, 10**6, "nothing")) for path in paths]
         for each in try_all(controls, rooms, directory, 3600.0, args.jobs):
