@@ -363,3 +363,8 @@ def test_calls_are_counted_by_procedure_once_their_arguments_are_decoded(dispatc
     assert not isinstance(dispatcher.open_call(Decoder(header(number=3))), Invocation)
     assert not isinstance(dispatcher.open_call(Decoder(header(number=99))), Invocation)
     assert dispatcher.calls_of_procedures() == {"TEST_DOUBLE": 3, "TEST_WAIT": 1}
+
+
+def test_null_may_run_twice_and_what_is_not_declared_idempotent_may_not(dispatcher: Dispatcher) -> None:
+    assert not opened(dispatcher, header(number=0)).at_most_once
+    assert opened(dispatcher, call(DOUBLE, 7)).at_most_once
