@@ -109,3 +109,13 @@ def test_segments_beyond_the_last_offset_are_refused_before_anything_is_read(whe
         # Up to the last octet, a segment may be named.
         assert peer.send(call(10)) == []
         assert [type(event) for event in peer.endpoint_events()] == [CallArrived]
+
+
+@pytest.mark.req("V1-60")
+@pytest.mark.parametrize("length", range(1, 8))
+def test_a_long_call_too_short_for_xid_and_direction_is_refused(length: int) -> None:
+    peer = BarePeer(Role.SERVER)
+    region = peer.pd.register(bytearray(start(0x0BADCAFE, CALL)[:length]), Access.REMOTE_READ | Access.REMOTE_WRITE)
+    (answer,) = peer.send(header(reads=read_segment(0, region.handle, length, region.offset), kind=1))
+    assert answer[12:20] == struct.pack(">II", 4, 2)
+    assert peer.endpoint_events() == []

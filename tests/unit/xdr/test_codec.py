@@ -176,6 +176,19 @@ def test_a_list_over_its_limit_is_refused() -> None:
         Decoder(data).linked_list(read_word, 1, "l")
 
 
+def test_a_list_may_be_as_long_as_its_limit() -> None:
+    def entry(enc: Encoder, value: int) -> None:
+        enc.u32(value, "entry")
+
+    encoder = Encoder()
+    encoder.linked_list([7, 8], entry, 2, "list")
+    assert bytes(encoder.out) == bytes.fromhex("00000001 00000007 00000001 00000008 00000000")
+    decoder = Decoder(bytes(encoder.out))
+    assert decoder.linked_list(lambda dec: dec.u32("entry"), 2, "list") == [7, 8]
+    with pytest.raises(LocalProtocolError, match="3 entries, the limit is 2"):
+        Encoder().linked_list([7, 8, 9], entry, 2, "list")
+
+
 def test_long_lists_need_no_stack() -> None:
     data = b"\0\0\0\1\0\0\0\7" * 100_000 + bytes(4)
     assert Decoder(data).linked_list(read_word, None, "l") == [7] * 100_000
