@@ -34,7 +34,8 @@ TESTS = ("tests/unit/{room}", "tests/properties/{room}", "tests/abuse/test_{room
 """Where the tests of a module are, by the folder that it is in."""
 
 TESTS_S = 60.0
-"""Of the tests that execute a line, so many seconds are run for a mutant, the fastest first."""
+"""Of the tests that execute a line, so many seconds are run for a mutant, the fastest first; no bound for what is
+executed on import."""
 START_S = 20.0
 """For starting Python on a busy machine."""
 SLOWER = 8.0
@@ -57,7 +58,7 @@ class Room:
             if mutation.line <= int(line) <= mutation.end_line:
                 numbers.update(executed_by)
         if not numbers and str(mutation.line) in lines:
-            numbers.update(number for each in lines.values() for number in each)
+            return sorted({number for each in lines.values() for number in each}, key=self.durations.__getitem__)
         chosen: list[int] = []
         spent_s = 0.0
         for number in sorted(numbers, key=lambda number: self.durations[number]):
@@ -84,7 +85,13 @@ class Tried:
 
 def environment(**more: str) -> dict[str, str]:
     """Of the processes: the same examples of Hypothesis each time, and nothing kept."""
-    return {**os.environ, "CI": "1", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(HERE), **more}
+    return {
+        **os.environ,
+        "CI": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONPATH": f"{HERE}{os.pathsep}{PACKAGE.parent}",
+        **more,
+    }
 
 
 # Hypothesis is a plugin as well, and is loaded before the processes part.
@@ -225,6 +232,8 @@ def main() -> int:
         print(f"{len(mutants)} possible mutants in {len(paths)} modules; seed {args.seed}", flush=True)
         os.environ.update(environment())
         os.chdir(ROOT)
+        # The package beside these tests, whatever is installed.
+        sys.path.insert(0, str(PACKAGE.parent))
         preload()
         controls = [(path, Mutation(UNCHANGED, 0, 10**6, "nothing")) for path in paths]
         for each in try_all(controls, rooms, directory, 3600.0, args.jobs):

@@ -134,11 +134,6 @@ class Encoder:
         self.items: list[BulkItem] = []
         self.removed = 0
 
-    @property
-    def position(self) -> int:
-        """Offset of the next item in the unreduced stream."""
-        return len(self.out) + self.removed
-
     def finish(self) -> Payload:
         """What has been encoded; the encoder must not be used afterwards."""
         return Payload(self.out, self.items)

@@ -262,6 +262,12 @@ def test_an_initiator_that_reads_nothing_keeps_one_slot_for_the_rtr_frame() -> N
     assert (agreed.inbound_reads, agreed.outbound_reads) == (1, 1)
 
 
+@pytest.mark.parametrize("frames", [ReadyFrame.SEND, ReadyFrame.WRITE, ReadyFrame.SEND | ReadyFrame.WRITE])
+def test_without_reads_among_the_rtr_frames_no_slot_is_asked_for(frames: ReadyFrame) -> None:
+    asked = ask(IwarpConfig(peer_to_peer=True, outbound_reads=0, ready_frames=frames), b"")
+    assert asked.enhanced == Enhanced(32, 0, True, frames)
+
+
 @pytest.mark.req("EM-12")
 @pytest.mark.parametrize(
     ("told", "code"),

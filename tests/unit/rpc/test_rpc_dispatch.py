@@ -352,3 +352,19 @@ def test_an_encoder_reuses_the_header_of_a_procedure() -> None:
     assert first[4:] == second[4:]
     assert (first[:4], second[:4]) == (b"\0\0\0\1", b"\0\0\0\2")
     assert encoder.credential == AuthSys(uid=1, gid=2)
+
+
+def test_calls_are_counted_by_procedure_once_their_arguments_are_decoded(dispatcher: Dispatcher) -> None:
+    assert dispatcher.calls_of_procedures() == {}
+    for _ in range(3):
+        opened(dispatcher, call(DOUBLE, 7))
+    opened(dispatcher, call(WAIT, 7))
+    # Of these no handler hears.
+    assert not isinstance(dispatcher.open_call(Decoder(header(number=3))), Invocation)
+    assert not isinstance(dispatcher.open_call(Decoder(header(number=99))), Invocation)
+    assert dispatcher.calls_of_procedures() == {"TEST_DOUBLE": 3, "TEST_WAIT": 1}
+
+
+def test_null_may_run_twice_and_what_is_not_declared_idempotent_may_not(dispatcher: Dispatcher) -> None:
+    assert not opened(dispatcher, header(number=0)).at_most_once
+    assert opened(dispatcher, call(DOUBLE, 7)).at_most_once

@@ -217,3 +217,11 @@ def test_the_xid_of_a_message_can_be_seen_before_the_rest() -> None:
     assert message.peek_xid(octets(REPLIES[0])) == XID
     assert message.peek_xid(bytearray(b"\xff\xff\xff\xff")) == 0xFFFFFFFF
     assert message.peek_xid(b"\0\0\0") is None
+
+
+@pytest.mark.parametrize("rest", [b"", b"\0" * 40])
+def test_the_direction_is_in_the_second_word(rest: bytes) -> None:
+    assert message.peek_is_call(bytes.fromhex("00000001 00000000") + rest)
+    for other in ("00000000 00000001", "00000000 00000002", "00000000 00000100"):
+        assert not message.peek_is_call(bytes.fromhex(other) + rest)
+    assert not message.peek_is_call(bytes(7))

@@ -7,14 +7,23 @@ import struct
 import pytest
 
 from rpcrdma import limits
-from rpcrdma.errors import RemoteAccessError
+from rpcrdma.errors import RemoteAccessError, TransportClosed
 from rpcrdma.testing.endpoint_pair import BarePeer, message
 from rpcrdma.testing.raw_calls import chunk, header, read_segment, segment
 from rpcrdma.testing.raw_replies import HeardCall
 from rpcrdma.testing.raw_replies import chunk as echo
 from rpcrdma.testing.raw_replies import header as reply_header
 from rpcrdma.testing.raw_socket import HeardSegment
-from rpcrdma.transport import CallArrived, IncomingCall, ReplyArrived, ReplyBound, Role, TransportConfig
+from rpcrdma.transport import (
+    CallArrived,
+    CallFailed,
+    Closed,
+    IncomingCall,
+    ReplyArrived,
+    ReplyBound,
+    Role,
+    TransportConfig,
+)
 from rpcrdma.verbs import Access
 
 CALL, REPLY = 0, 1
@@ -210,6 +219,26 @@ def test_a_server_reads_nothing_of_a_call_any_more_once_it_may_answer(outcome: s
     peer.run()
     assert peer.endpoint.statistics.rdma_reads == 2
     assert peer.events == []
+
+
+@pytest.mark.req("PD-6")
+@pytest.mark.parametrize("refused", [False, True], ids=["reply", "refusal"])
+def test_an_answer_that_ends_the_exposure_of_another_calls_memory_ends_no_call_with_success(refused: bool) -> None:
+    peer = BarePeer(Role.CLIENT)
+    peer.endpoint.call(0, message(0, CALL), NOTHING)
+    peer.run()
+    peer.send(answer(0))
+    assert [type(event) for event in peer.endpoint_events()] == [ReplyArrived]
+    for xid in (1, 2):
+        peer.endpoint.call(xid, message(xid, CALL, (b"", bytes(5000))), NOTHING)
+    peer.run()
+    ((handle, _, _),) = heard(peer.received[2]).reads
+    octets = struct.pack(">IIIII", 1, 1, 32, 4, 2) if refused else answer(1)
+    peer.send(octets, invalidate=handle)
+    events = peer.endpoint_events()
+    assert [type(event) for event in events] == [CallFailed, CallFailed, Closed]
+    assert all(isinstance(event.error, TransportClosed) for event in events if isinstance(event, CallFailed))
+    assert not peer.endpoint_pd.regions
 
 
 SIZES = (7, 1, 30, 2, 100)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -175,6 +176,19 @@ def test_a_list_over_its_limit_is_refused() -> None:
         Decoder(data).linked_list(read_word, 1, "l")
 
 
+def test_a_list_may_be_as_long_as_its_limit() -> None:
+    def entry(enc: Encoder, value: int) -> None:
+        enc.u32(value, "entry")
+
+    encoder = Encoder()
+    encoder.linked_list([7, 8], entry, 2, "list")
+    assert bytes(encoder.out) == bytes.fromhex("00000001 00000007 00000001 00000008 00000000")
+    decoder = Decoder(bytes(encoder.out))
+    assert decoder.linked_list(lambda dec: dec.u32("entry"), 2, "list") == [7, 8]
+    with pytest.raises(LocalProtocolError, match="3 entries, the limit is 2"):
+        Encoder().linked_list([7, 8, 9], entry, 2, "list")
+
+
 def test_long_lists_need_no_stack() -> None:
     data = b"\0\0\0\1\0\0\0\7" * 100_000 + bytes(4)
     assert Decoder(data).linked_list(read_word, None, "l") == [7] * 100_000
@@ -207,6 +221,35 @@ def test_values_that_do_not_fit_are_the_callers_error(write: Callable[[Encoder],
     with pytest.raises(LocalProtocolError) as raised:
         write(Encoder())
     assert str(raised.value) == message
+
+
+@pytest.mark.parametrize(
+    ("code", "values", "octets"),
+    [
+        ("i", [-2, 3], "fffffffe 00000003"),
+        ("I", [2, 0xFFFFFFFF], "00000002 ffffffff"),
+        ("q", [-2, 3], "fffffffffffffffe 0000000000000003"),
+        ("Q", [1, (1 << 64) - 1], "0000000000000001 ffffffffffffffff"),
+        ("f", [1.5, -2.0], "3fc00000 c0000000"),
+        ("d", [1.5, -2.0], "3ff8000000000000 c000000000000000"),
+    ],
+)
+def test_arrays_of_every_kind_of_number_end_where_they_end(code: str, values: list[float], octets: str) -> None:
+    encoder = Encoder()
+    encoder.numbers(code, values, "n")
+    assert bytes(encoder.out) == bytes.fromhex(octets)
+    decoder = Decoder(bytes.fromhex(octets) + b"next")
+    assert decoder.numbers(code, 2, "n") == values
+    assert decoder.octets(4, "next") == b"next"
+    with pytest.raises(DecodeError):
+        Decoder(bytes.fromhex(octets)[:-1]).numbers(code, 2, "n")
+
+
+def test_a_layout_without_names_refuses_what_does_not_fit_as_well() -> None:
+    encoder = Encoder()
+    with pytest.raises(LocalProtocolError, match="does not fit its XDR type"):
+        encoder.put(struct.Struct(">II"), 1, 1 << 32)
+    assert bytes(encoder.out) == b""
 
 
 def test_floats_keep_their_special_values() -> None:
