@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from rpcrdma.iwarp import Role
-from rpcrdma.testing.raw_iwarp import RawPeer, completions_of, events_of, fpdu, tagged, untagged
-from rpcrdma.verbs import Access, Completion, SoftwareProtectionDomain, Status, Verb
+from rpcrdma.testing.raw_iwarp import RawPeer, completions_of, events_of, fpdu, tagged, terminate, untagged
+from rpcrdma.verbs import Access, Completion, Disconnected, SoftwareProtectionDomain, Status, Verb
 
 
 def draws() -> Callable[[int], int]:
@@ -85,3 +85,19 @@ def test_each_remote_buffer_has_a_write_of_its_own_and_they_leave_in_order() -> 
         (3, Verb.RDMA_WRITE),
         (4, Verb.SEND),
     ]
+
+
+@pytest.mark.req("RD-11", "RD-15")
+@pytest.mark.parametrize("role", list(Role), ids=lambda role: role.value)
+def test_a_terminate_ends_the_connection_as_a_breach_that_the_peer_tells_of(role: Role) -> None:
+    raw = connected(role)
+    # An initiator hears of nothing before it has spoken.
+    raw.qp.post_send(None, [b"x"], signaled=False)
+    raw.take()
+    raw.give(terminate(0x0206))
+    (event,) = events_of(raw.qp)
+    assert isinstance(event, Disconnected)
+    assert (event.by_peer, event.protocol_error) == (True, True)
+    assert "terminate" in event.reason
+    assert raw.take() == b""
+    assert raw.qp.wants_close

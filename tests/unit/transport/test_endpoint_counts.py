@@ -119,3 +119,15 @@ def test_a_long_call_too_short_for_xid_and_direction_is_refused(length: int) -> 
     (answer,) = peer.send(header(reads=read_segment(0, region.handle, length, region.offset), kind=1))
     assert answer[12:20] == struct.pack(">II", 4, 2)
     assert peer.endpoint_events() == []
+
+
+@pytest.mark.req("V1-21", "V1-60")
+@pytest.mark.parametrize("position", [position for position in range(1, 16) if position % 4] + [0xFFFFFFFF])
+def test_a_position_that_is_no_multiple_of_four_is_refused_before_anything_is_read(position: int) -> None:
+    peer = BarePeer(Role.SERVER)
+    region = peer.pd.register(bytearray(20), Access.REMOTE_READ | Access.REMOTE_WRITE)
+    reads = read_segment(position, region.handle, 4, region.offset)
+    (answer,) = peer.send(header(reads=reads) + start(0x0BADCAFE, CALL) + bytes(20))
+    assert answer[12:20] == struct.pack(">II", 4, 2)
+    assert peer.endpoint_events() == []
+    assert peer.endpoint.statistics.rdma_reads == 0
