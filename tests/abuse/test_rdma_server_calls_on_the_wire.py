@@ -16,7 +16,7 @@ from rpcrdma.aio import rdma_connection
 from rpcrdma.aio.connect import connect
 from rpcrdma.aio.serve import serve
 from rpcrdma.iwarp import IwarpConfig
-from rpcrdma.nfs import mount
+from rpcrdma.nfs import mount, v3
 from rpcrdma.nfs.server import Export, build_services, open_state
 from rpcrdma.rpc.service import Service
 from rpcrdma.testing.raw_calls import (
@@ -346,15 +346,19 @@ def test_200_half_open_connections_beside_one_that_works(scene: Scenes) -> None:
     asyncio.run(main())
 
 
-def test_more_connections_than_allowed_are_turned_away(scene: Scenes) -> None:
+def test_more_connections_than_allowed_are_turned_away_where_all_have_calls(scene: Scenes) -> None:
     async def main() -> None:
         async with scene(connections_max=3) as it:
-            held = [await it.peer() for _ in range(2)]
-            await until(lambda: len(it.server.connections) == 3)
+            held = [await Pulling(await it.connected(), 5000).begin() for _ in range(3)]
+            # The last one has taken the place of the one that was idle.
+            assert len(it.server.connections) == 3
             for _ in range(5):
                 assert await (await it.peer()).ended() == b""
-            await it.still_good()
-            del held
+            held[0].peer.close()
+            await until(lambda: len(it.server.connections) == 2)
+            await it.good.call(v3.NULL, None)
+            for each in held:
+                each.peer.close()
 
     asyncio.run(main())
 
