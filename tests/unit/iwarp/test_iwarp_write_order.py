@@ -101,3 +101,14 @@ def test_a_terminate_ends_the_connection_as_a_breach_that_the_peer_tells_of(role
     assert "terminate" in event.reason
     assert raw.take() == b""
     assert raw.qp.wants_close
+
+
+@pytest.mark.parametrize("length", range(4))
+def test_a_terminate_that_says_nothing_is_a_breach_and_is_not_answered(length: int) -> None:
+    raw = connected(Role.RESPONDER)
+    raw.give(fpdu(untagged(7, 2, 1, bytes(length))))
+    (event,) = events_of(raw.qp)
+    assert isinstance(event, Disconnected)
+    assert (event.by_peer, event.protocol_error) == (True, True)
+    assert "unintelligible Terminate" in event.reason
+    assert raw.take() == b""
