@@ -19,7 +19,6 @@ __all__ = [
     "READ_RESPONSE",
     "SEND",
     "SEND_INVALIDATE",
-    "SEND_OPCODES",
     "SEQUENCE_MASK",
     "TAGGED",
     "TAGGED_CONTROL",
@@ -57,11 +56,11 @@ SEND = 0x43
 SEND_INVALIDATE = 0x44
 TERMINATE = 0x47
 
-SEND_OPCODES = frozenset({3, 4, 5, 6})
-"""Send, with Invalidate, with Solicited Event, with both."""
-
 QUEUE_OF = {1: 1, 3: 0, 4: 0, 5: 0, 6: 0, 7: 2}
-"""The queue of each untagged opcode; what is missing is tagged or not spoken here (RFC 7306)."""
+"""The queue of each untagged opcode (3 to 6: Send, with Invalidate, with Solicited Event, with both).
+
+What is missing is tagged or not spoken here (RFC 7306).
+"""
 
 SEQUENCE_MASK = 0xFFFFFFFF
 

@@ -21,7 +21,7 @@ from rpcrdma.verbs.queue_pair import Completion, QueuePairEvent, Status, Verb
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Encoder, Payload
 
-__all__ = ["BarePeer", "EndpointPair", "counted_bits", "message"]
+__all__ = ["BarePeer", "EndpointPair", "calls_in", "counted_bits", "message"]
 
 _RPC_START = struct.Struct(">II")
 
@@ -100,11 +100,16 @@ class EndpointPair:
     def arrived(self) -> list[IncomingCall]:
         """Runs, and returns the calls that the server then reports, which must be all that it reports."""
         self.run()
-        calls = []
-        for event in self.server_events():
-            assert isinstance(event, CallArrived), event
-            calls.append(event.incoming)
-        return calls
+        return calls_in(self.server_events())
+
+
+def calls_in(events: Sequence[EndpointEvent]) -> list[IncomingCall]:
+    """The calls that `events`, all of them, report."""
+    calls = []
+    for event in events:
+        assert isinstance(event, CallArrived), event
+        calls.append(event.incoming)
+    return calls
 
 
 def _drain(endpoint: Endpoint) -> list[EndpointEvent]:

@@ -261,18 +261,24 @@ def test_a_call_that_makes_the_peer_break_the_protocol_does_not_go_on_for_ever()
     run(main)
 
 
+def refusing(refusal: Exception) -> Callable[[FakeLine, int], Any]:
+    """ONE is refused, all else answered."""
+
+    def answer(line: FakeLine, number: int) -> Any:
+        assert len(line.calls) < 9, "it is called again and again"
+        return refusal if number == ONE.number else number
+
+    return answer
+
+
 REFUSALS = [ChunkRefused(), VersionRefused(2, 3), GarbageArguments(), RemoteSystemError(), ProgramUnavailable()]
 
 
 @pytest.mark.req("NF-13")
 @pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: type(refusal).__name__)
 def test_a_refused_call_fails_at_once_and_is_never_repeated(refusal: Exception) -> None:
-    def refusing(line: FakeLine, number: int) -> Any:
-        assert len(line.calls) < 9, "it is called again and again"
-        return refusal if number == ONE.number else number
-
     async def main() -> None:
-        peer = Peer(refusing)
+        peer = Peer(refusing(refusal))
         caller = await peer.caller()
         with pytest.raises(type(refusal)):
             await caller.call(ONE, None)
@@ -291,12 +297,8 @@ def test_a_refused_call_fails_at_once_and_is_never_repeated(refusal: Exception) 
 @pytest.mark.req("NF-13")
 @pytest.mark.parametrize("refusal", REFUSALS, ids=lambda refusal: type(refusal).__name__)
 def test_a_call_that_is_refused_on_the_next_connection_is_not_repeated_there(refusal: Exception) -> None:
-    def refusing(line: FakeLine, number: int) -> Any:
-        assert len(line.calls) < 9, "it is called again and again"
-        return refusal if number == ONE.number else number
-
     async def main() -> None:
-        peer = Peer(silent, refusing)
+        peer = Peer(silent, refusing(refusal))
         caller = await peer.caller()
         await caller.call(procedure(NULL), None)
         calling = asyncio.create_task(caller.call(ONE, None))

@@ -1,4 +1,4 @@
-"""RDMA Writes are placed in their order and delivered to nobody; what follows them tells that they are there."""
+"""RDMA Writes are placed in order and not reported where they land; what may be posted, and heard, at the edges."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from rpcrdma.errors import LocalProtocolError
 from rpcrdma.iwarp import Role
 from rpcrdma.testing.raw_iwarp import RawPeer, completions_of, events_of, fpdu, tagged, terminate, untagged
 from rpcrdma.verbs import Access, Completion, Disconnected, SoftwareProtectionDomain, Status, Verb
@@ -101,3 +102,42 @@ def test_a_terminate_ends_the_connection_as_a_breach_that_the_peer_tells_of(role
     assert "terminate" in event.reason
     assert raw.take() == b""
     assert raw.qp.wants_close
+
+
+@pytest.mark.parametrize("length", range(4))
+def test_a_terminate_that_says_nothing_is_a_breach_and_is_not_answered(length: int) -> None:
+    raw = connected(Role.RESPONDER)
+    raw.give(fpdu(untagged(7, 2, 1, bytes(length))))
+    (event,) = events_of(raw.qp)
+    assert isinstance(event, Disconnected)
+    assert (event.by_peer, event.protocol_error) == (True, True)
+    assert "unintelligible Terminate" in event.reason
+    assert raw.take() == b""
+
+
+@pytest.mark.parametrize(
+    ("handle", "offset", "length", "possible"),
+    [
+        (0, 0, 1, True),
+        (0xFFFFFFFF, 0, 1, True),
+        (7, (1 << 64) - 1, 1, True),
+        (7, 1 << 64, 0, True),
+        (-1, 0, 1, False),
+        (1 << 32, 0, 1, False),
+        (7, -1, 1, False),
+        (7, (1 << 64) - 1, 2, False),
+    ],
+)
+def test_work_is_posted_up_to_the_last_handle_and_the_last_offset(
+    handle: int, offset: int, length: int, possible: bool
+) -> None:
+    raw = connected(Role.INITIATOR)
+    sink = raw.pd.register(bytearray(8), Access.REMOTE_WRITE)
+    if possible:
+        raw.qp.post_write(1, [bytes(length)], handle, offset)
+        raw.qp.post_read(2, sink, 0, length, handle, offset)
+        return
+    with pytest.raises(LocalProtocolError, match="no memory can be at handle"):
+        raw.qp.post_write(1, [bytes(length)], handle, offset)
+    with pytest.raises(LocalProtocolError, match="no memory can be at handle"):
+        raw.qp.post_read(2, sink, 0, length, handle, offset)

@@ -285,6 +285,16 @@ def test_an_ineligible_argument_in_a_chunk_is_told_apart_from_garbage(dispatcher
 
 
 @pytest.mark.req("V1-62")
+def test_an_ineligible_argument_behind_a_placed_one_is_told_apart_from_garbage(dispatcher: Dispatcher) -> None:
+    # Positions count what was taken out before.
+    payload = CallEncoder(None).encode(XID, STORE, (b"name", b"d" * 8000))
+    (item,) = payload.items
+    chunks = {item.position: memoryview(item.data), item.position + 8000: memoryview(b"more")}
+    with pytest.raises(ReducedIneligibleItem):
+        dispatcher.open_call(Decoder(bytes(payload.reduced) + b"left", placed=PlacedByPosition(chunks)))
+
+
+@pytest.mark.req("V1-62")
 def test_an_ineligible_argument_at_the_end_in_a_chunk_is_told_apart_from_garbage(dispatcher: Dispatcher) -> None:
     stream = call(DOUBLE, 1)[:40]
     with pytest.raises(ReducedIneligibleItem):

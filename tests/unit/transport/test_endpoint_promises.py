@@ -8,7 +8,7 @@ import pytest
 
 from rpcrdma import limits
 from rpcrdma.errors import RemoteAccessError, TransportClosed
-from rpcrdma.testing.endpoint_pair import BarePeer, message
+from rpcrdma.testing.endpoint_pair import BarePeer, calls_in, message
 from rpcrdma.testing.raw_calls import chunk, header, read_segment, segment
 from rpcrdma.testing.raw_replies import HeardCall
 from rpcrdma.testing.raw_replies import chunk as echo
@@ -18,7 +18,6 @@ from rpcrdma.transport import (
     CallArrived,
     CallFailed,
     Closed,
-    IncomingCall,
     ReplyArrived,
     ReplyBound,
     Role,
@@ -42,14 +41,6 @@ def answer(xid: int) -> bytes:
 def heard(octets: bytes) -> HeardCall:
     """A message of a client, taken apart."""
     return HeardCall(HeardSegment(3, last=True, handle=0, queue=0, number=0, offset=0, payload=octets))
-
-
-def calls_in(peer: BarePeer) -> list[IncomingCall]:
-    calls = []
-    for event in peer.endpoint_events():
-        assert isinstance(event, CallArrived), event
-        calls.append(event.incoming)
-    return calls
 
 
 # Credits
@@ -110,7 +101,7 @@ def test_a_server_sends_one_message_for_each_call_and_none_to_a_client_without_c
         assert peer.send(octets) == []
     for xid in range(20):
         assert peer.send(header(xid=xid) + start(xid, CALL)) == []
-        (incoming,) = calls_in(peer)
+        (incoming,) = calls_in(peer.endpoint_events())
         for octets in nothing_to_answer:
             assert peer.send(octets) == []
         if xid % 4 == 3:
@@ -206,7 +197,7 @@ def test_a_server_reads_nothing_of_a_call_any_more_once_it_may_answer(outcome: s
     long = read_segment(0, region.handle, 12, region.offset)
     item = read_segment(12, region.handle, 5000, region.offset + 12)
     assert peer.send(header(reads=long + item, kind=1, xid=1)) == []
-    (incoming,) = calls_in(peer)
+    (incoming,) = calls_in(peer.endpoint_events())
     assert peer.endpoint.statistics.rdma_reads == 2
     # The client may take its memory back with the answer: nobody asks for it.
     peer.pd.invalidate(region)
@@ -258,7 +249,7 @@ def test_a_server_fills_the_segments_of_a_write_chunk_without_gaps_in_the_order_
         end -= size + 10
     offered = [segment(region.handle, size, region.offset + at) for at, size in places]
     assert peer.send(header(writes=chunk(*offered), xid=1) + start(1, CALL)) == []
-    (incoming,) = calls_in(peer)
+    (incoming,) = calls_in(peer.endpoint_events())
     data = bytes(1 + n % 250 for n in range(length))
     peer.endpoint.reply(incoming, message(1, REPLY, (b"", data)))
     peer.run()

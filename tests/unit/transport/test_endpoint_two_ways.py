@@ -10,13 +10,12 @@ import pytest
 
 from rpcrdma import limits
 from rpcrdma.errors import LocalProtocolError
-from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
+from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, calls_in, message
 from rpcrdma.testing.raw_calls import header
 from rpcrdma.testing.raw_replies import header as reply_header
 from rpcrdma.transport import (
     CallArrived,
     CallFailed,
-    EndpointEvent,
     IncomingCall,
     ReplyArrived,
     ReplyBound,
@@ -53,14 +52,6 @@ def both_ways(client: TransportConfig | None = None, server: TransportConfig | N
 def called_back(pair: EndpointPair) -> list[IncomingCall]:
     pair.run()
     return calls_in(pair.client_events())
-
-
-def calls_in(events: list[EndpointEvent]) -> list[IncomingCall]:
-    calls = []
-    for event in events:
-        assert isinstance(event, CallArrived), event
-        calls.append(event.incoming)
-    return calls
 
 
 @pytest.mark.req("BD-4", "BD-5", "BD-6", "BD-7")
