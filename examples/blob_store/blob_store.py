@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.rpc.program import Caller, Procedure, Program
+from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Encoder
@@ -128,6 +129,10 @@ def _decode_void(_dec: Decoder) -> None:
     """Void: nothing to read."""
 
 
+def _bound_store_get(args: get_args) -> ReplyBound:
+    return ReplyBound(8, (min(args.most, 1048576),))
+
+
 STORE_NULL: Final[Procedure[None, None]] = Procedure(
     program=536873744,
     version=1,
@@ -138,6 +143,7 @@ STORE_NULL: Final[Procedure[None, None]] = Procedure(
     decode_args=_decode_void,
     encode_result=_encode_void,
     decode_result=_decode_void,
+    bound=ReplyBound(0),
 )
 STORE_PUT: Final[Procedure[put_args, None]] = Procedure(
     program=536873744,
@@ -149,6 +155,7 @@ STORE_PUT: Final[Procedure[put_args, None]] = Procedure(
     decode_args=decode_put_args,
     encode_result=_encode_void,
     decode_result=_decode_void,
+    bound=ReplyBound(0),
 )
 STORE_GET: Final[Procedure[get_args, get_result]] = Procedure(
     program=536873744,
@@ -160,6 +167,7 @@ STORE_GET: Final[Procedure[get_args, get_result]] = Procedure(
     decode_args=decode_get_args,
     encode_result=encode_get_result,
     decode_result=decode_get_result,
+    bound=_bound_store_get,
 )
 
 BLOB_STORE_V1: Final = Program(

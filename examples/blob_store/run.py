@@ -5,15 +5,11 @@ Run it: `python examples/blob_store/run.py`.
 """
 
 import asyncio
-from typing import Any
 
 import blob_store as blobs
 
 import rpcrdma
-from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.service import CallContext
-from rpcrdma.transport import ReplyBound
-from rpcrdma.ulb import register_binding
 
 
 class BlobStore(blobs.BLOB_STORE_V1_Service):
@@ -31,16 +27,8 @@ class BlobStore(blobs.BLOB_STORE_V1_Service):
         return blobs.get_result(found=blob is not None, value=None if blob is None else memoryview(blob)[: args.most])
 
 
-def reply_bound(procedure: Procedure[Any, Any], args: object) -> ReplyBound:
-    """The upper-layer binding: how large results get, and how large their DDP-eligible items."""
-    if isinstance(args, blobs.get_args):
-        return ReplyBound(results=8, items=(args.most,))
-    return ReplyBound(results=0)
-
-
 async def main() -> None:
     """Serves and calls in one process; two machines differ in nothing but the URL."""
-    register_binding(blobs.BLOB_STORE_V1.number, blobs.BLOB_STORE_V1.version, reply_bound)
     async with rpcrdma.serve([BlobStore()], listen=["rdma://127.0.0.1:0", "tcp://127.0.0.1:0"]) as server:
         for url in server.listening:
             async with rpcrdma.connect(url, blobs.BLOB_STORE_V1) as connection:

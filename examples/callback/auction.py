@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from rpcrdma.rpc.program import Caller, Procedure, Program
+from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Encoder
@@ -93,6 +94,7 @@ AUCTION_NULL: Final[Procedure[None, None]] = Procedure(
     decode_args=_decode_void,
     encode_result=_encode_void,
     decode_result=_decode_void,
+    bound=ReplyBound(0),
 )
 AUCTION_JOIN: Final[Procedure[bidder_name, None]] = Procedure(
     program=536873760,
@@ -104,6 +106,7 @@ AUCTION_JOIN: Final[Procedure[bidder_name, None]] = Procedure(
     decode_args=decode_bidder_name,
     encode_result=_encode_void,
     decode_result=_decode_void,
+    bound=ReplyBound(0),
 )
 AUCTION_BID: Final[Procedure[bid, bool]] = Procedure(
     program=536873760,
@@ -115,6 +118,7 @@ AUCTION_BID: Final[Procedure[bid, bool]] = Procedure(
     decode_args=decode_bid,
     encode_result=_encode_bool,
     decode_result=_decode_bool,
+    bound=ReplyBound(4),
 )
 
 AUCTION_V1: Final = Program(
@@ -178,6 +182,7 @@ BIDDER_NULL: Final[Procedure[None, None]] = Procedure(
     decode_args=_decode_void,
     encode_result=_encode_void,
     decode_result=_decode_void,
+    bound=ReplyBound(0),
 )
 BIDDER_OUTBID: Final[Procedure[bid, bool]] = Procedure(
     program=536873761,
@@ -189,6 +194,7 @@ BIDDER_OUTBID: Final[Procedure[bid, bool]] = Procedure(
     decode_args=decode_bid,
     encode_result=_encode_bool,
     decode_result=_decode_bool,
+    bound=ReplyBound(4),
 )
 
 BIDDER_V1: Final = Program(

@@ -118,6 +118,10 @@ CALL_OCTETS_PULLED_MAX = (1 << 20) + (1 << 18)
 CONNECTION_OCTETS_PULLED_MAX = 32 << 20
 """Octets pulled for unanswered calls of one connection; further calls wait with nothing but their headers."""
 
+REPLY_OCTETS_MAX = (4 << 20) + (1 << 16)
+"""Octets that a call exposes for its result, and for each item placed directly: what a READ of 4 MiB takes. So much
+memory is set aside for each call whose result could have more."""
+
 SPARE_RECEIVES = 8
 """Receives beyond those that credits ask for: messages that are discarded or refused take one, too."""
 

@@ -21,13 +21,12 @@ RANKS = {
     "verbs": 3,
     "transport": 4,
     "iwarp": 4,
-    "ulb": 5,
-    "nfs": 6,
-    "aio": 7,
-    "": 8,  # the package itself, which re-exports what users call
-    "cli": 9,
-    "testing": 9,
-    "__main__": 10,
+    "nfs": 5,
+    "aio": 6,
+    "": 7,  # the package itself, which re-exports what users call
+    "cli": 8,
+    "testing": 8,
+    "__main__": 9,
 }
 # A machine whose time, randomness and input are handed in can be tested and simulated to the last octet.
 EFFECTS = {"asyncio", "logging", "random", "secrets", "selectors", "socket", "ssl", "subprocess", "threading", "time"}

@@ -7,9 +7,8 @@ from collections import Counter
 from typing import Any
 
 from rpcrdma.rpc.program import Procedure, Program
+from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, Service, in_worker
-from rpcrdma.transport.message_bounds import ReplyBound
-from rpcrdma.ulb import register_binding
 from rpcrdma.xdr.codec import Decoder, Encoder
 
 NUMBER = 0x20BADBEE
@@ -49,27 +48,25 @@ def decode_long(dec: Decoder) -> Taken:
     return dec.u32("ticket"), bytes(dec.opaque(DATA_OCTETS_MAX, "data"))
 
 
+def placed_bound(args: Order) -> ReplyBound:
+    return ReplyBound(8, (len(args[2]),))
+
+
+def long_bound(args: Order) -> ReplyBound:
+    return ReplyBound(8 + len(args[2]) + 4)
+
+
 def procedure(number: int, method: str, result: Any) -> Procedure[Order, Taken]:
     return Procedure(NUMBER, 1, number, f"TICKET_{method.upper()}", method, encode_order, decode_order, *result)
 
 
-PLACED = procedure(1, "placed", (encode_placed, decode_placed))
+PLACED = procedure(1, "placed", (encode_placed, decode_placed, placed_bound))
 """The data come back in a Write chunk if they do not fit inline."""
-LONG = procedure(2, "long", (encode_long, decode_long))
+LONG = procedure(2, "long", (encode_long, decode_long, long_bound))
 """The data come back in a Reply chunk if they do not fit inline."""
-LATER = procedure(3, "later", (encode_placed, decode_placed))
+LATER = procedure(3, "later", (encode_placed, decode_placed, placed_bound))
 """`PLACED`, in a worker thread of the server."""
 PROGRAM = Program(NUMBER, 1, "TICKET_V1", {each.number: each for each in (PLACED, LONG, LATER)})
-
-
-def bound(called: Procedure[Any, Any], args: Any) -> ReplyBound:
-    if called is LONG:
-        return ReplyBound(8 + len(args[2]) + 4)
-    # Of a NULL call there are no arguments.
-    return ReplyBound(8, (len(args[2]) if args else 0,))
-
-
-register_binding(NUMBER, 1, bound)
 
 
 class Tickets(Service):

@@ -50,7 +50,6 @@ from rpcrdma.transport import (
     TransportConfig,
     TransportStatistics,
 )
-from rpcrdma.ulb import binding_for, default_binding
 from rpcrdma.verbs import ReceivePool, SoftwareProtectionDomain
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Payload, ReducedIneligibleItem
@@ -58,7 +57,10 @@ from rpcrdma.xdr.codec import Decoder, Payload, ReducedIneligibleItem
 __all__ = ["Negotiated", "RdmaConnection"]
 
 _LOGGER = logging.getLogger("rpcrdma")
-_BINDING = "rpcrdma.ulb.register_binding"
+_REMEDY = (
+    "`pragma limit` and `pragma bound` in the program's definition (or Procedure.bound), the length of `into`, and "
+    "TransportConfig(reply_octets_max=...) say how much a call offers"
+)
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -256,7 +258,7 @@ class RdmaConnection:
         if xid is None:
             self._xid = xid = (self._xid + 1) & 0xFFFFFFFF
         payload = self._encoder.encode(xid, procedure, args)
-        bound = self._bound(procedure, args)
+        bound = self._bound(procedure, args, given=into is not None)
         handle = self._endpoint.call(xid, payload, bound, () if into is None else (into,))
         handle.context = waiting = _Waiting(procedure, self._loop.create_future())
         if self._on_call_ended is not None:
@@ -308,13 +310,17 @@ class RdmaConnection:
         self._nudge_after_s *= 2
         self._nudge = self._loop.call_later(self._nudge_after_s, self._nudge_unless_heard)
 
-    def _bound(self, procedure: Procedure[A, Any], args: A) -> ReplyBound:
-        program, version = procedure.program, procedure.version
-        if self._role is Role.CLIENT or self._transport.reverse_chunks:
-            return binding_for(program, version)(procedure, args)
-        # All replies come inline: of a program that does not say how large they get, nothing else can be expected.
-        otherwise = default_binding(self._endpoint.inline_results_octets)
-        return binding_for(program, version, otherwise)(procedure, args)
+    def _bound(self, procedure: Procedure[A, Any], args: A, *, given: bool) -> ReplyBound:
+        """How much the call offers for its result; `given`: the caller has given memory for the first item."""
+        bound = procedure.reply_bound(args)
+        items = bound.items
+        if self._role is Role.SERVER and not self._transport.reverse_chunks:
+            # All replies come inline. Few results are as large as they could be: nothing is refused before it is.
+            return bound.inline(self._endpoint.inline_results_octets)
+        most = self._transport.reply_octets_max
+        if bound.results <= most and (not items or (len(items) == 1 and (given or items[0] <= most))):
+            return bound
+        return bound.capped(most, given=given)
 
     def _expire(self, handle: CallHandle, timeout_s: float) -> None:
         waiting: _Waiting = handle.context
@@ -532,8 +538,7 @@ class RdmaConnection:
         assert self._responding is not None
         self._responding.runner.log_unfit_reply(
             invocation,
-            f"{incoming.refusal}, and so it was answered with ERR_CHUNK: the client has to offer more memory, by a "
-            f"larger reply bound in its binding of the program ({_BINDING}) or a larger buffer",
+            f"{incoming.refusal}, and so it was answered with ERR_CHUNK: the client has to offer more ({_REMEDY})",
         )
 
     def _on_end(self, event: Closed) -> None:
@@ -572,7 +577,7 @@ def _explained(handle: CallHandle) -> ChunkRefused:
     hint = f"; the reply of {procedure.name} could have {bound.results} octets"
     if bound.items:
         hint += f" and {', '.join(map(str, bound.items))} placed directly"
-    hint += f", as the binding of its program says, or if there is none the default: see {_BINDING}"
+    hint += f": {_REMEDY}"
     pulled = sum(region.length for region in handle.read_regions)
     if pulled:
         hint += (

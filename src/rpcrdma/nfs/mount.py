@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
 from rpcrdma.rpc.program import Caller, Procedure, Program
+from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Encoder
@@ -296,6 +297,7 @@ MOUNTPROC3_NULL: Final[Procedure[None, None]] = Procedure(
     decode_args=_decode_void,
     encode_result=_encode_void,
     decode_result=_decode_void,
+    bound=ReplyBound(0),
 )
 MOUNTPROC3_MNT: Final[Procedure[dirpath, mountres3]] = Procedure(
     program=100005,
@@ -307,6 +309,7 @@ MOUNTPROC3_MNT: Final[Procedure[dirpath, mountres3]] = Procedure(
     decode_args=decode_dirpath,
     encode_result=encode_mountres3,
     decode_result=decode_mountres3,
+    bound=ReplyBound(204),
 )
 MOUNTPROC3_DUMP: Final[Procedure[None, mountlist]] = Procedure(
     program=100005,
@@ -318,6 +321,7 @@ MOUNTPROC3_DUMP: Final[Procedure[None, mountlist]] = Procedure(
     decode_args=_decode_void,
     encode_result=encode_mountlist,
     decode_result=decode_mountlist,
+    bound=ReplyBound(84672516),
 )
 MOUNTPROC3_UMNT: Final[Procedure[dirpath, None]] = Procedure(
     program=100005,
@@ -329,6 +333,7 @@ MOUNTPROC3_UMNT: Final[Procedure[dirpath, None]] = Procedure(
     decode_args=decode_dirpath,
     encode_result=_encode_void,
     decode_result=_decode_void,
+    bound=ReplyBound(0),
 )
 MOUNTPROC3_UMNTALL: Final[Procedure[None, None]] = Procedure(
     program=100005,
@@ -340,6 +345,7 @@ MOUNTPROC3_UMNTALL: Final[Procedure[None, None]] = Procedure(
     decode_args=_decode_void,
     encode_result=_encode_void,
     decode_result=_decode_void,
+    bound=ReplyBound(0),
 )
 MOUNTPROC3_EXPORT: Final[Procedure[None, exports]] = Procedure(
     program=100005,
@@ -351,6 +357,7 @@ MOUNTPROC3_EXPORT: Final[Procedure[None, exports]] = Procedure(
     decode_args=_decode_void,
     encode_result=encode_exports,
     decode_result=decode_exports,
+    bound=ReplyBound(4294967295),
 )
 NULL: Final = MOUNTPROC3_NULL
 MNT: Final = MOUNTPROC3_MNT

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
 from rpcrdma.rpc.program import Caller, Procedure, Program
+from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Encoder, Layout
@@ -3538,6 +3539,18 @@ def _decode_void(_dec: Decoder) -> None:
     """Void: nothing to read."""
 
 
+def _bound_nfsproc3_read(args: READ3args) -> ReplyBound:
+    return ReplyBound(104, (min(args.count, 4194304),))
+
+
+def _bound_nfsproc3_readdir(args: READDIR3args) -> ReplyBound:
+    return ReplyBound(108 + min(args.count, 18350080))
+
+
+def _bound_nfsproc3_readdirplus(args: READDIRPLUS3args) -> ReplyBound:
+    return ReplyBound(108 + min(args.maxcount, 28835840))
+
+
 NFSPROC3_NULL: Final[Procedure[None, None]] = Procedure(
     program=100003,
     version=3,
@@ -3548,6 +3561,7 @@ NFSPROC3_NULL: Final[Procedure[None, None]] = Procedure(
     decode_args=_decode_void,
     encode_result=_encode_void,
     decode_result=_decode_void,
+    bound=ReplyBound(0),
 )
 NFSPROC3_GETATTR: Final[Procedure[GETATTR3args, GETATTR3res]] = Procedure(
     program=100003,
@@ -3559,6 +3573,7 @@ NFSPROC3_GETATTR: Final[Procedure[GETATTR3args, GETATTR3res]] = Procedure(
     decode_args=decode_GETATTR3args,
     encode_result=encode_GETATTR3res,
     decode_result=decode_GETATTR3res,
+    bound=ReplyBound(88),
 )
 NFSPROC3_SETATTR: Final[Procedure[SETATTR3args, SETATTR3res]] = Procedure(
     program=100003,
@@ -3570,6 +3585,7 @@ NFSPROC3_SETATTR: Final[Procedure[SETATTR3args, SETATTR3res]] = Procedure(
     decode_args=decode_SETATTR3args,
     encode_result=encode_SETATTR3res,
     decode_result=decode_SETATTR3res,
+    bound=ReplyBound(120),
 )
 NFSPROC3_LOOKUP: Final[Procedure[LOOKUP3args, LOOKUP3res]] = Procedure(
     program=100003,
@@ -3581,6 +3597,7 @@ NFSPROC3_LOOKUP: Final[Procedure[LOOKUP3args, LOOKUP3res]] = Procedure(
     decode_args=decode_LOOKUP3args,
     encode_result=encode_LOOKUP3res,
     decode_result=decode_LOOKUP3res,
+    bound=ReplyBound(248),
 )
 NFSPROC3_ACCESS: Final[Procedure[ACCESS3args, ACCESS3res]] = Procedure(
     program=100003,
@@ -3592,6 +3609,7 @@ NFSPROC3_ACCESS: Final[Procedure[ACCESS3args, ACCESS3res]] = Procedure(
     decode_args=decode_ACCESS3args,
     encode_result=encode_ACCESS3res,
     decode_result=decode_ACCESS3res,
+    bound=ReplyBound(96),
 )
 NFSPROC3_READLINK: Final[Procedure[READLINK3args, READLINK3res]] = Procedure(
     program=100003,
@@ -3603,6 +3621,7 @@ NFSPROC3_READLINK: Final[Procedure[READLINK3args, READLINK3res]] = Procedure(
     decode_args=decode_READLINK3args,
     encode_result=encode_READLINK3res,
     decode_result=decode_READLINK3res,
+    bound=ReplyBound(96, (4096,)),
 )
 NFSPROC3_READ: Final[Procedure[READ3args, READ3res]] = Procedure(
     program=100003,
@@ -3614,6 +3633,7 @@ NFSPROC3_READ: Final[Procedure[READ3args, READ3res]] = Procedure(
     decode_args=decode_READ3args,
     encode_result=encode_READ3res,
     decode_result=decode_READ3res,
+    bound=_bound_nfsproc3_read,
 )
 NFSPROC3_WRITE: Final[Procedure[WRITE3args, WRITE3res]] = Procedure(
     program=100003,
@@ -3625,6 +3645,7 @@ NFSPROC3_WRITE: Final[Procedure[WRITE3args, WRITE3res]] = Procedure(
     decode_args=decode_WRITE3args,
     encode_result=encode_WRITE3res,
     decode_result=decode_WRITE3res,
+    bound=ReplyBound(136),
 )
 NFSPROC3_CREATE: Final[Procedure[CREATE3args, CREATE3res]] = Procedure(
     program=100003,
@@ -3636,6 +3657,7 @@ NFSPROC3_CREATE: Final[Procedure[CREATE3args, CREATE3res]] = Procedure(
     decode_args=decode_CREATE3args,
     encode_result=encode_CREATE3res,
     decode_result=decode_CREATE3res,
+    bound=ReplyBound(280),
 )
 NFSPROC3_MKDIR: Final[Procedure[MKDIR3args, MKDIR3res]] = Procedure(
     program=100003,
@@ -3647,6 +3669,7 @@ NFSPROC3_MKDIR: Final[Procedure[MKDIR3args, MKDIR3res]] = Procedure(
     decode_args=decode_MKDIR3args,
     encode_result=encode_MKDIR3res,
     decode_result=decode_MKDIR3res,
+    bound=ReplyBound(280),
 )
 NFSPROC3_SYMLINK: Final[Procedure[SYMLINK3args, SYMLINK3res]] = Procedure(
     program=100003,
@@ -3658,6 +3681,7 @@ NFSPROC3_SYMLINK: Final[Procedure[SYMLINK3args, SYMLINK3res]] = Procedure(
     decode_args=decode_SYMLINK3args,
     encode_result=encode_SYMLINK3res,
     decode_result=decode_SYMLINK3res,
+    bound=ReplyBound(280),
 )
 NFSPROC3_MKNOD: Final[Procedure[MKNOD3args, MKNOD3res]] = Procedure(
     program=100003,
@@ -3669,6 +3693,7 @@ NFSPROC3_MKNOD: Final[Procedure[MKNOD3args, MKNOD3res]] = Procedure(
     decode_args=decode_MKNOD3args,
     encode_result=encode_MKNOD3res,
     decode_result=decode_MKNOD3res,
+    bound=ReplyBound(280),
 )
 NFSPROC3_REMOVE: Final[Procedure[REMOVE3args, REMOVE3res]] = Procedure(
     program=100003,
@@ -3680,6 +3705,7 @@ NFSPROC3_REMOVE: Final[Procedure[REMOVE3args, REMOVE3res]] = Procedure(
     decode_args=decode_REMOVE3args,
     encode_result=encode_REMOVE3res,
     decode_result=decode_REMOVE3res,
+    bound=ReplyBound(120),
 )
 NFSPROC3_RMDIR: Final[Procedure[RMDIR3args, RMDIR3res]] = Procedure(
     program=100003,
@@ -3691,6 +3717,7 @@ NFSPROC3_RMDIR: Final[Procedure[RMDIR3args, RMDIR3res]] = Procedure(
     decode_args=decode_RMDIR3args,
     encode_result=encode_RMDIR3res,
     decode_result=decode_RMDIR3res,
+    bound=ReplyBound(120),
 )
 NFSPROC3_RENAME: Final[Procedure[RENAME3args, RENAME3res]] = Procedure(
     program=100003,
@@ -3702,6 +3729,7 @@ NFSPROC3_RENAME: Final[Procedure[RENAME3args, RENAME3res]] = Procedure(
     decode_args=decode_RENAME3args,
     encode_result=encode_RENAME3res,
     decode_result=decode_RENAME3res,
+    bound=ReplyBound(236),
 )
 NFSPROC3_LINK: Final[Procedure[LINK3args, LINK3res]] = Procedure(
     program=100003,
@@ -3713,6 +3741,7 @@ NFSPROC3_LINK: Final[Procedure[LINK3args, LINK3res]] = Procedure(
     decode_args=decode_LINK3args,
     encode_result=encode_LINK3res,
     decode_result=decode_LINK3res,
+    bound=ReplyBound(208),
 )
 NFSPROC3_READDIR: Final[Procedure[READDIR3args, READDIR3res]] = Procedure(
     program=100003,
@@ -3724,6 +3753,7 @@ NFSPROC3_READDIR: Final[Procedure[READDIR3args, READDIR3res]] = Procedure(
     decode_args=decode_READDIR3args,
     encode_result=encode_READDIR3res,
     decode_result=decode_READDIR3res,
+    bound=_bound_nfsproc3_readdir,
 )
 NFSPROC3_READDIRPLUS: Final[Procedure[READDIRPLUS3args, READDIRPLUS3res]] = Procedure(
     program=100003,
@@ -3735,6 +3765,7 @@ NFSPROC3_READDIRPLUS: Final[Procedure[READDIRPLUS3args, READDIRPLUS3res]] = Proc
     decode_args=decode_READDIRPLUS3args,
     encode_result=encode_READDIRPLUS3res,
     decode_result=decode_READDIRPLUS3res,
+    bound=_bound_nfsproc3_readdirplus,
 )
 NFSPROC3_FSSTAT: Final[Procedure[FSSTAT3args, FSSTAT3res]] = Procedure(
     program=100003,
@@ -3746,6 +3777,7 @@ NFSPROC3_FSSTAT: Final[Procedure[FSSTAT3args, FSSTAT3res]] = Procedure(
     decode_args=decode_FSSTAT3args,
     encode_result=encode_FSSTAT3res,
     decode_result=decode_FSSTAT3res,
+    bound=ReplyBound(144),
 )
 NFSPROC3_FSINFO: Final[Procedure[FSINFO3args, FSINFO3res]] = Procedure(
     program=100003,
@@ -3757,6 +3789,7 @@ NFSPROC3_FSINFO: Final[Procedure[FSINFO3args, FSINFO3res]] = Procedure(
     decode_args=decode_FSINFO3args,
     encode_result=encode_FSINFO3res,
     decode_result=decode_FSINFO3res,
+    bound=ReplyBound(140),
 )
 NFSPROC3_PATHCONF: Final[Procedure[PATHCONF3args, PATHCONF3res]] = Procedure(
     program=100003,
@@ -3768,6 +3801,7 @@ NFSPROC3_PATHCONF: Final[Procedure[PATHCONF3args, PATHCONF3res]] = Procedure(
     decode_args=decode_PATHCONF3args,
     encode_result=encode_PATHCONF3res,
     decode_result=decode_PATHCONF3res,
+    bound=ReplyBound(116),
 )
 NFSPROC3_COMMIT: Final[Procedure[COMMIT3args, COMMIT3res]] = Procedure(
     program=100003,
@@ -3779,6 +3813,7 @@ NFSPROC3_COMMIT: Final[Procedure[COMMIT3args, COMMIT3res]] = Procedure(
     decode_args=decode_COMMIT3args,
     encode_result=encode_COMMIT3res,
     decode_result=decode_COMMIT3res,
+    bound=ReplyBound(128),
 )
 NULL: Final = NFSPROC3_NULL
 GETATTR: Final = NFSPROC3_GETATTR

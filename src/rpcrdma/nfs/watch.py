@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
 from rpcrdma.rpc.program import Caller, Procedure, Program
+from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Encoder, Layout
@@ -332,6 +333,7 @@ WATCHPROC_NULL: Final[Procedure[None, None]] = Procedure(
     decode_args=_decode_void,
     encode_result=_encode_void,
     decode_result=_decode_void,
+    bound=ReplyBound(0),
 )
 WATCHPROC_SUBSCRIBE: Final[Procedure[watch_subscribe_args, watch_subscribe_result]] = Procedure(
     program=536874016,
@@ -343,6 +345,7 @@ WATCHPROC_SUBSCRIBE: Final[Procedure[watch_subscribe_args, watch_subscribe_resul
     decode_args=decode_watch_subscribe_args,
     encode_result=encode_watch_subscribe_result,
     decode_result=decode_watch_subscribe_result,
+    bound=ReplyBound(16),
 )
 WATCHPROC_UNSUBSCRIBE: Final[Procedure[watch_id, None]] = Procedure(
     program=536874016,
@@ -354,6 +357,7 @@ WATCHPROC_UNSUBSCRIBE: Final[Procedure[watch_id, None]] = Procedure(
     decode_args=decode_watch_id,
     encode_result=_encode_void,
     decode_result=_decode_void,
+    bound=ReplyBound(0),
 )
 NULL: Final = WATCHPROC_NULL
 SUBSCRIBE: Final = WATCHPROC_SUBSCRIBE
@@ -422,6 +426,7 @@ WATCHERPROC_NULL: Final[Procedure[None, None]] = Procedure(
     decode_args=_decode_void,
     encode_result=_encode_void,
     decode_result=_decode_void,
+    bound=ReplyBound(0),
 )
 WATCHERPROC_CHANGES: Final[Procedure[watch_batch, int]] = Procedure(
     program=536874017,
@@ -433,6 +438,7 @@ WATCHERPROC_CHANGES: Final[Procedure[watch_batch, int]] = Procedure(
     decode_args=decode_watch_batch,
     encode_result=_encode_unsigned_hyper,
     decode_result=_decode_unsigned_hyper,
+    bound=ReplyBound(8),
 )
 CHANGES: Final = WATCHERPROC_CHANGES
 

@@ -7,10 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
+from rpcrdma.rpc.reply_bound import UNSTATED, ReplyBound
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Encoder
 
 __all__ = ["Caller", "Procedure", "Program", "null_procedure"]
+
+_VOID = ReplyBound(0)
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -20,7 +23,8 @@ R = TypeVar("R")
 class Procedure(Generic[A, R]):
     """One remote procedure (RFC 5531 section 12); `name` is the interface definition's, `method` the Python one.
 
-    Void arguments or results are None.
+    Void arguments or results are None. `bound` says how large the result gets, always or for given arguments; the
+    compiler knows it. `dataclasses.replace` makes a procedure with another one.
     """
 
     program: int
@@ -32,6 +36,17 @@ class Procedure(Generic[A, R]):
     decode_args: Callable[[Decoder], A]
     encode_result: Callable[[Encoder, R], None]
     decode_result: Callable[[Decoder], R]
+    bound: ReplyBound | Callable[[A], ReplyBound] | None = None
+
+    def reply_bound(self, args: A) -> ReplyBound:
+        """How large the result of a call with these arguments gets."""
+        bound = self.bound
+        if isinstance(bound, ReplyBound):
+            return bound
+        if bound is None:
+            # Procedure 0 returns nothing in every program (RFC 5531 section 12.1).
+            return UNSTATED if self.number else _VOID
+        return bound(args)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,13 +15,12 @@ from rpcrdma.transport.events import (
     ReplyArrived,
     ReplySent,
 )
-from rpcrdma.transport.message_bounds import Binding, ReplyBound
+from rpcrdma.transport.message_bounds import ReplyBound
 from rpcrdma.transport.refusals import ChunkRefused, VersionRefused
 from rpcrdma.transport.responder import BufferSource
 from rpcrdma.transport.statistics import TransportStatistics, add_up, linux_counters
 
 __all__ = [
-    "Binding",
     "BufferSource",
     "CallArrived",
     "CallFailed",

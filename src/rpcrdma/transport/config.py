@@ -57,6 +57,9 @@ class TransportConfig:
     """Whether the peer may end the exposure of our memory along with its reply (RFC 8797 section 4.1)."""
     call_octets_pulled_max: int = limits.CALL_OCTETS_PULLED_MAX
     """Server: what the Read chunks of one call may hold; larger calls are refused with ERR_CHUNK."""
+    reply_octets_max: int = limits.REPLY_OCTETS_MAX
+    """What a call offers at most for its result, and for each item that is placed directly where the caller gives no
+    memory for it, if by the program's definition there could be more. Larger results are refused with ERR_CHUNK."""
     connection_octets_pulled_max: int = limits.CONNECTION_OCTETS_PULLED_MAX
     """Server: what unanswered calls of one connection may hold; further calls wait."""
 
@@ -73,6 +76,7 @@ class TransportConfig:
             "reverse_credits_granted",
             "segment_octets_max",
             "call_octets_pulled_max",
+            "reply_octets_max",
         ):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")

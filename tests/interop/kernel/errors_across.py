@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import struct
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from unittest import mock
 
 from failures import CheckFailed
@@ -107,8 +108,8 @@ async def _chunks(server: Guest) -> None:
         large = bytes((1 << 20) + (1 << 16))
         await _refused(export, v3.WRITE, v3.WRITE3args(handle, 0, len(large), stable_how.UNSTABLE, large))
         server.run(f"cd {EXPORT}/chunks; seq 1 200 | sed s,^,a-long-name-, | xargs touch")
-        with mock.patch("rpcrdma.aio.rdma_connection.binding_for", return_value=lambda *_: ReplyBound(5000)):
-            await _refused(export, v3.READDIR, v3.READDIR3args(export.directory, 0, bytes(8), 32768))
+        small = replace(v3.READDIR, bound=ReplyBound(5000))
+        await _refused(export, small, v3.READDIR3args(export.directory, 0, bytes(8), 32768))
         equal("refused calls", export.statistics.calls_failed, 2)
         ok(await export.nfs.getattr(v3.GETATTR3args(handle)))
 

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
 from rpcrdma.rpc.program import Caller, Procedure, Program
+from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Encoder, Layout
@@ -2064,6 +2065,7 @@ NFS41PROC_NULL: Final[Procedure[None, None]] = Procedure(
     decode_args=_decode_void,
     encode_result=_encode_void,
     decode_result=_decode_void,
+    bound=ReplyBound(0),
 )
 NFS41PROC_COMPOUND: Final[Procedure[nfs41_compound_args, nfs41_compound_res]] = Procedure(
     program=100003,
@@ -2075,6 +2077,7 @@ NFS41PROC_COMPOUND: Final[Procedure[nfs41_compound_args, nfs41_compound_res]] = 
     decode_args=decode_nfs41_compound_args,
     encode_result=encode_nfs41_compound_res,
     decode_result=decode_nfs41_compound_res,
+    bound=ReplyBound(66892),
 )
 NULL: Final = NFS41PROC_NULL
 COMPOUND: Final = NFS41PROC_COMPOUND
@@ -2133,6 +2136,7 @@ CB41PROC_NULL: Final[Procedure[None, None]] = Procedure(
     decode_args=_decode_void,
     encode_result=_encode_void,
     decode_result=_decode_void,
+    bound=ReplyBound(0),
 )
 CB41PROC_COMPOUND: Final[Procedure[nfs41_cb_compound_args, nfs41_cb_compound_res]] = Procedure(
     program=1073741889,
@@ -2144,6 +2148,7 @@ CB41PROC_COMPOUND: Final[Procedure[nfs41_cb_compound_args, nfs41_cb_compound_res
     decode_args=decode_nfs41_cb_compound_args,
     encode_result=encode_nfs41_cb_compound_res,
     decode_result=decode_nfs41_cb_compound_res,
+    bound=ReplyBound(908),
 )
 
 NFS41_CB: Final = Program(

@@ -6,17 +6,17 @@ an inline message, and so travels with a Reply chunk.
 
 from __future__ import annotations
 
+import functools
+from dataclasses import replace
 from typing import Any
 
 import nfs41
 from nfs41 import nfs41_cb_operation as cb_op
 from nfs41 import nfs41_operation as op
 
-from rpcrdma.rpc.program import Procedure
 from rpcrdma.transport import ReplyBound
-from rpcrdma.ulb import register_binding
 
-__all__ = ["register_callback_program", "register_nfs41"]
+__all__ = ["CB_COMPOUND", "COMPOUND"]
 
 _STATUS = 8
 """An operation's number and its status."""
@@ -39,20 +39,12 @@ _CB_RESULTS: dict[int, int] = {cb_op.OP41_CB_SEQUENCE: 16 + 16}
 """The rest of what each operation returns; most return nothing else."""
 
 
-def register_nfs41() -> None:
-    """Makes the transport know both programs, the second one under our number."""
-    register_binding(nfs41.NFS41_V4.number, nfs41.NFS41_V4.version, lambda *call: _bind(_RESULTS, *call))
-    register_callback_program(nfs41.NFS41_CB.number)
-
-
-def register_callback_program(number: int) -> None:
-    """The callback program under the number that another client has chosen."""
-    register_binding(number, nfs41.NFS41_CB.version, lambda *call: _bind(_CB_RESULTS, *call))
-
-
-def _bind(results: dict[int, int], procedure: Procedure[Any, Any], args: Any) -> ReplyBound:
-    if not procedure.number:
-        return ReplyBound(0)
+def _bound(results: dict[int, int], args: Any) -> ReplyBound:
     tag = 4 + (len(args.tag) + 3 & ~3)
     octets = sum(_STATUS + results.get(operation.operation, 0) for operation in args.operations)
     return ReplyBound(4 + tag + 4 + octets)
+
+
+COMPOUND = replace(nfs41.NFS41PROC_COMPOUND, bound=functools.partial(_bound, _RESULTS))
+CB_COMPOUND = replace(nfs41.CB41PROC_COMPOUND, bound=functools.partial(_bound, _CB_RESULTS))
+"""Of a callback program whose number the client has not yet chosen."""

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import nfs41
 from nfs41 import nfs41_argument as argument
 from nfs41 import nfs41_operation as op
-from nfs41_bindings import register_nfs41
+from nfs41_bindings import COMPOUND
 from nfs41_callbacks import BACK_SLOTS, Callbacks
 from patience import awaiting
 
@@ -31,8 +31,6 @@ STATUS_DELAY = 10008
 _BACK_OCTETS = 4096 - 28
 """Of one call on the back channel: what an inline message of 4096 octets leaves."""
 _FORE_OCTETS = 1 << 16
-
-register_nfs41()
 
 
 class Nfs41Error(Exception):
@@ -63,7 +61,6 @@ class Nfs41Client:
         self.delays = 0
         """How often the server has put an operation off."""
         self._owner = owner
-        self._program = nfs41.NFS41_V4_Client(connection)
         self._client_id = 0
         self._session = b""
         self._sequence = 0
@@ -201,7 +198,7 @@ class Nfs41Client:
 
     async def _compound(self, operations: Sequence[nfs41.nfs41_argument]) -> list[nfs41.nfs41_res]:
         call = nfs41.nfs41_compound_args(b"", nfs41.NFS41_MINOR, list(operations))
-        reply = await self._program.compound(call)
+        reply = await self.connection.call(COMPOUND, call)
         if reply.status:
             raise Nfs41Error(reply.results[-1].operation if reply.results else None, reply.status)
         if [result.operation for result in reply.results] != [operation.operation for operation in operations]:

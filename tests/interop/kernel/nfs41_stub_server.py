@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import nfs41
 from nfs41 import nfs41_operation as op
-from nfs41_bindings import register_callback_program
+from nfs41_bindings import CB_COMPOUND
 
 from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential
 from rpcrdma.rpc.service import CallContext, ReverseCaller
@@ -113,7 +113,7 @@ class StubServer(nfs41.NFS41_V4_Service):
     ) -> nfs41.nfs41_cb_compound_res:
         """CB_COMPOUND."""
         call = nfs41.nfs41_cb_compound_args(b"tag", minor, 0, operations)
-        procedure = replace(nfs41.CB41PROC_COMPOUND, program=session.callback_program)
+        procedure = replace(CB_COMPOUND, program=session.callback_program)
         return await session.client.call(procedure, call, timeout_s=self._answer_s)
 
     async def call_null(self, session: Session) -> None:
@@ -176,7 +176,6 @@ class StubServer(nfs41.NFS41_V4_Service):
         self, args: nfs41.nfs41_create_session_args, context: CallContext
     ) -> nfs41.nfs41_create_session_ok:
         identifier = args.client_id.to_bytes(16, "big")
-        register_callback_program(args.callback_program)
         credential = _credential(args.callback_security)
         context.client.ready(credential)
         self.sessions[identifier] = Session(identifier, context.client, args.callback_program, credential)

@@ -24,11 +24,10 @@ from rpcrdma.errors import CallTimeout, TransportClosed
 from rpcrdma.nfs.server import Export, build_services, open_state
 from rpcrdma.rpc.errors import RemoteSystemError
 from rpcrdma.rpc.program import Procedure, Program
+from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.reply_cache import ReplyCacheConfig
 from rpcrdma.rpc.service import CallContext, Service, in_worker
-from rpcrdma.transport.message_bounds import ReplyBound
 from rpcrdma.transport.refusals import ChunkRefused
-from rpcrdma.ulb import register_binding
 from rpcrdma.xdr.codec import Decoder, Encoder
 
 NUMBER = 0x20BADBED
@@ -57,7 +56,8 @@ OPAQUE = (encode_opaque, decode_opaque)
 
 
 def procedure(number: int, method: str, args: Any, result: Any) -> Procedure[Any, Any]:
-    return Procedure(NUMBER, 1, number, f"ORDERS_{method.upper()}", method, *args, *result)
+    bound = ReplyBound(ITEM_OCTETS + 4) if result is OPAQUE else ReplyBound(8, (ITEM_OCTETS,))
+    return Procedure(NUMBER, 1, number, f"ORDERS_{method.upper()}", method, *args, *result, bound)
 
 
 PLACED = procedure(1, "placed", ORDER, ORDER)
@@ -65,11 +65,6 @@ LONG = procedure(2, "long", ORDER, OPAQUE)
 SLOW = procedure(3, "slow", ORDER, ORDER)
 AGAIN = procedure(4, "again", ORDER, ORDER)
 PROGRAM = Program(NUMBER, 1, "ORDERS_V1", {each.number: each for each in (PLACED, LONG, SLOW, AGAIN)})
-register_binding(
-    NUMBER,
-    1,
-    lambda procedure, args: ReplyBound(ITEM_OCTETS + 4) if procedure is LONG else ReplyBound(8, (ITEM_OCTETS,)),
-)
 
 
 class Orders(Service):

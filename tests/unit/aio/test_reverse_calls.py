@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,8 +23,6 @@ from rpcrdma.rpc.errors import NoSuchProcedure, ProgramUnavailable, RemoteSystem
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import CallContext, ReverseCaller, Service, in_worker
 from rpcrdma.transport import ChunkRefused, ReplyBound, TransportConfig
-from rpcrdma.ulb import register_binding
-from rpcrdma.ulb.registry import _BINDINGS
 from rpcrdma.xdr.codec import Decoder, Encoder
 
 MIB = 1 << 20
@@ -57,6 +56,7 @@ DOUBLE, BLOCK, WORKED, BREAK, ABSENT = (
     procedure(REVERSE, n, name) for n, name in enumerate(("double", "block", "worked", "broken", "absent"), 1)
 )
 ECHO = procedure(BULKY, 1, "echo", (encode_data, decode_data))
+BOUNDED_ECHO = replace(ECHO, bound=lambda args: ReplyBound(4, (len(args),)))
 
 
 class Front(Service):
@@ -443,22 +443,18 @@ def test_bulk_travels_in_reverse(scheme: str) -> None:
 
     async def main() -> None:
         config = TransportConfig(reverse_chunks=True)
-        register_binding(BULKY, 1, lambda _, args: ReplyBound(4, (len(args),)))
-        try:
-            async with rig(scheme, transport=config, at_client=config) as r:
-                await r.client.call(JOIN, 1)
-                for length in (0, 1, 3000, 100_001, MIB):
-                    data = (bytes(range(256)) * (length // 256 + 1))[:length]
-                    into = bytearray(length)
-                    result = await r.front.client.call(ECHO, data, into=into, timeout_s=10.0)
-                    assert bytes(result) == data
-                    assert into == data
-                if scheme == "rdma":
-                    assert r.client.statistics is not None
-                    assert r.client.statistics.octets_read >= MIB
-                    assert r.client.statistics.octets_written >= MIB
-        finally:
-            del _BINDINGS[BULKY, 1]
+        async with rig(scheme, transport=config, at_client=config) as r:
+            await r.client.call(JOIN, 1)
+            for length in (0, 1, 3000, 100_001, MIB):
+                data = (bytes(range(256)) * (length // 256 + 1))[:length]
+                into = bytearray(length)
+                result = await r.front.client.call(BOUNDED_ECHO, data, into=into, timeout_s=10.0)
+                assert bytes(result) == data
+                assert into == data
+            if scheme == "rdma":
+                assert r.client.statistics is not None
+                assert r.client.statistics.octets_read >= MIB
+                assert r.client.statistics.octets_written >= MIB
 
     asyncio.run(main())
 
@@ -470,13 +466,9 @@ def test_without_reverse_chunks_what_does_not_fit_a_message_is_refused_on_the_sp
             assert bytes(await r.front.client.call(ECHO, b"x" * 3900)) == b"x" * 3900
             with pytest.raises(LocalProtocolError, match="needs chunks"):
                 await r.front.client.call(ECHO, bytes(5000))
-            register_binding(REVERSE, 1, lambda _procedure, _args: ReplyBound(5000))
-            try:
-                with pytest.raises(LocalProtocolError, match="needs chunks"):
-                    await r.front.client.call(DOUBLE, 1)
-            finally:
-                del _BINDINGS[REVERSE, 1]
-            assert await r.front.client.call(DOUBLE, 1) == 2
+            # A result that could be larger than a message, and is not.
+            assert await r.front.client.call(replace(DOUBLE, bound=ReplyBound(5000)), 1) == 2
+            assert await r.front.client.call(replace(DOUBLE, bound=ReplyBound(4, (5000,))), 1) == 2
 
     asyncio.run(main())
 

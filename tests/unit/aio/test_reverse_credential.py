@@ -15,7 +15,6 @@ from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import CallContext, ReverseCaller, Service
 from rpcrdma.transport import ReplyBound
-from rpcrdma.ulb import register_binding
 from rpcrdma.xdr.codec import Decoder, Encoder
 
 FRONT, BACK = 0x20000021, 0x20000022
@@ -33,8 +32,7 @@ def decode_data(dec: Decoder) -> bytes:
 
 
 JOIN = Procedure(FRONT, 1, 1, "JOIN", "join", encode_data, decode_data, encode_data, decode_data)
-TELL = Procedure(BACK, 1, 1, "TELL", "tell", encode_data, decode_data, encode_data, decode_data)
-register_binding(BACK, 1, lambda _procedure, _args: ReplyBound(16))
+TELL = Procedure(BACK, 1, 1, "TELL", "tell", encode_data, decode_data, encode_data, decode_data, ReplyBound(16))
 
 
 class Front(Service):

@@ -17,6 +17,7 @@ from rpcrdma.transport import ChunkRefused
 from rpcrdma.xdr.codec import Decoder, Encoder
 
 MIB = 1 << 20
+LISTEN = "rdma://127.0.0.1:0"
 
 
 def encode_opaque(enc: Encoder, value: Any) -> None:
@@ -56,13 +57,13 @@ class Plain(Service):
 def test_a_result_that_is_larger_than_expected_names_the_remedy_on_both_sides(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         service = Plain()
-        async with serve([service]) as server, connect(server.listening[0], Plain.PROGRAM) as client:
+        async with serve([service], [LISTEN]) as server, connect(server.listening[0], Plain.PROGRAM) as client:
             with pytest.raises(ChunkRefused) as raised:
                 await client.call(GIVE, 70_000)
             said = str(raised.value)
             assert "ERR_CHUNK" in said
             assert "the reply of GIVE could have 65536 octets" in said
-            assert "rpcrdma.ulb.register_binding" in said
+            assert "Procedure.bound" in said
             assert service.ran == 1
             assert await client.call(GIVE, 60_000) == bytes(60_000)
             assert client.reconnects == 0
@@ -70,12 +71,12 @@ def test_a_result_that_is_larger_than_expected_names_the_remedy_on_both_sides(ca
     asyncio.run(main())
     (said,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert said.startswith("the reply to GIVE could not be sent: a reply of 70028 octets for a Reply chunk of ")
-    assert "rpcrdma.ulb.register_binding" in said
+    assert "Procedure.bound" in said
 
 
 def test_a_call_whose_chunks_are_refused_names_the_servers_limit() -> None:
     async def main() -> None:
-        async with serve([Plain()]) as server, connect(server.listening[0], Plain.PROGRAM) as client:
+        async with serve([Plain()], [LISTEN]) as server, connect(server.listening[0], Plain.PROGRAM) as client:
             with pytest.raises(ChunkRefused) as raised:
                 await client.call(TAKE, bytes(2 * MIB))
             assert f"takes {CALL_OCTETS_PULLED_MAX}, or what TransportConfig(call_octets_pulled_max" in str(

@@ -226,6 +226,64 @@ ERRORS: dict[str, tuple[str, str]] = {
             "hint: name the type of member 'inner' instead: TYPE.d"
         ),
     ),
+    **{
+        f"bound: {what}": (
+            "struct q { unsigned int n; string s<4>; int i; };\nstruct r { opaque d<9>; int i; int a<3>; };\n"
+            "program P { version V { r F(q) = 1; } = 1; } = 1;\n" + pragma,
+            f"error: t.x:4:{column}: {text}\n  {pragma}\n  {' ' * (column - 1)}{'^' * carets}{hint}",
+        )
+        for what, pragma, column, carets, text, hint in [
+            ("no such type", "pragma bound x.d q.n;", 14, 1, "type x is not defined", ""),
+            (
+                "no such argument type",
+                "pragma bound r.d qq.n;",
+                18,
+                2,
+                "type qq is not defined",
+                "",
+            ),
+            ("no such member", "pragma bound r.e q.n;", 16, 1, "member e is not defined", ""),
+            ("no such argument", "pragma bound r.d q.m;", 20, 1, "member m is not defined", ""),
+            ("no member", "pragma bound r q.n;", 14, 1, "which member of r?", "\nhint: r.member"),
+            ("no length", "pragma bound r.i q.n;", 16, 1, "r.i is not of variable length", ""),
+            (
+                "no elements",
+                "pragma bound r.d octets q.n;",
+                16,
+                1,
+                "r.d has no elements",
+                "\nhint: without the word octets, its length is bounded",
+            ),
+            (
+                "a string",
+                "pragma bound r.d q.s;",
+                20,
+                1,
+                "q.s bounds nothing",
+                "\nhint: only an unsigned integer, or an opaque<>, array or list, whose length counts, can",
+            ),
+            (
+                "a signed number",
+                "pragma bound r.d q.i;",
+                20,
+                1,
+                "q.i bounds nothing",
+                "\nhint: only an unsigned integer, or an opaque<>, array or list, whose length counts, can",
+            ),
+            ("no procedure", "pragma bound q.s r.a;", 16, 1, "no procedure that takes r returns q.s", ""),
+        ]
+    },
+    "bound twice": (
+        (
+            "struct q { unsigned int n; unsigned int m; };\nstruct r { opaque d<9>; };\n"
+            "program P { version V { r F(q) = 1; } = 1; } = 1;\npragma bound r.d q.n;\npragma bound r.d q.m;"
+        ),
+        "error: t.x:5:16: a second bound for r.d by q\n  pragma bound r.d q.m;\n                 ^",
+    ),
+    "bound of a typedef": (
+        "typedef opaque r<9>;\nstruct q { unsigned int n; };\npragma bound r.d q.n;",
+        "error: t.x:3:14: r is neither a structure nor a union\n  pragma bound r.d q.n;\n               ^",
+    ),
     "pragma twice": (
         "struct s { opaque d<4>; };\npragma limit s.d 1;\npragma limit s.d 2;",
         "error: t.x:3:14: a second pragma for s.d\n  pragma limit s.d 2;\n               ^",

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from rpcrdma.xdr.language import model, syntax
+from rpcrdma.xdr.language.bounds import resolve_bounds
 from rpcrdma.xdr.language.diagnostics import Diagnostic, LanguageError, Place
 from rpcrdma.xdr.language.names import field_name, method_name, module_name
 from rpcrdma.xdr.language.resolver import Resolver
@@ -42,6 +43,8 @@ def check(
         if isinstance(definition, syntax.Program):
             _resolve_program(definition, resolver)
     resolver.check_pragmas()
+    if not symbols.errors:
+        resolve_bounds(module, symbols)
     remarks = [
         Diagnostic(remark.place, remark.message, remark.hint, "warning" if lenient else "error")
         for remark in [*specification.deviations, *symbols.deviations]
@@ -80,35 +83,7 @@ def _check_sizes(module: model.Module, symbols: Symbols) -> None:
     for name in module.classes:
         if name not in finite:
             symbols.error(symbols.place_of(name), f"{name} contains itself", f"use a pointer: {name} *member;")
-    module.recursive = {name for name in module.classes if name in _reachable(module, name)}
-
-
-def _reachable(module: model.Module, start: str) -> set[str]:
-    seen: set[str] = set()
-    waiting = [start]
-    while waiting:
-        item = module.classes[waiting.pop()]
-        kinds: list[model.Type] = []
-        if isinstance(item, model.Struct):
-            kinds += [member.type for member in item.members]
-        else:
-            kinds += [arm.type for arm in [*item.arms, item.default] if arm is not None and arm.type is not None]
-        for kind in kinds:
-            name = _class_in(kind)
-            if name is not None and name not in seen:
-                seen.add(name)
-                waiting.append(name)
-    return seen
-
-
-def _class_in(kind: model.Type) -> str | None:
-    match model.strip(kind):
-        case model.ClassRef(name) | model.LinkedList(name):
-            return name
-        case model.FixedArray(element) | model.VariableArray(element) | model.Optional(element):
-            return _class_in(element)
-        case _:
-            return None
+    module.recursive = {name for name in module.classes if name in model.reachable(module, name)}
 
 
 def _resolve_program(program: syntax.Program, resolver: Resolver) -> None:

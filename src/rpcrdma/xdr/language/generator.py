@@ -84,6 +84,7 @@ def _write_imports(out: Writer, text: str, *, programs: bool) -> None:
         out.line(f"from rpcrdma.errors import {', '.join(errors)}")
     if programs:
         out.line("from rpcrdma.rpc.program import Caller, Procedure, Program")
+        out.line("from rpcrdma.rpc.reply_bound import ReplyBound")
         out.line("from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service")
     if "Buffer" in used:
         out.line("from rpcrdma.wire.buffers import Buffer")

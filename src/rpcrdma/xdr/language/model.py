@@ -10,6 +10,7 @@ __all__ = [
     "AliasRef",
     "Arm",
     "Boolean",
+    "Bound",
     "Class",
     "ClassRef",
     "Enum",
@@ -29,6 +30,8 @@ __all__ = [
     "Union",
     "VariableArray",
     "VariableOpaque",
+    "class_in",
+    "reachable",
     "strip",
 ]
 
@@ -201,6 +204,19 @@ Class: TypeAlias = Struct | Union
 
 
 @dataclass(frozen=True, slots=True)
+class Bound:
+    """What the arguments of a call say about an item of its result.
+
+    It has at most as many elements or octets as the number `argument` says, or, where that is itself of variable length
+    (`counted`), as many as it has. `octets`: those of the encoded elements.
+    """
+
+    argument: str
+    counted: bool
+    octets: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Procedure:
     """A procedure; void is None."""
 
@@ -234,3 +250,35 @@ class Module:
     versions: list[ProgramVersion] = field(default_factory=list)
     recursive: set[str] = field(default_factory=set)
     """Classes that contain themselves other than as a linked list."""
+    bounds: dict[tuple[str, str, str], Bound] = field(default_factory=dict)
+    """By class and member of a result, and the class of the arguments."""
+
+
+def class_in(kind: Type) -> str | None:
+    """The class that a type is, or that its elements are."""
+    match strip(kind):
+        case ClassRef(name) | LinkedList(name):
+            return name
+        case FixedArray(element) | VariableArray(element) | Optional(element):
+            return class_in(element)
+        case _:
+            return None
+
+
+def reachable(module: Module, start: str) -> set[str]:
+    """The classes in a class; itself only if it contains itself."""
+    seen: set[str] = set()
+    waiting = [start]
+    while waiting:
+        item = module.classes[waiting.pop()]
+        kinds: list[Type] = []
+        if isinstance(item, Struct):
+            kinds += [member.type for member in item.members]
+        else:
+            kinds += [arm.type for arm in [*item.arms, item.default] if arm is not None and arm.type is not None]
+        for kind in kinds:
+            name = class_in(kind)
+            if name is not None and name not in seen:
+                seen.add(name)
+                waiting.append(name)
+    return seen

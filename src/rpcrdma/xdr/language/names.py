@@ -11,9 +11,10 @@ _TAKEN = frozenset(
     {
         # What generated code itself uses at module level.
         "Any", "Awaitable", "Buffer", "CallContext", "Caller", "DecodeError", "Decoder", "Encoder", "Final",
-        "Layout", "LocalProtocolError", "PROGRAM", "Procedure", "ProcedureUnavailable", "Program", "Service",
-        "TypeAlias", "annotations", "dataclass", "enum",
-        "bool", "bytearray", "bytes", "float", "int", "isinstance", "len", "list", "memoryview", "range", "str", "type",
+        "Layout", "LocalProtocolError", "PROGRAM", "Procedure", "ProcedureUnavailable", "Program", "ReplyBound",
+        "Service", "TypeAlias", "annotations", "dataclass", "enum",
+        "bool", "bytearray", "bytes", "float", "int", "isinstance", "len", "list", "max", "memoryview", "min", "range",
+        "str", "type",
         # Local names of generated functions.
         "arm_value", "dec", "depth", "enc", "field", "group_values", "list_item", "tag", "value", "wire_value",
     }

@@ -331,6 +331,10 @@ class _Builder(lark.Transformer[lark.Token, Any]):
     def ddp_pragma(self, items: list[Any]) -> syntax.DdpPragma:
         return syntax.DdpPragma(items[0])
 
+    def bound_pragma(self, items: list[Any]) -> syntax.BoundPragma:
+        target, octets, argument = items
+        return syntax.BoundPragma(target, octets is not None, argument)
+
     def limit_pragma(self, items: list[Any]) -> syntax.LimitPragma:
         target, value = items
         return syntax.LimitPragma(target, value)

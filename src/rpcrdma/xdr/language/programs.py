@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rpcrdma.xdr.language import model
 from rpcrdma.xdr.language.declarations import annotation
+from rpcrdma.xdr.language.reply_sizes import result_extent
 from rpcrdma.xdr.language.writer import Writer
 
 __all__ = ["ProgramWriter"]
@@ -58,6 +59,7 @@ class ProgramWriter:
 
     def _write_procedures(self, version: model.ProgramVersion, names: dict[str, str]) -> None:
         out = self.out
+        bounds = {procedure: self._write_bound(procedure, names[procedure.name]) for procedure in version.procedures}
         out.blank(2)
         for procedure in version.procedures:
             kinds = f"Procedure[{annotation(procedure.arguments)}, {annotation(procedure.result)}]"
@@ -71,6 +73,7 @@ class ProgramWriter:
             for what, kind in (("args", procedure.arguments), ("result", procedure.result)):
                 out.line(f"encode_{what}={_function('encode', kind)},")
                 out.line(f"decode_{what}={_function('decode', kind)},")
+            out.line(f"bound={bounds[procedure]},")
             out.indent -= 1
             out.line(")")
             self.names.append(names[procedure.name])
@@ -93,6 +96,36 @@ class ProgramWriter:
         out.indent -= 1
         out.line(")")
         self.names += [version.name, f"{version.name}_Client", f"{version.name}_Service"]
+
+    def _write_bound(self, procedure: model.Procedure, name: str) -> str:
+        """What says how large the result of a procedure gets: a value, or the function that is written for it."""
+        extent = result_extent(self.module, procedure)
+        sizes = [extent.size, *extent.items]
+        if not any(size.terms for size in sizes):
+            numbers = ", ".join(str(size) for size in extent.items)
+            items = f", ({numbers}{',' * (len(extent.items) == 1)})" if numbers else ""
+            return f"ReplyBound({extent.size}{items})"
+        out, function = self.out, f"_bound_{name.lower()}"
+        out.blank(2)
+        out.line(f"def {function}(args: {annotation(procedure.arguments)}) -> ReplyBound:")
+        out.indent += 1
+        texts = []
+        for index, size in enumerate(sizes):
+            if len(size.terms) < 2:
+                texts.append(str(size))
+                continue
+            local = "results" if not index else f"item{index}"
+            out.line(f"{local} = {size.number}")
+            for term in size.terms:
+                out.line(f"{local} += {term.text}")
+            texts.append(local)
+        if extent.items:
+            given = f"({', '.join(texts[1:])}{',' * (len(texts) == 2)})"
+            out.call("return ReplyBound(", [texts[0], given])
+        else:
+            out.line(f"return ReplyBound({texts[0]})")
+        out.indent -= 1
+        return function
 
     def _write_client(self, version: model.ProgramVersion, names: dict[str, str]) -> None:
         out = self.out

@@ -26,6 +26,7 @@ class Symbols:
         self.definitions: dict[str, TypeDefinition] = {}
         self.limits: dict[tuple[str, str], tuple[syntax.LimitPragma, int]] = {}
         self.ddp: dict[tuple[str, str], syntax.DdpPragma] = {}
+        self.bounds: list[syntax.BoundPragma] = []
         self.enumerators: dict[str, int] = {}
         self._enumerations: dict[str, tuple[tuple[str, int], ...]] = {}
         self.constants: dict[str, int] = {}
@@ -153,6 +154,8 @@ class Symbols:
 
     def _collect_pragmas(self, definitions: tuple[syntax.Definition, ...]) -> None:
         for item in definitions:
+            if isinstance(item, syntax.BoundPragma):
+                self.bounds.append(item)
             if not isinstance(item, syntax.DdpPragma | syntax.LimitPragma):
                 continue
             target = item.target

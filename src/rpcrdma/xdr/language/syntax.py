@@ -13,6 +13,7 @@ from rpcrdma.xdr.language.diagnostics import Diagnostic, Place
 __all__ = [
     "RESERVED_WORDS",
     "Arm",
+    "BoundPragma",
     "Builtin",
     "Constant",
     "DdpPragma",
@@ -293,7 +294,21 @@ class LimitPragma:
     value: Value
 
 
-Definition: TypeAlias = Constant | Typedef | Enumeration | Structure | Union | Program | DdpPragma | LimitPragma
+@dataclass(frozen=True, slots=True)
+class BoundPragma:
+    """`pragma bound type.member arguments.member;`: the arguments of a call say how much its result has at most.
+
+    That is elements or octets, as for a limit; `octets`: those of the encoded elements.
+    """
+
+    target: Target
+    octets: bool
+    argument: Target
+
+
+Definition: TypeAlias = (
+    Constant | Typedef | Enumeration | Structure | Union | Program | DdpPragma | LimitPragma | BoundPragma
+)
 
 
 @dataclass(slots=True)

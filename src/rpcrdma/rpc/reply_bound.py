@@ -1,0 +1,37 @@
+"""How large a reply can get: what a requester must know before it sends a call (RFC 8166 section 4.3)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["UNSTATED", "ReplyBound"]
+
+
+class ReplyBound(NamedTuple):
+    """The largest result of one call.
+
+    `results`: octets of the encoded result without its DDP-eligible items and their padding, RPC header excluded.
+    `items`: for each DDP-eligible item that the result may have, in stream order, the most octets it can have.
+    """
+
+    results: int
+    items: tuple[int, ...] = ()
+
+    def capped(self, octets_max: int, *, given: bool = False) -> ReplyBound:
+        """At most `octets_max` for the results and for each item.
+
+        Not for the first item if the caller has `given` memory for it, which bounds it.
+        """
+        items = tuple(min(item, octets_max) for item in self.items)
+        if given and items:
+            items = (self.items[0], *items[1:])
+        return ReplyBound(min(self.results, octets_max), items)
+
+    def inline(self, octets_max: int) -> ReplyBound:
+        """Where nothing can be placed directly: everything in the results, at most `octets_max`."""
+        total = self.results + sum((item + 3) & ~3 for item in self.items)
+        return ReplyBound(min(total, octets_max))
+
+
+UNSTATED = ReplyBound(64 * 1024)
+"""Of a procedure that does not say how large its result gets: nothing is placed directly."""

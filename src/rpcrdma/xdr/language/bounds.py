@@ -1,0 +1,103 @@
+"""`pragma bound`: which member of a call's arguments bounds which member of its result."""
+
+from __future__ import annotations
+
+from rpcrdma.xdr.language import model, syntax
+from rpcrdma.xdr.language.diagnostics import Place
+from rpcrdma.xdr.language.names import field_name, module_name
+from rpcrdma.xdr.language.symbols import Symbols
+
+__all__ = ["resolve_bounds"]
+
+
+def resolve_bounds(module: model.Module, symbols: Symbols) -> None:
+    """Fills `module.bounds`, and notes pragmas whose names or types are wrong or that no procedure is about."""
+    for pragma in symbols.bounds:
+        bounded = _member(module, symbols, pragma.target)
+        argument = _member(module, symbols, pragma.argument)
+        if bounded is None or argument is None:
+            continue
+        result_class, result_member, kind = bounded
+        arguments_class, argument_member, argument_kind = argument
+        if not _can_be_bounded(symbols, pragma, kind):
+            continue
+        counted = isinstance(argument_kind, model.VariableOpaque | model.VariableArray | model.LinkedList)
+        if not counted and not (isinstance(argument_kind, model.Number) and argument_kind.code in "IQ"):
+            symbols.error(
+                _place(pragma.argument),
+                f"{_spelt(pragma.argument)} bounds nothing",
+                "only an unsigned integer, or an opaque<>, array or list, whose length counts, can",
+            )
+        elif not _has_procedure(module, result_class, arguments_class):
+            symbols.error(
+                _place(pragma.target),
+                f"no procedure that takes {pragma.argument.type.name} returns {_spelt(pragma.target)}",
+            )
+        elif (key := (result_class, result_member, arguments_class)) in module.bounds:
+            symbols.error(
+                _place(pragma.target), f"a second bound for {_spelt(pragma.target)} by {pragma.argument.type.name}"
+            )
+        else:
+            module.bounds[key] = model.Bound(argument_member, counted, pragma.octets)
+
+
+def _member(module: model.Module, symbols: Symbols, target: syntax.Target) -> tuple[str, str, model.Type] | None:
+    """Class, member and the member's type; None if there is no such member, which is noted."""
+    name = module_name(target.type.name)
+    item = module.classes.get(name)
+    if item is None:
+        if target.type.name in symbols.definitions:
+            symbols.error(target.type.place, f"{target.type.name} is neither a structure nor a union")
+        else:
+            symbols.unknown("type", target.type.name, target.type.place, symbols.definitions)
+        return None
+    if target.member is None:
+        symbols.error(target.type.place, f"which member of {target.type.name}?", f"{target.type.name}.member")
+        return None
+    wanted = field_name(target.member.name)
+    members: dict[str, model.Type] = {}
+    if isinstance(item, model.Struct):
+        members = {member.name: member.type for member in item.members}
+    else:
+        members = {arm.name: arm.type for arm in [*item.arms, item.default] if arm is not None and arm.type is not None}
+    if wanted not in members:
+        symbols.unknown("member", target.member.name, target.member.place, members)
+        return None
+    return name, wanted, model.strip(members[wanted])
+
+
+def _can_be_bounded(symbols: Symbols, pragma: syntax.BoundPragma, kind: model.Type) -> bool:
+    elements = isinstance(kind, model.VariableArray | model.LinkedList)
+    if pragma.octets and not elements:
+        hint = "without the word octets, its length is bounded" if _is_data(kind) else ""
+        symbols.error(_place(pragma.target), f"{_spelt(pragma.target)} has no elements", hint)
+        return False
+    if not elements and not _is_data(kind):
+        symbols.error(_place(pragma.target), f"{_spelt(pragma.target)} is not of variable length")
+        return False
+    return True
+
+
+def _is_data(kind: model.Type) -> bool:
+    return isinstance(kind, model.VariableOpaque | model.Text)
+
+
+def _has_procedure(module: model.Module, result_class: str, arguments_class: str) -> bool:
+    for version in module.versions:
+        for procedure in version.procedures:
+            if procedure.arguments is None or procedure.result is None:
+                continue
+            if model.strip(procedure.arguments) != model.ClassRef(arguments_class):
+                continue
+            found = model.class_in(procedure.result)
+            if found is not None and result_class in {found, *model.reachable(module, found)}:
+                return True
+    return False
+
+
+def _spelt(target: syntax.Target) -> str:
+    return target.type.name if target.member is None else f"{target.type.name}.{target.member.name}"
+
+
+def _place(target: syntax.Target) -> Place:
+    return (target.member or target.type).place

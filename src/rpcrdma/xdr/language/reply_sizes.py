@@ -1,0 +1,216 @@
+"""How large the result of each procedure can become: numbers, and what the arguments say of them (`pragma bound`).
+
+A requester must know it before it calls (RFC 8166 section 4.3). What may be placed directly is counted by itself.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from rpcrdma.limits import WRITE_CHUNKS_MAX
+from rpcrdma.xdr.language import model
+
+__all__ = ["UNBOUNDED", "Extent", "Size", "result_extent"]
+
+UNBOUNDED = 0xFFFFFFFF
+"""Octets that stand for any number: no message has more."""
+_EXPRESSION_MAX = 90
+"""Characters of one term, so that it fits a line; where it would be longer, what it is at most stands for it."""
+
+
+class _Term(NamedTuple):
+    """Part of a size that the arguments say: an expression of `args`, and what it is at most."""
+
+    text: str
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Octets: a number, plus terms."""
+
+    number: int
+    terms: tuple[_Term, ...] = ()
+
+    @property
+    def most(self) -> int:
+        """Whatever the arguments are."""
+        return min(self.number + sum(term.most for term in self.terms), UNBOUNDED)
+
+    def __str__(self) -> str:
+        parts = [str(self.number)] if self.number or not self.terms else []
+        return " + ".join([*parts, *(term.text for term in self.terms)])
+
+
+_NOTHING = Size(0)
+
+
+class Extent(NamedTuple):
+    """The size of a type without what may be placed directly, and the most of each item that may be, in stream order.
+
+    The first `least` items are always there; the others may be missing, so that what follows them moves up.
+    """
+
+    size: Size
+    items: tuple[Size, ...] = ()
+    least: int = 0
+
+
+def result_extent(module: model.Module, procedure: model.Procedure) -> Extent:
+    """What the result of a procedure takes."""
+    if procedure.result is None:
+        return Extent(_NOTHING)
+    arguments = model.strip(procedure.arguments) if procedure.arguments is not None else None
+    measure = _Measure(module, arguments.name if isinstance(arguments, model.ClassRef) else "")
+    return measure.of(procedure.result, None)
+
+
+class _Measure:
+    """Measures types in a result to arguments of class `arguments`."""
+
+    def __init__(self, module: model.Module, arguments: str) -> None:
+        self._module = module
+        self._arguments = arguments
+        self._within: list[str] = []
+        self._known: dict[str, Extent] = {}
+
+    def of(self, kind: model.Type, bound: model.Bound | None) -> Extent:
+        """The extent of a type; `bound` is what the arguments say of it."""
+        match model.strip(kind):
+            case model.Number() as number:
+                return Extent(Size(number.octets))
+            case model.FixedOpaque(length):
+                return Extent(Size(_padded(length)))
+            case model.VariableOpaque(limit, ddp) | model.Text(limit, ddp):
+                octets = self._count(limit, bound)
+                if ddp:
+                    return Extent(Size(4), (octets,), 1)
+                return Extent(_sum(Size(4), _padded_size(octets)))
+            case model.ClassRef(name):
+                return self._class(name)
+            case model.FixedArray(element, length):
+                return self._times(self.of(element, None), Size(length), length)
+            case model.VariableArray(element, limit):
+                return _with_words(self._elements(self.of(element, None), limit, bound), 4)
+            case model.Optional(element):
+                inner = self.of(element, None)
+                return Extent(_sum(Size(4), inner.size), inner.items, 0)
+            case model.LinkedList(entry, limit):
+                each = _with_words(self._class(entry), 4)
+                return _with_words(self._elements(each, UNBOUNDED if limit is None else limit, bound), 4)
+            case _:
+                return Extent(Size(4))
+
+    def _count(self, limit: int, bound: model.Bound | None) -> Size:
+        """How many there are, with a limit."""
+        if bound is None:
+            return Size(limit)
+        given = f"args.{bound.argument}"
+        if bound.counted:
+            given = f"len({given})"
+        return Size(0, (_Term(given if limit >= UNBOUNDED else f"min({given}, {limit})", limit),))
+
+    def _elements(self, each: Extent, limit: int, bound: model.Bound | None) -> Extent:
+        if bound is None or not bound.octets:
+            return self._times(each, self._count(limit, bound), 0)
+        every = self._times(each, Size(limit), 0)
+        return every._replace(size=self._count(every.size.most, bound))
+
+    def _times(self, each: Extent, count: Size, least: int) -> Extent:
+        """So many of a kind, at least `least`."""
+        size = _product(each.size, count)
+        if not each.items:
+            return Extent(size)
+        largest = functools.reduce(_larger, each.items)
+        total = count.most * len(each.items)
+        kept = min(total, WRITE_CHUNKS_MAX)
+        # Those for which no requester offers a chunk come in the stream.
+        size = _sum(size, _product(_padded_size(largest), Size(total - kept)))
+        return Extent(size, (largest,) * kept, min(least * each.least, kept))
+
+    def _class(self, name: str) -> Extent:
+        if name in self._within:
+            return Extent(Size(UNBOUNDED))
+        if name in self._known:
+            return self._known[name]
+        self._within.append(name)
+        item = self._module.classes[name]
+        if isinstance(item, model.Struct):
+            extent = functools.reduce(_followed_by, (self._member(name, member) for member in item.members))
+        else:
+            arms = [self._member(name, arm) for arm in item.arms]
+            arms.append(Extent(_NOTHING) if item.default is None else self._member(name, item.default))
+            extent = _with_words(functools.reduce(_either, arms), 4)
+        self._within.pop()
+        self._known[name] = extent
+        return extent
+
+    def _member(self, owner: str, member: model.Member | model.Arm) -> Extent:
+        if member.type is None:
+            return Extent(_NOTHING)
+        return self.of(member.type, self._module.bounds.get((owner, member.name, self._arguments)))
+
+
+def _followed_by(first: Extent, second: Extent) -> Extent:
+    size = _sum(first.size, second.size)
+    if not second.items:
+        return Extent(size, first.items, first.least)
+    items = [*first.items, *second.items]
+    if first.least < len(first.items):
+        largest = functools.reduce(_larger, second.items)
+        items = [*first.items[: first.least], *(_larger(item, largest) for item in items[first.least :])]
+    for item in items[WRITE_CHUNKS_MAX:]:
+        size = _sum(size, _padded_size(item))
+    return Extent(size, tuple(items[:WRITE_CHUNKS_MAX]), min(first.least + second.least, WRITE_CHUNKS_MAX))
+
+
+def _either(one: Extent, other: Extent) -> Extent:
+    shared = min(len(one.items), len(other.items))
+    items: Sequence[Size] = [
+        *map(_larger, one.items[:shared], other.items[:shared]),
+        *one.items[shared:],
+        *other.items[shared:],
+    ]
+    return Extent(_larger(one.size, other.size), tuple(items), min(one.least, other.least))
+
+
+def _with_words(extent: Extent, octets: int) -> Extent:
+    return extent._replace(size=_sum(Size(octets), extent.size))
+
+
+def _sum(one: Size, other: Size) -> Size:
+    number = one.number + other.number
+    return Size(UNBOUNDED) if number >= UNBOUNDED else Size(number, one.terms + other.terms)
+
+
+def _larger(one: Size, other: Size) -> Size:
+    if one.number >= other.number and set(other.terms) <= set(one.terms):
+        return one
+    if other.number >= one.number and set(one.terms) <= set(other.terms):
+        return other
+    return _one_term(f"max({one}, {other})", max(one.most, other.most))
+
+
+def _product(size: Size, count: Size) -> Size:
+    if not (size.terms or count.terms):
+        return Size(min(size.number * count.number, UNBOUNDED))
+    most = min(size.most * count.most, UNBOUNDED)
+    factors = (f"({each})" if len(each.terms) + bool(each.number) > 1 else str(each) for each in (count, size))
+    return _one_term(" * ".join(factors), most)
+
+
+def _padded(length: int) -> int:
+    return min((length + 3) & ~3, UNBOUNDED)
+
+
+def _padded_size(size: Size) -> Size:
+    if not size.terms:
+        return Size(_padded(size.number))
+    return _one_term(f"(({size} + 3) & ~3)", _padded(size.most))
+
+
+def _one_term(text: str, most: int) -> Size:
+    return Size(0, (_Term(text, most),)) if len(text) <= _EXPRESSION_MAX else Size(most)
