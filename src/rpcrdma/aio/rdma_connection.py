@@ -181,7 +181,7 @@ class RdmaConnection:
         """What was agreed on; the credits granted change with each reply."""
         endpoint, queue_pair = self._endpoint, self._queue_pair
         return Negotiated(
-            version=1,
+            version=endpoint.version,
             provider="iwarp",
             inline_send_octets=endpoint.inline_send_octets,
             inline_receive_octets=endpoint.inline_receive_octets,

@@ -69,6 +69,14 @@ class ChunkLists(NamedTuple):
     writes: tuple[WriteChunk, ...] = ()
     reply: WriteChunk | None = None
 
+    @property
+    def chunks(self) -> Iterator[ReadChunk | WriteChunk]:
+        """All of them: those that are written to first."""
+        yield from self.writes
+        if self.reply is not None:
+            yield self.reply
+        yield from self.reads
+
 
 NO_CHUNKS = ChunkLists()
 

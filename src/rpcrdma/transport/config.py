@@ -13,7 +13,7 @@ from rpcrdma.transport.private_data import (
     encode_private_data,
 )
 
-__all__ = ["Role", "TransportConfig"]
+__all__ = ["ReverseSupport", "Role", "TransportConfig"]
 
 
 class Role(enum.Enum):
@@ -23,6 +23,17 @@ class Role(enum.Enum):
     """The active opener: requester in the forward direction."""
     SERVER = "server"
     """The passive end: responder in the forward direction."""
+
+
+class ReverseSupport(enum.Enum):
+    """What calls in the reverse direction may use."""
+
+    NONE = "none"
+    """There are none."""
+    INLINE = "inline"
+    """They and their replies come without chunks."""
+    GENERAL = "general"
+    """Everything that forward calls may use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
