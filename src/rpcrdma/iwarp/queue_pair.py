@@ -97,8 +97,9 @@ class IwarpQueuePair:
         self._events: deque[QueuePairEvent] = deque()
         self._sender = Sender(pd, self._completions, flush_each_message=config.flush_each_message)
         self._receiver = Receiver(pd, self._sender, self._completions)
-        # Octets go to the receiver.
+        # Octets go to the receiver; and whether `Disconnected` has been reported.
         self._full_operation = False
+        self._ended = False
         self._agreement: Agreement | None = None
         self._peer_data = b""
         self._request: StartupFrame | None = None
@@ -121,7 +122,9 @@ class IwarpQueuePair:
 
     def post_receives(self, count: int, pool: ReceivePool) -> None:
         if not self._ended:
-            self._receiver.post_shared(count, pool)
+            receiver = self._receiver
+            receiver.shared += count
+            receiver.pool = pool
 
     def post_send(
         self, wr: object, gather: Sequence[Buffer], *, invalidate: int | None = None, signaled: bool = True
@@ -129,11 +132,14 @@ class IwarpQueuePair:
         length = sum(map(len, gather))
         if length > _MESSAGE_OCTETS_MAX:
             raise LocalProtocolError(f"a Send of {length} octets: DDP messages stay below 2^32")
-        if invalidate is None:
-            work = Work(wr, Verb.SEND, SEND, gather, length, signaled=signaled)
+        if self._ended:
+            self._completions.append(Completion(wr, Verb.SEND, Status.FLUSHED))
+        elif invalidate is None:
+            self._sender.to_do.append(Work(wr, Verb.SEND, SEND, gather, length, signaled=signaled))
         else:
-            work = Work(wr, Verb.SEND, SEND_INVALIDATE, gather, length, invalidate, signaled=signaled)
-        self._post(work)
+            self._sender.to_do.append(
+                Work(wr, Verb.SEND, SEND_INVALIDATE, gather, length, invalidate, signaled=signaled)
+            )
 
     def post_write(
         self, wr: object, gather: Sequence[Buffer], handle: int, offset: int, *, signaled: bool = True
@@ -168,7 +174,8 @@ class IwarpQueuePair:
     def next_buffers(self) -> list[memoryview]:
         """Where the next octets of the stream belong, never empty. To be asked for before each receive."""
         if self._full_operation:
-            return self._receiver.next_buffers()
+            receiver = self._receiver
+            return receiver.next_buffers() if receiver.left else [receiver.view[receiver.filled : receiver.limit]]
         if self._ended:
             return [_DISCARD]
         return [memoryview(self._startup)[self._startup_filled :]]
@@ -218,15 +225,18 @@ class IwarpQueuePair:
         The same again until `bytes_sent`, except where memory was withdrawn from the peer meanwhile.
         To be asked for before each send for that reason. At most 512 pieces.
         """
+        sender = self._sender
+        if not (sender.to_do or sender.responses or sender.current or sender.out.pieces):
+            return []
         try:
-            gather = self._sender.next_gather(max_octets)
+            gather = sender.next_gather(max_octets)
         except Fault as fault:
             self._terminate(fault, by_peer=False)
-            return self._sender.next_gather(max_octets)
+            return sender.next_gather(max_octets)
         except LocalProtocolError as error:
             self._terminate(Fault(str(error), Code.LOCAL_CATASTROPHIC), by_peer=False)
-            return self._sender.next_gather(max_octets)
-        if not gather and self._sender.drained and not self._ended:
+            return sender.next_gather(max_octets)
+        if not gather and sender.drained and not self._ended:
             self._end("disconnected", by_peer=False)
         return gather
 
@@ -391,13 +401,9 @@ class IwarpQueuePair:
         else:
             self._end(reason, by_peer=False)
 
-    @property
-    def _ended(self) -> bool:
-        """Whether `Disconnected` has been reported."""
-        return self.state is State.LAST_WORDS or self.state is State.CLOSED
-
     def _move(self, moved: Input) -> None:
-        self.state = TRANSITIONS[self.state, moved]
+        self.state = state = TRANSITIONS[self.state, moved]
+        self._ended = state is State.LAST_WORDS or state is State.CLOSED
 
     def _end_drained(self) -> None:
         sender = self._sender

@@ -52,19 +52,21 @@ _FPDU_PIECES_MAX = 60
 """Payload in more pieces than this is joined first: so many are small."""
 
 _SUCCESS = Status.SUCCESS
+_tuple = tuple.__new__
+"""Makes a named tuple without the Python function that its class has for it."""
 _TERMINATE_QUEUE = 2
 
 
 class Sender:
     """The send queue, the responses that are due, and what was handed to the driver.
 
-    `open` lets FPDUs out. `reads` are RDMA Reads asked and not answered. `drained` is True when the disconnect that
-    ends the queue has been reached. `out` is what was handed to the driver.
+    `open` lets FPDUs out. `current` is work of which some FPDUs are built. `reads` are RDMA Reads asked and not
+    answered. `drained` is True when the disconnect that ends the queue has been reached. `out` is what was handed to
+    the driver.
     """
 
     __slots__ = (
         "_completions",
-        "_current",
         "_frame_max",
         "_in_flight",
         "_message_ended",
@@ -80,6 +82,7 @@ class Sender:
         "_tagged_max",
         "_untagged_max",
         "crc",
+        "current",
         "drained",
         "markers",
         "open",
@@ -103,7 +106,7 @@ class Sender:
         self._response_turn = True
         # The message under way: work, or (`_responding`) the first of `responses`; octets of it built; its piece and
         # where that begins.
-        self._current: Work | None = None
+        self.current: Work | None = None
         self._responding = False
         self._position = 0
         self._piece = 0
@@ -136,7 +139,7 @@ class Sender:
     @property
     def under_way(self) -> bool:
         """Whether a message is partly built."""
-        return self._current is not None or self._responding
+        return self.current is not None or self._responding
 
     def next_gather(self, max_octets: int) -> list[Buffer]:
         """Octets to send: whole FPDUs, at most `max_octets` unless the first one alone is more.
@@ -158,7 +161,11 @@ class Sender:
         pieces = out.pieces
         end = out.built + max_octets - self._frame_max
         while not pieces or (out.built <= end and len(pieces) < _GATHER_PIECES_MAX):
-            if self._current is None and not self._responding and not self._next_message():
+            if (
+                self.current is None
+                and not self._responding
+                and not ((self.to_do or self.responses) and self._next_message())
+            ):
                 break
             if self._responding:
                 self._build_response()
@@ -191,13 +198,13 @@ class Sender:
             return False
         self.to_do.popleft()
         self._in_flight.append(work)
-        self._current = work
+        self.current = work
         self._piece = self._piece_start = 0
         return True
 
     def _build_work(self) -> None:
         """One FPDU of `_current`."""
-        work = self._current
+        work = self.current
         assert work is not None
         position = self._position
         octets = work.length - position
@@ -235,7 +242,7 @@ class Sender:
         self._message_ended = last
         if last:
             work.end = self.out.built
-            self._current = None
+            self.current = None
 
     def _build_read_request(self, work: ReadWork) -> None:
         msn = self._msn[1]
@@ -244,7 +251,7 @@ class Sender:
         octets = UNTAGGED_OCTETS + READ_HEADER_OCTETS
         header = UNTAGGED.pack(octets, UNTAGGED_CONTROL | LAST, work.control, 0, 1, msn, 0)
         self._append(header + encode_read_header(request), (), 0, None)
-        self._current = None
+        self.current = None
         self._message_ended = True
 
     def _build_response(self) -> None:
@@ -352,7 +359,7 @@ class Sender:
             in_flight.popleft()
             if work.signaled and not work.internal:
                 assert work.verb is not None
-                self._completions.append(Completion(work.wr, work.verb, _SUCCESS, work.length))
+                self._completions.append(_tuple(Completion, (work.wr, work.verb, _SUCCESS, work.length, None)))
 
     def refuse(self, terminate: TerminateMessage) -> None:
         """Marks the work that the peer's Terminate is about, where it is still under way."""
@@ -380,7 +387,7 @@ class Sender:
         self.to_do.clear()
         self.reads.clear()
         self.responses.clear()
-        self._current = None
+        self.current = None
         self._responding = False
         self.open = False
 
