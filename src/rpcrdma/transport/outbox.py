@@ -18,7 +18,7 @@ from rpcrdma.transport.receive_buffers import ReceiveBuffers
 from rpcrdma.transport.session import Session
 from rpcrdma.wire.buffers import Buffer
 
-__all__ = ["JOIN_OCTETS_MAX", "Outbox", "Preparer", "SendMark"]
+__all__ = ["JOIN_OCTETS_MAX", "UNFINISHED_SELDOM", "Outbox", "Preparer", "SendMark"]
 
 JOIN_OCTETS_MAX = 4096
 """Up to here one copied buffer costs less than two entries of a gather list, each with its own checksum call."""
@@ -26,7 +26,7 @@ JOIN_OCTETS_MAX = 4096
 _SIGNAL_EVERY = 16
 """One Send in so many reports its completion, which stands for those before it."""
 
-_UNFINISHED_SELDOM = 24
+UNFINISHED_SELDOM = 24
 """Sends whose end is not known, above which the window is asked whether the peer reads: never fewer are too many."""
 
 _ORDER = (Kind.ERROR, Kind.REPLY, Kind.CALL)
@@ -145,7 +145,7 @@ class Outbox:
     def backlog(self) -> bool:
         """Whether the peer leaves more unread than it may in good faith."""
         unfinished = self.posted - self.ended
-        return unfinished > _UNFINISHED_SELDOM and not self._session.window.may_owe(unfinished)
+        return unfinished > UNFINISHED_SELDOM and not self._session.window.may_owe(unfinished)
 
     def _post(self, message: Outgoing, credit_word: int) -> None:
         session = self._session

@@ -78,14 +78,16 @@ def plan_call(
     if reply_chunk:
         header += geometry.reply_chunk + geometry.segment * segments_needed(reply_chunk, segment_max)
 
-    total = header + reduced + sum((length + 3) & ~3 for length in items)
+    total = header + reduced
+    for length in items:
+        total += (length + 3) & ~3
     if total <= plan_limits.send_octets:
         return CallPlan(write_chunks=writes, reply_chunk=reply_chunk) if writes or reply_chunk else _SHORT
 
-    worth_it = sorted(
-        (index for index, length in enumerate(items) if length and length >= plan_limits.direct_octets_min),
-        key=lambda index: -items[index],
-    )[: plan_limits.read_chunks_max]
+    worth_it = [index for index, length in enumerate(items) if length and length >= plan_limits.direct_octets_min]
+    if len(worth_it) > 1:
+        worth_it.sort(key=items.__getitem__, reverse=True)
+    del worth_it[plan_limits.read_chunks_max :]
     for count, index in enumerate(worth_it, 1):
         total -= (items[index] + 3) & ~3
         total += geometry.read_segment * segments_needed(items[index], segment_max)
@@ -98,8 +100,9 @@ def _plan_reply_space(
     results: int, result_items: Sequence[int], plan_limits: PlanLimits
 ) -> tuple[tuple[int, ...], int]:
     geometry = plan_limits.geometry
-    stream = REPLY_ALLOWANCE_OCTETS + results
-    whole = stream + sum((length + 3) & ~3 for length in result_items)
+    stream = whole = REPLY_ALLOWANCE_OCTETS + results
+    for length in result_items:
+        whole += (length + 3) & ~3
     if geometry.reply_header + whole <= plan_limits.receive_octets:
         return (), 0
     # Chunks pair with items from the first on, so that small items before the last large one get a chunk as well.
@@ -110,11 +113,11 @@ def _plan_reply_space(
     if not direct:
         return (), whole
     writes = tuple(result_items[:direct])
-    left = stream + sum((length + 3) & ~3 for length in result_items[direct:])
-    echoed = sum(
-        geometry.write_chunk + geometry.segment * segments_needed(size, plan_limits.segment_octets_max)
-        for size in writes
-    )
-    if geometry.reply_header + echoed + left <= plan_limits.receive_octets:
+    for length in result_items[direct:]:
+        stream += (length + 3) & ~3
+    echoed = 0
+    for size in writes:
+        echoed += geometry.write_chunk + geometry.segment * segments_needed(size, plan_limits.segment_octets_max)
+    if geometry.reply_header + echoed + stream <= plan_limits.receive_octets:
         return writes, 0
-    return writes, left
+    return writes, stream

@@ -18,7 +18,7 @@ from rpcrdma.transport.config import ReverseSupport
 from rpcrdma.transport.events import CallArrived, ReplySent
 from rpcrdma.transport.message import Cause, Direction, Inbound, Kind, Outgoing, OutgoingError, Refusal
 from rpcrdma.transport.negotiation import State
-from rpcrdma.transport.outbox import JOIN_OCTETS_MAX, Outbox
+from rpcrdma.transport.outbox import JOIN_OCTETS_MAX, UNFINISHED_SELDOM, Outbox
 from rpcrdma.transport.plan_reply import ReplyForm, ReplyPlan, plan_reply
 from rpcrdma.transport.session import Session
 from rpcrdma.verbs.memory import Access
@@ -107,7 +107,8 @@ class Responder:
         if not session.window.on_received(message):
             session.violation(f"more than the {session.window.granted} calls that credits allow")
             return True
-        if self._outbox.backlog:
+        outbox = self._outbox
+        if outbox.posted - outbox.ended > UNFINISHED_SELDOM and outbox.backlog:
             session.violation("the peer does not read its replies")
             return True
         incoming = IncomingCall(message)
@@ -136,7 +137,9 @@ class Responder:
         if not _well_placed(reads, None if message.long else len(message.data) - message.start):
             self.fail_call(incoming, Cause.HEADER)
             return
-        held = sum((chunk.length + 3) & ~3 for chunk in reads)
+        held = 0
+        for chunk in reads:
+            held += (chunk.length + 3) & ~3
         if held > self._session.config.call_octets_pulled_max:
             self.fail_call(incoming, Cause.TOO_LARGE)
             return
@@ -179,14 +182,13 @@ class Responder:
             session.statistics.registrations += 1
             self._reading[incoming] = None
             start = 0
-            for chunk in incoming.chunks.reads:
-                at = start
-                for handle, length, offset in chunk.segments:
+            for _, segments in incoming.chunks.reads:
+                for handle, length, offset in segments:
                     if length:
                         incoming.pending_reads += 1
-                        session.qp.post_read(incoming, region, at, length, handle, offset)
-                        at += length
-                start += (chunk.length + 3) & ~3
+                        session.qp.post_read(incoming, region, start, length, handle, offset)
+                        start += length
+                start = (start + 3) & ~3
             session.statistics.rdma_reads += incoming.pending_reads
             session.statistics.octets_read += held
         if not incoming.pending_reads:
@@ -234,7 +236,9 @@ class Responder:
         Raises:
             LocalProtocolError: the call has been answered.
         """
-        self._answer(incoming)
+        if incoming.answered:
+            self._answer(incoming)
+        incoming.answered = True
         session = self._session
         try:
             if session.state is not State.OPEN:
@@ -262,7 +266,8 @@ class Responder:
             raise
         if plan is not None:
             return True
-        self._release(incoming)
+        if incoming.held_octets or self._waiting:
+            self._release(incoming)
         return False
 
     def prepare(self, message: Outgoing) -> Sequence[Buffer]:

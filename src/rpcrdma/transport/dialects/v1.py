@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 
 from rpcrdma.errors import DecodeError
-from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists
+from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
 from rpcrdma.transport.config import Role, TransportConfig
 from rpcrdma.transport.dialects.dialect import Geometry
 from rpcrdma.transport.dialects.header_v1 import (
@@ -53,6 +53,10 @@ _FIXED = struct.Struct(">IIII")
 _SHORT_MESSAGE = struct.Struct(">IIIIIIIII")
 """A header without chunks, and the XID and direction of the RPC message after it."""
 _RPC_START = struct.Struct(">II")
+_ONE_WRITE = struct.Struct(">IIIIIIIIIQII")
+"""A header with one Write chunk of one segment: the words 0, 1, 1 before it, 0, 0 after it."""
+_ONE_READ = struct.Struct(">IIIIIIIIQIII")
+"""A header with one Read segment: the word 1 and its Position before it, 0, 0, 0 after it."""
 
 _MALFORMED = Refusal(Cause.HEADER)
 _CHUNKS_REFUSED = Refusal(Cause.CHUNKS)
@@ -87,14 +91,27 @@ class Version1:
         chunks = message.chunks
         if chunks is NO_CHUNKS:
             return SHORT_HEADER.pack(message.xid, VERSION, credit_word, RDMA_MSG, 0, 0, 0)
+        reads, writes, reply = chunks
+        if reply is None and not message.long and len(reads) + len(writes) == 1:
+            segments = (reads or writes)[0].segments
+            if len(segments) == 1 and reads:
+                return _ONE_READ.pack(
+                    message.xid, VERSION, credit_word, RDMA_MSG, 1, reads[0].position, *segments[0], 0, 0, 0
+                )
+            if len(segments) == 1:
+                return _ONE_WRITE.pack(message.xid, VERSION, credit_word, RDMA_MSG, 0, 1, 1, *segments[0], 0, 0)
         return encode_message(RDMA_NOMSG if message.long else RDMA_MSG, message.xid, credit_word, chunks)
 
     def may_end(self, call: Outgoing, handle: int) -> bool:
         """Any handle of the call: the responder chooses."""
-        return any(handle == segment.handle for chunk in call.chunks.chunks for segment in chunk.segments)
+        for chunk in call.chunks.chunks:
+            for segment in chunk.segments:
+                if segment.handle == handle:
+                    return True
+        return False
 
     def decode(self, data: Buffer) -> Inbound | None:
-        """Nine words at once tell the plain messages from the others."""
+        """Nine words at once tell the plain messages from the others, which mostly have one segment."""
         if len(data) >= _SHORT_MESSAGE.size:
             xid, version, credits_, procedure, reads, writes, reply, rpc_xid, direction = _SHORT_MESSAGE.unpack_from(
                 data
@@ -130,6 +147,10 @@ def _decode_other(data: Buffer) -> Inbound | None:
     if version != VERSION:
         refusal = Refusal(Cause.VERSION, low=VERSION, high=VERSION)
         return Inbound(Kind.UNREADABLE, xid, credits_, version, refusal=refusal)
+    if procedure == RDMA_MSG and length >= _ONE_WRITE.size + _RPC_START.size:
+        found = _decode_one_segment(data)
+        if found is not None:
+            return found
     malformed = Inbound(Kind.UNREADABLE, xid, credits_, version, refusal=_MALFORMED)
     try:
         header = decode_header(data)
@@ -147,6 +168,28 @@ def _decode_other(data: Buffer) -> Inbound | None:
         return None
     chunks = header.chunks
     return Inbound(_KINDS[direction], xid, credits_, version, chunks, data, header.size, ends=_first_needed(chunks))
+
+
+def _decode_one_segment(data: Buffer) -> Inbound | None:
+    """An RDMA_MSG with one chunk of one segment, as most have that have any; None for others, and faulty ones."""
+    xid, version, credits_, _, reads, present, count, handle, octets, offset, end, reply = _ONE_WRITE.unpack_from(data)
+    if not (reads or end or reply) and present == count == 1:
+        write = _tuple(WriteChunk, ((_tuple(Segment, (handle, octets, offset)),),))
+        chunks = _tuple(ChunkLists, ((), (write,), None))
+        size = _ONE_WRITE.size
+    elif reads == 1 and not present & 3:
+        _, _, _, _, _, position, handle, octets, offset, end, writes, reply = _ONE_READ.unpack_from(data)
+        if end or writes or reply:
+            return None
+        read = _tuple(ReadChunk, (position, (_tuple(Segment, (handle, octets, offset)),)))
+        chunks = _tuple(ChunkLists, ((read,), (), None))
+        size = _ONE_READ.size
+    else:
+        return None
+    rpc_xid, direction = _RPC_START.unpack_from(data, size)
+    if rpc_xid != xid or direction > _REPLY:
+        return None
+    return _tuple(Inbound, (_KINDS[direction], xid, credits_, version, chunks, data, size, False, handle, None))
 
 
 def _decode_long(header: RdmaNoMsg, malformed: Inbound) -> Inbound:
