@@ -12,6 +12,10 @@ Whatever ends the connection, it is reported once (`Disconnected`) and at once, 
 by the peer is told to it by one Terminate, after which nothing is sent and nothing received is looked at
 (RFC 5040 section 5.4); the driver then closes gracefully. While the peer does not read, that Terminate cannot
 leave and `wants_close` stays False: whoever waits for it sets a limit, and calls `abort`.
+
+There is no clock here, but there are deadlines: while `timed`, the driver asks for `next_deadline_s` after each change
+and calls `on_time` then. They bound the start-up, and nudge a peer that has overlooked the first message
+(`IwarpConfig`).
 """
 
 from __future__ import annotations
@@ -63,6 +67,10 @@ _READY_HANDLE = 1
 _DISCARD = memoryview(bytearray(1 << 12))
 """Where octets go that arrive after the end. Write-only by nature."""
 
+_STARTING = frozenset(
+    {State.AWAITING_REPLY, State.AWAITING_REQUEST, State.REQUESTED, State.REPLYING, State.AWAITING_READY}
+)
+
 _MESSAGE_OCTETS_MAX = 0xFFFFFFFF
 _OFFSET_END = 1 << 64
 
@@ -71,7 +79,8 @@ class IwarpQueuePair:
     """See the module. `emss` is TCP's effective maximum segment size in octets, which FPDUs are made to fit.
 
     `private_data` goes into an initiator's Request: at most 508 octets, 512 without enhanced set-up.
-    `crc`, `inbound_reads` and `outbound_reads` are what was agreed on, once connected.
+    `crc`, `inbound_reads` and `outbound_reads` are what was agreed on, once connected. `timed` says whether there may
+    be a deadline.
 
     Raises:
         LocalProtocolError: too much private data.
@@ -92,6 +101,12 @@ class IwarpQueuePair:
         self.inbound_reads = config.inbound_reads
         self.outbound_reads = config.outbound_reads
         self.wants_close = False
+        self.timed = True
+        self._startup_ends_s: float | None = None
+        # Whether a message was posted, when the next nudge is due, and how long after that another one.
+        self._asked = False
+        self._nudge_at_s: float | None = None
+        self._nudge_after_s = config.nudge_after_s if role is Role.INITIATOR else 0.0
         self._emss = emss
         self._completions: deque[Completion] = deque()
         self._events: deque[QueuePairEvent] = deque()
@@ -132,6 +147,7 @@ class IwarpQueuePair:
         length = sum(map(len, gather))
         if length > _MESSAGE_OCTETS_MAX:
             raise LocalProtocolError(f"a Send of {length} octets: DDP messages stay below 2^32")
+        self._asked = True
         if self._ended:
             self._completions.append(Completion(wr, Verb.SEND, Status.FLUSHED))
         elif invalidate is None:
@@ -374,6 +390,33 @@ class IwarpQueuePair:
         elif self.state is State.MUTE:
             self._move(Input.FPDU)
         self._sender.open = True
+
+    # Time
+
+    def next_deadline_s(self, now_s: float) -> float | None:
+        """When `on_time` is to be called next; None for not at all. What begins to wait is timed from here on."""
+        if self.state in _STARTING:
+            if self._startup_ends_s is None:
+                self._startup_ends_s = now_s + self.config.startup_timeout_s
+            return self._startup_ends_s
+        if self._ended or not self._nudge_after_s or self._receiver.heard:
+            self.timed = False
+            return None
+        if self._asked and self._nudge_at_s is None:
+            self._nudge_at_s = now_s + self._nudge_after_s
+        return self._nudge_at_s
+
+    def on_time(self, now_s: float) -> None:
+        """Does what is due: ends a start-up that takes too long, nudges a peer of which nothing was heard."""
+        due_s = self.next_deadline_s(now_s)
+        if due_s is None or now_s < due_s:
+            return
+        if self.state in _STARTING:
+            self.abort(f"no MPA start-up frame from the peer within {self.config.startup_timeout_s:g} s")
+            return
+        self.nudge()
+        self._nudge_after_s *= 2
+        self._nudge_at_s = now_s + self._nudge_after_s
 
     # The end
 

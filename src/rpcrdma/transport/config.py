@@ -70,6 +70,8 @@ class TransportConfig:
     """Server: what the Read chunks of one call may hold; larger calls are refused with ERR_CHUNK."""
     connection_octets_pulled_max: int = limits.CONNECTION_OCTETS_PULLED_MAX
     """Server: what unanswered calls of one connection may hold; further calls wait."""
+    stalled_s: float = limits.RDMA_STALLED_S
+    """Seconds in which a peer must have answered the RDMA Reads of one call, and taken one reply."""
 
     def __post_init__(self) -> None:
         for name in ("inline_send_octets", "inline_receive_octets"):
@@ -87,6 +89,8 @@ class TransportConfig:
         ):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
+        if self.stalled_s <= 0:
+            raise ValueError("stalled_s must be more than 0")
         if self.connection_octets_pulled_max < self.call_octets_pulled_max:
             raise ValueError("connection_octets_pulled_max must be at least call_octets_pulled_max")
 

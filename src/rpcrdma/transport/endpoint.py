@@ -1,7 +1,8 @@
 """One end of an RPC-over-RDMA connection: calls and replies on top of a queue pair.
 
-An endpoint does no I/O and knows no time. Its owner drives the queue pair, calls `progress` whenever that may have
-something to report, and takes `next_event` until it is None. `Closed` is the last event.
+An endpoint does no I/O and has no clock. Its owner drives the queue pair, calls `progress` whenever that may have
+something to report, and takes `events`, of which `Closed` is the last one. While the endpoint is `timed` it wants to be
+told of the time: the owner asks for `next_deadline_s` after each `progress`, and calls `on_time` then.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from rpcrdma.transport.requester import Requester
 from rpcrdma.transport.responder import BufferSource, PlainBuffers, Responder
 from rpcrdma.transport.routing import Halves, Handler, routes
 from rpcrdma.transport.session import Session
+from rpcrdma.transport.stall import StallWatch
 from rpcrdma.transport.statistics import TransportStatistics
 from rpcrdma.verbs.memory import ProtectionDomain
 from rpcrdma.verbs.queue_pair import (
@@ -67,6 +69,8 @@ class Endpoint:
         "_responder",
         "_routes",
         "_session",
+        "_stall",
+        "events",
         "role",
     )
 
@@ -93,6 +97,9 @@ class Endpoint:
             self._requester = Requester(session, self._outbox, _direction(role, Role.CLIENT))
         if role is Role.SERVER or reverse:
             self._responder = Responder(session, self._outbox, buffers or PlainBuffers(), _direction(role, Role.SERVER))
+        self._stall = None if self._responder is None else StallWatch(session, self._responder)
+        self.events = session.events
+        """What has happened and is not taken yet, the oldest first."""
         self._disconnected: Disconnected | None = None
         self._routes: list[Handler | None] = []
         self._route()
@@ -185,11 +192,6 @@ class Endpoint:
         self._may_call = True
 
     @property
-    def pulling(self) -> IncomingCall | None:
-        """Server: the call that the peer has to answer RDMA Reads for next; None if for none."""
-        return None if self._responder is None else self._responder.pulling
-
-    @property
     def wanted_octets(self) -> int:
         """Of memory, that its source had none of and a call waits for; 0 if none does."""
         return 0 if self._responder is None else self._responder.wanted_octets
@@ -270,28 +272,41 @@ class Endpoint:
 
     def next_event(self) -> EndpointEvent | None:
         """The next event, or None."""
-        events = self._session.events
-        return events.popleft() if events else None
+        return self.events.popleft() if self.events else None
+
+    @property
+    def timed(self) -> bool:
+        """Whether the peer owes something, for which there is a deadline."""
+        return self._session.owed > 0
+
+    def next_deadline_s(self, now_s: float) -> float | None:
+        """When `on_time` is to be called next; None for not at all. What begins to wait is timed from here on."""
+        return None if self._stall is None else self._stall.next_deadline_s(now_s)
+
+    def on_time(self, now_s: float) -> None:
+        """Does what is due; `progress` then takes what comes of it."""
+        if self._stall is not None:
+            self._stall.on_time(now_s)
 
     def progress(self) -> None:
         """Takes everything that the queue pair has to report."""
-        qp = self._qp
-        poll_event = qp.poll_event
-        poll_completion = qp.poll_completion
+        poll_event, poll_completion = self._qp.poll_event, self._qp.poll_completion
+        session = self._session
         while True:
-            event = poll_event()
-            while event is not None:
-                self._on_event(event)
-                event = poll_event()
-            completion = poll_completion()
+            # Messages may only come once the connection stands, so that its event goes first; the one of its end last.
+            completion = None if session.state is State.CONNECTING else poll_completion()
             if completion is None:
-                break
-            while completion is not None:
-                if completion.verb is _RECEIVE and completion.status is _SUCCESS:
-                    self._on_receive(completion)
-                else:
-                    self._on_work_ended(completion)
-                completion = poll_completion()
+                event = poll_event()
+                if event is not None:
+                    self._on_event(event)
+                    continue
+                completion = poll_completion() if session.state is State.CONNECTING else None
+                if completion is None:
+                    break
+            if completion.verb is _RECEIVE and completion.status is _SUCCESS:
+                self._on_receive(completion)
+            else:
+                self._on_work_ended(completion)
         if self._disconnected is not None and self._session.state is not State.CLOSED:
             self._close(self._disconnected)
 

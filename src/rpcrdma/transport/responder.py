@@ -63,7 +63,10 @@ class PlainBuffers:
 
 
 class Responder:
-    """One direction's calls of the peer; `unanswered` of them are neither answered nor refused."""
+    """One direction's calls of the peer; `unanswered` of them are neither answered nor refused.
+
+    Of replies whose buffers are in use until their Send has ended, `replies_sent` are gone, `replies_unsent` are not.
+    """
 
     __slots__ = (
         "_buffers",
@@ -74,6 +77,8 @@ class Responder:
         "_resuming",
         "_session",
         "_waiting",
+        "replies_sent",
+        "replies_unsent",
         "unanswered",
         "wanted_octets",
     )
@@ -84,6 +89,8 @@ class Responder:
         self._buffers = buffers
         self._direction = direction
         self.unanswered = 0
+        self.replies_sent = 0
+        self.replies_unsent = 0
         self._held_octets = 0
         self.wanted_octets = 0
         """Of memory, that the first call in line waits for; 0 if none waits for memory."""
@@ -181,6 +188,7 @@ class Responder:
                 return True
             session.statistics.registrations += 1
             self._reading[incoming] = None
+            session.owed += 1
             start = 0
             for _, segments in incoming.chunks.reads:
                 for handle, length, offset in segments:
@@ -205,7 +213,9 @@ class Responder:
 
     def _deliver(self, incoming: IncomingCall) -> None:
         session = self._session
-        self._reading.pop(incoming, None)
+        if incoming in self._reading:
+            del self._reading[incoming]
+            session.owed -= 1
         if incoming.sink_region is not None:
             session.pd.invalidate(incoming.sink_region)
             incoming.sink_region = None
@@ -265,6 +275,8 @@ class Responder:
             self._give_up(incoming)
             raise
         if plan is not None:
+            self.replies_unsent += 1
+            session.owed += 1
             return True
         if incoming.held_octets or self._waiting:
             self._release(incoming)
@@ -325,6 +337,9 @@ class Responder:
 
     def on_sent(self, incoming: IncomingCall) -> None:
         """The Send of a reply has ended."""
+        self.replies_sent += 1
+        self.replies_unsent -= 1
+        self._session.owed -= 1
         self._release(incoming)
         self._session.events.append(ReplySent(incoming))
 
@@ -404,6 +419,7 @@ class Responder:
         self.wanted_octets = 0
         reading = list(self._reading)
         self._reading.clear()
+        self._session.owed -= len(reading)
         for incoming in reading:
             incoming.answered = True
             if incoming.sink_region is not None:

@@ -20,7 +20,9 @@ __all__ = ["Session"]
 class Session:
     """`send_octets` and `receive_octets` are the largest messages of either direction.
 
-    `call_octets` and `results_octets` are the largest RPC call, and the largest results, that go without chunks.
+    `call_octets` and `results_octets` are the largest RPC call, and the largest results, that go without chunks. `owed`
+    counts what this side holds memory for until the peer does something: calls whose Read chunks are being read, and
+    replies on their way.
     """
 
     __slots__ = (
@@ -29,6 +31,7 @@ class Session:
         "dialect",
         "events",
         "failure",
+        "owed",
         "pd",
         "plan_limits",
         "qp",
@@ -64,6 +67,7 @@ class Session:
             self.reverse_support = ReverseSupport.GENERAL if config.reverse_chunks else ReverseSupport.INLINE
         self.state = State.CONNECTING
         self.failure = ""
+        self.owed = 0
         self.events: deque[EndpointEvent] = deque()
         self.statistics = TransportStatistics()
         self._take(dialect.agree(config.abilities, None))
