@@ -108,6 +108,13 @@ CALL_OCTETS_PULLED_MAX = (1 << 20) + (1 << 18)
 CONNECTION_OCTETS_PULLED_MAX = 32 << 20
 """Octets pulled for unanswered calls of one connection; further calls wait with nothing but their headers."""
 
+CALL_ATTEMPTS_MAX = 4
+"""How often a call is sent that is refused in each form: once plainly, and once for each kind of chunk."""
+
+OFFERED_OCTETS_MAX = (1 << 20) + (1 << 18)
+"""What a refusal may make us offer for a result or a reply, whatever the caller expected: as much as a responder here
+takes of a call."""
+
 SPARE_RECEIVES = 8
 """Receives beyond those that credits ask for: messages that are discarded or refused take one, too."""
 

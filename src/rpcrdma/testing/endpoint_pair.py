@@ -15,6 +15,7 @@ from rpcrdma.transport import (
     Role,
     TransportConfig,
 )
+from rpcrdma.transport.dialects import Dialect
 from rpcrdma.verbs.loopback import LoopbackQueuePair
 from rpcrdma.verbs.memory import SoftwareProtectionDomain
 from rpcrdma.verbs.queue_pair import Completion, QueuePairEvent, Status, Verb
@@ -135,6 +136,7 @@ class BarePeer:
         receive_octets: int = 4096,
         reverse: bool = False,
         buffers: BufferSource | None = None,
+        dialect: Dialect | None = None,
     ) -> None:
         config = config or TransportConfig()
         if private_data is None:
@@ -146,7 +148,7 @@ class BarePeer:
         self._link = a
         self.endpoint_pd, self.pd = (pd_a, pd_b) if active else (pd_b, pd_a)
         endpoint_qp, self.qp = (a, b) if active else (b, a)
-        self.endpoint = Endpoint(endpoint_qp, self.endpoint_pd, config, role, buffers, reverse=reverse)
+        self.endpoint = Endpoint(endpoint_qp, self.endpoint_pd, config, role, buffers, reverse=reverse, dialect=dialect)
         self.received: list[bytes] = []
         self.invalidated: list[int | None] = []
         self.completions: list[Completion] = []

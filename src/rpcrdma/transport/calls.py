@@ -11,11 +11,15 @@ from rpcrdma.transport.exposure import Exposure
 from rpcrdma.transport.message import Inbound, Kind, Outgoing
 from rpcrdma.transport.message_bounds import ReplyBound
 from rpcrdma.transport.plan_reply import ReplyPlan
+from rpcrdma.transport.reactions import CallForm
 from rpcrdma.verbs.memory import MemoryRegion
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Payload
 
 __all__ = ["CallHandle", "IncomingCall", "OutgoingReply"]
+
+
+_tuple = tuple.__new__
 
 
 class CallHandle(Outgoing):
@@ -24,7 +28,7 @@ class CallHandle(Outgoing):
     It keeps what it takes to send it again in another form until it is done.
     """
 
-    __slots__ = ("bound", "context", "exposure", "into", "payload", "state")
+    __slots__ = ("context", "exposure", "form", "into", "payload", "state")
 
     kind = Kind.CALL
 
@@ -34,7 +38,7 @@ class CallHandle(Outgoing):
         self.chunks = NO_CHUNKS
         self.long = False
         self.payload: Payload | None = payload
-        self.bound = bound
+        self.form: CallForm = _tuple(CallForm, (bound, False, 1))
         self.into = into
         self.context: Any = None
         self.state = CallState.QUEUED

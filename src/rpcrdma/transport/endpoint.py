@@ -13,7 +13,7 @@ from rpcrdma.errors import LocalProtocolError, TransportClosed
 from rpcrdma.rpc.message import CALL_HEADER_OCTETS
 from rpcrdma.transport.calls import CallHandle, IncomingCall
 from rpcrdma.transport.config import Role, TransportConfig
-from rpcrdma.transport.dialects import first_dialect
+from rpcrdma.transport.dialects import Dialect, first_dialect
 from rpcrdma.transport.events import Closed, EndpointEvent, Ready
 from rpcrdma.transport.message import Cause, Direction, Inbound, Kind
 from rpcrdma.transport.message_bounds import ReplyBound
@@ -53,7 +53,8 @@ class Endpoint:
 
     Make it before the queue pair connects: receives are posted at once. A client connects with
     `config.private_data()`; a server accepts by itself when a peer asks. `buffers` gives memory for Read
-    chunks (responder); `receive_pool` may be shared by connections with the same inline threshold.
+    chunks (responder); `receive_pool` may be shared by connections with the same inline threshold. The connection
+    begins with `dialect` if that is given.
 
     With `reverse` a client takes calls, too, and a server may make some (RFC 8167), but not before `allow_reverse`.
     Without it a reverse call is discarded. The two directions share nothing but the receives.
@@ -84,11 +85,12 @@ class Endpoint:
         *,
         reverse: bool = False,
         receive_pool: ReceivePool | None = None,
+        dialect: Dialect | None = None,
     ) -> None:
         self.role = role
         self._may_call = role is Role.CLIENT
         self._qp = qp
-        self._session = session = Session(qp, pd, config, role, first_dialect(), reverse=reverse)
+        self._session = session = Session(qp, pd, config, role, dialect or first_dialect(), reverse=reverse)
         self._receives = ReceiveBuffers(qp, receive_pool or ReceivePool(config.inline_receive_octets))
         self._outbox = Outbox(session, self._receives)
         self._requester: Requester | None = None

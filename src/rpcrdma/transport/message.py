@@ -40,6 +40,8 @@ class Cause(enum.Enum):
     """Something about the chunks, or the reply does not fit them: the refusal does not say what."""
     NO_CHUNKS = "no chunks"
     """This direction takes none."""
+    READ_CHUNKS = "read chunks"
+    """More Read chunks than the responder takes."""
     INELIGIBLE = "ineligible"
     """A Read chunk holds an argument that must not be moved there."""
     TOO_LARGE = "too large"

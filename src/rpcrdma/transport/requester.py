@@ -21,6 +21,7 @@ from rpcrdma.transport.message import Direction, Inbound, Kind, Outgoing
 from rpcrdma.transport.message_bounds import ReplyBound
 from rpcrdma.transport.outbox import Outbox
 from rpcrdma.transport.plan_call import REPLY_ALLOWANCE_OCTETS, CallPlan, plan_call
+from rpcrdma.transport.reactions import CallForm, form_after
 from rpcrdma.transport.refusals import error_of
 from rpcrdma.transport.session import Session
 from rpcrdma.wire.buffers import Buffer, as_view
@@ -113,7 +114,7 @@ class Requester:
         payload = message.payload
         assert payload is not None
         session = self._session
-        bound = message.bound
+        bound = message.form.bound
         if (
             not payload.items
             and not bound.items
@@ -153,13 +154,14 @@ class Requester:
         """Plans the call, registers its memory and returns what is left to be sent."""
         session = self._session
         limits, geometry = session.plan_limits, session.dialect.geometry
-        sizes = list(handle.bound.items)
+        bound, one_chunk, _ = handle.form
+        if one_chunk:
+            limits = limits._replace(read_chunks_max=0)
+        sizes = list(bound.items)
         for index, buffer in enumerate(handle.into[: len(sizes)]):
             if buffer is not None:
                 sizes[index] = min(sizes[index], len(as_view(buffer)))
-        plan = plan_call(
-            len(payload.reduced), [len(item.data) for item in payload.items], handle.bound.results, sizes, limits
-        )
+        plan = plan_call(len(payload.reduced), [len(item.data) for item in payload.items], bound.results, sizes, limits)
         try:
             exposure = Exposure(session.pd, payload, plan, handle.into, limits)
             chunks = exposure.chunks
@@ -239,17 +241,34 @@ class Requester:
             return False
         if invalidated is not None and not self._accept_invalidation(handle, invalidated):
             return True
+        assert message.refusal is not None
         abandoned = handle.state is CallState.ABANDONED
         if handle.exposure is not None and not self._fence(handle.exposure):
             return True
-        self._end(handle, message)
-        session.statistics.calls_failed += 1
-        if not abandoned:
-            assert message.refusal is not None
-            session.events.append(CallFailed(handle, error_of(message.refusal)))
+        form = None if abandoned else form_after(message.refusal, handle.form, handle.into)
+        if form is not None:
+            session.window.on_received(message)
+            self._send_again(handle, form)
+        else:
+            self._end(handle, message)
+            session.statistics.calls_failed += 1
+            if not abandoned:
+                session.events.append(CallFailed(handle, error_of(message.refusal)))
         if self._outbox.queued:
             self._outbox.drain()
         return True
+
+    def _send_again(self, handle: CallHandle, form: CallForm) -> None:
+        """A call that the peer has not run goes out in another form, under the same XID."""
+        handle.form = form
+        handle.exposure = None
+        handle.chunks = NO_CHUNKS
+        handle.long = False
+        handle.state = TRANSITIONS[handle.state, CallInput.REFUSE]
+        try:
+            self._outbox.send(handle)
+        except LocalProtocolError as error:
+            self.on_unsendable(handle, error)
 
     def on_closed(self, reason: str, *, protocol_error: bool = False) -> None:
         """Ends every call: no peer can touch its memory any more."""
