@@ -379,10 +379,11 @@ class Endpoint:
         reason = session.failure or event.reason
         session.failure = reason
         self._move(Input.END)
+        waited = self._outbox.clear()
         if self._requester is not None:
             self._requester.on_closed(reason, protocol_error=event.protocol_error or violated)
         if self._responder is not None:
-            self._responder.on_closed()
+            self._responder.on_closed(waited)
         session.events.append(Closed(reason, event.by_peer or violated, event.protocol_error or violated))
 
 

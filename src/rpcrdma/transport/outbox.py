@@ -131,11 +131,13 @@ class Outbox:
         self._queues[message.kind].remove(message)
         self.queued -= 1
 
-    def clear(self) -> None:
-        """Nothing goes out any more."""
+    def clear(self) -> list[Outgoing]:
+        """Nothing goes out any more; answers what waited."""
+        waited = [message for queue in self._queues.values() for message in queue]
         for queue in self._queues.values():
             queue.clear()
         self.queued = 0
+        return waited
 
     def waiting(self, kind: Kind) -> int:
         """Messages of a kind that wait."""

@@ -133,6 +133,7 @@ class Requester:
         """Reports a call that had to wait, and then could not be sent."""
         assert isinstance(message, CallHandle)
         message.state = TRANSITIONS[message.state, _END]
+        message.payload = None
         del self._calls[message.xid]
         self._session.events.append(CallFailed(message, error))
 
@@ -274,7 +275,6 @@ class Requester:
         """Ends every call: no peer can touch its memory any more."""
         calls = list(self._calls.values())
         self._calls.clear()
-        self._outbox.clear()
         session = self._session
         for handle in calls:
             if handle.exposure is not None:
@@ -284,6 +284,7 @@ class Requester:
                         session.pd.invalidate(region)
             abandoned = handle.state is CallState.ABANDONED
             handle.state = TRANSITIONS[handle.state, _END]
+            handle.payload = None
             if not abandoned:
                 session.events.append(CallFailed(handle, TransportClosed(reason, protocol_error=protocol_error)))
 

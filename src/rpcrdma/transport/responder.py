@@ -413,8 +413,14 @@ class Responder:
             waiting.popleft()
         self._resuming = False
 
-    def on_closed(self) -> None:
-        """Calls that are not whole are dropped; those that were reported keep their memory until they are answered."""
+    def on_closed(self, waited: Sequence[Outgoing]) -> None:
+        """Calls that are not whole are dropped; those that were reported keep their memory until they are answered.
+
+        `waited` are messages that are not sent any more.
+        """
+        for message in waited:
+            if isinstance(message, OutgoingReply) and message.plan is not None:
+                self.on_sent(message.incoming)
         self._waiting.clear()
         self.wanted_octets = 0
         reading = list(self._reading)
