@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import os
 import secrets
 import sys
 import tempfile
@@ -86,7 +87,7 @@ class ServerThread:
         ):
             services = build_services([Export(name="/", directory=self._directory, root_squash=False)], state=state)
             async with rpcrdma.serve(services, ["rdma://127.0.0.1:0", "tcp://127.0.0.1:0"]) as server:
-                self.addresses = nfs_calls.ServerAddresses(*server.listening)
+                self.addresses = nfs_calls.ServerAddresses(*server.listening, os.getpid())
                 self._ready.set()
                 await self._ended.wait()
             services.nfs.close()

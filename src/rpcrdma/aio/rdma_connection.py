@@ -235,7 +235,7 @@ class RdmaConnection:
     ) -> R:
         """See `rpcrdma.rpc.program.Caller.call`; `timeout_s=None` waits for ever.
 
-        `xid`: that of a call that is repeated, or of whoever numbers the calls of several connections.
+        `xid`: that of a call that is repeated, or the next one where calls of several connections are numbered together.
         """
         if self.end_reason is not None:
             raise TransportClosed(self.end_reason.reason, protocol_error=self.end_reason.protocol_error)
@@ -440,7 +440,7 @@ class RdmaConnection:
                 self._endpoint.fail_call(incoming)
             else:
                 in_use = self._endpoint.reply(incoming, payload)
-        except Exception as error:  # noqa: BLE001 - logged; whoever brought the result, maybe another connection, goes on
+        except Exception as error:  # noqa: BLE001 - logged; the result may come from another connection, which goes on
             self._break(error)
         if in_use:
             assert isinstance(payload, Payload)

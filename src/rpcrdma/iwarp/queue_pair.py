@@ -11,7 +11,7 @@ initiator's first FPDU has, whatever is posted meanwhile (RFC 5044 section 7.1.2
 Whatever ends the connection, it is reported once (`Disconnected`) and at once, with all work flushed. A rule broken
 by the peer is told to it by one Terminate, after which nothing is sent and nothing received is looked at
 (RFC 5040 section 5.4); the driver then closes gracefully. While the peer does not read, that Terminate cannot
-leave and `wants_close` stays False: whoever waits for it sets a limit, and calls `abort`.
+leave and `wants_close` stays False: the driver waits for a limited time, and calls `abort`.
 
 There is no clock here, but there are deadlines: while `timed`, the driver asks for `next_deadline_s` after each change
 and calls `on_time` then. They bound the start-up, and nudge a peer that has overlooked the first message

@@ -1,4 +1,4 @@
-"""The gate for Sends, before a window that holds back replies, too, as versions do whose credits count every message."""
+"""The gate for Sends, before a window that holds back replies as well: one whose credits count every message."""
 
 from __future__ import annotations
 
