@@ -235,7 +235,7 @@ class RdmaConnection:
     ) -> R:
         """See `rpcrdma.rpc.program.Caller.call`; `timeout_s=None` waits for ever.
 
-        `xid`: that of a call that is repeated, or the next one where calls of several connections are numbered together.
+        `xid`: that of a repeated call, or the next one where calls of several connections are numbered together.
         """
         if self.end_reason is not None:
             raise TransportClosed(self.end_reason.reason, protocol_error=self.end_reason.protocol_error)
