@@ -302,7 +302,6 @@ class Receiver:
         if (
             queue_and_number != self._msn[0]
             or rdmap not in {SEND, SEND_INVALIDATE}
-            or self._send_octets
             or self.ready_frame is not None
             or not self.shared
             or self.receives
