@@ -1,7 +1,8 @@
-"""How close the library comes to what plain sockets give on the same machine, measured in the same run.
+"""How close the library comes to what plain sockets give on the same machine, and how many functions a call enters.
 
 Two processes on loopback. Every measure is taken in several rounds, limits and subjects by turns, and the median
-of the rounds is reported: a machine that slows down for a while slows both.
+of the rounds is reported: a machine that slows down for a while slows both. The functions that a call enters
+(`function_calls`) are counted once; the processor time of a call is that of each process (`cpu_time`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import asdict, dataclass
 
+import cpu_time
+import function_calls
 import nfs_calls
 import raw_sockets
 from event_loops import LOOPS, new_event_loop
@@ -87,6 +90,14 @@ def run(options: argparse.Namespace) -> list[Row]:
         limit = LIMITS[kind]
         ratio = None if limit[1] == subject else round(value / medians[limit], 3)
         rows.append(Row(kind, subject, in_flight, 1, size, round(value * factor, 3), unit, ratio))
+    print("functions entered for one call", file=sys.stderr)
+    for row in function_calls.rows():
+        for side, entered in (("client", row.client), ("server", row.server)):
+            rows.append(Row("functions", f"{row.call} over RDMA, {side}", 1, 1, row.size_bytes, entered, "calls", None))
+    for spent in cpu_time.rows(options.rounds, options.loop):
+        for side, value in (("client", spent.client_us), ("server", spent.server_us)):
+            subject = f"{spent.call} over RDMA, {side}"
+            rows.append(Row("processor", subject, spent.in_flight, 1, spent.size_bytes, value, "us", None))
     return rows
 
 

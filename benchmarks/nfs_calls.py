@@ -25,14 +25,15 @@ _URL = re.compile(r"\b(rdma|tcp)://[^\s\"',]+")
 
 @dataclass(frozen=True, slots=True)
 class ServerAddresses:
-    """Where the measured server listens."""
+    """Where the measured server listens, and its process."""
 
     rdma: str
     tcp: str
+    process: int
 
 
 @contextlib.contextmanager
-def served_file() -> Iterator[ServerAddresses]:
+def served_file(environment: dict[str, str] | None = None) -> Iterator[ServerAddresses]:
     """`rpcrdma serve` in a process of its own, over a directory in memory with one large file, "data"."""
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(prefix="rpcrdma-bench-", dir=memory if memory.is_dir() else None) as directory:
@@ -45,7 +46,9 @@ def served_file() -> Iterator[ServerAddresses]:
         data.chmod(0o666)
         listen = ["--listen", "rdma://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0"]
         command = [str(Path(sys.executable).with_name("rpcrdma")), "serve", directory, *listen]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as server:
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+        ) as server:
             try:
                 yield _addresses(server)
             finally:
@@ -61,7 +64,7 @@ def _addresses(server: subprocess.Popen[str]) -> ServerAddresses:
         for match in _URL.finditer(line):
             found.setdefault(match[1], match[0].rstrip("/"))
         if len(found) == 2:
-            return ServerAddresses(found["rdma"], found["tcp"])
+            return ServerAddresses(found["rdma"], found["tcp"], server.pid)
     raise RuntimeError("rpcrdma serve ended:\n" + "".join(lines))
 
 

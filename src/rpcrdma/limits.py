@@ -121,6 +121,12 @@ CONNECTION_OCTETS_PULLED_MAX = 32 << 20
 REPLY_OCTETS_MAX = (4 << 20) + (1 << 16)
 """Octets that a call exposes for its result, and for each item placed directly: what a READ of 4 MiB takes. So much
 memory is set aside for each call whose result could have more."""
+CALL_ATTEMPTS_MAX = 4
+"""How often a call is sent that is refused in each form: once plainly, and once for each kind of chunk."""
+
+OFFERED_OCTETS_MAX = (1 << 20) + (1 << 18)
+"""What a refusal may make us offer for a result or a reply, whatever the caller expected: as much as a responder here
+takes of a call."""
 
 SPARE_RECEIVES = 8
 """Receives beyond those that credits ask for: messages that are discarded or refused take one, too."""

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from client_calls import until
-from rpcrdma.aio import rdma_connection
 from rpcrdma.aio.connect import connect
 from rpcrdma.aio.serve import serve
 from rpcrdma.iwarp import IwarpConfig
@@ -251,14 +250,11 @@ def test_a_peer_that_asks_and_never_reads_is_cut_off(scene: Scenes) -> None:
 
 @pytest.mark.req("V1-67")
 @pytest.mark.parametrize("stands", ["reads unanswered", "replies unread"])
-def test_a_peer_that_stands_still_while_we_hold_memory_is_cut_off(
-    scene: Scenes, stands: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_peer_that_stands_still_while_we_hold_memory_is_cut_off(scene: Scenes, stands: str) -> None:
     """That memory is all clients': it must come back without the peer's help."""
-    monkeypatch.setattr(rdma_connection, "RDMA_STALLED_S", 0.1)
 
     async def main() -> None:
-        async with scene() as it:
+        async with scene(transport=TransportConfig(stalled_s=0.1)) as it:
             peer = await it.connected(receive_octets=4096)
             await assert_works(peer, 1)
             if stands == "reads unanswered":

@@ -6,10 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from client_calls import until
-from rpcrdma.aio import rdma_connection
 from rpcrdma.nfs import v3
 from rpcrdma.testing.raw_calls import (
     HANDLE,
@@ -24,6 +21,7 @@ from rpcrdma.testing.raw_calls import (
     write_call,
 )
 from rpcrdma.testing.raw_iwarp import tagged
+from rpcrdma.transport import TransportConfig
 
 Scenes = Callable[..., Any]
 MIB = 1 << 20
@@ -80,13 +78,9 @@ def test_calls_over_a_clients_share_wait_and_are_served_in_the_end(scene: Scenes
     asyncio.run(main())
 
 
-def test_calls_that_wait_for_memory_go_on_when_who_holds_it_is_cut_off(
-    scene: Scenes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(rdma_connection, "RDMA_STALLED_S", 0.2)
-
+def test_calls_that_wait_for_memory_go_on_when_who_holds_it_is_cut_off(scene: Scenes) -> None:
     async def main() -> None:
-        async with scene() as it:
+        async with scene(transport=TransportConfig(stalled_s=0.2)) as it:
             for pool in it.pools:
                 pool.octets_max = MIB
             peer = await it.connected(source="127.0.1.1", receive_octets=4096)

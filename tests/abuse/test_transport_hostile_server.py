@@ -20,7 +20,7 @@ from rpcrdma.transport import (
 )
 from rpcrdma.transport.calls import CallHandle
 from rpcrdma.transport.chunks import ChunkLists, ReadChunk, Segment, WriteChunk, fill
-from rpcrdma.transport.header_v1 import (
+from rpcrdma.transport.dialects.header_v1 import (
     RDMA_MSG,
     RDMA_NOMSG,
     RdmaDone,

@@ -37,7 +37,7 @@ from rpcrdma.rpc.message import decode_call, decode_reply, encode_call, peek_is_
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.record import LAST_FRAGMENT, RecordReceiver
 from rpcrdma.rpc.service import Service
-from rpcrdma.transport.header_v1 import RdmaMsg, RdmaMsgp, decode_header, encode_header
+from rpcrdma.transport.dialects.header_v1 import RdmaMsg, RdmaMsgp, decode_header, encode_header
 from rpcrdma.transport.private_data import agree as agree_sizes
 from rpcrdma.transport.private_data import decode_private_data, encode_private_data
 from rpcrdma.xdr.codec import (

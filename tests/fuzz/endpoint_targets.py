@@ -24,7 +24,7 @@ from rpcrdma.transport import (
     TransportConfig,
 )
 from rpcrdma.transport.chunks import ChunkLists, ReadChunk, Segment, WriteChunk
-from rpcrdma.transport.header_v1 import (
+from rpcrdma.transport.dialects.header_v1 import (
     RdmaDone,
     RdmaError,
     RdmaMsg,
@@ -83,13 +83,16 @@ class Play:
         self.role = role
         self.memory = Memory()
         self.peer = BarePeer(
-            role, CONFIG, private_data=CONFIG.private_data(), receives=12, receive_octets=1024, reverse=reverse
+            role,
+            CONFIG,
+            private_data=CONFIG.private_data(),
+            receives=12,
+            receive_octets=1024,
+            reverse=reverse,
+            buffers=self.memory,
         )
         if reverse and role is Role.SERVER:
             self.peer.endpoint.allow_reverse()
-        responder = getattr(self.peer.endpoint, "_responder", None)
-        if responder is not None:
-            responder._buffers = self.memory
         self.exposed: list[MemoryRegion] = []
         self.calls: list[CallHandle] = []
         self.ended: set[int] = set()

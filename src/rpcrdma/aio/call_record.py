@@ -39,16 +39,15 @@ CallObserver = Callable[[CallRecord], None]
 
 def form_of(handle: CallHandle, reply: Decoder | None) -> str:
     """The form of an RDMA call, whose `reply` is None where none came; see `CallRecord.form`."""
-    plan = handle.plan
-    if plan is None:
-        return "short"
-    words = ["long call"] if plan.long else []
-    if plan.read_items:
+    chunks = handle.chunks
+    words = ["long call"] if handle.long else []
+    if any(chunk.position for chunk in chunks.reads):
         words.append("read chunk")
-    if plan.write_chunks:
+    if chunks.writes:
         words.append("write chunk")
-    if handle.reply_region is not None:
+    if chunks.reply is not None:
         octets = reply.data if reply is not None else None
-        used = isinstance(octets, memoryview) and octets.obj is handle.reply_region.view.obj
+        offered = None if handle.exposure is None else handle.exposure.reply_view
+        used = isinstance(octets, memoryview) and offered is not None and octets.obj is offered.obj
         words.append("long reply" if used else "reply chunk")
     return " + ".join(words) or "short"

@@ -13,9 +13,9 @@ import socket
 from collections.abc import Callable
 
 from rpcrdma.aio.capture import CapturedStream
+from rpcrdma.aio.deadline_timer import Alarm, DeadlineTimer
 from rpcrdma.aio.hang_up import forget_hang_up, watch_hang_up
 from rpcrdma.iwarp import IwarpQueuePair
-from rpcrdma.iwarp.states import State
 
 __all__ = ["IwarpDriver"]
 
@@ -39,20 +39,21 @@ class IwarpDriver:
     """Runs one queue pair over one connected non-blocking socket.
 
     `on_turn` is called when there may be something to take from the queue pair: it polls and posts until nothing is
-    left to do, and calls `flush`. Whoever posts work at other times calls `flush`, too.
+    left to do, and calls `flush`. Whoever posts work at other times calls `flush`, too. `timer` is the connection's.
     """
 
     __slots__ = (
         "_capture",
         "_closed",
-        "_deadline",
+        "_dead",
         "_ending",
+        "_linger",
         "_loop",
         "_on_closed",
         "_on_turn",
         "_queue_pair",
         "_socket",
-        "_startup",
+        "_timer",
         "_writing",
     )
 
@@ -63,8 +64,8 @@ class IwarpDriver:
         queue_pair: IwarpQueuePair,
         on_turn: Callable[[], None],
         on_closed: Callable[[], None],
+        timer: DeadlineTimer,
         *,
-        startup_timeout_s: float,
         capture: CapturedStream | None = None,
     ) -> None:
         self._loop = loop
@@ -76,27 +77,13 @@ class IwarpDriver:
         self._writing = False
         self._closed = False
         self._ending = False
-        self._deadline: asyncio.TimerHandle | None = None
+        self._timer = timer
+        self._linger = Alarm(self._give_up)
+        self._dead = Alarm(self._hung_up)
+        timer.watch(self._linger)
+        timer.watch(self._dead)
         loop.add_reader(sock.fileno(), self._readable)
         watch_hang_up(loop, sock.fileno(), self._hung_up)
-        self._startup: asyncio.TimerHandle | None = loop.call_later(
-            startup_timeout_s, self._startup_timed_out, startup_timeout_s
-        )
-
-    def established(self) -> None:
-        """The MPA start-up is over: no time-out any more."""
-        if self._startup is not None:
-            self._startup.cancel()
-            self._startup = None
-
-    def _startup_timed_out(self, after_s: float) -> None:
-        self._startup = None
-        in_time = f"from the peer within {after_s:g} s"
-        if self._queue_pair.state is State.AWAITING_READY:
-            self._queue_pair.abort(f"no ready-to-receive frame {in_time}")
-        else:
-            self._queue_pair.abort(f"no MPA start-up frame {in_time}")
-        self._on_turn()
 
     def _readable(self) -> None:
         if self._ending:
@@ -130,7 +117,8 @@ class IwarpDriver:
         if not self._closed:
             self._readable()
         if not self._closed:
-            self._loop.call_later(_HUNG_UP_AGAIN_S, self._hung_up)
+            self._dead.due_s = self._loop.time() + _HUNG_UP_AGAIN_S
+            self._timer.look()
 
     def _lost(self, error: OSError) -> None:
         if error.errno in (errno.ECONNRESET, errno.EPIPE):
@@ -145,34 +133,23 @@ class IwarpDriver:
 
     def expect_end(self) -> None:
         """The connection has ended for its owner: what the peer does not take within a while is not sent any more."""
-        if self._deadline is None and not self._closed:
-            self._deadline = self._loop.call_later(_LINGER_S, self._give_up)
+        if self._linger.due_s is None and not self._closed:
+            self._linger.due_s = self._loop.time() + _LINGER_S
+            self._timer.look()
 
     def _give_up(self) -> None:
         self._queue_pair.abort("the peer did not let the connection end")
-        # The end is heard of before there is nothing left: calls fail, and replies give their memory back.
+        # The owner takes the end before the socket is closed: calls fail, and replies give their memory back.
         self._on_turn()
         self.close()
 
     def flush(self) -> None:
         """Sends what the queue pair has to send, as far as the socket takes it."""
+        queue_pair = self._queue_pair
         if self._closed:
             return
-        if not self._writing:
-            self._send()
-        elif self._queue_pair.wants_close:
-            self._finish()
-
-    def _writable(self) -> None:
-        self._loop.remove_writer(self._socket.fileno())
-        self._writing = False
-        self._send()
-        self._on_turn()
-
-    def _send(self) -> None:
-        queue_pair = self._queue_pair
         try:
-            while gather := queue_pair.next_gather(_SEND_OCTETS):
+            while not self._writing and (gather := queue_pair.next_gather(_SEND_OCTETS)):
                 octets = self._socket.sendmsg(gather)
                 if self._capture is not None:
                     self._capture.sent(gather, octets)
@@ -188,11 +165,16 @@ class IwarpDriver:
         if queue_pair.wants_close:
             self._finish()
 
+    def _writable(self) -> None:
+        self._loop.remove_writer(self._socket.fileno())
+        self._writing = False
+        self.flush()
+        self._on_turn()
+
     def _finish(self) -> None:
         if self._ending or self._closed:
             return
         self._ending = True
-        self.established()
         self.expect_end()
         self._loop.call_soon(self._on_turn)
         try:
@@ -224,9 +206,7 @@ class IwarpDriver:
         if self._closed:
             return
         self._closed = True
-        self.established()
-        if self._deadline is not None:
-            self._deadline.cancel()
+        self._timer.stop()
         descriptor = self._socket.fileno()
         forget_hang_up(self._loop, descriptor)
         self._loop.remove_reader(descriptor)

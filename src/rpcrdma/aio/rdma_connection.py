@@ -22,13 +22,14 @@ from rpcrdma.aio.buffer_pool import BufferPool
 from rpcrdma.aio.call_context import ServerCallContext
 from rpcrdma.aio.call_record import CallObserver, CallRecord, form_of
 from rpcrdma.aio.capture import PacketCapture
+from rpcrdma.aio.deadline_timer import Alarm, DeadlineTimer
 from rpcrdma.aio.iwarp_driver import IwarpDriver
 from rpcrdma.aio.responding import Responding
 from rpcrdma.aio.sockets import address_of, authority, maximum_segment_octets
 from rpcrdma.errors import CallTimeout, RpcRdmaError, TransportClosed
 from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair
 from rpcrdma.iwarp import Role as IwarpRole
-from rpcrdma.limits import CALL_OCTETS_PULLED_MAX, RDMA_STALLED_S, RDMA_UNSENT_REPLY_OCTETS_MAX
+from rpcrdma.limits import CALL_OCTETS_PULLED_MAX, RDMA_UNSENT_REPLY_OCTETS_MAX
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.calls import CallEncoder, decode_result
 from rpcrdma.rpc.dispatch import Invocation
@@ -41,6 +42,7 @@ from rpcrdma.transport import (
     ChunkRefused,
     Closed,
     Endpoint,
+    EndpointEvent,
     IncomingCall,
     Ready,
     ReplyArrived,
@@ -128,13 +130,8 @@ class RdmaConnection:
         self._broken = False
         self._deferred: deque[IncomingCall] = deque()
         self._unsent_octets = 0
-        self._replies_sent = 0
-        self._stall: asyncio.TimerHandle | None = None
-        self._pause: asyncio.TimerHandle | None = None
+        self._pause = Alarm(self._report_established)
         self._first_send_pause_s = iwarp.first_send_pause_s if role is Role.CLIENT else 0.0
-        self._nudge: asyncio.TimerHandle | None = None
-        # Seconds until the next nudge; 0 once the peer has been heard, or if it need not be.
-        self._nudge_after_s = iwarp.nudge_after_s if role is Role.CLIENT else 0.0
         self._encoder = CallEncoder(credential)
         self._xid = secrets.randbits(32)
         self._established: asyncio.Future[None] = self._loop.create_future()
@@ -160,16 +157,18 @@ class RdmaConnection:
             receive_pool=receive_pool,
         )
         self._transport = transport
+        self._timer = DeadlineTimer(self._loop, self._turn, self._queue_pair, self._endpoint, self._pause)
         self._driver = IwarpDriver(
             self._loop,
             sock,
             self._queue_pair,
             self._turn,
             self._closed,
-            startup_timeout_s=iwarp.startup_timeout_s,
+            self._timer,
             capture=None if capture is None else capture.stream(self.local, self.peer, active=active),
         )
         self._driver.flush()
+        self._timer.look()
 
     @property
     def statistics(self) -> TransportStatistics:
@@ -196,7 +195,7 @@ class RdmaConnection:
         """What was agreed on; the credits granted change with each reply."""
         endpoint, queue_pair = self._endpoint, self._queue_pair
         return Negotiated(
-            version=1,
+            version=endpoint.version,
             provider="iwarp",
             inline_send_octets=endpoint.inline_send_octets,
             inline_receive_octets=endpoint.inline_receive_octets,
@@ -251,7 +250,7 @@ class RdmaConnection:
     ) -> R:
         """See `rpcrdma.rpc.program.Caller.call`; `timeout_s=None` waits for ever.
 
-        `xid`: that of a call that is repeated, or of whoever numbers the calls of several connections.
+        `xid`: that of a repeated call, or the next one where calls of several connections are numbered together.
         """
         if self.end_reason is not None:
             raise TransportClosed(self.end_reason.reason, protocol_error=self.end_reason.protocol_error)
@@ -265,8 +264,8 @@ class RdmaConnection:
             told = functools.partial(self._tell, self._on_call_ended, handle, payload.length, time.perf_counter())
             waiting.future.add_done_callback(told)
         self._driver.flush()
-        if self._nudge_after_s and self._nudge is None:
-            self._nudge = self._loop.call_later(self._nudge_after_s, self._nudge_unless_heard)
+        if self._queue_pair.timed:
+            self._timer.look()
         timer = None if timeout_s is None else self._loop.call_later(timeout_s, self._expire, handle, timeout_s)
         try:
             result: R = await waiting.future
@@ -299,16 +298,6 @@ class RdmaConnection:
                 error=asyncio.CancelledError() if future.cancelled() else future.exception(),
             )
         )
-
-    def _nudge_unless_heard(self) -> None:
-        if self.statistics.receives or self.end_reason is not None:
-            self._nudge = None
-            self._nudge_after_s = 0.0
-            return
-        self._queue_pair.nudge()
-        self._driver.flush()
-        self._nudge_after_s *= 2
-        self._nudge = self._loop.call_later(self._nudge_after_s, self._nudge_unless_heard)
 
     def _bound(self, procedure: Procedure[A, Any], args: A, *, given: bool) -> ReplyBound:
         """How much the call offers for its result; `given`: the caller has given memory for the first item."""
@@ -371,13 +360,16 @@ class RdmaConnection:
 
     def _run_turn(self) -> None:
         """Takes what the queue pair has done, answers what can be answered at once, and sends."""
-        driver = self._driver
+        driver, endpoint = self._driver, self._endpoint
+        events = endpoint.events
         self._in_turn = True
         # A reply from outside of a turn is as much as an event: what it sends frees buffers.
-        first = True
+        busy = True
         while True:
-            busy = self._take_events() or first
-            first = False
+            endpoint.progress()
+            while events:
+                busy = True
+                self._on_event(events.popleft())
             while self._deferred and self._unsent_octets < RDMA_UNSENT_REPLY_OCTETS_MAX:
                 self._answer(self._deferred.popleft())
                 busy = True
@@ -386,13 +378,17 @@ class RdmaConnection:
             # by which a start-up ends.
             if not (busy and (self._unsent_octets or self._starting)) or driver.blocked:
                 break
+            busy = False
         self._in_turn = False
-        if self._stall is None and self._owed():
-            self._watch()
-        wanted_octets = self._endpoint.wanted_octets
-        if wanted_octets and not self._waits_for_memory and self.end_reason is None:
+        if endpoint.timed:
+            self._timer.look()
+        if endpoint.wanted_octets:
+            self._wait_for_memory(endpoint.wanted_octets)
+
+    def _wait_for_memory(self, octets: int) -> None:
+        if not self._waits_for_memory and self.end_reason is None:
             self._waits_for_memory = True
-            self._arguments.wait(wanted_octets, self._pull_on)
+            self._arguments.wait(octets, self._pull_on)
 
     def _pull_on(self) -> None:
         self._waits_for_memory = False
@@ -400,67 +396,41 @@ class RdmaConnection:
             self._endpoint.resume_pulls()
             self._turn()
 
-    def _owed(self) -> bool:
-        """Whether we hold memory until the peer does something."""
-        if self.end_reason is not None or self._ended.done():
-            return False
-        return self._unsent_octets > 0 or self._endpoint.pulling is not None
-
-    def _watch(self) -> None:
-        self._stall = self._loop.call_later(
-            RDMA_STALLED_S, self._check_stall, self._endpoint.pulling, self._replies_sent if self._unsent_octets else -1
-        )
-
-    def _check_stall(self, pulling: IncomingCall | None, replies_sent: int) -> None:
-        self._stall = None
-        if not self._owed():
-            return
-        if pulling is not None and pulling is self._endpoint.pulling:
-            self.abort(f"the peer did not answer our RDMA Reads within {RDMA_STALLED_S:g} s")
-        elif replies_sent == self._replies_sent and self._unsent_octets:
-            self.abort(f"the peer took no reply within {RDMA_STALLED_S:g} s")
+    def _on_event(self, event: EndpointEvent) -> None:
+        if isinstance(event, ReplyArrived):
+            self._on_reply(event)
+        elif isinstance(event, CallArrived):
+            self._on_call(event.incoming)
+        elif isinstance(event, ReplySent):
+            context = event.incoming.context
+            if context is not None:
+                self._unsent_octets -= context.unsent_octets
+                context.release()
+        elif isinstance(event, CallFailed):
+            waiting: _Waiting = event.handle.context
+            if not waiting.future.done():
+                refused = isinstance(event.error, ChunkRefused)
+                waiting.future.set_exception(_explained(event.handle) if refused else event.error)
+        elif isinstance(event, Ready):
+            self._on_ready()
         else:
-            self._watch()
-
-    def _take_events(self) -> bool:
-        """Acts on every event; False if there was none."""
-        endpoint = self._endpoint
-        endpoint.progress()
-        busy = False
-        while (event := endpoint.next_event()) is not None:
-            busy = True
-            if isinstance(event, ReplyArrived):
-                self._on_reply(event)
-            elif isinstance(event, CallArrived):
-                self._on_call(event.incoming)
-            elif isinstance(event, ReplySent):
-                context = event.incoming.context
-                self._replies_sent += 1
-                if context is not None:
-                    self._unsent_octets -= context.unsent_octets
-                    context.release()
-            elif isinstance(event, CallFailed):
-                waiting: _Waiting = event.handle.context
-                if not waiting.future.done():
-                    refused = isinstance(event.error, ChunkRefused)
-                    waiting.future.set_exception(_explained(event.handle) if refused else event.error)
-            elif isinstance(event, Ready):
-                self._on_ready()
-            else:
-                self._on_end(event)
-        return busy
+            self._on_end(event)
 
     def _on_ready(self) -> None:
         self._starting = False
-        self._driver.established()
-        # Nobody calls before they are told of the connection.
+        # Callers wait for `established`, so nothing is sent before the pause ends.
         if self._first_send_pause_s:
-            self._pause = self._loop.call_later(self._first_send_pause_s, self._report_established)
+            self._pause.due_s = self._loop.time() + self._first_send_pause_s
+            self._timer.look()
         else:
             self._report_established()
 
+    @property
+    def pausing(self) -> bool:
+        """Whether the connection stands, but is not reported yet; see `IwarpConfig.first_send_pause_s`."""
+        return self._pause.due_s is not None
+
     def _report_established(self) -> None:
-        self._pause = None
         if not self._established.done():
             self._established.set_result(None)
         if self._on_established is not None and self.end_reason is None:
@@ -522,7 +492,7 @@ class RdmaConnection:
                 in_use = self._endpoint.reply(incoming, payload)
                 if incoming.refusal:
                     self._log_refusal(incoming, invocation)
-        except Exception as error:  # noqa: BLE001 - logged; whoever brought the result, maybe another connection, goes on
+        except Exception as error:  # noqa: BLE001 - logged; the result may come from another connection, which goes on
             self._break(error)
         if in_use:
             assert isinstance(payload, Payload)
@@ -547,7 +517,7 @@ class RdmaConnection:
             self._endpoint.drop(self._deferred.popleft())
         self._arguments.close()
         self._results.close()
-        self._driver.established()
+        self._pause.due_s = None
         self._driver.expect_end()
         if not self._established.done():
             self._established.set_exception(TransportClosed(event.reason, protocol_error=event.protocol_error))
@@ -555,15 +525,6 @@ class RdmaConnection:
             self._established.exception()
 
     def _closed(self) -> None:
-        if self._stall is not None:
-            self._stall.cancel()
-            self._stall = None
-        if self._pause is not None:
-            self._pause.cancel()
-            self._pause = None
-        if self._nudge is not None:
-            self._nudge.cancel()
-            self._nudge = None
         if not self._ended.done():
             self._ended.set_result(None)
             if self._on_ended is not None:
@@ -573,12 +534,12 @@ class RdmaConnection:
 def _explained(handle: CallHandle) -> ChunkRefused:
     """The refusal of a call's chunks, with what it may be due to."""
     procedure = handle.context.procedure
-    bound = handle.bound
+    bound = handle.form.bound
     hint = f"; the reply of {procedure.name} could have {bound.results} octets"
     if bound.items:
         hint += f" and {', '.join(map(str, bound.items))} placed directly"
     hint += f": {_REMEDY}"
-    pulled = sum(region.length for region in handle.read_regions)
+    pulled = sum(segment.length for chunk in handle.chunks.reads for segment in chunk.segments)
     if pulled:
         hint += (
             f"; {pulled} octets of the call were in Read chunks: a server of this library takes "

@@ -42,14 +42,14 @@ class IwarpConfig:
     `ready_frames`: the RTR frames supported.
     `fpdu_limit`: the largest ULPDU in octets, 128 to 64768, instead of what the TCP segment size gives.
     `flush_each_message`: hand out at most one message's end at a time, so that a capture shows messages one by one.
-    `startup_timeout_s`: for the driver, which aborts when no start-up frame came.
+    `startup_timeout_s`: how long the peer's start-up frames may take.
     `first_send_pause_s`: for the driver of an initiator, which lets so much time pass between the peer's Reply and its
     own first message. Linux siw, which nothing on the wire tells from others, may overlook what arrives before it has
     taken up the connection, until more arrives: every tenth first call would hang. 2 ms were enough in every trial, and
     timers are coarse; a connection costs as much only once. 0 for none.
-    `nudge_after_s`: for the driver of an initiator. On a loaded machine no such pause is long enough, so while nothing
-    has come in answer to its first message, it sends an RDMA Write of no octets after this time, and again after twice
-    as long, and so on: that is what makes siw look. 0 for never.
+    `nudge_after_s`: on a loaded machine no such pause is long enough, so while nothing has come in answer to its first
+    message, an initiator sends an RDMA Write of no octets after this time, and again after twice as long, and so on:
+    that is what makes siw look. 0 for never.
     """
 
     crc: bool = True

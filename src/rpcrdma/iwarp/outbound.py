@@ -52,12 +52,27 @@ class Outbound:
         if exposure is not None:
             self._exposed = True
 
+    def append_run(self, pieces: Sequence[Buffer], sizes: Sequence[int], shown: Sequence[Exposure] = ()) -> None:
+        """Appends FPDUs of these sizes, which show `shown` if that is not empty."""
+        self.pieces += pieces
+        frames, built = self._frames, self.built
+        for index, octets in enumerate(sizes):
+            built += octets
+            frames.append((built, shown[index] if shown else None))
+        self.built = built
+        if shown:
+            self._exposed = True
+
     def bytes_sent(self, octets: int) -> None:
         """The first `octets` are with TCP."""
         assert 0 < octets <= self.built - self.sent, "more octets were sent than handed out"
         if octets == self.built - self.sent:
-            self.clear()
-            self.sent = self.built
+            # As `clear`, in one step: this is the usual end of every message.
+            self.pieces = []
+            self._frames = []
+            self._exposed = False
+            self._digest = 0
+            self._start = self.sent = self.built
             return
         if self._exposed:
             self._digest_sent(octets)

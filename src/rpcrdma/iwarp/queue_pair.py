@@ -11,7 +11,11 @@ initiator's first FPDU has, whatever is posted meanwhile (RFC 5044 section 7.1.2
 Whatever ends the connection, it is reported once (`Disconnected`) and at once, with all work flushed. A rule broken
 by the peer is told to it by one Terminate, after which nothing is sent and nothing received is looked at
 (RFC 5040 section 5.4); the driver then closes gracefully. While the peer does not read, that Terminate cannot
-leave and `wants_close` stays False: whoever waits for it sets a limit, and calls `abort`.
+leave and `wants_close` stays False: the driver waits for a limited time, and calls `abort`.
+
+There is no clock here, but there are deadlines: while `timed`, the driver asks for `next_deadline_s` after each change
+and calls `on_time` then. They bound the start-up, and nudge a peer that has overlooked the first message
+(`IwarpConfig`).
 """
 
 from __future__ import annotations
@@ -63,6 +67,10 @@ _READY_HANDLE = 1
 _DISCARD = memoryview(bytearray(1 << 12))
 """Where octets go that arrive after the end. Write-only by nature."""
 
+_STARTING = frozenset(
+    {State.AWAITING_REPLY, State.AWAITING_REQUEST, State.REQUESTED, State.REPLYING, State.AWAITING_READY}
+)
+
 _MESSAGE_OCTETS_MAX = 0xFFFFFFFF
 _OFFSET_END = 1 << 64
 
@@ -71,7 +79,8 @@ class IwarpQueuePair:
     """See the module. `emss` is TCP's effective maximum segment size in octets, which FPDUs are made to fit.
 
     `private_data` goes into an initiator's Request: at most 508 octets, 512 without enhanced set-up.
-    `crc`, `inbound_reads` and `outbound_reads` are what was agreed on, once connected.
+    `crc`, `inbound_reads` and `outbound_reads` are what was agreed on, once connected. `timed` says whether there may
+    be a deadline.
 
     Raises:
         LocalProtocolError: too much private data.
@@ -92,13 +101,20 @@ class IwarpQueuePair:
         self.inbound_reads = config.inbound_reads
         self.outbound_reads = config.outbound_reads
         self.wants_close = False
+        self.timed = True
+        self._startup_ends_s: float | None = None
+        # Whether a message was posted, when the next nudge is due, and how long after that another one.
+        self._asked = False
+        self._nudge_at_s: float | None = None
+        self._nudge_after_s = config.nudge_after_s if role is Role.INITIATOR else 0.0
         self._emss = emss
         self._completions: deque[Completion] = deque()
         self._events: deque[QueuePairEvent] = deque()
         self._sender = Sender(pd, self._completions, flush_each_message=config.flush_each_message)
         self._receiver = Receiver(pd, self._sender, self._completions)
-        # Octets go to the receiver.
+        # Octets go to the receiver; and whether `Disconnected` has been reported.
         self._full_operation = False
+        self._ended = False
         self._agreement: Agreement | None = None
         self._peer_data = b""
         self._request: StartupFrame | None = None
@@ -121,7 +137,9 @@ class IwarpQueuePair:
 
     def post_receives(self, count: int, pool: ReceivePool) -> None:
         if not self._ended:
-            self._receiver.post_shared(count, pool)
+            receiver = self._receiver
+            receiver.shared += count
+            receiver.pool = pool
 
     def post_send(
         self, wr: object, gather: Sequence[Buffer], *, invalidate: int | None = None, signaled: bool = True
@@ -129,11 +147,15 @@ class IwarpQueuePair:
         length = sum(map(len, gather))
         if length > _MESSAGE_OCTETS_MAX:
             raise LocalProtocolError(f"a Send of {length} octets: DDP messages stay below 2^32")
-        if invalidate is None:
-            work = Work(wr, Verb.SEND, SEND, gather, length, signaled=signaled)
+        self._asked = True
+        if self._ended:
+            self._completions.append(Completion(wr, Verb.SEND, Status.FLUSHED))
+        elif invalidate is None:
+            self._sender.to_do.append(Work(wr, Verb.SEND, SEND, gather, length, signaled=signaled))
         else:
-            work = Work(wr, Verb.SEND, SEND_INVALIDATE, gather, length, invalidate, signaled=signaled)
-        self._post(work)
+            self._sender.to_do.append(
+                Work(wr, Verb.SEND, SEND_INVALIDATE, gather, length, invalidate, signaled=signaled)
+            )
 
     def post_write(
         self, wr: object, gather: Sequence[Buffer], handle: int, offset: int, *, signaled: bool = True
@@ -168,7 +190,8 @@ class IwarpQueuePair:
     def next_buffers(self) -> list[memoryview]:
         """Where the next octets of the stream belong, never empty. To be asked for before each receive."""
         if self._full_operation:
-            return self._receiver.next_buffers()
+            receiver = self._receiver
+            return receiver.next_buffers() if receiver.left else [receiver.view[receiver.filled : receiver.limit]]
         if self._ended:
             return [_DISCARD]
         return [memoryview(self._startup)[self._startup_filled :]]
@@ -218,15 +241,18 @@ class IwarpQueuePair:
         The same again until `bytes_sent`, except where memory was withdrawn from the peer meanwhile.
         To be asked for before each send for that reason. At most 512 pieces.
         """
+        sender = self._sender
+        if not (sender.to_do or sender.responses or sender.current or sender.out.pieces):
+            return []
         try:
-            gather = self._sender.next_gather(max_octets)
+            gather = sender.next_gather(max_octets)
         except Fault as fault:
             self._terminate(fault, by_peer=False)
-            return self._sender.next_gather(max_octets)
+            return sender.next_gather(max_octets)
         except LocalProtocolError as error:
             self._terminate(Fault(str(error), Code.LOCAL_CATASTROPHIC), by_peer=False)
-            return self._sender.next_gather(max_octets)
-        if not gather and self._sender.drained and not self._ended:
+            return sender.next_gather(max_octets)
+        if not gather and sender.drained and not self._ended:
             self._end("disconnected", by_peer=False)
         return gather
 
@@ -365,6 +391,34 @@ class IwarpQueuePair:
             self._move(Input.FPDU)
         self._sender.open = True
 
+    # Time
+
+    def next_deadline_s(self, now_s: float) -> float | None:
+        """When `on_time` is to be called next; None for not at all. What begins to wait is timed from here on."""
+        if self.state in _STARTING:
+            if self._startup_ends_s is None:
+                self._startup_ends_s = now_s + self.config.startup_timeout_s
+            return self._startup_ends_s
+        if self._ended or not self._nudge_after_s or self._receiver.heard:
+            self.timed = False
+            return None
+        if self._asked and self._nudge_at_s is None:
+            self._nudge_at_s = now_s + self._nudge_after_s
+        return self._nudge_at_s
+
+    def on_time(self, now_s: float) -> None:
+        """Does what is due: ends a start-up that takes too long, nudges a peer of which nothing was heard."""
+        due_s = self.next_deadline_s(now_s)
+        if due_s is None or now_s < due_s:
+            return
+        if self.state in _STARTING:
+            what = "ready-to-receive" if self.state is State.AWAITING_READY else "MPA start-up"
+            self.abort(f"no {what} frame from the peer within {self.config.startup_timeout_s:g} s")
+            return
+        self.nudge()
+        self._nudge_after_s *= 2
+        self._nudge_at_s = now_s + self._nudge_after_s
+
     # The end
 
     def disconnect(self) -> None:
@@ -391,13 +445,9 @@ class IwarpQueuePair:
         else:
             self._end(reason, by_peer=False)
 
-    @property
-    def _ended(self) -> bool:
-        """Whether `Disconnected` has been reported."""
-        return self.state is State.LAST_WORDS or self.state is State.CLOSED
-
     def _move(self, moved: Input) -> None:
-        self.state = TRANSITIONS[self.state, moved]
+        self.state = state = TRANSITIONS[self.state, moved]
+        self._ended = state is State.LAST_WORDS or state is State.CLOSED
 
     def _end_drained(self) -> None:
         sender = self._sender

@@ -24,11 +24,16 @@ from rpcrdma.iwarp.segments import (
     LAST,
     QUEUE_OF,
     READ_HEADER_OCTETS,
+    SEND,
+    SEND_INVALIDATE,
     SEQUENCE_MASK,
     TAGGED,
+    TAGGED_CONTROL,
     TAGGED_OCTETS,
     UNTAGGED,
+    UNTAGGED_CONTROL,
     UNTAGGED_OCTETS,
+    WRITE,
     decode_read_header,
 )
 from rpcrdma.iwarp.sender import Sender
@@ -61,6 +66,14 @@ _WRITE_OPCODE, _READ_RESPONSE_OPCODE = 0, 2
 _READ_QUEUE = 1
 _TAGGED_BIT = 0x80
 _VERSION, _RDMAP_VERSION = 0x03, 0xC0
+_WHOLE_TAGGED, _WHOLE_UNTAGGED = TAGGED_CONTROL | LAST, UNTAGGED_CONTROL | LAST
+"""The DDP control octets of a message that is one segment."""
+
+_NO_OFFSET = bytes(4)
+"""The Message Offset of a first segment."""
+
+_tuple = tuple.__new__
+"""Makes a named tuple without the Python function that its class has for it."""
 
 _Violation = tuple[str, Code]
 
@@ -68,7 +81,8 @@ _Violation = tuple[str, Code]
 class Receiver:
     """The receive queue, the scratch, and what is known of the messages under way.
 
-    `heard` is True once a valid FPDU has come. `ready_frame` is the RTR frame that must come first, if any.
+    `heard` is True once a valid FPDU has come. `ready_frame` is the RTR frame that must come first, if any. `shared`
+    receives have no memory yet, which comes from `pool`.
     """
 
     __slots__ = (
@@ -77,27 +91,27 @@ class Receiver:
         "_digest",
         "_direct",
         "_fault",
-        "_filled",
-        "_left",
-        "_limit",
         "_msn",
         "_pd",
         "_place",
         "_placed",
-        "_pool",
         "_scratch",
         "_send_octets",
         "_send_opened",
         "_sender",
-        "_shared",
         "_tagged_opened",
         "_trailer",
-        "_view",
         "crc",
+        "filled",
         "heard",
         "inbound_reads",
+        "left",
+        "limit",
+        "pool",
         "ready_frame",
         "receives",
+        "shared",
+        "view",
     )
 
     def __init__(self, pd: SoftwareProtectionDomain, sender: Sender, completions: deque[Completion]) -> None:
@@ -105,9 +119,9 @@ class Receiver:
         self._sender = sender
         self._completions = completions
         self._scratch = bytearray(_IDLE_OCTETS)
-        self._view = memoryview(self._scratch)
-        self._filled = 0
-        self._limit = _IDLE_OCTETS
+        self.view = memoryview(self._scratch)
+        self.filled = 0
+        self.limit = _IDLE_OCTETS
         # The next MSN of queues 0 to 2.
         self._msn = [1, 1, 1]
         # The Send under way: octets placed, and the RDMAP control and Invalidate STag of its first segment.
@@ -120,7 +134,7 @@ class Receiver:
         # of padding and CRC (0: there is no such FPDU), the place handed out last, and what is wrong with it.
         self._direct: tuple[int, ...] = ()
         self._placed = 0
-        self._left = 0
+        self.left = 0
         self._digest = 0
         self._trailer = 0
         self._place = _DISCARD[:0]
@@ -130,22 +144,16 @@ class Receiver:
         self.inbound_reads = 0
         self.ready_frame: ReadyFrame | None = None
         self.receives: deque[tuple[object, memoryview]] = deque()
-        # Receives that have no memory yet, and where it comes from.
-        self._shared = 0
-        self._pool: ReceivePool | None = None
-
-    def post_shared(self, count: int, pool: ReceivePool) -> None:
-        """See `QueuePair.post_receives`."""
-        self._shared += count
-        self._pool = pool
+        self.shared = 0
+        self.pool: ReceivePool | None = None
 
     def _draw(self) -> bool:
         """Takes memory for the Send that arrives; False if no receive is posted."""
-        if not self._shared:
+        if not self.shared:
             return False
-        assert self._pool is not None
-        self._shared -= 1
-        buffer = self._pool.take()
+        assert self.pool is not None
+        self.shared -= 1
+        buffer = self.pool.take()
         self.receives.append((buffer, buffer))
         return True
 
@@ -154,20 +162,23 @@ class Receiver:
         for wr, _ in self.receives:
             self._completions.append(Completion(wr, Verb.RECEIVE, Status.FLUSHED))
         self.receives.clear()
-        self._shared = 0
+        self.shared = 0
         self._place = _DISCARD[:0]
 
     @property
     def mid_frame(self) -> bool:
         """Whether the stream stands inside an FPDU."""
-        return bool(self._trailer or self._filled)
+        return bool(self._trailer or self.filled)
 
     def next_buffers(self) -> list[memoryview]:
-        """Where the next octets belong. To be asked before each receive: memory may have been withdrawn."""
-        if not self._left:
-            return [self._view[self._filled : self._limit]]
+        """Where the next octets belong. To be asked before each receive: memory may have been withdrawn.
+
+        The scratch as far as it is offered, `view[filled:limit]`, unless octets of a payload are `left`.
+        """
+        if not self.left:
+            return [self.view[self.filled : self.limit]]
         self._place = place = self._find_place()
-        return [place, self._view[: self._limit]]
+        return [place, self.view[: self.limit]]
 
     def _find_place(self) -> memoryview:
         """The place of what is left of the payload; the discard when it has none, or has lost it."""
@@ -175,12 +186,12 @@ class Receiver:
             _, control, _, word, *rest = self._direct
             if not control & _TAGGED_BIT:
                 start = rest[2] + self._placed
-                return self.receives[0][1][start : start + self._left]
+                return self.receives[0][1][start : start + self.left]
             try:
-                return self._pd.find(word, rest[0] + self._placed, self._left, Access.REMOTE_WRITE)
+                return self._pd.find(word, rest[0] + self._placed, self.left, Access.REMOTE_WRITE)
             except RemoteAccessError as error:
                 self._fault = _fault((str(error), tagged_code(error)), self._direct)
-        return _DISCARD[: self._left]
+        return _DISCARD[: self.left]
 
     def received(self, octets: int) -> None:
         """Takes `octets` more, which fill the buffers of `next_buffers` in order.
@@ -190,26 +201,26 @@ class Receiver:
             PeerTerminated: it says that this side did.
             RemoteProtocolError: it says something unintelligible.
         """
-        left = self._left
+        left = self.left
         if left:
             placed = min(octets, left)
             if self.crc:
                 self._digest = crc32c(self._place[:placed], self._digest)
             self._placed += placed
-            self._left = left = left - placed
+            self.left = left = left - placed
             if left:
                 return
             octets -= placed
-            if octets == self._limit and self._bulk and self._follow_on():
+            if octets == self.limit and self._bulk and self._follow_on():
                 return
-        self._filled = filled = self._filled + octets
-        full = filled == self._limit
+        self.filled = filled = self.filled + octets
+        full = filled == self.limit
         taken = self._take_frames()
-        self._filled = filled = filled - taken
+        self.filled = filled = filled - taken
         if filled and taken:
-            self._view[:filled] = self._view[taken : taken + filled]
+            self.view[:filled] = self.view[taken : taken + filled]
         if not self._trailer:
-            self._limit = self._next_limit(filled, full=full)
+            self.limit = self._next_limit(filled, full=full) if filled or full or self._bulk else _IDLE_OCTETS
 
     def _next_limit(self, filled: int, *, full: bool) -> int:
         """How much of the scratch to offer."""
@@ -225,7 +236,7 @@ class Receiver:
             return _IDLE_OCTETS
         if len(self._scratch) < _FULL_OCTETS:
             self._scratch = self._scratch + bytes(_FULL_OCTETS - _IDLE_OCTETS)
-            self._view = memoryview(self._scratch)
+            self.view = memoryview(self._scratch)
         return _FULL_OCTETS
 
     def _take_frames(self) -> int:
@@ -235,7 +246,7 @@ class Receiver:
             pos = self._end_direct()
             if not pos:
                 return 0
-        scratch, view, filled, crc = self._scratch, self._view, self._filled, self.crc
+        scratch, view, filled, crc = self._scratch, self.view, self.filled, self.crc
         while True:
             available = filled - pos
             if available < TAGGED.size:
@@ -252,24 +263,66 @@ class Receiver:
             end = pos + frame
             if crc and crc32c(view[pos : end - 4]) != CRC.unpack_from(scratch, end - 4)[0]:
                 raise Fault("CRC mismatch", Code.MPA_CRC)
-            _check_length(length, least)
+            if length < least:
+                _check_length(length, least)
             self.heard = True
             if control & _TAGGED_BIT:
-                octets = length - TAGGED_OCTETS
-                violation = self._check_tagged(control, rdmap, stag, offset, octets)
-                if violation is None and octets:
-                    start = pos + TAGGED.size
-                    try:
-                        self._pd.find(stag, offset, octets, Access.REMOTE_WRITE)[:] = view[start : start + octets]
-                    except RemoteAccessError as error:
-                        violation = str(error), tagged_code(error)
-                if violation is not None:
-                    raise _fault(violation, header)
-                self._end_tagged(control, rdmap, stag, octets)
+                self._take_tagged(header, view[pos + TAGGED.size : pos + 2 + length])
                 self._bulk = frame >= _BULK_FRAME_OCTETS and not control & LAST
-            else:
+            elif control != _WHOLE_UNTAGGED or not self._take_send(rdmap, stag, offset, pos, length):
                 self._take_untagged(pos, length)
             pos = end
+
+    def _take_tagged(self, header: tuple[int, ...], payload: memoryview) -> None:
+        """A tagged segment that is in the scratch as a whole."""
+        _, control, rdmap, stag, offset = header
+        octets = len(payload)
+        violation = None
+        # An RDMA Write that is one segment breaks no rule but those of the memory.
+        plain = control == _WHOLE_TAGGED and rdmap == WRITE and not (self._tagged_opened or self.ready_frame)
+        if not plain:
+            violation = self._check_tagged(control, rdmap, stag, offset, octets)
+        if violation is None and octets:
+            try:
+                self._pd.find(stag, offset, octets, Access.REMOTE_WRITE)[:] = payload
+            except RemoteAccessError as error:
+                violation = str(error), tagged_code(error)
+        if violation is not None:
+            raise _fault(violation, header)
+        if not plain:
+            self._end_tagged(control, rdmap, stag, octets)
+
+    def _take_send(self, rdmap: int, invalidate: int, queue_and_number: int, pos: int, length: int) -> bool:
+        """The usual course of a Send made short: a message of one segment that is in the scratch as a whole.
+
+        False, with nothing changed, if there is anything unusual about it: `queue_and_number` has both words, of which
+        the one of the queue is zero here.
+        """
+        start = pos + UNTAGGED.size
+        if (
+            queue_and_number != self._msn[0]
+            or rdmap not in {SEND, SEND_INVALIDATE}
+            or self.ready_frame is not None
+            or not self.shared
+            or self.receives
+            or self.pool is None
+            or length - UNTAGGED_OCTETS > self.pool.octets
+            or self._scratch[start - 4 : start] != _NO_OFFSET
+        ):
+            return False
+        ended: int | None = None
+        if rdmap == SEND_INVALIDATE:
+            # A handle that names nothing is told to the peer by the long course.
+            if self._pd.invalidate_handle(invalidate) is None:
+                return False
+            ended = invalidate
+        octets = length - UNTAGGED_OCTETS
+        self.shared -= 1
+        self._msn[0] = queue_and_number + 1 & SEQUENCE_MASK
+        buffer = self.pool.take()
+        buffer[:octets] = self.view[start : start + octets]
+        self._completions.append(_tuple(Completion, (buffer, Verb.RECEIVE, Status.SUCCESS, octets, ended)))
+        return True
 
     def _take_untagged(self, pos: int, length: int) -> None:
         """An untagged segment that is in the scratch as a whole."""
@@ -287,19 +340,19 @@ class Receiver:
                 self._msn[0] = 2
                 return
             if octets:
-                self.receives[0][1][offset : offset + octets] = self._view[start : start + octets]
+                self.receives[0][1][offset : offset + octets] = self.view[start : start + octets]
             self._end_send(control, rdmap, invalidate, octets, header)
         elif queue == _READ_QUEUE:
             self._take_read_request(header, start, octets)
         else:
             try:
-                terminate = decode_terminate(self._view[start : start + octets])
+                terminate = decode_terminate(self.view[start : start + octets])
             except DecodeError as error:
                 raise RemoteProtocolError(f"an unintelligible Terminate: {error}") from None
             raise PeerTerminated(terminate)
 
     def _take_read_request(self, header: tuple[int, ...], start: int, octets: int) -> None:
-        payload = bytes(self._view[start : start + min(octets, READ_HEADER_OCTETS)])
+        payload = bytes(self.view[start : start + min(octets, READ_HEADER_OCTETS)])
         if octets != READ_HEADER_OCTETS or not header[1] & LAST:
             code = Code.UNTAGGED_TOO_LONG if octets > READ_HEADER_OCTETS else Code.OPERATION_UNSPECIFIED
             raise _fault((f"an RDMA Read Request of {octets} octets", code), header)
@@ -345,14 +398,14 @@ class Receiver:
         self._trailer = trailer = frame - size - payload
         self._placed = 0
         arrived = available - size
-        self._left = arrived
+        self.left = arrived
         if arrived:
-            self._find_place()[:] = self._view[pos + size : pos + available]
+            self._find_place()[:] = self.view[pos + size : pos + available]
         self._placed = arrived
-        self._left = payload - arrived
+        self.left = payload - arrived
         if self.crc:
-            self._digest = crc32c(self._view[pos : pos + available])
-        self._limit = trailer + TAGGED.size if self._bulk else _IDLE_OCTETS
+            self._digest = crc32c(self.view[pos : pos + available])
+        self.limit = trailer + TAGGED.size if self._bulk else _IDLE_OCTETS
         return True
 
     def _follow_on(self) -> bool:
@@ -388,26 +441,26 @@ class Receiver:
         self._tagged_opened = rdmap, stag
         self._direct = following
         self._placed = 0
-        self._left = next_payload
+        self.left = next_payload
         self._trailer = trailer = (-(next_length + 2) & 3) + CRC.size
         if self.crc:
-            self._digest = crc32c(self._view[CRC.size : CRC.size + TAGGED.size])
+            self._digest = crc32c(self.view[CRC.size : CRC.size + TAGGED.size])
         if last:
             self._bulk = False
-            self._limit = _IDLE_OCTETS
+            self.limit = _IDLE_OCTETS
         else:
-            self._limit = trailer + TAGGED.size
+            self.limit = trailer + TAGGED.size
         return True
 
     def _end_direct(self) -> int:
         """Padding and CRC of the FPDU whose payload is in place: their octets, or 0 if not all are here."""
         trailer = self._trailer
-        if self._filled < trailer:
+        if self.filled < trailer:
             return 0
         digest = self._digest
         if self.crc:
             if trailer > CRC.size:
-                digest = crc32c(self._view[: trailer - CRC.size], digest)
+                digest = crc32c(self.view[: trailer - CRC.size], digest)
             if digest != CRC.unpack_from(self._scratch, trailer - CRC.size)[0]:
                 raise Fault("CRC mismatch", Code.MPA_CRC)
         self.heard = True

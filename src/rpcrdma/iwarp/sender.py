@@ -15,7 +15,16 @@ from collections import deque
 from collections.abc import Sequence
 
 from rpcrdma.errors import LocalProtocolError, RemoteAccessError
-from rpcrdma.iwarp.framing import CRC, NO_CRC, PADS, build_fpdu, build_marked_fpdu, size_fpdu, size_mulpdu
+from rpcrdma.iwarp.framing import (
+    CRC,
+    NO_CRC,
+    PADS,
+    build_fpdu,
+    build_marked_fpdu,
+    build_tagged_run,
+    size_fpdu,
+    size_mulpdu,
+)
 from rpcrdma.iwarp.outbound import Exposure, Outbound
 from rpcrdma.iwarp.segments import (
     LAST,
@@ -52,19 +61,21 @@ _FPDU_PIECES_MAX = 60
 """Payload in more pieces than this is joined first: so many are small."""
 
 _SUCCESS = Status.SUCCESS
+_tuple = tuple.__new__
+"""Makes a named tuple without the Python function that its class has for it."""
 _TERMINATE_QUEUE = 2
 
 
 class Sender:
     """The send queue, the responses that are due, and what was handed to the driver.
 
-    `open` lets FPDUs out. `reads` are RDMA Reads asked and not answered. `drained` is True when the disconnect that
-    ends the queue has been reached. `out` is what was handed to the driver.
+    `open` lets FPDUs out. `current` is work of which some FPDUs are built. `reads` are RDMA Reads asked and not
+    answered. `drained` is True when the disconnect that ends the queue has been reached. `out` is what was handed to
+    the driver.
     """
 
     __slots__ = (
         "_completions",
-        "_current",
         "_frame_max",
         "_in_flight",
         "_message_ended",
@@ -80,6 +91,7 @@ class Sender:
         "_tagged_max",
         "_untagged_max",
         "crc",
+        "current",
         "drained",
         "markers",
         "open",
@@ -103,7 +115,7 @@ class Sender:
         self._response_turn = True
         # The message under way: work, or (`_responding`) the first of `responses`; octets of it built; its piece and
         # where that begins.
-        self._current: Work | None = None
+        self.current: Work | None = None
         self._responding = False
         self._position = 0
         self._piece = 0
@@ -136,7 +148,7 @@ class Sender:
     @property
     def under_way(self) -> bool:
         """Whether a message is partly built."""
-        return self._current is not None or self._responding
+        return self.current is not None or self._responding
 
     def next_gather(self, max_octets: int) -> list[Buffer]:
         """Octets to send: whole FPDUs, at most `max_octets` unless the first one alone is more.
@@ -158,12 +170,16 @@ class Sender:
         pieces = out.pieces
         end = out.built + max_octets - self._frame_max
         while not pieces or (out.built <= end and len(pieces) < _GATHER_PIECES_MAX):
-            if self._current is None and not self._responding and not self._next_message():
+            if (
+                self.current is None
+                and not self._responding
+                and not ((self.to_do or self.responses) and self._next_message())
+            ):
                 break
             if self._responding:
-                self._build_response()
+                self._build_response(end)
             else:
-                self._build_work()
+                self._build_work(end)
             if self._message_ended and self._one_message:
                 break
         return pieces
@@ -191,16 +207,24 @@ class Sender:
             return False
         self.to_do.popleft()
         self._in_flight.append(work)
-        self._current = work
+        self.current = work
         self._piece = self._piece_start = 0
         return True
 
-    def _build_work(self) -> None:
-        """One FPDU of `_current`."""
-        work = self._current
+    def _build_work(self, end: int) -> None:
+        """One FPDU of `current`; of bulk, all that begin before position `end` of the stream."""
+        work = self.current
         assert work is not None
         position = self._position
         octets = work.length - position
+        # All of such a message goes this way, its end as well, however short that is.
+        if work.control == WRITE and len(work.gather) == 1 and work.length > _JOINED_OCTETS_MAX and not self.markers:
+            left = memoryview(work.gather[0])[position:]
+            self.out.append_run(*self._build_run(WRITE, work.handle, work.offset + position, left, end))
+            if self._message_ended:
+                work.end = self.out.built
+                self.current = None
+            return
         if work.control == WRITE:
             last = octets <= self._tagged_max
             if not last:
@@ -235,7 +259,19 @@ class Sender:
         self._message_ended = last
         if last:
             work.end = self.out.built
-            self._current = None
+            self.current = None
+
+    def _build_run(
+        self, control: int, handle: int, offset: int, left: memoryview, end: int
+    ) -> tuple[list[Buffer], list[int]]:
+        """FPDUs of a tagged message, of which `left` is left, as far as they may be handed out now."""
+        out = self.out
+        room = end - out.built, _GATHER_PIECES_MAX - len(out.pieces)
+        pieces, sizes = build_tagged_run(control, handle, offset, left, self._tagged_max, room, crc=self.crc)
+        octets = min(len(left), len(sizes) * self._tagged_max)
+        self._position += octets
+        self._message_ended = octets == len(left)
+        return pieces, sizes
 
     def _build_read_request(self, work: ReadWork) -> None:
         msn = self._msn[1]
@@ -244,37 +280,48 @@ class Sender:
         octets = UNTAGGED_OCTETS + READ_HEADER_OCTETS
         header = UNTAGGED.pack(octets, UNTAGGED_CONTROL | LAST, work.control, 0, 1, msn, 0)
         self._append(header + encode_read_header(request), (), 0, None)
-        self._current = None
+        self.current = None
         self._message_ended = True
 
-    def _build_response(self) -> None:
-        """One FPDU of the first of `responses`, straight from the memory; its right is checked for each one."""
+    def _build_response(self, end: int) -> None:
+        """FPDUs of the first of `responses`, straight from the memory, as many as begin before position `end`.
+
+        The right to the memory is checked each time, for all of them: nothing happens while they are made.
+        """
         response = self.responses[0]
         sink_handle, sink_offset, length, source_handle, source_offset = response.header
         position = self._position
         octets = length - position
-        last = octets <= self._tagged_max
-        if not last:
-            octets = self._tagged_max
-        control = TAGGED_CONTROL | LAST if last else TAGGED_CONTROL
-        pieces: tuple[Buffer, ...] = ()
-        exposure = None
-        if octets:
-            try:
-                view = self._pd.find(source_handle, source_offset + position, octets, Access.REMOTE_READ)
-            except RemoteAccessError as error:
-                raise self._broken_off(response, position, error) from None
-            exposure = (self._pd.regions[source_handle], response, position)
-            pieces = (view,)
+        if not octets:
+            header = TAGGED.pack(TAGGED_OCTETS, TAGGED_CONTROL | LAST, READ_RESPONSE, sink_handle, sink_offset)
+            self._append(header, (), 0, None)
+            self._end_response()
+            return
+        try:
+            view = self._pd.find(source_handle, source_offset + position, octets, Access.REMOTE_READ)
+        except RemoteAccessError as error:
+            raise self._broken_off(response, position, error) from None
+        region = self._pd.regions[source_handle]
         # A sink offset that wraps is the peer's, which asked for it (RFC 5040 section 4.4: copied, not interpreted).
         offset = sink_offset + position & 0xFFFFFFFFFFFFFFFF
-        header = TAGGED.pack(TAGGED_OCTETS + octets, control, READ_RESPONSE, sink_handle, offset)
-        self._append(header, pieces, octets, exposure)
-        self._position = position + octets
-        self._message_ended = last
-        if last:
-            self._responding = False
-            self.responses.popleft()
+        if not self.markers:
+            pieces, sizes = self._build_run(READ_RESPONSE, sink_handle, offset, view, end)
+            shown = [(region, response, position + index * self._tagged_max) for index in range(len(sizes))]
+            self.out.append_run(pieces, sizes, shown)
+        else:
+            self._message_ended = octets <= self._tagged_max
+            octets = min(octets, self._tagged_max)
+            control = TAGGED_CONTROL | LAST if self._message_ended else TAGGED_CONTROL
+            header = TAGGED.pack(TAGGED_OCTETS + octets, control, READ_RESPONSE, sink_handle, offset)
+            self._append(header, (view[:octets],), octets, (region, response, position))
+            self._position = position + octets
+        if self._message_ended:
+            self._end_response()
+
+    def _end_response(self) -> None:
+        self._message_ended = True
+        self._responding = False
+        self.responses.popleft()
 
     @staticmethod
     def _broken_off(response: ReadResponse, position: int, error: RemoteAccessError) -> Fault:
@@ -352,7 +399,7 @@ class Sender:
             in_flight.popleft()
             if work.signaled and not work.internal:
                 assert work.verb is not None
-                self._completions.append(Completion(work.wr, work.verb, _SUCCESS, work.length))
+                self._completions.append(_tuple(Completion, (work.wr, work.verb, _SUCCESS, work.length, None)))
 
     def refuse(self, terminate: TerminateMessage) -> None:
         """Marks the work that the peer's Terminate is about, where it is still under way."""
@@ -380,7 +427,7 @@ class Sender:
         self.to_do.clear()
         self.reads.clear()
         self.responses.clear()
-        self._current = None
+        self.current = None
         self._responding = False
         self.open = False
 

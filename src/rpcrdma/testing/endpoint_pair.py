@@ -15,9 +15,11 @@ from rpcrdma.transport import (
     Role,
     TransportConfig,
 )
+from rpcrdma.transport.dialects import Dialect
 from rpcrdma.verbs.loopback import LoopbackQueuePair
 from rpcrdma.verbs.memory import SoftwareProtectionDomain
 from rpcrdma.verbs.queue_pair import Completion, QueuePairEvent, Status, Verb
+from rpcrdma.verbs.receive_pool import ReceivePool
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Encoder, Payload
 
@@ -62,6 +64,7 @@ class EndpointPair:
         *,
         buffers: BufferSource | None = None,
         reverse: bool = False,
+        receive_pool: ReceivePool | None = None,
     ) -> None:
         client = client or TransportConfig()
         self.client_pd = SoftwareProtectionDomain(counted_bits(1))
@@ -71,7 +74,13 @@ class EndpointPair:
         )
         self.client = Endpoint(self.client_qp, self.client_pd, client, Role.CLIENT, reverse=reverse)
         self.server = Endpoint(
-            self.server_qp, self.server_pd, server or TransportConfig(), Role.SERVER, buffers, reverse=reverse
+            self.server_qp,
+            self.server_pd,
+            server or TransportConfig(),
+            Role.SERVER,
+            buffers,
+            reverse=reverse,
+            receive_pool=receive_pool,
         )
 
     def run(self) -> None:
@@ -131,6 +140,8 @@ class BarePeer:
         receives: int = 64,
         receive_octets: int = 4096,
         reverse: bool = False,
+        buffers: BufferSource | None = None,
+        dialect: Dialect | None = None,
     ) -> None:
         config = config or TransportConfig()
         if private_data is None:
@@ -142,7 +153,7 @@ class BarePeer:
         self._link = a
         self.endpoint_pd, self.pd = (pd_a, pd_b) if active else (pd_b, pd_a)
         endpoint_qp, self.qp = (a, b) if active else (b, a)
-        self.endpoint = Endpoint(endpoint_qp, self.endpoint_pd, config, role, reverse=reverse)
+        self.endpoint = Endpoint(endpoint_qp, self.endpoint_pd, config, role, buffers, reverse=reverse, dialect=dialect)
         self.received: list[bytes] = []
         self.invalidated: list[int | None] = []
         self.completions: list[Completion] = []

@@ -2,76 +2,67 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Sequence
 from typing import Any
 
-from rpcrdma.transport.chunks import ChunkLists, WriteChunk
+from rpcrdma.transport.call_states import CallState
+from rpcrdma.transport.chunks import NO_CHUNKS
+from rpcrdma.transport.exposure import Exposure
+from rpcrdma.transport.message import Inbound, Kind, Outgoing
 from rpcrdma.transport.message_bounds import ReplyBound
-from rpcrdma.transport.plan_call import CallPlan
+from rpcrdma.transport.plan_reply import ReplyPlan
+from rpcrdma.transport.reactions import CallForm
 from rpcrdma.verbs.memory import MemoryRegion
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Payload
 
-__all__ = ["CallHandle", "CallState", "IncomingCall"]
+__all__ = ["CallHandle", "IncomingCall", "OutgoingReply"]
 
 
-class CallState(enum.Enum):
-    """How far a call of ours has come."""
-
-    QUEUED = "queued"
-    """Waits for a credit."""
-    SENT = "sent"
-    ABANDONED = "abandoned"
-    """Sent, but nobody waits for it: its memory is fenced, its credit is held until the reply comes."""
-    DONE = "done"
+_tuple = tuple.__new__
 
 
-class CallHandle:
-    """A call made by `Endpoint.call`. `context` is the caller's own, None at first."""
+class CallHandle(Outgoing):
+    """A call made by `Endpoint.call`. `context` is the caller's own, None at first.
 
-    __slots__ = (
-        "bound",
-        "buffers",
-        "context",
-        "into",
-        "payload",
-        "plan",
-        "read_regions",
-        "reply_chunk",
-        "reply_region",
-        "state",
-        "write_chunks",
-        "write_regions",
-        "xid",
-    )
+    It keeps what it takes to send it again in another form until it is done.
+    """
+
+    __slots__ = ("context", "exposure", "form", "into", "payload", "state")
+
+    kind = Kind.CALL
 
     def __init__(self, xid: int, payload: Payload, bound: ReplyBound, into: Sequence[Buffer | None]) -> None:
         self.xid = xid
+        self.answers_call = False
+        self.chunks = NO_CHUNKS
+        self.long = False
         self.payload: Payload | None = payload
-        self.plan: CallPlan | None = None
-        """How it travels; None: as a Short Call that offers nothing, or it has not been sent yet."""
-        self.bound = bound
+        self.form: CallForm = _tuple(CallForm, (bound, False, 1))
         self.into = into
         self.context: Any = None
         self.state = CallState.QUEUED
-        self.read_regions: Sequence[MemoryRegion] = ()
-        self.write_regions: Sequence[MemoryRegion] = ()
-        self.reply_region: MemoryRegion | None = None
-        self.write_chunks: Sequence[WriteChunk] = ()
-        self.reply_chunk: WriteChunk | None = None
-        self.buffers: Sequence[memoryview | None] = ()
+        self.exposure: Exposure | None = None
 
     def __repr__(self) -> str:
-        return f"CallHandle(xid={self.xid:#010x}, {self.state.value})"
+        return f"CallHandle(xid={self.xid:#010x}, {self.state.name.lower()})"
 
-    @property
-    def regions(self) -> list[MemoryRegion]:
-        """All memory that the call exposes."""
-        regions = [*self.read_regions, *self.write_regions]
-        if self.reply_region is not None:
-            regions.append(self.reply_region)
-        return regions
+
+class OutgoingReply(Outgoing):
+    """The answer to a call. `plan` is None where it goes without any chunk, joined with its header."""
+
+    __slots__ = ("incoming", "payload", "plan")
+
+    kind = Kind.REPLY
+
+    def __init__(self, incoming: IncomingCall, payload: Payload, plan: ReplyPlan | None) -> None:
+        self.xid = incoming.xid
+        self.answers_call = True
+        self.chunks = NO_CHUNKS
+        self.long = False
+        self.incoming = incoming
+        self.payload = payload
+        self.plan = plan
 
 
 class IncomingCall:
@@ -86,6 +77,7 @@ class IncomingCall:
         "chunks",
         "context",
         "decoder",
+        "ends",
         "held_octets",
         "long",
         "pending_reads",
@@ -97,12 +89,13 @@ class IncomingCall:
 
     decoder: Decoder
 
-    def __init__(self, xid: int, chunks: ChunkLists) -> None:
-        self.xid = xid
-        self.chunks = chunks
+    def __init__(self, message: Inbound) -> None:
+        self.xid = message.xid
+        self.chunks = message.chunks
+        self.ends = message.ends
+        self.long = message.long
         self.context: Any = None
         self.answered = False
-        self.long = False
         self.pending_reads = 0
         self.held_octets = 0
         self.refusal = ""

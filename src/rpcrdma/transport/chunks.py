@@ -25,12 +25,23 @@ __all__ = [
 ]
 
 
+_tuple = tuple.__new__
+"""Makes a named tuple without the Python function that its class has for it."""
+
+
 class Segment(NamedTuple):
     """xdr_rdma_segment: part of a chunk, in one region (RFC 8166 section 3.4.3)."""
 
     handle: int
     length: int
     offset: int
+
+
+def _total(segments: tuple[Segment, ...]) -> int:
+    total = 0
+    for segment in segments:
+        total += segment.length
+    return total
 
 
 class ReadChunk(NamedTuple):
@@ -45,7 +56,7 @@ class ReadChunk(NamedTuple):
     @property
     def length(self) -> int:
         """Octets of the whole chunk."""
-        return sum(segment.length for segment in self.segments)
+        return _total(self.segments)
 
 
 class WriteChunk(NamedTuple):
@@ -59,7 +70,7 @@ class WriteChunk(NamedTuple):
     @property
     def length(self) -> int:
         """Octets of the whole chunk."""
-        return sum(segment.length for segment in self.segments)
+        return _total(self.segments)
 
 
 class ChunkLists(NamedTuple):
@@ -68,6 +79,11 @@ class ChunkLists(NamedTuple):
     reads: tuple[ReadChunk, ...] = ()
     writes: tuple[WriteChunk, ...] = ()
     reply: WriteChunk | None = None
+
+    @property
+    def chunks(self) -> tuple[ReadChunk | WriteChunk, ...]:
+        """All of them: those that are written to first."""
+        return (*self.writes, *self.reads) if self.reply is None else (*self.writes, self.reply, *self.reads)
 
 
 NO_CHUNKS = ChunkLists()
@@ -82,7 +98,7 @@ def segments_of(region: MemoryRegion, segment_octets: int) -> tuple[Segment, ...
     """The segments, of at most `segment_octets` each, that name all of `region`."""
     handle, length, offset = region.handle, region.length, region.offset
     if length <= segment_octets:
-        return (Segment(handle, length, offset),)
+        return (_tuple(Segment, (handle, length, offset)),)
     return tuple(
         Segment(handle, min(segment_octets, length - start), offset + start)
         for start in range(0, length, segment_octets)
@@ -92,11 +108,11 @@ def segments_of(region: MemoryRegion, segment_octets: int) -> tuple[Segment, ...
 def fill(chunk: WriteChunk, length: int) -> WriteChunk:
     """The chunk as it is echoed after `length` octets were written: segments filled in order, the rest zero."""
     filled = []
-    for segment in chunk.segments:
-        used = min(segment.length, length)
-        filled.append(segment._replace(length=used))
+    for handle, room, offset in chunk.segments:
+        used = min(room, length)
+        filled.append(_tuple(Segment, (handle, used, offset)))
         length -= used
-    return WriteChunk(tuple(filled))
+    return _tuple(WriteChunk, (tuple(filled),))
 
 
 def split_gather(gather: Sequence[Buffer], segments: Sequence[Segment]) -> Iterator[tuple[Segment, list[Buffer]]]:

@@ -13,7 +13,7 @@ from rpcrdma.transport.private_data import (
     encode_private_data,
 )
 
-__all__ = ["Role", "TransportConfig"]
+__all__ = ["ReverseSupport", "Role", "TransportConfig"]
 
 
 class Role(enum.Enum):
@@ -23,6 +23,17 @@ class Role(enum.Enum):
     """The active opener: requester in the forward direction."""
     SERVER = "server"
     """The passive end: responder in the forward direction."""
+
+
+class ReverseSupport(enum.Enum):
+    """What calls in the reverse direction may use."""
+
+    NONE = "none"
+    """There are none."""
+    INLINE = "inline"
+    """They and their replies come without chunks."""
+    GENERAL = "general"
+    """Everything that forward calls may use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +73,8 @@ class TransportConfig:
     memory for it, if by the program's definition there could be more. Larger results are refused with ERR_CHUNK."""
     connection_octets_pulled_max: int = limits.CONNECTION_OCTETS_PULLED_MAX
     """Server: what unanswered calls of one connection may hold; further calls wait."""
+    stalled_s: float = limits.RDMA_STALLED_S
+    """Seconds in which a peer must have answered the RDMA Reads of one call, and taken one reply."""
 
     def __post_init__(self) -> None:
         for name in ("inline_send_octets", "inline_receive_octets"):
@@ -80,6 +93,8 @@ class TransportConfig:
         ):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
+        if self.stalled_s <= 0:
+            raise ValueError("stalled_s must be more than 0")
         if self.connection_octets_pulled_max < self.call_octets_pulled_max:
             raise ValueError("connection_octets_pulled_max must be at least call_octets_pulled_max")
 

@@ -1,7 +1,8 @@
 """One end of an RPC-over-RDMA connection: calls and replies on top of a queue pair.
 
-An endpoint does no I/O and knows no time. Its owner drives the queue pair, calls `progress` whenever that may have
-something to report, and takes `next_event` until it is None. `Closed` is the last event.
+An endpoint does no I/O and has no clock. Its owner drives the queue pair, calls `progress` whenever that may have
+something to report, and takes `events`, of which `Closed` is the last one. While the endpoint is `timed` it wants to be
+told of the time: the owner asks for `next_deadline_s` after each `progress`, and calls `on_time` then.
 """
 
 from __future__ import annotations
@@ -11,16 +12,20 @@ from collections.abc import Sequence
 from rpcrdma.errors import LocalProtocolError, TransportClosed
 from rpcrdma.rpc.message import CALL_HEADER_OCTETS
 from rpcrdma.transport.calls import CallHandle, IncomingCall
-from rpcrdma.transport.channel import JOIN_OCTETS_MAX, Channel, SendMark
 from rpcrdma.transport.config import Role, TransportConfig
-from rpcrdma.transport.dialect_v1 import Version1
+from rpcrdma.transport.dialects import Dialect, first_dialect
 from rpcrdma.transport.events import Closed, EndpointEvent, Ready
-from rpcrdma.transport.header_v1 import SHORT_HEADER_OCTETS
+from rpcrdma.transport.message import Cause, Direction, Inbound, Kind
 from rpcrdma.transport.message_bounds import ReplyBound
-from rpcrdma.transport.plan_call import REPLY_ALLOWANCE_OCTETS
+from rpcrdma.transport.negotiation import Input, State
+from rpcrdma.transport.outbox import Outbox, SendMark
 from rpcrdma.transport.private_data import decode_private_data
+from rpcrdma.transport.receive_buffers import ReceiveBuffers
 from rpcrdma.transport.requester import Requester
 from rpcrdma.transport.responder import BufferSource, PlainBuffers, Responder
+from rpcrdma.transport.routing import Halves, Handler, routes
+from rpcrdma.transport.session import Session
+from rpcrdma.transport.stall import StallWatch
 from rpcrdma.transport.statistics import TransportStatistics
 from rpcrdma.verbs.memory import ProtectionDomain
 from rpcrdma.verbs.queue_pair import (
@@ -48,21 +53,25 @@ class Endpoint:
 
     Make it before the queue pair connects: receives are posted at once. A client connects with
     `config.private_data()`; a server accepts by itself when a peer asks. `buffers` gives memory for Read
-    chunks (responder); `receive_pool` may be shared by connections with the same inline threshold.
+    chunks (responder); `receive_pool` may be shared by connections with the same inline threshold. The connection
+    begins with `dialect` if that is given.
 
     With `reverse` a client takes calls, too, and a server may make some (RFC 8167), but not before `allow_reverse`.
     Without it a reverse call is discarded. The two directions share nothing but the receives.
     """
 
     __slots__ = (
-        "_channel",
-        "_closed",
-        "_dialect",
         "_disconnected",
         "_may_call",
+        "_outbox",
         "_qp",
+        "_receives",
         "_requester",
         "_responder",
+        "_routes",
+        "_session",
+        "_stall",
+        "events",
         "role",
     )
 
@@ -76,66 +85,62 @@ class Endpoint:
         *,
         reverse: bool = False,
         receive_pool: ReceivePool | None = None,
+        dialect: Dialect | None = None,
     ) -> None:
         self.role = role
         self._may_call = role is Role.CLIENT
         self._qp = qp
-        self._dialect = Version1()
-        self._channel = Channel(qp, pd, config, self._dialect, receive_pool)
+        self._session = session = Session(qp, pd, config, role, dialect or first_dialect(), reverse=reverse)
+        self._receives = ReceiveBuffers(qp, receive_pool or ReceivePool(config.inline_receive_octets))
+        self._outbox = Outbox(session, self._receives)
         self._requester: Requester | None = None
         self._responder: Responder | None = None
-        buffers = buffers or PlainBuffers()
-        if role is Role.CLIENT:
-            self._requester = Requester(self._channel, config.credits_requested)
-            if reverse:
-                self._responder = Responder(
-                    self._channel, buffers, config.reverse_credits_granted, reverse=True, chunks=config.reverse_chunks
-                )
-        else:
-            self._responder = Responder(self._channel, buffers, config.credits_granted)
-            if reverse:
-                self._requester = Requester(
-                    self._channel, config.reverse_credits_requested, chunks=config.reverse_chunks
-                )
+        if role is Role.CLIENT or reverse:
+            self._requester = Requester(session, self._outbox, _direction(role, Role.CLIENT))
+        if role is Role.SERVER or reverse:
+            self._responder = Responder(session, self._outbox, buffers or PlainBuffers(), _direction(role, Role.SERVER))
+        self._stall = None if self._responder is None else StallWatch(session, self._responder)
+        self.events = session.events
+        """What has happened and is not taken yet, the oldest first."""
         self._disconnected: Disconnected | None = None
-        self._closed = False
-        if self._responder is not None and self._responder.reverse:
-            # All of the grant, before the upper layer can say that it is ready (RFC 8167 section 6).
-            self._responder.post_receives()
-        else:
-            # Enough for the one message that may come unasked; more as credits are granted (RFC 8166 section 3.3.3).
-            self._channel.calls_expected = 1
-            self._channel.post_receives()
+        self._routes: list[Handler | None] = []
+        self._route()
+        self._receives.post(session.window.receives_wanted)
 
     @property
     def config(self) -> TransportConfig:
         """As given."""
-        return self._channel.config
+        return self._session.config
+
+    @property
+    def version(self) -> int:
+        """The version of RPC-over-RDMA that the connection speaks."""
+        return self._session.dialect.version
 
     @property
     def statistics(self) -> TransportStatistics:
         """Live counters."""
-        return self._channel.statistics
+        return self._session.statistics
 
     @property
     def inline_send_octets(self) -> int:
-        """Inline threshold of what this side sends; 1024 until `Ready`."""
-        return self._channel.send_octets
+        """Inline threshold of what this side sends; the smallest there is until `Ready`."""
+        return self._session.send_octets
 
     @property
     def inline_receive_octets(self) -> int:
-        """Inline threshold of what this side receives; 1024 until `Ready`."""
-        return self._channel.receive_octets
+        """Inline threshold of what this side receives; the smallest there is until `Ready`."""
+        return self._session.receive_octets
 
     @property
     def remote_invalidation(self) -> bool:
         """Whether both sides allow Send with Invalidate."""
-        return self._channel.remote_invalidation
+        return self._session.remote_invalidation
 
     @property
     def credits_requested(self) -> int:
         """Calls that this side asks for (client)."""
-        return self._channel.config.credits_requested
+        return self._session.config.credits_requested
 
     @property
     def credits_granted(self) -> int:
@@ -148,9 +153,10 @@ class Endpoint:
         return self._granted(Role.SERVER if self.role is Role.CLIENT else Role.CLIENT)
 
     def _granted(self, role: Role) -> int:
+        window = self._session.window
         if role is Role.CLIENT:
-            return 0 if self._requester is None else self._requester.credits.granted
-        return 0 if self._responder is None else self._responder.credits.granted
+            return 0 if self._requester is None else window.allowed
+        return 0 if self._responder is None else window.granted
 
     @property
     def calls_in_flight(self) -> int:
@@ -164,18 +170,18 @@ class Endpoint:
 
     def _unanswered(self, role: Role) -> int:
         if role is Role.CLIENT:
-            return 0 if self._requester is None else self._requester.credits.in_flight
-        return 0 if self._responder is None else self._responder.credits.outstanding
+            return 0 if self._requester is None else self._requester.in_flight
+        return 0 if self._responder is None else self._responder.unanswered
 
     @property
     def inline_arguments_octets(self) -> int:
         """The largest arguments, in octets, of a call without a credential that is sent inline."""
-        return self._channel.send_octets - SHORT_HEADER_OCTETS - CALL_HEADER_OCTETS
+        return self._session.call_octets - CALL_HEADER_OCTETS
 
     @property
     def inline_results_octets(self) -> int:
         """The largest results, in octets, whose reply to a call of this side is sure to come inline."""
-        return self._channel.receive_octets - SHORT_HEADER_OCTETS - REPLY_ALLOWANCE_OCTETS
+        return self._session.results_octets
 
     def allow_reverse(self) -> None:
         """Server: the client's upper layer has said that it is ready for calls (RFC 8167 section 6).
@@ -186,11 +192,6 @@ class Endpoint:
         if self._requester is None:
             raise LocalProtocolError("this end of the connection makes no calls")
         self._may_call = True
-
-    @property
-    def pulling(self) -> IncomingCall | None:
-        """Server: the call that the peer has to answer RDMA Reads for next; None if for none."""
-        return None if self._responder is None else self._responder.pulling
 
     @property
     def wanted_octets(self) -> int:
@@ -217,8 +218,8 @@ class Endpoint:
             raise LocalProtocolError("this end of the connection makes no calls")
         if not self._may_call:
             raise LocalProtocolError("the client has not said that it is ready for calls (RFC 8167 section 6)")
-        if self._closed:
-            raise TransportClosed(self._channel.failure or "the connection has ended")
+        if self._session.state is State.CLOSED:
+            raise TransportClosed(self._session.failure or "the connection has ended")
         return self._requester.call(xid, payload, bound, into)
 
     def abandon(self, handle: CallHandle) -> None:
@@ -245,14 +246,14 @@ class Endpoint:
         return self._responder.reply(incoming, payload)
 
     def fail_call(self, incoming: IncomingCall) -> None:
-        """Answers a call with RDMA_ERROR, ERR_CHUNK: a Read chunk held what must not be reduced (RFC 8166 section 6.1).
+        """Answers a call with an error: a Read chunk held what must not be reduced (RFC 8166 section 6.1).
 
         Raises:
             LocalProtocolError: the call has been answered.
             Exception: whatever keeps the answer from being made; the connection ends (RFC 8166 section 4.5.4).
         """
         assert self._responder is not None
-        self._responder.fail_call(incoming)
+        self._responder.fail_call(incoming, Cause.INELIGIBLE)
 
     def drop(self, incoming: IncomingCall) -> None:
         """Never answers a call; its memory is free, its credit is lost to the peer.
@@ -273,74 +274,96 @@ class Endpoint:
 
     def next_event(self) -> EndpointEvent | None:
         """The next event, or None."""
-        events = self._channel.events
-        return events.popleft() if events else None
+        return self.events.popleft() if self.events else None
+
+    @property
+    def timed(self) -> bool:
+        """Whether the peer owes something, for which there is a deadline."""
+        return self._session.owed > 0
+
+    def next_deadline_s(self, now_s: float) -> float | None:
+        """When `on_time` is to be called next; None for not at all. What begins to wait is timed from here on."""
+        return None if self._stall is None else self._stall.next_deadline_s(now_s)
+
+    def on_time(self, now_s: float) -> None:
+        """Does what is due; `progress` then takes what comes of it."""
+        if self._stall is not None:
+            self._stall.on_time(now_s)
 
     def progress(self) -> None:
         """Takes everything that the queue pair has to report."""
-        qp = self._qp
-        poll_event = qp.poll_event
-        poll_completion = qp.poll_completion
+        poll_event, poll_completion = self._qp.poll_event, self._qp.poll_completion
+        session = self._session
         while True:
-            event = poll_event()
-            while event is not None:
-                self._on_event(event)
-                event = poll_event()
-            completion = poll_completion()
+            # Messages may only come once the connection stands, so that its event goes first; the one of its end last.
+            completion = None if session.state is State.CONNECTING else poll_completion()
             if completion is None:
-                break
-            while completion is not None:
-                if completion.verb is _RECEIVE and completion.status is _SUCCESS:
-                    self._on_receive(completion)
-                else:
-                    self._on_work_ended(completion)
-                completion = poll_completion()
-        if self._disconnected is not None and not self._closed:
+                event = poll_event()
+                if event is not None:
+                    self._on_event(event)
+                    continue
+                completion = poll_completion() if session.state is State.CONNECTING else None
+                if completion is None:
+                    break
+            if completion.verb is _RECEIVE and completion.status is _SUCCESS:
+                self._on_receive(completion)
+            else:
+                self._on_work_ended(completion)
+        if self._disconnected is not None and self._session.state is not State.CLOSED:
             self._close(self._disconnected)
 
     def _on_event(self, event: QueuePairEvent) -> None:
-        channel = self._channel
+        session = self._session
         if isinstance(event, Disconnected):
             # Messages that arrived before it come first.
             self._disconnected = event
             return
-        channel.agree(decode_private_data(event.private_data))
+        session.agree(decode_private_data(event.private_data))
         if isinstance(event, ConnectRequested):
-            self._qp.accept(channel.config.private_data())
+            self._qp.accept(session.config.private_data())
         elif isinstance(event, Established):
-            channel.ready = True
-            channel.events.append(Ready(event.inbound_reads, event.outbound_reads))
-            if self._requester is not None:
-                self._requester.on_ready()
+            self._move(Input.ESTABLISHED)
+            session.events.append(Ready(event.inbound_reads, event.outbound_reads))
+            self._outbox.drain()
+
+    def _move(self, moved: Input) -> None:
+        self._session.move(moved)
+        self._route()
+
+    def _route(self) -> None:
+        """Who handles messages from here on."""
+        self._routes = routes(self.role, self._session.state, Halves(self._requester, self._responder))
 
     def _on_receive(self, completion: Completion) -> None:
-        channel = self._channel
-        buffer = completion.wr
-        assert isinstance(buffer, memoryview)
-        if channel.failure:
-            channel.pool.give_back(buffer)
+        session = self._session
+        if session.state is State.BROKEN:
+            self._receives.give_back(completion)
             return
-        # Another one takes its place.
-        channel.qp.post_receives(1, channel.pool)
-        channel.statistics.receives += 1
-        length = completion.length
-        data: Buffer = buffer[:length]
-        # What is decoded from a message refers to it for as long as somebody likes.
-        if length <= JOIN_OCTETS_MAX:
-            data = bytes(data)
-            channel.pool.give_back(buffer)
-        invalidated = completion.invalidated
-        if not self._dialect.on_message(data, invalidated, self._requester, self._responder):
-            channel.statistics.discarded += 1
-            if invalidated is not None:
-                channel.violation(f"the peer invalidated handle {invalidated:#010x} without answering its call")
+        session.statistics.receives += 1
+        message = session.dialect.decode(self._receives.take(completion))
+        if message is not None:
+            handler = self._routes[message.kind]
+            if handler is not None and handler(message, completion.invalidated):
+                return
+        self._on_unclaimed(message, completion.invalidated)
+
+    def _on_unclaimed(self, message: Inbound | None, invalidated: int | None) -> None:
+        """A message that means nothing here is refused, or silently discarded."""
+        session = self._session
+        if message is not None and message.kind is Kind.REPLY and message.refusal is not None:
+            refuse = self._routes[Kind.UNREADABLE]
+            if refuse is not None and refuse(message, invalidated):
+                return
+        session.statistics.discarded += 1
+        if invalidated is not None:
+            session.violation(f"the peer invalidated handle {invalidated:#010x} without answering its call")
 
     def _on_work_ended(self, completion: Completion) -> None:
         verb = completion.verb
         wr = completion.wr
         if verb is Verb.SEND:
             if isinstance(wr, SendMark):
-                self._channel.sends_ended = wr.count
+                self._outbox.ended = wr.count
                 if wr.incoming is not None and self._responder is not None:
                     self._responder.on_sent(wr.incoming)
         elif verb is Verb.RDMA_READ:
@@ -348,19 +371,22 @@ class Endpoint:
             assert self._responder is not None
             self._responder.on_read(wr, completion.status)
         elif verb is _RECEIVE:
-            # What had begun to arrive when the connection ended.
-            assert isinstance(wr, memoryview)
-            self._channel.pool.give_back(wr)
+            self._receives.give_back(completion)
 
     def _close(self, event: Disconnected) -> None:
-        channel = self._channel
-        self._closed = True
-        channel.ready = False
-        violated = bool(channel.failure)
-        reason = channel.failure or event.reason
-        channel.failure = reason
+        session = self._session
+        violated = bool(session.failure)
+        reason = session.failure or event.reason
+        session.failure = reason
+        self._move(Input.END)
+        waited = self._outbox.clear()
         if self._requester is not None:
             self._requester.on_closed(reason, protocol_error=event.protocol_error or violated)
         if self._responder is not None:
-            self._responder.on_closed()
-        channel.events.append(Closed(reason, event.by_peer or violated, event.protocol_error or violated))
+            self._responder.on_closed(waited)
+        session.events.append(Closed(reason, event.by_peer or violated, event.protocol_error or violated))
+
+
+def _direction(role: Role, forward: Role) -> Direction:
+    """Of calls that are made, or taken, at the end `role`; those in the forward direction are at the end `forward`."""
+    return Direction.FORWARD if role is forward else Direction.REVERSE

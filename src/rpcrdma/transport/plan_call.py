@@ -8,9 +8,9 @@ Reply space, first match:
 
 Call, first match:
 
-1. it fits inline: RDMA_MSG;
-2. it fits without its largest items: RDMA_MSG, those in Read chunks;
-3. RDMA_NOMSG: the stream in a Position-Zero Read chunk, items worth it in Read chunks of their own.
+1. it fits inline;
+2. it fits without its largest items: those go in Read chunks;
+3. it is long: the stream in a Position-Zero Read chunk, items worth it in Read chunks of their own.
 """
 
 from __future__ import annotations
@@ -20,17 +20,13 @@ from typing import NamedTuple
 
 from rpcrdma import limits
 from rpcrdma.transport.chunks import segments_needed
-from rpcrdma.transport.header_v1 import SHORT_HEADER_OCTETS
+from rpcrdma.transport.dialects.dialect import Geometry
 
 __all__ = ["REPLY_ALLOWANCE_OCTETS", "CallPlan", "PlanLimits", "plan_call"]
 
 REPLY_ALLOWANCE_OCTETS = 32
 """RPC reply header with an empty verifier, 24 octets (RFC 5531 section 9), and the two words that PROG_MISMATCH adds to
 it: so every refusal of RPC fits, too."""
-
-_READ_SEGMENT_OCTETS = 24
-_CHUNK_OCTETS = 8
-_SEGMENT_OCTETS = 16
 
 
 class PlanLimits(NamedTuple):
@@ -41,14 +37,15 @@ class PlanLimits(NamedTuple):
     segment_octets_max: int
     direct_octets_min: int
     read_chunks_max: int
+    geometry: Geometry
 
 
 class CallPlan(NamedTuple):
     """How one call travels.
 
-    `long`: RDMA_NOMSG with a Position-Zero Read chunk. `read_items`: indices, ascending, of the argument items in Read
-    chunks of their own. `write_chunks`: octets of each Write chunk, 0 for an empty one. `reply_chunk`: octets of the
-    Reply chunk, 0 for none.
+    `long`: the whole stream is in a Position-Zero Read chunk. `read_items`: indices, ascending, of the argument items
+    in Read chunks of their own. `write_chunks`: octets of each Write chunk, 0 for an empty one. `reply_chunk`: octets
+    of the Reply chunk, 0 for none.
     """
 
     long: bool = False
@@ -74,23 +71,26 @@ def plan_call(
     """
     writes, reply_chunk = _plan_reply_space(results, result_items, plan_limits)
     segment_max = plan_limits.segment_octets_max
-    header = SHORT_HEADER_OCTETS
+    geometry = plan_limits.geometry
+    header = geometry.call_header
     for size in writes:
-        header += _CHUNK_OCTETS + _SEGMENT_OCTETS * segments_needed(size, segment_max)
+        header += geometry.write_chunk + geometry.segment * segments_needed(size, segment_max)
     if reply_chunk:
-        header += 4 + _SEGMENT_OCTETS * segments_needed(reply_chunk, segment_max)
+        header += geometry.reply_chunk + geometry.segment * segments_needed(reply_chunk, segment_max)
 
-    total = header + reduced + sum((length + 3) & ~3 for length in items)
+    total = header + reduced
+    for length in items:
+        total += (length + 3) & ~3
     if total <= plan_limits.send_octets:
         return CallPlan(write_chunks=writes, reply_chunk=reply_chunk) if writes or reply_chunk else _SHORT
 
-    worth_it = sorted(
-        (index for index, length in enumerate(items) if length and length >= plan_limits.direct_octets_min),
-        key=lambda index: -items[index],
-    )[: plan_limits.read_chunks_max]
+    worth_it = [index for index, length in enumerate(items) if length and length >= plan_limits.direct_octets_min]
+    if len(worth_it) > 1:
+        worth_it.sort(key=items.__getitem__, reverse=True)
+    del worth_it[plan_limits.read_chunks_max :]
     for count, index in enumerate(worth_it, 1):
         total -= (items[index] + 3) & ~3
-        total += _READ_SEGMENT_OCTETS * segments_needed(items[index], segment_max)
+        total += geometry.read_segment * segments_needed(items[index], segment_max)
         if total <= plan_limits.send_octets:
             return CallPlan(read_items=tuple(sorted(worth_it[:count])), write_chunks=writes, reply_chunk=reply_chunk)
     return CallPlan(long=True, read_items=tuple(sorted(worth_it)), write_chunks=writes, reply_chunk=reply_chunk)
@@ -99,9 +99,11 @@ def plan_call(
 def _plan_reply_space(
     results: int, result_items: Sequence[int], plan_limits: PlanLimits
 ) -> tuple[tuple[int, ...], int]:
-    stream = REPLY_ALLOWANCE_OCTETS + results
-    whole = stream + sum((length + 3) & ~3 for length in result_items)
-    if SHORT_HEADER_OCTETS + whole <= plan_limits.receive_octets:
+    geometry = plan_limits.geometry
+    stream = whole = REPLY_ALLOWANCE_OCTETS + results
+    for length in result_items:
+        whole += (length + 3) & ~3
+    if geometry.reply_header + whole <= plan_limits.receive_octets:
         return (), 0
     # Chunks pair with items from the first on, so that small items before the last large one get a chunk as well.
     direct = 0
@@ -111,10 +113,11 @@ def _plan_reply_space(
     if not direct:
         return (), whole
     writes = tuple(result_items[:direct])
-    left = stream + sum((length + 3) & ~3 for length in result_items[direct:])
-    echoed = sum(
-        _CHUNK_OCTETS + _SEGMENT_OCTETS * segments_needed(size, plan_limits.segment_octets_max) for size in writes
-    )
-    if SHORT_HEADER_OCTETS + echoed + left <= plan_limits.receive_octets:
+    for length in result_items[direct:]:
+        stream += (length + 3) & ~3
+    echoed = 0
+    for size in writes:
+        echoed += geometry.write_chunk + geometry.segment * segments_needed(size, plan_limits.segment_octets_max)
+    if geometry.reply_header + echoed + stream <= plan_limits.receive_octets:
         return writes, 0
-    return writes, left
+    return writes, stream

@@ -1,7 +1,7 @@
 """Deciding how a reply travels through the chunks that its call offered (RFC 8166 sections 3.5, 4.3.2 and 4.3.3).
 
 Eligible results go into the Write chunks in order, whatever their size. What is left goes inline if it fits,
-else into the Reply chunk, else the call is refused with ERR_CHUNK before any memory of the requester is touched.
+else into the Reply chunk, else the call is refused before any memory of the requester is touched.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from rpcrdma.transport.chunks import ChunkLists
-from rpcrdma.transport.header_v1 import SHORT_HEADER_OCTETS, size_chunks
+from rpcrdma.transport.dialects.dialect import Geometry
+from rpcrdma.transport.message import Cause, Refusal
 
 __all__ = ["ReplyForm", "ReplyPlan", "plan_reply"]
 
@@ -20,29 +21,31 @@ class ReplyForm(enum.Enum):
     """Where the reply's stream goes."""
 
     INLINE = "inline"
-    """RDMA_MSG."""
     LONG = "long"
-    """RDMA_NOMSG: the Reply chunk."""
+    """Into the Reply chunk."""
     REFUSED = "refused"
-    """RDMA_ERROR with ERR_CHUNK: it fits nowhere."""
+    """It fits nowhere."""
 
 
 class ReplyPlan(NamedTuple):
     """How one reply travels.
 
     `placed`: for each offered Write chunk the index of the item written into it, or None for an unused or empty chunk.
-    `reason`: why it was refused.
+    `refusal`, where it fits nowhere: what is too small, and what would have been enough. `reason` is that in words.
     """
 
     form: ReplyForm
     placed: tuple[int | None, ...] = ()
+    refusal: Refusal | None = None
     reason: str = ""
 
 
 _SHORT = ReplyPlan(ReplyForm.INLINE)
 
 
-def plan_reply(reduced: int, items: Sequence[int], offered: ChunkLists, send_octets: int) -> ReplyPlan:
+def plan_reply(
+    reduced: int, items: Sequence[int], offered: ChunkLists, send_octets: int, geometry: Geometry
+) -> ReplyPlan:
     """Plans a reply.
 
     Args:
@@ -50,6 +53,7 @@ def plan_reply(reduced: int, items: Sequence[int], offered: ChunkLists, send_oct
         items: octets of each bulk item, without padding.
         offered: the call's chunk lists.
         send_octets: the reply inline threshold.
+        geometry: of the version that the connection speaks.
     """
     writes = offered.writes
     placed: list[int | None] = []
@@ -60,25 +64,28 @@ def plan_reply(reduced: int, items: Sequence[int], offered: ChunkLists, send_oct
             if index < len(writes):
                 placed.append(None)
         elif length > writes[index].length:
-            return ReplyPlan(
-                ReplyForm.REFUSED,
-                reason=f"a result of {length} octets for a Write chunk of {writes[index].length}",
+            return _refused(
+                Refusal(Cause.WRITE_RESOURCE, index + 1, length),
+                f"a result of {length} octets for a Write chunk of {writes[index].length}",
             )
         else:
             placed.append(index)
     if writes:
         placed.extend([None] * (len(writes) - len(placed)))
-    header = SHORT_HEADER_OCTETS
+    header = geometry.reply_header
     if writes or offered.reply is not None:
-        header += size_chunks(ChunkLists((), writes, offered.reply))
+        header += geometry.size_chunks(ChunkLists((), writes, offered.reply))
     if header + left <= send_octets:
         return ReplyPlan(ReplyForm.INLINE, tuple(placed)) if placed else _SHORT
+    too_small = Refusal(Cause.REPLY_RESOURCE, needed=left)
     if offered.reply is None:
-        return ReplyPlan(ReplyForm.REFUSED, reason=f"a reply of {left} octets without a Reply chunk")
+        return _refused(too_small, f"a reply of {left} octets without a Reply chunk")
     if left > offered.reply.length:
-        return ReplyPlan(
-            ReplyForm.REFUSED, reason=f"a reply of {left} octets for a Reply chunk of {offered.reply.length}"
-        )
+        return _refused(too_small, f"a reply of {left} octets for a Reply chunk of {offered.reply.length}")
     if header > send_octets:
-        return ReplyPlan(ReplyForm.REFUSED, reason=f"a reply header of {header} octets")
+        return _refused(Refusal(Cause.HEADER), f"a reply header of {header} octets")
     return ReplyPlan(ReplyForm.LONG, tuple(placed))
+
+
+def _refused(refusal: Refusal, reason: str) -> ReplyPlan:
+    return ReplyPlan(ReplyForm.REFUSED, refusal=refusal, reason=reason)

@@ -1,30 +1,36 @@
 """The requester: sends calls, exposes their memory, takes replies; in the forward direction or in the reverse one.
 
-A call waits for a credit, is planned (`plan_call`), has its memory registered, and is sent. Its memory is invalidated
-before its reply is reported, whatever the reply is. An abandoned call's memory is fenced at once, while its credit is
-held until the reply comes or the connection ends: the responder may still be working on it.
+A call waits for a credit, is planned (`plan_call`), has its memory registered (`exposure`), and is sent. Its memory is
+invalidated before its reply is reported, whatever the reply is. An abandoned call's memory is fenced at once, while its
+credit is held until the reply comes or the connection ends: the responder may still be working on it.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections import deque
 from collections.abc import Sequence
 
 from rpcrdma.errors import DecodeError, LocalProtocolError, RemoteProtocolError, RpcRdmaError, TransportClosed
-from rpcrdma.transport.calls import CallHandle, CallState
-from rpcrdma.transport.channel import JOIN_OCTETS_MAX, Channel
-from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk, merge_small, segments_of
-from rpcrdma.transport.credits import RequestedCredits
+from rpcrdma.transport.call_states import TRANSITIONS, CallInput, CallState
+from rpcrdma.transport.calls import CallHandle
+from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists
+from rpcrdma.transport.config import ReverseSupport
 from rpcrdma.transport.events import CallFailed, ReplyArrived
-from rpcrdma.transport.header_v1 import SHORT_HEADER_OCTETS, size_chunks
+from rpcrdma.transport.exposure import Exposure, check_echo
+from rpcrdma.transport.message import Direction, Inbound, Kind, Outgoing
 from rpcrdma.transport.message_bounds import ReplyBound
-from rpcrdma.transport.plan_call import REPLY_ALLOWANCE_OCTETS, CallPlan, PlanLimits, plan_call
-from rpcrdma.verbs.memory import Access, MemoryRegion
+from rpcrdma.transport.outbox import Outbox
+from rpcrdma.transport.plan_call import REPLY_ALLOWANCE_OCTETS, CallPlan, plan_call
+from rpcrdma.transport.reactions import CallForm, form_after
+from rpcrdma.transport.refusals import error_of
+from rpcrdma.transport.session import Session
 from rpcrdma.wire.buffers import Buffer, as_view
 from rpcrdma.xdr.codec import Decoder, Payload, PlacedInOrder
 
 __all__ = ["Requester"]
+
+_SEND, _END = CallInput.SEND, CallInput.END
+_tuple = tuple.__new__
 
 
 class _ResultDecoder(Decoder):
@@ -58,30 +64,19 @@ class _ResultDecoder(Decoder):
 class Requester:
     """One direction's calls of this side."""
 
-    __slots__ = ("_calls", "_channel", "_chunks", "_plan_limits", "_queue", "credits")
+    __slots__ = ("_calls", "_direction", "_outbox", "_session")
 
-    def __init__(self, channel: Channel, credits_requested: int, *, chunks: bool = True) -> None:
-        self._channel = channel
-        self._chunks = chunks
+    def __init__(self, session: Session, outbox: Outbox, direction: Direction) -> None:
+        self._session = session
+        self._outbox = outbox
+        self._direction = direction
         self._calls: dict[int, CallHandle] = {}
-        self._queue: deque[CallHandle] = deque()
-        self.credits = RequestedCredits(credits_requested)
-        self._plan_limits = self._limits()
+        outbox.serve(self, Kind.CALL)
 
-    def _limits(self) -> PlanLimits:
-        config = self._channel.config
-        return PlanLimits(
-            self._channel.send_octets,
-            self._channel.receive_octets,
-            config.segment_octets_max,
-            config.direct_octets_min,
-            config.read_chunks_max,
-        )
-
-    def on_ready(self) -> None:
-        """The connection stands: thresholds are known."""
-        self._plan_limits = self._limits()
-        self._drain()
+    @property
+    def in_flight(self) -> int:
+        """Calls sent and not answered."""
+        return len(self._calls) - self._outbox.waiting(Kind.CALL)
 
     def call(self, xid: int, payload: Payload, bound: ReplyBound, into: Sequence[Buffer | None]) -> CallHandle:
         """Sends a call as soon as credits allow.
@@ -93,350 +88,257 @@ class Requester:
         if xid in self._calls:
             raise LocalProtocolError(f"a call with XID {xid:#010x} is outstanding")
         handle = CallHandle(xid, payload, bound, into)
-        if self._queue or self.credits.available <= 0 or not self._channel.ready:
-            self._queue.append(handle)
-        else:
-            self._launch(handle)
+        self._outbox.send(handle)
         self._calls[xid] = handle
         return handle
 
     def abandon(self, handle: CallHandle) -> None:
         """Nobody waits for the reply any more; its memory is fenced when this returns."""
-        if handle.state is CallState.QUEUED:
-            handle.state = CallState.DONE
+        before = handle.state
+        handle.state = TRANSITIONS[before, CallInput.ABANDON]
+        if before is CallState.QUEUED:
             del self._calls[handle.xid]
-            # Or they would pile up where a peer answers nothing. The oldest come first, and time out first.
-            self._queue.remove(handle)
-        elif handle.state is CallState.SENT:
-            handle.state = CallState.ABANDONED
-            pd = self._channel.pd
-            for region in handle.read_regions:
-                pd.invalidate(region)
-            for region in handle.write_regions:
-                pd.abandon(region)
-            if handle.reply_region is not None:
-                pd.abandon(handle.reply_region)
-            self._channel.statistics.calls_abandoned += 1
+            self._outbox.withdraw(handle)
+        elif before is CallState.SENT:
+            if handle.exposure is not None:
+                handle.exposure.abandon()
+            self._session.statistics.calls_abandoned += 1
         else:
             return
         handle.payload = None
         handle.into = ()
-        handle.buffers = ()
 
-    def _drain(self) -> None:
-        queue = self._queue
-        while queue and self.credits.available > 0 and self._channel.ready:
-            handle = queue.popleft()
-            try:
-                self._launch(handle)
-            except LocalProtocolError as error:
-                handle.state = CallState.DONE
-                del self._calls[handle.xid]
-                self._channel.events.append(CallFailed(handle, error))
-
-    def _launch(self, handle: CallHandle) -> None:
-        payload = handle.payload
+    def prepare(self, message: Outgoing) -> Sequence[Buffer]:
+        """Plans a call and registers its memory; see `Preparer`."""
+        assert isinstance(message, CallHandle)
+        payload = message.payload
         assert payload is not None
-        channel = self._channel
-        bound = handle.bound
-        reduced = payload.reduced
+        session = self._session
+        bound = message.form.bound
         if (
             not payload.items
             and not bound.items
-            and SHORT_HEADER_OCTETS + len(reduced) <= channel.send_octets
-            and SHORT_HEADER_OCTETS + REPLY_ALLOWANCE_OCTETS + bound.results <= channel.receive_octets
+            and len(payload.reduced) <= session.call_octets
+            and bound.results <= session.results_octets
         ):
-            header = channel.dialect.encode_message(handle.xid, self.credits.requested, NO_CHUNKS, long=False)
-            gather: list[Buffer] = [header + reduced] if len(reduced) <= JOIN_OCTETS_MAX else [header, reduced]
-        elif self._chunks:
-            gather = self._expose(handle, payload)
+            inline: Sequence[Buffer] = (payload.reduced,)
+        elif self._direction is Direction.FORWARD or session.reverse_support is ReverseSupport.GENERAL:
+            inline = self._expose(message, payload)
         else:
-            gather = self._inline(handle, payload)
-        handle.state = CallState.SENT
-        self.credits.in_flight += 1
-        channel.replies_expected = self.credits.in_flight
-        # A receive for each reply that is now expected, before it can come (RFC 8166 section 3.3.1).
-        channel.post_receives()
-        channel.send(gather)
+            inline = self._inline(payload, bound)
+        message.state = TRANSITIONS[message.state, _SEND]
+        return inline
 
-    def _inline(self, handle: CallHandle, payload: Payload) -> list[Buffer]:
+    def on_unsendable(self, message: Outgoing, error: LocalProtocolError) -> None:
+        """Reports a call that had to wait, and then could not be sent."""
+        assert isinstance(message, CallHandle)
+        message.state = TRANSITIONS[message.state, _END]
+        message.payload = None
+        del self._calls[message.xid]
+        self._session.events.append(CallFailed(message, error))
+
+    def _inline(self, payload: Payload, bound: ReplyBound) -> list[Buffer]:
         """The Short Call of a direction without chunks, whose reply is sure to be short as well."""
-        channel = self._channel
-        bound = handle.bound
-        call = SHORT_HEADER_OCTETS + payload.length
-        reply = SHORT_HEADER_OCTETS + REPLY_ALLOWANCE_OCTETS + bound.results
+        session = self._session
+        geometry = session.dialect.geometry
+        call = geometry.call_header + payload.length
+        reply = geometry.reply_header + REPLY_ALLOWANCE_OCTETS + bound.results
         reply += sum((length + 3) & ~3 for length in bound.items)
-        if call > channel.send_octets or reply > channel.receive_octets:
+        if call > session.send_octets or reply > session.receive_octets:
             raise LocalProtocolError(
                 f"a call of {call} octets with a reply of up to {reply} needs chunks: without them the limits are "
-                f"{channel.send_octets} and {channel.receive_octets}"
+                f"{session.send_octets} and {session.receive_octets}"
             )
-        header = channel.dialect.encode_message(handle.xid, self.credits.requested, NO_CHUNKS, long=False)
-        return [header, *payload.gather()]
+        return payload.gather()
 
-    def _expose(self, handle: CallHandle, payload: Payload) -> list[Buffer]:
-        """Plans the call, registers its memory and returns the message."""
-        sizes = list(handle.bound.items)
+    def _expose(self, handle: CallHandle, payload: Payload) -> Sequence[Buffer]:
+        """Plans the call, registers its memory and returns what is left to be sent."""
+        session = self._session
+        limits, geometry = session.plan_limits, session.dialect.geometry
+        bound, one_chunk, _ = handle.form
+        if one_chunk:
+            limits = limits._replace(read_chunks_max=0)
+        sizes = list(bound.items)
         for index, buffer in enumerate(handle.into[: len(sizes)]):
             if buffer is not None:
                 sizes[index] = min(sizes[index], len(as_view(buffer)))
-        items = payload.items
-        plan = plan_call(
-            len(payload.reduced), [len(item.data) for item in items], handle.bound.results, sizes, self._plan_limits
-        )
-        handle.plan = plan
-        regions: list[MemoryRegion] = []
+        plan = plan_call(len(payload.reduced), [len(item.data) for item in payload.items], bound.results, sizes, limits)
         try:
-            header, inline = self._register(handle, payload, plan, regions)
-            echoed = SHORT_HEADER_OCTETS + size_chunks(ChunkLists((), tuple(handle.write_chunks), handle.reply_chunk))
-            if len(header) > self._channel.send_octets or echoed > self._channel.receive_octets:
+            exposure = Exposure(session.pd, payload, plan, handle.into, limits)
+            chunks = exposure.chunks
+            header = geometry.call_header + geometry.size_chunks(chunks)
+            echoed = geometry.reply_header + geometry.size_chunks(ChunkLists((), chunks.writes, chunks.reply))
+            if header > session.send_octets or echoed > session.receive_octets:
+                exposure.end()
                 raise LocalProtocolError(
-                    f"a transport header of {max(len(header), echoed)} octets: use larger segments or fewer items"
+                    f"a transport header of {max(header, echoed)} octets: use larger segments or fewer items"
                 )
         except RpcRdmaError:
-            self._channel.statistics.calls_unsendable += 1
-            for region in regions:
-                self._channel.pd.invalidate(region)
+            session.statistics.calls_unsendable += 1
             raise
-        statistics = self._channel.statistics
-        statistics.registrations += len(regions)
-        if plan.long:
-            statistics.calls_long += 1
+        if chunks is not NO_CHUNKS:
+            handle.exposure = exposure
+        handle.chunks = chunks
+        handle.long = plan.long
+        self._count(plan, exposure)
+        return exposure.inline
+
+    def _count(self, plan: CallPlan, exposure: Exposure) -> None:
+        statistics = self._session.statistics
+        chunks = exposure.chunks
+        statistics.registrations += len(exposure.regions)
+        statistics.calls_long += plan.long
         if plan.read_items:
             statistics.calls_read_chunk += 1
         if plan.write_chunks:
             statistics.calls_write_chunk += 1
-            for chunk in handle.write_chunks:
-                statistics.segments_write += len(chunk.segments)
-        if handle.reply_chunk is not None:
-            statistics.segments_reply += len(handle.reply_chunk.segments)
-            statistics.octets_offered += plan.reply_chunk
-        for region in handle.write_regions:
-            statistics.octets_offered += region.length
-        if inline and len(items) > len(plan.read_items):
-            # Items that travel inline are copied: they may be sent after the call was abandoned, and its caller's
-            # memory is no longer what it was then.
-            return [b"".join((header, *inline))]
-        return [header, *inline]
+        for read in chunks.reads:
+            statistics.segments_read += len(read.segments)
+        for write in chunks.writes:
+            statistics.segments_write += len(write.segments)
+            statistics.octets_offered += write.length
+        if chunks.reply is not None:
+            statistics.segments_reply += len(chunks.reply.segments)
+            statistics.octets_offered += chunks.reply.length
 
-    def _register(
-        self, handle: CallHandle, payload: Payload, plan: CallPlan, regions: list[MemoryRegion]
-    ) -> tuple[bytes, list[Buffer]]:
-        register = self._channel.pd.register
-        segment_max = self._plan_limits.segment_octets_max
-        moved = [payload.items[index] for index in plan.read_items]
-        inline = payload.gather(moved)
-        reads: list[ReadChunk] = []
-        if plan.long:
-            stream: list[Segment] = []
-            for buffer in merge_small(inline, self._plan_limits.direct_octets_min):
-                region = register(buffer, Access.REMOTE_READ)
-                regions.append(region)
-                stream += segments_of(region, segment_max)
-            reads.append(ReadChunk(0, tuple(stream)))
-            inline = []
-        for item in moved:
-            region = register(item.data, Access.REMOTE_READ)
-            regions.append(region)
-            reads.append(ReadChunk(item.position, segments_of(region, segment_max)))
-        handle.read_regions = tuple(regions)
-
-        writes: list[WriteChunk] = []
-        buffers: list[memoryview | None] = []
-        for index, size in enumerate(plan.write_chunks):
-            if not size:
-                writes.append(WriteChunk(()))
-                buffers.append(None)
-                continue
-            into = handle.into[index] if index < len(handle.into) else None
-            target = memoryview(bytearray(size)) if into is None else as_view(into)[:size]
-            region = register(target, Access.REMOTE_WRITE)
-            regions.append(region)
-            writes.append(WriteChunk(segments_of(region, segment_max)))
-            buffers.append(target)
-        handle.write_regions = tuple(regions[len(handle.read_regions) :])
-        handle.write_chunks = writes
-        handle.buffers = buffers
-
-        if plan.reply_chunk:
-            region = register(bytearray(plan.reply_chunk), Access.REMOTE_WRITE)
-            regions.append(region)
-            handle.reply_region = region
-            handle.reply_chunk = WriteChunk(segments_of(region, segment_max))
-        for chunk in reads:
-            self._channel.statistics.segments_read += len(chunk.segments)
-        chunks = ChunkLists(tuple(reads), tuple(writes), handle.reply_chunk)
-        encode = self._channel.dialect.encode_message
-        return encode(handle.xid, self.credits.requested, chunks, long=plan.long), inline
-
-    def on_reply(
-        self,
-        xid: int,
-        granted: int,
-        chunks: ChunkLists,
-        data: Buffer,
-        start: int,
-        *,
-        long: bool,
-        invalidated: int | None,
-    ) -> bool:
-        """Takes a decoded reply; `data[start:]` is what came inline. False where no call waits for it."""
-        handle = self._calls.get(xid)
+    def on_reply(self, message: Inbound, invalidated: int | None) -> bool:
+        """Takes a reply; False where no call waits for it."""
+        handle = self._calls.get(message.xid)
+        session = self._session
         if handle is None or handle.state is CallState.QUEUED:
-            self._channel.statistics.bad_xids += 1
+            session.statistics.bad_xids += 1
             return False
         if invalidated is not None and not self._accept_invalidation(handle, invalidated):
             return True
-        reply_view = handle.reply_region.view if handle.reply_region is not None else None
         abandoned = handle.state is CallState.ABANDONED
-        if not self._finish(handle):
-            return True
-        self.credits.on_grant(granted)
+        exposure = handle.exposure
+        reply_view = None
+        if exposure is not None:
+            reply_view = exposure.reply_view
+            if not self._fence(exposure):
+                return True
+        self._end(handle, message)
         if not abandoned:
-            try:
-                decoder = self._open(handle, chunks, data, start, reply_view if long else None, long=long)
-            except RemoteProtocolError as error:
-                self._channel.statistics.calls_failed += 1
-                self._channel.statistics.bad_replies += 1
-                self._channel.events.append(CallFailed(handle, error))
+            if exposure is None and message.chunks is NO_CHUNKS and not message.long:
+                session.statistics.calls_short += 1
+                decoder: Decoder = (
+                    _ResultDecoder(message.data, message.start, None, handle.into)
+                    if handle.into
+                    else Decoder(message.data, message.start)
+                )
+                session.events.append(_tuple(ReplyArrived, (handle, decoder)))
             else:
-                self._channel.events.append(ReplyArrived(handle, decoder))
-        if self._queue:
-            self._drain()
+                self._open(handle, exposure, message, reply_view)
+        if self._outbox.queued:
+            self._outbox.drain()
         return True
 
-    def on_refused(self, xid: int, error: RpcRdmaError, *, invalidated: int | None) -> bool:
-        """Takes an RDMA_ERROR; its credits mean nothing (RFC 8167 section 4.1). False where no call waits for it."""
-        handle = self._calls.get(xid)
+    def on_refused(self, message: Inbound, invalidated: int | None) -> bool:
+        """Takes an error. False where no call waits for it."""
+        handle = self._calls.get(message.xid)
+        session = self._session
         if handle is None or handle.state is CallState.QUEUED:
-            self._channel.statistics.bad_xids += 1
+            session.statistics.bad_xids += 1
             return False
         if invalidated is not None and not self._accept_invalidation(handle, invalidated):
             return True
+        assert message.refusal is not None
         abandoned = handle.state is CallState.ABANDONED
-        if not self._finish(handle):
+        if handle.exposure is not None and not self._fence(handle.exposure):
             return True
-        self._channel.statistics.calls_failed += 1
-        if not abandoned:
-            self._channel.events.append(CallFailed(handle, error))
-        self._drain()
+        form = None if abandoned else form_after(message.refusal, handle.form, handle.into)
+        if form is not None:
+            session.window.on_received(message)
+            self._send_again(handle, form)
+        else:
+            self._end(handle, message)
+            session.statistics.calls_failed += 1
+            if not abandoned:
+                session.events.append(CallFailed(handle, error_of(message.refusal)))
+        if self._outbox.queued:
+            self._outbox.drain()
         return True
+
+    def _send_again(self, handle: CallHandle, form: CallForm) -> None:
+        """A call that the peer has not run goes out in another form, under the same XID."""
+        handle.form = form
+        handle.exposure = None
+        handle.chunks = NO_CHUNKS
+        handle.long = False
+        handle.state = TRANSITIONS[handle.state, CallInput.REFUSE]
+        try:
+            self._outbox.send(handle)
+        except LocalProtocolError as error:
+            self.on_unsendable(handle, error)
 
     def on_closed(self, reason: str, *, protocol_error: bool = False) -> None:
         """Ends every call: no peer can touch its memory any more."""
         calls = list(self._calls.values())
         self._calls.clear()
-        self._queue.clear()
+        session = self._session
         for handle in calls:
-            for region in handle.regions:
-                # If that fails, which may be why the connection has ended, the call must still be told of.
-                with contextlib.suppress(RpcRdmaError):
-                    self._channel.pd.invalidate(region)
-            if handle.state is not CallState.ABANDONED:
-                handle.state = CallState.DONE
-                self._channel.events.append(CallFailed(handle, TransportClosed(reason, protocol_error=protocol_error)))
+            if handle.exposure is not None:
+                for region in handle.exposure.regions:
+                    # If that fails, which may be why the connection has ended, the call must still be told of.
+                    with contextlib.suppress(RpcRdmaError):
+                        session.pd.invalidate(region)
+            abandoned = handle.state is CallState.ABANDONED
+            handle.state = TRANSITIONS[handle.state, _END]
+            handle.payload = None
+            if not abandoned:
+                session.events.append(CallFailed(handle, TransportClosed(reason, protocol_error=protocol_error)))
 
     def _accept_invalidation(self, handle: CallHandle, invalidated: int) -> bool:
-        channel = self._channel
+        session = self._session
         # The peer need not have announced the ability itself: Linux servers use it where the client allows it.
-        if not channel.config.remote_invalidation:
-            channel.violation("the peer used Send with Invalidate, which was not agreed on")
+        if not session.config.remote_invalidation:
+            session.violation("the peer used Send with Invalidate, which was not agreed on")
             return False
-        if all(region.handle != invalidated for region in handle.regions):
-            channel.violation(f"the peer invalidated handle {invalidated:#010x}, which the call did not expose")
+        if not session.dialect.may_end(handle, invalidated):
+            session.violation(f"the peer invalidated handle {invalidated:#010x}, which the call did not expose")
             return False
-        channel.statistics.remote_invalidations += 1
+        session.statistics.remote_invalidations += 1
         return True
 
-    def _finish(self, handle: CallHandle) -> bool:
-        """Ends the exposure of the call's memory; False if that fails, and with it the connection."""
-        if handle.read_regions or handle.write_regions or handle.reply_region is not None:
-            try:
-                for region in handle.regions:
-                    self._channel.pd.invalidate(region)
-            except RpcRdmaError as error:
-                # RFC 8166 section 4.5.4: the connection goes before the call completes.
-                self._channel.violation(f"memory cannot be invalidated: {error}")
-                return False
-        del self._calls[handle.xid]
-        handle.state = CallState.DONE
-        handle.payload = None
-        self.credits.in_flight -= 1
-        self._channel.replies_expected = self.credits.in_flight
-        self._channel.statistics.calls += 1
+    def _fence(self, exposure: Exposure) -> bool:
+        """Ends the exposure of a call's memory; False if that fails, and with it the connection."""
+        try:
+            exposure.end()
+        except RpcRdmaError as error:
+            # RFC 8166 section 4.5.4: the connection goes before the call completes.
+            self._session.violation(f"memory cannot be invalidated: {error}")
+            return False
         return True
+
+    def _end(self, handle: CallHandle, message: Inbound) -> None:
+        """A call that was answered gives its credit back."""
+        del self._calls[handle.xid]
+        handle.state = TRANSITIONS[handle.state, _END]
+        handle.payload = None
+        session = self._session
+        session.window.on_received(message)
+        session.statistics.calls += 1
 
     def _open(
-        self,
-        handle: CallHandle,
-        chunks: ChunkLists,
-        data: Buffer,
-        start: int,
-        reply_view: memoryview | None,
-        *,
-        long: bool,
-    ) -> Decoder:
-        """The decoder of a reply whose chunks are as they must be.
-
-        Raises:
-            RemoteProtocolError: they are not.
-        """
-        offered = handle.write_chunks
-        offered_reply = handle.reply_chunk
-        statistics = self._channel.statistics
-        if not long and not offered and not handle.read_regions:
+        self, handle: CallHandle, exposure: Exposure | None, message: Inbound, reply_view: memoryview | None
+    ) -> None:
+        """Reports a reply that has chunks, or whose call has some."""
+        session = self._session
+        statistics = session.statistics
+        if not message.long and not handle.chunks.writes and not handle.chunks.reads:
             statistics.calls_short += 1
-        if chunks is NO_CHUNKS and not offered and not long:
-            return _ResultDecoder(data, start, None, handle.into) if handle.into else Decoder(data, start)
-        if chunks.reads:
-            raise RemoteProtocolError("a reply with a Read list", rfc="8166 4.3.1")
-        if len(chunks.writes) != len(offered):
-            raise RemoteProtocolError(
-                f"{len(offered)} Write chunks were offered, {len(chunks.writes)} returned", rfc="8166 4.3.2"
-            )
-        placed: list[memoryview | None] = []
-        for mine, theirs, buffer in zip(offered, chunks.writes, handle.buffers, strict=True):
-            length = _returned_length(mine, theirs, "Write chunk")
-            statistics.octets_returned += length
-            placed.append(None if buffer is None else buffer[:length])
-        if chunks.reply is not None:
-            if offered_reply is None:
-                raise RemoteProtocolError("a Reply chunk that was not offered", rfc="8166 4.3.3")
-            length = _returned_length(offered_reply, chunks.reply, "Reply chunk")
-        else:
-            length = 0
-        if long:
-            if reply_view is None or length < 8:
-                raise RemoteProtocolError("an RDMA_NOMSG without a reply in it", rfc="8166 4.2.4")
-            statistics.replies_long += 1
-            statistics.octets_returned += length
-            data, start = reply_view[:length], 0
-            if int.from_bytes(data[:4]) != handle.xid:
-                raise RemoteProtocolError("the reply in the Reply chunk has another XID", rfc="8166 4.2.1")
-        elif length:
-            raise RemoteProtocolError("an inline reply with a filled Reply chunk", rfc="8166 4.3.3")
-        in_order = PlacedInOrder(placed) if placed else None
-        if handle.into:
-            return _ResultDecoder(data, start, in_order, handle.into)
-        return Decoder(data, start, placed=in_order)
-
-
-def _returned_length(mine: WriteChunk, theirs: WriteChunk, what: str) -> int:
-    """Octets that the responder says it wrote; its handles and offsets are not looked at.
-
-    Octets are where they are named: a segment that is not full must be the last one used.
-    """
-    if len(mine.segments) != len(theirs.segments):
-        raise RemoteProtocolError(
-            f"{what}: {len(mine.segments)} segments were offered, {len(theirs.segments)} returned", rfc="8166 3.4.6"
+        try:
+            returned = check_echo(message, handle.chunks, () if exposure is None else exposure.targets, reply_view)
+        except RemoteProtocolError as error:
+            statistics.calls_failed += 1
+            statistics.bad_replies += 1
+            session.events.append(CallFailed(handle, error))
+            return
+        statistics.octets_returned += returned.octets
+        statistics.replies_long += message.long
+        decoder: Decoder = (
+            _ResultDecoder(returned.data, returned.start, returned.placed, handle.into)
+            if handle.into
+            else Decoder(returned.data, returned.start, placed=returned.placed)
         )
-    total = 0
-    full = True
-    for offered, returned in zip(mine.segments, theirs.segments, strict=True):
-        if returned.length > offered.length or (returned.length and not full):
-            raise RemoteProtocolError(
-                f"{what}: {returned.length} octets returned in a segment of {offered.length}", rfc="8166 3.4.6"
-            )
-        full = returned.length == offered.length
-        total += returned.length
-    return total
+        session.events.append(ReplyArrived(handle, decoder))

@@ -8,16 +8,19 @@ reverse direction chunks may be left out altogether.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Protocol
 
 from rpcrdma.errors import LocalProtocolError, RpcRdmaError
-from rpcrdma.transport.calls import IncomingCall
-from rpcrdma.transport.channel import JOIN_OCTETS_MAX, Channel
+from rpcrdma.transport.calls import IncomingCall, OutgoingReply
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, WriteChunk, fill, split_gather
-from rpcrdma.transport.credits import GrantedCredits
+from rpcrdma.transport.config import ReverseSupport
 from rpcrdma.transport.events import CallArrived, ReplySent
-from rpcrdma.transport.header_v1 import SHORT_HEADER_OCTETS
+from rpcrdma.transport.message import Cause, Direction, Inbound, Kind, Outgoing, OutgoingError, Refusal
+from rpcrdma.transport.negotiation import State
+from rpcrdma.transport.outbox import JOIN_OCTETS_MAX, UNFINISHED_SELDOM, Outbox
 from rpcrdma.transport.plan_reply import ReplyForm, ReplyPlan, plan_reply
+from rpcrdma.transport.session import Session
 from rpcrdma.verbs.memory import Access
 from rpcrdma.verbs.queue_pair import Status
 from rpcrdma.wire.buffers import Buffer
@@ -28,6 +31,7 @@ __all__ = ["BufferSource", "PlainBuffers", "Responder"]
 _CALL = 0
 _OFFSET_END = 1 << 64
 _SINK = Access.LOCAL_WRITE | Access.REMOTE_WRITE
+_tuple = tuple.__new__
 
 
 class BufferSource(Protocol):
@@ -59,35 +63,34 @@ class PlainBuffers:
 
 
 class Responder:
-    """One direction's calls of the peer."""
+    """One direction's calls of the peer; `unanswered` of them are neither answered nor refused.
+
+    Of replies whose buffers are in use until their Send has ended, `replies_sent` are gone, `replies_unsent` are not.
+    """
 
     __slots__ = (
         "_buffers",
-        "_channel",
-        "_chunks",
+        "_direction",
         "_held_octets",
+        "_outbox",
         "_reading",
         "_resuming",
+        "_session",
         "_waiting",
-        "credits",
-        "reverse",
+        "replies_sent",
+        "replies_unsent",
+        "unanswered",
         "wanted_octets",
     )
 
-    def __init__(
-        self,
-        channel: Channel,
-        buffers: BufferSource,
-        credits_granted: int,
-        *,
-        reverse: bool = False,
-        chunks: bool = True,
-    ) -> None:
-        self.reverse = reverse
-        self._channel = channel
+    def __init__(self, session: Session, outbox: Outbox, buffers: BufferSource, direction: Direction) -> None:
+        self._session = session
+        self._outbox = outbox
         self._buffers = buffers
-        self._chunks = chunks
-        self.credits = GrantedCredits(credits_granted)
+        self._direction = direction
+        self.unanswered = 0
+        self.replies_sent = 0
+        self.replies_unsent = 0
         self._held_octets = 0
         self.wanted_octets = 0
         """Of memory, that the first call in line waits for; 0 if none waits for memory."""
@@ -95,64 +98,81 @@ class Responder:
         self._resuming = False
         # In the order of arrival, in which RDMA Reads are answered.
         self._reading: dict[IncomingCall, None] = {}
+        outbox.serve(self, Kind.REPLY, Kind.ERROR)
 
     @property
     def pulling(self) -> IncomingCall | None:
         """The call whose RDMA Reads have been outstanding for the longest time."""
         return next(iter(self._reading), None)
 
-    def on_call(self, xid: int, chunks: ChunkLists, data: Buffer, start: int, *, long: bool) -> None:
-        """Takes a decoded call; `data[start:]` is what came inline."""
-        channel = self._channel
-        if not self.credits.on_call():
-            channel.violation(f"more than the {self.credits.granted} calls that credits allow")
-            return
-        if not channel.backlog_allowed(self.credits.granted):
-            channel.violation("the peer does not read its replies")
-            return
-        incoming = IncomingCall(xid, chunks)
-        if self.reverse:
-            channel.statistics.reverse_calls += 1
-        if chunks is not NO_CHUNKS and (not self._chunks or not _addressable(chunks)):
+    def on_call(self, message: Inbound, invalidated: int | None) -> bool:
+        """Takes a call; False for one that is discarded, since it cannot invalidate anything."""
+        if invalidated is not None:
+            return False
+        session = self._session
+        self.unanswered += 1
+        if not session.window.on_received(message):
+            session.violation(f"more than the {session.window.granted} calls that credits allow")
+            return True
+        outbox = self._outbox
+        if outbox.posted - outbox.ended > UNFINISHED_SELDOM and outbox.backlog:
+            session.violation("the peer does not read its replies")
+            return True
+        incoming = IncomingCall(message)
+        if self._direction is Direction.REVERSE:
+            session.statistics.reverse_calls += 1
+        chunks = message.chunks
+        if chunks is NO_CHUNKS:
+            incoming.decoder = Decoder(message.data, message.start)
+            session.events.append(_tuple(CallArrived, (incoming,)))
+        elif self._direction is Direction.REVERSE and session.reverse_support is not ReverseSupport.GENERAL:
             # An empty Write chunk is an entry of its list, too (RFC 8167 section 5.3).
-            self.fail_call(incoming)
+            self.fail_call(incoming, Cause.NO_CHUNKS)
+        elif not _addressable(chunks):
+            self.fail_call(incoming, Cause.HEADER)
+        else:
+            incoming.decoder = Decoder(message.data, message.start)
+            if chunks.reads:
+                self._queue(incoming, message)
+            else:
+                session.events.append(CallArrived(incoming))
+        return True
+
+    def _queue(self, incoming: IncomingCall, message: Inbound) -> None:
+        """Puts a call with Read chunks in line for what they hold."""
+        reads = incoming.chunks.reads
+        if not _well_placed(reads, None if message.long else len(message.data) - message.start):
+            self.fail_call(incoming, Cause.HEADER)
             return
-        if not chunks.reads:
-            incoming.decoder = Decoder(data, start)
-            channel.events.append(CallArrived(incoming))
-            return
-        incoming.long = long
-        incoming.decoder = Decoder(data, start)
-        if not _well_placed(chunks.reads, None if long else len(data) - start):
-            self.fail_call(incoming)
-            return
-        held = sum((chunk.length + 3) & ~3 for chunk in chunks.reads)
-        if held > channel.config.call_octets_pulled_max:
-            self.fail_call(incoming)
+        held = 0
+        for chunk in reads:
+            held += (chunk.length + 3) & ~3
+        if held > self._session.config.call_octets_pulled_max:
+            self.fail_call(incoming, Cause.TOO_LARGE)
             return
         incoming.held_octets = held
         self._waiting.append(incoming)
         if len(self._waiting) == 1:
             self.resume()
 
-    def refuse(self, message: bytes) -> None:
-        """Answers a message that is no call to be counted with an RDMA_ERROR, if the peer reads such answers at all."""
-        channel = self._channel
-        if not channel.backlog_allowed(self.credits.granted):
-            channel.violation("the peer does not read its errors")
-            return
-        self.post_receives()
-        channel.statistics.errors_sent += 1
-        channel.send([message])
+    def on_unreadable(self, message: Inbound, _invalidated: int | None) -> bool:
+        """Answers a message that is no call to be counted."""
+        assert message.refusal is not None
+        self._refuse(OutgoingError(message.xid, message.version, message.refusal, answers_call=False))
+        return True
 
-    def post_receives(self) -> None:
-        """Posts the receives that the grant promises."""
-        self._channel.calls_expected = self.credits.granted
-        self._channel.post_receives()
+    def _refuse(self, error: OutgoingError) -> None:
+        """Sends an error, if the peer reads such answers at all."""
+        session = self._session
+        if self._outbox.backlog:
+            session.violation("the peer does not read its errors")
+            return
+        session.statistics.errors_sent += 1
+        self._outbox.send(error)
 
     def _pull(self, incoming: IncomingCall) -> bool:
         """Posts the RDMA Reads of a call, all into one sink, each chunk at a multiple of four; False without memory."""
-        channel = self._channel
+        session = self._session
         held = incoming.held_octets
         if held:
             try:
@@ -160,25 +180,25 @@ class Responder:
                 if incoming.sink is None:
                     return False
                 self._held_octets += held
-                incoming.sink_region = region = channel.pd.register(incoming.sink[:held], _SINK)
+                incoming.sink_region = region = session.pd.register(incoming.sink[:held], _SINK)
             except (RpcRdmaError, MemoryError):
                 if incoming.sink is None:
                     incoming.held_octets = 0
-                self.fail_call(incoming)
+                self.fail_call(incoming, Cause.TOO_LARGE)
                 return True
-            channel.statistics.registrations += 1
+            session.statistics.registrations += 1
             self._reading[incoming] = None
+            session.owed += 1
             start = 0
-            for chunk in incoming.chunks.reads:
-                at = start
-                for handle, length, offset in chunk.segments:
+            for _, segments in incoming.chunks.reads:
+                for handle, length, offset in segments:
                     if length:
                         incoming.pending_reads += 1
-                        channel.qp.post_read(incoming, region, at, length, handle, offset)
-                        at += length
-                start += (chunk.length + 3) & ~3
-            channel.statistics.rdma_reads += incoming.pending_reads
-            channel.statistics.octets_read += held
+                        session.qp.post_read(incoming, region, start, length, handle, offset)
+                        start += length
+                start = (start + 3) & ~3
+            session.statistics.rdma_reads += incoming.pending_reads
+            session.statistics.octets_read += held
         if not incoming.pending_reads:
             self._deliver(incoming)
         return True
@@ -192,10 +212,12 @@ class Responder:
                 self._deliver(incoming)
 
     def _deliver(self, incoming: IncomingCall) -> None:
-        channel = self._channel
-        self._reading.pop(incoming, None)
+        session = self._session
+        if incoming in self._reading:
+            del self._reading[incoming]
+            session.owed -= 1
         if incoming.sink_region is not None:
-            channel.pd.invalidate(incoming.sink_region)
+            session.pd.invalidate(incoming.sink_region)
             incoming.sink_region = None
         sink = memoryview(b"") if incoming.sink is None else incoming.sink
         placed: dict[int, memoryview] = {}
@@ -204,11 +226,11 @@ class Responder:
             length = chunk.length
             placed[chunk.position] = sink[start : start + length]
             start += (length + 3) & ~3
-        statistics = channel.statistics
+        statistics = session.statistics
         if incoming.long:
             stream = placed.pop(0)
             if len(stream) < 8 or int.from_bytes(stream[:4]) != incoming.xid or int.from_bytes(stream[4:8]) != _CALL:
-                self.fail_call(incoming)
+                self.fail_call(incoming, Cause.HEADER)
                 return
             statistics.calls_long += 1
             incoming.decoder = Decoder(stream, placed=PlacedByPosition(placed) if placed else None)
@@ -216,7 +238,7 @@ class Responder:
             incoming.decoder.placed = PlacedByPosition(placed)
         if placed:
             statistics.calls_read_chunk += 1
-        channel.events.append(CallArrived(incoming))
+        session.events.append(CallArrived(incoming))
 
     def reply(self, incoming: IncomingCall, payload: Payload) -> bool:
         """Answers a call. True if the payload's buffers are in use until `ReplySent`, False if they are free already.
@@ -224,42 +246,63 @@ class Responder:
         Raises:
             LocalProtocolError: the call has been answered.
         """
-        self._answer(incoming)
+        if incoming.answered:
+            self._answer(incoming)
+        incoming.answered = True
+        session = self._session
         try:
-            channel = self._channel
-            if not channel.ready:
+            if session.state is not State.OPEN:
                 self._release(incoming)
                 return False
             chunks = incoming.chunks
-            statistics = channel.statistics
             reduced = payload.reduced
+            plan = None
             if (
-                not payload.items
-                and not chunks.writes
-                and chunks.reply is None
-                and SHORT_HEADER_OCTETS + len(reduced) <= min(channel.send_octets, JOIN_OCTETS_MAX)
+                payload.items
+                or chunks.writes
+                or chunks.reply is not None
+                or session.dialect.geometry.reply_header + len(reduced) > min(session.send_octets, JOIN_OCTETS_MAX)
             ):
-                if not chunks.reads:
-                    statistics.calls_short += 1
-                header = channel.dialect.encode_message(incoming.xid, self.credits.granted, NO_CHUNKS, long=False)
-                self._send(incoming, [header + reduced], wait=False)
-                self._release(incoming)
-                return False
-            plan = plan_reply(len(reduced), [len(item.data) for item in payload.items], chunks, channel.send_octets)
-            if plan.form is ReplyForm.REFUSED:
-                incoming.refusal = plan.reason
-                self._refuse_call(incoming)
-                return False
-            self._send(incoming, self._place(incoming, payload, plan), wait=True)
+                items = [len(item.data) for item in payload.items]
+                plan = plan_reply(len(reduced), items, chunks, session.send_octets, session.dialect.geometry)
+                if plan.refusal is not None:
+                    incoming.refusal = plan.reason
+                    self._refuse_call(incoming, plan.refusal)
+                    return False
+            self.unanswered -= 1
+            session.statistics.calls += 1
+            self._outbox.send(OutgoingReply(incoming, payload, plan))
         except Exception:
             self._give_up(incoming)
             raise
-        return True
+        if plan is not None:
+            self.replies_unsent += 1
+            session.owed += 1
+            return True
+        if incoming.held_octets or self._waiting:
+            self._release(incoming)
+        return False
 
-    def _place(self, incoming: IncomingCall, payload: Payload, plan: ReplyPlan) -> list[Buffer]:
-        """Posts the RDMA Writes of a reply and returns its message."""
-        chunks = incoming.chunks
-        statistics = self._channel.statistics
+    def prepare(self, message: Outgoing) -> Sequence[Buffer]:
+        """Posts the RDMA Writes of a reply; see `Preparer`."""
+        if not isinstance(message, OutgoingReply):
+            return ()
+        payload = message.payload
+        if message.plan is not None:
+            return self._place(message, message.plan)
+        if not message.incoming.chunks.reads:
+            self._session.statistics.calls_short += 1
+        return (payload.reduced,)
+
+    def on_unsendable(self, _message: Outgoing, error: LocalProtocolError) -> None:
+        """A reply can always be sent once it is planned."""
+        raise error
+
+    def _place(self, reply: OutgoingReply, plan: ReplyPlan) -> Sequence[Buffer]:
+        """Posts the RDMA Writes of a reply and returns what is left of it to be sent."""
+        chunks = reply.incoming.chunks
+        payload = reply.payload
+        statistics = self._session.statistics
         echo: list[WriteChunk] = []
         for chunk, index in zip(chunks.writes, plan.placed, strict=True):
             if index is None:
@@ -270,11 +313,11 @@ class Responder:
                 echo.append(fill(chunk, len(data)))
         gather = payload.gather([payload.items[index] for index in plan.placed if index is not None])
         long = plan.form is ReplyForm.LONG
-        reply = chunks.reply
-        if reply is not None:
+        reply_chunk = chunks.reply
+        if reply_chunk is not None:
             if long:
-                self._write(gather, reply)
-            reply = fill(reply, sum(map(len, gather)) if long else 0)
+                self._write(gather, reply_chunk)
+            reply_chunk = fill(reply_chunk, sum(map(len, gather)) if long else 0)
         if long:
             gather = []
             statistics.replies_long += 1
@@ -282,51 +325,41 @@ class Responder:
             statistics.calls_write_chunk += 1
         elif not long and not chunks.reads:
             statistics.calls_short += 1
-        lists = ChunkLists((), tuple(echo), reply) if echo or reply is not None else NO_CHUNKS
-        header = self._channel.dialect.encode_message(incoming.xid, self.credits.granted, lists, long=long)
-        return [header, *gather]
+        reply.chunks = ChunkLists((), tuple(echo), reply_chunk) if echo or reply_chunk is not None else NO_CHUNKS
+        reply.long = long
+        return gather
 
     def _write(self, gather: list[Buffer], chunk: WriteChunk) -> None:
-        channel = self._channel
+        session = self._session
         for segment, part in split_gather(gather, chunk.segments):
-            channel.statistics.rdma_writes += 1
-            channel.statistics.octets_written += sum(map(len, part))
-            channel.qp.post_write(None, part, segment.handle, segment.offset, signaled=False)
-
-    def _send(self, incoming: IncomingCall, message: list[Buffer], *, wait: bool) -> None:
-        channel = self._channel
-        self.credits.on_answer()
-        channel.statistics.calls += 1
-        # The receives that this grant promises, before it is sent (RFC 8166 section 3.3.1).
-        self.post_receives()
-        invalidate = None
-        if channel.remote_invalidation and incoming.chunks is not NO_CHUNKS:
-            invalidate = _any_handle(incoming.chunks)
-            if invalidate is not None:
-                channel.statistics.remote_invalidations += 1
-        channel.send(message, invalidate=invalidate, incoming=incoming if wait else None)
+            session.statistics.rdma_writes += 1
+            session.statistics.octets_written += sum(map(len, part))
+            session.qp.post_write(None, part, segment.handle, segment.offset, signaled=False)
 
     def on_sent(self, incoming: IncomingCall) -> None:
         """The Send of a reply has ended."""
+        self.replies_sent += 1
+        self.replies_unsent -= 1
+        self._session.owed -= 1
         self._release(incoming)
-        self._channel.events.append(ReplySent(incoming))
+        self._session.events.append(ReplySent(incoming))
 
-    def fail_call(self, incoming: IncomingCall) -> None:
-        """Answers with ERR_CHUNK.
+    def fail_call(self, incoming: IncomingCall, cause: Cause) -> None:
+        """Answers with an error.
 
         Raises:
             LocalProtocolError: the call has been answered.
         """
         self._answer(incoming)
         try:
-            self._refuse_call(incoming)
+            self._refuse_call(incoming, Refusal(cause))
         except Exception:
             self._give_up(incoming)
             raise
 
     def _give_up(self, incoming: IncomingCall) -> None:
         """Nothing can be made or sent as the answer to a call: the connection ends (RFC 8166 section 4.5.4)."""
-        self._channel.qp.abort("a call could not be answered")
+        self._session.qp.abort("a call could not be answered")
         self._release(incoming)
 
     def drop(self, incoming: IncomingCall) -> None:
@@ -338,13 +371,13 @@ class Responder:
         self._answer(incoming)
         self._release(incoming)
 
-    def _refuse_call(self, incoming: IncomingCall) -> None:
-        channel = self._channel
-        if channel.ready:
-            self.credits.on_answer()
-            channel.statistics.calls += 1
-            channel.statistics.calls_failed += 1
-            self.refuse(channel.dialect.encode_chunk_refused(incoming.xid, self.credits.granted))
+    def _refuse_call(self, incoming: IncomingCall, refusal: Refusal) -> None:
+        session = self._session
+        if session.state is State.OPEN:
+            self.unanswered -= 1
+            session.statistics.calls += 1
+            session.statistics.calls_failed += 1
+            self._refuse(OutgoingError(incoming.xid, session.dialect.version, refusal, answers_call=True))
         self._release(incoming)
 
     def _answer(self, incoming: IncomingCall) -> None:
@@ -369,11 +402,11 @@ class Responder:
         if self._resuming:
             return
         self._resuming = True
-        waiting, channel = self._waiting, self._channel
+        waiting, session = self._waiting, self._session
         self.wanted_octets = 0
-        while waiting and channel.ready:
+        while waiting and session.state is State.OPEN:
             incoming = waiting[0]
-            if self._held_octets + incoming.held_octets > channel.config.connection_octets_pulled_max:
+            if self._held_octets + incoming.held_octets > session.config.connection_octets_pulled_max:
                 break
             if not self._pull(incoming):
                 self.wanted_octets = incoming.held_octets
@@ -381,33 +414,28 @@ class Responder:
             waiting.popleft()
         self._resuming = False
 
-    def on_closed(self) -> None:
-        """Calls that are not whole are dropped; those that were reported keep their memory until they are answered."""
+    def on_closed(self, waited: Sequence[Outgoing]) -> None:
+        """Calls that are not whole are dropped; those that were reported keep their memory until they are answered.
+
+        `waited` are messages that are not sent any more.
+        """
+        for message in waited:
+            if isinstance(message, OutgoingReply) and message.plan is not None:
+                self.on_sent(message.incoming)
         self._waiting.clear()
         self.wanted_octets = 0
         reading = list(self._reading)
         self._reading.clear()
+        self._session.owed -= len(reading)
         for incoming in reading:
             incoming.answered = True
             if incoming.sink_region is not None:
                 try:
-                    self._channel.pd.invalidate(incoming.sink_region)
+                    self._session.pd.invalidate(incoming.sink_region)
                 except RpcRdmaError:
                     # The provider may still write there: the memory is not given back for reuse.
                     incoming.sink = None
             self._release(incoming)
-
-
-def _any_handle(chunks: ChunkLists) -> int | None:
-    """A handle of the call for Send with Invalidate: that of the memory that the requester needs first."""
-    for write in chunks.writes:
-        if write.segments:
-            return write.segments[0].handle
-    if chunks.reply is not None and chunks.reply.segments:
-        return chunks.reply.segments[0].handle
-    for read in chunks.reads:
-        return read.segments[0].handle
-    return None
 
 
 def _addressable(chunks: ChunkLists) -> bool:

@@ -25,7 +25,7 @@ from rpcrdma.nfs.v3 import stable_how
 from rpcrdma.testing import raw_calls
 from rpcrdma.testing.raw_socket import HeardSegment, RawSocketPeer
 from rpcrdma.transport import TransportConfig
-from rpcrdma.transport.header_v1 import ERR_CHUNK, ERR_VERS, RdmaError, RdmaMsg, decode_header
+from rpcrdma.transport.dialects.header_v1 import ERR_CHUNK, ERR_VERS, RdmaError, RdmaMsg, decode_header
 from rpcrdma.transport.message_bounds import ReplyBound
 from rpcrdma.transport.private_data import PrivateData
 from rpcrdma.transport.refusals import ChunkRefused, VersionRefused
@@ -70,7 +70,7 @@ async def _versions(server: Guest) -> None:
         equal(f"answer to version {version}", decode_header(heard.payload), wanted)
     # The whole of our client: what it says is changed, what it hears is not.
     async with connected_export(server, "versions") as export:
-        with mock.patch("rpcrdma.transport.header_v1.VERSION", 2):
+        with mock.patch("rpcrdma.transport.dialects.header_v1.VERSION", 2):
             try:
                 await export.nfs.null()
             except VersionRefused as refused:

@@ -20,7 +20,7 @@ from rpcrdma.rpc.message import decode_call, decode_reply
 from rpcrdma.testing.endpoint_pair import BarePeer
 from rpcrdma.transport import CallArrived, Role
 from rpcrdma.transport.chunks import NO_CHUNKS
-from rpcrdma.transport.header_v1 import SHORT_HEADER_OCTETS, RdmaMsg, decode_header
+from rpcrdma.transport.dialects.header_v1 import SHORT_HEADER_OCTETS, RdmaMsg, decode_header
 from rpcrdma.xdr.codec import Decoder
 
 FILE = Path(__file__).parents[2] / "vectors/transport/linux_reverse.toml"

@@ -9,7 +9,7 @@ from rpcrdma.errors import DecodeError, LocalProtocolError
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
 from rpcrdma.transport import CallArrived, CallFailed, Closed, Ready, ReplyArrived, ReplyBound, Role, TransportConfig
 from rpcrdma.transport.chunks import ChunkLists, ReadChunk, Segment, WriteChunk
-from rpcrdma.transport.header_v1 import (
+from rpcrdma.transport.dialects.header_v1 import (
     Header,
     RdmaDone,
     RdmaError,
@@ -18,8 +18,8 @@ from rpcrdma.transport.header_v1 import (
     RdmaNoMsg,
     decode_header,
     encode_header,
-    size_chunks,
 )
+from rpcrdma.transport.dialects.v1 import GEOMETRY
 from rpcrdma.transport.private_data import PrivateData, decode_private_data, encode_private_data
 
 WORDS = st.integers(0, 0xFFFFFFFF)
@@ -37,7 +37,7 @@ READ_LISTS = st.lists(
 CHUNK_LISTS = st.builds(ChunkLists, READ_LISTS, st.lists(WRITE_CHUNKS, max_size=4).map(tuple), st.none() | WRITE_CHUNKS)
 HEADERS: st.SearchStrategy[Header] = st.one_of(
     st.builds(
-        lambda xid, credits_, chunks: RdmaMsg(xid, credits_, chunks, 28 + size_chunks(chunks)),
+        lambda xid, credits_, chunks: RdmaMsg(xid, credits_, chunks, 28 + GEOMETRY.size_chunks(chunks)),
         WORDS,
         WORDS,
         CHUNK_LISTS,

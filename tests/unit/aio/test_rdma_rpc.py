@@ -418,7 +418,7 @@ def test_a_reply_that_cannot_be_made_ends_the_connection(
             (faulty,) = server.connections - {there}
             assert isinstance(faulty, RdmaConnection)
             with monkeypatch.context() as patch:
-                patch.setattr(Responder, "_send", raising)
+                patch.setattr(Responder, "prepare", raising)
                 with pytest.raises(TransportClosed):
                     await client.call(*UNSENDABLE[where], timeout_s=5.0)
             await client.close()

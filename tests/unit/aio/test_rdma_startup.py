@@ -156,7 +156,7 @@ async def pausing(server: Server, pause_s: float) -> RdmaConnection:
         results=BufferPool(),
         arguments=BufferPool(),
     )
-    await until(lambda: client._pause is not None)
+    await until(lambda: client.pausing)
     return client
 
 
@@ -190,7 +190,7 @@ def test_a_connection_that_ends_during_the_pause_was_never_made() -> None:
             with pytest.raises(TransportClosed, match="the peer closed the connection"):
                 await client.wait_established()
             await client.wait_closed()
-            assert client._pause is None
+            assert not client.pausing
 
     asyncio.run(main())
 
@@ -214,10 +214,6 @@ def test_a_server_that_overlooks_the_first_message_is_nudged_until_it_answers() 
             peer = RawSocketPeer((await asyncio.get_running_loop().sock_accept(listener))[0])
             await peer.accept(raw_calls.BOTH_PRIVATE)
             client = await connecting
-            rdma = client._line
-            assert isinstance(rdma, RdmaConnection)
-            # Who is not called has nothing to answer.
-            assert rdma._nudge is None
             call = asyncio.ensure_future(client.call(v3.NULL, None))
             heard = [await peer.segment() for _ in range(3)]
             assert [segment.opcode for segment in heard] == [raw_calls.SEND, raw_calls.WRITE, raw_calls.WRITE]
@@ -226,30 +222,14 @@ def test_a_server_that_overlooks_the_first_message_is_nudged_until_it_answers() 
             message = raw_replies.header(xid) + raw_replies.rpc_reply(xid)
             await peer.send_segments(raw_replies.send(message))
             await call
-            await until(lambda: rdma._nudge is None)
             # No more of it from here on.
             second = asyncio.ensure_future(client.call(v3.NULL, None))
             while (segment := await peer.segment()).opcode == raw_calls.WRITE:
                 pass
             assert segment.opcode == raw_calls.SEND
-            assert rdma._nudge is None
             second.cancel()
             peer.close()
             await client.close()
-
-    asyncio.run(main())
-
-
-def test_a_connection_that_ends_is_nudged_no_more() -> None:
-    async def main() -> None:
-        async with serve([Files()], ["rdma://127.0.0.1:0"]) as server:
-            client = await connect(server.listening[0])
-            await client.call(v3.NULL, None)
-            rdma = client._line
-            assert isinstance(rdma, RdmaConnection)
-            assert rdma._nudge is not None
-            await client.close()
-            assert rdma._nudge is None
 
     asyncio.run(main())
 

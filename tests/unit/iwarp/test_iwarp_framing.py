@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.iwarp.framing import MARKER_SPACING_OCTETS, build_fpdu, build_marked_fpdu, size_fpdu, size_mulpdu
+from rpcrdma.iwarp.framing import (
+    MARKER_SPACING_OCTETS,
+    build_fpdu,
+    build_marked_fpdu,
+    build_tagged_run,
+    size_fpdu,
+    size_mulpdu,
+)
+from rpcrdma.iwarp.segments import LAST, TAGGED, TAGGED_CONTROL, WRITE
 from rpcrdma.wire.checksum import crc32c
 
 VECTORS = tomllib.loads((Path(__file__).parents[2] / "vectors/iwarp/frames.toml").read_text())
@@ -111,3 +119,29 @@ def test_without_crcs_the_field_is_there_and_zero() -> None:
 def test_the_largest_ulpdu_follows_from_the_tcp_segment(emss: int, plain: int, marked: int) -> None:
     assert size_mulpdu(emss, markers=False) == plain
     assert size_mulpdu(emss, markers=True) == marked
+
+
+@pytest.mark.parametrize("crc", [True, False])
+@pytest.mark.parametrize("octets", [0, 1, 3, 999, 1000, 1001, 2000, 5003])
+def test_a_run_is_the_fpdus_of_its_message_one_by_one(octets: int, crc: bool) -> None:
+    payload = memoryview(bytes(n * 7 & 0xFF for n in range(octets)))
+    offset = (1 << 64) - 1500
+    pieces, sizes = build_tagged_run(WRITE, 77, offset, payload, 1000, (1 << 20, 1000), crc=crc)
+    expected: list[bytes] = []
+    for start in range(0, max(octets, 1), 1000):
+        part = payload[start : start + 1000]
+        control = TAGGED_CONTROL if start + 1000 < octets else TAGGED_CONTROL | LAST
+        header = TAGGED.pack(14 + len(part), control, WRITE, 77, offset + start & (1 << 64) - 1)
+        expected.append(b"".join(build_fpdu((header, part), 16 + len(part), crc=crc)))
+    assert b"".join(pieces) == b"".join(expected)
+    assert sizes == [len(frame) for frame in expected]
+    assert len(pieces) == 3 * len(sizes)
+
+
+@pytest.mark.parametrize(
+    ("room", "frames"),
+    [((-1, 9), 1), ((0, 0), 1), ((1019, 9), 1), ((1020, 9), 2), ((1 << 20, 9), 3), ((1 << 20, 7), 3)],
+)
+def test_a_run_begins_fpdus_while_there_is_room(room: tuple[int, int], frames: int) -> None:
+    _, sizes = build_tagged_run(WRITE, 77, 0, memoryview(bytes(10_000)), 1000, room, crc=True)
+    assert sizes == [1020] * frames

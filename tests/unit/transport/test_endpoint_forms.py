@@ -18,7 +18,7 @@ from rpcrdma.transport import (
     TransportConfig,
 )
 from rpcrdma.transport.calls import CallHandle
-from rpcrdma.transport.header_v1 import Header, RdmaError, RdmaMsg, RdmaNoMsg, decode_header
+from rpcrdma.transport.dialects.header_v1 import Header, RdmaError, RdmaMsg, RdmaNoMsg, decode_header
 from rpcrdma.verbs.loopback import LoopbackQueuePair
 from rpcrdma.xdr.codec import Decoder, Payload
 

@@ -22,7 +22,7 @@ from rpcrdma.transport import (
     TransportConfig,
 )
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
-from rpcrdma.transport.header_v1 import (
+from rpcrdma.transport.dialects.header_v1 import (
     ERR_CHUNK,
     RDMA_MSG,
     RDMA_NOMSG,

@@ -10,9 +10,9 @@ import pytest
 
 from rpcrdma import limits
 from rpcrdma.errors import DecodeError
-from rpcrdma.transport import header_v1
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
-from rpcrdma.transport.header_v1 import (
+from rpcrdma.transport.dialects import header_v1
+from rpcrdma.transport.dialects.header_v1 import (
     RDMA_MSG,
     RDMA_NOMSG,
     SHORT_HEADER_OCTETS,
@@ -26,8 +26,8 @@ from rpcrdma.transport.header_v1 import (
     encode_header,
     encode_message,
     encode_version_refused,
-    size_chunks,
 )
+from rpcrdma.transport.dialects.v1 import GEOMETRY
 
 VECTORS = tomllib.loads((Path(__file__).parents[2] / "vectors/transport/headers.toml").read_text())
 HEADERS = VECTORS["header"]
@@ -108,7 +108,7 @@ def test_messages_are_encoded_without_a_header_object_as_well(vector: dict[str, 
     if isinstance(header, RdmaMsg | RdmaNoMsg):
         procedure = RDMA_MSG if isinstance(header, RdmaMsg) else RDMA_NOMSG
         assert encode_message(procedure, header.xid, header.credits, header.chunks) == octets(vector)
-        assert SHORT_HEADER_OCTETS + size_chunks(header.chunks) == len(octets(vector))
+        assert SHORT_HEADER_OCTETS + GEOMETRY.size_chunks(header.chunks) == len(octets(vector))
 
 
 def test_header_without_chunks_has_one_encoding() -> None:

@@ -19,7 +19,7 @@ from rpcrdma.rpc.auth import AuthSys, decode_auth_sys
 from rpcrdma.rpc.message import decode_call, decode_reply, encode_call
 from rpcrdma.testing.endpoint_pair import counted_bits
 from rpcrdma.testing.raw_iwarp import RawPeer, completions_of, events_of, fpdu
-from rpcrdma.transport.header_v1 import (
+from rpcrdma.transport.dialects.header_v1 import (
     ERR_CHUNK,
     ERR_VERS,
     RdmaError,

@@ -6,10 +6,16 @@ import itertools
 
 import pytest
 
+from rpcrdma.transport.dialects.v1 import GEOMETRY
 from rpcrdma.transport.plan_call import CallPlan, PlanLimits, plan_call
 
 LIMITS = PlanLimits(
-    send_octets=4096, receive_octets=4096, segment_octets_max=1 << 20, direct_octets_min=1024, read_chunks_max=15
+    send_octets=4096,
+    receive_octets=4096,
+    segment_octets_max=1 << 20,
+    direct_octets_min=1024,
+    read_chunks_max=15,
+    geometry=GEOMETRY,
 )
 FITS_CALL = 4096 - 28
 FITS_REPLY = 4096 - 28 - 32

@@ -7,6 +7,7 @@ import itertools
 import pytest
 
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, Segment, WriteChunk
+from rpcrdma.transport.dialects.v1 import GEOMETRY
 from rpcrdma.transport.plan_reply import ReplyForm, ReplyPlan, plan_reply
 
 FITS = 4096 - 28
@@ -50,7 +51,7 @@ def offer(*writes: WriteChunk, reply: WriteChunk | None = None) -> ChunkLists:
     ],
 )
 def test_reply_form(reduced: int, items: tuple[int, ...], offered: ChunkLists, expected: ReplyPlan) -> None:
-    assert plan_reply(reduced, items, offered, 4096) == expected
+    assert plan_reply(reduced, items, offered, 4096, GEOMETRY) == expected
 
 
 @pytest.mark.parametrize(
@@ -68,7 +69,7 @@ def test_reply_form(reduced: int, items: tuple[int, ...], offered: ChunkLists, e
 def test_reply_that_fits_nowhere_is_refused(
     reduced: int, items: tuple[int, ...], offered: ChunkLists, reason: str
 ) -> None:
-    plan = plan_reply(reduced, items, offered, 4096)
+    plan = plan_reply(reduced, items, offered, 4096, GEOMETRY)
     assert plan.form is REFUSED
     assert reason in plan.reason
 
@@ -82,7 +83,7 @@ def test_every_plan_keeps_within_what_was_offered() -> None:
     forms = set()
     for reduced, first, second, offered_writes, reply in itertools.product(SIZES, SIZES, SIZES, writes, replies):
         items = (first, second)
-        plan = plan_reply(reduced, items, ChunkLists((), offered_writes, reply), 4096)
+        plan = plan_reply(reduced, items, ChunkLists((), offered_writes, reply), 4096, GEOMETRY)
         forms.add(plan.form)
         if plan.form is REFUSED:
             assert plan.reason

@@ -8,7 +8,7 @@ import pytest
 
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
 from rpcrdma.transport import ReplyBound, Role, TransportConfig, TransportStatistics, add_up, linux_counters
-from rpcrdma.transport.header_v1 import RdmaError, RdmaMsg, encode_header
+from rpcrdma.transport.dialects.header_v1 import RdmaError, RdmaMsg, encode_header
 from rpcrdma.transport.statistics import LINUX_CLIENT, LINUX_SERVER
 
 OWN = {field.name for field in fields(TransportStatistics)}

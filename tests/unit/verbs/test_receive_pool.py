@@ -33,8 +33,7 @@ def test_endpoints_hold_no_memory_for_calls_that_do_not_come() -> None:
             self.taken += 1
             return super().take()
 
-    pair = EndpointPair(TransportConfig(), TransportConfig(credits_granted=100))
-    pool = pair.server._channel.pool = Counting(4096)
-    pair.connect()
+    pool = Counting(4096)
+    pair = EndpointPair(TransportConfig(), TransportConfig(credits_granted=100), receive_pool=pool).connect()
     assert pair.server_qp.receives_posted > 0
     assert pool.taken == 0

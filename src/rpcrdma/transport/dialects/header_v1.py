@@ -39,7 +39,6 @@ __all__ = [
     "encode_header",
     "encode_message",
     "encode_version_refused",
-    "size_chunks",
 ]
 
 VERSION = 1
@@ -128,15 +127,6 @@ class RdmaError:
 
 
 Header: TypeAlias = RdmaMsg | RdmaNoMsg | RdmaMsgp | RdmaDone | RdmaError
-
-
-def size_chunks(chunks: ChunkLists) -> int:
-    """Octets that these lists add to a header of SHORT_HEADER_OCTETS."""
-    size = 24 * sum(len(chunk.segments) for chunk in chunks.reads)
-    size += sum(8 + 16 * len(chunk.segments) for chunk in chunks.writes)
-    if chunks.reply is not None:
-        size += 4 + 16 * len(chunks.reply.segments)
-    return size
 
 
 def encode_message(procedure: int, xid: int, credits_: int, chunks: ChunkLists) -> bytes:

@@ -1,0 +1,205 @@
+"""How many Python functions one call enters, at the client and in the server's event loop.
+
+Unlike a time, this count is the same on a busy machine and on a slow one: it shows what a change adds to the way of a
+call. Client and server run in one process, each in a thread with a loop of its own, and `sys.setprofile` counts in
+both. Worker threads of the server are not counted, nor are the functions of the event loop, which may be another one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import secrets
+import sys
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from types import FrameType
+
+import nfs_calls
+
+import rpcrdma
+from rpcrdma.nfs import v3
+from rpcrdma.nfs.server import Export, build_services, open_state
+
+WARM_UP_CALLS = 30
+CALLS = 200
+SMALL_OCTETS, LARGE_OCTETS = 4096, 1 << 20
+NOT_COUNTED = ("asyncio.", "selectors", "threading", __name__)
+"""How the names of modules begin that are the event loop's or this one's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Functions entered for one call, on average."""
+
+    call: str
+    size_bytes: int
+    client: int
+    server: int
+
+
+class Counting:
+    """Counts the functions that one thread enters, by file and name."""
+
+    def __init__(self) -> None:
+        self.entered: Counter[str] = Counter()
+
+    def start(self) -> None:
+        """Counts from here on in the thread that calls this."""
+        self.entered.clear()
+        sys.setprofile(self._count)
+
+    def stop(self) -> None:
+        """Ends the counting of the thread that calls this."""
+        sys.setprofile(None)
+
+    def _count(self, frame: FrameType, event: str, _argument: object) -> None:
+        if event == "call" and not frame.f_globals["__name__"].startswith(NOT_COUNTED):
+            code = frame.f_code
+            self.entered[f"{code.co_filename.rpartition('/')[2]}:{code.co_qualname}"] += 1
+
+
+class ServerThread:
+    """A server of one directory, in a thread with an event loop of its own, while the context is entered."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
+        self._loop: asyncio.AbstractEventLoop
+        self._ended: asyncio.Event
+        self.addresses: nfs_calls.ServerAddresses
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._ended = asyncio.Event()
+        with (
+            tempfile.TemporaryDirectory(prefix="rpcrdma-state-") as state_directory,
+            contextlib.closing(open_state(Path(state_directory), secrets.token_bytes)) as state,
+        ):
+            services = build_services([Export(name="/", directory=self._directory, root_squash=False)], state=state)
+            async with rpcrdma.serve(services, ["rdma://127.0.0.1:0", "tcp://127.0.0.1:0"]) as server:
+                self.addresses = nfs_calls.ServerAddresses(*server.listening, os.getpid())
+                self._ready.set()
+                await self._ended.wait()
+            services.nfs.close()
+
+    def in_loop(self, function: Callable[[], None]) -> None:
+        """Runs `function` in the server's loop and waits for its end."""
+        done = threading.Event()
+
+        def run() -> None:
+            function()
+            done.set()
+
+        self._loop.call_soon_threadsafe(run)
+        done.wait()
+
+    def __enter__(self) -> ServerThread:
+        self._thread.start()
+        self._ready.wait()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._ended.set)
+        self._thread.join()
+
+
+@contextlib.contextmanager
+def served() -> Iterator[ServerThread]:
+    """A server of a directory in memory with one file, "data", of 1 MiB."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(prefix="rpcrdma-bench-", dir=memory if memory.is_dir() else None) as directory:
+        Path(directory, "data").write_bytes(bytes(LARGE_OCTETS))
+        with ServerThread(Path(directory)) as server:
+            yield server
+
+
+Key = tuple[str, int]
+"""The name of a call and the octets that it moves."""
+
+
+def calls(connection: rpcrdma.Connection, handle: v3.nfs_fh3) -> dict[Key, Callable[[], Awaitable[object]]]:
+    """What is counted."""
+    found: dict[Key, Callable[[], Awaitable[object]]] = {
+        ("NULL", 0): lambda: connection.call(v3.NULL, None),
+        ("GETATTR", 0): lambda: connection.call(v3.GETATTR, v3.GETATTR3args(handle)),
+    }
+    for octets, size in ((SMALL_OCTETS, "4 KiB"), (LARGE_OCTETS, "1 MiB")):
+        memory = bytearray(octets)
+        read = v3.READ3args(handle, 0, octets)
+        write = v3.WRITE3args(handle, 0, octets, v3.stable_how.UNSTABLE, memory)
+        found[f"READ {size}", octets] = partial(connection.call, v3.READ, read, into=memory)
+        found[f"WRITE {size}", octets] = partial(connection.call, v3.WRITE, write)
+    return found
+
+
+async def count(server: ServerThread) -> dict[Key, tuple[Counter[str], Counter[str]]]:
+    """For each call the functions that client and server entered, all of them together."""
+    handle = await nfs_calls.file_handle(server.addresses.tcp)
+    counted = {}
+    async with rpcrdma.connect(server.addresses.rdma, v3.PROGRAM) as connection:
+        for key, call in calls(connection, handle).items():
+            for _ in range(WARM_UP_CALLS):
+                await call()
+            at_client, at_server = Counting(), Counting()
+            server.in_loop(at_server.start)
+            at_client.start()
+            for _ in range(CALLS):
+                await call()
+            at_client.stop()
+            server.in_loop(at_server.stop)
+            counted[key] = at_client.entered, at_server.entered
+    return counted
+
+
+def rows() -> list[Row]:
+    """All of it."""
+    with served() as server:
+        counted = asyncio.run(count(server))
+    return [
+        Row(name, size, round(client.total() / CALLS), round(at_server.total() / CALLS))
+        for (name, size), (client, at_server) in counted.items()
+    ]
+
+
+def print_table(table: list[Row]) -> None:
+    print(f"{'Python functions entered':36}{'client':>10}{'server':>10}")
+    for row in table:
+        print(f"{row.call:36}{row.client:>10}{row.server:>10}")
+
+
+def print_functions(name: str) -> None:
+    """What is entered how often for one kind of call."""
+    with served() as server:
+        counted = asyncio.run(count(server))
+    client, at_server = next(entered for (call, _), entered in counted.items() if call == name)
+    for side, entered in (("client", client), ("server", at_server)):
+        print(f"{side}, {name}: {entered.total() / CALLS:.1f}")
+        for function, times in entered.most_common():
+            print(f"{times / CALLS:10.2f}  {function}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="print the rows as one JSON array")
+    parser.add_argument("--functions", metavar="CALL", help='list the functions of one call, such as "READ 4 KiB"')
+    options = parser.parse_args()
+    if options.functions:
+        print_functions(options.functions)
+    elif options.json:
+        print(json.dumps([asdict(row) for row in rows()], indent=2))
+    else:
+        print_table(rows())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""What one version of RPC-over-RDMA brings: everything above works with any object of this protocol."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from rpcrdma.transport.chunks import ChunkLists
+from rpcrdma.transport.config import Role, TransportConfig
+from rpcrdma.transport.message import Inbound, Outgoing
+from rpcrdma.transport.private_data import Agreement, PrivateData
+from rpcrdma.wire.buffers import Buffer
+
+__all__ = ["Dialect", "Geometry", "Window"]
+
+
+class Geometry(NamedTuple):
+    """Octets of which transport headers consist.
+
+    `call_header` and `reply_header` are those of headers without chunks; `read_segment` is one entry of a Read list,
+    `write_chunk` and `reply_chunk` are a Write chunk and the Reply chunk without their segments.
+    """
+
+    call_header: int
+    reply_header: int
+    read_segment: int
+    write_chunk: int
+    reply_chunk: int
+    segment: int
+
+    def size_chunks(self, chunks: ChunkLists) -> int:
+        """Octets that these lists add to a header."""
+        size = 0
+        for read in chunks.reads:
+            size += self.read_segment * len(read.segments)
+        for write in chunks.writes:
+            size += self.write_chunk + self.segment * len(write.segments)
+        if chunks.reply is not None:
+            size += self.reply_chunk + self.segment * len(chunks.reply.segments)
+        return size
+
+
+class Window(Protocol):
+    """The credits of one connection: those that the peer gave, and those that it has been given.
+
+    `allowed` and `granted` are the two at present. `receives_wanted` receives must be posted before the next Send: one
+    for each message that the peer may then send, and some spare ones for messages that are discarded.
+    """
+
+    allowed: int
+    granted: int
+    receives_wanted: int
+
+    def admit(self, message: Outgoing) -> int | None:
+        """Counts a message that is sent now and returns the credit word of its header; None if it has to wait."""
+
+    def take_back(self, message: Outgoing) -> None:
+        """The message that was admitted last is not sent after all."""
+
+    def on_received(self, message: Inbound) -> bool:
+        """Counts a call, or a message that answers a call of this side; False if the peer had no credit for it."""
+
+    def may_owe(self, sends: int) -> bool:
+        """Whether a peer in good faith may have left so many Sends of this side unread."""
+
+
+class Dialect(Protocol):
+    """One version of the protocol, for one connection."""
+
+    version: int
+    geometry: Geometry
+
+    def agree(self, own: PrivateData, peer: PrivateData | None) -> Agreement:
+        """What holds for a connection from what both sides said while they connected."""
+
+    def window(self, config: TransportConfig, role: Role, *, reverse: bool) -> Window:
+        """The credits at the beginning of a connection, on which the server calls, too, if `reverse`."""
+
+    def encode(self, message: Outgoing, credit_word: int) -> bytes:
+        """The header of a message, or the whole message where that is an error."""
+
+    def decode(self, data: Buffer) -> Inbound | None:
+        """A received message; None for one that is silently discarded."""
+
+    def may_end(self, call: Outgoing, handle: int) -> bool:
+        """Whether the reply to `call`, which has chunks, may invalidate `handle`, which these name."""

@@ -1,0 +1,224 @@
+"""Version 1 of the protocol: what a received message means, and how messages are made (RFC 8166 section 4.5).
+
+The version is looked at before anything but the first four words. Direction follows from the RPC message: a CALL is for
+the responder, a REPLY for the requester (RFC 8167); an RDMA_ERROR always answers a call of its receiver.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from rpcrdma.errors import DecodeError
+from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
+from rpcrdma.transport.config import Role, TransportConfig
+from rpcrdma.transport.dialects.dialect import Geometry
+from rpcrdma.transport.dialects.header_v1 import (
+    ERR_VERS,
+    FIXED_OCTETS,
+    RDMA_DONE,
+    RDMA_ERROR,
+    RDMA_MSG,
+    RDMA_NOMSG,
+    SHORT_HEADER,
+    SHORT_HEADER_OCTETS,
+    VERSION,
+    RdmaError,
+    RdmaMsg,
+    RdmaNoMsg,
+    decode_header,
+    encode_chunk_refused,
+    encode_message,
+    encode_version_refused,
+)
+from rpcrdma.transport.message import Cause, Inbound, Kind, Outgoing, OutgoingError, Refusal
+from rpcrdma.transport.private_data import Agreement, PrivateData, agree
+from rpcrdma.transport.windows import CallWindow
+from rpcrdma.wire.buffers import Buffer
+
+__all__ = ["GEOMETRY", "Version1"]
+
+GEOMETRY = Geometry(
+    call_header=SHORT_HEADER_OCTETS,
+    reply_header=SHORT_HEADER_OCTETS,
+    read_segment=24,
+    write_chunk=8,
+    reply_chunk=4,
+    segment=16,
+)
+
+_CALL = 0
+_REPLY = 1
+
+_FIXED = struct.Struct(">IIII")
+_SHORT_MESSAGE = struct.Struct(">IIIIIIIII")
+"""A header without chunks, and the XID and direction of the RPC message after it."""
+_RPC_START = struct.Struct(">II")
+_ONE_WRITE = struct.Struct(">IIIIIIIIIQII")
+"""A header with one Write chunk of one segment: the words 0, 1, 1 before it, 0, 0 after it."""
+_ONE_READ = struct.Struct(">IIIIIIIIQIII")
+"""A header with one Read segment: the word 1 and its Position before it, 0, 0, 0 after it."""
+
+_MALFORMED = Refusal(Cause.HEADER)
+_CHUNKS_REFUSED = Refusal(Cause.CHUNKS)
+_KINDS = (Kind.CALL, Kind.REPLY)
+_tuple = tuple.__new__
+"""Makes a named tuple without the Python function that its class has for it."""
+
+
+class Version1:
+    """The dialect object of a connection."""
+
+    __slots__ = ()
+    version = VERSION
+    geometry = GEOMETRY
+
+    def agree(self, own: PrivateData, peer: PrivateData | None) -> Agreement:
+        """As RFC 8797 says."""
+        return agree(own, peer)
+
+    def window(self, config: TransportConfig, role: Role, *, reverse: bool) -> CallWindow:
+        """A client that takes calls has told so, and how many, before it is called (RFC 8167 section 6)."""
+        if role is Role.SERVER:
+            return CallWindow(config.reverse_credits_requested, config.credits_granted, promised=False)
+        return CallWindow(config.credits_requested, config.reverse_credits_granted, promised=reverse)
+
+    def encode(self, message: Outgoing, credit_word: int) -> bytes:
+        """An RDMA_MSG, RDMA_NOMSG or RDMA_ERROR."""
+        if isinstance(message, OutgoingError):
+            if message.refusal.cause is Cause.VERSION:
+                return encode_version_refused(message.xid, message.version, credit_word)
+            return encode_chunk_refused(message.xid, VERSION, credit_word)
+        chunks = message.chunks
+        if chunks is NO_CHUNKS:
+            return SHORT_HEADER.pack(message.xid, VERSION, credit_word, RDMA_MSG, 0, 0, 0)
+        reads, writes, reply = chunks
+        if reply is None and not message.long and len(reads) + len(writes) == 1:
+            segments = (reads or writes)[0].segments
+            if len(segments) == 1 and reads:
+                return _ONE_READ.pack(
+                    message.xid, VERSION, credit_word, RDMA_MSG, 1, reads[0].position, *segments[0], 0, 0, 0
+                )
+            if len(segments) == 1:
+                return _ONE_WRITE.pack(message.xid, VERSION, credit_word, RDMA_MSG, 0, 1, 1, *segments[0], 0, 0)
+        return encode_message(RDMA_NOMSG if message.long else RDMA_MSG, message.xid, credit_word, chunks)
+
+    def may_end(self, call: Outgoing, handle: int) -> bool:
+        """Any handle of the call: the responder chooses."""
+        for chunk in call.chunks.chunks:
+            for segment in chunk.segments:
+                if segment.handle == handle:
+                    return True
+        return False
+
+    def decode(self, data: Buffer) -> Inbound | None:
+        """Nine words at once tell the plain messages from the others, which mostly have one segment."""
+        if len(data) >= _SHORT_MESSAGE.size:
+            xid, version, credits_, procedure, reads, writes, reply, rpc_xid, direction = _SHORT_MESSAGE.unpack_from(
+                data
+            )
+            if version == VERSION and not (procedure or reads or writes or reply) and rpc_xid == xid and direction < 2:
+                return _tuple(
+                    Inbound,
+                    (
+                        _KINDS[direction],
+                        xid,
+                        credits_,
+                        VERSION,
+                        NO_CHUNKS,
+                        data,
+                        SHORT_HEADER_OCTETS,
+                        False,
+                        None,
+                        None,
+                    ),
+                )
+        return _decode_other(data)
+
+
+def _decode_other(data: Buffer) -> Inbound | None:
+    length = len(data)
+    if length < FIXED_OCTETS:
+        return None
+    xid, version, credits_, procedure = _FIXED.unpack_from(data)
+    if procedure == RDMA_ERROR:
+        return _decode_error(data)
+    if length < SHORT_HEADER_OCTETS or (procedure == RDMA_DONE and version == VERSION):
+        return None
+    if version != VERSION:
+        refusal = Refusal(Cause.VERSION, low=VERSION, high=VERSION)
+        return Inbound(Kind.UNREADABLE, xid, credits_, version, refusal=refusal)
+    if procedure == RDMA_MSG and length >= _ONE_WRITE.size + _RPC_START.size:
+        found = _decode_one_segment(data)
+        if found is not None:
+            return found
+    malformed = Inbound(Kind.UNREADABLE, xid, credits_, version, refusal=_MALFORMED)
+    try:
+        header = decode_header(data)
+    except DecodeError:
+        return malformed
+    if isinstance(header, RdmaNoMsg):
+        return _decode_long(header, malformed)
+    if not isinstance(header, RdmaMsg) or length < header.size + _RPC_START.size:
+        return malformed
+    rpc_xid, direction = _RPC_START.unpack_from(data, header.size)
+    if direction > _REPLY or (rpc_xid != xid and direction == _CALL):
+        return malformed
+    if rpc_xid != xid:
+        # A faulty reply is dropped (RFC 8166 section 4.5); an error could end a call of the peer's instead.
+        return None
+    chunks = header.chunks
+    return Inbound(_KINDS[direction], xid, credits_, version, chunks, data, header.size, ends=_first_needed(chunks))
+
+
+def _decode_one_segment(data: Buffer) -> Inbound | None:
+    """An RDMA_MSG with one chunk of one segment, as most have that have any; None for others, and faulty ones."""
+    xid, version, credits_, _, reads, present, count, handle, octets, offset, end, reply = _ONE_WRITE.unpack_from(data)
+    if not (reads or end or reply) and present == count == 1:
+        write = _tuple(WriteChunk, ((_tuple(Segment, (handle, octets, offset)),),))
+        chunks = _tuple(ChunkLists, ((), (write,), None))
+        size = _ONE_WRITE.size
+    elif reads == 1 and not present & 3:
+        _, _, _, _, _, position, handle, octets, offset, end, writes, reply = _ONE_READ.unpack_from(data)
+        if end or writes or reply:
+            return None
+        read = _tuple(ReadChunk, (position, (_tuple(Segment, (handle, octets, offset)),)))
+        chunks = _tuple(ChunkLists, ((read,), (), None))
+        size = _ONE_READ.size
+    else:
+        return None
+    rpc_xid, direction = _RPC_START.unpack_from(data, size)
+    if rpc_xid != xid or direction > _REPLY:
+        return None
+    return _tuple(Inbound, (_KINDS[direction], xid, credits_, version, chunks, data, size, False, handle, None))
+
+
+def _decode_long(header: RdmaNoMsg, malformed: Inbound) -> Inbound:
+    chunks = header.chunks
+    message = Inbound(Kind.CALL, header.xid, header.credits, VERSION, chunks, long=True, ends=_first_needed(chunks))
+    if any(chunk.position == 0 for chunk in chunks.reads):
+        return message
+    if chunks is NO_CHUNKS:
+        return malformed
+    # Without a Position-Zero chunk it is a reply, if anything (RFC 8166 sections 4.2.4 and 4.3.1).
+    return message._replace(kind=Kind.REPLY, refusal=_MALFORMED)
+
+
+def _decode_error(data: Buffer) -> Inbound | None:
+    try:
+        header = decode_header(data)
+    except DecodeError:
+        return None
+    assert isinstance(header, RdmaError)
+    refusal = _CHUNKS_REFUSED
+    if header.code == ERR_VERS:
+        refusal = Refusal(Cause.VERSION, low=header.low, high=header.high)
+    return Inbound(Kind.ERROR, header.xid, header.credits, header.version, refusal=refusal)
+
+
+def _first_needed(chunks: ChunkLists) -> int | None:
+    """The handle of the memory that the requester needs first: the one for Send with Invalidate."""
+    if chunks is not NO_CHUNKS:
+        for chunk in chunks.chunks:
+            if chunk.segments:
+                return chunk.segments[0].handle
+    return None

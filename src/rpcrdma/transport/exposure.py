@@ -1,0 +1,210 @@
+"""The memory of a call that its responder may reach: registered before the call is sent, fenced before it is answered.
+
+What a reply says it wrote is checked against what was offered, before any of it is shown to the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rpcrdma.errors import RemoteProtocolError, RpcRdmaError
+from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk, merge_small, segments_of
+from rpcrdma.transport.message import Inbound
+from rpcrdma.transport.plan_call import CallPlan, PlanLimits
+from rpcrdma.verbs.memory import Access, MemoryRegion, ProtectionDomain
+from rpcrdma.wire.buffers import Buffer, as_view
+from rpcrdma.xdr.codec import Payload, PlacedInOrder
+
+__all__ = ["Exposure", "Returned", "check_echo"]
+
+
+class Returned(NamedTuple):
+    """A reply whose chunks are as they must be: `data[start:]` is its stream, `placed` what is not in it.
+
+    `octets` is what the responder wrote.
+    """
+
+    data: Buffer
+    start: int
+    placed: PlacedInOrder | None
+    octets: int
+
+
+class Exposure:
+    """Of one call.
+
+    `chunks` name its memory, `inline` is what is left of the call to be sent with the header. `targets` are where the
+    results of the Write chunks land.
+    """
+
+    __slots__ = ("_pd", "_read", "_reply", "_write", "chunks", "inline", "targets")
+
+    def __init__(
+        self,
+        pd: ProtectionDomain,
+        payload: Payload,
+        plan: CallPlan,
+        into: Sequence[Buffer | None],
+        plan_limits: PlanLimits,
+    ) -> None:
+        """Registers the memory.
+
+        Raises:
+            LocalProtocolError: a buffer is unfit, or there are too many regions; nothing is registered then.
+        """
+        self._pd = pd
+        self._read: list[MemoryRegion] = []
+        self._write: list[MemoryRegion] = []
+        self._reply: MemoryRegion | None = None
+        self.targets: list[memoryview | None] = []
+        try:
+            self.inline, reads = self._expose_arguments(payload, plan, plan_limits)
+            writes = self._expose_results(plan.write_chunks, into, plan_limits.segment_octets_max)
+            reply = None
+            if plan.reply_chunk:
+                self._reply = region = pd.register(bytearray(plan.reply_chunk), Access.REMOTE_WRITE)
+                reply = WriteChunk(segments_of(region, plan_limits.segment_octets_max))
+        except RpcRdmaError:
+            self.end()
+            raise
+        self.chunks = ChunkLists(reads, writes, reply)
+        if not (reads or writes or reply):
+            self.chunks = NO_CHUNKS
+
+    def _expose_arguments(
+        self, payload: Payload, plan: CallPlan, plan_limits: PlanLimits
+    ) -> tuple[list[Buffer], tuple[ReadChunk, ...]]:
+        segment_max = plan_limits.segment_octets_max
+        moved = [payload.items[index] for index in plan.read_items]
+        inline = payload.gather(moved)
+        reads: list[ReadChunk] = []
+        if plan.long:
+            stream: list[Segment] = []
+            for buffer in merge_small(inline, plan_limits.direct_octets_min):
+                stream += segments_of(self._readable(buffer), segment_max)
+            reads.append(ReadChunk(0, tuple(stream)))
+            inline = []
+        reads += [ReadChunk(item.position, segments_of(self._readable(item.data), segment_max)) for item in moved]
+        if len(payload.items) > len(moved) and inline:
+            # Items that travel inline are copied: they may be sent after the call was abandoned, and its caller's
+            # memory is no longer what it was then.
+            inline = [b"".join(inline)]
+        return inline, tuple(reads)
+
+    def _readable(self, buffer: Buffer) -> MemoryRegion:
+        region = self._pd.register(buffer, Access.REMOTE_READ)
+        self._read.append(region)
+        return region
+
+    def _expose_results(
+        self, sizes: Sequence[int], into: Sequence[Buffer | None], segment_max: int
+    ) -> tuple[WriteChunk, ...]:
+        writes: list[WriteChunk] = []
+        for index, size in enumerate(sizes):
+            if not size:
+                writes.append(WriteChunk(()))
+                self.targets.append(None)
+                continue
+            buffer = into[index] if index < len(into) else None
+            target = memoryview(bytearray(size)) if buffer is None else as_view(buffer)[:size]
+            region = self._pd.register(target, Access.REMOTE_WRITE)
+            self._write.append(region)
+            writes.append(WriteChunk(segments_of(region, segment_max)))
+            self.targets.append(target)
+        return tuple(writes)
+
+    @property
+    def regions(self) -> list[MemoryRegion]:
+        """All memory that is exposed."""
+        return [*self._read, *self._write, *([] if self._reply is None else [self._reply])]
+
+    def end(self) -> None:
+        """When this returns, no peer can touch the memory.
+
+        Raises:
+            RpcRdmaError: the provider cannot see to that.
+        """
+        invalidate = self._pd.invalidate
+        for region in self._read:
+            invalidate(region)
+        for region in self._write:
+            invalidate(region)
+        if self._reply is not None:
+            invalidate(self._reply)
+
+    def abandon(self) -> None:
+        """As `end`, but what the responder still writes vanishes: the connection goes on."""
+        pd = self._pd
+        for region in self._read:
+            pd.invalidate(region)
+        for region in self._write:
+            pd.abandon(region)
+        if self._reply is not None:
+            pd.abandon(self._reply)
+        self.targets = []
+
+    @property
+    def reply_view(self) -> memoryview | None:
+        """Where a long reply is written."""
+        return None if self._reply is None else self._reply.view
+
+
+def check_echo(
+    message: Inbound, offered: ChunkLists, targets: Sequence[memoryview | None], reply_view: memoryview | None
+) -> Returned:
+    """The reply in what its call offered; see `Exposure.targets` and `Exposure.reply_view`.
+
+    Raises:
+        RemoteProtocolError: its chunks are not as they must be.
+    """
+    chunks = message.chunks
+    if chunks.reads:
+        raise RemoteProtocolError("a reply with a Read list", rfc="8166 4.3.1")
+    if len(chunks.writes) != len(offered.writes):
+        raise RemoteProtocolError(
+            f"{len(offered.writes)} Write chunks were offered, {len(chunks.writes)} returned", rfc="8166 4.3.2"
+        )
+    placed: list[memoryview | None] = []
+    octets = 0
+    for mine, theirs, target in zip(offered.writes, chunks.writes, targets, strict=True):
+        length = _returned_length(mine, theirs, "Write chunk")
+        octets += length
+        placed.append(None if target is None else target[:length])
+    length = 0
+    if chunks.reply is not None:
+        if offered.reply is None:
+            raise RemoteProtocolError("a Reply chunk that was not offered", rfc="8166 4.3.3")
+        length = _returned_length(offered.reply, chunks.reply, "Reply chunk")
+    in_order = PlacedInOrder(placed) if placed else None
+    if not message.long:
+        if length:
+            raise RemoteProtocolError("an inline reply with a filled Reply chunk", rfc="8166 4.3.3")
+        return Returned(message.data, message.start, in_order, octets)
+    if reply_view is None or length < 8:
+        raise RemoteProtocolError("a long reply without a reply in it", rfc="8166 4.2.4")
+    stream = reply_view[:length]
+    if int.from_bytes(stream[:4]) != message.xid:
+        raise RemoteProtocolError("the reply in the Reply chunk has another XID", rfc="8166 4.2.1")
+    return Returned(stream, 0, in_order, octets + length)
+
+
+def _returned_length(mine: WriteChunk, theirs: WriteChunk, what: str) -> int:
+    """Octets that the responder says it wrote; its handles and offsets are not looked at.
+
+    Octets are where they are named: a segment that is not full must be the last one used.
+    """
+    if len(mine.segments) != len(theirs.segments):
+        raise RemoteProtocolError(
+            f"{what}: {len(mine.segments)} segments were offered, {len(theirs.segments)} returned", rfc="8166 3.4.6"
+        )
+    total = 0
+    full = True
+    for offered, returned in zip(mine.segments, theirs.segments, strict=True):
+        if returned.length > offered.length or (returned.length and not full):
+            raise RemoteProtocolError(
+                f"{what}: {returned.length} octets returned in a segment of {offered.length}", rfc="8166 3.4.6"
+            )
+        full = returned.length == offered.length
+        total += returned.length
+    return total

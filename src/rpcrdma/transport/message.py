@@ -1,0 +1,116 @@
+"""The messages of a connection as requester and responder see them, whichever version puts them into octets."""
+
+from __future__ import annotations
+
+import enum
+from typing import ClassVar, NamedTuple
+
+from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists
+from rpcrdma.wire.buffers import Buffer
+
+__all__ = ["Cause", "Direction", "Inbound", "Kind", "Outgoing", "OutgoingError", "Refusal"]
+
+
+class Direction(enum.Enum):
+    """Which end of the connection calls: its requester is the client, or, in the reverse direction, the server."""
+
+    FORWARD = "forward"
+    REVERSE = "reverse"
+
+
+class Kind(enum.IntEnum):
+    """What a message is. As a number, since tables are looked up by it for every message."""
+
+    CALL = 0
+    REPLY = 1
+    ERROR = 2
+    """Refuses a call, or a message that cannot be read."""
+    UNREADABLE = 3
+    """Only received: a header against the rules, or one whose direction cannot be told."""
+
+
+class Cause(enum.Enum):
+    """Why a message is refused; a dialect maps causes to the codes of its version and back."""
+
+    VERSION = "version"
+    """The receiver speaks other versions of the protocol."""
+    HEADER = "header"
+    """The header is against the rules, or names memory that cannot be."""
+    CHUNKS = "chunks"
+    """Something about the chunks, or the reply does not fit them: the refusal does not say what."""
+    NO_CHUNKS = "no chunks"
+    """This direction takes none."""
+    READ_CHUNKS = "read chunks"
+    """More Read chunks than the responder takes."""
+    INELIGIBLE = "ineligible"
+    """A Read chunk holds an argument that must not be moved there."""
+    TOO_LARGE = "too large"
+    """The responder does not take, or has no memory for, so much in Read chunks."""
+    WRITE_RESOURCE = "write resource"
+    """A result is larger than its Write chunk."""
+    REPLY_RESOURCE = "reply resource"
+    """What is left of the reply fits neither a message nor the Reply chunk."""
+
+
+class Refusal(NamedTuple):
+    """Why a message was refused, in as much detail as the version at work can tell.
+
+    `chunk` counts Write chunks from 1 on, 0 for none; `needed` is in octets. `low` and `high` are the versions that the
+    refusing end speaks (`Cause.VERSION`).
+    """
+
+    cause: Cause
+    chunk: int = 0
+    needed: int = 0
+    low: int = 0
+    high: int = 0
+
+
+class Inbound(NamedTuple):
+    """A received message.
+
+    `data[start:]` is what came inline of the RPC message; nothing did if `long`, where all of it is in a chunk. `ends`
+    is the handle of a call that its reply may invalidate. `refusal` says why a message is unreadable, or, of an error,
+    why the call was refused; a reply with one is unreadable if no call waits for it. `version` is the header's.
+    """
+
+    kind: Kind
+    xid: int
+    credit_word: int
+    version: int
+    chunks: ChunkLists = NO_CHUNKS
+    data: Buffer = b""
+    start: int = 0
+    long: bool = False
+    ends: int | None = None
+    refusal: Refusal | None = None
+
+
+class Outgoing:
+    """A message to be sent; `chunks` and `long` say how it travels, once that is decided.
+
+    `answers_call`: the peer gets back what its call took of the credits.
+    """
+
+    __slots__ = ("answers_call", "chunks", "long", "xid")
+
+    kind: ClassVar[Kind]
+
+    def __init__(self, xid: int, *, answers_call: bool) -> None:
+        self.xid = xid
+        self.answers_call = answers_call
+        self.chunks: ChunkLists = NO_CHUNKS
+        self.long = False
+
+
+class OutgoingError(Outgoing):
+    """A refusal; `version` is that of the refused message."""
+
+    __slots__ = ("refusal", "version")
+
+    kind = Kind.ERROR
+
+    def __init__(self, xid: int, version: int, refusal: Refusal, *, answers_call: bool) -> None:
+        super().__init__(xid, answers_call=answers_call)
+        self.version = version
+        self.refusal = refusal

@@ -1,0 +1,61 @@
+"""Who handles a received message, as a table: what is not in it may not arrive, and is silently discarded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, TypeAlias
+
+from rpcrdma.transport.config import Role
+from rpcrdma.transport.message import Inbound, Kind
+from rpcrdma.transport.negotiation import State
+from rpcrdma.transport.requester import Requester
+from rpcrdma.transport.responder import Responder
+
+__all__ = ["ROUTES", "Halves", "Handler", "Route", "routes"]
+
+Handler: TypeAlias = Callable[[Inbound, int | None], bool]
+"""Acts on (message, handle that it invalidated); False if it discards the message."""
+
+
+class Halves(NamedTuple):
+    """Who calls and who is called at this end; None where that direction is not in use."""
+
+    requester: Requester | None
+    responder: Responder | None
+
+
+Route: TypeAlias = Callable[[Halves], Handler | None]
+
+
+def _called(halves: Halves) -> Handler | None:
+    return None if halves.responder is None else halves.responder.on_call
+
+
+def _answered(halves: Halves) -> Handler | None:
+    return None if halves.requester is None else halves.requester.on_reply
+
+
+def _refused(halves: Halves) -> Handler | None:
+    return None if halves.requester is None else halves.requester.on_refused
+
+
+def _unreadable(halves: Halves) -> Handler | None:
+    return None if halves.responder is None else halves.responder.on_unreadable
+
+
+ROUTES: Mapping[tuple[Kind, Role, State], Route] = {
+    (Kind.CALL, Role.SERVER, State.OPEN): _called,
+    (Kind.CALL, Role.CLIENT, State.OPEN): _called,
+    (Kind.REPLY, Role.SERVER, State.OPEN): _answered,
+    (Kind.REPLY, Role.CLIENT, State.OPEN): _answered,
+    (Kind.ERROR, Role.SERVER, State.OPEN): _refused,
+    (Kind.ERROR, Role.CLIENT, State.OPEN): _refused,
+    # A server answers as a responder must; a client discards as a requester must, also where it is called.
+    (Kind.UNREADABLE, Role.SERVER, State.OPEN): _unreadable,
+}
+
+
+def routes(role: Role, state: State, halves: Halves) -> list[Handler | None]:
+    """The handlers of one end in one state, by the number of the message's kind."""
+    found = (ROUTES.get((kind, role, state)) for kind in Kind)
+    return [None if route is None else route(halves) for route in found]

@@ -1,0 +1,48 @@
+"""What the peer owes while this side holds memory for it: answers to RDMA Reads, and that it takes replies."""
+
+from __future__ import annotations
+
+from rpcrdma.transport.calls import IncomingCall
+from rpcrdma.transport.responder import Responder
+from rpcrdma.transport.session import Session
+
+__all__ = ["StallWatch"]
+
+
+class StallWatch:
+    """Ends the connection when nothing of what is owed has come within `TransportConfig.stalled_s`."""
+
+    __slots__ = ("_deadline_s", "_pulling", "_replies_sent", "_responder", "_session")
+
+    def __init__(self, session: Session, responder: Responder) -> None:
+        self._session = session
+        self._responder = responder
+        self._deadline_s: float | None = None
+        self._pulling: IncomingCall | None = None
+        self._replies_sent = 0
+
+    def next_deadline_s(self, now_s: float) -> float | None:
+        """When the peer must have done something; None where it owes nothing."""
+        if not self._session.owed:
+            self._deadline_s = None
+        elif self._deadline_s is None:
+            self._begin(now_s)
+        return self._deadline_s
+
+    def _begin(self, now_s: float) -> None:
+        responder = self._responder
+        self._deadline_s = now_s + self._session.config.stalled_s
+        self._pulling = responder.pulling
+        self._replies_sent = responder.replies_sent if responder.replies_unsent else -1
+
+    def on_time(self, now_s: float) -> None:
+        """Looks whether anything has come since; aborts the connection if not."""
+        if self._deadline_s is None or now_s < self._deadline_s:
+            return
+        self._deadline_s = None
+        session, responder = self._session, self._responder
+        pulling = responder.pulling
+        if pulling is not None and pulling is self._pulling:
+            session.qp.abort(f"the peer did not answer our RDMA Reads within {session.config.stalled_s:g} s")
+        elif responder.replies_unsent and responder.replies_sent == self._replies_sent:
+            session.qp.abort(f"the peer took no reply within {session.config.stalled_s:g} s")
