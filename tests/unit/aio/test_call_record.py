@@ -13,9 +13,8 @@ from rpcrdma.aio.serve import ServeOptions, serve
 from rpcrdma.errors import CallTimeout
 from rpcrdma.rpc.errors import RemoteSystemError
 from rpcrdma.rpc.program import Procedure, Program
+from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, Service
-from rpcrdma.transport.message_bounds import ReplyBound
-from rpcrdma.ulb import register_binding
 from rpcrdma.xdr.codec import Decoder, Encoder
 
 NUMBER = 0x20CA1157
@@ -43,19 +42,19 @@ BULK = (encode_bulk, decode_bulk)
 OPAQUE = (encode_opaque, decode_opaque)
 
 
-def procedure(number: int, name: str, args: Any, result: Any) -> Procedure[bytes, bytes]:
-    return Procedure(NUMBER, 1, number, f"ECHOPROC_{name.upper()}", name, *args, *result)
+def procedure(
+    number: int, name: str, args: Any, result: Any, bound: ReplyBound = ReplyBound(100)
+) -> Procedure[bytes, bytes]:
+    return Procedure(NUMBER, 1, number, f"ECHOPROC_{name.upper()}", name, *args, *result, bound)
 
 
 SMALL = procedure(1, "small", OPAQUE, OPAQUE)
-PLACED = procedure(2, "placed", BULK, BULK)
-WHOLE = procedure(3, "whole", OPAQUE, OPAQUE)
+PLACED = procedure(2, "placed", BULK, BULK, ReplyBound(4, (OCTETS_MAX,)))
+WHOLE = procedure(3, "whole", OPAQUE, OPAQUE, ReplyBound(OCTETS_MAX + 4))
 STUCK = procedure(4, "stuck", OPAQUE, OPAQUE)
 FAILING = procedure(5, "failing", OPAQUE, OPAQUE)
 ALL = (SMALL, PLACED, WHOLE, STUCK, FAILING)
 PROGRAM = Program(NUMBER, 1, "ECHO_V1", {each.number: each for each in ALL})
-BOUNDS = {WHOLE: ReplyBound(OCTETS_MAX + 4), PLACED: ReplyBound(4, (OCTETS_MAX,))}
-register_binding(NUMBER, 1, lambda procedure, args: BOUNDS.get(procedure, ReplyBound(100)))
 
 
 class Echo(Service):
