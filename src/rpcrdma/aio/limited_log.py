@@ -14,13 +14,14 @@ _KINDS_MAX = 256
 
 
 class _Kind:
-    __slots__ = ("held_back", "last", "level", "next_at_s")
+    __slots__ = ("extra", "held_back", "last", "level", "next_at_s")
 
     def __init__(self) -> None:
         self.next_at_s = 0.0
         self.held_back = 0
         self.level = 0
         self.last = ""
+        self.extra: Mapping[str, object] | None = None
 
 
 def _later(delay_s: float, callback: Callable[[], None]) -> None:
@@ -30,7 +31,8 @@ def _later(delay_s: float, callback: Callable[[], None]) -> None:
 class LimitedLog:
     """Logs the first event of each kind; what follows within a minute is counted and told of in one line at its end.
 
-    That line has the last one's words, without its traceback. A kind is any text without peer data in it; of more than
+    That line has the last one's words, without its traceback, and its event, if it has one, with the number as
+    `held_back`. A kind is any text without peer data in it; of more than
     256 kinds the oldest is forgotten. To be used in the event loop, and flushed before that ends. `clock` gives
     seconds, `later` calls a function after some.
     """
@@ -65,6 +67,7 @@ class LimitedLog:
             known.held_back += 1
             known.level = level
             known.last = message % args if args else message
+            known.extra = extra
             if not self._waits:
                 self._waits = True
                 self._later(known.next_at_s - now_s, self._look)
@@ -97,5 +100,8 @@ class LimitedLog:
     def _tell(self, known: _Kind) -> None:
         count, known.held_back = known.held_back, 0
         if count:
-            last, known.last = known.last, ""
-            self._logger.log(known.level, "%s (the last of %d more like it)", last, count)
+            extra, known.extra = known.extra, None
+            event = (extra or {}).get("event")
+            if isinstance(event, Mapping):
+                extra = {**(extra or {}), "event": {**event, "held_back": count}}
+            self._logger.log(known.level, "%s (the last of %d more like it)", known.last, count, extra=extra)

@@ -73,6 +73,17 @@ def test_what_is_held_back_is_told_when_the_log_is_flushed_and_only_once(caplog:
     assert [record.getMessage() for record in caplog.records] == ["event 0", "event 2 (the last of 2 more like it)"]
 
 
+def test_events_are_told_with_the_number_held_back(caplog: pytest.LogCaptureFixture) -> None:
+    rig = Rig()
+    for number in range(3):
+        rig.log.log(logging.WARNING, "kind", "ended", extra={"event": {"event": "disconnected", "number": number}})
+    rig.log.flush()
+    assert [getattr(record, "event", None) for record in caplog.records] == [
+        {"event": "disconnected", "number": 0},
+        {"event": "disconnected", "number": 2, "held_back": 2},
+    ]
+
+
 def test_the_kinds_remembered_are_bounded(caplog: pytest.LogCaptureFixture) -> None:
     rig = Rig()
     for number in range(1000):
