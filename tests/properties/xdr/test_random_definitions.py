@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 import struct
 import sys
 import types
@@ -152,6 +153,49 @@ def test_values_of_random_definitions_survive(data: st.DataObject) -> None:
             getattr(module, f"decode_{name}")(Decoder(stream[: data.draw(st.integers(0, len(stream) - 1))]))
 
 
+def data_members(definition: Definition) -> list[str]:
+    """The members of variable length, as pragmas name them."""
+    found = []
+    for text in definition.text:
+        owner = text.split()[1]
+        found += [f"{owner}.{name}" for name in re.findall(r"(?:opaque|string) (\w+)<9>;", text)]
+    return found
+
+
+@HALF
+@given(data=st.data())
+def test_no_result_is_larger_than_the_compiler_says(data: st.DataObject) -> None:
+    definition = Definition(data)
+    limits = [f"pragma limit {name} 3;" for name in re.findall(r"typedef l_\w+ \*(\w+);", "\n".join(definition.text))]
+    members = data_members(definition)
+    placed = [member for member in members if data.draw(st.booleans())]
+    name = data.draw(st.sampled_from(sorted(definition.names)))
+    program = f"struct ask {{ unsigned int n; }};\nprogram P {{ version V {{ {name} CALL(ask) = 1; }} = 1; }} = 7;"
+    text = [*definition.text, *limits, *(f"pragma ddp {member};" for member in placed), program]
+    module = load(compile_source("\n".join(text), source_name="random.x").text)
+    bound = module.CALL.reply_bound(module.ask(9))
+    encoder = Encoder()
+    module.CALL.encode_result(encoder, data.draw(definition.names[name](module)))
+    payload = encoder.finish()
+    kept = len(bound.items)
+    in_stream = sum((len(item.data) + 3) & ~3 for item in payload.items[kept:])
+    assert len(payload.reduced) + in_stream <= bound.results
+    assert all(len(item.data) <= most for item, most in zip(payload.items, bound.items, strict=False))
+    # What the arguments say is the limit that stands in the definition anyway.
+    bounded = []
+    for member in members:
+        with contextlib.suppress(LanguageError):
+            # Refused if the member is in no result.
+            compile_source("\n".join([*text, f"pragma bound {member} ask.n;"]), source_name="random.x")
+            bounded.append(f"pragma bound {member} ask.n;")
+    module = load(compile_source("\n".join([*text, *bounded]), source_name="random.x").text)
+    assert module.CALL.reply_bound(module.ask(9)) == bound
+    assert module.CALL.reply_bound(module.ask(1 << 31)) == bound
+    smaller = module.CALL.reply_bound(module.ask(0))
+    assert smaller.results <= bound.results
+    assert all(one <= other for one, other in zip(smaller.items, bound.items, strict=True))
+
+
 @HALF
 @given(data=st.data(), octets=st.binary(max_size=200))
 def test_random_octets_decode_or_are_refused(data: st.DataObject, octets: bytes) -> None:
@@ -163,8 +207,8 @@ def test_random_octets_decode_or_are_refused(data: st.DataObject, octets: bytes)
 
 
 WORDS = """
-struct union enum typedef const program version pragma ddp limit switch case default void opaque string int unsigned
-hyper float double quadruple bool long a b c 0 1 -1 0x 09 { } ( ) [ ] < > ; : , = * . /* */ % # TRUE FALSE
+struct union enum typedef const program version pragma ddp limit bound octets switch case default void opaque string
+int unsigned hyper float double quadruple bool long a b c 0 1 -1 0x 09 { } ( ) [ ] < > ; : , = * . /* */ % # TRUE FALSE
 """
 
 
