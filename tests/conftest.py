@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 from hypothesis import HealthCheck, settings
 
@@ -17,3 +18,7 @@ settings.register_profile("ci", _COMMON, max_examples=60, derandomize=True, data
 # For a search at leisure: HYPOTHESIS_PROFILE=thorough make test
 settings.register_profile("thorough", _COMMON, max_examples=5000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "default"))
+
+# A shell starts background jobs with SIGINT ignored, and what they start inherits that: interrupts are tested, too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -11,6 +11,7 @@ import struct
 from case_script import Script
 from decoder_targets import FuzzTarget, golden
 from rpcrdma.errors import DecodeError, LocalProtocolError, TransportClosed
+from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.testing.endpoint_pair import BarePeer, message
 from rpcrdma.transport import (
     CallArrived,
@@ -33,7 +34,6 @@ from rpcrdma.transport.dialects.header_v1 import (
     decode_header,
     encode_header,
 )
-from rpcrdma.transport.message_bounds import ReplyBound
 from rpcrdma.verbs.memory import Access, MemoryRegion
 
 __all__ = ["ENDPOINT_MACHINES"]

@@ -3,6 +3,7 @@
 `Endpoint` is the whole interface of a connection; everything else here is what it takes and gives.
 """
 
+from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.transport.calls import CallHandle, IncomingCall
 from rpcrdma.transport.config import Role, TransportConfig
 from rpcrdma.transport.endpoint import Endpoint
@@ -15,7 +16,6 @@ from rpcrdma.transport.events import (
     ReplyArrived,
     ReplySent,
 )
-from rpcrdma.transport.message_bounds import ReplyBound
 from rpcrdma.transport.refusals import ChunkRefused, VersionRefused
 from rpcrdma.transport.responder import BufferSource
 from rpcrdma.transport.statistics import TransportStatistics, add_up, linux_counters

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.transport.call_states import CallState
 from rpcrdma.transport.chunks import NO_CHUNKS
 from rpcrdma.transport.exposure import Exposure
 from rpcrdma.transport.message import Inbound, Kind, Outgoing
-from rpcrdma.transport.message_bounds import ReplyBound
 from rpcrdma.transport.plan_reply import ReplyPlan
 from rpcrdma.transport.reactions import CallForm
 from rpcrdma.verbs.memory import MemoryRegion

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 
 from rpcrdma.errors import LocalProtocolError, TransportClosed
 from rpcrdma.rpc.message import CALL_HEADER_OCTETS
+from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.transport.calls import CallHandle, IncomingCall
 from rpcrdma.transport.config import Role, TransportConfig
 from rpcrdma.transport.dialects import Dialect, first_dialect
 from rpcrdma.transport.events import Closed, EndpointEvent, Ready
 from rpcrdma.transport.message import Cause, Direction, Inbound, Kind
-from rpcrdma.transport.message_bounds import ReplyBound
 from rpcrdma.transport.negotiation import Input, State
 from rpcrdma.transport.outbox import Outbox, SendMark
 from rpcrdma.transport.private_data import decode_private_data

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from rpcrdma.limits import CALL_ATTEMPTS_MAX, OFFERED_OCTETS_MAX
+from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.transport.message import Cause, Refusal
-from rpcrdma.transport.message_bounds import ReplyBound
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = ["REACTIONS", "CallForm", "Reaction", "form_after"]

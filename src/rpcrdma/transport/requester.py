@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Sequence
 
 from rpcrdma.errors import DecodeError, LocalProtocolError, RemoteProtocolError, RpcRdmaError, TransportClosed
+from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.transport.call_states import TRANSITIONS, CallInput, CallState
 from rpcrdma.transport.calls import CallHandle
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists
@@ -18,7 +19,6 @@ from rpcrdma.transport.config import ReverseSupport
 from rpcrdma.transport.events import CallFailed, ReplyArrived
 from rpcrdma.transport.exposure import Exposure, check_echo
 from rpcrdma.transport.message import Direction, Inbound, Kind, Outgoing
-from rpcrdma.transport.message_bounds import ReplyBound
 from rpcrdma.transport.outbox import Outbox
 from rpcrdma.transport.plan_call import REPLY_ALLOWANCE_OCTETS, CallPlan, plan_call
 from rpcrdma.transport.reactions import CallForm, form_after

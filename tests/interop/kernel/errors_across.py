@@ -22,11 +22,11 @@ from rpcrdma.errors import TransportClosed
 from rpcrdma.iwarp.terminate import Code, PeerTerminated, TerminateMessage, decode_terminate
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.v3 import stable_how
+from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.testing import raw_calls
 from rpcrdma.testing.raw_socket import HeardSegment, RawSocketPeer
 from rpcrdma.transport import TransportConfig
 from rpcrdma.transport.dialects.header_v1 import ERR_CHUNK, ERR_VERS, RdmaError, RdmaMsg, decode_header
-from rpcrdma.transport.message_bounds import ReplyBound
 from rpcrdma.transport.private_data import PrivateData
 from rpcrdma.transport.refusals import ChunkRefused, VersionRefused
 

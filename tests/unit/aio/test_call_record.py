@@ -42,8 +42,11 @@ BULK = (encode_bulk, decode_bulk)
 OPAQUE = (encode_opaque, decode_opaque)
 
 
+SMALL_RESULT = ReplyBound(100)
+
+
 def procedure(
-    number: int, name: str, args: Any, result: Any, bound: ReplyBound = ReplyBound(100)
+    number: int, name: str, args: Any, result: Any, bound: ReplyBound = SMALL_RESULT
 ) -> Procedure[bytes, bytes]:
     return Procedure(NUMBER, 1, number, f"ECHOPROC_{name.upper()}", name, *args, *result, bound)
 
