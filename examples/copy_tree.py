@@ -8,7 +8,7 @@ import argparse
 import asyncio
 import sys
 
-from rpcrdma.aio.files import CopyReport, nfs_open
+from rpcrdma.nfs.client import CopyReport, nfs_open
 
 
 def show(files: int, octets: int) -> None:

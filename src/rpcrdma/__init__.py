@@ -10,13 +10,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rpcrdma.aio.call_record import CallRecord
-    from rpcrdma.aio.capture import PacketCapture
-    from rpcrdma.aio.connect import Connection, ConnectOptions, connect
-    from rpcrdma.aio.files import NfsFilesystem, nfs_open
-    from rpcrdma.aio.rdma_connection import Negotiated
-    from rpcrdma.aio.returning_client import ReturningClient
-    from rpcrdma.aio.serve import ServeOptions, Server, serve
+    from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
+    from rpcrdma.aio.client.returning_client import ReturningClient
+    from rpcrdma.aio.connections.call_record import CallRecord
+    from rpcrdma.aio.connections.rdma_connection import Negotiated
+    from rpcrdma.aio.drivers.capture import PacketCapture
+    from rpcrdma.aio.server.serve import ServeOptions, Server, serve
     from rpcrdma.errors import (
         CallTimeout,
         ConnectFailed,
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
         RpcRdmaError,
         TransportClosed,
     )
+    from rpcrdma.nfs.client import NfsFilesystem, nfs_open
     from rpcrdma.rpc.auth import AuthNone, AuthSys
 
 __all__ = [
@@ -63,13 +63,13 @@ __all__ = [
 ]
 
 _HOMES = {
-    "rpcrdma.aio.call_record": ("CallRecord",),
-    "rpcrdma.aio.capture": ("PacketCapture",),
-    "rpcrdma.aio.connect": ("ConnectOptions", "Connection", "connect"),
-    "rpcrdma.aio.files": ("NfsFilesystem", "nfs_open"),
-    "rpcrdma.aio.rdma_connection": ("Negotiated",),
-    "rpcrdma.aio.returning_client": ("ReturningClient",),
-    "rpcrdma.aio.serve": ("ServeOptions", "Server", "serve"),
+    "rpcrdma.aio.connections.call_record": ("CallRecord",),
+    "rpcrdma.aio.drivers.capture": ("PacketCapture",),
+    "rpcrdma.aio.client.connect": ("ConnectOptions", "Connection", "connect"),
+    "rpcrdma.nfs.client": ("NfsFilesystem", "nfs_open"),
+    "rpcrdma.aio.connections.rdma_connection": ("Negotiated",),
+    "rpcrdma.aio.client.returning_client": ("ReturningClient",),
+    "rpcrdma.aio.server.serve": ("ServeOptions", "Server", "serve"),
     "rpcrdma.rpc.auth": ("AuthNone", "AuthSys"),
 }
 

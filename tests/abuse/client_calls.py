@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.aio.connect import Connection
+from rpcrdma.aio.client.connect import Connection
 from rpcrdma.errors import RpcRdmaError, TransportClosed
 from rpcrdma.nfs import v3
 from rpcrdma.testing.raw_replies import HeardCall, header, rpc_reply, send

@@ -19,10 +19,10 @@ import pytest
 
 from rpcrdma.aio import iwarp_driver, rdma_connection
 from rpcrdma.aio import serve as serving
-from rpcrdma.aio.buffer_pool import BufferPool
-from rpcrdma.aio.connect import Connection, ConnectOptions, connect
-from rpcrdma.aio.rdma_server import RdmaServerConfig
-from rpcrdma.aio.serve import ServeOptions, Server, serve
+from rpcrdma.aio.answering.buffer_pool import BufferPool
+from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
+from rpcrdma.aio.server.rdma_server import RdmaServerConfig
+from rpcrdma.aio.server.serve import ServeOptions, Server, serve
 from rpcrdma.aio.urls import parse_url
 from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.nfs import v3

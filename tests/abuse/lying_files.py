@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from rpcrdma.aio.serve import serve
+from rpcrdma.aio.server.serve import serve
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.mount import MOUNT_V3_Service, exportnode, mountres3, mountres3_ok, mountstat3
 from rpcrdma.nfs.v3 import ftype3, nfs_fh3, nfsstat3, nfstime3, post_op_attr, post_op_fh3, specdata3
@@ -136,8 +136,8 @@ for name, value in settings.items():
     assert hasattr(limits, name)
     setattr(limits, name, value)
 resource.setrlimit(resource.RLIMIT_NOFILE, (700, 700))
-import rpcrdma.aio.files
-from rpcrdma.aio.connect import connect
+import rpcrdma.nfs.client
+from rpcrdma.aio.client.connect import connect
 from rpcrdma.cli.main import main
 
 def peak_octets():

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from client_calls import until
-from rpcrdma.aio.tcp_client import TcpCaller
-from rpcrdma.aio.tcp_server import TcpServer, TcpServerConfig
+from rpcrdma.aio.client.tcp_client import TcpCaller
+from rpcrdma.aio.server.tcp_server import TcpServer, TcpServerConfig
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.service import CallContext

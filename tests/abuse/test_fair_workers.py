@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from client_calls import until
-from rpcrdma.aio.files import NfsFilesystem, nfs_open
-from rpcrdma.aio.serve import ServeOptions, serve
+from rpcrdma.aio.server.serve import ServeOptions, serve
 from rpcrdma.aio.urls import parse_url
 from rpcrdma.nfs import v3
+from rpcrdma.nfs.client import NfsFilesystem, nfs_open
 from rpcrdma.rpc.service import CallContext, in_worker
 from rpcrdma.testing.raw_calls import file_handle, record, rpc
 from rpcrdma.testing.raw_socket import RawSocketPeer

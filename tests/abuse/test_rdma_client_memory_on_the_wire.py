@@ -25,7 +25,7 @@ from client_calls import (
     read_into,
     until,
 )
-from rpcrdma.aio.connect import Connection
+from rpcrdma.aio.client.connect import Connection
 from rpcrdma.nfs import v3
 from rpcrdma.testing.raw_iwarp import fpdu, read_request, tagged, terminate
 from rpcrdma.testing.raw_replies import HeardCall, chunk, header, invalidating, read_result, rpc_reply, send

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from client_calls import CONTENT, ENDS, FH, WRITE, Scenes, assert_works, fails, leave, null, read_into
-from rpcrdma.aio.connect import Connection
+from rpcrdma.aio.client.connect import Connection
 from rpcrdma.errors import CallTimeout, ConnectFailed, DecodeError, RemoteProtocolError, RpcError, RpcRdmaError
 from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.nfs import v3

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from rpcrdma.aio.serve import serve
+from rpcrdma.aio.server.serve import serve
 from rpcrdma.aio.urls import parse_url
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from client_calls import until
-from rpcrdma.aio.connect import connect
-from rpcrdma.aio.serve import serve
+from rpcrdma.aio.client.connect import connect
+from rpcrdma.aio.server.serve import serve
 from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.nfs import mount, v3
 from rpcrdma.nfs.server import Export, build_services, open_state

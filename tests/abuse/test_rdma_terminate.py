@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from client_calls import FH, assert_works, fails, null, read_into, until
-from rpcrdma.aio.serve import serve
+from rpcrdma.aio.server.serve import serve
 from rpcrdma.errors import TransportClosed
 from rpcrdma.nfs import v3
 from rpcrdma.testing import raw_calls, raw_replies

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.aio.connect import ConnectOptions, connect
-from rpcrdma.aio.serve import serve
+from rpcrdma.aio.client.connect import ConnectOptions, connect
+from rpcrdma.aio.server.serve import serve
 from rpcrdma.nfs import mount, v3
 from rpcrdma.nfs.server import Export, build_services, open_state
 from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from client_calls import Scenes, fails, null
-from rpcrdma.aio.connect import Connection
+from rpcrdma.aio.client.connect import Connection
 from rpcrdma.errors import TransportClosed
 from rpcrdma.nfs import v3
 from rpcrdma.testing.raw_calls import HANDLE, chunk, file_handle, read_segment, rpc, segment

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.aio.handler_runner import HandlerRunner
-from rpcrdma.aio.responding import Responding
-from rpcrdma.aio.tcp_client import TcpCaller
+from rpcrdma.aio.answering.handler_runner import HandlerRunner
+from rpcrdma.aio.answering.responding import Responding
+from rpcrdma.aio.client.tcp_client import TcpCaller
 from rpcrdma.errors import TransportClosed
 from rpcrdma.limits import RPC_OUTSTANDING_CALLS_MAX, RPC_UNSENT_REPLY_OCTETS_MAX
 from rpcrdma.rpc.calls import CallEncoder

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.aio.tcp_client import TcpCaller
-from rpcrdma.aio.tcp_server import TcpServer, TcpServerConfig
+from rpcrdma.aio.client.tcp_client import TcpCaller
+from rpcrdma.aio.server.tcp_server import TcpServer, TcpServerConfig
 from rpcrdma.errors import CallTimeout, MessageTooLong, TransportClosed
 from rpcrdma.rpc.calls import CallEncoder
 from rpcrdma.rpc.dispatch import Dispatcher

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.aio.buffer_pool import BufferPool
-from rpcrdma.aio.tcp_client import TcpCaller
-from rpcrdma.aio.tcp_server import TcpServer, TcpServerConfig
+from rpcrdma.aio.answering.buffer_pool import BufferPool
+from rpcrdma.aio.client.tcp_client import TcpCaller
+from rpcrdma.aio.server.tcp_server import TcpServer, TcpServerConfig
 from rpcrdma.rpc.calls import CallEncoder
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.program import Procedure, Program

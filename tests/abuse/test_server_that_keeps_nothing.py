@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.aio.connect import connect
-from rpcrdma.aio.files import FileOptions, NfsFilesystem
-from rpcrdma.aio.serve import serve
+from rpcrdma.aio.client.connect import connect
+from rpcrdma.aio.server.serve import serve
 from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.limits import NFS_COMMITS_IN_VAIN_MAX
 from rpcrdma.nfs import v3
+from rpcrdma.nfs.client import FileOptions, NfsFilesystem
 from rpcrdma.nfs.v3 import nfsstat3, stable_how
 from rpcrdma.rpc.service import CallContext, Service
 

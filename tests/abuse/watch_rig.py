@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rpcrdma.aio.connect import Connection, ConnectOptions, connect
-from rpcrdma.aio.files import Change, ChangeKind, Changes, nfs_open
-from rpcrdma.aio.serve import ServeOptions, Server, serve
+from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
+from rpcrdma.aio.server.serve import ServeOptions, Server, serve
 from rpcrdma.aio.urls import parse_url
-from rpcrdma.aio.watch_service import WatchService
+from rpcrdma.nfs.client import Change, ChangeKind, Changes, nfs_open
 from rpcrdma.nfs.server import Export, NfsServices, ServerState, build_services, open_state
+from rpcrdma.nfs.server.watch_service import WatchService
 from rpcrdma.nfs.watch import (
     SUBSCRIBE,
     WATCH_V1,

@@ -9,10 +9,10 @@ from collections import Counter
 
 import pytest
 
-from rpcrdma.aio.files import NotCarried
-from rpcrdma.aio.files.tree_work import CopyReport
 from rpcrdma.cli.copies import Copies
 from rpcrdma.cli.exit_status import ExitStatus
+from rpcrdma.nfs.client import NotCarried
+from rpcrdma.nfs.client.trees.tree_work import CopyReport
 from rpcrdma.nfs.errors import nfs_error
 from rpcrdma.nfs.v3 import nfsstat3
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rpcrdma.aio.files.procedures import NfsProcedures
+from rpcrdma.nfs.client.procedures import NfsProcedures
 
 if TYPE_CHECKING:
     from conftest import Remote

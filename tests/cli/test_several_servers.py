@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rpcrdma.aio import connect
-from rpcrdma.aio.files import mount_client
 from rpcrdma.aio.urls import DEFAULT_PORTS, parse_url
 from rpcrdma.cli.main import main
+from rpcrdma.nfs.client import mount_client
 
 if TYPE_CHECKING:
     from conftest import Remote, Served, StartServer

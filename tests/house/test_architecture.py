@@ -14,7 +14,7 @@ ROOMS = sorted(str(path.parent.relative_to(PACKAGE)) for path in PACKAGE.rglob("
 
 
 def test_there_are_rooms() -> None:
-    assert {"wire", "transport", "aio/files"} <= set(ROOMS)
+    assert {"wire", "transport", "aio/drivers"} <= set(ROOMS)
 
 
 @pytest.mark.parametrize("room", ROOMS)

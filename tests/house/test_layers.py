@@ -21,8 +21,8 @@ RANKS = {
     "verbs": 3,
     "transport": 4,
     "iwarp": 4,
-    "nfs": 5,
-    "aio": 6,
+    "aio": 5,
+    "nfs": 6,
     "": 7,  # the package itself, which re-exports what users call
     "cli": 8,
     "testing": 8,
@@ -30,8 +30,18 @@ RANKS = {
 }
 # A machine whose time, randomness and input are handed in can be tested and simulated to the last octet.
 EFFECTS = {"asyncio", "logging", "random", "secrets", "selectors", "socket", "ssl", "subprocess", "threading", "time"}
-EXEMPT = {("nfs/server", "threading")}
-"""The directory backend is called from worker threads and guards what they share."""
+# Within a layer, too, imports go downward; rooms of one rank do not know each other.
+ROOM_RANKS = {
+    "aio/drivers": 0,
+    "aio": 1,
+    "aio/answering": 1,
+    "aio/connections": 2,
+    "aio/client": 3,
+    "aio/server": 3,
+    "nfs": 0,
+    "nfs/client": 1,
+    "nfs/server": 1,
+}
 
 SHAPELESS = {"base", "common", "helper", "helpers", "misc", "util", "utilities", "utils"}
 
@@ -93,9 +103,33 @@ def test_below_aio_nothing_touches_sockets_clocks_or_randomness(path: Path) -> N
         f"{relative(path)}:{line}: {name} is for rpcrdma.aio and above; hand in what it is needed for"
         for line, name in imports(path)
         if name.split(".")[0] in EFFECTS
-        and not any(relative(path).startswith(place) and name == what for place, what in EXEMPT)
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def room_of(dotted: str) -> str | None:
+    """ "rpcrdma.aio.drivers.sockets" -> "aio/drivers"; None where a layer has no rooms."""
+    parts = dotted.split(".")[1:]
+    return next((room for room in ("/".join(parts[:2]), parts[0] if parts else "") if room in ROOM_RANKS), None)
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if room_of(module_name(path))], ids=relative)
+def test_imports_go_downward_within_a_layer(path: Path) -> None:
+    own = room_of(module_name(path))
+    assert own is not None
+    wrong = []
+    for line, name in imports(path):
+        other = room_of(name) if name.startswith("rpcrdma.") else None
+        if other not in {own, None} and layer_of(name) == layer_of(module_name(path)):
+            assert other is not None
+            if ROOM_RANKS[other] >= ROOM_RANKS[own]:
+                wrong.append(f"{relative(path)}:{line}: {own} may not import {name}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_every_room_of_these_layers_has_its_rank() -> None:
+    folders = {relative(path.parent) for path in PACKAGE.glob("*/*/__init__.py")}
+    assert {room for room in folders if room.split("/")[0] in {"aio", "nfs"}} <= set(ROOM_RANKS)
 
 
 def test_modules_are_named_for_what_they_do() -> None:

@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
-from rpcrdma.aio.buffer_pool import BufferPool
+from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.iwarp import IwarpQueuePair
 from rpcrdma.verbs import SoftwareProtectionDomain
 

@@ -24,11 +24,11 @@ from typing import Any
 
 from cutting_proxy import CuttingProxy
 from process_state import growth, queue_pairs, regions_registered, resident_kib
-from rpcrdma.aio.connect import ConnectOptions, connect, own_credential
-from rpcrdma.aio.files.filesystem import NfsFilesystem
-from rpcrdma.aio.files.mount_client import mount_export
+from rpcrdma.aio.client.connect import ConnectOptions, connect, own_credential
 from rpcrdma.aio.urls import parse_url
 from rpcrdma.cli.event_loop import run_async
+from rpcrdma.nfs.client.filesystem import NfsFilesystem
+from rpcrdma.nfs.client.mount_client import mount_export
 from soak_client import CALL_TIMEOUT_S, SoakClient
 
 CUT_OCTETS = 1 << 9, 1 << 26

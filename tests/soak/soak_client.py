@@ -8,8 +8,8 @@ from array import array
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
-from rpcrdma.aio.connect import Connection
-from rpcrdma.aio.files.filesystem import NfsFilesystem
+from rpcrdma.aio.client.connect import Connection
+from rpcrdma.nfs.client.filesystem import NfsFilesystem
 from rpcrdma.nfs.errors import NfsNotFound
 from rpcrdma.rpc.program import null_procedure
 from ticket_service import DATA_OCTETS_MAX, LATER, LONG, NUMBER, PLACED

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from process_state import queue_pairs, regions_registered, resident_kib
-from rpcrdma.aio.serve import ServeOptions, Server, serve
+from rpcrdma.aio.server.serve import ServeOptions, Server, serve
 from rpcrdma.cli.event_loop import run_async
 from rpcrdma.nfs.server import Export, build_services, object_tree, open_state
 from rpcrdma.rpc.reply_cache import CallKey, KnownCall, ReplyCache, ReplyCacheConfig

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from raw_crowd import raise_file_limit
-from rpcrdma.aio.connect import connect
+from rpcrdma.aio.client.connect import connect
 from rpcrdma.nfs.v3 import PROGRAM as NFS
 from rpcrdma.rpc.program import null_procedure
 

@@ -1,1 +1,1 @@
-"""Where sockets, clocks, files and tasks are: drivers, connecting and serving on asyncio."""
+"""Where sockets, clocks and tasks are: connecting and serving on asyncio."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import quote, unquote, urlsplit
 
-from rpcrdma.aio.sockets import authority
+from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.errors import LocalProtocolError
 
 __all__ = ["DEFAULT_PORTS", "Scheme", "Url", "parse_url"]

@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rpcrdma.aio.call_record import CallObserver, CallRecord
+    from rpcrdma.aio.connections.call_record import CallObserver, CallRecord
 
 __all__ = ["call_logger"]
 

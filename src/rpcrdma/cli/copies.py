@@ -16,7 +16,7 @@ from rpcrdma.cli.progress import Advance
 from rpcrdma.cli.remote import Failures
 
 if TYPE_CHECKING:
-    from rpcrdma.aio.files.tree_copy import CopyReport
+    from rpcrdma.nfs.client.trees.tree_copy import CopyReport
 
 __all__ = ["Copies"]
 

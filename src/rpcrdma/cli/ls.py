@@ -17,8 +17,8 @@ from rpcrdma.cli.remote import Failures, Servers
 from rpcrdma.limits import NFS_TREE_PENDING_MAX
 
 if TYPE_CHECKING:
-    from rpcrdma.aio.files import NfsFilesystem
     from rpcrdma.aio.urls import Url
+    from rpcrdma.nfs.client import NfsFilesystem
     from rpcrdma.nfs.client.attributes import Stat
     from rpcrdma.nfs.client.directory_entry import DirEntry
 
@@ -90,7 +90,7 @@ async def _ls(args: argparse.Namespace) -> int:
 
 
 async def _ls_url(listing: _Listing, servers: Servers, failures: Failures, url: Url) -> None:
-    from rpcrdma.aio.files.mount_client import NoSuchExport  # noqa: PLC0415
+    from rpcrdma.nfs.client.mount_client import NoSuchExport  # noqa: PLC0415
 
     try:
         await _list_url(listing, servers, failures, url)
@@ -173,7 +173,7 @@ def _with_room(run: list[DirEntry], waiting: int, failures: Failures) -> list[Di
     directories = [entry for entry in run if entry.is_dir()]
     room = max(0, NFS_TREE_PENDING_MAX - waiting)
     if len(directories) > room:
-        from rpcrdma.nfs.client.descent import too_many_pending  # noqa: PLC0415
+        from rpcrdma.nfs.client.trees.descent import too_many_pending  # noqa: PLC0415
 
         failures.tell(too_many_pending(directories[room].path))
     return directories[:room]

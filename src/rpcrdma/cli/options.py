@@ -11,7 +11,7 @@ from rpcrdma.cli import console
 from rpcrdma.cli.exit_status import ExitStatus
 
 if TYPE_CHECKING:
-    from rpcrdma.aio.connect import ConnectOptions
+    from rpcrdma.aio.client.connect import ConnectOptions
     from rpcrdma.aio.urls import Url
 
 __all__ = [
@@ -194,7 +194,7 @@ def add_json(parser: argparse.ArgumentParser, what: str = "the result as one JSO
 
 def connect_options(args: argparse.Namespace) -> ConnectOptions:
     """What the shared options say about connecting; packets go to what `capturing` has opened."""
-    from rpcrdma.aio.connect import ConnectOptions  # noqa: PLC0415
+    from rpcrdma.aio.client.connect import ConnectOptions  # noqa: PLC0415
     from rpcrdma.cli.call_log import call_logger  # noqa: PLC0415
     from rpcrdma.iwarp import IwarpConfig  # noqa: PLC0415
 

@@ -18,7 +18,7 @@ def capturing(args: argparse.Namespace) -> Iterator[None]:
     if getattr(args, "pcap", None) is None:
         yield
         return
-    from rpcrdma.aio.capture import PacketCapture  # noqa: PLC0415
+    from rpcrdma.aio.drivers.capture import PacketCapture  # noqa: PLC0415
 
     args.capture = capture = PacketCapture(args.pcap)
     try:

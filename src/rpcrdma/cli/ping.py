@@ -17,7 +17,7 @@ from rpcrdma.cli.exit_status import ExitStatus
 from rpcrdma.cli.options import Subparsers, add_command, add_json, connect_options, positive_count, seconds, service_url
 
 if TYPE_CHECKING:
-    from rpcrdma.aio.connect import Connection
+    from rpcrdma.aio.client.connect import Connection
 
 __all__ = ["add_parser", "run"]
 
@@ -72,7 +72,7 @@ class _Outcome:
 
 
 async def _ping(args: argparse.Namespace) -> int:
-    from rpcrdma.aio.connect import connect  # noqa: PLC0415
+    from rpcrdma.aio.client.connect import connect  # noqa: PLC0415
     from rpcrdma.nfs import v3  # noqa: PLC0415
 
     outcome = _Outcome()

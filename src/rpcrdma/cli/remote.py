@@ -14,9 +14,9 @@ from rpcrdma.cli.options import connect_options
 from rpcrdma.nfs.errors import NfsError
 
 if TYPE_CHECKING:
-    from rpcrdma.aio.connect import Connection
-    from rpcrdma.aio.files import NfsFilesystem
+    from rpcrdma.aio.client.connect import Connection
     from rpcrdma.aio.urls import Url
+    from rpcrdma.nfs.client import NfsFilesystem
 
 __all__ = ["Failures", "Servers"]
 
@@ -98,11 +98,11 @@ class Servers:
             ConnectFailed: NFS or MOUNT cannot be reached.
             NfsError: the server refuses to mount.
         """
-        from rpcrdma.aio.connect import connect  # noqa: PLC0415
-        from rpcrdma.aio.files import NfsFilesystem  # noqa: PLC0415
-        from rpcrdma.aio.files.mount_client import confirm_root, mount_export, unmount  # noqa: PLC0415
+        from rpcrdma.aio.client.connect import connect  # noqa: PLC0415
         from rpcrdma.errors import ConnectFailed  # noqa: PLC0415
         from rpcrdma.nfs import v3  # noqa: PLC0415
+        from rpcrdma.nfs.client import NfsFilesystem  # noqa: PLC0415
+        from rpcrdma.nfs.client.mount_client import confirm_root, mount_export, unmount  # noqa: PLC0415
 
         options = self._options
         self._failures.export = ""

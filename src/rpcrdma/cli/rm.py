@@ -13,8 +13,8 @@ from rpcrdma.cli.options import Subparsers, add_command, add_json, service_url
 from rpcrdma.cli.remote import Failures, Servers
 
 if TYPE_CHECKING:
-    from rpcrdma.aio.files import NfsFilesystem
     from rpcrdma.aio.urls import Url
+    from rpcrdma.nfs.client import NfsFilesystem
 
 __all__ = ["add_parser", "run"]
 

@@ -33,8 +33,8 @@ from rpcrdma.cli.options import (
 from rpcrdma.limits import BUFFER_OCTETS_MAX, RDMA_IDLE_S, RPC_CONNECTIONS_MAX, RPC_IDLE_S
 
 if TYPE_CHECKING:
-    from rpcrdma.aio.metrics import MetricsExporter
-    from rpcrdma.aio.serve import Server
+    from rpcrdma.aio.server.metrics import MetricsExporter
+    from rpcrdma.aio.server.serve import Server
     from rpcrdma.nfs.server import NfsServices, ServerState
 
 __all__ = ["add_parser", "run"]
@@ -192,12 +192,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
-    from rpcrdma.aio.rdma_server import RdmaServerConfig  # noqa: PLC0415
-    from rpcrdma.aio.serve import ServeOptions, serve  # noqa: PLC0415
-    from rpcrdma.aio.tcp_server import TcpServerConfig  # noqa: PLC0415
-    from rpcrdma.aio.watch_service import WatchService  # noqa: PLC0415
+    from rpcrdma.aio.server.rdma_server import RdmaServerConfig  # noqa: PLC0415
+    from rpcrdma.aio.server.serve import ServeOptions, serve  # noqa: PLC0415
+    from rpcrdma.aio.server.tcp_server import TcpServerConfig  # noqa: PLC0415
     from rpcrdma.errors import ConnectFailed  # noqa: PLC0415
     from rpcrdma.iwarp import IwarpConfig  # noqa: PLC0415
+    from rpcrdma.nfs.server.watch_service import WatchService  # noqa: PLC0415
 
     if raise_file_limit(args.connections) < args.connections > RPC_CONNECTIONS_MAX:
         return console.error(
@@ -252,7 +252,7 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
 async def _start_metrics(args: argparse.Namespace, server: Server) -> MetricsExporter | None:
     if args.metrics is None:
         return None
-    from rpcrdma.aio.metrics import MetricsExporter  # noqa: PLC0415
+    from rpcrdma.aio.server.metrics import MetricsExporter  # noqa: PLC0415
 
     exporter = MetricsExporter(server)
     try:
@@ -353,7 +353,7 @@ def _acting(args: argparse.Namespace, *, is_root: bool) -> str:
 
 def _tell_mount_port(args: argparse.Namespace, listening: list[str]) -> None:
     """Clients of rdma:// try the port registered for MOUNT; of another one they must be told."""
-    from rpcrdma.aio.files.mount_client import MOUNT_PORT  # noqa: PLC0415
+    from rpcrdma.nfs.client.mount_client import MOUNT_PORT  # noqa: PLC0415
 
     ports = [url.rpartition(":")[2] for url in listening if url.startswith("tcp://")]
     if not args.json and ports and str(MOUNT_PORT) not in ports and len(ports) < len(listening):

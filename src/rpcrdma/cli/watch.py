@@ -15,7 +15,7 @@ from rpcrdma.cli.options import Subparsers, add_command, add_json, connect_optio
 from rpcrdma.cli.remote import Servers
 
 if TYPE_CHECKING:
-    from rpcrdma.aio.files import Change, Changes
+    from rpcrdma.nfs.client import Change, Changes
 
 __all__ = ["add_parser", "run"]
 
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _watch(args: argparse.Namespace) -> int:
-    from rpcrdma.aio.files import Changes  # noqa: PLC0415
+    from rpcrdma.nfs.client import Changes  # noqa: PLC0415
 
     async with Servers(args) as servers:
         filesystem, path = await servers.locate(args.url)
@@ -112,7 +112,7 @@ def _described(change: Change) -> dict[str, Any]:
 
 
 def _line(change: Change) -> str:
-    from rpcrdma.aio.files import ChangeKind  # noqa: PLC0415
+    from rpcrdma.nfs.client import ChangeKind  # noqa: PLC0415
 
     if change.kind is ChangeKind.RESCAN:
         return "rescan"

@@ -16,8 +16,8 @@ from kernel_server import EXPORT, PORT
 from lab import Lab, check
 from patience import patience
 
-from rpcrdma.aio.connect import ConnectOptions
-from rpcrdma.aio.rdma_connection import RdmaConnection
+from rpcrdma.aio.client.connect import ConnectOptions
+from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.errors import TransportClosed
 from rpcrdma.iwarp.terminate import Code, PeerTerminated, TerminateMessage, decode_terminate
 from rpcrdma.nfs import v3

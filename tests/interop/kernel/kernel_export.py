@@ -11,10 +11,10 @@ from failures import CheckFailed
 from guest import Guest
 from kernel_server import EXPORT, PORT
 
-from rpcrdma.aio.connect import Connection, ConnectOptions, connect
-from rpcrdma.aio.files.mount_client import mount_export
+from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.aio.urls import parse_url
 from rpcrdma.nfs import v3
+from rpcrdma.nfs.client.mount_client import mount_export
 from rpcrdma.transport import TransportStatistics
 
 __all__ = ["KEEP", "Export", "connected_export", "equal", "ok", "url_of"]

@@ -20,7 +20,7 @@ from nfs41_callbacks import BACK_SLOTS, Callbacks
 from patience import awaiting
 
 import rpcrdma
-from rpcrdma.aio.connect import Connection, ConnectOptions
+from rpcrdma.aio.client.connect import Connection, ConnectOptions
 
 __all__ = ["STATUS_DELAY", "Nfs41Client", "Nfs41Error", "OpenFile", "nfs41_session"]
 

@@ -21,8 +21,8 @@ from kernel_export import KEEP, Export, connected_export, equal, ok, url_of
 from kernel_server import EXPORT, PORT
 from lab import Lab, check
 
-from rpcrdma.aio.capture import PacketCapture
-from rpcrdma.aio.connect import ConnectOptions
+from rpcrdma.aio.client.connect import ConnectOptions
+from rpcrdma.aio.drivers.capture import PacketCapture
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.v3 import stable_how
 from rpcrdma.rpc.auth import AuthSys

@@ -10,8 +10,8 @@ from kernel_export import KEEP, Export, connected_export, equal, ok
 from kernel_server import EXPORT
 from lab import Lab, check
 
-from rpcrdma.aio.connect import connect, own_credential
-from rpcrdma.aio.tcp_client import TcpCaller
+from rpcrdma.aio.client.connect import connect, own_credential
+from rpcrdma.aio.client.tcp_client import TcpCaller
 from rpcrdma.nfs import mount, v3
 from rpcrdma.nfs.v3 import createhow3, createmode3, ftype3, nfsstat3, stable_how
 

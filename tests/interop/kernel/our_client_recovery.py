@@ -17,7 +17,7 @@ from lab import Lab, check
 from our_client_data import command_of, run_command, sums_of
 from patience import await_growth
 
-from rpcrdma.aio.connect import ConnectOptions
+from rpcrdma.aio.client.connect import ConnectOptions
 
 __all__: list[str] = []
 

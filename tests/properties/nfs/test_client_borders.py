@@ -18,13 +18,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcrdma.aio.files import FileOptions, NfsFilesystem, tree_work
-from rpcrdma.aio.files.mount_client import mount_with
-from rpcrdma.aio.files.volume import Volume
 from rpcrdma.cli import console
 from rpcrdma.cli.listing_format import attributes_json, long_columns
 from rpcrdma.errors import RpcRdmaError, TransportClosed
 from rpcrdma.nfs import mount, v3, watch
+from rpcrdma.nfs.client import FileOptions, NfsFilesystem, tree_work
+from rpcrdma.nfs.client.mount_client import mount_with
+from rpcrdma.nfs.client.volume import Volume
 from rpcrdma.nfs.errors import nfs_error
 from rpcrdma.nfs.v3 import nfsstat3
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rpcrdma.aio.admission import Admission
+from rpcrdma.aio.server.admission import Admission
 
 
 def admission(

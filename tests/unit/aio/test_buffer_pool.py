@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from rpcrdma.aio.buffer_pool import BufferPool, BufferShare, OutOfBuffers
+from rpcrdma.aio.answering.buffer_pool import BufferPool, BufferShare, OutOfBuffers
 
 KIB = 1 << 10
 MIB = 1 << 20

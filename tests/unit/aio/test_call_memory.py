@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from rpcrdma.aio.buffer_pool import BufferPool
-from rpcrdma.aio.call_memory import CallMemory
+from rpcrdma.aio.answering.buffer_pool import BufferPool
+from rpcrdma.aio.answering.call_memory import CallMemory
 from rpcrdma.limits import RPC_UNCOUNTED_CALL_OCTETS
 
 MIB = 1 << 20

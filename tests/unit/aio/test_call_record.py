@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.aio.call_record import CallRecord
-from rpcrdma.aio.connect import ConnectOptions, connect
-from rpcrdma.aio.serve import ServeOptions, serve
+from rpcrdma.aio.client.connect import ConnectOptions, connect
+from rpcrdma.aio.connections.call_record import CallRecord
+from rpcrdma.aio.server.serve import ServeOptions, serve
 from rpcrdma.errors import CallTimeout
 from rpcrdma.rpc.errors import RemoteSystemError
 from rpcrdma.rpc.program import Procedure, Program

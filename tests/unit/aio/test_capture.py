@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rpcrdma.aio.capture import PacketCapture
+from rpcrdma.aio.drivers.capture import PacketCapture
 
 _REQUEST = b"MPA ID Req Frame" + bytes([0x40, 1, 0, 3]) + b"abc"
 _REPLY = b"MPA ID Rep Frame" + bytes([0x40, 1, 0, 0])

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import uvloop
 
-from rpcrdma.aio.hang_up import forget_hang_up, watch_hang_up
-from rpcrdma.aio.serve import ServeOptions, serve
-from rpcrdma.aio.tcp_client import TcpCaller
+from rpcrdma.aio.client.tcp_client import TcpCaller
+from rpcrdma.aio.drivers.hang_up import forget_hang_up, watch_hang_up
+from rpcrdma.aio.server.serve import ServeOptions, serve
 from rpcrdma.aio.urls import parse_url
 from rpcrdma.errors import TransportClosed
 from rpcrdma.rpc.program import null_procedure

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.aio.connect import Connection, ConnectOptions, connect
-from rpcrdma.aio.serve import serve
+from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
+from rpcrdma.aio.server.serve import serve
 from rpcrdma.limits import REPLY_OCTETS_MAX
 from rpcrdma.rpc.auth import AuthNone
 from rpcrdma.rpc.service import CallContext, Service

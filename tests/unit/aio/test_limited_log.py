@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rpcrdma.aio.limited_log import LimitedLog
+from rpcrdma.aio.drivers.limited_log import LimitedLog
 
 
 class Rig:

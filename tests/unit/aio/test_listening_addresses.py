@@ -7,8 +7,8 @@ import socket
 
 import pytest
 
-from rpcrdma.aio.connect import connect
-from rpcrdma.aio.serve import serve
+from rpcrdma.aio.client.connect import connect
+from rpcrdma.aio.server.serve import serve
 from rpcrdma.aio.urls import parse_url
 from rpcrdma.errors import ConnectFailed, LocalProtocolError
 from rpcrdma.nfs import v3

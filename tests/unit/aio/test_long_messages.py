@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.aio.connect import Connection, ConnectOptions, connect
-from rpcrdma.aio.serve import ServeOptions, Server, serve
-from rpcrdma.aio.tcp_server import TcpServerConfig
+from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
+from rpcrdma.aio.server.serve import ServeOptions, Server, serve
+from rpcrdma.aio.server.tcp_server import TcpServerConfig
 from rpcrdma.errors import MessageTooLong
 from rpcrdma.limits import RPC_RECORD_OCTETS_MAX, RPC_UNSENT_REPLY_OCTETS_MAX
 from rpcrdma.rpc.auth import AuthNone

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.aio.connect import ConnectOptions, connect
-from rpcrdma.aio.files import nfs_open
-from rpcrdma.aio.reconnecting import ReconnectingCaller, ReconnectPolicy
-from rpcrdma.aio.serve import ServeOptions, serve
+from rpcrdma.aio.client.connect import ConnectOptions, connect
+from rpcrdma.aio.client.reconnecting import ReconnectingCaller, ReconnectPolicy
+from rpcrdma.aio.server.serve import ServeOptions, serve
 from rpcrdma.aio.urls import parse_url
 from rpcrdma.errors import CallTimeout, TransportClosed
+from rpcrdma.nfs.client import nfs_open
 from rpcrdma.nfs.server import Export, build_services, open_state
 from rpcrdma.rpc.errors import RemoteSystemError
 from rpcrdma.rpc.program import Procedure, Program

@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from rpcrdma.aio.connect import connect
-from rpcrdma.aio.metrics import MetricsExporter
-from rpcrdma.aio.serve import Server, serve
+from rpcrdma.aio.client.connect import connect
+from rpcrdma.aio.server.metrics import MetricsExporter
+from rpcrdma.aio.server.serve import Server, serve
 from rpcrdma.errors import ConnectFailed
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext

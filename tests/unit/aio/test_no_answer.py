@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from rpcrdma.aio.connect import ConnectOptions, connect
-from rpcrdma.aio.serve import ServeOptions, serve
+from rpcrdma.aio.client.connect import ConnectOptions, connect
+from rpcrdma.aio.server.serve import ServeOptions, serve
 from rpcrdma.errors import ConnectFailed, NoAnswer, TransportClosed
 from rpcrdma.nfs import v3
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.aio.connect import Connection, ConnectOptions, connect
-from rpcrdma.aio.rdma_connection import RdmaConnection
-from rpcrdma.aio.rdma_server import RdmaServerConfig
-from rpcrdma.aio.serve import ServeOptions, Server, serve
+from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
+from rpcrdma.aio.connections.rdma_connection import RdmaConnection
+from rpcrdma.aio.server.rdma_server import RdmaServerConfig
+from rpcrdma.aio.server.serve import ServeOptions, Server, serve
 from rpcrdma.aio.urls import parse_url
 from rpcrdma.errors import CallTimeout, ConnectFailed, LocalProtocolError, TransportClosed
 from rpcrdma.iwarp import IwarpConfig

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.aio.buffer_pool import BufferPool
-from rpcrdma.aio.connect import ConnectOptions, connect
-from rpcrdma.aio.rdma_connection import RdmaConnection
-from rpcrdma.aio.rdma_server import RdmaServerConfig
-from rpcrdma.aio.serve import ServeOptions, Server, serve
-from rpcrdma.aio.sockets import connected_socket
+from rpcrdma.aio.answering.buffer_pool import BufferPool
+from rpcrdma.aio.client.connect import ConnectOptions, connect
+from rpcrdma.aio.connections.rdma_connection import RdmaConnection
+from rpcrdma.aio.drivers.sockets import connected_socket
+from rpcrdma.aio.server.rdma_server import RdmaServerConfig
+from rpcrdma.aio.server.serve import ServeOptions, Server, serve
 from rpcrdma.errors import ConnectFailed, TransportClosed
 from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.nfs import v3

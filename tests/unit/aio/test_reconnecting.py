@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.aio.reconnecting import ReconnectingCaller, ReconnectPolicy
+from rpcrdma.aio.client.reconnecting import ReconnectingCaller, ReconnectPolicy
 from rpcrdma.errors import CallTimeout, ConnectFailed, TransportClosed
 from rpcrdma.rpc.errors import GarbageArguments, ProgramUnavailable, RemoteSystemError
 from rpcrdma.rpc.program import Procedure, Program

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from rpcrdma.aio import sockets
-from rpcrdma.aio.connect import ConnectOptions, connect
-from rpcrdma.aio.files.mount_client import mount_export
-from rpcrdma.aio.serve import serve
-from rpcrdma.aio.tcp_client import TcpCaller
+from rpcrdma.aio.client.connect import ConnectOptions, connect
+from rpcrdma.aio.client.tcp_client import TcpCaller
+from rpcrdma.aio.server.serve import serve
 from rpcrdma.aio.urls import Url
 from rpcrdma.errors import ConnectFailed, NotPermitted
 from rpcrdma.nfs import mount, v3
+from rpcrdma.nfs.client.mount_client import mount_export
 from rpcrdma.rpc.auth import AuthNone
 from rpcrdma.rpc.service import CallContext
 

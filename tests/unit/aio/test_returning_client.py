@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rpcrdma import ConnectOptions, ReturningClient, connect, serve
-from rpcrdma.aio.connect import Connection
+from rpcrdma.aio.client.connect import Connection
 from rpcrdma.errors import CallTimeout, TransportClosed
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import CallContext, Service

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.aio.connect import Connection, ConnectOptions, connect
-from rpcrdma.aio.rdma_connection import RdmaConnection
-from rpcrdma.aio.rdma_server import RdmaServerConfig
-from rpcrdma.aio.serve import ServeOptions, Server, serve
-from rpcrdma.aio.tcp_client import TcpCaller
-from rpcrdma.aio.tcp_server import TcpServerConfig
+from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
+from rpcrdma.aio.client.tcp_client import TcpCaller
+from rpcrdma.aio.connections.rdma_connection import RdmaConnection
+from rpcrdma.aio.server.rdma_server import RdmaServerConfig
+from rpcrdma.aio.server.serve import ServeOptions, Server, serve
+from rpcrdma.aio.server.tcp_server import TcpServerConfig
 from rpcrdma.errors import CallTimeout, LocalProtocolError, TransportClosed
 from rpcrdma.limits import RPC_REVERSE_CALLS_MAX
 from rpcrdma.rpc.auth import AuthNone

@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from rpcrdma import ConnectOptions, connect
-from rpcrdma.aio.sockets import maximum_segment_octets
+from rpcrdma.aio.drivers.sockets import maximum_segment_octets
 from rpcrdma.errors import TransportClosed
 from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.nfs import v3

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.aio.tcp_client import TcpCaller
-from rpcrdma.aio.tcp_server import TcpServer, TcpServerConfig
+from rpcrdma.aio.client.tcp_client import TcpCaller
+from rpcrdma.aio.server.tcp_server import TcpServer, TcpServerConfig
 from rpcrdma.errors import CallTimeout, ConnectFailed, DecodeError, LocalProtocolError, TransportClosed
 from rpcrdma.rpc import errors
 from rpcrdma.rpc.auth import AuthNone, AuthSys

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.aio.connect import connect
-from rpcrdma.aio.serve import serve
+from rpcrdma.aio.client.connect import connect
+from rpcrdma.aio.server.serve import serve
 from rpcrdma.limits import CALL_OCTETS_PULLED_MAX
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import CallContext, Service

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from rpcrdma.aio.worker_pool import ConnectionCalls, WorkerPool
+from rpcrdma.aio.answering.worker_pool import ConnectionCalls, WorkerPool
 
 
 class Rig:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rpcrdma.aio.serve import serve
+from rpcrdma.aio.server.serve import serve
 from rpcrdma.nfs.server import Export, build_services, open_state
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "copy_tree.py"

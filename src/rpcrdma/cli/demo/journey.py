@@ -14,9 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from rpcrdma.aio.connect import Connection, ConnectOptions, connect
-from rpcrdma.aio.files import NfsFilesystem
-from rpcrdma.aio.files.mount_client import mount_export
+from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.aio.urls import parse_url
 from rpcrdma.cli import console
 from rpcrdma.cli.copies import Copies
@@ -30,6 +28,8 @@ from rpcrdma.cli.options import connect_options
 from rpcrdma.cli.progress import progress_bar
 from rpcrdma.errors import RpcRdmaError
 from rpcrdma.nfs import v3
+from rpcrdma.nfs.client import NfsFilesystem
+from rpcrdma.nfs.client.mount_client import mount_export
 
 __all__ = ["demonstrate", "free_octets"]
 

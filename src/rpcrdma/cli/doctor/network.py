@@ -8,8 +8,8 @@ import struct
 import time
 from dataclasses import replace
 
-from rpcrdma.aio.connect import ConnectOptions, connect
-from rpcrdma.aio.serve import serve
+from rpcrdma.aio.client.connect import ConnectOptions, connect
+from rpcrdma.aio.server.serve import serve
 from rpcrdma.aio.urls import Url
 from rpcrdma.cli.doctor.findings import Finding, Mark
 from rpcrdma.cli.exit_status import ExitStatus

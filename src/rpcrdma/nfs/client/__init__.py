@@ -1,9 +1,35 @@
-"""What an NFSv3 client knows without doing I/O: paths, attributes, directory entries, sizes, caches."""
+"""Files on NFSv3 servers: `nfs_open`, `NfsFilesystem` and what they hand out."""
 
 from rpcrdma.nfs.client.attributes import Stat, StatVfs
+from rpcrdma.nfs.client.change import Change, ChangeKind
+from rpcrdma.nfs.client.connecting import MountedFilesystem, nfs_open
 from rpcrdma.nfs.client.directory_entry import DirEntry
-from rpcrdma.nfs.client.lookup_cache import LookupCache
-from rpcrdma.nfs.client.node import Node
-from rpcrdma.nfs.client.transfer_sizes import TransferSizes
+from rpcrdma.nfs.client.filesystem import LocalPath, NfsFilesystem
+from rpcrdma.nfs.client.options import FileOptions
+from rpcrdma.nfs.client.streams.file_stream import NfsFile
+from rpcrdma.nfs.client.trees.not_carried import NotCarried
+from rpcrdma.nfs.client.trees.tree_copy import CopyFailure, CopyReport, Progress
+from rpcrdma.nfs.client.trees.tree_remove import RemoveReport
+from rpcrdma.nfs.client.trees.unchanged import FileChanged
+from rpcrdma.nfs.client.watching import Changes
 
-__all__ = ["DirEntry", "LookupCache", "Node", "Stat", "StatVfs", "TransferSizes"]
+__all__ = [
+    "Change",
+    "ChangeKind",
+    "Changes",
+    "CopyFailure",
+    "CopyReport",
+    "DirEntry",
+    "FileChanged",
+    "FileOptions",
+    "LocalPath",
+    "MountedFilesystem",
+    "NfsFile",
+    "NfsFilesystem",
+    "NotCarried",
+    "Progress",
+    "RemoveReport",
+    "Stat",
+    "StatVfs",
+    "nfs_open",
+]

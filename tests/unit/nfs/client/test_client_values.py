@@ -14,9 +14,9 @@ from rpcrdma.nfs import v3
 from rpcrdma.nfs.client.attributes import NOW, TIME_NS_MAX, set_attributes, stat_from, statvfs_from
 from rpcrdma.nfs.client.lookup_cache import LookupCache
 from rpcrdma.nfs.client.node import Node
-from rpcrdma.nfs.client.open_mode import parse_open_mode
 from rpcrdma.nfs.client.paths import base_name, components, join, listed_name, text_of
 from rpcrdma.nfs.client.port_mapper import GETPORT, Mapping
+from rpcrdma.nfs.client.streams.open_mode import parse_open_mode
 from rpcrdma.nfs.client.transfer_sizes import TransferSizes
 from rpcrdma.nfs.errors import NfsError, nfs_error
 from rpcrdma.nfs.v3 import fattr3, ftype3, nfs_fh3, nfsstat3, nfstime3, post_op_attr, specdata3, time_how

@@ -1,0 +1,303 @@
+"""Reusable memory for bulk results and arguments: pages that are warm, in a bounded amount, shared fairly."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+from rpcrdma.aio.answering.turns import Client, Share, Turns, room
+from rpcrdma.errors import RpcRdmaError
+from rpcrdma.limits import BUFFER_OCTETS_MAX, BUFFER_POOL_OCTETS_MAX, BULK_RESULT_OCTETS
+
+__all__ = ["BufferPool", "BufferShare", "OutOfBuffers", "octets_taken"]
+
+_SMALLEST_BITS = 12
+_LARGEST_BITS = 22
+
+
+class OutOfBuffers(RpcRdmaError):
+    """As much memory is in use as may be."""
+
+
+def octets_taken(length: int) -> int:
+    """How much of the memory there is a buffer of `length` octets takes at most."""
+    return 1 << max(_SMALLEST_BITS, (length - 1).bit_length()) if length <= 1 << _LARGEST_BITS else length
+
+
+class BufferPool:
+    """Lends buffers of any length; those of up to 4 MiB come from size classes and are used again.
+
+    `pool_octets_max` bounds what is kept for reuse together with what of it is lent. Beyond it, and above 4 MiB, a
+    buffer is allocated for one use; `octets_max` bounds all that is lent. Safe to use from several threads.
+    Connections use it through a `share` each, lest some take what others need.
+    """
+
+    __slots__ = (
+        "_free",
+        "_lent",
+        "_loop",
+        "_pooled",
+        "_serving",
+        "_turns",
+        "lent_octets",
+        "lock",
+        "octets_max",
+        "on_short",
+        "pool_octets_max",
+    )
+
+    def __init__(self, *, pool_octets_max: int = BUFFER_POOL_OCTETS_MAX, octets_max: int = BUFFER_OCTETS_MAX) -> None:
+        self.pool_octets_max = pool_octets_max
+        self.octets_max = octets_max
+        self.lent_octets = 0
+        self._pooled = 0
+        self._free: dict[int, list[bytearray]] = {}
+        self._lent: dict[int, tuple[bytearray, bool]] = {}
+        """By the identity of the memory: the memory, and whether it goes back to a size class."""
+        self.lock = threading.Lock()
+        self._turns: Turns[BufferShare] = Turns()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """Of those that wait."""
+        self._serving = False
+        self.on_short: Callable[[], None] | None = None
+        """Called when somebody begins to wait: for whoever knows how to get memory back."""
+
+    @property
+    def pooled_octets(self) -> int:
+        """What there is in size classes, lent or free."""
+        return self._pooled
+
+    @property
+    def waited_for(self) -> bool:
+        """Whether somebody waits for memory."""
+        return bool(self._turns)
+
+    def acquire(self, length: int) -> memoryview:
+        """Writable memory of `length` octets with unspecified content.
+
+        Raises:
+            OutOfBuffers: `octets_max` octets would be exceeded.
+        """
+        with self.lock:
+            memory = self.take(length, self.octets_max - self.lent_octets)
+        if memory is None:
+            raise OutOfBuffers(f"{length} octets asked for, {self.lent_octets} of at most {self.octets_max} are in use")
+        return memoryview(memory)[:length]
+
+    def release(self, buffer: memoryview) -> None:
+        """Takes back what `acquire` returned; nobody may use it any more. No effect on other memory."""
+        with self.lock:
+            self.take_back(buffer)
+        self.serve_soon()
+
+    def share(self, client: str) -> BufferShare:
+        """A connection's share; `client` is what all its connections have in common, its address."""
+        return BufferShare(self, self._turns.join(client))
+
+    def take(self, length: int, room: int) -> bytearray | None:
+        """For shares, under the lock: lends memory that takes at most `room` octets."""
+        if length > room:
+            return None
+        size = octets_taken(length)
+        free = self._free.get(size)
+        if free and size <= room:
+            memory = free.pop()
+            pooled = True
+        else:
+            pooled = length <= 1 << _LARGEST_BITS and size <= room and self._may_pool(size)
+            if not pooled:
+                size = length
+            memory = bytearray(size)
+            if pooled:
+                self._pooled += size
+        self._lent[id(memory)] = (memory, pooled)
+        self.lent_octets += size
+        return memory
+
+    def take_back(self, buffer: memoryview) -> int:
+        """For shares, under the lock. Returns how many octets have become free."""
+        lent = self._lent.pop(id(buffer.obj), None)
+        if lent is None:
+            return 0
+        memory, pooled = lent
+        size = len(memory)
+        self.lent_octets -= size
+        if pooled:
+            self._free.setdefault(size, []).append(memory)
+        return size
+
+    def _may_pool(self, size: int) -> bool:
+        """Makes room for `size` octets in the pool at the cost of free buffers of other sizes."""
+        excess = self._pooled + size - self.pool_octets_max
+        if excess <= 0:
+            return True
+        for other, free in self._free.items():
+            while free and excess > 0:
+                free.pop()
+                self._pooled -= other
+                excess -= other
+        return excess <= 0
+
+    def wait_in_line(self, share: BufferShare) -> None:
+        """For shares: one that waits for its turn."""
+        self._loop = asyncio.get_running_loop()
+        self._turns.wait(share)
+        if self.on_short is not None:
+            self.on_short()
+
+    def leave_line(self, share: BufferShare) -> None:
+        """For shares: one that waits no more."""
+        self._turns.leave(share)
+
+    def forget(self, share: BufferShare) -> None:
+        """For shares: one that is over."""
+        self._turns.part(share)
+
+    def serve_soon(self) -> None:
+        """What has become free is given out in the loop, outside of whatever the connection that freed it is at."""
+        if self._turns and not self._serving:
+            self._serving = True
+            assert self._loop is not None
+            self._loop.call_soon_threadsafe(self._serve)
+
+    def _serve(self) -> None:
+        """One turn for each client that waits and can have what one of its connections waits for."""
+        self._serving = False
+        for client in self._turns.in_order():
+            for share in client.in_order():
+                if share.take_turn():
+                    self._turns.had_turn(share, waits=share.waits)
+                    self.serve_soon()
+                    break
+
+
+class BufferShare(Share):
+    """One connection's way to a pool's memory; implements `rpcrdma.transport.BufferSource`.
+
+    How much it may have, `rpcrdma.aio.answering.turns.room` says.
+    """
+
+    __slots__ = ("_over", "_own", "_pool", "_turns", "closed")
+
+    def __init__(self, pool: BufferPool, client: Client[BufferShare]) -> None:
+        super().__init__(client)
+        self._pool = pool
+        self._own: dict[int, int] = {}
+        """What each buffer takes, by the identity of its memory."""
+        self._turns: list[tuple[int, Callable[[], None]]] = []
+        self.closed = False
+        self._over = False
+
+    @property
+    def held_octets(self) -> int:
+        """What this connection holds."""
+        return self.held
+
+    @property
+    def octets_max(self) -> int:
+        """More can never be had."""
+        return self._pool.octets_max
+
+    @property
+    def crowded(self) -> bool:
+        """Whether this client has so much that there may be none for an ordinary result."""
+        return self.client.held > 0 and self._room() < min(BULK_RESULT_OCTETS, self._pool.octets_max)
+
+    @property
+    def waits(self) -> bool:
+        """Whether something waits for memory."""
+        return bool(self._turns)
+
+    def acquire(self, length: int, *, outliving: bool = False) -> memoryview | None:
+        """Writable memory of `length` octets with unspecified content; None if there is none at present: see `wait`.
+
+        `outliving`: also when the share is closed.
+
+        Raises:
+            OutOfBuffers: there can never be as much, or the share is closed.
+        """
+        pool = self._pool
+        if length > pool.octets_max:
+            raise OutOfBuffers(f"{length} octets asked for, at most {pool.octets_max} can be had")
+        if self.closed and not outliving:
+            raise OutOfBuffers("the connection has ended")
+        with pool.lock:
+            memory = pool.take(length, self._room())
+            if memory is None:
+                return None
+            size = len(memory)
+            self._own[id(memory)] = size
+            self.hold(size)
+        return memoryview(memory)[:length]
+
+    def release(self, buffer: memoryview) -> None:
+        """Takes back what `acquire` returned, also when closed; no effect on other memory."""
+        pool = self._pool
+        with pool.lock:
+            if self._own.pop(id(buffer.obj), None) is None:
+                return
+            self.hold(-pool.take_back(buffer))
+        if self.closed:
+            self._leave()
+        pool.serve_soon()
+
+    def reserve(self, octets: int) -> bool:
+        """Counts so many octets as held, without lending any; False if there is no room at present: see `wait`."""
+        pool = self._pool
+        with pool.lock:
+            if self.closed or octets > self._room():
+                return False
+            pool.lent_octets += octets
+            self.hold(octets)
+        return True
+
+    def give_back(self, octets: int) -> None:
+        """Ends `reserve`, of all or of some, also when closed."""
+        pool = self._pool
+        with pool.lock:
+            pool.lent_octets -= octets
+            self.hold(-octets)
+        if self.closed:
+            self._leave()
+        pool.serve_soon()
+
+    def wait(self, length: int, resume: Callable[[], None]) -> None:
+        """Calls `resume` in the event loop when it is this share's turn and `length` octets are there, or at its end.
+
+        Whoever is called may find that they are gone again, and wait once more.
+        """
+        if self.closed:
+            resume()
+            return
+        self._turns.append((length, resume))
+        self._pool.wait_in_line(self)
+        # What it waits for may have come back since it was refused.
+        self._pool.serve_soon()
+
+    def take_turn(self) -> bool:
+        """Lets what has waited longest go on, if it can have its memory."""
+        if not self._turns or self._turns[0][0] > self._room():
+            return False
+        self._turns.pop(0)[1]()
+        return True
+
+    def close(self) -> None:
+        """Lends nothing more; whoever waits is resumed and finds that. Buffers come back as ever."""
+        if not self.closed:
+            self.closed = True
+            while self._turns:
+                self._turns.pop(0)[1]()
+            self._pool.leave_line(self)
+            self._leave()
+
+    def _leave(self) -> None:
+        """A closed share counts for its client until it holds nothing any more."""
+        if not self.held and not self._over:
+            self._over = True
+            self._pool.forget(self)
+
+    def _room(self) -> int:
+        pool = self._pool
+        most = pool.octets_max
+        return room(most, most - pool.lent_octets, of_client=self.client.held, own=self.held)

@@ -1,0 +1,99 @@
+"""The context that a server hands to its handlers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rpcrdma.aio.answering.buffer_pool import BufferShare, OutOfBuffers, octets_taken
+from rpcrdma.limits import BULK_RESULT_OCTETS
+from rpcrdma.rpc.dispatch import Invocation
+from rpcrdma.rpc.service import ReverseCaller
+
+__all__ = ["ServerCallContext"]
+
+
+class ServerCallContext:
+    """`rpcrdma.rpc.CallContext` for one call; its buffers live until `release`, after the reply has been sent."""
+
+    __slots__ = (
+        "_buffers",
+        "_outliving",
+        "_share",
+        "_wanted",
+        "call_octets",
+        "client",
+        "credential",
+        "may_block",
+        "peer",
+        "unsent_octets",
+        "xid",
+    )
+
+    def __init__(self, invocation: Invocation, peer: str, share: BufferShare, client: ReverseCaller) -> None:
+        self.client = client
+        self.credential = invocation.credential
+        self.xid = invocation.xid
+        self.peer = peer
+        self.may_block = False
+        self.call_octets = 0
+        """Of the call, where its server counts them until it is answered; the server's own."""
+        self.unsent_octets = 0
+        """Of the reply, from when it is handed to the transport until it has been sent; the server's own."""
+        # What must not run twice runs to its end: a repeat on another connection gets its result.
+        self._outliving = invocation.at_most_once
+        self._share = share
+        self._wanted = 0
+        self._buffers: list[memoryview] | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether the connection has ended: no reply can reach the client on it."""
+        return self._share.closed
+
+    def buffer(self, length: int) -> memoryview:
+        """See `CallContext.buffer`.
+
+        Raises:
+            OutOfBuffers: the handlers of this connection hold as much memory as they may, or it has ended.
+        """
+        buffer = self._share.acquire(length, outliving=self._outliving)
+        if buffer is None:
+            self._wanted = octets_taken(length) + sum(octets_taken(len(other)) for other in self._buffers or ())
+            raise OutOfBuffers(f"{length} octets asked for, {self._share.held_octets} are in use for this connection")
+        if self._buffers is None:
+            self._buffers = [buffer]
+        else:
+            self._buffers.append(buffer)
+        # A view of its own: a handler may release what it was given.
+        return buffer[:]
+
+    def release(self) -> None:
+        """Returns every buffer to the pool; may be called again."""
+        buffers = self._buffers
+        if buffers is not None:
+            self._buffers = None
+            for buffer in buffers:
+                self._share.release(buffer)
+
+    def wait_if_crowded(self, resume: Callable[[], None]) -> bool:
+        """Calls `resume` when there is memory for an ordinary result; False if there is, and nothing is called.
+
+        What may run again need not wait if its connection holds nothing: most calls want no memory.
+        """
+        share = self._share
+        if not share.crowded or share.closed or not (share.held or self._outliving):
+            return False
+        share.wait(min(BULK_RESULT_OCTETS, share.octets_max), resume)
+        return True
+
+    def wait_for_buffers(self, resume: Callable[[], None]) -> bool:
+        """After `OutOfBuffers`: gives all buffers back and calls `resume` when the handler could have what it wanted.
+
+        False if it never can: then nothing is called.
+        """
+        wanted, self._wanted = self._wanted, 0
+        if not wanted or self._share.closed or wanted > self._share.octets_max:
+            return False
+        self.release()
+        self._share.wait(wanted, resume)
+        return True

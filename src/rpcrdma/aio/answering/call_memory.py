@@ -1,0 +1,88 @@
+"""What the calls of one record stream hold, counted against the memory that all clients share.
+
+Records are received into memory of their own, which the kernel gives as it is written to. So nothing is lent here: it
+is only counted, and the stream is left unread while there is no room for what its next octets are part of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rpcrdma.aio.answering.buffer_pool import BufferShare
+from rpcrdma.limits import RPC_UNCOUNTED_CALL_OCTETS
+
+__all__ = ["CallMemory"]
+
+
+class CallMemory:
+    """Octets of calls that wait or run, and of the record that is being received.
+
+    `on_room` is called in the event loop when `short` has ended other than within a call of a method.
+    """
+
+    __slots__ = ("_covered", "_octets", "_on_room", "_share", "_waits", "expected", "short")
+
+    def __init__(self, share: BufferShare, on_room: Callable[[], None]) -> None:
+        self._share = share
+        self._on_room = on_room
+        self._octets = 0
+        self._covered = RPC_UNCOUNTED_CALL_OCTETS
+        """What may be held with what has been counted against the share so far."""
+        self._waits = False
+        self.expected = 0
+        """Octets of the record that is being received, as far as they were announced."""
+        self.short = False
+        """Whether there is no room for what is held and expected: no more is to be read."""
+
+    @property
+    def octets(self) -> int:
+        """Octets of whole calls that are held."""
+        return self._octets
+
+    def add(self, octets: int) -> None:
+        """A call has come."""
+        self._octets += octets
+        if self._octets + self.expected > self._covered:
+            self._cover()
+
+    def remove(self, octets: int) -> None:
+        """A call has been answered."""
+        self._octets -= octets
+        if self._covered > RPC_UNCOUNTED_CALL_OCTETS:
+            self._cover()
+
+    def expect(self, octets: int) -> None:
+        """So many octets of the record that is being received are announced now; 0: none is."""
+        self.expected = octets
+        if self._octets + octets > self._covered or self._covered > RPC_UNCOUNTED_CALL_OCTETS:
+            self._cover()
+
+    def close(self) -> None:
+        """The connection has ended: what waited, waits no more. What runs is counted until it is removed."""
+        self.expected = 0
+        self.short = False
+        self._share.close()
+        self._cover()
+
+    def _cover(self) -> None:
+        share = self._share
+        # One record must have room, in however small a pool: with all of it, nothing else of the client is held.
+        wanted = min(self._octets + self.expected, RPC_UNCOUNTED_CALL_OCTETS + share.octets_max)
+        more = max(wanted, RPC_UNCOUNTED_CALL_OCTETS) - self._covered
+        self.short = False
+        if more < 0:
+            share.give_back(-more)
+        elif more and not share.reserve(more):
+            self.short = not share.closed
+            if self.short and not self._waits:
+                self._waits = True
+                share.wait(more, self._resumed)
+            return
+        self._covered += more
+
+    def _resumed(self) -> None:
+        self._waits = False
+        if self.short:
+            self._cover()
+            if not self.short:
+                self._on_room()

@@ -1,0 +1,213 @@
+"""Runs handlers where they belong: in the event loop, in a worker thread or as a task.
+
+Knows nothing of how calls arrive and replies leave, so every server uses it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+from rpcrdma.aio.answering.buffer_pool import OutOfBuffers
+from rpcrdma.aio.answering.call_context import ServerCallContext
+from rpcrdma.aio.answering.worker_pool import ConnectionCalls, WorkerPool
+from rpcrdma.aio.drivers.limited_log import LimitedLog
+from rpcrdma.errors import TransportClosed
+from rpcrdma.rpc.dispatch import Invocation
+from rpcrdma.rpc.service import Execution, ProcedureUnavailable, WouldBlock
+from rpcrdma.xdr.codec import Payload
+
+__all__ = ["Done", "HandlerRunner"]
+
+Done: TypeAlias = Callable[[Payload], None]
+_Result: TypeAlias = tuple[Done, Payload, Invocation, ServerCallContext, BaseException | None, ConnectionCalls]
+
+_LOGGER = logging.getLogger("rpcrdma.server")
+_WORKERS = 8
+"""Threads that block in file systems at the same time; what a Linux NFS server starts with."""
+
+_STOPPED = RuntimeError("the server has stopped")
+
+
+class HandlerRunner:
+    """Runs invocations on the running event loop, with `workers` threads for those that may block."""
+
+    def __init__(self, *, workers: int = _WORKERS, logger: logging.Logger = _LOGGER) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._workers = WorkerPool(workers)
+        self._log = LimitedLog(logger)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._results: deque[_Result] = deque()
+        self._woken = False
+        self._idle: asyncio.Event | None = None
+        self._drained = False
+        self.running = 0
+        """Calls in worker threads and tasks."""
+
+    def run(self, invocation: Invocation, context: ServerCallContext, done: Done) -> None:
+        """Runs the handler and calls `done` with the reply, exactly once, in the event loop.
+
+        An inline handler is done when this returns. A call of a client that holds its share of memory waits first; one
+        that finds none while it runs is run again later, if it is idempotent. After `drain` has run into its deadline
+        `done` is not called for what was still running; whatever is run after it is answered with SYSTEM_ERR.
+        """
+        if self._drained:
+            done(invocation.failure(_STOPPED))
+            return
+        if context.wait_if_crowded(functools.partial(self.run, invocation, context, done)):
+            return
+        execution = invocation.execution
+        if execution is Execution.INLINE or execution is Execution.INLINE_OR_WORKER:
+            try:
+                result = invocation.handler(invocation.args, context)
+                if result is None or not hasattr(result, "__await__"):
+                    reply = invocation.success(result)
+                else:
+                    self._start_task(invocation, result, context, done)
+                    return
+            except WouldBlock as error:
+                if execution is Execution.INLINE_OR_WORKER:
+                    # The second run starts over, with buffers of its own.
+                    context.release()
+                    self._start_worker(invocation, context, done)
+                    return
+                reply = self._failed(invocation, context, error)
+            except Exception as error:  # noqa: BLE001 - whatever a handler raises is answered
+                if self._waits(error, invocation, context, done):
+                    return
+                reply = self._failed(invocation, context, error)
+            done(reply)
+        elif execution is Execution.WORKER:
+            self._start_worker(invocation, context, done)
+        else:
+            self._start_task(invocation, invocation.handler(invocation.args, context), context, done)
+
+    async def drain(self, deadline_s: float) -> bool:
+        """Waits until nothing runs, at most `deadline_s` seconds; cancels what is left and ends the worker threads.
+
+        A handler that blocks in a thread cannot be cancelled: its result is dropped, but the interpreter does not exit
+        before it returns. Returns whether all were done. The runner runs nothing afterwards.
+        """
+        if self.running:
+            self._idle = asyncio.Event()
+            try:
+                async with asyncio.timeout(deadline_s):
+                    await self._idle.wait()
+            except TimeoutError:
+                pass
+        finished = self.running == 0
+        self._drained = True
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=deadline_s)
+        self._workers.shutdown(wait=finished)
+        self._log.flush()
+        return finished
+
+    def _failed(self, invocation: Invocation, context: ServerCallContext, error: BaseException) -> Payload:
+        name = invocation.procedure.name
+        if context.ended and isinstance(error, OutOfBuffers | TransportClosed):
+            # Neither a fault nor an answer: whoever asked is gone, and what the handler needed of it.
+            pass
+        elif isinstance(error, OutOfBuffers):
+            # Clients bring this about, not the handler.
+            self._log.log(logging.WARNING, "buffers", "%s was answered with SYSTEM_ERR: %s", name, error)
+        elif not isinstance(error, ProcedureUnavailable):
+            kind = f"{name} {type(error).__qualname__}"
+            became = "; its connection has ended" if context.ended else " and was answered with SYSTEM_ERR"
+            self._log.log(logging.ERROR, kind, f"%s failed{became}", name, error=error)
+        return invocation.failure(error)
+
+    def log_unfit_reply(self, invocation: Invocation, why: str) -> None:
+        """Logs that a reply was made that cannot be sent, and what would have to be set."""
+        name = invocation.procedure.name
+        self._log.log(logging.WARNING, "unfit " + name, "the reply to %s could not be sent: %s", name, why)
+
+    def log_long_call(self, peer: str, why: str) -> None:
+        """Logs that a call was not read because it is too long."""
+        self._log.log(logging.WARNING, "too long", "a call of %s was answered with GARBAGE_ARGS: %s", peer, why)
+
+    def _finished(self) -> None:
+        self.running -= 1
+        if not self.running and self._idle is not None:
+            self._idle.set()
+
+    def _waits(self, error: BaseException, invocation: Invocation, context: ServerCallContext, done: Done) -> bool:
+        """Whether the call waits for memory and is run again: what must not run twice cannot."""
+        if not isinstance(error, OutOfBuffers) or invocation.at_most_once or self._drained:
+            return False
+        return context.wait_for_buffers(functools.partial(self.run, invocation, context, done))
+
+    def _start_task(
+        self, invocation: Invocation, result: Awaitable[Any], context: ServerCallContext, done: Done
+    ) -> None:
+        self.running += 1
+        task = self._loop.create_task(self._await(invocation, result, context, done))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _await(
+        self, invocation: Invocation, result: Awaitable[Any], context: ServerCallContext, done: Done
+    ) -> None:
+        try:
+            try:
+                reply = invocation.success(await result)
+            except asyncio.CancelledError as error:
+                task = asyncio.current_task()
+                if task is not None and task.cancelling():
+                    raise
+                # Something that the handler awaited was cancelled, not the call.
+                reply = self._failed(invocation, context, error)
+            except Exception as error:  # noqa: BLE001 - whatever a handler raises is answered
+                if self._waits(error, invocation, context, done):
+                    return
+                reply = self._failed(invocation, context, error)
+            if not self._drained:
+                done(reply)
+        finally:
+            self._finished()
+
+    def _start_worker(self, invocation: Invocation, context: ServerCallContext, done: Done) -> None:
+        context.may_block = True
+        self.running += 1
+        self._workers.submit(context.peer, context.client, functools.partial(self._work, invocation, context, done))
+
+    def _work(self, invocation: Invocation, context: ServerCallContext, done: Done, calls: ConnectionCalls) -> None:
+        failure: BaseException | None = None
+        try:
+            reply = invocation.success(invocation.handler(invocation.args, context))
+        except BaseException as error:  # noqa: BLE001 - in a thread nobody else would see even a SystemExit
+            reply = invocation.failure(error)
+            failure = error
+        self._results.append((done, reply, invocation, context, failure, calls))
+        # One wake-up serves all results that are there when the loop comes to it: it clears the flag first.
+        if not self._woken:
+            self._woken = True
+            try:
+                self._loop.call_soon_threadsafe(self._deliver)
+            except RuntimeError:
+                # The loop was closed after a drain that ran into its deadline: nobody waits for this result.
+                self._results.clear()
+
+    def _deliver(self) -> None:
+        self._woken = False
+        results = self._results
+        # What threads add meanwhile comes later: whoever keeps them busy must not keep the loop from everybody else.
+        for _ in range(len(results)):
+            done, reply, invocation, context, failure, calls = results.popleft()
+            self._workers.release(calls)
+            try:
+                if failure is not None:
+                    if self._waits(failure, invocation, context, done):
+                        continue
+                    self._failed(invocation, context, failure)
+                if not self._drained:
+                    done(reply)
+            finally:
+                self._finished()

@@ -1,0 +1,93 @@
+"""Threads for calls that may block, dealt out to clients in turns, and within a client to its connections.
+
+The client that has fewest calls running is next, so that the time that calls take counts, too: of clients that always
+have calls waiting each has as many threads, whether its calls are long or short. The last idle thread is for a client
+that has none, and the last but one for a connection that has none: as many calls as may be on one connection do not
+make another wait for as much as one of them.
+
+A thread is given away again when its result has been taken, lest results pile up in front of those of others.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeAlias
+
+from rpcrdma.aio.answering.turns import Client, Share, Turns
+
+__all__ = ["ConnectionCalls", "WorkerPool"]
+
+_KEPT_FOR_CONNECTIONS_FROM = 5
+"""With fewer threads than this one is kept free, not two: most are there to be used."""
+
+
+class ConnectionCalls(Share):
+    """Of one connection: those that wait, and in `held` how many run."""
+
+    __slots__ = ("connection", "waiting")
+
+    def __init__(self, client: Client[ConnectionCalls], connection: object) -> None:
+        super().__init__(client)
+        self.connection = connection
+        self.waiting: deque[_Work] = deque()
+
+
+_Work: TypeAlias = Callable[[ConnectionCalls], None]
+
+
+class WorkerPool:
+    """At most `workers` threads. To be used from one thread, the event loop's."""
+
+    def __init__(self, workers: int) -> None:
+        self._executor = ThreadPoolExecutor(workers, thread_name_prefix="rpcrdma-worker")
+        self._idle = workers
+        self._kept_for_clients = int(workers > 1)
+        self._kept_for_connections = self._kept_for_clients + int(workers >= _KEPT_FOR_CONNECTIONS_FROM)
+        self._turns: Turns[ConnectionCalls] = Turns()
+        self._connections: dict[object, ConnectionCalls] = {}
+        """Those with calls."""
+        self._ended = False
+
+    def submit(self, address: str, connection: object, work: _Work) -> None:
+        """Runs `work(calls)` in a thread when it is the turn of this connection of `address`; then `release(calls)`."""
+        calls = self._connections.get(connection)
+        if calls is None:
+            calls = self._connections[connection] = ConnectionCalls(self._turns.join(address), connection)
+        calls.waiting.append(work)
+        self._turns.wait(calls)
+        self._start()
+
+    def release(self, calls: ConnectionCalls) -> None:
+        """The result of one has been taken: its thread is for the next."""
+        self._idle += 1
+        calls.hold(-1)
+        if not (calls.held or calls.waiting):
+            del self._connections[calls.connection]
+            self._turns.part(calls)
+        self._start()
+
+    def shutdown(self, *, wait: bool) -> None:
+        """Starts nothing more; what waits is dropped. `wait`: until the threads have ended."""
+        self._ended = True
+        self._executor.shutdown(wait=wait, cancel_futures=True)
+
+    def _start(self) -> None:
+        """Gives the idle threads to those whose turn it is."""
+        while self._idle and not self._ended and (calls := self._next()) is not None:
+            self._idle -= 1
+            calls.hold(1)
+            work = calls.waiting.popleft()
+            self._turns.had_turn(calls, waits=bool(calls.waiting))
+            self._executor.submit(work, calls)
+
+    def _next(self) -> ConnectionCalls | None:
+        for client in self._turns.in_order():
+            if client.held and self._idle <= self._kept_for_clients:
+                return None
+            # No other connection of the client holds less.
+            calls = next(client.in_order())
+            if not calls.held or self._idle > self._kept_for_connections:
+                return calls
+        return None

@@ -1,0 +1,338 @@
+"""Connecting to a service: `rpcrdma.connect`."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import os
+import platform
+import secrets
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import Any, Literal, TypeVar
+
+from rpcrdma.aio.answering.at_most_once import AtMostOnce
+from rpcrdma.aio.answering.buffer_pool import BufferPool
+from rpcrdma.aio.answering.handler_runner import HandlerRunner
+from rpcrdma.aio.answering.responding import Responding
+from rpcrdma.aio.client.reconnecting import Line, ReconnectingCaller, ReconnectPolicy
+from rpcrdma.aio.client.tcp_client import TcpCaller
+from rpcrdma.aio.connections.call_record import CallObserver
+from rpcrdma.aio.connections.rdma_connection import Negotiated, RdmaConnection
+from rpcrdma.aio.drivers.capture import PacketCapture
+from rpcrdma.aio.drivers.sockets import authority, connected_socket, unanswered
+from rpcrdma.aio.urls import DEFAULT_PORTS, Url, parse_url
+from rpcrdma.errors import ConnectFailed, LocalProtocolError, NoAnswer, TransportClosed
+from rpcrdma.iwarp import IwarpConfig
+from rpcrdma.limits import RPC_RECORD_OCTETS_MAX
+from rpcrdma.rpc.auth import AuthSys, Credential
+from rpcrdma.rpc.dispatch import Dispatcher
+from rpcrdma.rpc.program import Procedure, Program
+from rpcrdma.rpc.service import Service
+from rpcrdma.transport import Role, TransportConfig, TransportStatistics, add_up
+from rpcrdma.wire.buffers import Buffer
+
+__all__ = ["ConnectOptions", "Connection", "connect", "own_credential"]
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+_LOGGER = logging.getLogger("rpcrdma.client")
+_SERVE_TCP_PORT = 20048
+"""Where `rpcrdma serve` listens for TCP unless it is told otherwise: clients of rdma:// look for MOUNT there."""
+_GROUPS_MAX = 16
+"""Supplementary groups in an AUTH_SYS credential (RFC 5531 appendix A)."""
+
+
+def own_credential() -> AuthSys:
+    """The AUTH_SYS credential of this process: its effective user and group, and its first 16 groups."""
+    groups = tuple(sorted(set(os.getgroups()) - {os.getegid()}))[:_GROUPS_MAX]
+    return AuthSys(machine=platform.node()[:255], uid=os.geteuid(), gid=os.getegid(), gids=groups)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectOptions:
+    """How to connect and call."""
+
+    provider: Literal["auto", "iwarp"] = "auto"
+    rpcrdma_version: Literal["auto", 1] = "auto"
+    credential: Credential = field(default_factory=own_credential)
+    """An AUTH_SYS credential whose stamp is 0 gets one at random for each `Connection`: it tells the calls of one from
+    those of another where a server looks for repeats."""
+    reserved_port: bool = False
+    """Whether to connect from a port below 1024, as Linux servers demand for exports that are `secure`, their default.
+    Needs root or CAP_NET_BIND_SERVICE."""
+    connect_timeout_s: float = 10.0
+    call_timeout_s: float | None = 60.0
+    """The deadline of calls that name none; None: for ever. 60 s is what Linux waits for a reply."""
+    reconnect: bool = True
+    """Whether a lost connection is made again and its unanswered calls are sent again. A server that remembers replies,
+    as this library's does, runs each call once all the same, as long as it lives itself. What breaks the
+    protocol or is lost thrice before its first answer is no server and not asked again."""
+    reconnect_for_s: float | None = None
+    """How long connecting again is tried before waiting calls fail; None: each call waits until its deadline."""
+    reconnect_delay_max_s: float = 30.0
+    """The longest pause before connecting is tried again: half the default deadline of calls, so that each call sees
+    another attempt. A lower one finds a server sooner, and weighs more on one in trouble."""
+    retransmissions: int | None = None
+    """How often one call may be sent again; None: until its deadline."""
+    keepalive_s: float | None = 60.0
+    """After so long without a reply a NULL call finds out whether the server is still there, before a call waits for it
+    in vain; None or 0: never. A minute is well below the 6 after which Linux servers close what is idle."""
+    services: Sequence[Service] = ()
+    """What the server may call on the connection (RFC 8167), as soon as it has been told in a call of its own program;
+    its handlers reach the client as `CallContext.client`. Without services such calls are dropped."""
+    record_octets_max: int = RPC_RECORD_OCTETS_MAX
+    """TCP: octets of a call that is sent, or of a reply that is taken; what is longer fails with `MessageTooLong`, and
+    the connection goes on. A server has a limit of its own: see `TcpServerConfig.record_octets_max`."""
+    transport: TransportConfig = field(default_factory=TransportConfig)
+    iwarp: IwarpConfig = field(default_factory=IwarpConfig)
+    capture: PacketCapture | None = None
+    """Where to record the connection's packets; RDMA only."""
+    on_call: CallObserver | None = None
+    """Is called with a record of each call when it has ended. None costs nothing."""
+
+
+class Connection:
+    """A connection to one server; implements `rpcrdma.rpc.program.Caller` over RDMA or TCP.
+
+    Any number of calls may be in flight. Ends with `close`, or as a context manager.
+    """
+
+    def __init__(
+        self,
+        url: Url,
+        caller: RdmaConnection | TcpCaller | ReconnectingCaller,
+        program: Program | None,
+        call_timeout_s: float | None,
+        responding: Responding | None = None,
+    ) -> None:
+        self._responding = responding
+        self.url = str(url)
+        self.program = program
+        self._caller = caller
+        self._call_timeout_s = call_timeout_s
+        self._lost = TransportStatistics()
+        if isinstance(caller, ReconnectingCaller):
+            caller.on_replaced = self._count
+
+    async def call(
+        self, procedure: Procedure[A, R], args: A, *, into: Buffer | None = None, timeout_s: float | None = None
+    ) -> R:
+        """See `rpcrdma.rpc.program.Caller.call`; `timeout_s=None` takes `ConnectOptions.call_timeout_s`.
+
+        Raises:
+            LocalProtocolError: the procedure is not of the program that the connection was made for.
+        """
+        if self.program is not None and procedure.program != self.program.number:
+            raise LocalProtocolError(f"{procedure.name} is not a procedure of {self.program.name}")
+        if timeout_s is None:
+            timeout_s = self._call_timeout_s
+        return await self._caller.call(procedure, args, into=into, timeout_s=timeout_s)
+
+    @property
+    def negotiated(self) -> Negotiated | None:
+        """What the present RDMA connection, or the one lost last, agreed on; None over TCP."""
+        line = self._line
+        return line.negotiated if isinstance(line, RdmaConnection) else None
+
+    @property
+    def statistics(self) -> TransportStatistics | None:
+        """Counts up to now over all RDMA connections that were made; None over TCP."""
+        line = self._line
+        if not isinstance(line, RdmaConnection):
+            return None
+        return add_up((self._lost, line.statistics))
+
+    @property
+    def reconnects(self) -> int:
+        """How often a lost connection was made again."""
+        return self._caller.reconnects if isinstance(self._caller, ReconnectingCaller) else 0
+
+    async def wait_reconnected(self, count: int) -> None:
+        """Waits until a lost connection was made again more than `count` times, a value of `reconnects`.
+
+        What the server keeps for a connection, as whom it calls back, it must then be told anew.
+
+        Raises:
+            TransportClosed: the connection was lost and is not to be had again, or reconnecting was not asked for.
+        """
+        if isinstance(self._caller, ReconnectingCaller):
+            await self._caller.wait_reconnected(count)
+        else:
+            await self._caller.wait_closed()
+            raise TransportClosed("the connection ended")
+
+    @property
+    def _line(self) -> Line:
+        return self._caller.line if isinstance(self._caller, ReconnectingCaller) else self._caller
+
+    def _count(self, lost: Line) -> None:
+        if isinstance(lost, RdmaConnection):
+            self._lost = add_up((self._lost, lost.statistics))
+
+    async def close(self) -> None:
+        """Ends the connection; calls still waiting fail with `TransportClosed`, handlers of own services end."""
+        await self._caller.close()
+        if self._responding is not None:
+            await self._responding.runner.drain(0)
+
+    async def __aenter__(self) -> Connection:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+class _Connecting:
+    """What `connect` returns: `await` it, or enter it as a context manager."""
+
+    def __init__(self, url: Url, program: Program | None, options: ConnectOptions) -> None:
+        self._url = url
+        self._program = program
+        self._options = options
+        self._connection: Connection | None = None
+
+    def __await__(self) -> Generator[Any, None, Connection]:
+        return self._connect().__await__()
+
+    async def __aenter__(self) -> Connection:
+        self._connection = await self._connect()
+        return self._connection
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._connection is not None:
+            await self._connection.close()
+
+    async def _connect(self) -> Connection:
+        url, options, program = self._url, _stamped(self._options), self._program
+        responding = _responding(url, options)
+        dial = functools.partial(_dial, url, options, responding)
+        line = await dial()
+        if not options.reconnect:
+            return Connection(url, line, program, options.call_timeout_s, responding)
+        policy = ReconnectPolicy(
+            max_s=options.reconnect_delay_max_s,
+            for_s=options.reconnect_for_s,
+            retransmissions=options.retransmissions,
+            keepalive_s=options.keepalive_s,
+        )
+        caller = ReconnectingCaller(line, dial, policy, program, functools.partial(_no_answer, url))
+        return Connection(url, caller, program, options.call_timeout_s, responding)
+
+
+def connect(url: str, program: Program | None = None, *, options: ConnectOptions | None = None) -> _Connecting:
+    """Connects to the service at `url` (`rdma://HOST[:PORT]` or `tcp://HOST[:PORT]`).
+
+    `async with connect(url) as connection:` or `connection = await connect(url)`. With `program`, calls of other
+    programs are refused before they are sent.
+
+    Raises:
+        LocalProtocolError: the URL is not one.
+        NotPermitted: when entered or awaited: `reserved_port` is wanted, but not allowed.
+        ConnectFailed: when entered or awaited: no connection could be made; the message says why and what to do.
+    """
+    return _Connecting(parse_url(url), program, options or ConnectOptions())
+
+
+def _stamped(options: ConnectOptions) -> ConnectOptions:
+    credential = options.credential
+    if isinstance(credential, AuthSys) and not credential.stamp:
+        return replace(options, credential=replace(credential, stamp=secrets.randbits(32)))
+    return options
+
+
+def _responding(url: Url, options: ConnectOptions) -> Responding | None:
+    """What answers the server's calls, on each connection that is made."""
+    services = [service for service in options.services if service.OVER_RDMA or url.scheme != "rdma"]
+    if not services:
+        return None
+    runner = HandlerRunner(logger=_LOGGER)
+    # A server that has lost the connection may repeat its calls on the next one.
+    return Responding(Dispatcher(services), runner, AtMostOnce(runner))
+
+
+def _no_answer(url: Url, cause: TransportClosed) -> NoAnswer:
+    """The error of calls to what has ended every connection before it answered anything."""
+    place = f"{url.scheme}://{url.authority}"
+    remedy = "check that this is the scheme and port of the server"
+    if url.scheme == "tcp":
+        remedy += f": if it is its RDMA port, write rdma://{url.authority}"
+    return NoAnswer(
+        f"{place} takes connections but answers no call ({cause}); {remedy}", protocol_error=cause.protocol_error
+    )
+
+
+async def _dial(url: Url, options: ConnectOptions, responding: Responding | None) -> RdmaConnection | TcpCaller:
+    """The message of `ConnectFailed` names the remedy also where the default port is the wrong one."""
+    place = f"{url.scheme}://{url.authority}"
+    if url.scheme == "tcp":
+        try:
+            caller = await TcpCaller.connect(
+                url.host,
+                url.port,
+                options.credential,
+                timeout_s=options.connect_timeout_s,
+                reserved_port=options.reserved_port,
+                record_octets_max=options.record_octets_max,
+                responding=responding,
+                on_call=options.on_call,
+            )
+        except ConnectFailed as error:
+            if error.refused and url.port == DEFAULT_PORTS["tcp"]:
+                own = authority(url.host, _SERVE_TCP_PORT)
+                remedy = f"rpcrdma serve listens for TCP at tcp://{own} unless told otherwise"
+                raise ConnectFailed(f"{error}: {remedy}", refused=True) from None
+            raise
+        _LOGGER.info("connected to %s: RPC over TCP", place)
+        return caller
+    connection = await _connect_iwarp(url, options, responding)
+    agreed = connection.negotiated
+    _LOGGER.info(
+        "connected to %s: RPC-over-RDMA version %d, provider %s, inline %d/%d octets, %d credits requested, %s",
+        place,
+        agreed.version,
+        agreed.provider,
+        agreed.inline_send_octets,
+        agreed.inline_receive_octets,
+        agreed.credits_requested,
+        "CRC" if agreed.crc else "no CRC",
+    )
+    return connection
+
+
+async def _connect_iwarp(url: Url, options: ConnectOptions, responding: Responding | None) -> RdmaConnection:
+    try:
+        async with asyncio.timeout(options.connect_timeout_s):
+            sock = await connected_socket(url.host, url.port, reserved_port=options.reserved_port)
+            connection = RdmaConnection(
+                sock,
+                Role.CLIENT,
+                transport=options.transport,
+                iwarp=options.iwarp,
+                results=BufferPool(),
+                arguments=BufferPool(),
+                credential=options.credential,
+                responding=responding,
+                capture=options.capture,
+                on_call=options.on_call,
+            )
+            try:
+                await connection.wait_established()
+            except BaseException:
+                connection.abort("connecting was given up")
+                raise
+    except TimeoutError:
+        raise unanswered(url.host, url.port, options.connect_timeout_s) from None
+    except TransportClosed as error:
+        raise ConnectFailed(
+            f"{url.authority} takes TCP connections but sets up no RDMA connection ({error}); check that an "
+            "NFS/RDMA server with iWARP listens on this port"
+        ) from None
+    return connection

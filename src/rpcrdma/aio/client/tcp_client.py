@@ -1,0 +1,227 @@
+"""Calls remote procedures over TCP."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import socket
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from rpcrdma.aio.answering.at_most_once import REPLY_NOT_KEPT, Unanswered
+from rpcrdma.aio.answering.buffer_pool import BufferPool
+from rpcrdma.aio.answering.call_context import ServerCallContext
+from rpcrdma.aio.answering.responding import Responding
+from rpcrdma.aio.connections.call_record import CallObserver
+from rpcrdma.aio.connections.tcp_calls import TcpCalls
+from rpcrdma.aio.drivers.record_stream import RecordStream
+from rpcrdma.aio.drivers.sockets import address_of, authority, connected_socket, unanswered
+from rpcrdma.errors import MessageTooLong, TransportClosed
+from rpcrdma.limits import RPC_OUTSTANDING_CALLS_MAX, RPC_RECORD_OCTETS_MAX, RPC_UNSENT_REPLY_OCTETS_MAX
+from rpcrdma.rpc.auth import Credential
+from rpcrdma.rpc.dispatch import Invocation, refusal
+from rpcrdma.rpc.message import CALL_HEADER_OCTETS, AcceptStat, peek_is_call
+from rpcrdma.rpc.program import Procedure
+from rpcrdma.rpc.record import TooLong
+from rpcrdma.wire.buffers import Buffer
+from rpcrdma.xdr.codec import Decoder, Payload
+
+__all__ = ["TcpCaller"]
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+_CONNECT_TIMEOUT_S = 10.0
+_SETTING = "ConnectOptions(record_octets_max=...)"
+_BUSY = RuntimeError("too many calls at once")
+
+
+class TcpCaller:
+    """A connection to a responder; implements `rpcrdma.rpc.service.ReverseCaller` for any number of concurrent calls.
+
+    `responding` answers the server's own calls on the connection; without it they are dropped and counted.
+    `record_octets_max` bounds each call and each reply. `on_call` is called with a record of each call of this side.
+
+    Made by `connect`. Once the connection is lost every call raises `TransportClosed`; `ReconnectingCaller` makes
+    another one.
+    """
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        credential: Credential | None = None,
+        *,
+        record_octets_max: int = RPC_RECORD_OCTETS_MAX,
+        responding: Responding | None = None,
+        on_call: CallObserver | None = None,
+    ) -> None:
+        peer = address_of(sock.getpeername())
+        self._peer = peer[0]
+        self._responding = responding
+        self._share = BufferPool().share("")
+        self._record_octets_max = record_octets_max
+        self._running = 0
+        self.calls_dropped = 0
+        self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._stream = RecordStream(
+            sock,
+            record_octets_max=record_octets_max,
+            setting=_SETTING,
+            on_too_long=self._on_too_long,
+            on_record=self._on_record,
+            on_lost=self._on_lost,
+            on_sent=self._on_sent,
+        )
+        self._calls = TcpCalls(self._stream, credential, peer=authority(*peer), on_call=on_call)
+
+    @classmethod
+    async def connect(
+        cls,
+        host: str,
+        port: int,
+        credential: Credential | None = None,
+        *,
+        timeout_s: float = _CONNECT_TIMEOUT_S,
+        reserved_port: bool = False,
+        record_octets_max: int = RPC_RECORD_OCTETS_MAX,
+        responding: Responding | None = None,
+        on_call: CallObserver | None = None,
+    ) -> Self:
+        """Connects to the first address of `host` that answers; calls are made with `credential` (None: AUTH_NONE).
+
+        With `reserved_port` the connection comes from a port below 1024.
+
+        Raises:
+            NotPermitted: this process may not take a reserved port.
+            ConnectFailed: nobody answers at any address within `timeout_s` seconds.
+        """
+        try:
+            async with asyncio.timeout(timeout_s):
+                sock = await connected_socket(host, port, reserved_port=reserved_port)
+        except TimeoutError:
+            raise unanswered(host, port, timeout_s) from None
+        return cls(sock, credential, record_octets_max=record_octets_max, responding=responding, on_call=on_call)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the connection is gone."""
+        return self._stream.closed
+
+    async def call(
+        self,
+        procedure: Procedure[A, R],
+        args: A,
+        *,
+        into: Buffer | None = None,
+        timeout_s: float | None = None,
+        xid: int | None = None,
+    ) -> R:
+        """See `TcpCalls.call`."""
+        return await self._calls.call(procedure, args, into=into, timeout_s=timeout_s, xid=xid)
+
+    def ready(self, credential: Credential | None = None) -> None:
+        """See `ReverseCaller.ready`; no effect on the side that connected."""
+
+    @property
+    def arguments_octets_max(self) -> int:
+        """See `ReverseCaller.arguments_octets_max`."""
+        return self._record_octets_max - CALL_HEADER_OCTETS - self._calls.encoder.credential_octets
+
+    async def wait_closed(self) -> None:
+        """Waits until the connection has ended, for whatever reason."""
+        await asyncio.shield(self._ended)
+
+    async def close(self) -> None:
+        """Closes the connection; calls in progress raise `TransportClosed`."""
+        self.abort("the connection was closed on this side")
+
+    def abort(self, reason: str) -> None:
+        """Ends the connection at once."""
+        self._end(TransportClosed(reason))
+
+    def _on_record(self, message: Buffer) -> None:
+        if not peek_is_call(message):
+            self._calls.on_reply(message)
+        elif self._responding is None:
+            self.calls_dropped += 1
+        else:
+            self._on_call(message, self._responding)
+
+    def _on_too_long(self, message: TooLong) -> None:
+        error = MessageTooLong(message.octets, self._record_octets_max, _SETTING, received=True)
+        if not message.is_call:
+            self._calls.on_too_long(message.xid, error)
+        elif self._responding is not None:
+            self._responding.runner.log_long_call(self._peer, str(error))
+            self._send(refusal(message.xid, AcceptStat.GARBAGE_ARGS))
+
+    def _on_call(self, message: Buffer, responding: Responding) -> None:
+        stream = Decoder(message)
+        opened = responding.dispatcher.open_call(stream)
+        if isinstance(opened, Invocation):
+            if self._running < RPC_OUTSTANDING_CALLS_MAX:
+                self._running += 1
+                context = ServerCallContext(opened, self._peer, self._share, self)
+                if responding.at_most_once is None:
+                    responding.runner.run(opened, context, functools.partial(self._reply, context, opened))
+                else:
+                    answer = functools.partial(self._reply_once, context, opened)
+                    responding.at_most_once.run(opened, stream, context, answer)
+            else:
+                # Reading nothing more would hold up the replies to this side's own calls.
+                self._send(opened.failure(_BUSY))
+        elif opened is not None:
+            self._send(opened)
+
+    def _reply_once(self, context: ServerCallContext, invocation: Invocation, reply: Payload | Unanswered) -> None:
+        if reply is Unanswered.NOT_KEPT:
+            reply = invocation.failure(REPLY_NOT_KEPT)
+        if reply is Unanswered.SUPERSEDED:
+            self._answered(context)
+        else:
+            self._reply(context, invocation, reply)
+
+    def _reply(self, context: ServerCallContext, invocation: Invocation, reply: Payload) -> None:
+        if self._stream.closed:
+            self._answered(context)
+            return
+        try:
+            self._send(reply, context)
+        except MessageTooLong as error:
+            assert self._responding is not None
+            self._responding.runner.log_unfit_reply(invocation, str(error))
+            self._send(invocation.failure(error), context)
+
+    def _send(self, reply: Payload, context: ServerCallContext | None = None) -> None:
+        self._stream.send(reply, context)
+        # One reply may be longer than what may wait otherwise.
+        if self._stream.unsent_octets > max(RPC_UNSENT_REPLY_OCTETS_MAX, self._record_octets_max + 4):
+            self._end(TransportClosed("the server does not read the answers to its calls", protocol_error=True))
+
+    def _answered(self, context: ServerCallContext) -> None:
+        self._running -= 1
+        context.release()
+
+    def _on_sent(self, ticket: Any) -> None:
+        if isinstance(ticket, ServerCallContext):
+            self._answered(ticket)
+
+    def _end(self, error: TransportClosed) -> None:
+        if not self._stream.closed:
+            self._stream.close()
+            self._on_lost(error)
+
+    def _on_lost(self, error: TransportClosed) -> None:
+        for ticket in self._stream.unsent_tickets():
+            self._on_sent(ticket)
+        self._calls.fail(error)
+        if not self._ended.done():
+            self._ended.set_result(None)

@@ -1,0 +1,1 @@
+"""Connections over RDMA and TCP, and the calls of either end."""

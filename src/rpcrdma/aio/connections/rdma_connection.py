@@ -1,0 +1,558 @@
+"""One RPC-over-RDMA connection on the event loop: calls go out, replies and calls come in.
+
+Joins a transport `Endpoint`, its queue pair and the driver that moves octets. All of it runs in the loop's thread:
+`_turn` is the only place where what the queue pair has done becomes futures and handlers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import secrets
+import socket
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from rpcrdma.aio.answering.at_most_once import Unanswered
+from rpcrdma.aio.answering.buffer_pool import BufferPool
+from rpcrdma.aio.answering.call_context import ServerCallContext
+from rpcrdma.aio.answering.responding import Responding
+from rpcrdma.aio.connections.call_record import CallObserver, CallRecord, form_of
+from rpcrdma.aio.drivers.capture import PacketCapture
+from rpcrdma.aio.drivers.deadline_timer import Alarm, DeadlineTimer
+from rpcrdma.aio.drivers.iwarp_driver import IwarpDriver
+from rpcrdma.aio.drivers.sockets import address_of, authority, maximum_segment_octets
+from rpcrdma.errors import CallTimeout, RpcRdmaError, TransportClosed
+from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair
+from rpcrdma.iwarp import Role as IwarpRole
+from rpcrdma.limits import CALL_OCTETS_PULLED_MAX, RDMA_UNSENT_REPLY_OCTETS_MAX
+from rpcrdma.rpc.auth import Credential
+from rpcrdma.rpc.calls import CallEncoder, decode_result
+from rpcrdma.rpc.dispatch import Invocation
+from rpcrdma.rpc.message import CALL_HEADER_OCTETS
+from rpcrdma.rpc.program import Procedure
+from rpcrdma.transport import (
+    CallArrived,
+    CallFailed,
+    CallHandle,
+    ChunkRefused,
+    Closed,
+    Endpoint,
+    EndpointEvent,
+    IncomingCall,
+    Ready,
+    ReplyArrived,
+    ReplyBound,
+    ReplySent,
+    Role,
+    TransportConfig,
+    TransportStatistics,
+)
+from rpcrdma.verbs import ReceivePool, SoftwareProtectionDomain
+from rpcrdma.wire.buffers import Buffer
+from rpcrdma.xdr.codec import Decoder, Payload, ReducedIneligibleItem
+
+__all__ = ["Negotiated", "RdmaConnection"]
+
+_LOGGER = logging.getLogger("rpcrdma")
+_REMEDY = (
+    "`pragma limit` and `pragma bound` in the program's definition (or Procedure.bound), the length of `into`, and "
+    "TransportConfig(reply_octets_max=...) say how much a call offers"
+)
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Negotiated:
+    """What the two sides of a connection have agreed on, as this side sees it now."""
+
+    version: int
+    """Of RPC-over-RDMA."""
+    provider: str
+    inline_send_octets: int
+    inline_receive_octets: int
+    credits_requested: int
+    credits_granted: int
+    remote_invalidation: bool
+    crc: bool
+    inbound_reads: int
+    outbound_reads: int
+
+
+class RdmaConnection:
+    """A connection over the software RNIC; implements `rpcrdma.rpc.service.ReverseCaller`, on either side.
+
+    `responding` answers the peer's calls; a client without it takes none.
+    `results` and `arguments` give memory for what handlers return and for what is pulled from the peer.
+    `on_established` is called in the loop when both sides are connected, `on_ended` once when the connection has ended,
+    `on_call` with a record of each call of this side.
+    """
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        role: Role,
+        *,
+        transport: TransportConfig,
+        iwarp: IwarpConfig,
+        results: BufferPool,
+        arguments: BufferPool,
+        credential: Credential | None = None,
+        responding: Responding | None = None,
+        capture: PacketCapture | None = None,
+        receive_pool: ReceivePool | None = None,
+        on_established: Callable[[RdmaConnection], None] | None = None,
+        on_ended: Callable[[RdmaConnection], None] | None = None,
+        on_call: CallObserver | None = None,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.local = address_of(sock.getsockname())
+        self.peer = address_of(sock.getpeername())
+        self._role = role
+        self._results = results.share(self.peer[0])
+        self._arguments = arguments.share(self.peer[0])
+        self._waits_for_memory = False
+        self._active_at = self._loop.time()
+        self._called_back = False
+        self._responding = responding
+        self._on_established = on_established
+        self._on_ended = on_ended
+        self._on_call_ended = on_call
+        self._draining = False
+        self._in_turn = False
+        self._starting = True
+        self._broken = False
+        self._deferred: deque[IncomingCall] = deque()
+        self._unsent_octets = 0
+        self._pause = Alarm(self._report_established)
+        self._first_send_pause_s = iwarp.first_send_pause_s if role is Role.CLIENT else 0.0
+        self._encoder = CallEncoder(credential)
+        self._xid = secrets.randbits(32)
+        self._established: asyncio.Future[None] = self._loop.create_future()
+        self._ended: asyncio.Future[None] = self._loop.create_future()
+        self.end_reason: Closed | None = None
+        active = role is Role.CLIENT
+        protection_domain = SoftwareProtectionDomain(secrets.randbits)
+        self._queue_pair = IwarpQueuePair(
+            IwarpRole.INITIATOR if active else IwarpRole.RESPONDER,
+            protection_domain,
+            iwarp,
+            maximum_segment_octets(sock),
+            transport.private_data() if active else b"",
+        )
+        reverse = not active or responding is not None
+        self._endpoint = Endpoint(
+            self._queue_pair,
+            protection_domain,
+            transport,
+            role,
+            self._arguments,
+            reverse=reverse,
+            receive_pool=receive_pool,
+        )
+        self._transport = transport
+        self._timer = DeadlineTimer(self._loop, self._turn, self._queue_pair, self._endpoint, self._pause)
+        self._driver = IwarpDriver(
+            self._loop,
+            sock,
+            self._queue_pair,
+            self._turn,
+            self._closed,
+            self._timer,
+            capture=None if capture is None else capture.stream(self.local, self.peer, active=active),
+        )
+        self._driver.flush()
+        self._timer.look()
+
+    @property
+    def statistics(self) -> TransportStatistics:
+        """The connection's counters; they go on counting."""
+        return self._endpoint.statistics
+
+    @property
+    def calls_in_progress(self) -> int:
+        """See `Endpoint.calls_in_flight`."""
+        return self._endpoint.calls_in_flight
+
+    @property
+    def idle_since(self) -> float | None:
+        """Since when nothing has been going on, in the loop's time.
+
+        None: a call of either side is unanswered, or some may come from this side (RFC 8167 section 5.4).
+        """
+        endpoint = self._endpoint
+        busy = endpoint.calls_in_flight or endpoint.reverse_calls_in_flight or self._called_back
+        return None if busy else self._active_at
+
+    @property
+    def negotiated(self) -> Negotiated:
+        """What was agreed on; the credits granted change with each reply."""
+        endpoint, queue_pair = self._endpoint, self._queue_pair
+        return Negotiated(
+            version=endpoint.version,
+            provider="iwarp",
+            inline_send_octets=endpoint.inline_send_octets,
+            inline_receive_octets=endpoint.inline_receive_octets,
+            credits_requested=endpoint.credits_requested,
+            credits_granted=endpoint.credits_granted,
+            remote_invalidation=endpoint.remote_invalidation,
+            crc=queue_pair.crc,
+            inbound_reads=queue_pair.inbound_reads,
+            outbound_reads=queue_pair.outbound_reads,
+        )
+
+    @property
+    def closed(self) -> bool:
+        """Whether the connection has ended: calls fail at once."""
+        return self.end_reason is not None
+
+    async def wait_established(self) -> None:
+        """Waits until both sides are connected.
+
+        Raises:
+            TransportClosed: it did not come to that; the message says why.
+        """
+        await asyncio.shield(self._established)
+
+    async def wait_closed(self) -> None:
+        """Waits until the connection has ended, for whatever reason."""
+        await asyncio.shield(self._ended)
+
+    @property
+    def arguments_octets_max(self) -> int:
+        """See `ReverseCaller.arguments_octets_max`."""
+        if self._role is Role.SERVER and not self._transport.reverse_chunks:
+            return self._endpoint.inline_arguments_octets - self._encoder.credential_octets
+        return self._transport.call_octets_pulled_max - CALL_HEADER_OCTETS - self._encoder.credential_octets
+
+    def ready(self, credential: Credential | None = None) -> None:
+        """See `ReverseCaller.ready`; no effect on the side that connected."""
+        if self._role is Role.SERVER:
+            if credential is not None:
+                self._encoder = CallEncoder(credential)
+            self._endpoint.allow_reverse()
+            self._called_back = True
+
+    async def call(
+        self,
+        procedure: Procedure[A, R],
+        args: A,
+        *,
+        into: Buffer | None = None,
+        timeout_s: float | None = None,
+        xid: int | None = None,
+    ) -> R:
+        """See `rpcrdma.rpc.program.Caller.call`; `timeout_s=None` waits for ever.
+
+        `xid`: that of a repeated call, or the next one where calls of several connections are numbered together.
+        """
+        if self.end_reason is not None:
+            raise TransportClosed(self.end_reason.reason, protocol_error=self.end_reason.protocol_error)
+        if xid is None:
+            self._xid = xid = (self._xid + 1) & 0xFFFFFFFF
+        payload = self._encoder.encode(xid, procedure, args)
+        bound = self._bound(procedure, args, given=into is not None)
+        handle = self._endpoint.call(xid, payload, bound, () if into is None else (into,))
+        handle.context = waiting = _Waiting(procedure, self._loop.create_future())
+        if self._on_call_ended is not None:
+            told = functools.partial(self._tell, self._on_call_ended, handle, payload.length, time.perf_counter())
+            waiting.future.add_done_callback(told)
+        self._driver.flush()
+        if self._queue_pair.timed:
+            self._timer.look()
+        timer = None if timeout_s is None else self._loop.call_later(timeout_s, self._expire, handle, timeout_s)
+        try:
+            result: R = await waiting.future
+        except asyncio.CancelledError:
+            self._give_up(handle)
+            raise
+        finally:
+            if timer is not None:
+                timer.cancel()
+        return result
+
+    def _tell(
+        self,
+        observer: CallObserver,
+        handle: CallHandle,
+        octets_sent: int,
+        started_s: float,
+        future: asyncio.Future[Any],
+    ) -> None:
+        waiting: _Waiting = handle.context
+        observer(
+            CallRecord(
+                xid=handle.xid,
+                procedure=waiting.procedure.name,
+                peer=authority(*self.peer),
+                form=form_of(handle, waiting.reply),
+                octets_sent=octets_sent,
+                octets_received=0 if waiting.reply is None else waiting.reply.position,
+                elapsed_s=time.perf_counter() - started_s,
+                error=asyncio.CancelledError() if future.cancelled() else future.exception(),
+            )
+        )
+
+    def _bound(self, procedure: Procedure[A, Any], args: A, *, given: bool) -> ReplyBound:
+        """How much the call offers for its result; `given`: the caller has given memory for the first item."""
+        bound = procedure.reply_bound(args)
+        items = bound.items
+        if self._role is Role.SERVER and not self._transport.reverse_chunks:
+            # All replies come inline. Few results are as large as they could be: nothing is refused before it is.
+            return bound.inline(self._endpoint.inline_results_octets)
+        most = self._transport.reply_octets_max
+        if bound.results <= most and (not items or (len(items) == 1 and (given or items[0] <= most))):
+            return bound
+        return bound.capped(most, given=given)
+
+    def _expire(self, handle: CallHandle, timeout_s: float) -> None:
+        waiting: _Waiting = handle.context
+        if not waiting.future.done():
+            self._give_up(handle)
+            waiting.future.set_exception(CallTimeout(f"{waiting.procedure.name}: no reply within {timeout_s:g} s"))
+
+    def _give_up(self, handle: CallHandle) -> None:
+        """Nobody waits for the call any more: its memory is fenced when this returns."""
+        self._endpoint.abandon(handle)
+        self._driver.flush()
+
+    def drain(self) -> None:
+        """Answers no calls but those that run already: the connection is about to end."""
+        self._draining = True
+
+    async def close(self) -> None:
+        """Ends the connection: calls still waiting fail with `TransportClosed`."""
+        if not self._ended.done():
+            self._queue_pair.disconnect()
+            self._driver.expect_end()
+            self._turn()
+        await self.wait_closed()
+
+    def abort(self, reason: str) -> None:
+        """Ends the connection at once, without waiting for the peer."""
+        self._queue_pair.abort(reason)
+        self._turn()
+        self._driver.close()
+
+    def _turn(self) -> None:
+        """One turn; a fault of our own costs this connection alone, and no peer can make the loop spin on it."""
+        try:
+            self._run_turn()
+        except Exception as error:  # noqa: BLE001 - logged
+            self._break(error)
+            self._run_turn()
+        if self._broken:
+            self._driver.close()
+
+    def _break(self, error: Exception) -> None:
+        """Ends the connection for a fault of our own; raises `error` if that has not helped against the one before."""
+        if self._broken:
+            raise error
+        self._broken = True
+        _LOGGER.error("a fault in the connection with %s, which is ended", authority(*self.peer), exc_info=error)
+        self._queue_pair.abort("an internal error")
+
+    def _run_turn(self) -> None:
+        """Takes what the queue pair has done, answers what can be answered at once, and sends."""
+        driver, endpoint = self._driver, self._endpoint
+        events = endpoint.events
+        self._in_turn = True
+        # A reply from outside of a turn is as much as an event: what it sends frees buffers.
+        busy = True
+        while True:
+            endpoint.progress()
+            while events:
+                busy = True
+                self._on_event(events.popleft())
+            while self._deferred and self._unsent_octets < RDMA_UNSENT_REPLY_OCTETS_MAX:
+                self._answer(self._deferred.popleft())
+                busy = True
+            driver.flush()
+            # What has just been sent frees buffers, which may be what a deferred call waits for; or it was the Reply
+            # by which a start-up ends.
+            if not (busy and (self._unsent_octets or self._starting)) or driver.blocked:
+                break
+            busy = False
+        self._in_turn = False
+        if endpoint.timed:
+            self._timer.look()
+        if endpoint.wanted_octets:
+            self._wait_for_memory(endpoint.wanted_octets)
+
+    def _wait_for_memory(self, octets: int) -> None:
+        if not self._waits_for_memory and self.end_reason is None:
+            self._waits_for_memory = True
+            self._arguments.wait(octets, self._pull_on)
+
+    def _pull_on(self) -> None:
+        self._waits_for_memory = False
+        if self.end_reason is None:
+            self._endpoint.resume_pulls()
+            self._turn()
+
+    def _on_event(self, event: EndpointEvent) -> None:
+        if isinstance(event, ReplyArrived):
+            self._on_reply(event)
+        elif isinstance(event, CallArrived):
+            self._on_call(event.incoming)
+        elif isinstance(event, ReplySent):
+            context = event.incoming.context
+            if context is not None:
+                self._unsent_octets -= context.unsent_octets
+                context.release()
+        elif isinstance(event, CallFailed):
+            waiting: _Waiting = event.handle.context
+            if not waiting.future.done():
+                refused = isinstance(event.error, ChunkRefused)
+                waiting.future.set_exception(_explained(event.handle) if refused else event.error)
+        elif isinstance(event, Ready):
+            self._on_ready()
+        else:
+            self._on_end(event)
+
+    def _on_ready(self) -> None:
+        self._starting = False
+        # Callers wait for `established`, so nothing is sent before the pause ends.
+        if self._first_send_pause_s:
+            self._pause.due_s = self._loop.time() + self._first_send_pause_s
+            self._timer.look()
+        else:
+            self._report_established()
+
+    @property
+    def pausing(self) -> bool:
+        """Whether the connection stands, but is not reported yet; see `IwarpConfig.first_send_pause_s`."""
+        return self._pause.due_s is not None
+
+    def _report_established(self) -> None:
+        if not self._established.done():
+            self._established.set_result(None)
+        if self._on_established is not None and self.end_reason is None:
+            self._on_established(self)
+
+    def _on_reply(self, event: ReplyArrived) -> None:
+        waiting: _Waiting = event.handle.context
+        if waiting.future.done():
+            return
+        if self._on_call_ended is not None:
+            waiting.reply = event.decoder
+        try:
+            result = decode_result(event.decoder, event.handle.xid, waiting.procedure)
+        except RpcRdmaError as error:
+            waiting.future.set_exception(error)
+        else:
+            waiting.future.set_result(result)
+
+    def _on_call(self, incoming: IncomingCall) -> None:
+        self._active_at = self._loop.time()
+        if self._deferred or self._unsent_octets >= RDMA_UNSENT_REPLY_OCTETS_MAX:
+            self._deferred.append(incoming)
+        else:
+            self._answer(incoming)
+
+    def _answer(self, incoming: IncomingCall) -> None:
+        endpoint, responding = self._endpoint, self._responding
+        if self._draining or responding is None:
+            endpoint.drop(incoming)
+            return
+        try:
+            opened = responding.dispatcher.open_call(incoming.decoder)
+        except ReducedIneligibleItem:
+            endpoint.fail_call(incoming)
+            return
+        if isinstance(opened, Invocation):
+            incoming.context = context = ServerCallContext(opened, self.peer[0], self._results, self)
+            answer = functools.partial(self._reply, incoming, opened)
+            if responding.at_most_once is None or not opened.at_most_once:
+                responding.runner.run(opened, context, answer)
+            else:
+                responding.at_most_once.run(opened, incoming.decoder, context, answer)
+        elif opened is None:
+            endpoint.fail_call(incoming)
+        else:
+            endpoint.reply(incoming, opened)
+
+    def _reply(self, incoming: IncomingCall, invocation: Invocation, payload: Payload | Unanswered) -> None:
+        if self.end_reason is not None or payload is Unanswered.SUPERSEDED:
+            self._endpoint.drop(incoming)
+            incoming.context.release()
+            return
+        context: ServerCallContext = incoming.context
+        in_use = False
+        try:
+            if payload is Unanswered.NOT_KEPT:
+                self._endpoint.fail_call(incoming)
+            else:
+                in_use = self._endpoint.reply(incoming, payload)
+                if incoming.refusal:
+                    self._log_refusal(incoming, invocation)
+        except Exception as error:  # noqa: BLE001 - logged; the result may come from another connection, which goes on
+            self._break(error)
+        if in_use:
+            assert isinstance(payload, Payload)
+            context.unsent_octets = payload.length
+            self._unsent_octets += payload.length
+        else:
+            context.release()
+        if not self._in_turn:
+            self._active_at = self._loop.time()
+            self._turn()
+
+    def _log_refusal(self, incoming: IncomingCall, invocation: Invocation) -> None:
+        assert self._responding is not None
+        self._responding.runner.log_unfit_reply(
+            invocation,
+            f"{incoming.refusal}, and so it was answered with ERR_CHUNK: the client has to offer more ({_REMEDY})",
+        )
+
+    def _on_end(self, event: Closed) -> None:
+        self.end_reason = event
+        while self._deferred:
+            self._endpoint.drop(self._deferred.popleft())
+        self._arguments.close()
+        self._results.close()
+        self._pause.due_s = None
+        self._driver.expect_end()
+        if not self._established.done():
+            self._established.set_exception(TransportClosed(event.reason, protocol_error=event.protocol_error))
+            # Nobody need be waiting.
+            self._established.exception()
+
+    def _closed(self) -> None:
+        if not self._ended.done():
+            self._ended.set_result(None)
+            if self._on_ended is not None:
+                self._on_ended(self)
+
+
+def _explained(handle: CallHandle) -> ChunkRefused:
+    """The refusal of a call's chunks, with what it may be due to."""
+    procedure = handle.context.procedure
+    bound = handle.form.bound
+    hint = f"; the reply of {procedure.name} could have {bound.results} octets"
+    if bound.items:
+        hint += f" and {', '.join(map(str, bound.items))} placed directly"
+    hint += f": {_REMEDY}"
+    pulled = sum(segment.length for chunk in handle.chunks.reads for segment in chunk.segments)
+    if pulled:
+        hint += (
+            f"; {pulled} octets of the call were in Read chunks: a server of this library takes "
+            f"{CALL_OCTETS_PULLED_MAX}, or what TransportConfig(call_octets_pulled_max=...) says there"
+        )
+    return ChunkRefused(hint)
+
+
+class _Waiting:
+    __slots__ = ("future", "procedure", "reply")
+
+    def __init__(self, procedure: Procedure[Any, Any], future: asyncio.Future[Any]) -> None:
+        self.procedure = procedure
+        self.future = future
+        self.reply: Decoder | None = None
+        """Only where calls are observed."""

@@ -1,0 +1,218 @@
+"""Moves octets between a TCP socket and the software RNIC's queue pair.
+
+The socket is driven directly (`add_reader`, `recvmsg_into`, `sendmsg`): asyncio's transports cost two to three times as
+much a round trip and would copy what they receive. The queue pair says where the next octets belong, so that bulk data
+go from the kernel straight into registered memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from collections.abc import Callable
+
+from rpcrdma.aio.drivers.capture import CapturedStream
+from rpcrdma.aio.drivers.deadline_timer import Alarm, DeadlineTimer
+from rpcrdma.aio.drivers.hang_up import forget_hang_up, watch_hang_up
+from rpcrdma.iwarp import IwarpQueuePair
+
+__all__ = ["IwarpDriver"]
+
+_RECEIVE_BUDGET_OCTETS = 1 << 20
+"""Received in one turn of the loop before other connections get theirs."""
+
+_SEND_OCTETS = 1 << 17
+"""Offered to one `sendmsg`: enough to keep the socket busy, so little that the peer starts while CRCs are computed."""
+
+_DISCARD_OCTETS = 1 << 16
+
+_HUNG_UP_AGAIN_S = 0.05
+"""How often a dead socket is read: at the second time there is seldom anything left."""
+
+_LINGER_S = 2.0
+"""How long the end of the peer's stream is awaited after ours: closing at once could make TCP reset the connection and
+destroy a Terminate on its way (RFC 5040 section 6.2.1 asks for a graceful close)."""
+
+
+class IwarpDriver:
+    """Runs one queue pair over one connected non-blocking socket.
+
+    `on_turn` is called when there may be something to take from the queue pair: it polls and posts until nothing is
+    left to do, and calls `flush`. Whoever posts work at other times calls `flush`, too. `timer` is the connection's.
+    """
+
+    __slots__ = (
+        "_capture",
+        "_closed",
+        "_dead",
+        "_ending",
+        "_linger",
+        "_loop",
+        "_on_closed",
+        "_on_turn",
+        "_queue_pair",
+        "_socket",
+        "_timer",
+        "_writing",
+    )
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        sock: socket.socket,
+        queue_pair: IwarpQueuePair,
+        on_turn: Callable[[], None],
+        on_closed: Callable[[], None],
+        timer: DeadlineTimer,
+        *,
+        capture: CapturedStream | None = None,
+    ) -> None:
+        self._loop = loop
+        self._socket = sock
+        self._queue_pair = queue_pair
+        self._on_turn = on_turn
+        self._on_closed = on_closed
+        self._capture = capture
+        self._writing = False
+        self._closed = False
+        self._ending = False
+        self._timer = timer
+        self._linger = Alarm(self._give_up)
+        self._dead = Alarm(self._hung_up)
+        timer.watch(self._linger)
+        timer.watch(self._dead)
+        loop.add_reader(sock.fileno(), self._readable)
+        watch_hang_up(loop, sock.fileno(), self._hung_up)
+
+    def _readable(self) -> None:
+        if self._ending:
+            self._discard()
+            return
+        queue_pair = self._queue_pair
+        receive = self._socket.recvmsg_into
+        budget = _RECEIVE_BUDGET_OCTETS
+        try:
+            while budget > 0:
+                buffers = queue_pair.next_buffers()
+                octets = receive(buffers)[0]
+                if octets == 0:
+                    queue_pair.end_of_stream()
+                    break
+                if self._capture is not None:
+                    self._capture.received(buffers, octets)
+                wanted = sum(map(len, buffers))
+                queue_pair.bytes_received(octets)
+                if octets < wanted:
+                    break
+                budget -= octets
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            self._lost(error)
+        self._on_turn()
+
+    def _hung_up(self) -> None:
+        """The connection is dead; what came before is read to the end, also where the loop does not ask for it."""
+        if not self._closed:
+            self._readable()
+        if not self._closed:
+            self._dead.due_s = self._loop.time() + _HUNG_UP_AGAIN_S
+            self._timer.look()
+
+    def _lost(self, error: OSError) -> None:
+        if error.errno in (errno.ECONNRESET, errno.EPIPE):
+            self._queue_pair.end_of_stream()
+        else:
+            self._queue_pair.abort(f"the TCP connection failed: {error.strerror}")
+
+    @property
+    def blocked(self) -> bool:
+        """Whether the socket takes nothing at present."""
+        return self._writing or self._closed
+
+    def expect_end(self) -> None:
+        """The connection has ended for its owner: what the peer does not take within a while is not sent any more."""
+        if self._linger.due_s is None and not self._closed:
+            self._linger.due_s = self._loop.time() + _LINGER_S
+            self._timer.look()
+
+    def _give_up(self) -> None:
+        self._queue_pair.abort("the peer did not let the connection end")
+        # The owner takes the end before the socket is closed: calls fail, and replies give their memory back.
+        self._on_turn()
+        self.close()
+
+    def flush(self) -> None:
+        """Sends what the queue pair has to send, as far as the socket takes it."""
+        queue_pair = self._queue_pair
+        if self._closed:
+            return
+        try:
+            while not self._writing and (gather := queue_pair.next_gather(_SEND_OCTETS)):
+                octets = self._socket.sendmsg(gather)
+                if self._capture is not None:
+                    self._capture.sent(gather, octets)
+                queue_pair.bytes_sent(octets)
+        except BlockingIOError:
+            self._writing = True
+            self._loop.add_writer(self._socket.fileno(), self._writable)
+            return
+        except OSError as error:
+            self._lost(error)
+            # The caller may be in the midst of its own work: it hears of the loss from the loop.
+            self._loop.call_soon(self._on_turn)
+        if queue_pair.wants_close:
+            self._finish()
+
+    def _writable(self) -> None:
+        self._loop.remove_writer(self._socket.fileno())
+        self._writing = False
+        self.flush()
+        self._on_turn()
+
+    def _finish(self) -> None:
+        if self._ending or self._closed:
+            return
+        self._ending = True
+        self.expect_end()
+        self._loop.call_soon(self._on_turn)
+        try:
+            self._socket.shutdown(socket.SHUT_WR)
+        except OSError:
+            self.close()
+            return
+        self._discard()
+
+    def _discard(self) -> None:
+        try:
+            for _ in range(_RECEIVE_BUDGET_OCTETS // _DISCARD_OCTETS):
+                octets = len(self._socket.recv(_DISCARD_OCTETS))
+                if not octets:
+                    break
+                if octets < _DISCARD_OCTETS:
+                    return
+            else:
+                # More next time: other connections are served in between, and the deadline is looked at.
+                return
+        except BlockingIOError:
+            return
+        except OSError:
+            pass
+        self.close()
+
+    def close(self) -> None:
+        """Closes the socket at once. Whoever closes it early aborts the queue pair first."""
+        if self._closed:
+            return
+        self._closed = True
+        self._timer.stop()
+        descriptor = self._socket.fileno()
+        forget_hang_up(self._loop, descriptor)
+        self._loop.remove_reader(descriptor)
+        if self._writing:
+            self._loop.remove_writer(descriptor)
+        self._socket.close()
+        if self._capture is not None:
+            self._capture.close()
+        self._on_closed()

@@ -1,0 +1,115 @@
+"""Listening sockets: accepting without ever spinning or giving up."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+
+from rpcrdma.aio.drivers.limited_log import LimitedLog
+from rpcrdma.aio.drivers.sockets import tune
+
+__all__ = ["Listener"]
+
+_BACKLOG = 128
+_ACCEPT_RETRY_S = 1.0
+"""After running out of files or memory: the connection stays in the backlog, and readiness would spin."""
+
+
+class Listener:
+    """Accepts connections at every address of a host and hands each, tuned, to `on_connection`."""
+
+    def __init__(self, on_connection: Callable[[socket.socket], None], log: LimitedLog) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._on_connection = on_connection
+        self._log = log
+        self._sockets: list[socket.socket] = []
+        self._both_families: set[int] = set()
+        """Ports of the sockets that take IPv4 and IPv6."""
+        self._retries: set[asyncio.TimerHandle] = set()
+
+    @property
+    def addresses(self) -> list[tuple[str, int]]:
+        """Host and port of each listening socket."""
+        return [sock.getsockname()[:2] for sock in self._sockets]
+
+    async def listen(self, host: str, port: int) -> list[tuple[str, int]]:
+        """Starts to accept at `host`; port 0 takes a free one, the same for all addresses. Returns what was added.
+
+        The address "::" alone takes IPv4 connections as well, as with most servers on Linux, unless this listener
+        has an IPv4 address with the same port.
+
+        Raises:
+            OSError: the address is in use, not of this machine or not permitted.
+        """
+        added: list[socket.socket] = []
+        served: list[tuple[str, int]] = []
+        addresses = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        try:
+            for family, kind, protocol, _, address in addresses:
+                if family == socket.AF_INET and port in self._both_families:
+                    served.append((str(address[0]), port))
+                    continue
+                sock = socket.socket(family, kind, protocol)
+                added.append(sock)
+                sock.setblocking(False)
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    everywhere = address[0] == "::" and len(addresses) == 1 and not self._has_ipv4(port)
+                    sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, not everywhere)
+                sock.bind((address[0], port, *address[2:]))
+                sock.listen(_BACKLOG)
+                host, port = sock.getsockname()[:2]
+                served.append((host, port))
+                if family == socket.AF_INET6 and everywhere:
+                    self._both_families.add(port)
+        except BaseException:
+            for sock in added:
+                sock.close()
+            raise
+        for sock in added:
+            self._sockets.append(sock)
+            self._loop.add_reader(sock.fileno(), self._accept, sock)
+        return served
+
+    def _has_ipv4(self, port: int) -> bool:
+        return any(sock.family == socket.AF_INET and sock.getsockname()[1] == port for sock in self._sockets)
+
+    def close(self) -> None:
+        """Accepts nothing more."""
+        for retry in self._retries:
+            retry.cancel()
+        self._retries.clear()
+        for sock in self._sockets:
+            self._loop.remove_reader(sock.fileno())
+            sock.close()
+        self._sockets.clear()
+
+    def _accept(self, listener: socket.socket) -> None:
+        for _ in range(_BACKLOG):
+            try:
+                sock, _address = listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                self._log.log(logging.ERROR, "accept", "cannot accept a connection: %s", error.strerror)
+                self._pause(listener)
+                return
+            try:
+                tune(sock)
+                self._on_connection(sock)
+            except OSError:
+                # The peer was gone before anything could be said to it.
+                sock.close()
+
+    def _pause(self, listener: socket.socket) -> None:
+        self._loop.remove_reader(listener.fileno())
+        retry: asyncio.TimerHandle
+
+        def again() -> None:
+            self._retries.discard(retry)
+            self._loop.add_reader(listener.fileno(), self._accept, listener)
+
+        retry = self._loop.call_later(_ACCEPT_RETRY_S, again)
+        self._retries.add(retry)

@@ -1,0 +1,252 @@
+"""Drives a connected TCP socket that carries RPC records, for the caller and the server alike.
+
+The socket is read and written directly from the event loop's readiness callbacks: received data goes straight into the
+message that it belongs to, and a message is sent from where its parts are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import socket
+import sys
+import termios
+from collections.abc import Callable
+from typing import Any
+
+from rpcrdma.aio.drivers.hang_up import forget_hang_up, watch_hang_up
+from rpcrdma.errors import RemoteProtocolError, TransportClosed
+from rpcrdma.rpc.record import RecordReceiver, RecordSender, TooLong
+from rpcrdma.wire.buffers import Buffer
+from rpcrdma.xdr.codec import Payload
+
+__all__ = ["RecordStream"]
+
+_HUNG_UP_READS = 64
+_HUNG_UP_AGAIN_S = 0.05
+"""How often a dead socket is read while there is something left."""
+
+
+class RecordStream:
+    """A socket, what is queued for it and what has been read from it.
+
+    `on_record(message)` is called for each message, `on_sent(ticket)` when one has left, `on_lost` once, with the
+    reason, when the stream ends other than by `close`. `on_expected(octets)` is called when it has changed how many
+    octets of the message that is being received are announced; 0: none is. `on_too_long(message)` is called for a
+    message over the bound, once, while its octets are thrown away. All of them may call any method.
+
+    `record_octets_max` bounds messages both ways; `setting` names what sets it.
+    """
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        *,
+        record_octets_max: int,
+        setting: str,
+        on_too_long: Callable[[TooLong], None],
+        on_record: Callable[[Buffer], None],
+        on_lost: Callable[[TransportClosed], None],
+        on_sent: Callable[[Any], None] | None = None,
+        on_expected: Callable[[int], None] | None = None,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._sock = sock
+        self._fd = sock.fileno()
+        self._receiver = RecordReceiver(record_octets_max)
+        self._sender = RecordSender(record_octets_max, setting)
+        self._on_record = on_record
+        self._on_too_long = on_too_long
+        self._on_lost = on_lost
+        self._on_sent = on_sent
+        self._on_expected = on_expected
+        self._expected = 0
+        self._paused = False
+        self._busy = False
+        self._waits_to_write = False
+        self._finishing = False
+        self.closed = False
+        self.blocked_at: float | None = None
+        """Since when there has been something that the socket did not take, in the loop's time."""
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._loop.add_reader(self._fd, self._on_readable)
+        watch_hang_up(self._loop, self._fd, self._on_hang_up)
+
+    @property
+    def unsent_octets(self) -> int:
+        """Octets queued and not yet taken by the kernel."""
+        return self._sender.unsent_octets
+
+    @property
+    def paused(self) -> bool:
+        """Whether `pause` holds."""
+        return self._paused
+
+    @property
+    def unread_octets(self) -> int:
+        """Octets from the peer that the kernel holds."""
+        return int.from_bytes(fcntl.ioctl(self._fd, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+    def send(self, payload: Payload, ticket: Any = None) -> None:
+        """Sends a message now or as soon as the socket takes it; no effect once closed.
+
+        Raises:
+            MessageTooLong: nothing was sent, and the stream goes on.
+        """
+        if self.closed:
+            return
+        self._sender.push(payload, ticket)
+        # During a burst of received messages their replies leave together at its end.
+        if not (self._busy or self._waits_to_write):
+            self._process()
+
+    def withdraw(self, ticket: Any) -> None:
+        """Stops referring to the memory of the message with this ticket; sends it only if it has been begun."""
+        self._sender.withdraw(ticket)
+
+    def pause(self) -> None:
+        """Delivers no more messages and reads nothing until `resume`."""
+        if not self._paused and not self.closed:
+            self._paused = True
+            self._loop.remove_reader(self._fd)
+
+    def resume(self) -> None:
+        """Ends `pause`."""
+        if self._paused and not self.closed:
+            self._paused = False
+            self._loop.add_reader(self._fd, self._on_readable)
+            if not self._busy:
+                self._process()
+
+    def finish(self) -> None:
+        """Ends the sending direction; what the peer still sends is thrown away until it closes: `on_lost`.
+
+        Closing outright would reset the connection if anything unread was left, and the peer could lose what it has
+        not read itself.
+        """
+        if self.closed:
+            return
+        self._finishing = True
+        if self._paused:
+            self._paused = False
+            self._loop.add_reader(self._fd, self._on_readable)
+        try:
+            self._sock.shutdown(socket.SHUT_WR)
+        except OSError as error:
+            self._lose(f"the connection failed: {error.strerror}")
+
+    def unsent_tickets(self) -> list[Any]:
+        """The tickets of what had not left when the stream was closed."""
+        return self._sender.clear()
+
+    def close(self) -> None:
+        """Closes the socket at once; `on_lost` is not called."""
+        if self.closed:
+            return
+        self.closed = True
+        forget_hang_up(self._loop, self._fd)
+        if not self._paused:
+            self._loop.remove_reader(self._fd)
+        if self._waits_to_write:
+            self._loop.remove_writer(self._fd)
+        self._sock.close()
+
+    def _lose(self, reason: str, *, protocol_error: bool = False) -> None:
+        if not self.closed:
+            self.close()
+            self._on_lost(TransportClosed(reason, protocol_error=protocol_error))
+
+    def _on_hang_up(self) -> None:
+        """The connection is dead; what came before is read to the end, also where the loop does not ask for it."""
+        for _ in range(_HUNG_UP_READS):
+            if self._paused or self.closed:
+                break
+            self._on_readable()
+        if not self.closed:
+            self._loop.call_later(_HUNG_UP_AGAIN_S, self._on_hang_up)
+
+    def _on_readable(self) -> None:
+        receiver = self._receiver
+        try:
+            count = self._sock.recvmsg_into(receiver.next_buffers())[0]
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self._lose(f"the connection failed: {error.strerror}")
+            return
+        if not count:
+            where = " in the middle of a message" if receiver.mid_record else ""
+            self._lose(f"the peer closed the connection{where}")
+            return
+        if self._finishing:
+            return
+        try:
+            receiver.bytes_received(count)
+        except RemoteProtocolError as error:
+            self._report_too_long()
+            self._process()
+            self._lose(f"the peer broke the record protocol: {error}", protocol_error=True)
+            return
+        if receiver.too_long:
+            self._report_too_long()
+            if self.closed:
+                return
+        # Before messages are delivered: one that is whole is no longer expected.
+        if self._on_expected is not None and receiver.expected_octets != self._expected:
+            self._expected = receiver.expected_octets
+            self._on_expected(self._expected)
+        self._process()
+
+    def _report_too_long(self) -> None:
+        too_long = self._receiver.too_long
+        while too_long and not self.closed:
+            self._on_too_long(too_long.popleft())
+
+    def _process(self) -> None:
+        """Delivers what has been received and sends what is queued, until neither gets any further."""
+        self._busy = True
+        try:
+            while not self.closed:
+                idle = True
+                while not (self._paused or self.closed):
+                    record = self._receiver.next_record()
+                    if record is None:
+                        break
+                    idle = False
+                    self._on_record(record)
+                if self._sender.unsent_octets and not self._waits_to_write:
+                    self._flush()
+                    continue
+                if idle:
+                    return
+        finally:
+            self._busy = False
+
+    def _flush(self) -> None:
+        sender = self._sender
+        while not self.closed:
+            gather = sender.next_gather()
+            if not gather:
+                self.blocked_at = None
+                return
+            try:
+                count = self._sock.sendmsg(gather)
+            except (BlockingIOError, InterruptedError):
+                self._waits_to_write = True
+                if self.blocked_at is None:
+                    self.blocked_at = self._loop.time()
+                self._loop.add_writer(self._fd, self._on_writable)
+                return
+            except OSError as error:
+                self._lose(f"the connection failed: {error.strerror}")
+                return
+            tickets = sender.bytes_sent(count)
+            if self._on_sent is not None:
+                for ticket in tickets:
+                    self._on_sent(ticket)
+
+    def _on_writable(self) -> None:
+        self._waits_to_write = False
+        self._loop.remove_writer(self._fd)
+        self._process()

@@ -1,0 +1,138 @@
+"""A server's statistics for Prometheus, over HTTP; needs the package prometheus-client (the extra `metrics`)."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from rpcrdma.aio.drivers.sockets import authority
+from rpcrdma.aio.server.serve import Server
+from rpcrdma.aio.server.server_statistics import ServerStatistics
+from rpcrdma.errors import ConnectFailed
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric
+
+__all__ = ["MetricsExporter"]
+
+_SNAPSHOT_S = 5.0
+"""How long a scrape waits for the event loop; Prometheus itself gives up after ten seconds."""
+
+_FORMS = {
+    "short": "calls_short",
+    "read_chunk": "calls_read_chunk",
+    "write_chunk": "calls_write_chunk",
+    "long_call": "calls_long",
+    "long_reply": "replies_long",
+}
+_OPERATIONS = {"send": "sends", "receive": "receives", "rdma_read": "rdma_reads", "rdma_write": "rdma_writes"}
+_OCTETS = {"rdma_read": "octets_read", "rdma_write": "octets_written"}
+_COUNTS = {
+    "registrations": "Memory regions registered.",
+    "remote_invalidations": "Handles of clients ended along with a reply.",
+    "errors_sent": "RDMA_ERROR messages sent.",
+    "calls_failed": "Calls answered with an RDMA_ERROR.",
+    "discarded": "Messages silently discarded, as the protocol says.",
+}
+
+
+class MetricsExporter:
+    """Answers scrapes in a thread of its own; what it tells is read in the event loop, all at one moment."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._loop = asyncio.get_running_loop()
+        self._http: Any = None
+        self.url = ""
+        """Where Prometheus finds it, once started."""
+
+    def start(self, host: str, port: int) -> None:
+        """Listens; port 0 takes a free one.
+
+        Raises:
+            ConnectFailed: the package is missing, or the address cannot be listened on.
+        """
+        try:
+            import prometheus_client  # noqa: PLC0415
+        except ImportError:
+            raise ConnectFailed(
+                "metrics need the package prometheus-client; pip install 'rpcrdma[metrics]', or prometheus-client"
+            ) from None
+        registry = prometheus_client.CollectorRegistry()
+        registry.register(self)
+        try:
+            self._http, _ = prometheus_client.start_http_server(port, host, registry)
+        except OSError as error:
+            where = authority(host, port)
+            cause = (error.strerror or str(error)).lower()
+            raise ConnectFailed(f"cannot offer metrics at {where}: {cause}; choose another address") from None
+        self.url = f"http://{authority(host, self._http.server_port)}/metrics"
+
+    async def close(self) -> None:
+        """Stops listening."""
+        if self._http is not None:
+            http, self._http = self._http, None
+            await asyncio.to_thread(http.shutdown)
+            http.server_close()
+
+    def collect(self) -> Iterable[Metric]:
+        """The metrics now; called in a thread of the HTTP server, none while the event loop does not answer."""
+        snapshot: concurrent.futures.Future[ServerStatistics] = concurrent.futures.Future()
+
+        def take() -> None:
+            # A scrape that was given up has cancelled it.
+            if snapshot.set_running_or_notify_cancel():
+                snapshot.set_result(self._server.statistics())
+
+        try:
+            self._loop.call_soon_threadsafe(take)
+            return list(_metrics(snapshot.result(_SNAPSHOT_S)))
+        except (TimeoutError, RuntimeError):
+            snapshot.cancel()
+            return []
+
+
+def _metrics(statistics: ServerStatistics) -> Iterable[Metric]:
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily  # noqa: PLC0415
+
+    listeners = {"rdma": statistics.rdma, "tcp": statistics.tcp}
+    open_now = GaugeMetricFamily("rpcrdma_connections", "Connections there are.", labels=["transport"])
+    made = CounterMetricFamily("rpcrdma_connections_made", "Connections accepted.", labels=["transport"])
+    refused = CounterMetricFamily("rpcrdma_connections_refused", "Connections turned away.", labels=["transport"])
+    calls = CounterMetricFamily("rpcrdma_calls", "Calls answered (rdma) or received (tcp).", labels=["transport"])
+    procedures = CounterMetricFamily(
+        "rpcrdma_procedure_calls", "Calls by procedure.", labels=["transport", "procedure"]
+    )
+    for transport, listener in listeners.items():
+        open_now.add_metric([transport], listener.connections)
+        made.add_metric([transport], listener.connections_made)
+        refused.add_metric([transport], listener.connections_refused)
+        calls.add_metric([transport], listener.calls)
+        for procedure, count in listener.procedures.items():
+            procedures.add_metric([transport, procedure], count)
+    yield from (open_now, made, refused, calls, procedures)
+    counters = statistics.counters
+    for name, help_text, label, members in (
+        ("rpcrdma_calls_by_form", "RDMA calls by form; one may have several.", "form", _FORMS),
+        ("rpcrdma_operations", "Work requests over RDMA.", "operation", _OPERATIONS),
+        ("rpcrdma_transferred_bytes", "Octets moved by RDMA Read and RDMA Write.", "operation", _OCTETS),
+    ):
+        family = CounterMetricFamily(name, help_text, labels=[label])
+        for value, member in members.items():
+            family.add_metric([value], getattr(counters, member))
+        yield family
+    for member, help_text in _COUNTS.items():
+        yield CounterMetricFamily(f"rpcrdma_{member}", help_text, value=getattr(counters, member))
+    yield CounterMetricFamily(
+        "rpcrdma_tcp_received_bytes", "Octets of calls over TCP.", value=statistics.tcp_octets_received
+    )
+    yield GaugeMetricFamily("rpcrdma_buffer_bytes", "Octets of bulk buffers lent.", value=statistics.buffer_octets_lent)
+    yield GaugeMetricFamily(
+        "rpcrdma_buffer_bytes_limit", "Octets of bulk buffers there may be.", value=statistics.buffer_octets_max
+    )
+    yield GaugeMetricFamily(
+        "rpcrdma_calls_running", "Calls in worker threads and tasks.", value=statistics.calls_running
+    )
+    yield GaugeMetricFamily("rpcrdma_workers", "Worker threads there can be.", value=statistics.workers)

@@ -1,0 +1,197 @@
+"""Offering services: `rpcrdma.serve`."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import Any
+
+from rpcrdma.aio.answering.at_most_once import AtMostOnce
+from rpcrdma.aio.answering.buffer_pool import BufferPool
+from rpcrdma.aio.answering.handler_runner import HandlerRunner
+from rpcrdma.aio.answering.responding import Responding
+from rpcrdma.aio.connections.rdma_connection import RdmaConnection
+from rpcrdma.aio.drivers.sockets import authority
+from rpcrdma.aio.server.rdma_server import RdmaServer, RdmaServerConfig
+from rpcrdma.aio.server.server_statistics import ConnectionStatistics, ListenerStatistics, ServerStatistics
+from rpcrdma.aio.server.tcp_server import TcpServer, TcpServerConfig
+from rpcrdma.aio.urls import Url, parse_url
+from rpcrdma.errors import ConnectFailed, LocalProtocolError
+from rpcrdma.limits import BUFFER_OCTETS_MAX
+from rpcrdma.rpc.dispatch import Dispatcher
+from rpcrdma.rpc.reply_cache import ReplyCacheConfig
+from rpcrdma.rpc.service import Service
+
+__all__ = ["ServeOptions", "Server", "serve"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeOptions:
+    """How to serve."""
+
+    workers: int = 8
+    """Threads that block in file systems at the same time; what a Linux NFS server starts with."""
+    memory_octets_max: int = BUFFER_OCTETS_MAX
+    """For the data of calls in progress, for arguments and for results each; further calls wait."""
+    rdma: RdmaServerConfig = field(default_factory=RdmaServerConfig)
+    tcp: TcpServerConfig = field(default_factory=TcpServerConfig)
+    reply_cache: ReplyCacheConfig = field(default_factory=ReplyCacheConfig)
+    """What is remembered of calls that must not run twice, for all listeners together."""
+    drain_s: float = 5.0
+    """How long running calls may take to be answered when a context manager ends."""
+
+
+class Server:
+    """Listeners and connections; ends with `close`, or as a context manager."""
+
+    def __init__(self, services: Sequence[Service], options: ServeOptions) -> None:
+        self._options = options
+        # Calls that wait for each other's memory could otherwise hold each other up: arguments are held for results.
+        most = options.memory_octets_max
+        self._pools = results, arguments = BufferPool(octets_max=most), BufferPool(octets_max=most)
+        self._runner = HandlerRunner(workers=options.workers)
+        self._over_rdma = over_rdma = Dispatcher(service for service in services if service.OVER_RDMA)
+        once = AtMostOnce(self._runner, options.reply_cache)
+        self._rdma = RdmaServer(Responding(over_rdma, self._runner, once), results, arguments, options.rdma)
+        self._tcp = TcpServer(
+            Dispatcher(services),
+            runner=self._runner,
+            pool=results,
+            arguments=arguments,
+            at_most_once=once,
+            config=options.tcp,
+        )
+        self.listening: list[str] = []
+        """The URLs at which clients reach the server."""
+
+    @property
+    def connections(self) -> frozenset[RdmaConnection]:
+        """The RDMA connections that there are now."""
+        return frozenset(self._rdma.connections)
+
+    def statistics(self) -> ServerStatistics:
+        """What the server has done and holds now: a copy. To be called in the event loop."""
+        rdma, tcp = self._rdma, self._tcp
+        counters = rdma.statistics
+        return ServerStatistics(
+            rdma=ListenerStatistics(
+                connections=len(rdma.connections),
+                connections_made=rdma.connections_made,
+                connections_refused=rdma.connections_refused,
+                calls=counters.calls,
+                procedures=self._over_rdma.calls_of_procedures(),
+            ),
+            tcp=ListenerStatistics(
+                connections=len(tcp.connections),
+                connections_made=tcp.connections_made,
+                connections_refused=tcp.connections_refused,
+                calls=tcp.calls,
+                procedures=tcp.dispatcher.calls_of_procedures(),
+            ),
+            counters=counters,
+            connections=tuple(
+                ConnectionStatistics(
+                    peer=authority(*connection.peer),
+                    calls_in_progress=connection.calls_in_progress,
+                    counters=replace(connection.statistics),
+                )
+                for connection in rdma.connections
+            ),
+            tcp_octets_received=tcp.octets_received,
+            buffer_octets_lent=sum(pool.lent_octets for pool in self._pools),
+            buffer_octets_max=sum(pool.octets_max for pool in self._pools),
+            calls_running=self._runner.running,
+            workers=self._options.workers,
+        )
+
+    async def listen(self, url: str) -> None:
+        """Listens at one more URL; port 0 takes a free port.
+
+        Raises:
+            LocalProtocolError: the URL is not one.
+            ConnectFailed: the address cannot be listened on; the message says why and what to do.
+        """
+        target = parse_url(url)
+        if target.mount_port is not None:
+            raise LocalProtocolError(f"{url!r}: mountport is for clients, a server answers MOUNT wherever it has TCP")
+        server = self._rdma if target.scheme == "rdma" else self._tcp
+        try:
+            added = await server.listen(target.host, target.port)
+        except OSError as error:
+            raise ConnectFailed(f"cannot listen at {target}: {_listen_failure(error)}") from None
+        self.listening += [str(Url(scheme=target.scheme, host=host, port=port)) for host, port in added]
+
+    async def close(self, drain_s: float | None = None) -> None:
+        """Accepts nothing more, lets running calls be answered for `drain_s` seconds, then ends every connection."""
+        deadline_s = self._options.drain_s if drain_s is None else drain_s
+        self._rdma.stop_accepting()
+        await asyncio.gather(self._tcp.stop(deadline_s), self._runner.drain(deadline_s))
+        await self._rdma.stop()
+
+    async def __aenter__(self) -> Server:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+class _Starting:
+    """What `serve` returns: `await` it, or enter it as a context manager."""
+
+    def __init__(self, services: Iterable[Service], listen: Sequence[str], options: ServeOptions) -> None:
+        self._services = tuple(services)
+        self._listen = listen
+        self._options = options
+        self._server: Server | None = None
+
+    def __await__(self) -> Generator[Any, None, Server]:
+        return self._start().__await__()
+
+    async def __aenter__(self) -> Server:
+        self._server = await self._start()
+        return self._server
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._server is not None:
+            await self._server.close()
+
+    async def _start(self) -> Server:
+        server = Server(self._services, self._options)
+        try:
+            for url in self._listen:
+                await server.listen(url)
+        except BaseException:
+            await server.close(0)
+            raise
+        return server
+
+
+def serve(
+    services: Iterable[Service], listen: Sequence[str] = ("rdma://127.0.0.1",), *, options: ServeOptions | None = None
+) -> _Starting:
+    """Offers `services` at each URL of `listen`.
+
+    Use it as `async with rpcrdma.serve([Counter()], listen=[...]) as server:`. Services with `OVER_RDMA = False` are
+    offered at tcp:// URLs only.
+
+    Raises:
+        LocalProtocolError: a URL is not one, or two services offer the same program and version.
+        ConnectFailed: when entered or awaited: an address cannot be listened on.
+    """
+    return _Starting(services, listen, options or ServeOptions())
+
+
+def _listen_failure(error: OSError) -> str:
+    cause = (error.strerror or str(error)).lower()
+    if error.errno == errno.EADDRINUSE:
+        return f"{cause}; stop what listens there, or choose another port (0 takes a free one)"
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return f"{cause}; choose a port above 1023, or run as root"
+    return f"{cause}; choose an address of this machine"

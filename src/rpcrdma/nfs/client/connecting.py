@@ -1,0 +1,131 @@
+"""From a URL to a file system: `nfs_open`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from types import TracebackType
+from typing import Any
+
+from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
+from rpcrdma.aio.urls import Url, parse_url
+from rpcrdma.nfs import v3
+from rpcrdma.nfs.client.filesystem import NfsFilesystem
+from rpcrdma.nfs.client.mount_client import Mount, confirm_root, mount_export, unmount
+from rpcrdma.nfs.client.options import FileOptions
+from rpcrdma.nfs.client.paths import Path
+from rpcrdma.nfs.client.watching import Changes
+
+__all__ = ["MountedFilesystem", "nfs_open"]
+
+
+class MountedFilesystem(NfsFilesystem):
+    """The file system that `nfs_open` has mounted over a connection of its own; `close` ends that as well.
+
+    `directory`, where relative paths start, is what of the URL's path lies below the `export`: it may be any path, that
+    of a file too, in which case "." is the file.
+    """
+
+    def __init__(
+        self, connection: Connection, url: Url, mounted: Mount, options: ConnectOptions, files: FileOptions | None
+    ) -> None:
+        super().__init__(connection, mounted.handle, directory=mounted.directory, options=files)
+        self.connection = connection
+        self.url = str(url)
+        self.export = mounted.export
+        self._target = url
+        self._mounted = mounted
+        self._options = options
+
+    def watch(
+        self, path: Path = ".", *, recursive: bool = False, on_reconnected: Callable[[], None] | None = None
+    ) -> Changes:
+        """The changes in a directory from now on, with `recursive` also in those below it that this caller may read.
+
+        `async with fs.watch("reports") as changes: async for change in changes`. Symbolic links are followed on the way
+        there, not below. It has a connection of its own; `on_reconnected` is called when that was lost and made again.
+
+        Raises:
+            NfsError: when entered: the directory may not be watched.
+            OSError: when entered: EOPNOTSUPP: the server does not offer it; ENOSPC: it watches as much as it may.
+        """
+        server = str(Url(scheme=self._target.scheme, host=self._target.host, port=self._target.port))
+        return Changes(
+            server,
+            lambda: self.handle_of(path),
+            recursive=recursive,
+            options=self._options,
+            on_reconnected=on_reconnected,
+        )
+
+    async def close(self) -> None:
+        """Ends what is on its way, unmounts and closes the connection."""
+        await super().close()
+        await self.connection.close()
+        options = self._options
+        await unmount(self._target, self._mounted, options.credential, reserved_port=options.reserved_port)
+
+
+class _Opening:
+    """What `nfs_open` returns: `await` it, or enter it as a context manager."""
+
+    def __init__(self, url: Url, mount_port: int | None, options: ConnectOptions, files: FileOptions | None) -> None:
+        self._url = url
+        self._mount_port = mount_port
+        self._options = options
+        self._files = files
+        self._filesystem: MountedFilesystem | None = None
+
+    def __await__(self) -> Generator[Any, None, MountedFilesystem]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> MountedFilesystem:
+        self._filesystem = await self._open()
+        return self._filesystem
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._filesystem is not None:
+            await self._filesystem.close()
+
+    async def _open(self) -> MountedFilesystem:
+        url, options = self._url, self._options
+        mounted = await mount_export(
+            url,
+            options.credential,
+            mount_port=self._mount_port,
+            timeout_s=options.connect_timeout_s,
+            reserved_port=options.reserved_port,
+            on_call=options.on_call,
+        )
+        connection = await connect(
+            str(Url(scheme=url.scheme, host=url.host, port=url.port)), v3.PROGRAM, options=options
+        )
+        try:
+            await confirm_root(connection, url, mounted)
+        except BaseException:
+            await connection.close()
+            raise
+        return MountedFilesystem(connection, url, mounted, options, self._files)
+
+
+def nfs_open(
+    url: str,
+    *,
+    mount_port: int | None = None,
+    options: ConnectOptions | None = None,
+    files: FileOptions | None = None,
+) -> _Opening:
+    """Mounts what `url` names: `rdma://HOST[:PORT]/EXPORT[/PATH]`, or tcp://.
+
+    `async with nfs_open("rdma://server/data") as fs:` or `fs = await nfs_open(...)`. The file handle comes from the
+    server's MOUNT service over TCP, at the port that the URL names (`?mountport=PORT`), at `mount_port`, or where it is
+    usually found.
+
+    Raises:
+        LocalProtocolError: the URL is not one.
+        NotPermitted: when entered or awaited: `options.reserved_port` is wanted, but not allowed.
+        ConnectFailed: when entered or awaited: NFS or MOUNT cannot be reached; the message says what to do.
+        NfsError: when entered or awaited: the server refuses to mount (FileNotFoundError: there is no such export).
+    """
+    return _Opening(parse_url(url), mount_port, options or ConnectOptions(), files)

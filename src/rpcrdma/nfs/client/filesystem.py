@@ -1,0 +1,448 @@
+"""A mounted NFSv3 file system with the calls of `os`, as coroutines."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from types import TracebackType
+from typing import Self
+
+from rpcrdma.nfs.client.attributes import NOW, Now, Stat, StatVfs, set_attributes, stat_from, statvfs_from
+from rpcrdma.nfs.client.directory_entry import DirEntry
+from rpcrdma.nfs.client.listing import name_pages
+from rpcrdma.nfs.client.options import FileOptions
+from rpcrdma.nfs.client.paths import Path, base_name, join, text_of
+from rpcrdma.nfs.client.streams.direct_read import read_direct
+from rpcrdma.nfs.client.streams.file_stream import NfsFile
+from rpcrdma.nfs.client.streams.opening import open_file
+from rpcrdma.nfs.client.trees.file_transfer import FileTransfer
+from rpcrdma.nfs.client.trees.tree_copy import CopyReport, Progress, download_tree, upload_tree
+from rpcrdma.nfs.client.trees.tree_remove import RemoveReport, remove_tree
+from rpcrdma.nfs.client.trees.tree_walk import entries_below, walk_tree
+from rpcrdma.nfs.client.volume import Volume
+from rpcrdma.nfs.errors import NfsExists, NfsNotFound, nfs_error
+from rpcrdma.nfs.v3 import (
+    ACCESS3_EXECUTE,
+    ACCESS3_EXTEND,
+    ACCESS3_LOOKUP,
+    ACCESS3_MODIFY,
+    ACCESS3_READ,
+    ftype3,
+    nfs_fh3,
+    nfsstat3,
+    sattr3,
+)
+from rpcrdma.rpc.program import Caller
+from rpcrdma.wire.buffers import Buffer, as_view
+
+__all__ = ["LocalPath", "NfsFilesystem"]
+
+LocalPath = str | os.PathLike[str]
+
+_SECOND_NS = 1_000_000_000
+
+_LEADS_NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
+"""What says that a path leads nowhere, rather than that the caller or the server has a problem."""
+
+
+class NfsFilesystem:
+    """The file system below `root`, a handle from MOUNT, at the server that `caller` is connected to.
+
+    Paths are the caller's own: an absolute one starts at the root, a relative one at `directory`, and neither leads
+    out of the mount. Every call may also raise what `Caller.call` raises; there is no reconnection. New files and
+    directories at the server get exactly the mode that is asked for: the process's umask applies to downloads alone.
+
+    `stat` and `open` always ask the server; only directories on the way are remembered for a few seconds
+    (`FileOptions.lookup_valid_s`). `close` does not close the connection, which is the caller's, except where
+    `nfs_open` made both.
+    """
+
+    def __init__(
+        self,
+        caller: Caller,
+        root: nfs_fh3 | bytes,
+        *,
+        directory: str = "/",
+        options: FileOptions | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        handle = nfs_fh3(root) if isinstance(root, bytes) else root
+        self.caller = caller
+        self._volume = Volume(
+            caller,
+            handle,
+            directory=join("/", directory),
+            options=options or FileOptions(),
+            clock=clock,
+            sleep=sleep,
+        )
+        self._resolver = self._volume.resolver
+        self._procedures = self._volume.procedures
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def directory(self) -> str:
+        """Where relative paths start, from the root on."""
+        return self._resolver.directory
+
+    async def close(self) -> None:
+        """Ends what is still on its way in the background."""
+        await self._volume.close()
+
+    async def handle_of(self, path: Path) -> tuple[bytes, str]:
+        """The server's handle of what `path` leads to, and the absolute path: for calls of other programs."""
+        node = await self._resolver.find(path)
+        return node.handle.data, node.path
+
+    # Attributes
+
+    async def stat(self, path: Path, *, follow_symlinks: bool = True) -> Stat:
+        """The attributes of what `path` leads to, or with `follow_symlinks=False` of a symbolic link itself."""
+        node = await self._resolver.find(path, follow=follow_symlinks)
+        return stat_from(await self._volume.attributes(node))
+
+    async def lstat(self, path: Path) -> Stat:
+        """`stat` without following a symbolic link at the end of the path."""
+        return await self.stat(path, follow_symlinks=False)
+
+    async def exists(self, path: Path) -> bool:
+        """Whether `path` leads anywhere.
+
+        False also where a name on the way is no directory, links lead in a circle, or the path can be none. Unlike
+        `os.path.exists` it raises what says nothing of that: no permission, an I/O error, a lost connection.
+        """
+        return await self._found(path) is not None
+
+    async def is_dir(self, path: Path) -> bool:
+        """Whether `path` leads to a directory; see `exists`."""
+        found = await self._found(path)
+        return found is not None and found.is_dir()
+
+    async def is_file(self, path: Path) -> bool:
+        """Whether `path` leads to a regular file; see `exists`."""
+        found = await self._found(path)
+        return found is not None and found.is_file()
+
+    async def access(self, path: Path, mode: int) -> bool:
+        """Whether the server lets this caller do what `mode` says: `os.F_OK`, or `os.R_OK`, `W_OK`, `X_OK` together."""
+        try:
+            node = await self._resolver.find(path)
+        except OSError as error:
+            if error.errno not in _LEADS_NOWHERE:
+                raise
+            return False
+        wanted = 0
+        if mode & os.R_OK:
+            wanted |= ACCESS3_READ
+        if mode & os.W_OK:
+            wanted |= ACCESS3_MODIFY | ACCESS3_EXTEND
+        if mode & os.X_OK:
+            wanted |= ACCESS3_LOOKUP if node.is_dir else ACCESS3_EXECUTE
+        if not wanted:
+            return True
+        granted, _ = await self._procedures.access(node.handle, wanted, node.path)
+        return granted == wanted
+
+    async def chmod(self, path: Path, mode: int, *, follow_symlinks: bool = True) -> None:
+        """Sets the permission bits."""
+        await self._set(path, set_attributes(mode=mode), follow=follow_symlinks)
+
+    async def chown(self, path: Path, uid: int, gid: int, *, follow_symlinks: bool = True) -> None:
+        """Sets owner and group by number; -1 leaves one as it is."""
+        attributes = set_attributes(uid=None if uid == -1 else uid, gid=None if gid == -1 else gid)
+        await self._set(path, attributes, follow=follow_symlinks)
+
+    async def utime(
+        self,
+        path: Path,
+        times: tuple[float, float] | None = None,
+        *,
+        ns: tuple[int, int] | None = None,
+        follow_symlinks: bool = True,
+    ) -> None:
+        """Sets the times of last access and modification: seconds, or nanoseconds as `ns`; neither: now.
+
+        Raises:
+            OverflowError: NFSv3 has no such time: it goes from 1970 to 2106.
+        """
+        pair: tuple[int | Now, int | Now] = (NOW, NOW)
+        if times is not None:
+            if ns is not None:
+                raise ValueError("utime: give times or ns, not both")
+            pair = (round(times[0] * _SECOND_NS), round(times[1] * _SECOND_NS))
+        elif ns is not None:
+            pair = ns
+        await self._set(path, set_attributes(atime_ns=pair[0], mtime_ns=pair[1]), follow=follow_symlinks)
+
+    async def truncate(self, path: Path, length: int) -> None:
+        """Cuts a file off at `length` octets, or extends it with zeros."""
+        await self._set(path, set_attributes(size=length), follow=True)
+
+    async def statvfs(self, path: Path = "/") -> StatVfs:
+        """The space of the file system that `path` is in."""
+        node = await self._resolver.find(path)
+        space, limits = await asyncio.gather(
+            self._procedures.fsstat(node.handle, node.path), self._procedures.pathconf(node.handle, node.path)
+        )
+        return statvfs_from(space, limits)
+
+    # Directories
+
+    async def listdir(self, path: Path = ".") -> list[str]:
+        """The names in a directory, in the server's order, without "." and "..".
+
+        Raises: see `scandir`.
+        """
+        node = await self._resolver.find(path)
+        octets = (await self._volume.sizes()).listing
+        names_max = self._volume.options.listed_names_held_max
+        pages = name_pages(self._procedures, node, octets, names_max=names_max)
+        return [name async for page in pages for name in page]
+
+    async def scandir(
+        self, path: Path | DirEntry = ".", *, onerror: Callable[[OSError], None] | None = None
+    ) -> AsyncIterator[DirEntry]:
+        """The entries of a directory with their attributes, page by page as the server lists them.
+
+        A directory that another `scandir` has yielded is listed as it was found, without another look at its path; so a
+        walk that goes on in that way notices when it comes to where it has been.
+
+        Raises:
+            RemoteProtocolError: the server lists what can be no name (unless that goes to `onerror` and the rest is
+                listed), or the same entries again and again.
+            OSError: EOVERFLOW for more names than `FileOptions` allows; ELOOP for an entry that lies in itself,
+                ENAMETOOLONG for one that lies too deep.
+        """
+        if isinstance(path, DirEntry) and path.is_dir():
+            node = path.node
+        else:
+            node = await self._resolver.find(path)
+        names_max = self._volume.options.listed_names_max
+        async for entry in entries_below(self._volume, node, names_max=names_max, refused=onerror):
+            yield entry
+
+    async def walk(
+        self, top: Path = ".", *, topdown: bool = True, onerror: Callable[[OSError], None] | None = None
+    ) -> AsyncIterator[tuple[str, list[str], list[str]]]:
+        """(directory, names of directories, other names) for each directory of a tree, as `os.walk`.
+
+        Symbolic links are not followed. With `topdown` the caller may remove names of directories from the list.
+        Directories that cannot be read go to `onerror`, or are passed over; so do those that are met again inside
+        themselves, or too deep, and entries that can be no name.
+        """
+        absolute = self._resolver.absolute(top)
+        async for found in walk_tree(self._volume, absolute, topdown=topdown, onerror=onerror):
+            yield found
+
+    async def mkdir(self, path: Path, mode: int = 0o755, *, exist_ok: bool = False, parents: bool = False) -> None:
+        """Makes a directory; with `parents` also those above it that are missing, as `pathlib.Path.mkdir`.
+
+        Raises:
+            FileExistsError: there is something already, unless it is a directory and `exist_ok`.
+        """
+        try:
+            directory, name = await self._resolver.find_parent(path)
+            full = join(directory.path, name)
+            self._resolver.forget(directory, name)
+            await self._procedures.mkdir(directory, name, set_attributes(mode=mode), full)
+        except NfsNotFound:
+            above = self._resolver.absolute(path).rstrip("/").rpartition("/")[0]
+            if not parents or not above:
+                raise
+            await self.mkdir(above, exist_ok=True, parents=True)
+            await self.mkdir(path, mode, exist_ok=exist_ok)
+        except NfsExists:
+            if not exist_ok or not await self.is_dir(path):
+                raise
+
+    async def rmdir(self, path: Path) -> None:
+        """Removes an empty directory."""
+        directory, name = await self._resolver.find_parent(path)
+        self._resolver.forget(directory, name)
+        await self._procedures.rmdir(directory, name, join(directory.path, name))
+
+    async def rmtree(self, path: Path) -> RemoveReport:
+        """Removes a directory with everything in it, many files at a time; symbolic links are removed, not followed.
+
+        What could not be removed is in the report; see `RemoveReport.check`.
+
+        Raises:
+            NotADirectoryError: it is none.
+        """
+        directory, name = await self._resolver.find_parent(path)
+        self._resolver.forget(directory, name)
+        return await remove_tree(self._volume, directory, name)
+
+    # Names
+
+    async def unlink(self, path: Path) -> None:
+        """Removes a name that is no directory."""
+        directory, name = await self._resolver.find_parent(path)
+        self._resolver.forget(directory, name)
+        await self._procedures.remove(directory, name, join(directory.path, name))
+
+    async def rename(self, source: Path, target: Path) -> None:
+        """Renames, replacing what `target` names if its type allows it."""
+        from_directory, from_name = await self._resolver.find_parent(source)
+        to_directory, to_name = await self._resolver.find_parent(target)
+        self._resolver.forget(from_directory, from_name)
+        self._resolver.forget(to_directory, to_name)
+        await self._procedures.rename(
+            from_directory,
+            from_name,
+            to_directory,
+            to_name,
+            join(from_directory.path, from_name),
+            join(to_directory.path, to_name),
+        )
+
+    async def link(self, source: Path, target: Path) -> None:
+        """Makes `target` another name of `source`; a symbolic link at the end of `source` is not followed."""
+        node = await self._resolver.find(source, follow=False)
+        directory, name = await self._resolver.find_parent(target)
+        await self._procedures.link(node.handle, directory, name, node.path, join(directory.path, name))
+
+    async def symlink(self, target: Path, path: Path) -> None:
+        """Makes `path` a symbolic link to `target`, which may be anything."""
+        directory, name = await self._resolver.find_parent(path)
+        self._resolver.forget(directory, name)
+        full = join(directory.path, name)
+        await self._procedures.symlink(directory, name, text_of(target), set_attributes(mode=0o777), full)
+
+    async def readlink(self, path: Path) -> str:
+        """Where a symbolic link leads; OSError (EINVAL) where `path` is none."""
+        node = await self._resolver.find(path, follow=False)
+        if not node.is_symlink:
+            raise nfs_error(nfsstat3.NFS3ERR_INVAL, node.path)
+        return await self._resolver.target_of(node)
+
+    # Data
+
+    async def open(self, path: Path, mode: str = "rb", *, permissions: int = 0o644) -> NfsFile:
+        """Opens a regular file: "rb", "wb", "xb" or "ab", each also with "+"; a new file gets `permissions`.
+
+        The attributes are those of now (close-to-open consistency); whether the caller may do what the mode says is
+        asked as well. "ab" writes from where the file ends at this moment on: NFSv3 has no atomic appending.
+
+        Raises:
+            IsADirectoryError, PermissionError, FileNotFoundError, FileExistsError: as `open` does.
+            ValueError: the mode is none of these.
+        """
+        return await open_file(self._volume, path, mode, permissions)
+
+    async def read_into(self, path: Path, buffer: Buffer, offset: int = 0) -> int:
+        """Reads from `offset` straight into `buffer` (anything writable: numpy array, mmap), many READs in flight.
+
+        Returns the octets read: fewer than the buffer holds only where the file ends.
+        """
+        node = await self._resolver.find(path)
+        sizes = await self._volume.sizes()
+        return await read_direct(
+            self._procedures,
+            node.handle,
+            offset,
+            as_view(buffer),
+            node.path,
+            call_octets=sizes.read_max,
+            calls=self._volume.options.direct_calls,
+        )
+
+    async def read_bytes(self, path: Path) -> bytes:
+        """All of a file; for what fits in memory."""
+        async with await self.open(path) as file:
+            return await file.read()
+
+    async def write_bytes(self, path: Path, data: Buffer, *, permissions: int = 0o644) -> None:
+        """Makes `data` all of a file, on stable storage when this returns."""
+        async with await self.open(path, "wb", permissions=permissions) as file:
+            await file.write(data)
+
+    # Copies
+
+    async def download(
+        self, path: Path, local: LocalPath, *, progress: Progress | None = None, exact_modes: bool = False
+    ) -> int:
+        """Copies a file to `local` (or into it, if it is a directory) with its times; returns its octets.
+
+        It comes into being under a temporary name and replaces what is there only when it is complete. A new file gets
+        the server's permissions as far as the umask lets it, one that replaces another keeps the other's; with
+        `exact_modes` it is the server's either way. `progress` is called with (files, octets) done so far.
+        """
+        node = await self._resolver.find(path)
+        own_name = base_name(self._resolver.absolute(path))
+        transfer = FileTransfer(self._volume, progress, exact_modes=exact_modes)
+        return await transfer.download(node, own_name, os.fspath(local))
+
+    async def upload(self, local: LocalPath, path: Path, *, progress: Progress | None = None) -> int:
+        """Copies a local file to `path` (or into it, if it is a directory) with mode and times; returns its octets.
+
+        It comes into being under a temporary name and replaces what is there only when it is complete and committed.
+        """
+        node, missing = await self._resolver.find_or_place(path)
+        name = missing
+        if missing is None:
+            if (await self._volume.attributes(node)).type == ftype3.NF3DIR:
+                name = _own_name(local)
+            else:
+                node, name = await self._resolver.find_parent(path)
+        assert name is not None, "given, or set above"
+        return await FileTransfer(self._volume, progress).upload(os.fspath(local), node, name)
+
+    async def download_tree(
+        self, path: Path, local: LocalPath, *, progress: Progress | None = None, exact_modes: bool = False
+    ) -> CopyReport:
+        """Copies a directory with everything in it to the local directory `local`, which may exist.
+
+        Times and symbolic links are kept, and modes as `download` says; a directory that exists keeps its own mode and
+        times, unless `exact_modes`. Nothing outside `local` is written, whatever names and links the server shows. What
+        could not be copied is in the report; see `CopyReport.check`.
+        """
+        node = await self._resolver.find(path)
+        return await download_tree(self._volume, node, os.fspath(local), progress, exact_modes=exact_modes)
+
+    async def upload_tree(
+        self, local: LocalPath, path: Path, *, progress: Progress | None = None, exact_modes: bool = False
+    ) -> CopyReport:
+        """Copies a local directory with everything in it to the directory `path`, which may exist.
+
+        What is new gets the modes and times of what it is a copy of, whatever the umask; a directory that exists keeps
+        its own, unless `exact_modes`. What could not be copied is in the report; see `CopyReport.check`.
+        """
+        made = True
+        try:
+            await self.mkdir(path)
+        except NfsExists:
+            made = False
+            if not await self.is_dir(path):
+                raise
+        node = await self._resolver.find(path)
+        return await upload_tree(self._volume, os.fspath(local), node, progress, made=made, exact_modes=exact_modes)
+
+    async def _found(self, path: Path) -> Stat | None:
+        try:
+            return await self.stat(path)
+        except ValueError:
+            return None  # a NUL, or characters that stand for no octets
+        except OSError as error:
+            if error.errno not in _LEADS_NOWHERE:
+                raise
+            return None
+
+    async def _set(self, path: Path, attributes: sattr3, *, follow: bool) -> None:
+        node = await self._resolver.find(path, follow=follow)
+        await self._procedures.setattr(node.handle, attributes, node.path)
+
+
+def _own_name(local: LocalPath) -> str:
+    return os.path.basename(os.path.abspath(local))  # noqa: PTH100, PTH119 - pathlib resolves links or keeps ".."

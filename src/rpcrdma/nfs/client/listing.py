@@ -1,0 +1,212 @@
+"""Reads directories page by page: READDIRPLUS with attributes, READDIR for names alone.
+
+A directory may change while it is read. Cookies then go on meaning what they meant or the server says
+NFS3ERR_BAD_COOKIE; in that case the reading starts over, and no name is yielded twice either way. That takes the names
+in memory, so of large directories only the first ones are known, and the reading of those does not start over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import AsyncIterator, Callable
+from typing import TypeAlias
+
+from rpcrdma.errors import RemoteProtocolError
+from rpcrdma.limits import NFS_LISTED_NAMES_KNOWN_MAX, NFS_LISTED_NAMES_MAX
+from rpcrdma.nfs.client.directory_entry import DirEntry
+from rpcrdma.nfs.client.node import Node
+from rpcrdma.nfs.client.paths import listed_name
+from rpcrdma.nfs.client.procedures import NfsProcedures
+from rpcrdma.nfs.errors import NfsError, NfsNotFound
+from rpcrdma.nfs.v3 import NFS3_COOKIEVERFSIZE, entry3, entryplus3, nfsstat3
+
+__all__ = ["Refused", "entry_pages", "name_pages"]
+
+Refused: TypeAlias = Callable[[OSError], None]
+"""Told of an entry that is passed over because it can be no file's name."""
+
+_NO_VERIFIER = bytes(NFS3_COOKIEVERFSIZE)
+_RESTARTS_MAX = 5
+_PAGE_OCTETS_MAX = 1 << 20
+_IDLE_PAGES_MAX = 3
+"""Pages in a row without a new name; after a restart as many more as had been read before."""
+_LOOKUPS_AT_ONCE = 16
+
+_Entry = entry3 | entryplus3
+
+
+async def name_pages(
+    procedures: NfsProcedures,
+    directory: Node,
+    octets: int,
+    *,
+    names_max: int = NFS_LISTED_NAMES_MAX,
+    refused: Refused | None = None,
+) -> AsyncIterator[list[str]]:
+    """The names in `directory`, `octets` of them at a time.
+
+    Raises:
+        NfsError: the directory cannot be read.
+        OSError: EOVERFLOW, for more than `names_max` names.
+        RemoteProtocolError: the server lists the same entries without end, or, without `refused`, what cannot be a
+            name.
+    """
+    listing = _Listing(procedures, directory, octets, names_max, refused)
+    async for page in listing.pages(plus=False):
+        yield [name for name, _ in page]
+
+
+async def entry_pages(
+    procedures: NfsProcedures,
+    directory: Node,
+    octets: int,
+    *,
+    names_max: int = NFS_LISTED_NAMES_MAX,
+    refused: Refused | None = None,
+) -> AsyncIterator[list[DirEntry]]:
+    """The entries of `directory` with attributes; those that the listing leaves out are looked up.
+
+    Raises: see `name_pages`.
+    """
+    listing = _Listing(procedures, directory, octets, names_max, refused)
+    try:
+        async for page in listing.pages(plus=True):
+            yield await _entries(procedures, directory, page)
+    except NfsError as error:
+        if error.status != nfsstat3.NFS3ERR_NOTSUPP:
+            raise
+    else:
+        return
+    async for page in listing.pages(plus=False):
+        yield await _entries(procedures, directory, page)
+
+
+class _Listing:
+    def __init__(
+        self, procedures: NfsProcedures, directory: Node, octets: int, names_max: int, refused: Refused | None
+    ) -> None:
+        self._procedures = procedures
+        self._directory = directory
+        self._octets = octets
+        self._names_max = names_max
+        self._refused = refused
+        self._names = 0
+        self._known: set[str] | None = set()
+        """The names so far, as long as they are few enough to be remembered."""
+
+    async def pages(self, *, plus: bool) -> AsyncIterator[list[tuple[str, _Entry]]]:
+        cookie, verifier, restarts = 0, _NO_VERIFIER, 0
+        pages, idle, idle_max = 0, 0, _IDLE_PAGES_MAX
+        circle = _Circle()
+        while True:
+            try:
+                entries, eof, verifier = await self._page(cookie, verifier, plus=plus)
+            except NfsError as error:
+                repeatable = cookie and restarts < _RESTARTS_MAX and self._known is not None
+                if error.status == nfsstat3.NFS3ERR_BAD_COOKIE and repeatable:
+                    cookie, verifier, restarts = 0, _NO_VERIFIER, restarts + 1
+                    idle, idle_max = 0, _IDLE_PAGES_MAX + pages
+                    circle = _Circle()
+                    continue
+                if error.status == nfsstat3.NFS3ERR_TOOSMALL and self._octets < _PAGE_OCTETS_MAX:
+                    self._octets *= 4
+                    continue
+                raise
+            page = self._new(entries)
+            pages += 1
+            idle = 0 if page else idle + 1
+            if page:
+                yield page
+            if eof:
+                return
+            if not entries or entries[-1].cookie == cookie or idle > idle_max or circle.closes(entries[-1].cookie):
+                raise RemoteProtocolError(
+                    f"the server lists the same entries of {self._directory.path} again and again", rfc="1813 3.3.16"
+                )
+            if self._names >= self._names_max:
+                text = f"the server lists more than {self._names_max:,} names here, perhaps without end"
+                raise OSError(errno.EOVERFLOW, text, self._directory.path)
+            cookie = entries[-1].cookie
+
+    async def _page(
+        self, cookie: int, verifier: bytes, *, plus: bool
+    ) -> tuple[list[entry3] | list[entryplus3], bool, bytes]:
+        arguments = (self._directory, cookie, verifier, self._octets)
+        if plus:
+            with_attributes = await self._procedures.readdirplus(*arguments)
+            return with_attributes.reply.entries, with_attributes.reply.eof, with_attributes.cookieverf
+        without = await self._procedures.readdir(*arguments)
+        return without.reply.entries, without.reply.eof, without.cookieverf
+
+    def _new(self, entries: list[entry3] | list[entryplus3]) -> list[tuple[str, _Entry]]:
+        known = self._known
+        page: list[tuple[str, _Entry]] = []
+        for entry in entries:
+            try:
+                name = listed_name(entry.name)
+            except RemoteProtocolError as error:
+                if self._refused is None:
+                    raise
+                self._names += 1
+                self._refused(OSError(errno.EINVAL, str(error), self._directory.path))
+                continue
+            if name is None or (known is not None and name in known):
+                continue
+            self._names += 1
+            page.append((name, entry))
+            if known is not None:
+                known.add(name)
+        if known is not None and len(known) > NFS_LISTED_NAMES_KNOWN_MAX:
+            self._known = None
+        return page
+
+
+class _Circle:
+    """Finds out that cookies repeat, in constant memory: each is compared with one that stood 1, 2, 4, 8... back."""
+
+    def __init__(self) -> None:
+        self._mark: int | None = None
+        self._steps = 0
+        self._most = 1
+
+    def closes(self, cookie: int) -> bool:
+        if cookie == self._mark:
+            return True
+        self._steps += 1
+        if self._steps == self._most:
+            self._mark, self._steps, self._most = cookie, 0, 2 * self._most
+        return False
+
+
+async def _entries(procedures: NfsProcedures, directory: Node, page: list[tuple[str, _Entry]]) -> list[DirEntry]:
+    found: list[DirEntry | None] = []
+    missing: list[int] = []
+    for name, entry in page:
+        known: DirEntry | None = None
+        if isinstance(entry, entryplus3):
+            attributes, handle = entry.name_attributes.value, entry.name_handle.value
+            if attributes is not None and handle is not None:
+                known = DirEntry(name, directory, handle, attributes)
+        if known is None:
+            missing.append(len(found))
+        found.append(known)
+    if missing:
+        await _look_up(procedures, directory, [name for name, _ in page], missing, found)
+    return [entry for entry in found if entry is not None]
+
+
+async def _look_up(
+    procedures: NfsProcedures, directory: Node, names: list[str], missing: list[int], found: list[DirEntry | None]
+) -> None:
+    async def one(index: int) -> None:
+        name = names[index]
+        try:
+            node = await procedures.lookup(directory, name, (directory, name))
+        except NfsNotFound:
+            return  # removed since it was listed
+        assert node.attributes is not None, "lookup() sees to it"
+        found[index] = DirEntry(name, directory, node.handle, node.attributes)
+
+    for start in range(0, len(missing), _LOOKUPS_AT_ONCE):
+        await asyncio.gather(*(one(index) for index in missing[start : start + _LOOKUPS_AT_ONCE]))

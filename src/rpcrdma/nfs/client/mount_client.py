@@ -1,0 +1,204 @@
+"""The MOUNT protocol, by which a client comes by its first file handle (RFC 1813 appendix I); over TCP alone.
+
+Where the service listens: at the port that the URL or the caller names; else, for tcp:// servers, at the NFS port
+itself; else at 20048, where Linux servers put it; else where the server's port mapper says. A machine may run several
+servers, so that what answers there need not belong to the NFS server: its handle has to be tried.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from rpcrdma.aio.client.tcp_client import TcpCaller
+from rpcrdma.aio.connections.call_record import CallObserver
+from rpcrdma.aio.drivers.sockets import authority
+from rpcrdma.aio.urls import DEFAULT_PORTS, Url
+from rpcrdma.errors import ConnectFailed, NotPermitted, RpcError, RpcRdmaError, TransportClosed
+from rpcrdma.nfs import mount, v3
+from rpcrdma.nfs.client.port_mapper import GETPORT, PORT_MAPPER_PORT, Mapping
+from rpcrdma.nfs.errors import NfsError, NfsNotFound, nfs_error
+from rpcrdma.nfs.v3 import nfsstat3
+from rpcrdma.rpc.auth import Credential
+from rpcrdma.rpc.program import Caller
+
+__all__ = ["MOUNT_PORT", "Mount", "NoSuchExport", "confirm_root", "mount_export", "mount_with", "unmount"]
+
+_LOGGER = logging.getLogger("rpcrdma.client")
+_REMEDY = "name the TCP port of the server's MOUNT with ?mountport=PORT in the URL, or with --mount-port"
+_SHOWN_EXPORTS = 8
+
+MOUNT_PORT = 20048
+"""Registered for the MOUNT protocol."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    """What MNT has given: the root handle of `export`, and where in it the path leads that was asked for."""
+
+    export: str
+    handle: bytes
+    directory: str
+    port: int = 0
+    """Where the MOUNT service listens."""
+
+
+class NoSuchExport(NfsNotFound):
+    """Nothing is exported at `path` or above it; `exports` are the names of what is."""
+
+    def __init__(self, path: str, exports: Iterable[str]) -> None:
+        super().__init__(nfsstat3.NFS3ERR_NOENT, path)
+        self.exports = tuple(sorted(exports))
+        more = len(self.exports) - _SHOWN_EXPORTS
+        names = ", ".join(self.exports[:_SHOWN_EXPORTS])
+        self.add_note(f"the server exports {names}{f' and {more} more' if more > 0 else ''}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.path, self.exports)
+
+
+async def mount_export(
+    url: Url,
+    credential: Credential,
+    *,
+    mount_port: int | None = None,
+    timeout_s: float = 10.0,
+    reserved_port: bool = False,
+    on_call: CallObserver | None = None,
+) -> Mount:
+    """Mounts the export that `url.path` is in or below; with `reserved_port` from a port below 1024.
+
+    `mount_port` counts where the URL names none; `on_call` is called with a record of each call.
+
+    Raises:
+        NotPermitted: this process may not take a reserved port.
+        ConnectFailed: no MOUNT service answers; the message says where it was looked for.
+        NfsError: the server refuses; FileNotFoundError if it exports nothing of that path.
+    """
+    tried: list[str] = []
+    mount_port = url.mount_port or mount_port
+    async for port in _ports(url, mount_port, credential, timeout_s, tried):
+        try:
+            connecting = TcpCaller.connect(
+                url.host, port, credential, timeout_s=timeout_s, reserved_port=reserved_port, on_call=on_call
+            )
+            async with await connecting as caller:
+                found = await mount_with(caller, url.path or "/", timeout_s=timeout_s)
+                _LOGGER.info("mounted %s: MOUNT at %s", found.export, authority(url.host, port))
+                return Mount(export=found.export, handle=found.handle, directory=found.directory, port=port)
+        except NotPermitted:
+            raise
+        except NfsError as error:
+            if mount_port is None and port != url.port != DEFAULT_PORTS[url.scheme]:
+                answered = authority(url.host, port)
+                error.add_note(f"MOUNT was answered by {answered}; if {url.authority} is another server, {_REMEDY}")
+            raise
+        except (ConnectFailed, TransportClosed, RpcError) as error:
+            tried.append(f"TCP port {port}: {_cause(error, url.host, port)}")
+    raise ConnectFailed(f"no MOUNT service answers at {url.host} ({', '.join(tried)}); {_REMEDY}")
+
+
+async def confirm_root(caller: Caller, url: Url, mounted: Mount) -> None:
+    """Asks the NFS server at `url`, which `caller` is connected to, whether it knows the handle that MOUNT gave.
+
+    Raises:
+        ConnectFailed: it does not: MOUNT was answered by another server.
+    """
+    reply = await caller.call(v3.GETATTR, v3.GETATTR3args(v3.nfs_fh3(mounted.handle)))
+    if reply.status in {nfsstat3.NFS3ERR_STALE, nfsstat3.NFS3ERR_BADHANDLE}:
+        raise ConnectFailed(
+            f"the NFS server at {url.authority} does not know the handle of {mounted.export} that MOUNT at "
+            f"{authority(url.host, mounted.port)} gave: they are not one server; {_REMEDY}"
+        )
+
+
+async def mount_with(caller: Caller, path: str, *, timeout_s: float | None = None) -> Mount:
+    """Mounts the export with the longest name that `path` is in; where the server lists none, the longest that it lets.
+
+    Raises:
+        NfsError: see `mount_export`; beyond that what `Caller.call` raises.
+    """
+    names = _names(path)
+    candidates = ["/" + "/".join(names[:count]) for count in range(len(names), -1, -1)]
+    listed: set[str] | None = None
+    with contextlib.suppress(RpcError):
+        listed = {_normal(node.ex_dir) for node in await caller.call(mount.EXPORT, None, timeout_s=timeout_s)}
+        # A list may hide what this caller may mount all the same: its entries come first, not alone.
+        candidates.sort(key=listed.__contains__, reverse=True)
+    first: NfsError | None = None
+    for export in candidates:
+        try:
+            handle = await _mnt(caller, export, timeout_s)
+        except NfsError as error:
+            if first is None:
+                first = error
+            if error.status not in {nfsstat3.NFS3ERR_NOENT, nfsstat3.NFS3ERR_NOTDIR, nfsstat3.NFS3ERR_ACCES}:
+                raise
+        else:
+            below = "/".join(names[len(_names(export)) :]) + ("/" if path.endswith("/") else "")
+            return Mount(export=export, handle=handle, directory="/" + below.lstrip("/"))
+    assert first is not None, "there is at least one candidate"
+    # Servers that hide their list from everybody give an empty one.
+    if listed and isinstance(first, NfsNotFound):
+        raise NoSuchExport(path, listed)
+    raise first
+
+
+async def unmount(
+    url: Url, mounted: Mount, credential: Credential, *, timeout_s: float = 1.0, reserved_port: bool = False
+) -> None:
+    """Tells the server that the export is no longer used; nothing depends on it, so failures are passed over."""
+    with contextlib.suppress(RpcRdmaError):
+        connecting = TcpCaller.connect(
+            url.host, mounted.port, credential, timeout_s=timeout_s, reserved_port=reserved_port
+        )
+        async with await connecting as caller:
+            await caller.call(mount.UMNT, mounted.export, timeout_s=timeout_s)
+
+
+async def _mnt(caller: Caller, export: str, timeout_s: float | None) -> bytes:
+    reply = await caller.call(mount.MNT, export, timeout_s=timeout_s)
+    if reply.value is None:
+        # The codes are NFSv3's own.
+        raise nfs_error(nfsstat3(int(reply.fhs_status)), export)
+    return reply.value.fhandle
+
+
+async def _ports(
+    url: Url, mount_port: int | None, credential: Credential, timeout_s: float, tried: list[str]
+) -> AsyncIterator[int]:
+    if mount_port is not None:
+        yield mount_port
+        return
+    if url.scheme == "tcp":
+        yield url.port
+    if url.scheme != "tcp" or url.port != MOUNT_PORT:
+        yield MOUNT_PORT
+    try:
+        async with await TcpCaller.connect(url.host, PORT_MAPPER_PORT, credential, timeout_s=timeout_s) as caller:
+            wanted = Mapping(mount.MOUNT_V3.number, mount.MOUNT_V3.version)
+            port = await caller.call(GETPORT, wanted, timeout_s=timeout_s)
+    except RpcRdmaError as error:
+        tried.append(f"port mapper: {_cause(error, url.host, PORT_MAPPER_PORT)}")
+        return
+    if 0 < port < 1 << 16 and port not in {url.port if url.scheme == "tcp" else 0, MOUNT_PORT}:
+        yield port
+    else:
+        tried.append("port mapper: not registered there")
+
+
+def _cause(error: RpcRdmaError, host: str, port: int) -> str:
+    """Why, without the address and the remedy: one of several in a message that has its own."""
+    where = authority(host, port)
+    return str(error).partition("; ")[0].removeprefix(f"cannot connect to {where}: ").removeprefix(f"{where} ")
+
+
+def _names(path: str) -> list[str]:
+    return [name for name in path.split("/") if name]
+
+
+def _normal(path: str) -> str:
+    return "/" + "/".join(_names(path))

@@ -1,0 +1,153 @@
+"""From paths to file handles: LOOKUP name by name, symbolic links followed on this side.
+
+The server knows no paths, and links mean what they mean to the client (RFC 1813 section 3.3.5). Everything is relative
+to the root handle: an absolute target starts there again and ".." stops there, so no path leads out of the mount.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from rpcrdma.nfs.client.lookup_cache import LookupCache
+from rpcrdma.nfs.client.node import Node
+from rpcrdma.nfs.client.paths import Path, components, join, text_of
+from rpcrdma.nfs.client.procedures import NfsProcedures
+from rpcrdma.nfs.errors import NfsError, NfsNotFound, nfs_error
+from rpcrdma.nfs.v3 import nfs_fh3, nfsstat3
+
+__all__ = ["Resolver"]
+
+_LINKS_MAX = 40
+"""Symbolic links along one path: Linux follows as many."""
+
+_OUTDATED = (nfsstat3.NFS3ERR_STALE, nfsstat3.NFS3ERR_BADHANDLE)
+
+
+class Resolver:
+    """Finds what paths name; relative ones start at `directory`, an absolute path below the root handle.
+
+    Directories on the way come from `cache` where it knows them; the last name of a path is always looked up.
+    """
+
+    def __init__(self, procedures: NfsProcedures, root: nfs_fh3, cache: LookupCache, directory: str = "/") -> None:
+        self._procedures = procedures
+        self._cache = cache
+        self.root = Node(root, None, "/")
+        self.directory = directory
+
+    def absolute(self, path: Path) -> str:
+        """The path from the root on."""
+        return join(self.directory, text_of(path))
+
+    async def find(self, path: Path, *, follow: bool = True) -> Node:
+        """What `path` names; with `follow` what a symbolic link at its end leads to.
+
+        Raises:
+            NfsError: there is nothing, or no way to it.
+            OSError: ELOOP, for more than 40 symbolic links.
+        """
+        absolute = self.absolute(path)
+        for _ in range(2):
+            remembered = len(self._cache)
+            try:
+                node, missing = await self._walk(absolute, follow=follow)
+            except NfsError as error:
+                # A directory that was remembered is gone; what its path means now is another matter.
+                if error.status not in _OUTDATED or not remembered:
+                    raise
+                self._cache.clear()
+                continue
+            if missing is None:
+                return node
+            raise nfs_error(nfsstat3.NFS3ERR_NOENT, absolute)
+        raise nfs_error(nfsstat3.NFS3ERR_STALE, absolute)
+
+    async def find_or_place(self, path: Path) -> tuple[Node, str | None]:
+        """(what `path` leads to, None), or (directory, name) where it would have to be made.
+
+        Raises: see `find`.
+        """
+        return await self._walk(self.absolute(path), follow=True)
+
+    async def find_parent(self, path: Path) -> tuple[Node, str]:
+        """(directory, last name) of `path`, whether anything has that name or not.
+
+        Raises:
+            NfsError: NFS3ERR_EXIST for the root, NFS3ERR_INVAL where the last name is "..", and see `find`.
+        """
+        absolute = self.absolute(path)
+        names = components(absolute)
+        if names and names[-1] == ".":
+            names.pop()
+        if not names:
+            raise nfs_error(nfsstat3.NFS3ERR_EXIST, absolute)
+        if names[-1] == "..":
+            raise nfs_error(nfsstat3.NFS3ERR_INVAL, absolute)
+        directory = await self.find("/" + "/".join(names[:-1]))
+        if not directory.is_dir:
+            raise nfs_error(nfsstat3.NFS3ERR_NOTDIR, absolute)
+        return directory, names[-1]
+
+    def forget(self, directory: Node, name: str) -> None:
+        """`name` in `directory` is being changed."""
+        self._cache.forget(directory, name)
+
+    async def target_of(self, link: Node) -> str:
+        """Where a symbolic link leads, read once.
+
+        Raises:
+            NfsError: NFS3ERR_NOENT for an empty target, as elsewhere.
+        """
+        if link.target is None:
+            link.target = await self._procedures.readlink(link.handle, link.path)
+            if not link.target or "\0" in link.target:
+                raise nfs_error(nfsstat3.NFS3ERR_NOENT, link.path)
+        return link.target
+
+    async def _walk(self, path: str, *, follow: bool) -> tuple[Node, str | None]:
+        stack = [self.root]
+        pending = components(path)[::-1]
+        links = 0
+        while pending:
+            name = pending.pop()
+            directory = stack[-1]
+            if name in {".", ".."}:
+                if not directory.is_dir:
+                    raise nfs_error(nfsstat3.NFS3ERR_NOTDIR, path)
+                if name == ".." and len(stack) > 1:
+                    stack.pop()
+                stack[-1].fresh = False
+                continue
+            last = not pending
+            node = None if last else self._cache.find(directory, name)
+            if node is not None:
+                # What follows may be a link to ".", which makes this the end of the path.
+                node.fresh = False
+            else:
+                try:
+                    node = await self._procedures.lookup(directory, name, (directory, name))
+                except NfsNotFound:
+                    if last or pending == ["."]:
+                        return _settled(directory), name
+                    raise nfs_error(nfsstat3.NFS3ERR_NOENT, path) from None
+                if node.is_dir or node.is_symlink:
+                    self._cache.keep(directory, name, node)
+            if node.is_symlink and (follow or not last):
+                links += 1
+                if links > _LINKS_MAX:
+                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+                target = await self.target_of(node)
+                if target.startswith("/"):
+                    del stack[:]
+                    stack.append(self.root)
+                pending.extend(reversed(components(target)))
+                continue
+            stack.append(node)
+        return _settled(stack[-1]), None
+
+
+def _settled(node: Node) -> Node:
+    """`node` with its path made out, for all the messages that name it; those on the way there need none."""
+    node.place = node.path
+    return node

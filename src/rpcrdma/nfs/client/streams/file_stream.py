@@ -1,0 +1,338 @@
+"""An open file: a stream with read-ahead and write-behind, and reads and writes at any offset."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import AsyncIterator
+from types import TracebackType
+from typing import Self
+
+from rpcrdma.nfs.client.attributes import Stat, set_attributes, stat_from
+from rpcrdma.nfs.client.node import Node
+from rpcrdma.nfs.client.streams.direct_read import read_direct, read_whole
+from rpcrdma.nfs.client.streams.open_mode import OpenMode
+from rpcrdma.nfs.client.streams.read_ahead import ReadAhead
+from rpcrdma.nfs.client.streams.shared_position import SharedPosition
+from rpcrdma.nfs.client.streams.write_behind import WriteBehind
+from rpcrdma.nfs.client.transfer_sizes import TransferSizes
+from rpcrdma.nfs.client.volume import Volume
+from rpcrdma.wire.buffers import Buffer, as_view
+
+__all__ = ["NfsFile"]
+
+
+_LINES_OCTETS = 1 << 16
+"""Octets copied at a time to look for the ends of lines in: a memoryview has no `find`."""
+
+
+class NfsFile:
+    """A file opened by `NfsFilesystem.open`; an asynchronous context manager and iterator over lines of `bytes`.
+
+    Methods may be called concurrently. Those that share the position (`read`, `readinto`, `readline`, `write`, `seek`,
+    `truncate`, iteration) take turns in the order of their calls; `pread`, `preadinto` and, unless the file is open for
+    reading as well, `pwrite` do not wait. What is written reaches the server when a block is full, and its stable
+    storage with `flush`, `fsync` (the same) or `close`; a failure to write is raised by whichever of these comes next.
+    A file that is given up without `close` loses what was not sent, with a ResourceWarning. Beyond `NfsError` every
+    method may raise what `Caller.call` raises, and ValueError on a closed file.
+    """
+
+    def __init__(self, volume: Volume, node: Node, mode: OpenMode, sizes: TransferSizes, size: int) -> None:
+        self._volume = volume
+        self._node = node
+        self._mode = mode
+        self._sizes = sizes
+        self._position = SharedPosition(size if mode.appends else 0)
+        self._end = size
+        self._closed = False
+        self._lines = b""
+        self._lines_start = 0
+        options = volume.options
+        procedures, handle, path = volume.procedures, node.handle, node.path
+
+        # Knows nothing of this object, which otherwise would stay until the garbage collector comes.
+        async def fetch(offset: int, into: memoryview) -> tuple[int, bool]:
+            return await read_whole(procedures, handle, offset, into, path)
+
+        self._ahead = ReadAhead(fetch, volume.start, block=sizes.read, blocks=options.read_ahead_blocks, size=size)
+        self._behind = WriteBehind(
+            volume.procedures,
+            node.handle,
+            node.path,
+            volume.start,
+            block=sizes.write,
+            blocks=options.write_behind_blocks,
+            octets_max=options.uncommitted_octets_max,
+        )
+
+    def __del__(self) -> None:
+        behind: WriteBehind | None = getattr(self, "_behind", None)
+        if behind is None or behind.idle:
+            return
+        lost: list[str] = []
+        if behind.unsent:
+            lost.append(f"{behind.unsent:,} octets written to it are lost")
+        if behind.uncommitted:
+            lost.append(f"{behind.uncommitted:,} octets may get lost, which the server has not committed")
+        if behind.failure is not None:
+            lost.append(f"writing has failed: {behind.failure}")
+        state = "closing was not completed" if self._closed else "unclosed"
+        warnings.warn(f"{self.name}: {state}: {'; '.join(lost)}", ResourceWarning, source=self, stacklevel=2)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def name(self) -> str:
+        """The path that was opened."""
+        return self._node.path
+
+    @property
+    def closed(self) -> bool:
+        """Whether the file has been closed."""
+        return self._closed
+
+    def readable(self) -> bool:
+        """Whether it was opened for reading."""
+        return self._mode.reads
+
+    def writable(self) -> bool:
+        """Whether it was opened for writing."""
+        return self._mode.writes
+
+    def seekable(self) -> bool:
+        """True."""
+        return True
+
+    def tell(self) -> int:
+        """The position of the next `read` or `write`."""
+        return self._position.at
+
+    async def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Moves the position and returns it; `io.SEEK_END` asks the server for the size.
+
+        Raises:
+            ValueError: the position would be negative, or `whence` is none of the three.
+        """
+        with self._position if self._position.free else await self._position.turn():
+            self._check_open()
+            if whence == io.SEEK_CUR:
+                offset += self._position.at
+            elif whence == io.SEEK_END:
+                offset += (await self.stat()).st_size
+            elif whence != io.SEEK_SET:
+                raise ValueError(f"invalid whence {whence}")
+            if offset < 0:
+                raise ValueError(f"negative seek position {offset}")
+            self._position.at = offset
+            return offset
+
+    async def stat(self) -> Stat:
+        """The file's attributes as of now, with what has been written."""
+        self._check_open()
+        await self._behind.drain()
+        attributes = await self._volume.procedures.getattr(self._node.handle, self._node.path)
+        self._end = self._ahead.size = attributes.size
+        return stat_from(attributes)
+
+    async def read(self, size: int = -1) -> bytes:
+        """Up to `size` octets from the position on, all that is left for -1; fewer only at the end of the file."""
+        with self._position if self._position.free else await self._position.turn():
+            await self._settle_writes()
+            view = await self._next_view(self._sizes.read if size < 0 else size)
+            if len(view) == size or not view:
+                return bytes(view)
+            pieces = [bytes(view)]
+            left = size - len(view)
+            while left and (view := await self._next_view(self._sizes.read if size < 0 else left)):
+                pieces.append(bytes(view))
+                left -= len(view)
+            return b"".join(pieces)
+
+    async def readinto(self, buffer: Buffer) -> int:
+        """Fills `buffer` from the position on; fewer octets than it holds only at the end of the file.
+
+        What is larger than the read-ahead goes straight into `buffer`.
+        """
+        with self._position if self._position.free else await self._position.turn():
+            await self._settle_writes()
+            view = as_view(buffer)
+            if len(view) > self._sizes.read * self._volume.options.read_ahead_blocks:
+                count = await self._direct(self._position.at, view)
+                self._position.at += count
+                return count
+            filled = 0
+            while filled < len(view) and (found := await self._next_view(len(view) - filled)):
+                view[filled : filled + len(found)] = found
+                filled += len(found)
+            return filled
+
+    async def views(self) -> AsyncIterator[memoryview]:
+        """The rest of the file block by block without a copy: each view is good until the file is used again."""
+        while True:
+            with self._position if self._position.free else await self._position.turn():
+                await self._settle_writes()
+                view = await self._next_view(self._sizes.read)
+            if not view:
+                return
+            yield view
+
+    async def readline(self, size: int = -1) -> bytes:
+        r"""The rest of the line that the position is in, with its b"\n"; b"" at the end of the file.
+
+        No more than `size` octets, if that is not negative.
+        """
+        with self._position if self._position.free else await self._position.turn():
+            await self._settle_writes()
+            pieces = []
+            while size:
+                piece = await self._line_piece(size)
+                pieces.append(piece)
+                if not piece or piece.endswith(b"\n"):
+                    break
+                size -= len(piece)
+            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    async def readlines(self, hint: int = -1) -> list[bytes]:
+        """The rest of the file as lines; with a `hint` above zero no more of them when they have so many octets."""
+        lines: list[bytes] = []
+        octets = 0
+        async for line in self:
+            lines.append(line)
+            octets += len(line)
+            if 0 < hint <= octets:
+                break
+        return lines
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        line = await self.readline()
+        if not line:
+            raise StopAsyncIteration
+        return line
+
+    async def pread(self, size: int, offset: int) -> bytes:
+        """Up to `size` octets at `offset`, without moving the position; fewer only at the end of the file."""
+        await self._settle_writes()
+        buffer = bytearray(min(size, max(0, self._end - offset) + self._sizes.read))
+        got = await self._direct(offset, memoryview(buffer))
+        if got == len(buffer) < size:
+            # The file has grown since its size was last heard of.
+            more = bytearray(size - got)
+            count = await self._direct(offset + got, memoryview(more))
+            return b"".join((buffer, memoryview(more)[:count]))
+        return bytes(memoryview(buffer)[:got])
+
+    async def preadinto(self, buffer: Buffer, offset: int) -> int:
+        """Fills `buffer` from `offset` without a copy, many READs in flight, without moving the position."""
+        await self._settle_writes()
+        return await self._direct(offset, as_view(buffer))
+
+    async def write(self, data: Buffer) -> int:
+        """Writes all of `data` at the position; opened for appending: where the file ended at that time, and on."""
+        with self._position if self._position.free else await self._position.turn():
+            count = await self._write_at(data, self._position.at)
+            self._position.at += count
+            return count
+
+    async def pwrite(self, data: Buffer, offset: int) -> int:
+        """Writes all of `data` at `offset` without moving the position."""
+        if not self._mode.reads:
+            return await self._write_at(data, offset)
+        # Nothing is read ahead meanwhile that would be older than the data.
+        with self._position if self._position.free else await self._position.turn():
+            return await self._write_at(data, offset)
+
+    async def truncate(self, size: int | None = None) -> int:
+        """Cuts the file off, or extends it with zeros, at `size` octets (default: the position); returns the size."""
+        with self._position if self._position.free else await self._position.turn():
+            self._check(self._mode.writes, "writing")
+            length = self._position.at if size is None else size
+            # Committed, not only sent: data that had to be written again would undo the truncation.
+            await self._behind.flush()
+            self._forget_read()
+            await self._volume.procedures.setattr(self._node.handle, set_attributes(size=length), self._node.path)
+            self._end = self._ahead.size = length
+            return length
+
+    async def flush(self) -> None:
+        """Waits until everything written is on the server's stable storage."""
+        self._check_open()
+        await self._behind.flush()
+
+    async def fsync(self) -> None:
+        """The same as `flush`."""
+        await self.flush()
+
+    async def close(self) -> None:
+        """Flushes and ends the use of the file; reads that are still on their way are left to arrive."""
+        if self._closed:
+            return
+        self._closed = True
+        self._forget_read()
+        await self._behind.flush()
+
+    async def _next_view(self, wanted: int) -> memoryview:
+        """Some of what follows, up to `wanted`, and moves the position behind it; nothing at the end of the file."""
+        if not wanted:
+            return memoryview(b"")
+        view = await self._ahead.at(self._position.at, wanted)
+        self._position.at += len(view)
+        return view
+
+    async def _line_piece(self, size: int) -> bytes:
+        """A part of a line, up to its end or to that of what has been read of the file."""
+        start = self._position.at - self._lines_start
+        if not 0 <= start < len(self._lines):
+            self._lines = bytes(await self._ahead.at(self._position.at, _LINES_OCTETS))
+            self._lines_start, start = self._position.at, 0
+        end = self._lines.find(b"\n", start) + 1 or len(self._lines)
+        piece = self._lines[start : end if size < 0 else min(end, start + size)]
+        self._position.at += len(piece)
+        return piece
+
+    async def _write_at(self, data: Buffer, offset: int) -> int:
+        self._check(self._mode.writes, "writing")
+        view = as_view(data)
+        if self._mode.reads:
+            self._forget_read()
+        await self._behind.write(offset, view)
+        self._end = self._ahead.size = max(self._end, offset + len(view))
+        return len(view)
+
+    def _forget_read(self) -> None:
+        """Gives up what has been read ahead."""
+        self._ahead.discard()
+        self._lines = b""
+
+    async def _direct(self, offset: int, into: memoryview) -> int:
+        return await read_direct(
+            self._volume.procedures,
+            self._node.handle,
+            offset,
+            into,
+            self._node.path,
+            call_octets=self._sizes.read_max,
+            calls=self._volume.options.direct_calls,
+        )
+
+    async def _settle_writes(self) -> None:
+        self._check(self._mode.reads, "reading")
+        if not self._behind.idle:
+            await self._behind.drain()
+
+    def _check(self, allowed: bool, what: str) -> None:
+        self._check_open()
+        if not allowed:
+            raise io.UnsupportedOperation(f"{self._node.path} was not opened for {what}")
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ValueError("I/O operation on closed file")

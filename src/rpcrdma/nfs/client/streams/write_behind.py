@@ -1,0 +1,223 @@
+"""Sequential writing: data is gathered into blocks, sent UNSTABLE with many WRITEs in flight, and committed.
+
+Everything that the server has not promised to have on stable storage stays in memory, to be written again when the
+server has lost it (see `stable_write`). The memory is bounded: when it is full, the writer waits for a COMMIT.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from rpcrdma.nfs.client.procedures import NfsProcedures
+from rpcrdma.nfs.client.streams.stable_write import stability, write_whole
+from rpcrdma.nfs.v3 import nfs_fh3, stable_how
+
+__all__ = ["WriteBehind"]
+
+
+@dataclass(slots=True, eq=False)
+class _Extent:
+    offset: int
+    buffer: memoryview
+    length: int = 0
+    number: int = 0
+    """In the order in which they were written."""
+    verifier: bytes | None = None
+    """What COMMIT has to answer with; None if the WRITEs that carried it did not end."""
+    stable: bool = False
+    """Whether it needs no COMMIT, and is kept for the sake of older ones that it overlaps."""
+
+    @property
+    def end(self) -> int:
+        return self.offset + self.length
+
+    def overlaps(self, other: _Extent) -> bool:
+        return self.offset < other.end and other.offset < self.end
+
+
+class WriteBehind:
+    """Writes to one file in blocks of `block` octets, `blocks` in flight, in at most `octets_max` octets of memory.
+
+    `start` makes a task of a coroutine. A WRITE that fails is reported by whichever method is called next, once, and
+    its data is given up, as by an operating system. Methods may be called concurrently.
+    """
+
+    def __init__(
+        self,
+        procedures: NfsProcedures,
+        handle: nfs_fh3,
+        path: str,
+        start: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
+        *,
+        block: int,
+        blocks: int,
+        octets_max: int,
+    ) -> None:
+        self._procedures = procedures
+        self._handle = handle
+        self._path = path
+        self._start = start
+        self._block = block
+        self._blocks = max(1, blocks)
+        self._left = max(2, octets_max // block)
+        self._sent = 0
+        self._free: list[memoryview] = []
+        self._current: _Extent | None = None
+        self._in_flight: dict[asyncio.Task[None], _Extent] = {}
+        self._uncommitted: list[_Extent] = []
+        self._failure: BaseException | None = None
+        self._lock = asyncio.Lock()
+
+    @property
+    def idle(self) -> bool:
+        """Whether everything has been sent, committed and reported."""
+        return not (self._current or self._in_flight or self._uncommitted or self._failure)
+
+    @property
+    def unsent(self) -> int:
+        """Octets that no WRITE carries yet."""
+        return self._current.length if self._current else 0
+
+    @property
+    def uncommitted(self) -> int:
+        """Octets that are on their way, or at the server but not known to be on its stable storage."""
+        # An extent that has just arrived is in both.
+        return sum(extent.length for extent in {*self._in_flight.values(), *self._uncommitted})
+
+    @property
+    def failure(self) -> BaseException | None:
+        """What the next call will raise: data of earlier ones is lost."""
+        return self._failure
+
+    async def write(self, offset: int, data: memoryview) -> None:
+        """Takes all of `data` for `offset`: it may be changed by its owner afterwards.
+
+        Raises:
+            NfsError: an earlier WRITE or COMMIT failed.
+        """
+        async with self._lock:
+            while data:
+                self._report()
+                extent = self._current
+                if extent is None or extent.end != offset or not self._room(extent):
+                    await self._send_current()
+                    extent = self._current = _Extent(offset, await self._buffer())
+                count = min(len(data), self._room(extent))
+                extent.buffer[extent.length : extent.length + count] = data[:count]
+                extent.length += count
+                offset += count
+                data = data[count:]
+                if not self._room(extent):
+                    await self._send_current()
+
+    async def drain(self) -> None:
+        """Waits until the server has everything, though perhaps only in its memory: READ sees it.
+
+        Raises: see `write`.
+        """
+        async with self._lock:
+            await self._send_current()
+            await self._arrivals(0)
+            self._report()
+
+    async def flush(self) -> None:
+        """Waits until the server has everything on stable storage.
+
+        Raises: see `write`.
+        """
+        async with self._lock:
+            extent = self._current
+            if extent is not None and not self._in_flight and not self._uncommitted:
+                # All of a small file: one call instead of two.
+                self._current = None
+                await self._carry(extent, stable_how.FILE_SYNC)
+                await self._commit()
+            else:
+                await self._send_current()
+                await self._commit()
+            self._report()
+
+    def _room(self, extent: _Extent) -> int:
+        """Octets that fit into the extent, which ends at a multiple of the block size."""
+        return self._block - extent.offset % self._block - extent.length
+
+    def _report(self) -> None:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    async def _buffer(self) -> memoryview:
+        if not self._free and not self._left:
+            await self._commit()
+        if self._free:
+            return self._free.pop()
+        self._left -= 1
+        return memoryview(bytearray(self._block))
+
+    async def _send_current(self) -> None:
+        extent = self._current
+        if extent is None:
+            return
+        # Two WRITEs of the same octets must not overtake each other.
+        while any(extent.overlaps(other) for other in self._in_flight.values()):
+            await self._arrivals(len(self._in_flight) - 1)
+        await self._arrivals(self._blocks - 1)
+        self._current = None
+        self._sent += 1
+        extent.number = self._sent
+        task = self._start(self._carry(extent, stable_how.UNSTABLE))
+        self._in_flight[task] = extent
+        task.add_done_callback(self._in_flight.pop)
+
+    async def _arrivals(self, left: int) -> None:
+        while len(self._in_flight) > left:
+            await asyncio.wait(self._in_flight, return_when=asyncio.FIRST_COMPLETED)
+
+    async def _carry(self, extent: _Extent, stable: stable_how) -> None:
+        """Writes the extent; what has to be committed yet is kept, everything else given up."""
+        try:
+            extent.verifier = await write_whole(
+                self._procedures, self._handle, extent.offset, extent.buffer[: extent.length], stable, self._path
+            )
+        except Exception as error:  # noqa: BLE001 - whatever it is, the next call of the writer raises it
+            self._failure = self._failure or error
+            self._free.append(extent.buffer)
+            return
+        except BaseException:
+            # Cancelled: as good as never sent, which the next COMMIT finds out.
+            extent.verifier, extent.stable = None, False
+            self._uncommitted.append(extent)
+            raise
+        extent.stable = extent.verifier is None
+        if not extent.stable or any(extent.overlaps(other) for other in self._uncommitted):
+            self._uncommitted.append(extent)
+        else:
+            self._free.append(extent.buffer)
+
+    async def _commit(self) -> None:
+        await self._arrivals(0)
+        in_vain = 0
+        while self._uncommitted:
+            try:
+                verifier = await self._procedures.commit(self._handle, self._path)
+            except Exception as error:  # noqa: BLE001 - see _carry
+                self._failure = self._failure or error
+                self._free += [extent.buffer for extent in self._uncommitted]
+                self._uncommitted = []
+                return
+            lost: list[_Extent] = []
+            # What was written after something that is lost may overlap it, and has to be there again after it.
+            for extent in sorted(self._uncommitted, key=lambda extent: extent.number):
+                if not lost and (extent.stable or extent.verifier == verifier):
+                    self._free.append(extent.buffer)
+                else:
+                    lost.append(extent)
+            self._uncommitted = list(lost)
+            in_vain += 1
+            # One after the other, in the order in which they were written.
+            for extent in lost:
+                self._uncommitted.remove(extent)
+                await self._carry(extent, stability(in_vain))

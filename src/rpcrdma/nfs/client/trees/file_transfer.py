@@ -1,0 +1,299 @@
+"""Copies one file from or to a server: many calls in flight, buffers from a bounded ring, local I/O in threads.
+
+Either way the copy grows under a temporary name and takes its own when it is complete, so that nobody ever sees half
+a file where a whole one is expected, nor a mixture where the file changed meanwhile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+from rpcrdma.nfs.client.attributes import TIME_NS_MAX, set_attributes, stat_from
+from rpcrdma.nfs.client.node import Node
+from rpcrdma.nfs.client.paths import base_name, join
+from rpcrdma.nfs.client.streams.buffer_ring import BufferRing
+from rpcrdma.nfs.client.streams.direct_read import read_whole
+from rpcrdma.nfs.client.streams.stable_write import stability, write_whole
+from rpcrdma.nfs.client.trees import local_files
+from rpcrdma.nfs.client.trees.temporary_names import give_name, same_file, temporary_file
+from rpcrdma.nfs.client.trees.unchanged import RemoteFile, require_unchanged
+from rpcrdma.nfs.client.volume import Volume
+from rpcrdma.nfs.client.workers import run_workers
+from rpcrdma.nfs.errors import NfsError, nfs_error
+from rpcrdma.nfs.v3 import fattr3, ftype3, nfs_fh3, nfsstat3, post_op_attr, stable_how
+
+__all__ = ["FileTransfer", "Progress", "expressible", "times_of"]
+
+Progress: TypeAlias = Callable[[int, int], None]
+"""Called with the files and the octets copied so far."""
+
+
+def times_of(attributes: fattr3) -> tuple[int, int]:
+    """(last access, last modification) in nanoseconds."""
+    shown = stat_from(attributes)
+    return shown.st_atime_ns, shown.st_mtime_ns
+
+
+def expressible(time_ns: int) -> int:
+    """The time nearest to `time_ns` that NFSv3 has."""
+    return max(0, min(time_ns, TIME_NS_MAX))
+
+
+@contextlib.contextmanager
+def _told_of(path: str) -> Iterator[None]:
+    """What the server refuses to a temporary file is told of the file that it was to become."""
+    try:
+        yield
+    except NfsError as error:
+        raise nfs_error(error.status, path) from error
+
+
+class FileTransfer:
+    """Copies files of `volume`; counts what it has copied and tells `progress`.
+
+    Downloads get the server's modes as the umask leaves them, or with `exact_modes` as they are.
+    """
+
+    def __init__(self, volume: Volume, progress: Progress | None = None, *, exact_modes: bool = False) -> None:
+        self.files = 0
+        self.octets = 0
+        self._exact = exact_modes
+        self._volume = volume
+        self._progress = progress
+
+    async def download(self, node: Node, own_name: str, local: str) -> int:
+        """Copies the file `node` to the local path, or as `own_name` into it if it is a directory.
+
+        Returns its octets. Raises: see `fetch`.
+        """
+        attributes = await self._volume.attributes(node)
+        if attributes.type != ftype3.NF3REG:
+            is_dir = attributes.type == ftype3.NF3DIR
+            raise nfs_error(nfsstat3.NFS3ERR_ISDIR if is_dir else nfsstat3.NFS3ERR_INVAL, node.path)
+        in_thread = self._volume.in_thread
+        if await in_thread(os.path.isdir, local):
+            folder, name = local, own_name
+        else:
+            folder, name = os.path.split(local)
+            name = local_files.server_name(name)
+        directory = await self._volume.from_thread(os.close, local_files.open_directory, folder or ".")
+        try:
+            with local_files.told_of(os.path.join(folder, name)):  # noqa: PTH118 - a name is no path
+                return await self.fetch(node.handle, attributes, node.path, directory, name)
+        finally:
+            os.close(directory)
+
+    async def upload(self, local: str, directory: Node, name: str) -> int:
+        """Copies the local file to `name` in `directory`; returns its octets."""
+        return await self.store(local, None, directory, name)
+
+    async def fetch(self, handle: nfs_fh3, attributes: fattr3, path: str, directory: int, name: str) -> int:
+        """Copies a file to `name` in the local directory that the descriptor stands for; returns its octets.
+
+        Raises:
+            OSError: here, or as NfsError at the server, something was refused.
+            FileChanged: the file changed while it was read; nothing is left of the copy.
+        """
+        local_files.local_name(name)
+        ring = await self._volume.ring()
+        size = attributes.size
+        block = (await self._volume.sizes()).read
+        source = RemoteFile(attributes, path)
+        if size <= block:
+            buffer = await ring.acquire()
+            try:
+                got, complete = await self._read(handle, 0, buffer[:size], source) if size else (0, True)
+                complete = complete and not source.changed
+                if complete:
+                    arguments = (buffer[:got], name, directory, attributes.mode, times_of(attributes))
+                    await self._volume.in_thread(local_files.store_file, *arguments, exact=self._exact)
+            finally:
+                ring.release(buffer)
+            if complete:
+                self.count(got, 1)
+                return got
+            # What has changed since it was listed is read once more, to go with its attributes of now.
+            source = RemoteFile(source.attributes, path)
+        size = await self._fetch_large(handle, source, directory, name, ring, block)
+        self.count(0, 1)
+        return size
+
+    async def store(self, local: str, local_directory: int | None, directory: Node, name: str) -> int:
+        """Copies a local file to `name` in `directory` at the server; returns its octets.
+
+        Raises: see `fetch`.
+        """
+        ring = await self._volume.ring()
+        with contextlib.ExitStack() as opened, contextlib.ExitStack() as held:
+            buffer = await ring.acquire()
+            held.callback(ring.release, buffer)
+            block = (await self._volume.sizes()).write
+            descriptor, got, found = await self._volume.from_thread(
+                lambda loaded: os.close(loaded[0]), local_files.load_file, local, local_directory, buffer[:block]
+            )
+            opened.callback(os.close, descriptor)
+            whole = got < block or found.st_size <= got
+            with _told_of(join(directory.path, name)):
+                async with temporary_file(self._volume, directory) as node:
+                    if whole and got:
+                        procedures = self._volume.procedures
+                        await write_whole(procedures, node.handle, 0, buffer[:got], stable_how.FILE_SYNC, node.path)
+                    # Its beginning is read again with the rest: waiting for buffers with one could stop all.
+                    held.close()
+                    if not whole:
+                        got = await _Upload(self, self._volume, ring, descriptor, found.st_size, node).run()
+                        await self._volume.in_thread(require_unchanged, descriptor, found, local)
+                    await self._finish(node, found, directory, name)
+        self.count(got if whole else 0, 1)
+        return got
+
+    def count(self, octets: int, files: int = 0) -> None:
+        """Tells the progress."""
+        self.octets += octets
+        self.files += files
+        if self._progress is not None:
+            self._progress(self.files, self.octets)
+
+    async def _read(self, handle: nfs_fh3, offset: int, into: memoryview, source: RemoteFile) -> tuple[int, bool]:
+        return await read_whole(self._volume.procedures, handle, offset, into, source.path, source.hear)
+
+    async def _fetch_large(
+        self, handle: nfs_fh3, source: RemoteFile, directory: int, name: str, ring: BufferRing, block: int
+    ) -> int:
+        in_thread = self._volume.in_thread
+        attributes = source.attributes
+
+        file = await self._volume.from_thread(
+            local_files.abandon_file, local_files.create_temporary, name, directory, attributes.mode, exact=self._exact
+        )
+        starts = iter(range(0, attributes.size, block))
+        end: int | None = None
+
+        async def piece(start: int, octets: int) -> None:
+            nonlocal end
+            buffer = await ring.acquire()
+            try:
+                got, complete = await self._read(handle, start, buffer[:octets], source)
+                source.require_unchanged()
+                if got:
+                    await in_thread(local_files.write_at, file.descriptor, buffer[:got], start)
+            finally:
+                ring.release(buffer)
+            if complete:
+                end = start + got if end is None else min(end, start + got)
+            self.count(got)
+
+        async def worker() -> None:
+            for start in starts:
+                if end is not None and start >= end:
+                    return
+                # No more than is there: the buffer is exposed as far as it is asked for, and analysers of captures
+                # take a Write chunk that is not filled for a damaged one.
+                await piece(start, min(block, attributes.size - start))
+
+        try:
+            await run_workers(min(self._volume.options.direct_calls, -(-attributes.size // block)), worker)
+            # The file has grown since its size was asked for.
+            start = attributes.size
+            while end is None:
+                await piece(start, block)
+                start += block
+            if not source.heard:
+                source.hear(post_op_attr(True, await self._volume.procedures.getattr(handle, source.path)))
+                source.require_unchanged()
+            await in_thread(local_files.finish_file, file, end, times_of(attributes))
+        except BaseException:
+            await in_thread(local_files.abandon_file, file)
+            raise
+        return end
+
+    async def _finish(self, node: Node, found: os.stat_result, directory: Node, name: str) -> None:
+        procedures = self._volume.procedures
+        attributes = set_attributes(
+            mode=found.st_mode, atime_ns=expressible(found.st_atime_ns), mtime_ns=expressible(found.st_mtime_ns)
+        )
+        await procedures.setattr(node.handle, attributes, node.path)
+        self._volume.resolver.forget(directory, name)
+        await give_name(
+            procedures, directory, base_name(node.path), name, lambda found: same_file(procedures, node, found)
+        )
+
+
+class _Upload:
+    """One large file on its way: what is lost in a restart of the server is read again from the local file."""
+
+    def __init__(
+        self, transfer: FileTransfer, volume: Volume, ring: BufferRing, descriptor: int, size: int, node: Node
+    ) -> None:
+        self._transfer = transfer
+        self._volume = volume
+        self._ring = ring
+        self._descriptor = descriptor
+        self._node = node
+        self._end = size
+        self._next = 0
+        self._again: deque[tuple[int, int]] = deque()
+        self._written: list[tuple[int, int, bytes]] = []
+        self._uncommitted = 0
+        self._in_vain = 0
+        self._block = 0
+
+    async def run(self) -> int:
+        """Writes and commits everything; returns the octets of the file, which may have shrunk."""
+        self._block = min(self._ring.size, (await self._volume.sizes()).write)
+        while self._again or self._next < self._end or self._written:
+            left = len(self._again) + -(-max(0, self._end - self._next) // self._block)
+            if left:
+                await run_workers(min(self._volume.options.direct_calls, left), self._worker)
+            await self._commit()
+        return self._end
+
+    def _piece(self) -> tuple[int, int, bool] | None:
+        if self._again:
+            return *self._again.popleft(), True
+        start = self._next
+        if start >= self._end:
+            return None
+        self._next = start + self._block
+        return start, min(self._block, self._end - start), False
+
+    async def _worker(self) -> None:
+        while (piece := self._piece()) is not None:
+            await self._carry(*piece)
+            if self._uncommitted >= self._volume.options.commit_octets:
+                await self._commit()
+
+    async def _carry(self, start: int, length: int, again: bool) -> None:
+        buffer = await self._ring.acquire()
+        try:
+            got = await self._volume.in_thread(local_files.read_at, self._descriptor, buffer[:length], start)
+            if got < length:
+                self._end = min(self._end, start + got)
+            if not got:
+                return
+            node = self._node
+            verifier = await write_whole(
+                self._volume.procedures, node.handle, start, buffer[:got], stability(self._in_vain), node.path
+            )
+        finally:
+            self._ring.release(buffer)
+        if verifier is not None:
+            self._written.append((start, got, verifier))
+            self._uncommitted += got
+        if not again:
+            self._transfer.count(got)
+
+    async def _commit(self) -> None:
+        written, self._written = self._written, []
+        self._uncommitted = 0
+        if not written:
+            return
+        verifier = await self._volume.procedures.commit(self._node.handle, self._node.path)
+        lost = [(start, length) for start, length, promised in written if promised != verifier]
+        if lost:
+            self._in_vain += 1
+            self._again.extend(lost)

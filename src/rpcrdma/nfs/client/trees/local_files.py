@@ -1,0 +1,325 @@
+"""Local files on behalf of copies: functions that block, for worker threads.
+
+Everything is named relative to the descriptor of its directory and no symbolic link is followed, so what a server
+calls its files cannot lead out of the directory that a copy was given (nor can someone who moves links into it).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from rpcrdma.nfs.client.trees.not_carried import Lost, lost_from_local
+from rpcrdma.nfs.client.trees.unchanged import FileChanged, require_unchanged
+from rpcrdma.nfs.errors import NfsError
+
+__all__ = [
+    "LocalItem",
+    "Temporary",
+    "abandon_file",
+    "create_directory",
+    "create_symlink",
+    "create_temporary",
+    "finish_directory",
+    "finish_file",
+    "free_octets",
+    "list_directory",
+    "load_file",
+    "local_name",
+    "open_directory",
+    "open_top",
+    "read_at",
+    "read_symlink",
+    "server_name",
+    "store_file",
+    "temporary_name",
+    "told_of",
+    "write_at",
+]
+
+_MODE_KEPT = 0o777
+"""Set-user-ID and its kin are not taken over from a server, which may know other users."""
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+_PAGE_ENTRIES = 500
+
+
+@dataclass(frozen=True, slots=True)
+class LocalItem:
+    """An entry of a local directory; its name is the server's.
+
+    `kind` is one of stat's S_IF constants, 0 where unknown; `lost` says what an upload will not carry.
+    """
+
+    name: str
+    kind: int
+    size: int
+    lost: Lost
+
+    @property
+    def is_directory(self) -> bool:
+        """Whether it is one itself, and no link to one."""
+        return self.kind == stat.S_IFDIR
+
+
+@dataclass(frozen=True, slots=True)
+class Temporary:
+    """A file that is being written under the name `temporary` and is to become `name` in the same directory.
+
+    `mode` is what it gets when it is complete; None: it was made with it.
+    """
+
+    descriptor: int
+    temporary: str
+    name: str
+    directory: int
+    mode: int | None
+
+
+def temporary_name() -> str:
+    """A name for a file that is not complete yet."""
+    return f".rpcrdma-{secrets.token_hex(8)}.part"
+
+
+@contextlib.contextmanager
+def told_of(path: str) -> Iterator[None]:
+    """What the local file system refuses is told of `path`, not of a temporary name or of none."""
+    try:
+        yield
+    except (NfsError, FileChanged):
+        raise
+    except OSError as error:
+        error.filename = path
+        del error.filename2
+        raise
+
+
+def local_name(name: str) -> bytes:
+    """A server's name for use as a local one: the same octets, whatever the locale makes of them.
+
+    Raises:
+        OSError: EINVAL, as it would not name a file in its directory, but something else.
+    """
+    if name in {"", ".", ".."} or "/" in name or "\0" in name:
+        raise OSError(errno.EINVAL, "the server's name for it cannot be used here", name)
+    return name.encode("utf-8", "surrogateescape")
+
+
+def server_name(name: str) -> str:
+    """The counterpart of `local_name`: how a local name, as the locale makes it, is called at a server."""
+    return os.fsencode(name).decode("utf-8", "surrogateescape")
+
+
+def open_directory(path: str, directory: int | None = None) -> int:
+    """A descriptor of a directory; below another one symbolic links are refused."""
+    if directory is None:
+        return os.open(path, _DIRECTORY)
+    return os.open(local_name(path), _DIRECTORY | os.O_NOFOLLOW, dir_fd=directory)
+
+
+def open_top(path: str, mode: int, *, exact: bool) -> tuple[int, bool]:
+    """`create_directory` of a path of the user's own, with the directories above it."""
+    made = True
+    top, begin = Path(path), _mode_to_begin(mode, exact=exact)
+    try:
+        top.mkdir(begin)
+    except FileExistsError:
+        made = False
+    except FileNotFoundError:
+        top.parent.mkdir(parents=True, exist_ok=True)
+        top.mkdir(begin)
+    return open_directory(path), made
+
+
+def create_directory(name: str, directory: int, mode: int, *, exact: bool) -> tuple[int, bool]:
+    """Makes a directory for `mode`, or takes the one that is there: its descriptor, and whether it was made.
+
+    Until `finish_directory` its owner may do everything, and others no more than `mode` and the umask say.
+    """
+    made = True
+    try:
+        os.mkdir(local_name(name), _mode_to_begin(mode, exact=exact), dir_fd=directory)
+    except FileExistsError:
+        made = False
+    return open_directory(name, directory), made
+
+
+def finish_directory(directory: int, mode: int, times_ns: tuple[int, int], *, exact: bool) -> None:
+    """Gives a directory that everything is in by now its mode and times, and closes it; see `create_directory`."""
+    try:
+        if exact:
+            os.fchmod(directory, mode & _MODE_KEPT)
+        elif beyond := ~mode & stat.S_IRWXU:
+            os.fchmod(directory, stat.S_IMODE(os.fstat(directory).st_mode) & ~beyond)
+        os.utime(directory, ns=times_ns)
+    finally:
+        os.close(directory)
+
+
+def _mode_to_begin(mode: int, *, exact: bool) -> int:
+    return stat.S_IRWXU if exact else mode & _MODE_KEPT | stat.S_IRWXU
+
+
+def create_symlink(target: str, name: str, directory: int, times_ns: tuple[int, int]) -> None:
+    """Makes a symbolic link, replacing what is there unless it is a directory."""
+    temporary = temporary_name()
+    os.symlink(target.encode("utf-8", "surrogateescape"), temporary, dir_fd=directory)
+    try:
+        os.utime(temporary, ns=times_ns, dir_fd=directory, follow_symlinks=False)
+        os.replace(temporary, local_name(name), src_dir_fd=directory, dst_dir_fd=directory)
+    except BaseException:
+        os.unlink(temporary, dir_fd=directory)
+        raise
+
+
+def create_temporary(name: str, directory: int, mode: int, *, exact: bool) -> Temporary:
+    """A new empty file that `finish_file` will call `name`.
+
+    It gets `mode`; unless that is to be `exact`, the umask applies, and a file that it replaces hands its own mode on.
+    """
+    temporary = temporary_name()
+    final: int | None = mode & _MODE_KEPT
+    if not exact:
+        final = _mode_of_file(local_name(name), directory)
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    # Nobody else may look into it before it has the mode that says who may.
+    begin = mode & _MODE_KEPT if final is None else stat.S_IRUSR | stat.S_IWUSR
+    return Temporary(os.open(temporary, flags, begin, dir_fd=directory), temporary, name, directory, final)
+
+
+def _mode_of_file(name: bytes, directory: int) -> int | None:
+    try:
+        found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    return found.st_mode & _MODE_KEPT if stat.S_ISREG(found.st_mode) else None
+
+
+def write_at(descriptor: int, data: memoryview, offset: int) -> None:
+    """Writes all of `data`."""
+    while data:
+        count = os.pwrite(descriptor, data, offset)
+        offset += count
+        data = data[count:]
+
+
+def finish_file(file: Temporary, size: int, times_ns: tuple[int, int]) -> None:
+    """Gives a complete file its length, mode, times and name, replacing what has the name, and closes it."""
+    os.ftruncate(file.descriptor, size)
+    if file.mode is not None:
+        os.fchmod(file.descriptor, file.mode)
+    os.utime(file.descriptor, ns=times_ns)
+    os.replace(file.temporary, local_name(file.name), src_dir_fd=file.directory, dst_dir_fd=file.directory)
+    os.close(file.descriptor)
+
+
+def abandon_file(file: Temporary) -> None:
+    """Removes a file that will not be completed."""
+    with contextlib.suppress(OSError):
+        os.close(file.descriptor)
+    with contextlib.suppress(OSError):
+        os.unlink(file.temporary, dir_fd=file.directory)
+
+
+def store_file(
+    data: memoryview, name: str, directory: int, mode: int, times_ns: tuple[int, int], *, exact: bool
+) -> None:
+    """Makes `data` all of a file, in one go; see `create_temporary`."""
+    file = create_temporary(name, directory, mode, exact=exact)
+    try:
+        write_at(file.descriptor, data, 0)
+        finish_file(file, len(data), times_ns)
+    except BaseException:
+        abandon_file(file)
+        raise
+
+
+def load_file(name: str, directory: int | None, buffer: memoryview) -> tuple[int, int, os.stat_result]:
+    """Opens a regular file and reads its beginning: (descriptor, octets read, attributes).
+
+    Raises:
+        OSError: EINVAL, as it is no regular file; below a directory also for a symbolic link.
+        FileChanged: it did meanwhile.
+    """
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+    if directory is None:
+        descriptor = os.open(name, flags)
+    else:
+        descriptor = os.open(local_name(name), flags | os.O_NOFOLLOW, dir_fd=directory)
+    try:
+        attributes = os.fstat(descriptor)
+        _require_regular(attributes, name)
+        got = read_at(descriptor, buffer, 0)
+        require_unchanged(descriptor, attributes, name)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor, got, attributes
+
+
+def read_at(descriptor: int, buffer: memoryview, offset: int) -> int:
+    """Fills `buffer`; returns the octets read, fewer than it holds only at the end of the file."""
+    got = 0
+    while got < len(buffer):
+        count = os.preadv(descriptor, [buffer[got:]], offset + got)
+        if not count:
+            break
+        got += count
+    return got
+
+
+def free_octets(directory: int) -> int:
+    """The room that is left in the file system of a directory."""
+    found = os.fstatvfs(directory)
+    return found.f_bavail * found.f_frsize
+
+
+def read_symlink(name: str, directory: int) -> tuple[str, os.stat_result]:
+    """A symbolic link's target and attributes."""
+    own = local_name(name)
+    target = os.readlink(own, dir_fd=directory).decode("utf-8", "surrogateescape")
+    return target, os.stat(own, dir_fd=directory, follow_symlinks=False)
+
+
+def list_directory(directory: int) -> Iterator[list[LocalItem]]:
+    """The entries of a directory, page by page; every step blocks."""
+    with os.scandir(directory) as entries:
+        page: list[LocalItem] = []
+        for entry in entries:
+            page.append(_local_item(entry, directory))
+            if len(page) == _PAGE_ENTRIES:
+                yield page
+                page = []
+        yield page
+
+
+def _local_item(entry: os.DirEntry[str], directory: int) -> LocalItem:
+    try:
+        found = entry.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        # Removed since; what is done with it will say so.
+        return LocalItem(server_name(entry.name), _kind(entry), 0, ())
+    # There are no calls for extended attributes of a name in an open directory.
+    lost = lost_from_local(found, f"/proc/self/fd/{directory}/{entry.name}")
+    return LocalItem(server_name(entry.name), _kind(entry), found.st_size, lost)
+
+
+def _require_regular(attributes: os.stat_result, name: str) -> None:
+    if not stat.S_ISREG(attributes.st_mode):
+        number = errno.EISDIR if stat.S_ISDIR(attributes.st_mode) else errno.EINVAL
+        raise OSError(number, "not a regular file", name)
+
+
+def _kind(entry: os.DirEntry[str]) -> int:
+    if entry.is_symlink():
+        return stat.S_IFLNK
+    if entry.is_dir(follow_symlinks=False):
+        return stat.S_IFDIR
+    return stat.S_IFREG if entry.is_file(follow_symlinks=False) else 0

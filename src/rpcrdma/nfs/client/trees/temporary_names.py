@@ -1,0 +1,108 @@
+"""Temporary names at a server. They are random: one that is taken, or gone, tells that our own call has run already.
+
+A call whose reply was lost with the connection is sent again. The server knows it for a repeat as long as it lives; one
+that was restarted runs it anew, and finds the name that it is to make taken, or the name that it is to give away gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+from rpcrdma.errors import RpcRdmaError
+from rpcrdma.nfs.client.node import Node
+from rpcrdma.nfs.client.paths import join
+from rpcrdma.nfs.client.procedures import NfsProcedures
+from rpcrdma.nfs.client.streams.opening import create_file
+from rpcrdma.nfs.client.trees import local_files
+from rpcrdma.nfs.client.volume import Volume
+from rpcrdma.nfs.errors import NfsError, NfsExists, NfsNotFound
+from rpcrdma.nfs.v3 import createmode3, ftype3, sattr3
+
+__all__ = ["give_name", "same_file", "temporary_file", "temporary_symlink"]
+
+T = TypeVar("T")
+
+_UNFINISHED_MODE = 0o600
+
+
+@contextlib.asynccontextmanager
+async def temporary_file(volume: Volume, directory: Node) -> AsyncIterator[Node]:
+    """An empty file under a temporary name, which is removed if the block fails or is cancelled."""
+    name = local_files.temporary_name()
+    async with _removed_on_failure(volume, directory, name, _create(volume, directory, name)) as node:
+        yield node
+
+
+@contextlib.asynccontextmanager
+async def temporary_symlink(volume: Volume, directory: Node, target: str, attributes: sattr3) -> AsyncIterator[str]:
+    """The temporary name of a new symbolic link, which is removed if the block fails or is cancelled."""
+    name = local_files.temporary_name()
+    making = _symlink(volume.procedures, directory, name, target, attributes)
+    async with _removed_on_failure(volume, directory, name, making):
+        yield name
+
+
+async def give_name(
+    procedures: NfsProcedures, directory: Node, temporary: str, name: str, ours: Callable[[Node], Awaitable[bool]]
+) -> None:
+    """Renames `temporary` to `name`, replacing what has that; `ours` says whether a node is what was renamed."""
+    path = join(directory.path, name)
+    try:
+        await procedures.rename(directory, temporary, directory, name, join(directory.path, temporary), path)
+    except NfsNotFound:
+        node = await _looked_up(procedures, directory, name)
+        if node is None or not await ours(node):
+            raise
+
+
+async def same_file(procedures: NfsProcedures, one: Node, other: Node) -> bool:
+    """Whether both handles stand for one file: equal ones do, and others may (RFC 1813 section 2.3.3)."""
+    if one.handle == other.handle:
+        return True
+    first = await procedures.getattr(one.handle, one.path)
+    second = await procedures.getattr(other.handle, other.path)
+    return (first.fsid, first.fileid) == (second.fsid, second.fileid)
+
+
+@contextlib.asynccontextmanager
+async def _removed_on_failure(
+    volume: Volume, directory: Node, name: str, making: Coroutine[Any, Any, T]
+) -> AsyncIterator[T]:
+    made = volume.start(making)
+    try:
+        yield await asyncio.shield(made)
+    except BaseException:
+        # The call that makes the name, if it is still on its way, must not overtake the one that removes it.
+        await asyncio.wait((made,))
+        if made.cancelled() or made.exception() is None:
+            with contextlib.suppress(OSError, RpcRdmaError):
+                await volume.procedures.remove(directory, name, join(directory.path, name))
+        raise
+
+
+async def _create(volume: Volume, directory: Node, name: str) -> Node:
+    try:
+        return await create_file(volume, directory, name, _UNFINISHED_MODE, createmode3.GUARDED, size=None)
+    except NfsExists:
+        node = await _looked_up(volume.procedures, directory, name)
+        if node is None:
+            raise
+        attributes = await volume.attributes(node)
+        if attributes.type != ftype3.NF3REG or attributes.size:
+            raise
+        return node
+
+
+async def _symlink(procedures: NfsProcedures, directory: Node, name: str, target: str, attributes: sattr3) -> None:
+    with contextlib.suppress(NfsExists):
+        await procedures.symlink(directory, name, target, attributes, join(directory.path, name))
+
+
+async def _looked_up(procedures: NfsProcedures, directory: Node, name: str) -> Node | None:
+    try:
+        return await procedures.lookup(directory, name, join(directory.path, name))
+    except NfsError:
+        return None

@@ -1,0 +1,254 @@
+"""Trees from a server and to a server; see `tree_work` for the order in which things happen."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from rpcrdma.nfs.client.attributes import set_attributes
+from rpcrdma.nfs.client.directory_entry import DirEntry
+from rpcrdma.nfs.client.listing import Refused, entry_pages
+from rpcrdma.nfs.client.node import Node
+from rpcrdma.nfs.client.paths import join, told_target
+from rpcrdma.nfs.client.trees import local_files
+from rpcrdma.nfs.client.trees.descent import check_descent
+from rpcrdma.nfs.client.trees.file_transfer import FileTransfer, Progress, expressible, times_of
+from rpcrdma.nfs.client.trees.not_carried import Lost, lost_from_local, lost_from_server
+from rpcrdma.nfs.client.trees.temporary_names import give_name, temporary_symlink
+from rpcrdma.nfs.client.trees.tree_work import CopyFailure, CopyReport, TreeWork
+from rpcrdma.nfs.client.volume import Volume
+from rpcrdma.nfs.errors import NfsExists, nfs_error
+from rpcrdma.nfs.v3 import fattr3, ftype3, nfsstat3
+
+__all__ = ["CopyFailure", "CopyReport", "Progress", "download_tree", "upload_tree"]
+
+_UNFINISHED_MODE = 0o700
+
+
+@dataclass(slots=True, eq=False)
+class _Folder:
+    """The two sides of a directory: a descriptor here, a node at the server.
+
+    `made` says that the one that is copied to was not there before. `place` is the path here, or the name in another
+    one: paths as such would take memory by the square of the depth.
+    """
+
+    descriptor: int
+    node: Node
+    place: str | tuple[_Folder, str]
+    made: bool
+
+    @property
+    def local(self) -> str:
+        """The path here."""
+        names: list[str] = []
+        place = self.place
+        while not isinstance(place, str):
+            folder, name = place
+            names.append(name)
+            place = folder.place
+        return os.path.join(place, *reversed(names))  # noqa: PTH118 - a name is no path
+
+
+@dataclass(frozen=True, slots=True)
+class _RemoteItem:
+    entry: DirEntry
+
+    @property
+    def name(self) -> str:
+        return self.entry.name
+
+    @property
+    def is_directory(self) -> bool:
+        return self.entry.is_dir()
+
+    @property
+    def lost(self) -> Lost:
+        return lost_from_server(self.entry.attributes)
+
+
+async def download_tree(
+    volume: Volume, node: Node, local: str, progress: Progress | None, *, exact_modes: bool
+) -> CopyReport:
+    """See `NfsFilesystem.download_tree`."""
+    attributes = await volume.attributes(node)
+    if attributes.type != ftype3.NF3DIR:
+        raise nfs_error(nfsstat3.NFS3ERR_NOTDIR, node.path)
+    descriptor, made = await volume.from_thread(
+        _close_first, local_files.open_top, local, attributes.mode, exact=exact_modes
+    )
+    report, transfer = CopyReport(), FileTransfer(volume, progress, exact_modes=exact_modes)
+    direction = _Download(volume, transfer, exact_modes=exact_modes)
+    work = TreeWork(direction, report, files_at_once=volume.options.files_at_once)
+    await work.run(_Folder(descriptor, node, local, made))
+    return report
+
+
+async def upload_tree(
+    volume: Volume, local: str, node: Node, progress: Progress | None, *, made: bool, exact_modes: bool
+) -> CopyReport:
+    """See `NfsFilesystem.upload_tree`; `made` says that `node` was not there before."""
+    descriptor = await volume.from_thread(os.close, local_files.open_directory, local)
+    report, transfer = CopyReport(), FileTransfer(volume, progress)
+    direction = _Upload(volume, transfer, exact_modes=exact_modes)
+    work = TreeWork(direction, report, files_at_once=volume.options.files_at_once)
+    report.not_carried.update(
+        await volume.in_thread(lost_from_local, os.fstat(descriptor), f"/proc/self/fd/{descriptor}/.")
+    )
+    await work.run(_Folder(descriptor, node, local, made))
+    return report
+
+
+def _close_first(opened: tuple[int, bool]) -> None:
+    os.close(opened[0])
+
+
+class _Download:
+    def __init__(self, volume: Volume, transfer: FileTransfer, *, exact_modes: bool) -> None:
+        self._volume = volume
+        self._transfer = transfer
+        self._exact = exact_modes
+
+    async def enter(self, parent: _Folder, item: _RemoteItem) -> _Folder:
+        entry = item.entry
+        node = entry.node
+        check_descent(node)
+        arguments = (entry.name, parent.descriptor, entry.attributes.mode)
+        descriptor, made = await self._volume.from_thread(
+            _close_first, local_files.create_directory, *arguments, exact=self._exact
+        )
+        return _Folder(descriptor, node, (parent, entry.name), made)
+
+    async def pages(self, folder: _Folder, refused: Refused) -> AsyncIterator[list[_RemoteItem]]:
+        octets = (await self._volume.sizes()).listing
+        names_max = self._volume.options.listed_names_max
+        procedures = self._volume.procedures
+        async for page in entry_pages(procedures, folder.node, octets, names_max=names_max, refused=refused):
+            yield [_RemoteItem(entry) for entry in page]
+
+    async def copy(self, folder: _Folder, item: _RemoteItem, report: CopyReport) -> None:
+        entry = item.entry
+        local = os.path.join(folder.local, entry.name)  # noqa: PTH118 - a name is no path
+        if entry.is_file():
+            with local_files.told_of(local):
+                octets = await self._transfer.fetch(
+                    entry.handle, entry.attributes, entry.path, folder.descriptor, entry.name
+                )
+            report.files += 1
+            report.octets += octets
+        elif entry.is_symlink():
+            target = told_target(await self._volume.procedures.readlink(entry.handle, entry.path), entry.path)
+            arguments = (target, entry.name, folder.descriptor, times_of(entry.attributes))
+            with local_files.told_of(local):
+                await self._volume.in_thread(local_files.create_symlink, *arguments)
+            report.symlinks += 1
+        else:
+            report.passed_over(entry.path)
+
+    async def fits(self, folder: _Folder, item: _RemoteItem) -> bool:
+        free = await self._volume.in_thread(local_files.free_octets, folder.descriptor)
+        return item.entry.attributes.size <= free
+
+    async def leave(self, folder: _Folder, *, complete: bool) -> None:
+        attributes = folder.node.attributes
+        if complete and attributes is not None and (folder.made or self._exact):
+            arguments = (folder.descriptor, attributes.mode, times_of(attributes))
+            await self._volume.in_thread(local_files.finish_directory, *arguments, exact=self._exact)
+        else:
+            os.close(folder.descriptor)
+
+    def path(self, folder: _Folder, item: _RemoteItem | None) -> str:
+        return folder.node.path if item is None else item.entry.path
+
+
+class _Upload:
+    def __init__(self, volume: Volume, transfer: FileTransfer, *, exact_modes: bool) -> None:
+        self._volume = volume
+        self._transfer = transfer
+        self._exact = exact_modes
+
+    async def enter(self, parent: _Folder, item: local_files.LocalItem) -> _Folder:
+        name = item.name
+        descriptor = await self._volume.from_thread(os.close, local_files.open_directory, name, parent.descriptor)
+        try:
+            node, made = await self._make_directory(parent.node, name)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return _Folder(descriptor, node, (parent, name), made)
+
+    async def pages(self, folder: _Folder, refused: Refused) -> AsyncIterator[list[local_files.LocalItem]]:
+        del refused  # local names are names
+        pages = local_files.list_directory(folder.descriptor)
+        while (page := await self._volume.in_thread(next, pages, None)) is not None:
+            yield page
+
+    async def copy(self, folder: _Folder, item: local_files.LocalItem, report: CopyReport) -> None:
+        if item.kind == stat.S_IFREG:
+            octets = await self._transfer.store(item.name, folder.descriptor, folder.node, item.name)
+            report.files += 1
+            report.octets += octets
+        elif item.kind == stat.S_IFLNK:
+            target, found = await self._volume.in_thread(local_files.read_symlink, item.name, folder.descriptor)
+            await self._make_symlink(folder.node, item.name, target, found)
+            report.symlinks += 1
+        else:
+            report.passed_over(self.path(folder, item))
+
+    async def fits(self, folder: _Folder, item: local_files.LocalItem) -> bool:
+        space = await self._volume.procedures.fsstat(folder.node.handle, folder.node.place)
+        return item.size <= space.abytes
+
+    async def leave(self, folder: _Folder, *, complete: bool) -> None:
+        try:
+            if complete and (folder.made or self._exact):
+                found = os.fstat(folder.descriptor)
+                attributes = set_attributes(
+                    mode=found.st_mode,
+                    atime_ns=expressible(found.st_atime_ns),
+                    mtime_ns=expressible(found.st_mtime_ns),
+                )
+                await self._volume.procedures.setattr(folder.node.handle, attributes, folder.node.place)
+        finally:
+            os.close(folder.descriptor)
+
+    def path(self, folder: _Folder, item: local_files.LocalItem | None) -> str:
+        return folder.local if item is None else os.path.join(folder.local, item.name)  # noqa: PTH118
+
+    async def _make_directory(self, parent: Node, name: str) -> tuple[Node, bool]:
+        """The directory, and whether it was not there before."""
+        procedures = self._volume.procedures
+        path = (parent, name)
+        self._volume.resolver.forget(parent, name)
+        made = False
+        with contextlib.suppress(NfsExists):
+            handle, attributes = await procedures.mkdir(parent, name, set_attributes(mode=_UNFINISHED_MODE), path)
+            made = True
+            if handle is not None:
+                return Node(handle, attributes, path), made
+        node = await procedures.lookup(parent, name, path)
+        if not _is_directory(node.attributes):
+            raise nfs_error(nfsstat3.NFS3ERR_NOTDIR, node.path)
+        return node, made
+
+    async def _make_symlink(self, directory: Node, name: str, target: str, found: os.stat_result) -> None:
+        procedures = self._volume.procedures
+        self._volume.resolver.forget(directory, name)
+        attributes = set_attributes(mode=0o777, mtime_ns=expressible(found.st_mtime_ns))
+        path = join(directory.path, name)
+        try:
+            await procedures.symlink(directory, name, target, attributes, path)
+        except NfsExists:
+
+            async def is_it(node: Node) -> bool:
+                return node.is_symlink and await procedures.readlink(node.handle, path) == target
+
+            async with temporary_symlink(self._volume, directory, target, attributes) as temporary:
+                await give_name(procedures, directory, temporary, name, is_it)
+
+
+def _is_directory(attributes: fattr3 | None) -> bool:
+    return attributes is not None and attributes.type == ftype3.NF3DIR

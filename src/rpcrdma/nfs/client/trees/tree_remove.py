@@ -1,0 +1,147 @@
+"""Removes trees: many entries of a directory at a time, one directory after the other, in bounded memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rpcrdma.errors import RemoteProtocolError, RpcError
+from rpcrdma.limits import NFS_TREE_PENDING_MAX
+from rpcrdma.nfs.client.directory_entry import DirEntry
+from rpcrdma.nfs.client.listing import entry_pages
+from rpcrdma.nfs.client.node import Node
+from rpcrdma.nfs.client.trees.descent import check_descent
+from rpcrdma.nfs.client.trees.tree_work import Kept
+from rpcrdma.nfs.client.volume import Volume
+from rpcrdma.nfs.client.workers import run_workers
+from rpcrdma.nfs.errors import NfsError, NfsNotFound, nfs_error
+from rpcrdma.nfs.v3 import nfsstat3
+
+__all__ = ["RemoveReport", "remove_tree"]
+
+_ROUND_ENTRIES = 10_000
+"""Entries of one directory that are listed before they are removed: removing while listing confuses servers."""
+_ROUNDS_MAX = 1000
+
+
+@dataclass(slots=True)
+class RemoveReport:
+    """What has been removed."""
+
+    files: int = 0
+    """Everything that is no directory."""
+    directories: int = 0
+    failures: list[Exception] = field(default_factory=list)
+    """At most 1,000 are kept, fewer if their paths are long; those of the file system name the path."""
+    failures_total: int = 0
+    _kept: Kept = field(default_factory=Kept, repr=False)
+
+    def failed(self, error: Exception) -> None:
+        """Notes a failure."""
+        self.failures_total += 1
+        if self._kept.takes(str(error.filename or "") if isinstance(error, OSError) else ""):
+            self.failures.append(error)
+
+    def check(self) -> None:
+        """Raises an ExceptionGroup of the failures, if there are any."""
+        if self.failures:
+            raise ExceptionGroup(f"{self.failures_total} of the tree's entries could not be removed", self.failures)
+
+
+@dataclass(slots=True, eq=False)
+class _Level:
+    parent: Node
+    name: str
+    node: Node
+    pending: list[DirEntry] = field(default_factory=list)
+    more: bool = True
+    stuck: bool = False
+    rounds: int = 0
+
+
+async def remove_tree(volume: Volume, parent: Node, name: str) -> RemoveReport:
+    """See `NfsFilesystem.rmtree`."""
+    node = await volume.procedures.lookup(parent, name, (parent, name))
+    if not node.is_dir:
+        raise nfs_error(nfsstat3.NFS3ERR_NOTDIR, node.path)
+    report = RemoveReport()
+    stack = [_Level(parent, name, node)]
+    pending = 0
+    while stack:
+        level = stack[-1]
+        if level.pending:
+            entry = level.pending.pop()
+            pending -= 1
+            directory = entry.node
+            try:
+                check_descent(directory)
+            except OSError as error:
+                report.failed(error)
+                level.stuck = True
+            else:
+                stack.append(_Level(level.node, entry.name, directory))
+        elif level.more and not level.stuck and level.rounds < _ROUNDS_MAX:
+            level.rounds += 1
+            await _empty(volume, level, report, max(1, NFS_TREE_PENDING_MAX - pending))
+            pending += len(level.pending)
+        else:
+            stack.pop()
+            if not await _remove_directory(volume, level, report) and stack:
+                stack[-1].stuck = True
+    return report
+
+
+async def _empty(volume: Volume, level: _Level, report: RemoveReport, room: int) -> None:
+    """Lists a round of entries, at most `room` directories, and removes those that are none."""
+    files: list[DirEntry] = []
+    level.more = False
+
+    def refused(error: OSError) -> None:
+        report.failed(error)
+        level.stuck = True
+
+    try:
+        octets = (await volume.sizes()).listing
+        async for page in entry_pages(volume.procedures, level.node, octets, refused=refused):
+            for entry in page:
+                if not entry.is_dir():
+                    files.append(entry)
+                elif len(level.pending) < room:
+                    level.pending.append(entry)
+                else:
+                    level.more = True
+            if level.more or len(files) + len(level.pending) >= _ROUND_ENTRIES:
+                level.more = True
+                break
+    except (OSError, RemoteProtocolError, RpcError) as error:
+        report.failed(error)
+        level.stuck = True
+    left = iter(files)
+
+    async def worker() -> None:
+        for entry in left:
+            try:
+                await volume.procedures.remove(level.node, entry.name, (level.node, entry.name))
+                report.files += 1
+            except NfsNotFound:
+                pass  # somebody else was faster
+            except (OSError, RpcError) as error:
+                report.failed(error)
+                level.stuck = True
+
+    if files:
+        await run_workers(min(volume.options.files_at_once, len(files)), worker)
+
+
+async def _remove_directory(volume: Volume, level: _Level, report: RemoveReport) -> bool:
+    volume.resolver.forget(level.parent, level.name)
+    if level.stuck:
+        return False
+    try:
+        await volume.procedures.rmdir(level.parent, level.name, level.node.place)
+    except NfsNotFound:
+        return True
+    except NfsError as error:
+        report.failed(error)
+        return False
+    report.directories += 1
+    return True

@@ -1,0 +1,285 @@
+"""Copies trees in either direction: a few tasks list directories, many copy files, all in bounded memory.
+
+Directories not yet entered stand on a stack, which keeps the number of open ones near the depth of the tree; files
+wait in a queue that is short, so that listing does not run ahead of copying. A directory gets its mode and times when
+everything in it is done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+from rpcrdma.errors import RemoteProtocolError, RpcError
+from rpcrdma.limits import (
+    NFS_COPY_DIRECTORIES_OPEN_MAX,
+    NFS_TREE_FAILURES_MAX,
+    NFS_TREE_FAILURES_OCTETS_MAX,
+    NFS_TREE_PENDING_MAX,
+)
+from rpcrdma.nfs.client.trees.descent import too_many_pending
+from rpcrdma.nfs.client.trees.not_carried import Lost, NotCarried
+from rpcrdma.nfs.client.workers import run_together, run_workers
+
+__all__ = ["CopyFailure", "CopyReport", "Direction", "Kept", "TreeItem", "TreeWork"]
+
+F = TypeVar("F")
+I = TypeVar("I", bound="TreeItem")  # noqa: E741 - the item
+
+_SCANNERS = 4
+"""Listing is one call at a time per directory; four hide its latency behind the copying."""
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+
+
+class TreeItem(Protocol):
+    """An entry of a directory that is being copied."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the directory."""
+
+    @property
+    def is_directory(self) -> bool:
+        """Whether it is entered, not copied."""
+
+    @property
+    def lost(self) -> Lost:
+        """What its copy will lack."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyFailure:
+    """What was not copied, and why."""
+
+    path: str
+    error: Exception
+
+
+@dataclass(slots=True)
+class Kept:
+    """Bounds what a report on a tree keeps: the paths that a server makes up may be many, and long."""
+
+    paths: int = 0
+    octets: int = 0
+
+    def takes(self, path: str) -> bool:
+        """Whether there is room for one more that names `path`; if so, it is taken."""
+        if self.paths >= NFS_TREE_FAILURES_MAX or (self.paths and self.octets >= NFS_TREE_FAILURES_OCTETS_MAX):
+            return False
+        self.paths += 1
+        self.octets += len(path)
+        return True
+
+
+@dataclass(slots=True)
+class CopyReport:
+    """What a tree copy has done."""
+
+    files: int = 0
+    directories: int = 0
+    symlinks: int = 0
+    octets: int = 0
+    skipped: list[str] = field(default_factory=list)
+    """Devices, sockets and pipes: never copied. At most 1,000 are kept, fewer if their paths are long."""
+    failures: list[CopyFailure] = field(default_factory=list)
+    """At most 1,000 are kept, fewer if their paths are long."""
+    failures_total: int = 0
+    not_carried: Counter[NotCarried] = field(default_factory=Counter)
+    """How many have what NFSv3 cannot bring along, though all else of them was copied."""
+    _skipped_kept: Kept = field(default_factory=Kept, repr=False)
+    _failures_kept: Kept = field(default_factory=Kept, repr=False)
+
+    def failed(self, path: str, error: Exception) -> None:
+        """Notes a failure."""
+        self.failures_total += 1
+        if self._failures_kept.takes(path):
+            self.failures.append(CopyFailure(path, error))
+
+    def passed_over(self, path: str) -> None:
+        """Notes something that is not copied by intent."""
+        if self._skipped_kept.takes(path):
+            self.skipped.append(path)
+
+    def check(self) -> None:
+        """Raises an ExceptionGroup of the failures, if there are any."""
+        if self.failures:
+            raise ExceptionGroup(
+                f"{self.failures_total} of the tree's entries could not be copied",
+                [failure.error for failure in self.failures],
+            )
+
+
+class Direction(Protocol[F, I]):
+    """What differs between the directions; F is a pair of directories, one here and one at the server."""
+
+    async def enter(self, parent: F, item: I) -> F:
+        """Opens both sides of a directory, after making the one that is copied to."""
+
+    def pages(self, folder: F, refused: Callable[[OSError], None]) -> AsyncIterator[list[I]]:
+        """Lists the directory that is copied from; entries that can be no file's name go to `refused`."""
+
+    async def copy(self, folder: F, item: I, report: CopyReport) -> None:
+        """Copies what is no directory."""
+
+    async def fits(self, folder: F, item: I) -> bool:
+        """Whether there is room for a file where it is to be copied to."""
+
+    async def leave(self, folder: F, *, complete: bool) -> None:
+        """Ends the use of a directory; if `complete`, after giving the copy its mode and times."""
+
+    def path(self, folder: F, item: I | None) -> str:
+        """For reports."""
+
+
+@dataclass(slots=True, eq=False)
+class _Open(Generic[F]):
+    folder: F
+    parent: _Open[F] | None
+    left: int = 1
+    """The listing, and every entry that is not done."""
+
+
+class TreeWork(Generic[F, I]):
+    """Copies the tree under `root`, `files_at_once` files at a time, into `report`.
+
+    What goes wrong with one entry is noted and the rest goes on; a lost connection ends everything.
+    """
+
+    def __init__(self, direction: Direction[F, I], report: CopyReport, *, files_at_once: int) -> None:
+        self._direction = direction
+        self._report = report
+        self._files_at_once = files_at_once
+        self._queue: asyncio.Queue[tuple[_Open[F], I] | None] = asyncio.Queue(files_at_once)
+        self._stack: list[tuple[_Open[F], I]] = []
+        self._open: set[_Open[F]] = set()
+        self._scanning = 0
+        self._copying = 0
+        self._alone = asyncio.Lock()
+        self._none_copying = asyncio.Event()
+        self._changed = asyncio.Event()
+
+    async def run(self, root: F) -> None:
+        """Copies everything; also raises what `Caller.call` raises when the connection is lost."""
+        top = _Open(root, None)
+        self._open.add(top)
+        try:
+            await run_together(self._scan_all(top), run_workers(self._files_at_once, self._copier))
+        finally:
+            for opened in list(self._open):
+                await self._direction.leave(opened.folder, complete=False)
+
+    async def _scan_all(self, top: _Open[F]) -> None:
+        self._scanning = 1
+        await self._scan(top)
+        self._scanning = 0
+        await run_workers(_SCANNERS, self._scanner)
+        for _ in range(self._files_at_once):
+            await self._queue.put(None)
+
+    async def _scanner(self) -> None:
+        while self._stack or self._scanning:
+            if not self._stack:
+                self._changed.clear()
+                await self._changed.wait()
+                continue
+            parent, item = self._stack.pop()
+            self._scanning += 1
+            try:
+                await self._enter(parent, item)
+            finally:
+                self._scanning -= 1
+                self._changed.set()
+
+    async def _enter(self, parent: _Open[F], item: I) -> None:
+        try:
+            if len(self._open) >= NFS_COPY_DIRECTORIES_OPEN_MAX:
+                text = f"more than {NFS_COPY_DIRECTORIES_OPEN_MAX} directories are open at once; this one is left out"
+                raise OSError(errno.EMFILE, text, self._direction.path(parent.folder, item))  # noqa: TRY301
+            folder = await self._direction.enter(parent.folder, item)
+        except (OSError, RemoteProtocolError, RpcError) as error:
+            self._report.failed(self._direction.path(parent.folder, item), error)
+        else:
+            opened = _Open(folder, parent)
+            parent.left += 1
+            self._open.add(opened)
+            self._report.not_carried.update(item.lost)
+            await self._scan(opened)
+        await self._done(parent)
+
+    async def _scan(self, opened: _Open[F]) -> None:
+        folder = opened.folder
+
+        def refused(error: OSError) -> None:
+            self._report.failed(self._direction.path(folder, None), error)
+
+        try:
+            async for page in self._direction.pages(folder, refused):
+                for item in page:
+                    if item.is_directory and len(self._stack) >= NFS_TREE_PENDING_MAX:
+                        path = self._direction.path(folder, item)
+                        self._report.failed(path, too_many_pending(path))
+                        continue
+                    opened.left += 1
+                    if item.is_directory:
+                        self._stack.append((opened, item))
+                        self._changed.set()
+                    else:
+                        await self._queue.put((opened, item))
+        except (OSError, RemoteProtocolError, RpcError) as error:
+            self._report.failed(self._direction.path(folder, None), error)
+        await self._done(opened)
+
+    async def _copier(self) -> None:
+        while (job := await self._queue.get()) is not None:
+            opened, item = job
+            try:
+                await self._copy(opened.folder, item)
+                self._report.not_carried.update(item.lost)
+            except (OSError, RemoteProtocolError, RpcError) as error:
+                self._report.failed(self._direction.path(opened.folder, item), error)
+            await self._done(opened)
+
+    async def _copy(self, folder: F, item: I) -> None:
+        """Copies a file, and where there was no room for it, once more when it has all that is left for itself.
+
+        Or many files that are in work together would fill the last room, fail all, and leave it empty.
+        """
+        async with self._alone:
+            self._copying += 1
+        try:
+            await self._direction.copy(folder, item, self._report)
+        except OSError as error:
+            if error.errno not in _NO_ROOM or self._copying == 1:
+                raise
+            full = error
+        else:
+            return
+        finally:
+            self._copying -= 1
+            if not self._copying:
+                self._none_copying.set()
+        async with self._alone:
+            while self._copying:
+                self._none_copying.clear()
+                await self._none_copying.wait()
+            if not await self._direction.fits(folder, item):
+                raise full
+            await self._direction.copy(folder, item, self._report)
+
+    async def _done(self, opened: _Open[F] | None) -> None:
+        while opened is not None:
+            opened.left -= 1
+            if opened.left:
+                return
+            self._open.discard(opened)
+            try:
+                await self._direction.leave(opened.folder, complete=True)
+                self._report.directories += 1
+            except (OSError, RpcError) as error:
+                self._report.failed(self._direction.path(opened.folder, None), error)
+            opened = opened.parent

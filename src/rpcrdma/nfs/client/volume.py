@@ -1,0 +1,112 @@
+"""What all operations on one mounted file system share."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, ParamSpec, TypeVar
+
+from rpcrdma.nfs.client.lookup_cache import LookupCache
+from rpcrdma.nfs.client.node import Node
+from rpcrdma.nfs.client.options import FileOptions
+from rpcrdma.nfs.client.procedures import NfsProcedures
+from rpcrdma.nfs.client.resolver import Resolver
+from rpcrdma.nfs.client.streams.buffer_ring import BufferRing
+from rpcrdma.nfs.client.transfer_sizes import TransferSizes
+from rpcrdma.nfs.v3 import fattr3, nfs_fh3
+from rpcrdma.rpc.program import Caller
+
+__all__ = ["Volume"]
+
+T = TypeVar("T")
+P = ParamSpec("P")
+
+
+class Volume:
+    """A root handle at a server, with procedures, paths, transfer sizes, buffers and threads for local files."""
+
+    def __init__(
+        self,
+        caller: Caller,
+        root: nfs_fh3,
+        *,
+        directory: str,
+        options: FileOptions,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.options = options
+        self.procedures = NfsProcedures(caller, put_off_retries=options.put_off_retries, sleep=sleep)
+        cache = LookupCache(clock, valid_s=options.lookup_valid_s, entries_max=options.lookup_entries_max)
+        self.resolver = Resolver(self.procedures, root, cache, directory)
+        self._sizes: TransferSizes | None = None
+        self._ring: BufferRing | None = None
+        self._threads: ThreadPoolExecutor | None = None
+        self._background: set[asyncio.Task[Any]] = set()
+
+    async def sizes(self) -> TransferSizes:
+        """What the server wants its transfers to be; asked once."""
+        if self._sizes is None:
+            root = self.resolver.root
+            self._sizes = TransferSizes.of(await self.procedures.fsinfo(root.handle, root.path))
+        return self._sizes
+
+    async def ring(self) -> BufferRing:
+        """The buffers of all downloads and uploads, each as large as the larger of a preferred READ and WRITE."""
+        sizes = await self.sizes()
+        if self._ring is None:
+            size = max(sizes.read, sizes.write)
+            self._ring = BufferRing(size, max(2, self.options.transfer_octets_max // size))
+        return self._ring
+
+    async def attributes(self, node: Node) -> fattr3:
+        """The node's attributes as of this operation."""
+        if node.attributes is None or not node.fresh:
+            node.attributes = await self.procedures.getattr(node.handle, node.path)
+        return node.attributes
+
+    async def in_thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Runs a function that blocks on local files; if cancelled, returns only after the function has."""
+        return await self.from_thread(_nothing, function, *args, **kwargs)
+
+    async def from_thread(
+        self, undo: Callable[[T], object], function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """`in_thread` for a function that returns something to be closed: if cancelled, `undo` is called with it."""
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(self.options.local_threads, thread_name_prefix="rpcrdma-files")
+        running = asyncio.wrap_future(self._threads.submit(function, *args, **kwargs))
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            # The function may be using a buffer or descriptor that its caller is about to give up.
+            while not running.done():
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.wait((running,))
+            if not running.cancelled() and running.exception() is None:
+                undo(running.result())
+            raise
+
+    def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Runs `work` as a task that may outlive whoever asked for it; `close` ends it."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+        return task
+
+    async def close(self) -> None:
+        """Ends what still runs in the background, and the threads."""
+        tasks = list(self._background)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._threads is not None:
+            self._threads.shutdown(wait=True)
+            self._threads = None
+
+
+def _nothing(_result: object) -> None:
+    pass

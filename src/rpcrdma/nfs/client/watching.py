@@ -1,0 +1,215 @@
+"""Watches a directory of a server: its changes as they happen, across lost connections."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import secrets
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from types import TracebackType
+from typing import Self
+
+from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
+from rpcrdma.errors import CallTimeout, RemoteProtocolError
+from rpcrdma.limits import NFS_WATCH_UNREAD_CHANGES_MAX
+from rpcrdma.nfs.client.change import RESCAN, Change, ChangeKind, believed
+from rpcrdma.nfs.errors import nfs_error
+from rpcrdma.nfs.v3 import nfsstat3
+from rpcrdma.nfs.watch import (
+    SUBSCRIBE,
+    UNSUBSCRIBE,
+    WATCH_IDSIZE,
+    WATCH_V1,
+    WATCHER_V1_Service,
+    watch_batch,
+    watch_kind,
+    watch_status,
+    watch_subscribe_args,
+)
+from rpcrdma.rpc.errors import ProgramUnavailable
+from rpcrdma.rpc.service import CallContext
+
+__all__ = ["Changes"]
+
+_RETRY_S = 0.5
+"""How long to wait before a server that puts the subscription off, or does not answer, is asked again."""
+_GOODBYE_S = 1.0
+"""How long the end of a subscription may take; the server notices without it."""
+
+
+class _Receiver(WATCHER_V1_Service):
+    """What the server calls."""
+
+    def __init__(self, take: Callable[[watch_batch], int]) -> None:
+        self._take = take
+
+    def changes(self, args: watch_batch, context: CallContext) -> int:
+        del context
+        return self._take(args)
+
+
+class Changes:
+    """The changes in one directory: `async with fs.watch(path) as changes: async for change in changes`.
+
+    It has a connection of its own, which is made again when it is lost. All that happens from when the block is entered
+    until it is left is told, in order, or a change of kind RESCAN stands for what was missed.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        locate: Callable[[], Awaitable[tuple[bytes, str]]],
+        *,
+        recursive: bool,
+        options: ConnectOptions,
+        on_reconnected: Callable[[], None] | None = None,
+    ) -> None:
+        self.reconnects = 0
+        """How often the connection was lost and the subscription went on."""
+        self._url = url
+        self._locate = locate
+        self._recursive = recursive
+        self._options = replace(options, services=(*options.services, _Receiver(self._receive)), reconnect=True)
+        self._on_reconnected = on_reconnected
+        self._id = secrets.token_bytes(WATCH_IDSIZE)
+        self._path = ""
+        self._handle = b""
+        self._got = 0
+        self._unread: deque[Change] = deque()
+        self._failure: Exception | None = None
+        self._news = asyncio.Event()
+        self._connection: Connection | None = None
+        self._keeper: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._handle, self._path = await self._locate()
+        self._connection = connection = await connect(self._url, WATCH_V1, options=self._options)
+        try:
+            count = connection.reconnects
+            await self._subscribe(connection, resume=False)
+        except BaseException:
+            await connection.close()
+            raise
+        self._keeper = asyncio.create_task(self._keep(connection, count))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Ends the subscription and the connection; may be called again."""
+        keeper, connection = self._keeper, self._connection
+        self._keeper = self._connection = None
+        if keeper is not None:
+            keeper.cancel()
+            await asyncio.gather(keeper, return_exceptions=True)
+        if connection is not None:
+            try:
+                with contextlib.suppress(Exception):
+                    await connection.call(UNSUBSCRIBE, self._id, timeout_s=_GOODBYE_S)
+            finally:
+                await connection.close()
+        self._news.set()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Change:
+        """The next change; ends when this is closed.
+
+        Raises:
+            NfsError: the server has ended the subscription: FileNotFoundError or one of its kind if the directory is
+                gone, PermissionError if it may no longer be read.
+            TransportClosed: the connection was lost and is not to be had again.
+            RemoteProtocolError: the server tells what cannot be.
+        """
+        while not self._unread:
+            if self._failure is not None:
+                raise self._failure
+            if self._connection is None:
+                raise StopAsyncIteration
+            self._news.clear()
+            await self._news.wait()
+        return self._unread.popleft()
+
+    def _receive(self, batch: watch_batch) -> int:
+        """Takes a batch from the server; the number of the last change that has come."""
+        if bytes(batch.id) != self._id or self._failure is not None:
+            # Of a subscription that is no more; or nobody wants to hear it.
+            return batch.first + len(batch.changes) - 1
+        try:
+            self._take(batch)
+        except RemoteProtocolError as error:
+            self._fail(error)
+        return self._got
+
+    def _take(self, batch: watch_batch) -> None:
+        if batch.first > self._got + 1 and batch.changes and batch.changes[0].kind is not watch_kind.WATCH_RESCAN:
+            self._add(RESCAN)
+        for number, told in enumerate(batch.changes, batch.first):
+            if number <= self._got:
+                continue
+            self._got = number
+            if told.kind is watch_kind.WATCH_ENDED:
+                self._fail(self._refusal(told.status))
+                return
+            self._add(believed(told))
+
+    def _add(self, change: Change) -> None:
+        if len(self._unread) >= NFS_WATCH_UNREAD_CHANGES_MAX:
+            self._unread.clear()
+            change = RESCAN
+        if change.kind is not ChangeKind.RESCAN or not self._unread or self._unread[-1] is not change:
+            self._unread.append(change)
+        self._news.set()
+
+    def _fail(self, error: Exception) -> None:
+        if self._failure is None:
+            self._failure = error
+        self._news.set()
+
+    async def _keep(self, connection: Connection, count: int) -> None:
+        """Subscribes again on each new connection."""
+        try:
+            while True:
+                await connection.wait_reconnected(count)
+                count = connection.reconnects
+                await self._subscribe_patiently(connection)
+                if connection.reconnects == count:
+                    self.reconnects += 1
+                    if self._on_reconnected is not None:
+                        self._on_reconnected()
+        except Exception as error:  # noqa: BLE001 - whoever reads is told
+            self._fail(error)
+
+    async def _subscribe_patiently(self, connection: Connection) -> None:
+        """A server that has just started may be busy."""
+        while True:
+            with contextlib.suppress(CallTimeout, BlockingIOError):
+                await self._subscribe(connection, resume=True)
+                return
+            await asyncio.sleep(_RETRY_S)
+
+    async def _subscribe(self, connection: Connection, *, resume: bool) -> None:
+        args = watch_subscribe_args(self._id, self._handle, self._recursive, resume, self._got)
+        try:
+            result = await connection.call(SUBSCRIBE, args)
+        except ProgramUnavailable:
+            raise OSError(
+                errno.EOPNOTSUPP, "the server does not offer to watch directories; `rpcrdma serve` does", self._path
+            ) from None
+        if result.status is watch_status.WATCHERR_JUKEBOX and resume:
+            raise BlockingIOError
+        if result.status is not watch_status.WATCH_OK:
+            raise self._refusal(result.status)
+
+    def _refusal(self, status: watch_status) -> OSError:
+        if status is watch_status.WATCHERR_NOSPC:
+            text = "the server watches as many directories as it may; watch fewer, or a smaller tree"
+            return OSError(errno.ENOSPC, text, self._path)
+        return nfs_error(nfsstat3(int(status)), self._path)

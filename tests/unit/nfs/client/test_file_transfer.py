@@ -1,0 +1,387 @@
+"""Downloads and uploads of single files."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import itertools
+import os
+import stat
+import tracemalloc
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rpcrdma.nfs.client import FileChanged
+from rpcrdma.nfs.client.trees import local_files
+from rpcrdma.nfs.errors import NfsError
+from rpcrdma.nfs.v3 import nfsstat3, nfstime3, stable_how
+
+BLOCK = 1 << 16
+SIZES = pytest.mark.parametrize("size", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 9 * BLOCK, 20 * BLOCK + 5])
+
+
+def names_in(directory: Path | str) -> list[str]:
+    return sorted(path.name for path in Path(directory).iterdir())
+
+
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(work)
+
+
+def pattern(length: int) -> bytes:
+    return (b"".join(number.to_bytes(4, "big") for number in range(length // 4 + 1)))[:length]
+
+
+async def closing(fs: Any, work: Coroutine[Any, Any, Any]) -> Any:
+    async with fs:
+        return await work
+
+
+@SIZES
+def test_a_downloaded_file_is_the_same(server: Any, mounted: Any, tmp_path: Path, size: int) -> None:
+    thing = server.put("/dir/file", pattern(size), 0o640)
+    thing.mtime = nfstime3(1234, 567)
+    seen: list[tuple[int, int]] = []
+    fs = mounted()
+    got = run(closing(fs, fs.download("/dir/file", tmp_path, progress=lambda *done: seen.append(done))))
+    copy = tmp_path / "file"
+    assert got == size
+    assert copy.read_bytes() == pattern(size)
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o640
+    assert copy.stat().st_mtime_ns == 1_234_000_000_567
+    assert seen[-1] == (1, size)
+    assert names_in(tmp_path) == ["file"]
+
+
+@SIZES
+def test_an_uploaded_file_is_the_same(server: Any, mounted: Any, tmp_path: Path, size: int) -> None:
+    local = tmp_path / "file"
+    local.write_bytes(pattern(size))
+    local.chmod(0o400)
+    os.utime(local, ns=(5, 1_234_000_000_567))
+    server.folder("/dir")
+    seen: list[tuple[int, int]] = []
+    fs = mounted()
+    assert run(closing(fs, fs.upload(local, "/dir", progress=lambda *done: seen.append(done)))) == size
+    thing = server.at("/dir/file")
+    assert bytes(thing.data) == pattern(size)
+    assert (thing.mode, thing.mtime, thing.uncommitted) == (0o400, nfstime3(1234, 567), [])
+    assert seen[-1] == (1, size)
+    assert list(server.at("/dir").children) == ["file"]
+
+
+def test_a_small_file_takes_few_calls(server: Any, mounted: Any, tmp_path: Path) -> None:
+    server.put("/file", b"123")
+    fs = mounted()
+    run(closing(fs, fs.download("/file", tmp_path / "copy")))
+    assert server.calls == {"LOOKUP": 1, "FSINFO": 1, "READ": 1}
+    server.calls.clear()
+    fs = mounted()
+    run(closing(fs, fs.upload(tmp_path / "copy", "/new")))
+    assert server.calls == {"LOOKUP": 1, "FSINFO": 1, "CREATE": 1, "WRITE": 1, "SETATTR": 1, "RENAME": 1}
+
+
+def test_bits_that_give_rights_are_not_taken_over(server: Any, mounted: Any, tmp_path: Path) -> None:
+    server.put("/file", b"123", 0o6755)
+    fs = mounted()
+    run(closing(fs, fs.download("/file", tmp_path)))
+    assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o755
+
+
+def test_names_are_those_of_the_path(server: Any, mounted: Any, tmp_path: Path) -> None:
+    server.put("/file", b"123")
+    server.link("/link", "file")
+    fs = mounted()
+    run(closing(fs, fs.download("/link", tmp_path)))
+    assert names_in(tmp_path) == ["link"]
+    (tmp_path / "new").write_bytes(b"4")
+    fs = mounted()
+    run(closing(fs, fs.upload(tmp_path / "new", "/file")))
+    assert bytes(server.at("/file").data) == b"4"
+
+
+def test_what_is_no_file_is_refused(server: Any, mounted: Any, tmp_path: Path) -> None:
+    server.folder("/dir")
+    os.mkfifo(tmp_path / "pipe")
+    fs = mounted()
+    with pytest.raises(IsADirectoryError):
+        run(closing(fs, fs.download("/dir", tmp_path)))
+    with pytest.raises(IsADirectoryError):
+        run(closing(fs, fs.upload(tmp_path, "/new")))
+    with pytest.raises(OSError, match="not a regular file"):
+        run(closing(fs, fs.upload(tmp_path / "pipe", "/new")))
+    with pytest.raises(FileNotFoundError):
+        run(closing(fs, fs.upload(tmp_path / "none", "/new")))
+    with pytest.raises(FileNotFoundError):
+        run(closing(fs, fs.download("/none", tmp_path)))
+    assert list(server.root.children) == ["dir"]
+
+
+@pytest.mark.parametrize("size", [3, 20 * BLOCK])
+def test_a_download_that_fails_leaves_the_old_file(server: Any, mounted: Any, tmp_path: Path, size: int) -> None:
+    server.put("/file", pattern(size))
+    server.answers["READ"] = [nfsstat3.NFS3_OK] * (size // BLOCK // 2) + [nfsstat3.NFS3ERR_IO]
+    (tmp_path / "file").write_bytes(b"old")
+    fs = mounted()
+    with pytest.raises(NfsError):
+        run(closing(fs, fs.download("/file", tmp_path)))
+    assert names_in(tmp_path) == ["file"]
+    assert (tmp_path / "file").read_bytes() == b"old"
+
+
+@pytest.mark.parametrize("procedure", ["CREATE", "WRITE", "COMMIT", "SETATTR", "RENAME"])
+def test_an_upload_that_fails_leaves_the_old_file(server: Any, mounted: Any, tmp_path: Path, procedure: str) -> None:
+    server.put("/file", b"old")
+    server.answers[procedure] = [nfsstat3.NFS3ERR_DQUOT]
+    (tmp_path / "file").write_bytes(pattern(3 * BLOCK))
+    fs = mounted()
+    with pytest.raises(NfsError) as caught:
+        run(closing(fs, fs.upload(tmp_path / "file", "/file")))
+    assert caught.value.errno == errno.EDQUOT
+    assert list(server.root.children) == ["file"]
+    assert bytes(server.at("/file").data) == b"old"
+
+
+@pytest.mark.parametrize("direction", ["download", "upload"])
+@pytest.mark.parametrize("size", [3, 20 * BLOCK])
+def test_a_cancelled_copy_leaves_nothing_behind(
+    server: Any, mounted: Any, tmp_path: Path, direction: str, size: int
+) -> None:
+    (tmp_path / "local").write_bytes(pattern(size))
+    server.put("/remote", pattern(size))
+
+    async def work() -> None:
+        async with mounted() as fs:
+            name = "READ" if direction == "download" else "WRITE"
+            server.hold[name] = asyncio.Event()
+            started = asyncio.Event()
+            server.before = lambda *_: started.set()
+            copying = asyncio.create_task(
+                fs.download("/remote", tmp_path / "new")
+                if direction == "download"
+                else fs.upload(tmp_path / "local", "/new")
+            )
+            while not server.calls[name]:
+                await asyncio.wait({copying}, timeout=0.001)
+            copying.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await copying
+            assert server.in_flight == 0
+
+    before = len(names_in("/proc/self/fd"))
+    run(work())
+    assert len(names_in("/proc/self/fd")) == before
+    assert names_in(tmp_path) == ["local"]
+    assert list(server.root.children) == ["remote"]
+
+
+@pytest.mark.parametrize("size", [10, BLOCK - 1])
+def test_a_small_file_that_grew_after_it_was_listed_is_copied_as_it_is_by_then(
+    server: Any, mounted: Any, tmp_path: Path, size: int
+) -> None:
+    thing = server.put("/file", pattern(size))
+
+    def grow(name: str, _args: Any) -> None:
+        if name == "READ" and server.calls["READ"] == 1:
+            thing.data[:] = pattern(9 * BLOCK)
+            thing.mode, thing.mtime = 0o600, nfstime3(50, 0)
+
+    server.before = grow
+    fs = mounted()
+    assert run(closing(fs, fs.download("/file", tmp_path))) == 9 * BLOCK
+    copy = tmp_path / "file"
+    assert copy.read_bytes() == pattern(9 * BLOCK)
+    assert (stat.S_IMODE(copy.stat().st_mode), copy.stat().st_mtime_ns) == (0o600, 50_000_000_000)
+
+
+def grow(thing: Any) -> None:
+    thing.data += b"more"
+
+
+def shrink(thing: Any) -> None:
+    del thing.data[-7:]
+
+
+def rewrite(thing: Any) -> None:
+    thing.data[:100] = b"x" * 100
+    thing.mtime = nfstime3(thing.mtime.seconds + 1, 0)
+
+
+def replace_and_hide_it(thing: Any) -> None:
+    thing.data[:100] = b"x" * 100
+    thing.ctime = nfstime3(thing.ctime.seconds + 1, 0)
+
+
+@pytest.mark.parametrize("change", [grow, shrink, rewrite, replace_and_hide_it])
+@pytest.mark.parametrize("size", [3 * BLOCK, 20 * BLOCK + 1])
+@pytest.mark.parametrize("attributes", [True, False])
+def test_a_file_that_changes_while_it_is_downloaded_is_named_and_not_kept(
+    server: Any, mounted: Any, tmp_path: Path, change: Any, size: int, attributes: bool
+) -> None:
+    thing = server.put("/file", pattern(size))
+    server.give_attributes = attributes
+    (tmp_path / "file").write_bytes(b"old")
+
+    reads = itertools.count(1)
+
+    def changing(name: str, _args: Any) -> None:
+        if name == "READ" and next(reads) == 3:
+            change(thing)
+
+    server.before = changing
+    fs = mounted()
+    with pytest.raises(FileChanged, match="changed while it was copied") as caught:
+        run(closing(fs, fs.download("/file", tmp_path)))
+    assert caught.value.filename == "/file"
+    assert names_in(tmp_path) == ["file"]
+    assert (tmp_path / "file").read_bytes() == b"old"
+    assert server.calls["GETATTR"] <= 2
+
+
+@pytest.mark.parametrize("when", ["beginning", "end"])
+@pytest.mark.parametrize("size", [5, BLOCK, 20 * BLOCK + 1])
+def test_a_local_file_that_changes_while_it_is_uploaded_is_named_and_not_kept(
+    server: Any, mounted: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, when: str
+) -> None:
+    local = tmp_path / "file"
+    local.write_bytes(pattern(size))
+    os.utime(local, ns=(5, 5))
+    server.put("/copy", b"old")
+    read_at = local_files.read_at
+    last = 0 if when == "beginning" or size <= BLOCK else size // BLOCK * BLOCK
+
+    def changing(descriptor: int, buffer: memoryview, offset: int) -> int:
+        got = read_at(descriptor, buffer, offset)
+        if offset == last:
+            local.write_bytes(b"x" * size)
+        return got
+
+    monkeypatch.setattr(local_files, "read_at", changing)
+    fs = mounted()
+    with pytest.raises(FileChanged, match="changed while it was copied") as caught:
+        run(closing(fs, fs.upload(local, "/copy")))
+    assert caught.value.filename == str(local)
+    assert list(server.root.children) == ["copy"]
+    assert bytes(server.at("/copy").data) == b"old"
+
+
+def test_servers_that_do_less_than_asked(server: Any, mounted: Any, tmp_path: Path) -> None:
+    data = pattern(5 * BLOCK + 1)
+    server.put("/file", data)
+    server.read_at_most = server.write_at_most = 10_000
+    server.eof_exact = False
+
+    async def work(fs: Any) -> None:
+        await fs.download("/file", tmp_path)
+        await fs.upload(tmp_path / "file", "/copy")
+
+    fs = mounted()
+    run(closing(fs, work(fs)))
+    assert (tmp_path / "file").read_bytes() == data
+    assert bytes(server.at("/copy").data) == data
+
+
+@pytest.mark.parametrize("when", ["WRITE", "COMMIT"])
+@pytest.mark.parametrize("call", [1, 3, 9])
+def test_a_restart_of_the_server_loses_nothing(server: Any, mounted: Any, tmp_path: Path, when: str, call: int) -> None:
+    data = pattern(20 * BLOCK + 3)
+    (tmp_path / "file").write_bytes(data)
+    seen: list[int] = []
+
+    def restart(name: str, _args: Any) -> None:
+        if name == when and server.calls[name] == call:
+            server.restart()
+
+    server.before = restart
+    fs = mounted(commit_octets=2 * BLOCK)
+    run(closing(fs, fs.upload(tmp_path / "file", "/file", progress=lambda _, octets: seen.append(octets))))
+    assert bytes(server.at("/file").data) == data
+    assert seen[-1] == len(data)
+
+
+def test_a_server_that_restarts_all_the_time_gets_synchronous_writes(server: Any, mounted: Any, tmp_path: Path) -> None:
+    data = pattern(5 * BLOCK)
+    (tmp_path / "file").write_bytes(data)
+    stable: list[stable_how] = []
+
+    def restart(name: str, args: Any) -> None:
+        if name == "COMMIT":
+            server.restart()
+        if name == "WRITE":
+            stable.append(args.stable)
+
+    server.before = restart
+    fs = mounted()
+    run(closing(fs, fs.upload(tmp_path / "file", "/file")))
+    assert bytes(server.at("/file").data) == data
+    assert stable[-5:] == [stable_how.FILE_SYNC] * 5
+
+
+def test_times_before_1970_become_the_first_that_there_is(server: Any, mounted: Any, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"1")
+    os.utime(tmp_path / "file", ns=(-5_000_000_000, -5_000_000_000))
+    fs = mounted()
+    run(closing(fs, fs.upload(tmp_path / "file", "/file")))
+    assert server.at("/file").mtime == nfstime3(0, 0)
+
+
+def test_local_links_of_the_user_are_followed(server: Any, mounted: Any, tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    server.put("/file", b"1")
+    fs = mounted()
+    run(closing(fs, fs.download("/file", tmp_path / "link")))
+    assert (tmp_path / "real" / "file").read_bytes() == b"1"
+
+
+@pytest.mark.parametrize("how", ["stream", "download"])
+def test_a_large_file_takes_little_memory(server: Any, mounted: Any, tmp_path: Path, how: str) -> None:
+    size = 1 << 30
+    server.put("/file").sparse_size = size
+    server.read_max = 1 << 20
+    server.give_attributes = True
+
+    async def stream(fs: Any) -> int:
+        count = 0
+        async with await fs.open("/file") as file:
+            async for view in file.views():
+                count += len(view)
+        return count
+
+    fs = mounted(transfer_octets_max=16 << 20)
+    tracemalloc.start()
+    if how == "stream":
+        got = run(closing(fs, stream(fs)))
+    else:
+        server.at("/file").sparse_size = size = 256 << 20
+        got = run(closing(fs, fs.download("/file", tmp_path)))
+        (tmp_path / "file").unlink()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert got == size
+    assert peak < 24 << 20
+
+
+def test_a_large_upload_takes_little_memory(server: Any, mounted: Any, tmp_path: Path) -> None:
+    size = 256 << 20
+    with (tmp_path / "file").open("wb") as file:
+        file.truncate(size)
+    server.write_max = 1 << 20
+
+    def write(args: Any) -> Any:
+        from rpcrdma.nfs.v3 import WRITE3resok
+
+        return WRITE3resok(server.wcc(server.root), args.count, args.stable, server.verifier)
+
+    server.write = write
+    fs = mounted(transfer_octets_max=16 << 20)
+    tracemalloc.start()
+    got = run(closing(fs, fs.upload(tmp_path / "file", "/file")))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert got == size
+    assert server.calls["COMMIT"] >= 4
+    assert peak < 24 << 20

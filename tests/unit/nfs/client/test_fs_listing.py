@@ -1,0 +1,189 @@
+"""Listing directories: long ones, changing ones, and servers that lie."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from rpcrdma.errors import RemoteProtocolError
+from rpcrdma.nfs.client import listing
+from rpcrdma.nfs.errors import NfsError
+from rpcrdma.nfs.v3 import nfsstat3
+
+
+async def scan(fs: Any, path: str = "/") -> list[Any]:
+    return [entry async for entry in fs.scandir(path)]
+
+
+def names(fs: Any, way: str) -> list[str]:
+    if way == "listdir":
+        return asyncio.run(fs.listdir("/"))
+    return [entry.name for entry in asyncio.run(scan(fs))]
+
+
+WAYS = pytest.mark.parametrize("way", ["listdir", "scandir"])
+
+
+@WAYS
+@pytest.mark.parametrize("count", [0, 1, 48, 49, 5000])
+def test_every_name_is_listed_once(server: Any, mounted: Any, way: str, count: int) -> None:
+    for number in range(count):
+        server.put(f"/{number}")
+    assert names(mounted(), way) == [str(number) for number in range(count)]
+    pages = -(-(count + 2) // 50)
+    assert server.calls["READDIR" if way == "listdir" else "READDIRPLUS"] == pages
+    assert server.calls["LOOKUP"] == 0
+
+
+def test_entries_know_their_attributes(server: Any, mounted: Any) -> None:
+    server.put("/dir/file", b"123")
+    server.link("/dir/link", "file")
+    server.folder("/dir/sub")
+    file, link, sub = asyncio.run(scan(mounted(), "/dir"))
+    calls = server.calls.copy()
+    assert (file.is_file(), file.is_dir(), file.is_symlink()) == (True, False, False)
+    assert (link.is_file(), link.is_dir(), link.is_symlink()) == (False, False, True)
+    assert (sub.is_file(), sub.is_dir(), sub.is_symlink()) == (False, True, False)
+    assert (file.path, file.stat().st_size, file.inode()) == ("/dir/file", 3, file.stat().st_ino)
+    assert "file" in repr(file)
+    assert server.calls == calls
+    assert asyncio.run(mounted().read_bytes(file)) == b"123"
+
+
+def test_a_server_without_readdirplus(server: Any, mounted: Any) -> None:
+    for number in range(120):
+        server.put(f"/{number}", b"x" * number)
+    server.with_attributes = False
+    entries = asyncio.run(scan(mounted()))
+    assert [entry.stat().st_size for entry in entries] == list(range(120))
+
+
+def test_an_entry_that_goes_away_meanwhile_is_left_out(server: Any, mounted: Any) -> None:
+    server.put("/a")
+    server.put("/b")
+    server.give_attributes = False
+    server.answers["LOOKUP"] = [nfsstat3.NFS3ERR_NOENT]
+    assert [entry.name for entry in asyncio.run(scan(mounted()))] == ["b"]
+
+
+@WAYS
+def test_a_directory_that_changes_is_listed_from_the_start_again(server: Any, mounted: Any, way: str) -> None:
+    for number in range(200):
+        server.put(f"/{number}")
+    pages = []
+
+    def change(name: str, _args: Any) -> None:
+        if name.startswith("READDIR"):
+            pages.append(name)
+            if len(pages) == 3:
+                server.cookie_verifier = b"changed!"
+                server.root.children.pop("0")
+                server.put("/new")
+
+    server.before = change
+    found = names(mounted(), way)
+    assert len(found) == len(set(found))
+    assert set(found) - {"0"} == set(server.root.children)
+
+
+@WAYS
+def test_a_directory_that_never_stops_changing_is_given_up(server: Any, mounted: Any, way: str) -> None:
+    for number in range(200):
+        server.put(f"/{number}")
+    count = [0]
+
+    def change(name: str, _args: Any) -> None:
+        count[0] += 1
+        server.cookie_verifier = count[0].to_bytes(8, "big")
+
+    server.before = change
+    with pytest.raises(NfsError, match="changed too much"):
+        names(mounted(), way)
+
+
+@WAYS
+def test_a_page_that_is_too_small_is_asked_for_again(server: Any, mounted: Any, way: str) -> None:
+    server.put("/a")
+    server.answers["READDIR" if way == "listdir" else "READDIRPLUS"] = [nfsstat3.NFS3ERR_TOOSMALL] * 2
+    assert names(mounted(), way) == ["a"]
+
+
+@WAYS
+def test_a_server_that_finds_every_page_too_small_is_believed_at_last(server: Any, mounted: Any, way: str) -> None:
+    server.answers["READDIR" if way == "listdir" else "READDIRPLUS"] = [nfsstat3.NFS3ERR_TOOSMALL] * 99
+    with pytest.raises(NfsError, match="larger buffer"):
+        names(mounted(), way)
+
+
+@WAYS
+@pytest.mark.parametrize("name", ["", "a/b", "../up", "/etc/passwd", "nul\0"])
+def test_what_can_be_no_name_is_refused(server: Any, mounted: Any, way: str, name: str) -> None:
+    server.names_shown = lambda shown: [*shown, name]
+    with pytest.raises(RemoteProtocolError):
+        names(mounted(), way)
+
+
+@WAYS
+def test_a_server_that_goes_round_in_circles_is_found_out(server: Any, mounted: Any, way: str) -> None:
+    server.put("/a")
+    server.page = lambda args: ([(args.cookie + 1, "a")], False)
+    with pytest.raises(RemoteProtocolError, match="again and again"):
+        names(mounted(), way)
+
+
+@WAYS
+def test_cookies_that_go_round_are_found_out(server: Any, mounted: Any, way: str) -> None:
+    """New names with each page, so that those alone would never tell."""
+    server.give_attributes = False
+    count = [0]
+
+    def page(args: Any) -> Any:
+        count[0] += 1
+        server.put(f"/{count[0]}")
+        return [(args.cookie % 100 + 1, str(count[0]))], False
+
+    server.page = page
+    with pytest.raises(RemoteProtocolError, match="again and again"):
+        names(mounted(), way)
+    assert 100 < count[0] < 300
+
+
+@WAYS
+def test_large_directories_are_listed_in_bounded_memory(
+    server: Any, mounted: Any, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "NFS_LISTED_NAMES_KNOWN_MAX", 100)
+    for number in range(1000):
+        server.put(f"/{number}")
+    assert len(names(mounted(), way)) == 1000
+    count = [0]
+
+    def change(name: str, _args: Any) -> None:
+        count[0] += name.startswith("READDIR")
+        if count[0] == 10:
+            server.cookie_verifier = b"changed!"
+
+    server.before = change
+    # What was yielded is not known any more, so starting over would yield it twice.
+    with pytest.raises(NfsError, match="changed too much"):
+        names(mounted(), way)
+
+
+@WAYS
+@pytest.mark.parametrize("entries", [[], [(0, "a")]])
+def test_a_page_that_does_not_go_on_is_found_out(server: Any, mounted: Any, way: str, entries: Any) -> None:
+    server.page = lambda args: (entries, False)
+    server.give_attributes = False
+    server.put("/a")
+    with pytest.raises(RemoteProtocolError, match="again and again"):
+        names(mounted(), way)
+
+
+@WAYS
+def test_a_file_cannot_be_listed(server: Any, mounted: Any, way: str) -> None:
+    server.put("/file")
+    fs = mounted()
+    with pytest.raises(NotADirectoryError):
+        asyncio.run(fs.listdir("/file") if way == "listdir" else scan(fs, "/file"))

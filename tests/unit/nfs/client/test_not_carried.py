@@ -1,0 +1,98 @@
+"""What NFSv3 cannot bring along is counted, with nothing else wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rpcrdma.nfs.client import NotCarried
+from rpcrdma.nfs.client.attributes import TIME_NS_MAX
+from rpcrdma.nfs.client.trees.not_carried import lost_from_local, lost_from_server
+
+
+async def copied(fs: Any, method: str, source: Any, target: Any) -> Any:
+    async with fs:
+        report = await getattr(fs, method)(source, target)
+        report.check()
+        return {kind.value: count for kind, count in report.not_carried.items()}
+
+
+def lost_with(directory: Path, name: str, **attributes: int) -> Any:
+    path = directory / name
+    path.write_bytes(b"1")
+    found = path.stat()
+    values = {name: getattr(found, name) for name in dir(found) if name.startswith("st_")} | attributes
+    return lost_from_local(type("Found", (), values)(), str(path))
+
+
+@pytest.fixture
+def with_attributes(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
+    """Extended attributes by name of the file; whether the file system has any is not what is tried."""
+    given: dict[str, list[str]] = {}
+    monkeypatch.setattr(os, "listxattr", lambda path, **_: given.get(Path(path).name, []))
+    return given
+
+
+def test_uploads_count_what_they_lose(
+    server: Any, mounted: Any, tmp_path: Path, with_attributes: dict[str, list[str]]
+) -> None:
+    (tmp_path / "t/sub").mkdir(parents=True)
+    for name in ("plain", "linked", "attributed", "labelled", "sub/late"):
+        (tmp_path / "t" / name).write_bytes(bytes(10_000))
+    os.link(tmp_path / "t/linked", tmp_path / "t/sub/again")
+    with (tmp_path / "t/sparse").open("wb") as file:
+        file.truncate(1 << 20)
+    with_attributes |= {"attributed": ["user.a"], "labelled": ["security.selinux"], "sub": ["system.posix_acl_access"]}
+    os.utime(tmp_path / "t/sub/late", ns=(0, -1))
+    os.utime(tmp_path / "t/plain", ns=(0, TIME_NS_MAX))
+    fs = mounted()
+    lost = asyncio.run(copied(fs, "upload_tree", tmp_path / "t", "/t"))
+    assert lost == {"holes": 1, "hard_links": 2, "times": 1, "extended_attributes": 2}
+
+
+def test_a_plain_tree_loses_nothing(server: Any, mounted: Any, tmp_path: Path) -> None:
+    (tmp_path / "t/sub").mkdir(parents=True)
+    for size in (0, 1, 5000, 1 << 20):
+        (tmp_path / "t/sub" / str(size)).write_bytes(os.urandom(size))
+    (tmp_path / "t/link").symlink_to("sub")
+    assert asyncio.run(copied(mounted(), "upload_tree", tmp_path / "t", "/t")) == {}
+    assert asyncio.run(copied(mounted(), "download_tree", "/t", tmp_path / "u")) == {}
+
+
+def test_downloads_count_what_they_lose(server: Any, mounted: Any, tmp_path: Path) -> None:
+    server.put("/t/plain", b"1")
+    server.put("/t/linked", b"2").links = 2
+    sparse = server.put("/t/sparse", bytes(50_000))
+    fattr = server.fattr
+
+    def with_hole(thing: Any) -> Any:
+        attributes = fattr(thing)
+        if thing is sparse:
+            attributes.used = 8192
+        return attributes
+
+    server.fattr = with_hole
+    assert asyncio.run(copied(mounted(), "download_tree", "/t", tmp_path / "t")) == {"holes": 1, "hard_links": 1}
+    sparse.links = 3
+    assert lost_from_server(with_hole(sparse)) == (NotCarried.HOLES, NotCarried.HARD_LINKS)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "lost"),
+    [
+        ({"st_mtime_ns": -1}, (NotCarried.TIMES,)),
+        ({"st_atime_ns": TIME_NS_MAX + 1}, (NotCarried.TIMES,)),
+        ({"st_mtime_ns": TIME_NS_MAX, "st_atime_ns": 0}, ()),
+        ({"st_size": 4096, "st_blocks": 0}, (NotCarried.HOLES,)),
+        # A block may be packed with others, or into the inode.
+        ({"st_size": 4095, "st_blocks": 0}, ()),
+    ],
+)
+def test_where_losses_begin(
+    tmp_path: Path, with_attributes: dict[str, list[str]], attributes: dict[str, int], lost: Any
+) -> None:
+    assert lost_with(tmp_path, "file", **attributes) == lost

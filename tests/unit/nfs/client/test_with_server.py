@@ -1,0 +1,348 @@
+"""The client against this project's own server, over TCP: mounting, and trees that come back as they were."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pickle
+import random
+import secrets
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rpcrdma.aio.client.connect import ConnectOptions, own_credential
+from rpcrdma.aio.client.tcp_client import TcpCaller
+from rpcrdma.aio.server.tcp_server import TcpServer
+from rpcrdma.aio.urls import Url, parse_url
+from rpcrdma.errors import ConnectFailed, LocalProtocolError
+from rpcrdma.nfs.client import FileOptions, mount_client, nfs_open
+from rpcrdma.nfs.client.mount_client import NoSuchExport, mount_export, mount_with
+from rpcrdma.nfs.client.port_mapper import GETPORT, Mapping
+from rpcrdma.nfs.errors import NfsError
+from rpcrdma.nfs.mount import MOUNT_V3_Service, exportnode, mountres3, mountres3_ok, mountstat3
+from rpcrdma.nfs.server import Export, build_services, open_state
+from rpcrdma.rpc.dispatch import Dispatcher
+from rpcrdma.rpc.program import Program
+from rpcrdma.rpc.service import Service
+
+
+def names_in(directory: Path | str) -> list[str]:
+    return sorted(path.name for path in Path(directory).iterdir())
+
+
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(work)
+
+
+@asynccontextmanager
+async def serving(tmp_path: Path, *names: str) -> AsyncIterator[int]:
+    """Exports tmp_path/export under `names`; yields the port."""
+    directory = tmp_path / "export"
+    directory.mkdir(exist_ok=True)
+    state = open_state(tmp_path / "state", secrets.token_bytes)
+    exports = [Export(name=name, directory=directory, root_squash=False, synchronous=False) for name in names]
+    services = build_services(exports, state=state)
+    async with TcpServer(Dispatcher(services)) as server:
+        await server.listen()
+        yield server.port
+    services.nfs.close()
+    state.close()
+
+
+def make_tree(top: Path) -> None:
+    choose = random.Random(7)
+    for number in range(60):
+        folder = top / f"d{number % 7}" / f"e{number % 3}"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"f{number}").write_bytes(choose.randbytes(choose.choice([0, 1, 1000, 70_000])))
+    (top / "big").write_bytes(choose.randbytes(5_000_001))
+    (top / "d0" / "link").symlink_to("../big")
+    os.utime(top / "big", ns=(1_000_000_007, 2_000_000_009))
+    (top / "big").chmod(0o640)
+
+
+def shape(top: Path) -> dict[str, Any]:
+    return {
+        str(path.relative_to(top)): (
+            str(path.readlink())
+            if path.is_symlink()
+            else (path.stat().st_mode, path.stat().st_mtime_ns, path.read_bytes() if path.is_file() else None)
+        )
+        for path in sorted(top.rglob("*"))
+    }
+
+
+def test_a_tree_goes_there_and_back(tmp_path: Path) -> None:
+    make_tree(tmp_path / "tree")
+
+    async def work() -> None:
+        async with serving(tmp_path, "/") as port, nfs_open(f"tcp://127.0.0.1:{port}/") as fs:
+            (await fs.upload_tree(tmp_path / "tree", "/copy")).check()
+            (await fs.download_tree("/copy", tmp_path / "back")).check()
+            assert (await fs.stat("/copy/big")).st_mtime_ns == 2_000_000_009
+            into = bytearray(5_000_001)
+            assert await fs.read_into("/copy/big", into) == len(into)
+            assert into == (tmp_path / "tree" / "big").read_bytes()
+            assert sorted(await fs.listdir("/copy")) == names_in(tmp_path / "tree")
+            (await fs.rmtree("/copy")).check()
+            assert await fs.listdir("/") == []
+
+    run(work())
+    assert shape(tmp_path / "back") == shape(tmp_path / "tree")
+
+
+def test_every_operation_does_on_the_disk_what_it_says(tmp_path: Path) -> None:
+    top = tmp_path / "export"
+
+    async def work() -> None:
+        async with serving(tmp_path, "/data") as port, nfs_open(f"tcp://127.0.0.1:{port}/data") as fs:
+            assert fs.export == "/data"
+            await fs.mkdir("a/b/c", parents=True)
+            await fs.write_bytes("a/b/file", b"hello", permissions=0o600)
+            await fs.link("a/b/file", "a/hard")
+            await fs.symlink("b/file", "a/soft")
+            await fs.rename("a/b/c", "a/c")
+            await fs.chmod("a/soft", 0o640)
+            await fs.utime("a/hard", ns=(5, 6_000_000_007))
+            async with await fs.open("a/soft", "r+b") as file:
+                await file.pwrite(b"J", 0)
+                await file.truncate(4)
+            async with await fs.open("a/new", "xb", permissions=0o644) as file:
+                await file.write(b"new")
+            with pytest.raises(FileExistsError):
+                await fs.open("a/new", "xb")
+            assert await fs.read_bytes("a/hard") == b"Jell"
+            assert await fs.readlink("a/soft") == "b/file"
+            assert {entry.name: entry.is_dir() async for entry in fs.scandir("a")} == {
+                "b": True,
+                "c": True,
+                "hard": False,
+                "soft": False,
+                "new": False,
+            }
+            assert await fs.access("a/new", os.R_OK | os.W_OK)
+            assert (await fs.statvfs()).f_blocks > 0
+            assert (await fs.stat("a/hard")).st_ino == (top / "a/hard").stat().st_ino
+            with pytest.raises(IsADirectoryError):
+                await fs.open("a")
+            with pytest.raises(NfsError, match="not empty"):
+                await fs.rmdir("a")
+            await fs.unlink("a/new")
+            await fs.rmdir("a/c")
+
+    run(work())
+    assert (top / "a/hard").read_bytes() == b"Jell"
+    assert (top / "a/b/file").stat().st_mode & 0o777 == 0o640
+    assert names_in(top / "a") == ["b", "hard", "soft"]
+
+
+def test_long_directories(tmp_path: Path) -> None:
+    (tmp_path / "export").mkdir()
+    for number in range(5000):
+        (tmp_path / "export" / f"name{number}").touch()
+
+    async def work() -> None:
+        async with serving(tmp_path, "/") as port, nfs_open(f"tcp://127.0.0.1:{port}/") as fs:
+            names = await fs.listdir()
+            assert sorted(names) == names_in(tmp_path / "export")
+            assert sorted([entry.name async for entry in fs.scandir()]) == sorted(names)
+
+    run(work())
+
+
+@pytest.mark.parametrize(
+    ("path", "export", "directory"),
+    [
+        ("/", "/", "/"),
+        ("", "/", "/"),
+        ("/other/x", "/", "/other/x"),
+        ("/data", "/data", "/"),
+        ("/data/", "/data", "/"),
+        ("/data/sub/file", "/data", "/sub/file"),
+        ("/data/deep", "/data/deep", "/"),
+        ("/database", "/", "/database"),
+        ("//data//sub/", "/data", "/sub/"),
+        ("/data/.", "/data", "/."),
+    ],
+)
+def test_the_longest_export_that_the_path_is_in_is_mounted(
+    tmp_path: Path, path: str, export: str, directory: str
+) -> None:
+    async def work() -> None:
+        async with serving(tmp_path, "/", "/data", "/data/deep") as port:
+            url = Url(scheme="tcp", host="127.0.0.1", port=port, path=path)
+            mounted = await mount_export(url, own_credential())
+            assert (mounted.export, mounted.directory, mounted.port) == (export, directory, port)
+
+    run(work())
+
+
+def test_a_path_of_no_export_is_not_found(tmp_path: Path) -> None:
+    names = [f"/e{number}" for number in range(10)]
+
+    async def work() -> None:
+        async with serving(tmp_path, *names) as port:
+            with pytest.raises(FileNotFoundError) as raised:
+                await nfs_open(f"tcp://127.0.0.1:{port}/none/x")
+            for error in (raised.value, pickle.loads(pickle.dumps(raised.value))):
+                assert isinstance(error, NoSuchExport)
+                assert (error.filename, error.exports) == ("/none/x", tuple(names))
+                assert error.__notes__ == [f"the server exports {', '.join(names[:8])} and 2 more"]
+
+    run(work())
+
+
+def test_a_handle_of_another_server_is_told(tmp_path: Path) -> None:
+    service = _Mountd("/data")
+
+    async def work() -> None:
+        async with serving(tmp_path, "/data") as nfs_port, TcpServer(Dispatcher([service])) as mountd:
+            await mountd.listen()
+            said = (
+                f"the NFS server at 127.0.0.1:{nfs_port} does not know the handle of /data that MOUNT at "
+                f"127.0.0.1:{mountd.port} gave"
+            )
+            with pytest.raises(ConnectFailed, match=said):
+                await nfs_open(f"tcp://127.0.0.1:{nfs_port}/data", mount_port=mountd.port)
+            # The URL's own word counts.
+            async with nfs_open(f"tcp://127.0.0.1:{nfs_port}/data?mountport={nfs_port}", mount_port=mountd.port) as fs:
+                assert await fs.listdir() == []
+
+    run(work())
+
+
+def test_a_url_may_name_a_file(tmp_path: Path) -> None:
+    (tmp_path / "export").mkdir()
+    (tmp_path / "export" / "file").write_bytes(b"abc")
+
+    async def work() -> None:
+        async with serving(tmp_path, "/") as port, nfs_open(f"tcp://127.0.0.1:{port}/file") as fs:
+            assert fs.directory == "/file"
+            assert fs.url == f"tcp://127.0.0.1:{port}/file"
+            assert await fs.read_bytes(".") == b"abc"
+
+    run(work())
+
+
+def test_a_url_that_is_none_is_refused_at_once() -> None:
+    with pytest.raises(LocalProtocolError):
+        nfs_open("http://host/")
+
+
+class _Mountd(MOUNT_V3_Service):
+    """Allows MNT of the paths in `allowed`, all with the same `handle` or each with its own; lists nothing."""
+
+    def __init__(
+        self, *allowed: str, status: mountstat3 = mountstat3.MNT3ERR_NOENT, handle: bytes | None = None
+    ) -> None:
+        self.allowed = allowed
+        self.handle = handle
+        self.status = status
+        self.asked: list[str] = []
+        self.left: list[str] = []
+
+    def mnt(self, args: str, context: Any) -> mountres3:
+        self.asked.append(args)
+        if args in self.allowed:
+            return mountres3(mountstat3.MNT3_OK, mountres3_ok(self.handle or args.encode(), [1]))
+        return mountres3(self.status, None)
+
+    def umnt(self, args: str, context: Any) -> None:
+        self.left.append(args)
+
+    def export(self, args: None, context: Any) -> list[exportnode]:
+        return []
+
+
+class _PortMapper(Service):
+    PROGRAM = Program(100000, 2, "PMAP_V2", {3: GETPORT})
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+
+    def getport(self, args: Mapping, context: Any) -> int:
+        return self.port if args[:3] == (100005, 3, 6) else 0
+
+
+def test_a_server_that_lists_nothing_is_asked_from_the_longest_path_up() -> None:
+    service = _Mountd("/srv/data")
+
+    async def work() -> None:
+        async with TcpServer(Dispatcher([service])) as server:
+            await server.listen()
+            async with await TcpCaller.connect("127.0.0.1", server.port) as caller:
+                mounted = await mount_with(caller, "/srv/data/sub/file")
+        assert (mounted.export, mounted.directory) == ("/srv/data", "/sub/file")
+        assert service.asked == ["/srv/data/sub/file", "/srv/data/sub", "/srv/data"]
+
+    run(work())
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"), [(mountstat3.MNT3ERR_ACCES, PermissionError), (mountstat3.MNT3ERR_SERVERFAULT, OSError)]
+)
+def test_a_refusal_to_mount_has_its_errno(status: mountstat3, kind: type[OSError]) -> None:
+    service = _Mountd(status=status)
+
+    async def work() -> None:
+        async with TcpServer(Dispatcher([service])) as server:
+            await server.listen()
+            with pytest.raises(kind) as caught:
+                await nfs_open("rdma://127.0.0.1/data", mount_port=server.port)
+            assert caught.value.filename == "/data"
+
+    run(work())
+
+
+def test_the_port_mapper_is_asked_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    service = _Mountd("/")
+
+    async def work() -> None:
+        async with TcpServer(Dispatcher([service])) as mountd, TcpServer(Dispatcher([])) as other:
+            await mountd.listen()
+            await other.listen()
+            async with TcpServer(Dispatcher([_PortMapper(mountd.port)])) as mapper:
+                await mapper.listen()
+                monkeypatch.setattr(mount_client, "PORT_MAPPER_PORT", mapper.port)
+                monkeypatch.setattr(mount_client, "MOUNT_PORT", other.port)
+                url = Url(scheme="rdma", host="127.0.0.1", port=1, path="/")
+                assert (await mount_export(url, own_credential())).port == mountd.port
+
+    run(work())
+
+
+def test_nobody_who_mounts_is_an_error_that_says_where_it_looked(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work() -> None:
+        async with TcpServer(Dispatcher([])) as other, TcpServer(Dispatcher([_PortMapper(0)])) as mapper:
+            await other.listen()
+            await mapper.listen()
+            monkeypatch.setattr(mount_client, "PORT_MAPPER_PORT", mapper.port)
+            monkeypatch.setattr(mount_client, "MOUNT_PORT", other.port)
+            url = Url(scheme="rdma", host="127.0.0.1", port=1, path="/")
+            with pytest.raises(ConnectFailed, match=r"does not offer the program.*not registered there"):
+                await mount_export(url, own_credential())
+            monkeypatch.setattr(mount_client, "PORT_MAPPER_PORT", 1)
+            with pytest.raises(ConnectFailed, match="port mapper: connection refused"):
+                await mount_export(url, own_credential())
+
+    run(work())
+
+
+def test_closing_unmounts(tmp_path: Path) -> None:
+    service = _Mountd("/data")
+
+    async def work() -> None:
+        async with serving(tmp_path, "/") as nfs_port, TcpServer(Dispatcher([service])) as server:
+            await server.listen()
+            url = f"tcp://127.0.0.1:{nfs_port}/data"
+            service.handle = (await mount_export(parse_url(f"tcp://127.0.0.1:{nfs_port}/"), own_credential())).handle
+            options = ConnectOptions(credential=own_credential())
+            async with nfs_open(url, mount_port=server.port, options=options, files=FileOptions()):
+                assert service.left == []
+            assert service.left == ["/data"]
+
+    run(work())
