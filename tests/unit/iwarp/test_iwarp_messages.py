@@ -96,28 +96,6 @@ def register(
 # Out
 
 
-@pytest.mark.parametrize("gather_octets", [1, 3000, 1 << 18])
-@pytest.mark.parametrize("last", [0, 1, 4, 511, 512, 513, 1000])
-@pytest.mark.parametrize("read", [False, True])
-def test_bulk_whose_last_frame_is_small_arrives_as_it_is(last: int, gather_octets: int, read: bool) -> None:
-    """However much of it is handed out at a time: several frames of a message are built in one step."""
-    a, b, both = joined(gather_octets=gather_octets)
-    # What goes into one frame is found in what a first message takes.
-    a.post_write(None, [bytes(3000)], register(b.pd, bytearray(3000), 70, 0).handle, 0)
-    both.progress()
-    payload_max = int.from_bytes(both.log_a[:2]) - 14
-    data = pattern(4 * payload_max + last)
-    target = bytearray(len(data))
-    if read:
-        source = register(b.pd, bytearray(data), 71, 500)
-        sink = register(a.pd, target, 72, 900)
-        a.post_read("read", sink, 0, len(data), source.handle, 500)
-    else:
-        a.post_write("write", [data], register(b.pd, target, 73, 500).handle, 500)
-    both.progress()
-    assert target == data
-
-
 @pytest.mark.req("MPA-1", "MPA-7", "DDP-4", "DDP-6", "RD-1", "RD-2", "RD-9", "RD-10")
 def test_sends_are_the_golden_octets() -> None:
     raw = connected()
