@@ -1,8 +1,8 @@
 """One end of an RPC-over-RDMA connection: calls and replies on top of a queue pair.
 
 An endpoint does no I/O and has no clock. Its owner drives the queue pair, calls `progress` whenever that may have
-something to report, and takes `events`, of which `Closed` is the last one. While the endpoint is `timed` it wants to be
-told of the time: the owner asks for `next_deadline_s` after each `progress`, and calls `on_time` then.
+something to report, and takes `events`, of which `Closed` is the last one. When something is `untimed` after that, the
+owner asks for `next_deadline_s`, calls `on_time` then, and asks again.
 """
 
 from __future__ import annotations
@@ -280,6 +280,11 @@ class Endpoint:
     def timed(self) -> bool:
         """Whether the peer owes something, for which there is a deadline."""
         return self._session.owed > 0
+
+    @property
+    def untimed(self) -> bool:
+        """Whether the peer owes something for which `next_deadline_s` is to be asked."""
+        return self._session.owed > 0 and self._stall is not None and not self._stall.running
 
     def next_deadline_s(self, now_s: float) -> float | None:
         """When `on_time` is to be called next; None for not at all. What begins to wait is timed from here on."""

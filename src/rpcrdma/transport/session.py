@@ -39,7 +39,6 @@ class Session:
         "remote_invalidation",
         "results_octets",
         "reverse_support",
-        "role",
         "send_octets",
         "state",
         "statistics",
@@ -59,7 +58,6 @@ class Session:
         self.qp = qp
         self.pd = pd
         self.config = config
-        self.role = role
         self.dialect = dialect
         self.window = dialect.window(config, role, reverse=reverse)
         self.reverse_support = ReverseSupport.NONE

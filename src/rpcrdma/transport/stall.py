@@ -21,6 +21,11 @@ class StallWatch:
         self._pulling: IncomingCall | None = None
         self._replies_sent = 0
 
+    @property
+    def running(self) -> bool:
+        """Whether a deadline was given out and has not come; it may be that of what has been done meanwhile."""
+        return self._deadline_s is not None
+
     def next_deadline_s(self, now_s: float) -> float | None:
         """When the peer must have done something; None where it owes nothing."""
         if not self._session.owed:

@@ -57,7 +57,9 @@ def test_rdma_reads_must_be_answered_in_time() -> None:
     between.client_qp.progress(1)
     halted(between)
     assert between.server.timed
+    assert between.server.untimed
     assert between.server.next_deadline_s(NOW_S) == NOW_S + 30.0
+    assert not between.server.untimed, "once is enough"
     between.server.on_time(NOW_S + 29.9)
     assert_goes_on(between)
     between.server.on_time(NOW_S + 30.0)
@@ -104,8 +106,10 @@ def test_a_peer_that_takes_one_reply_has_time_for_the_next() -> None:
     between.client_events()
     second = asked(between, 2)
     assert between.server.reply(second, message(2, REPLY, (b"", bytes(5000))))
+    assert not between.server.untimed, "the deadline of the first one is looked at"
     between.server.on_time(NOW_S + 30.0)
     assert_goes_on(between)
+    assert between.server.untimed
     assert between.server.next_deadline_s(NOW_S + 30.0) == NOW_S + 60.0
     between.server.on_time(NOW_S + 60.0)
     assert closed(between).reason == "the peer took no reply within 30 s"

@@ -380,7 +380,7 @@ class RdmaConnection:
                 break
             busy = False
         self._in_turn = False
-        if endpoint.timed:
+        if endpoint.untimed:
             self._timer.look()
         if endpoint.wanted_octets:
             self._wait_for_memory(endpoint.wanted_octets)
