@@ -9,10 +9,10 @@ from typing import Any, cast
 
 import pytest
 
-from rpcrdma.aio import limited_log
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.answering.call_context import ServerCallContext
 from rpcrdma.aio.answering.handler_runner import HandlerRunner
+from rpcrdma.aio.drivers import limited_log
 from rpcrdma.errors import TransportClosed
 from rpcrdma.rpc import errors
 from rpcrdma.rpc.calls import CallEncoder, decode_result

@@ -351,7 +351,7 @@ def test_bulk_is_handed_out_without_a_copy() -> None:
     assert all(isinstance(view, memoryview) and view.obj is memory for view in views)
 
 
-@pytest.mark.req("RD-13", "RD-8", "EM-8")
+@pytest.mark.req("RD-13", "RD-8", "EM-8", "V1-89")
 def test_reads_wait_for_the_agreed_depth_and_hold_back_what_follows() -> None:
     raw = connected(depth=2)
     sink = raw.pd.register(bytearray(40), Access.REMOTE_WRITE)
