@@ -11,7 +11,7 @@ import struct
 
 from case_script import Script
 from decoder_targets import FuzzTarget, golden
-from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, Role
+from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole
 from rpcrdma.iwarp.config import ReadyFrame
 from rpcrdma.testing.endpoint_pair import counted_bits
 from rpcrdma.testing.joined_pair import feed
@@ -39,7 +39,7 @@ POSTS_MAX = 64
 class Owner:
     """A queue pair, its memory in one arena of slots with a gap behind each, and what has become of its work."""
 
-    def __init__(self, role: Role, config: IwarpConfig, private_data: bytes = b"") -> None:
+    def __init__(self, role: MpaRole, config: IwarpConfig, private_data: bytes = b"") -> None:
         self.pd = SoftwareProtectionDomain(counted_bits(1))
         self.qp = IwarpQueuePair(role, self.pd, config, 512, private_data)
         self.arena = bytearray(b"\xa5" * ARENA_OCTETS)
@@ -207,7 +207,7 @@ CONFIGS = [
 def startup(data: bytes) -> None:
     """Octets from the first one on: MPA start-up and whatever follows it."""
     script = Script(data)
-    role = Role.INITIATOR if script.below(2) else Role.RESPONDER
+    role = MpaRole.INITIATOR if script.below(2) else MpaRole.RESPONDER
     owner = Owner(role, CONFIGS[script.below(len(CONFIGS))], b"private")
     step = 1 + script.below(80)
     for _ in range(script.below(4)):
@@ -237,14 +237,14 @@ def decide(owner: Owner, decision: int) -> None:
 
 def connected(script: Script) -> Owner:
     """A queue pair that has got through start-up, or has died of it."""
-    role = Role.INITIATOR if script.below(2) else Role.RESPONDER
+    role = MpaRole.INITIATOR if script.below(2) else MpaRole.RESPONDER
     config = CONFIGS[script.below(len(CONFIGS))]
     owner = Owner(role, config)
     flags = 0x10 * config.enhanced | 0x40 * script.below(2) | 0x80 * (script.below(8) == 0)
     words = struct.pack(">HH", 2 | 0x8000 * config.peer_to_peer | 0x4000 * config.peer_to_peer, 2)
-    kind = "Rep" if role is Role.INITIATOR else "Req"
+    kind = "Rep" if role is MpaRole.INITIATOR else "Req"
     frame = startup_frame(kind, flags, 2 if config.enhanced else 1, words if config.enhanced else b"")
-    if role is Role.INITIATOR:
+    if role is MpaRole.INITIATOR:
         owner.take(1 << 16)
     owner.give(frame, 64)
     decide(owner, 1)

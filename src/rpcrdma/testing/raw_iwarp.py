@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 
-from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, Role
+from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole
 from rpcrdma.testing.joined_pair import Chunking, feed, whole
 from rpcrdma.verbs.memory import SoftwareProtectionDomain
 from rpcrdma.verbs.queue_pair import Completion, QueuePairEvent
@@ -114,7 +114,7 @@ class RawPeer:
 
     def __init__(
         self,
-        role: Role,
+        role: MpaRole,
         pd: SoftwareProtectionDomain,
         config: IwarpConfig | None = None,
         *,
@@ -152,7 +152,7 @@ class RawPeer:
         """
         flags = 0x10 | 0x40 * crc | 0x80 * markers
         words = struct.pack(">HH", depth, depth)
-        if self.qp.role is Role.INITIATOR:
+        if self.qp.role is MpaRole.INITIATOR:
             frame = self.take()
             self.give(startup_frame("Rep", flags, 2, words))
         else:

@@ -6,7 +6,7 @@ import itertools
 import random
 from collections.abc import Callable
 
-from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, Role
+from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole
 from rpcrdma.testing.joined_pair import Chunking, JoinedPair, whole
 from rpcrdma.testing.raw_iwarp import RawPeer, events_of, fpdu, tagged
 from rpcrdma.verbs import Access, MemoryRegion, SoftwareProtectionDomain
@@ -19,13 +19,13 @@ def draws(seed: int = 1) -> Callable[[int], int]:
     return lambda bits: next(count) * 0x9E3779B97F4A7C15F39CC0605CEDC835 >> 7 & (1 << bits) - 1
 
 
-def connected(role: Role = Role.INITIATOR, config: IwarpConfig | None = None, **options: object) -> RawPeer:
+def connected(role: MpaRole = MpaRole.INITIATOR, config: IwarpConfig | None = None, **options: object) -> RawPeer:
     """A raw peer behind start-up; a responder has had an empty RDMA Write, so that it may speak."""
     emss = options.pop("emss", 1460)
     chunking = options.pop("chunking", whole)
     raw = RawPeer(role, SoftwareProtectionDomain(draws()), config, emss=emss, chunking=chunking)  # type: ignore[arg-type]
     raw.connect(**options)  # type: ignore[arg-type]
-    if role is Role.RESPONDER:
+    if role is MpaRole.RESPONDER:
         raw.give(fpdu(tagged(0, 0, 0)))
     events_of(raw.qp)
     raw.sent = b""
@@ -41,8 +41,8 @@ def joined(
     gather_octets: int = 1 << 18,
 ) -> tuple[IwarpQueuePair, IwarpQueuePair, JoinedPair]:
     pair = (
-        IwarpQueuePair(Role.INITIATOR, SoftwareProtectionDomain(draws(1)), a or IwarpConfig(), emss),
-        IwarpQueuePair(Role.RESPONDER, SoftwareProtectionDomain(draws(99)), b or IwarpConfig(), emss),
+        IwarpQueuePair(MpaRole.INITIATOR, SoftwareProtectionDomain(draws(1)), a or IwarpConfig(), emss),
+        IwarpQueuePair(MpaRole.RESPONDER, SoftwareProtectionDomain(draws(99)), b or IwarpConfig(), emss),
     )
     both = JoinedPair(*pair, chunking=chunking, gather_octets=gather_octets, recording=True)
     both.progress()
