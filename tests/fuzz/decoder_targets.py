@@ -1,7 +1,7 @@
 """Fuzz targets: every decoder of octets that a peer sends.
 
-A target takes any octets and returns, or raises AssertionError or something else that decoders never raise: a finding.
-What decodes must also survive encoding and decoding again.
+A target takes any octets and returns; AssertionError, or any exception that decoders must not raise, is a finding.
+A value that decodes must also survive encoding and decoding again.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ CHUNK_OCTETS = 512
 
 
 class FuzzTarget(NamedTuple):
-    """`run` is given the octets of one case; `seeds` is where a search begins that has no corpus."""
+    """`run` is given the octets of one case; a search without a kept corpus begins from `seeds`."""
 
     name: str
     run: Callable[[bytes], None]
@@ -112,7 +112,7 @@ def auth_sys(data: bytes) -> None:
 
 
 def record(data: bytes) -> None:
-    """The first two octets say how the rest is cut: the outcome does not depend on it."""
+    """A TCP stream of records; its first two octets say how it is cut, on which the outcome must not depend."""
     whole = _records(data[2:], 1 << 20)
     step = 1 + int.from_bytes(data[:2], "big") % 64
     assert _records(data[2:], step) == whole
@@ -142,10 +142,10 @@ def _records(stream: bytes, step: int) -> tuple[list[bytes], str]:
 
 
 class EveryArgument:
-    """A handler for any procedure: only the decoding is of interest."""
+    """A handler for any procedure: this target tests only the decoding."""
 
     def __call__(self, args: Any, context: Any) -> None:
-        """Is never called."""
+        """Never called: the target stops at the invocation."""
 
 
 def _service(program: Any) -> Service:
@@ -171,11 +171,11 @@ def dispatch(data: bytes) -> None:
 
 
 OWN_CALLS = {1: v3.GETATTR, 2: v3.READ, 3: v3.NULL}
-"""By XID, what a reply on a stream with calls of both sides may answer."""
+"""Own calls by XID, which replies on a stream with calls of both sides may answer."""
 
 
 def records_both_ways(data: bytes) -> None:
-    """A stream over TCP in which replies to own calls and the peer's calls come as they like."""
+    """A TCP stream that mixes replies to own calls and the peer's calls."""
     messages, _ = _records(data, 1 << 20)
     for message in messages:
         xid = peek_xid(message)
@@ -198,7 +198,7 @@ def records_both_ways(data: bytes) -> None:
 def startup_frame(data: bytes) -> None:
     for kind in FrameKind:
         try:
-            # As it is used: the size as soon as it shows, then the frame.
+            # As the queue pair uses it: the size as soon as enough octets are there, then the frame.
             for length in range(min(len(data), 24) + 1):
                 size_startup_frame(kind, data[:length])
             frame = decode_startup_frame(kind, data)
@@ -434,4 +434,4 @@ DECODERS = [
     FuzzTarget("nfs3_file_handle", file_handle, [HANDLE, bytes(64)]),
     FuzzTarget("service_url", url, [b"rdma://host:1/a%20b", b"tcp://[::1]/", b"rdma://192.0.2.1"]),
 ]
-"""By what they decode."""
+"""The targets, named after the message or item that they decode."""
