@@ -56,7 +56,7 @@ def rpc(procedure: int, args: bytes = b"", xid: int = XID) -> bytes:
 
 
 def record(message: bytes, announced: int | None = None) -> bytes:
-    """A message as a TCP record of one fragment; `announced`: the record's length, if `message` is only its beginning."""
+    """A message as a TCP record of one fragment; `announced`: the length of the whole, if `message` is cut short."""
     return struct.pack(">I", 1 << 31 | (len(message) if announced is None else announced)) + message
 
 
