@@ -1,4 +1,4 @@
-"""How close the library comes to what plain sockets give on the same machine, and how many functions a call enters.
+"""How close the library comes to the rate of plain sockets on the same machine, and how many functions a call enters.
 
 Two processes on loopback. Every measure is taken in several rounds, limits and subjects by turns, and the median
 of the rounds is reported: a machine that slows down for a while slows both. The functions that a call enters
@@ -45,7 +45,7 @@ UNITS = {"throughput": ("GB/s", 1e-9), "round_trip": ("us", 1e6)}
 
 
 def measures(options: argparse.Namespace, server: nfs_calls.ServerAddresses) -> dict[Key, Callable[[], float]]:
-    """What is measured, limits first, and how."""
+    """The functions that take each measure, limits first."""
     octets = options.megabytes << 20
     calls, loop, in_flight = options.calls, options.loop, options.in_flight
     size = nfs_calls.CALL_OCTETS

@@ -29,7 +29,7 @@ SMALL_OCTETS, LARGE_OCTETS = 4096, 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """`calls` of one kind, so many of them unanswered at any time."""
+    """`calls` calls of one kind, `in_flight` of them unanswered at any time."""
 
     call: str
     size_bytes: int
@@ -60,7 +60,7 @@ class Row:
 
 
 async def make_calls(url: str, handle: v3.nfs_fh3, measure: Measure, before: Callable[[], None]) -> float:
-    """Seconds of this process's time for one call, after a tenth as many that are not counted."""
+    """Seconds of this process's time for one call, after a tenth as many calls that are not counted."""
     memory = [bytearray(measure.size_bytes) for _ in range(measure.in_flight)]
     async with rpcrdma.connect(url, v3.PROGRAM) as connection:
 
@@ -85,7 +85,7 @@ async def make_calls(url: str, handle: v3.nfs_fh3, measure: Measure, before: Cal
 
 
 def client(url: str, tcp_url: str, measure: Measure, loop: str) -> None:
-    """Prints "go" when the calls that count begin, then the seconds of each."""
+    """Prints "go" when the measured calls begin, then the seconds of each."""
     with new_event_loop(loop) as runner:
         handle = runner.run(nfs_calls.file_handle(tcp_url))
         print(runner.run(make_calls(url, handle, measure, lambda: print("go", flush=True))), flush=True)

@@ -1,8 +1,8 @@
 """How many Python functions one call enters, at the client and in the server's event loop.
 
-Unlike a time, this count is the same on a busy machine and on a slow one: it shows what a change adds to the way of a
+Unlike a time, this count is the same on a busy machine and on a slow one: it shows what a change adds to the path of a
 call. Client and server run in one process, each in a thread with a loop of its own, and `sys.setprofile` counts in
-both. Worker threads of the server are not counted, nor are the functions of the event loop, which may be another one.
+both. Worker threads of the server are not counted, nor are functions of the event loop, which may be replaced.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ WARM_UP_CALLS = 30
 CALLS = 200
 SMALL_OCTETS, LARGE_OCTETS = 4096, 1 << 20
 NOT_COUNTED = ("asyncio.", "selectors", "threading", __name__)
-"""How the names of modules begin that are the event loop's or this one's."""
+"""First parts of the names of modules that are not counted: the event loop's, and this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ Key = tuple[str, int]
 
 
 def calls(connection: rpcrdma.Connection, handle: v3.nfs_fh3) -> dict[Key, Callable[[], Awaitable[object]]]:
-    """What is counted."""
+    """The calls that are counted."""
     found: dict[Key, Callable[[], Awaitable[object]]] = {
         ("NULL", 0): lambda: connection.call(v3.NULL, None),
         ("GETATTR", 0): lambda: connection.call(v3.GETATTR, v3.GETATTR3args(handle)),
@@ -143,7 +143,7 @@ def calls(connection: rpcrdma.Connection, handle: v3.nfs_fh3) -> dict[Key, Calla
 
 
 async def count(server: ServerThread) -> dict[Key, tuple[Counter[str], Counter[str]]]:
-    """For each call the functions that client and server entered, all of them together."""
+    """For each kind of call, the functions that client and server entered, summed over all calls of the kind."""
     handle = await nfs_calls.file_handle(server.addresses.tcp)
     counted = {}
     async with rpcrdma.connect(server.addresses.rdma, v3.PROGRAM) as connection:
@@ -162,7 +162,7 @@ async def count(server: ServerThread) -> dict[Key, tuple[Counter[str], Counter[s
 
 
 def rows() -> list[Row]:
-    """All of it."""
+    """The rows of all kinds of call."""
     with served() as server:
         counted = asyncio.run(count(server))
     return [
@@ -178,7 +178,7 @@ def print_table(table: list[Row]) -> None:
 
 
 def print_functions(name: str) -> None:
-    """What is entered how often for one kind of call."""
+    """Prints the functions that one kind of call enters, and how often."""
     with served() as server:
         counted = asyncio.run(count(server))
     client, at_server = next(entered for (call, _), entered in counted.items() if call == name)

@@ -37,7 +37,7 @@ def served_file(environment: dict[str, str] | None = None) -> Iterator[ServerAdd
     """`rpcrdma serve` in a process of its own, over a directory in memory with one large file, "data"."""
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(prefix="rpcrdma-bench-", dir=memory if memory.is_dir() else None) as directory:
-        # The caller may be root, whom the server takes for nobody.
+        # Run as root, this process has its calls mapped to the user "nobody" by the server.
         Path(directory).chmod(0o777)
         data = Path(directory, "data")
         with data.open("wb") as file:

@@ -1,4 +1,4 @@
-"""What the machine's loopback gives to plain Python: the limits that the library is measured against.
+"""The rates that plain Python reaches over the machine's loopback: the limits that the library is measured against.
 
 The serving half of each measurement is a process of its own: `python raw_sockets.py sink|echo` prints its port and
 serves one connection.

@@ -38,7 +38,7 @@ class RemoteProtocolError(RpcRdmaError):
 
 
 class DecodeError(RemoteProtocolError):
-    """Bytes from the peer do not decode: names the field, its offset, what it needs and what is there.
+    """Bytes from the peer do not decode: names the field, its offset, the value needed and the value found.
 
     Offsets and lengths are octets from the start of the decoded buffer.
     """
@@ -65,7 +65,7 @@ class RemoteAccessError(RpcRdmaError):
 class ConnectFailed(RpcRdmaError):
     """No connection could be made; the message names the address, the cause and the remedy.
 
-    `refused` if the machine is there, but nothing listens at the port.
+    `refused`: the host answered, but nothing listens at the port.
     """
 
     def __init__(self, message: str = "", *, refused: bool = False) -> None:
@@ -74,7 +74,7 @@ class ConnectFailed(RpcRdmaError):
 
 
 class NotPermitted(ConnectFailed):
-    """No connection was tried: this process may not use the local port that was asked for."""
+    """No connection was tried: this process may not bind the local port that the caller asked for."""
 
 
 class TransportClosed(RpcRdmaError):
@@ -89,7 +89,7 @@ class TransportClosed(RpcRdmaError):
 
 
 class NoAnswer(TransportClosed, ConnectFailed):
-    """What takes connections has ended each of them before its first answer: most likely it is no such server."""
+    """The peer accepts connections and ends each before its first answer: most likely it is another kind of server."""
 
     def __init__(self, reason: str, *, protocol_error: bool = False) -> None:
         TransportClosed.__init__(self, reason, protocol_error=protocol_error)
@@ -101,10 +101,10 @@ class CallTimeout(RpcRdmaError):
 
 
 class MessageTooLong(RpcRdmaError):
-    """A message over TCP is longer than this side allows; nothing else on the connection is touched.
+    """A message over TCP is longer than this side allows; the connection and its other calls go on.
 
-    `octets`: of the message, as far as known; `limit`: what is allowed, and `setting`: what sets it. `received`: False
-    for a call, which was not sent; True for a reply: the call has run.
+    `octets`: the length of the message, as far as known; `limit`: the longest allowed; `setting`: the option that sets
+    the limit. `received`: False for a call, which was not sent; True for a reply, whose call has run.
     """
 
     def __init__(self, octets: int, limit: int, setting: str, *, received: bool = False) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rpcrdma.iwarp import IwarpConfig, Role
+from rpcrdma.iwarp import IwarpConfig, MpaRole
 from rpcrdma.testing.joined_pair import Chunking, byte_by_byte, sizes, whole
 from rpcrdma.testing.raw_iwarp import (
     RawPeer,
@@ -40,7 +40,7 @@ class Victim(RawPeer):
     """A connected responder with memory that may be read, memory that may be written, and one receive."""
 
     def __init__(self, chunking: Chunking = whole, *, crc: bool = True, depth: int = 2) -> None:
-        super().__init__(Role.RESPONDER, SoftwareProtectionDomain(draws()), IwarpConfig(crc=crc), chunking=chunking)
+        super().__init__(MpaRole.RESPONDER, SoftwareProtectionDomain(draws()), IwarpConfig(crc=crc), chunking=chunking)
         self.connect(crc=crc, depth=depth)
         self.give(fpdu(tagged(0, 0, 0), crc=crc))
         events_of(self.qp)
@@ -492,7 +492,7 @@ def test_a_good_frame_in_front_of_a_bad_one_is_delivered() -> None:
 
 
 def test_a_first_frame_against_the_rules_is_answered_if_its_crc_is_right() -> None:
-    raw = RawPeer(Role.RESPONDER, SoftwareProtectionDomain(draws()))
+    raw = RawPeer(MpaRole.RESPONDER, SoftwareProtectionDomain(draws()))
     raw.connect()
     raw.give(fpdu(untagged(3, 0, 1, b"x")))
     assert raw.take() == terminate(0x1202, untagged(3, 0, 1, b"x"))
@@ -519,12 +519,12 @@ def test_random_octets_never_do_anything_but_end_the_connection(seed: int) -> No
 
 @pytest.mark.req("MPA-38", "MPA-40", "MPA-44")
 @pytest.mark.parametrize("seed", range(100))
-@pytest.mark.parametrize("role", list(Role))
-def test_random_octets_during_start_up_end_the_connection_or_wait_for_more(role: Role, seed: int) -> None:
+@pytest.mark.parametrize("role", list(MpaRole))
+def test_random_octets_during_start_up_end_the_connection_or_wait_for_more(role: MpaRole, seed: int) -> None:
     source = random.Random(seed)
     raw = RawPeer(role, SoftwareProtectionDomain(draws()), chunking=sizes(source.randint))
     raw.take()
-    frame = bytearray(startup_frame("Rep" if role is Role.INITIATOR else "Req", 0x50, 2, source.randbytes(12)))
+    frame = bytearray(startup_frame("Rep" if role is MpaRole.INITIATOR else "Req", 0x50, 2, source.randbytes(12)))
     for _ in range(source.randrange(4)):
         frame[source.randrange(len(frame))] ^= 1 << source.randrange(8)
     raw.give(frame + source.randbytes(source.randrange(3)))

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rpcrdma.iwarp import Role
+from rpcrdma.iwarp import MpaRole
 from rpcrdma.testing.endpoint_pair import counted_bits
 from rpcrdma.testing.raw_iwarp import (
     RawPeer,
@@ -28,7 +28,7 @@ SECRET = b"of the one connection and no other.."
 
 def responder(seed: int) -> RawPeer:
     """A connected responder with a protection domain of its own, as each connection has."""
-    raw = RawPeer(Role.RESPONDER, SoftwareProtectionDomain(counted_bits(seed)))
+    raw = RawPeer(MpaRole.RESPONDER, SoftwareProtectionDomain(counted_bits(seed)))
     raw.connect()
     raw.give(fpdu(tagged(0, 0, 0)))
     events_of(raw.qp)

@@ -28,7 +28,7 @@ from rpcrdma.testing.raw_calls import (
     WRITE,
     WRITE_POSITION,
     XID,
-    Pulling,
+    PendingWrite,
     assert_works,
     chunk,
     file_handle,
@@ -180,7 +180,7 @@ def test_many_calls_wait_for_one_that_is_not_delivered(scene: Scenes) -> None:
 
     async def main() -> None:
         async with scene(transport=transport) as it:
-            sink = await Pulling(await it.connected(), 5000).begin()
+            sink = await PendingWrite(await it.connected(), 5000).begin()
             # A reply first: only after it has the server as many receives as it grants.
             await sink.peer.send_segments(send(NULL_CALL, 2))
             assert is_null_reply(await sink.peer.segment())
@@ -296,7 +296,7 @@ def test_stopping_ends_every_hostile_connection(scene: Scenes, caplog: pytest.Lo
             call = read_call(segment(7, MIB, 0), count=MIB)
             await unread.send_segments(*(send(call, number) for number in range(2, 30)))
             await until(lambda: it.lent_octets > 0)
-            await Pulling(await it.connected(server=server), 5000).begin()
+            await PendingWrite(await it.connected(server=server), 5000).begin()
             await it.connected(server=server)
             await it.peer(server)
             await until(lambda: len(server.connections) == 4)
@@ -345,7 +345,7 @@ def test_200_half_open_connections_beside_one_that_works(scene: Scenes) -> None:
 def test_more_connections_than_allowed_are_turned_away_where_all_have_calls(scene: Scenes) -> None:
     async def main() -> None:
         async with scene(connections_max=3) as it:
-            held = [await Pulling(await it.connected(), 5000).begin() for _ in range(3)]
+            held = [await PendingWrite(await it.connected(), 5000).begin() for _ in range(3)]
             # The last one has taken the place of the one that was idle.
             assert len(it.server.connections) == 3
             for _ in range(5):

@@ -23,7 +23,7 @@ from rpcrdma.testing.raw_calls import (
     SEND_INVALIDATE,
     TERMINATE,
     WRITE,
-    Pulling,
+    PendingWrite,
     assert_works,
     chunk,
     file_handle,
@@ -333,7 +333,7 @@ def renumbered(octets: bytes, number: int) -> bytes:
 def test_one_octet_beyond_the_memory_that_the_server_named(scene: Scenes, opcode: int, size: int, shift: int) -> None:
     async def main() -> None:
         async with scene() as it:
-            sink = await Pulling(await it.connected(), size).begin()
+            sink = await PendingWrite(await it.connected(), size).begin()
             await sink.peer.send_segments(tagged(opcode, sink.handle, sink.offset + shift, bytes(size)))
             (heard,) = await sink.peer.segments_to_end()
             assert heard.terminate_code == 0x1101
@@ -346,7 +346,7 @@ def test_one_octet_beyond_the_memory_that_the_server_named(scene: Scenes, opcode
 def test_memory_of_another_connection(scene: Scenes, size: int) -> None:
     async def main() -> None:
         async with scene() as it:
-            sink = await Pulling(await it.connected(), size).begin()
+            sink = await PendingWrite(await it.connected(), size).begin()
             thief = await it.connected()
             await thief.send_segments(tagged(WRITE, sink.handle, sink.offset, b"stolen!!" * (size // 8)))
             (heard,) = await thief.segments_to_end()
@@ -361,7 +361,7 @@ def test_memory_of_another_connection(scene: Scenes, size: int) -> None:
 def test_memory_of_a_call_that_has_been_answered(scene: Scenes) -> None:
     async def main() -> None:
         async with scene() as it:
-            sink = await Pulling(await it.connected(), 5000).begin()
+            sink = await PendingWrite(await it.connected(), 5000).begin()
             await sink.peer.send_segments(tagged(READ_RESPONSE, sink.handle, sink.offset, CONTENT[:5000]))
             assert (await sink.peer.segment()).opcode == SEND
             await sink.peer.send_segments(tagged(WRITE, sink.handle, sink.offset, bytes(5000)))
@@ -375,7 +375,7 @@ def test_memory_of_a_call_that_has_been_answered(scene: Scenes) -> None:
 def test_a_peer_that_invalidates_the_memory_it_is_to_fill(scene: Scenes) -> None:
     async def main() -> None:
         async with scene() as it:
-            sink = await Pulling(await it.connected(private_data=BOTH_PRIVATE), 5000).begin()
+            sink = await PendingWrite(await it.connected(private_data=BOTH_PRIVATE), 5000).begin()
             await sink.peer.send_segments(
                 untagged(SEND_INVALIDATE, 0, 2, NULL_CALL, invalidate=sink.handle),
                 tagged(READ_RESPONSE, sink.handle, sink.offset, bytes(5000)),
@@ -392,7 +392,7 @@ def test_a_peer_that_invalidates_the_memory_it_is_to_fill(scene: Scenes) -> None
 def test_reads_of_a_servers_memory_find_none(scene: Scenes) -> None:
     async def main() -> None:
         async with scene() as it:
-            sink = await Pulling(await it.connected(), 100).begin()
+            sink = await PendingWrite(await it.connected(), 100).begin()
             await sink.peer.send_segments(read_request(1, 5, 0, 100, sink.handle, sink.offset))
             (heard,) = await sink.peer.segments_to_end()
             assert heard.terminate_code == 0x0102

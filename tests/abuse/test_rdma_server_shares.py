@@ -13,7 +13,7 @@ from rpcrdma.testing.raw_calls import (
     READ_REQUEST,
     READ_RESPONSE,
     SEND,
-    Pulling,
+    PendingWrite,
     assert_works,
     read_call,
     segment,
@@ -60,7 +60,7 @@ def test_calls_over_a_clients_share_wait_and_are_served_in_the_end(scene: Scenes
     async def main() -> None:
         async with scene() as it:
             it.pools[1].octets_max = 2 * MIB
-            first = await Pulling(await it.connected(source="127.0.1.1"), MIB).begin()
+            first = await PendingWrite(await it.connected(source="127.0.1.1"), MIB).begin()
             second = await it.connected(source="127.0.1.1")
             await second.send_segments(send(write_call(MIB, (7, MIB, 0), xid=99)))
             await until(lambda: it.pools[1].waited_for)
@@ -87,7 +87,7 @@ def test_calls_that_wait_for_memory_go_on_when_who_holds_it_is_cut_off(scene: Sc
             await assert_works(peer, 1)
             call = read_call(segment(7, MIB, 0), count=MIB)
             await peer.send_segments(*(send(call, number) for number in range(2, 30)))
-            await Pulling(await it.connected(source="127.0.1.2"), MIB).begin()
+            await PendingWrite(await it.connected(source="127.0.1.2"), MIB).begin()
             write = v3.WRITE3args(v3.nfs_fh3(HANDLE), 0, MIB, v3.stable_how.FILE_SYNC, CONTENT)
             reply = await it.good.call(v3.WRITE, write)
             assert isinstance(reply.value, v3.WRITE3resok)
@@ -135,7 +135,7 @@ def test_where_calls_run_on_all_connections_a_newcomer_is_refused(scene: Scenes)
     async def main() -> None:
         async with scene(connections_max=3) as it:
             reading = asyncio.create_task(it.good.call(v3.READLINK, v3.READLINK3args(v3.nfs_fh3(HANDLE))))
-            waiting = [await Pulling(await it.connected(source="127.0.1.2"), MIB).begin() for _ in range(2)]
+            waiting = [await PendingWrite(await it.connected(source="127.0.1.2"), MIB).begin() for _ in range(2)]
             await until(lambda: it.files.entered.acquire(blocking=False))
             assert await (await it.peer(source="127.0.1.2")).ended() == b""
             assert it.server.statistics().rdma.connections_refused == 1
@@ -151,7 +151,7 @@ def test_silent_connections_end_and_those_that_speak_or_are_owed_an_answer_do_no
     async def main() -> None:
         async with scene(idle_s=0.4) as it:
             silent = await it.connected()
-            waits = await Pulling(await it.connected(), 5000).begin()
+            waits = await PendingWrite(await it.connected(), 5000).begin()
             speaks = await it.connected()
             ended = asyncio.create_task(silent.ended())
             number = 0

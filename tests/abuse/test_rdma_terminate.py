@@ -22,7 +22,7 @@ from rpcrdma.testing.raw_calls import (
     BOTH_PRIVATE,
     NULL_CALL,
     WRITE,
-    Pulling,
+    PendingWrite,
     file_handle,
     header,
     read_call,
@@ -101,14 +101,14 @@ async def called(it: Any) -> RawSocketPeer:
 
 async def read_from(it: Any) -> RawSocketPeer:
     peer = await it.connected()
-    await Pulling(peer, MIB).begin()
+    await PendingWrite(peer, MIB).begin()
     assert it.lent_octets == MIB
     return peer
 
 
 async def read_from_in_part(it: Any) -> RawSocketPeer:
     peer = await it.connected()
-    pulling = await Pulling(peer, MIB).begin()
+    pulling = await PendingWrite(peer, MIB).begin()
     await peer.send_segments(
         tagged(raw_calls.READ_RESPONSE, pulling.handle, pulling.offset, CONTENT[:5000], last=False)
     )

@@ -1,7 +1,7 @@
 """Fuzz targets: every decoder of octets that a peer sends.
 
-A target takes any octets and returns, or raises AssertionError or something else that decoders never raise: a finding.
-What decodes must also survive encoding and decoding again.
+A target takes any octets and returns; AssertionError, or any exception that decoders must not raise, is a finding.
+A value that decodes must also survive encoding and decoding again.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from rpcrdma.iwarp.config import IwarpConfig
 from rpcrdma.iwarp.segments import decode_read_header, encode_read_header
 from rpcrdma.iwarp.startup import (
     FrameKind,
-    agree,
     answer,
     ask,
+    conclude,
     decode_startup_frame,
     encode_startup_frame,
     size_startup_frame,
@@ -38,8 +38,7 @@ from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.record import LAST_FRAGMENT, RecordReceiver
 from rpcrdma.rpc.service import Service
 from rpcrdma.transport.dialects.header_v1 import RdmaMsg, RdmaMsgp, decode_header, encode_header
-from rpcrdma.transport.private_data import agree as agree_sizes
-from rpcrdma.transport.private_data import decode_private_data, encode_private_data
+from rpcrdma.transport.private_data import agree, decode_private_data, encode_private_data
 from rpcrdma.xdr.codec import (
     Decoder,
     Encoder,
@@ -56,7 +55,7 @@ CHUNK_OCTETS = 512
 
 
 class FuzzTarget(NamedTuple):
-    """`run` is given the octets of one case; `seeds` is where a search begins that has no corpus."""
+    """`run` is given the octets of one case; a search without a kept corpus begins from `seeds`."""
 
     name: str
     run: Callable[[bytes], None]
@@ -113,7 +112,7 @@ def auth_sys(data: bytes) -> None:
 
 
 def record(data: bytes) -> None:
-    """The first two octets say how the rest is cut: the outcome does not depend on it."""
+    """A TCP stream of records; its first two octets say how it is cut, on which the outcome must not depend."""
     whole = _records(data[2:], 1 << 20)
     step = 1 + int.from_bytes(data[:2], "big") % 64
     assert _records(data[2:], step) == whole
@@ -143,10 +142,10 @@ def _records(stream: bytes, step: int) -> tuple[list[bytes], str]:
 
 
 class EveryArgument:
-    """A handler for any procedure: only the decoding is of interest."""
+    """A handler for any procedure: this target tests only the decoding."""
 
     def __call__(self, args: Any, context: Any) -> None:
-        """Is never called."""
+        """Never called: the target stops at the invocation."""
 
 
 def _service(program: Any) -> Service:
@@ -172,11 +171,11 @@ def dispatch(data: bytes) -> None:
 
 
 OWN_CALLS = {1: v3.GETATTR, 2: v3.READ, 3: v3.NULL}
-"""By XID, what a reply on a stream with calls of both sides may answer."""
+"""Own calls by XID, which replies on a stream with calls of both sides may answer."""
 
 
 def records_both_ways(data: bytes) -> None:
-    """A stream over TCP in which replies to own calls and the peer's calls come as they like."""
+    """A TCP stream that mixes replies to own calls and the peer's calls."""
     messages, _ = _records(data, 1 << 20)
     for message in messages:
         xid = peek_xid(message)
@@ -199,7 +198,7 @@ def records_both_ways(data: bytes) -> None:
 def startup_frame(data: bytes) -> None:
     for kind in FrameKind:
         try:
-            # As it is used: the size as soon as it shows, then the frame.
+            # As the queue pair uses it: the size as soon as enough octets are there, then the frame.
             for length in range(min(len(data), 24) + 1):
                 size_startup_frame(kind, data[:length])
             frame = decode_startup_frame(kind, data)
@@ -216,7 +215,7 @@ def startup_frame(data: bytes) -> None:
         else:
             for config in (IwarpConfig(), IwarpConfig(peer_to_peer=True), IwarpConfig(enhanced=False)):
                 try:
-                    agreement = agree(ask(config, b""), frame, config)
+                    agreement = conclude(ask(config, b""), frame, config)
                 except RemoteProtocolError:
                     continue
                 assert agreement.inbound_reads <= 32
@@ -262,7 +261,7 @@ def private_data(data: bytes) -> None:
     told = decode_private_data(data)
     if told is not None:
         assert decode_private_data(encode_private_data(told)) == told
-    send, receive, _ = agree_sizes(decode_private_data(b"\xf6\xab\x0e\x18\x01\x01\x03\x03"), told)  # type: ignore[arg-type]
+    send, receive, _ = agree(decode_private_data(b"\xf6\xab\x0e\x18\x01\x01\x03\x03"), told)  # type: ignore[arg-type]
     assert 1024 <= send <= 4096
     assert 1024 <= receive <= 4096
 
@@ -435,4 +434,4 @@ DECODERS = [
     FuzzTarget("nfs3_file_handle", file_handle, [HANDLE, bytes(64)]),
     FuzzTarget("service_url", url, [b"rdma://host:1/a%20b", b"tcp://[::1]/", b"rdma://192.0.2.1"]),
 ]
-"""By what they decode."""
+"""The targets, named after the message or item that they decode."""

@@ -1,7 +1,7 @@
-"""Fuzz targets: a transport endpoint of either role, against a bare peer that says anything.
+"""Fuzz targets: a transport endpoint of either role, against a bare peer that sends any octets.
 
-A case is a script of both sides. The endpoint reports each call's end exactly once and each incoming call once, exposes
-nothing any more once a call has ended, gives all borrowed memory back, and holds no registration in the end.
+A case is a script of both sides. The endpoint must report each call's end exactly once and each incoming call once,
+expose no memory of a call that has ended, give all borrowed memory back, and hold no registration in the end.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ RPC_START = struct.Struct(">II")
 
 
 class Memory:
-    """Gives memory for Read chunks, unless it is `short`, and knows what has come back."""
+    """Gives memory for Read chunks, unless it is `short`, and checks that each buffer is returned once."""
 
     def __init__(self) -> None:
         self.lent: dict[int, memoryview] = {}
@@ -105,7 +105,7 @@ class Play:
         self.xid = 0
 
     def settle(self) -> None:
-        """Lets both go on, and takes what the endpoint reports."""
+        """Lets both sides run until no data is left to send, and takes the endpoint's events."""
         self.peer.run()
         for event in self.peer.endpoint_events():
             assert not self.closed, f"{event} after the end"
@@ -135,14 +135,14 @@ class Play:
         self.fenced += [(buffer, bytes(buffer)) for buffer in handle.context]
 
     def finish(self) -> None:
-        """Answers what is open, ends, and looks whether anything was left behind."""
+        """Answers the open calls, ends the connection, and checks that no memory or registration is left."""
         self.settle()
         for incoming in self.open:
             self.peer.endpoint.drop(incoming)
         self.open.clear()
         self.peer.endpoint.abort("the case is over")
         self.settle()
-        # A call may have become whole by what dropping others set free.
+        # A call may have become whole, as dropping others freed the memory that it waited for.
         for incoming in self.open:
             self.peer.endpoint.drop(incoming)
         assert self.closed
@@ -152,7 +152,7 @@ class Play:
         assert not left, f"still registered: {left}"
         assert not self.memory.lent
 
-    # What the peer says
+    # Messages of the peer
 
     def chunk_lists(self) -> ChunkLists:
         script = self.script
@@ -165,7 +165,7 @@ class Play:
         return ChunkLists(reads, writes, reply)
 
     def segments(self, access: Access) -> tuple[Segment, ...]:
-        """Of the bare peer's own memory, or of none."""
+        """Segments of the bare peer's own memory, or of none."""
         script = self.script
         named = []
         for _ in range(1 + script.below(3)):
@@ -246,7 +246,7 @@ class Play:
         else:
             self.send(encode_header(RdmaMsg(header.xid, 4, echoed)) + RPC_START.pack(header.xid, 1) + bytes(16))
 
-    # What the endpoint's owner does
+    # Calls and replies of the endpoint's owner
 
     def call(self) -> None:
         script = self.script
@@ -348,4 +348,4 @@ ENDPOINT_MACHINES = [
     for role in (Role.SERVER, Role.CLIENT)
     for reverse in (False, True)
 ]
-"""By the endpoint's role, and whether calls go one way or both."""
+"""One target for each role of the endpoint, with calls in one direction or in both."""

@@ -1,8 +1,8 @@
-"""Fuzz targets: the iWARP queue pair, fed by a peer that does anything, while its owner works with it.
+"""Fuzz targets: the iWARP queue pair, fed by a peer that sends any octets, while its owner works with it.
 
-A case is a script: what the peer sends, right or wrong, how TCP cuts it, and what the owner posts, takes back and ends
-in between. The queue pair never raises to its driver, touches no memory but what is registered or posted at that
-moment, completes each work request exactly once, ends once, and holds no more than it was given.
+A case is a script: the frames of the peer, right or wrong, how TCP cuts them, and the work that the owner posts, the
+memory it invalidates and the connection it ends in between. The queue pair must never raise to its driver, write only
+to memory that is registered or posted at that moment, complete each work request exactly once, and end once.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import struct
 
 from case_script import Script
 from decoder_targets import FuzzTarget, golden
-from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, Role
+from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole
 from rpcrdma.iwarp.config import ReadyFrame
 from rpcrdma.testing.endpoint_pair import counted_bits
 from rpcrdma.testing.joined_pair import feed
@@ -37,15 +37,15 @@ POSTS_MAX = 64
 
 
 class Owner:
-    """A queue pair, its memory in one arena of slots with a gap behind each, and what has become of its work."""
+    """A queue pair, its memory in one arena of slots with a gap after each, and the state of its work requests."""
 
-    def __init__(self, role: Role, config: IwarpConfig, private_data: bytes = b"") -> None:
+    def __init__(self, role: MpaRole, config: IwarpConfig, private_data: bytes = b"") -> None:
         self.pd = SoftwareProtectionDomain(counted_bits(1))
         self.qp = IwarpQueuePair(role, self.pd, config, 512, private_data)
         self.arena = bytearray(b"\xa5" * ARENA_OCTETS)
         self.view = memoryview(self.arena)
         self.writable = bytearray(ARENA_OCTETS)
-        """1 where the queue pair may write now."""
+        """1 for each octet of the arena that the queue pair may write now."""
         self.regions: dict[int, tuple[MemoryRegion, int]] = {}
         self.posted: dict[int, tuple[Verb, bool]] = {}
         self.receives: dict[int, int] = {}
@@ -65,7 +65,7 @@ class Owner:
         self.writable[start:end] = bytes([octet]) * (end - start)
 
     def check_memory(self) -> None:
-        """Nothing has changed but where it may; from here on, what has changed is what is there."""
+        """Checks that only writable octets have changed since the last check."""
         if self.arena != self.shadow:
             changed = [at for at in range(ARENA_OCTETS) if self.arena[at] != self.shadow[at]]
             assert all(self.writable[at] for at in changed), f"written at {changed[:4]}"
@@ -179,9 +179,9 @@ class Owner:
             self.qp.bytes_sent(min(ready, octets))
 
     def finish(self) -> None:
-        """Ends what has not ended; then all work has completed."""
+        """Ends the connection if it has not ended, and checks that all work has completed."""
         self.poll()
-        # What the owner drops in the end is told as well.
+        # Work that `abort` flushes is reported as well.
         self.qp.abort("the case is over")
         self.poll()
         assert self.disconnected or not self.established
@@ -205,9 +205,9 @@ CONFIGS = [
 
 
 def startup(data: bytes) -> None:
-    """Octets from the first one on: MPA start-up and whatever follows it."""
+    """A stream from its first octet on: MPA start-up and any frames after it."""
     script = Script(data)
-    role = Role.INITIATOR if script.below(2) else Role.RESPONDER
+    role = MpaRole.INITIATOR if script.below(2) else MpaRole.RESPONDER
     owner = Owner(role, CONFIGS[script.below(len(CONFIGS))], b"private")
     step = 1 + script.below(80)
     for _ in range(script.below(4)):
@@ -227,7 +227,7 @@ def startup(data: bytes) -> None:
 
 
 def decide(owner: Owner, decision: int) -> None:
-    """What the upper layer says when a peer asks: mostly yes."""
+    """The upper layer's answer to a Request: mostly to accept."""
     if owner.qp.state.name == "REQUESTED":
         if decision:
             owner.qp.accept(b"")
@@ -236,15 +236,15 @@ def decide(owner: Owner, decision: int) -> None:
 
 
 def connected(script: Script) -> Owner:
-    """A queue pair that has got through start-up, or has died of it."""
-    role = Role.INITIATOR if script.below(2) else Role.RESPONDER
+    """A queue pair after its start-up, which may have failed."""
+    role = MpaRole.INITIATOR if script.below(2) else MpaRole.RESPONDER
     config = CONFIGS[script.below(len(CONFIGS))]
     owner = Owner(role, config)
     flags = 0x10 * config.enhanced | 0x40 * script.below(2) | 0x80 * (script.below(8) == 0)
     words = struct.pack(">HH", 2 | 0x8000 * config.peer_to_peer | 0x4000 * config.peer_to_peer, 2)
-    kind = "Rep" if role is Role.INITIATOR else "Req"
+    kind = "Rep" if role is MpaRole.INITIATOR else "Req"
     frame = startup_frame(kind, flags, 2 if config.enhanced else 1, words if config.enhanced else b"")
-    if role is Role.INITIATOR:
+    if role is MpaRole.INITIATOR:
         owner.take(1 << 16)
     owner.give(frame, 64)
     decide(owner, 1)
@@ -254,7 +254,7 @@ def connected(script: Script) -> Owner:
 
 
 def segment(script: Script, sequence: list[int]) -> bytes:
-    """A DDP segment: most of its fields are plausible, any of them may lie."""
+    """A DDP segment: most of its fields are plausible, any of them may be false."""
     lies = script.number()
     opcode = script.number() % 8 if not lies & 1 else script.number() % 16
     last = not lies & 2
@@ -311,7 +311,7 @@ def stream(data: bytes) -> None:
             case 13:
                 step = 1 + script.number() * 4
             case 14:
-                # The frame is cut off: a part of it, then something else.
+                # Part of a frame, followed at once by the next one.
                 frame = fpdu(segment(script, sequence), crc=crc)
                 cut = script.number()
                 owner.give(frame[:cut], step)
@@ -357,4 +357,4 @@ IWARP_MACHINES = [
         ],
     ),
 ]
-"""By their phase; the roles and settings are part of the case."""
+"""One target for each phase of the stream; role and settings are part of the case."""

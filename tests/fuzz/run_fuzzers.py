@@ -1,7 +1,7 @@
 """Coverage-guided fuzzing of every decoder and of the connection machines: `make fuzz`.
 
 Each target runs in a process of its own under libFuzzer, from its kept corpus and its golden vectors, until it has had
-its cases or its share of the time. Prints the number of cases of each; the exit status is 1 if there was a finding.
+its cases or its share of the time. Prints the number of cases of each; the exit status is 1 after a finding.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FINDINGS = HERE / "findings"
 CASE_OCTETS_MAX = 2048
 KEPT_OCTETS_MAX = 512
 KEPT_TARGET_OCTETS_MAX = 5000
-"""The kept corpus stays small: what a target finds beyond it, it finds again within seconds."""
+"""The kept corpus stays small: a target finds further cases again within seconds."""
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ class Run:
 
 
 def instrumented() -> Any:
-    """atheris, with the library imported under its eyes."""
+    """atheris, with the library imported under its instrumentation."""
     try:
         import atheris
     except ImportError:
@@ -69,24 +69,24 @@ def fuzz(atheris: Any, target: Any, run: Run, cases: int, seconds: int) -> None:
         status = 0
     except SystemExit as ended:
         status = ended.code if isinstance(ended.code, int) else 1
-    except BaseException:  # noqa: BLE001 - whatever it is, the parent tells of it
+    except BaseException:  # noqa: BLE001 - any failure of the child is reported by the parent
         traceback.print_exc()
     finally:
-        # Nothing of the parent may be cleared up here.
+        # The child must not run the exit handlers of the parent, from which it was forked.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)
 
 
 def cases_run(log: str) -> int:
-    """As libFuzzer says at the end, or where it was stopped."""
+    """The number of cases that libFuzzer reports at its end, or at its last output if it was stopped."""
     if final := re.search(r"number_of_executed_units: (\d+)", log):
         return int(final[1])
     return max((int(number) for number in re.findall(r"^#(\d+)", log, re.MULTILINE)), default=0)
 
 
 def keep(name: str, found: Path) -> None:
-    """Adds to the kept corpus what is new and small, within the target's room."""
+    """Adds new and small cases to the kept corpus, up to the target's limit."""
     kept = CORPUS / name
     kept.mkdir(parents=True, exist_ok=True)
     room = KEPT_TARGET_OCTETS_MAX - sum(path.stat().st_size for path in kept.iterdir())

@@ -1,4 +1,4 @@
-"""The kept corpus of the fuzzers, and what they start from, goes through every target without a finding."""
+"""The kept corpus of the fuzzers, and the seeds they start from, go through every target without a finding."""
 
 from __future__ import annotations
 

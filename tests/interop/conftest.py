@@ -1,4 +1,4 @@
-"""What the interoperability tests share: the installed command, a server in a process of its own, open directories."""
+"""Fixtures of the interoperability tests: the installed command, a server process, directories open to all users."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def rpcrdma_command() -> str:
 
 @pytest.fixture
 def open_directory() -> Iterator[Path]:
-    """A directory that anyone may use: run as root, the server takes root's calls for nobody's."""
+    """A directory that anyone may use: run as root, the server maps root's calls to the user "nobody"."""
     directory = Path(tempfile.mkdtemp(prefix="rpcrdma-interop-"))
     directory.chmod(0o777)
     yield directory

@@ -49,7 +49,7 @@ Frame = dict[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """The demo's own report, and what tshark makes of its capture in two passes."""
+    """The demo's own report, and tshark's dissection of its capture in two passes."""
 
     report: dict[str, Any]
     frames: list[Frame]
@@ -65,7 +65,7 @@ class Capture:
 
 
 def tshark(capture: Path, *arguments: str) -> str:
-    # Two passes: where a Write chunk's data belongs is known only from the reply behind it.
+    # Two passes: the place of a Write chunk's data is known only from the reply that follows it.
     command = ["tshark", "-2", "-r", str(capture), *arguments]
     return subprocess.run(command, capture_output=True, check=True, text=True, errors="replace").stdout
 
@@ -124,7 +124,7 @@ def test_every_message_carries_an_nfs_call_or_its_reply(capture: Capture) -> Non
 
 
 def test_rdma_reads_and_writes_are_as_many_as_reported(capture: Capture) -> None:
-    # Those of no octets make the connection ready (RFC 6581 section 9.2) and are none of the transport's.
+    # Those of no octets are ready-to-receive frames (RFC 6581 section 9.2), which the transport does not count.
     reads = [frame for frame in capture.operations(READ_REQUEST) if frame["read_octets"] != "0"]
     writes = [frame for frame in capture.operations(RDMA_WRITE) if int(frame["octets"]) > TAGGED_HEADER_OCTETS]
     assert len(reads) == capture.report["rdma"]["reads"] > 0

@@ -1,4 +1,4 @@
-"""A proxy between clients and a server, in a thread of its own, that cuts each connection after so many octets."""
+"""A proxy between clients and a server, in a thread of its own, that cuts each connection after a number of octets."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A client that misbehaves in one of several ways: `misbehaving.py KIND PORT HANDLE`, until standard input ends.
 
-HANDLE, in hexadecimal, is that of a directory for `flood` and of a file of 1 MiB or more for the others. It says
-"ready" when all connections are at it, and begins again what the server ends. In the end it says how often that was,
-and how many replies came.
+HANDLE, in hexadecimal, is that of a directory for `flood` and of a file of 1 MiB or more for the others. The program
+prints "ready" when all connections misbehave, and replaces each connection that the server ends. In the end it prints
+the number of replaced connections and of replies.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DO_NOT_SET = bytes(24)
 AGAIN_S = 0.2
 """Between the end of a connection and the next."""
 UNREAD_S = 15.0
-"""For which a connection is held whose end is not heard of."""
+"""How long a connection is held that reads nothing, and so does not learn that the server has ended it."""
 
 
 class Misbehaving:
@@ -74,7 +74,7 @@ class Misbehaving:
         return peer
 
     async def idle(self, number: int) -> RawSocketPeer:
-        """Says nothing."""
+        """Sends nothing."""
         return await self.connected()
 
     async def flood(self, number: int) -> RawSocketPeer:
@@ -90,7 +90,7 @@ class Misbehaving:
         return record(self.call(CREATE, struct.pack(">I", len(name)) + name + bytes(4) + DO_NOT_SET))
 
     async def answered(self, peer: RawSocketPeer) -> None:
-        """`flood` goes on: a call for each reply."""
+        """Keeps `flood` going: sends a call for each reply."""
         for place in itertools.count():
             size = int.from_bytes(await peer.receive(4)) & 0x7FFFFFFF
             await peer.receive(size)
@@ -100,7 +100,7 @@ class Misbehaving:
             await peer.send(self._flood_call(place))
 
     async def go_on(self, begin: Callable[[int], Awaitable[RawSocketPeer]], number: int, most: int) -> None:
-        """One connection, again and again."""
+        """Keeps one connection going: makes it again each time the server ends it."""
         while True:
             with contextlib.suppress(OSError, EOFError):
                 peer = await begin(number)
@@ -111,7 +111,7 @@ class Misbehaving:
                     if begin == self.flood:
                         await self.answered(peer)
                     elif begin == self.unread:
-                        # Who reads nothing does not learn of the end.
+                        # A peer that reads nothing does not learn of the connection's end.
                         await asyncio.sleep(UNREAD_S)
                     else:
                         await peer.ended()

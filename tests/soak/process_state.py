@@ -1,4 +1,4 @@
-"""What a process holds: registered memory, connections, and memory altogether."""
+"""The resources of a process: registered memory, connections, and resident memory."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from rpcrdma.iwarp import IwarpQueuePair
 from rpcrdma.verbs import SoftwareProtectionDomain
 
 _malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-"""glibc's alone."""
+"""Only glibc has it; None elsewhere."""
 _SLACK = 0.03
 _SLACK_KIB = 6 << 10
-"""What the memory of a process that repeats the same work goes up and down by."""
+"""KiB by which the memory of a process that repeats the same work goes up and down."""
 
 
 def resident_kib() -> int:
-    """The memory of this process, less what buffer pools hold and what has been freed.
+    """The resident memory of this process, without freed memory and without the contents of buffer pools.
 
-    Their size, which has a bound, is the most that was ever needed at once: chance may bring that late in a run.
+    The pools have a bound, and grow to the most that was ever needed at once, which may happen late in a run.
     """
     gc.collect()
     if _malloc_trim is not None:
-        # The C library keeps what threads have freed, of ever more threads at first.
+        # The C library keeps freed memory for each thread, and the number of threads grows at first.
         _malloc_trim(0)
     pooled = sum(each.pooled_octets for each in gc.get_objects() if type(each) is BufferPool)
     return _resident_kib() - (pooled >> 10)
@@ -40,7 +40,7 @@ def _resident_kib() -> int:
 
 
 def regions_registered() -> int:
-    """Of all connections that anything refers to, ended ones included."""
+    """Regions registered in all protection domains in memory, those of ended connections included."""
     gc.collect()
     return sum(len(each.regions) for each in gc.get_objects() if type(each) is SoftwareProtectionDomain)
 
@@ -52,7 +52,7 @@ def queue_pairs() -> int:
 
 
 def growth(resident: Sequence[int]) -> tuple[int, int]:
-    """What the median of the last quarter is above that of the second one, and how much counts as none, in KiB."""
+    """The median of the last quarter less that of the second quarter, and the growth that is tolerated, in KiB."""
     quarter = max(1, len(resident) // 4)
     before = statistics.median(resident[quarter : 2 * quarter])
     after = statistics.median(resident[-quarter:])

@@ -1,7 +1,7 @@
-"""Many raw clients in one process, as cheap as can be: connections that do nothing, and such that are never made.
+"""Many raw clients in one cheap process: idle connections, or connections that never finish their start-up.
 
-Run as `raw_crowd.py PORT COUNT [--unfinished]`. It says "ready" when all COUNT connections are there, and holds them
-until standard input ends; then it says how many of them the server has left open.
+Run as `raw_crowd.py PORT COUNT [--unfinished]`. It prints "ready" when all COUNT connections are made, and holds them
+until standard input ends; then it prints how many of them the server has left open.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ CALL = fpdu(send(NULL_CALL))
 AT_ONCE = 100
 """Connections begun together: less than a backlog."""
 PORTS_OF_ADDRESS = 20_000
-"""Connections from one address to one port: fewer than there are local port numbers."""
+"""Connections from one address to one port: fewer than the local port numbers that Linux gives out."""
 TIMEOUT_S = 20.0
 
 
 def raise_file_limit(files: int) -> None:
-    """Lets this process have so many open files, or says that it cannot."""
+    """Raises the limit of open files to `files`, or exits with a message if that is not allowed."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < files:
         sys.exit(f"{files} open files are needed, {hard} are allowed")

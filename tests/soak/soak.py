@@ -1,9 +1,9 @@
 """Calls of all kinds over connections that are cut all the time: `soak.py --seconds 300 --seed 1`.
 
-This process has the clients and the proxy that cuts, a second one the server. Further ones misbehave, each in its own
-way, straight at the server and from the same address. In the end all calls must have been answered, each must have run
-once, and neither clients nor server may hold more than they should. What was found is printed; the exit status is 1 if
-any of it is wrong.
+This process runs the clients and the cutting proxy, a second one the server. Further processes misbehave, each in its
+own way, straight at the server and from the same address. In the end all calls must have been answered, each must have
+run once, and neither clients nor server may hold more connections, regions or memory than they should. The counts are
+printed; the exit status is 1 if any of them is wrong.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from soak_client import CALL_TIMEOUT_S, SoakClient
 CUT_OCTETS = 1 << 9, 1 << 26
 """The least and the most that a connection carries until it is cut."""
 PAUSES = 12
-"""Looks at the memory of both processes."""
+"""How often the memory of both processes is looked at."""
 SETTLED_S = 5.0
-"""By then the server must have noticed that all clients are gone."""
+"""The time in which the server must notice that all clients are gone."""
 SHOWN_S = 30.0
 GROWTH_SECONDS_MIN = 60
-"""In a shorter run nothing is said about the growth of memory: it has not warmed up."""
+"""Shorter runs do not check the growth of memory: it is still warming up."""
 SHOWN_MAX = 10
 MISBEHAVING = {"unread": 4, "unfinished": 16, "unanswered": 4, "idle": 16, "flood": 1}
 """Connections of each kind of `misbehaving.py`."""
 FLOOD_PAUSE_S = 0.5
-"""Lest the machine do nothing else."""
+"""A pause between the calls of `flood`, which else would take all of the machine's processors."""
 
 
 class ServerProcess:
@@ -87,7 +87,7 @@ async def server_process(top: Path) -> AsyncIterator[ServerProcess]:
 
 @contextlib.asynccontextmanager
 async def misbehaving_client(kind: str, port: int, handle: bytes) -> AsyncIterator[Counter[str]]:
-    """`misbehaving.py`; afterwards what it counted is added."""
+    """`misbehaving.py` while the context is entered; at its end the counter has the counts that it printed."""
     counts: Counter[str] = Counter()
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, Path(__file__).with_name("misbehaving.py"), kind, str(port), handle.hex()),
@@ -112,7 +112,7 @@ async def misbehaving_client(kind: str, port: int, handle: bytes) -> AsyncIterat
 
 
 class Run:
-    """One run of the test, and what it found."""
+    """One run of the test, and its results."""
 
     def __init__(self, args: argparse.Namespace, top: Path) -> None:
         self.args = args
@@ -121,7 +121,7 @@ class Run:
         self.clients: list[SoakClient] = []
         self.misbehaved: dict[str, Counter[str]] = {}
         self.resident: tuple[list[int], list[int]] = ([], [])
-        """Of this process and of the server."""
+        """Resident memory of this process and of the server, in KiB, at each look."""
 
     def check(self, what: str, count: int, wanted: int = 0) -> None:
         """Prints a count that must be `wanted`."""
@@ -191,7 +191,7 @@ class Run:
         await asyncio.gather(*(one(number) for number in range(args.connections)))
 
     async def _work(self, server: ServerProcess) -> None:
-        """In between nothing is called: what the processes hold then they hold for no call."""
+        """Work in periods with pauses: memory is looked at in a pause, when no call holds any."""
         started_s = time.monotonic()
         for pause in range(1, PAUSES + 1):
             end_s = started_s + self.args.seconds * pause / PAUSES
@@ -205,17 +205,17 @@ class Run:
             await client.act()
 
     async def _until_shown(self, server: ServerProcess, proxy: CuttingProxy) -> None:
-        """A short run on a busy machine goes on for a while until a call has been repeated: else it shows nothing."""
+        """A short run on a busy machine goes on until a call has been repeated, without which it proves nothing."""
         until_s = time.monotonic() + SHOWN_S
         while time.monotonic() < until_s:
             if proxy.cuts and (await server.ask("state"))["repeats"]["kept"]:
                 break
-            # The look at the server costs more than a few calls.
+            # Asking the server for its state costs more than a few calls.
             end_s = time.monotonic() + 1
             await asyncio.gather(*(self._act_until(client, end_s) for client in self.clients))
 
     async def _settled(self, server: ServerProcess, idle: dict[str, Any]) -> dict[str, Any]:
-        """The server's state once it has noticed that all are gone, or when it should have."""
+        """The server's state once it has noticed that all clients are gone, or at the end of SETTLED_S."""
         until_s = time.monotonic() + SETTLED_S
         while True:
             state: dict[str, Any] = await server.ask("state")

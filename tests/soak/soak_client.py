@@ -1,4 +1,4 @@
-"""One client of the soak test: makes calls of all kinds through a bad line, and knows what each must have come to."""
+"""One client of the soak test: makes calls of all kinds through a bad line, and checks the result of each."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from rpcrdma.rpc.program import null_procedure
 from ticket_service import DATA_OCTETS_MAX, LATER, LONG, NUMBER, PLACED
 
 FILES_MAX = 12
-"""Of one client at a time."""
+"""Files that one client has at a time."""
 CALL_TIMEOUT_S = 60.0
 """A call that has no answer by then counts as lost."""
 
 
 class Wrong(Exception):
-    """The server has done something else than it was asked for."""
+    """The server's result of a call is not the right one."""
 
 
 class SoakClient:
     """Works in a directory of its own, one call or file at a time.
 
-    `files` are those that there must be, with length and CRC; `tokens` says how many tokens were used, and `tickets`
-    what was given for them. `lost` and `wrong` say in words what went wrong.
+    `files` are the files that must exist, with length and CRC; `tokens` counts the tokens used, and `tickets` are the
+    tickets given for them. `lost` and `wrong` are messages about calls without an answer, and with a wrong one.
     """
 
     def __init__(self, number: int, connection: Connection, root: bytes, seed: int, octets_max: int) -> None:
@@ -64,7 +64,7 @@ class SoakClient:
         await self.filesystem.mkdir(self.directory)
 
     async def act(self) -> None:
-        """One thing, chosen at random."""
+        """One action, chosen at random."""
         weights, actions = zip(*self._actions, strict=True)
         (action,) = self.choose.choices(actions, weights)
         await self._try(action)
@@ -74,7 +74,7 @@ class SoakClient:
             await action()
         except Wrong as error:
             self.wrong.append(f"client {self.number}, {action.__name__}: {error}")
-        except Exception as error:  # noqa: BLE001 - whatever it is, the call has failed
+        except Exception as error:  # noqa: BLE001 - any exception means that the call has failed
             self.lost.append(f"client {self.number}, {action.__name__}: {error!r}")
         else:
             self.done[action.__name__] += 1
@@ -84,7 +84,7 @@ class SoakClient:
         await self.filesystem.close()
         await self.connection.close()
         self.reconnects = self.connection.reconnects
-        # What they refer to shall be gone.
+        # Without these references the connection and its memory can be collected.
         del self.filesystem, self.connection, self._actions
 
     def _data(self, octets_max: int) -> bytes:

@@ -19,7 +19,7 @@ from ticket_service import Tickets
 KEPT_S = 20.0
 """Short, so that the cache is as full as it gets when the warm-up is over."""
 GONE_MAX = 1024
-"""Low for the same reason: the server remembers handles of so many removed objects, by default 65,536."""
+"""Low for the same reason: how many handles of removed objects the server remembers, by default 65,536."""
 
 
 class Repeats:

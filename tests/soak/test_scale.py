@@ -1,4 +1,4 @@
-"""Many connections to `rpcrdma serve`: what they take, and whether others are still served. `make scale` tries all."""
+"""Many connections to `rpcrdma serve`: their memory, and service to other clients. `make scale` tries all numbers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rpcrdma.rpc.program import null_procedure
 
 CROWD = Path(__file__).with_name("raw_crowd.py")
 MARGIN_FILES = 4000
-"""Beside the connections: what the server keeps open for itself."""
+"""Files that the server keeps open besides its connections."""
 scale = pytest.mark.scale
 
 
@@ -71,7 +71,7 @@ def serving(directory: Path, *options: str) -> Iterator[Served]:
     ) as process:
         try:
             served = Served(process)
-            # What it says of each connection must not fill the pipe.
+            # The server's log of its connections must not fill the pipe.
             with subprocess.Popen(["cat"], stdin=process.stdout, stdout=subprocess.DEVNULL):
                 yield served
                 assert process.stdin is not None
@@ -83,7 +83,7 @@ def serving(directory: Path, *options: str) -> Iterator[Served]:
 
 @contextlib.contextmanager
 def crowd(port: int, count: int, *options: str) -> Iterator[list[int]]:
-    """So many connections; the list then holds how many of them the server has kept."""
+    """`count` connections while the context is entered; at its end the list has the number that the server has kept."""
     kept: list[int] = []
     with subprocess.Popen(
         [sys.executable, CROWD, str(port), str(count), *options],

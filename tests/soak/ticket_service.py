@@ -15,9 +15,9 @@ NUMBER = 0x20BADBEE
 DATA_OCTETS_MAX = 1 << 15
 
 Order = tuple[int, int, bytes]
-"""The client, the number of its call, and data that come back reversed."""
+"""The client, its token, and data that the result returns reversed."""
 Taken = tuple[int, bytes]
-"""The ticket, and those data."""
+"""The ticket, and the reversed data."""
 
 
 def encode_order(enc: Encoder, value: Order) -> None:
@@ -61,22 +61,22 @@ def procedure(number: int, method: str, result: Any) -> Procedure[Order, Taken]:
 
 
 PLACED = procedure(1, "placed", (encode_placed, decode_placed, placed_bound))
-"""The data come back in a Write chunk if they do not fit inline."""
+"""The data is returned in a Write chunk if it does not fit inline."""
 LONG = procedure(2, "long", (encode_long, decode_long, long_bound))
-"""The data come back in a Reply chunk if they do not fit inline."""
+"""The data is returned in a Reply chunk if it does not fit inline."""
 LATER = procedure(3, "later", (encode_placed, decode_placed, placed_bound))
 """`PLACED`, in a worker thread of the server."""
 PROGRAM = Program(NUMBER, 1, "TICKET_V1", {each.number: each for each in (PLACED, LONG, LATER)})
 
 
 class Tickets(Service):
-    """Counts in the plainest way what has run: an octet for each token."""
+    """Counts the runs of each call: one octet for each token."""
 
     PROGRAM = PROGRAM
 
     def __init__(self) -> None:
         self.runs: dict[int, bytearray] = {}
-        """By client: how often each of its tokens came."""
+        """For each client, how often each of its tokens came."""
         self.taken = 0
         self._lock = threading.Lock()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-__all__ = ["READS_MAX", "ULPDU_OCTETS_MAX", "ULPDU_OCTETS_MIN", "IwarpConfig", "ReadyFrame", "Role"]
+__all__ = ["READS_MAX", "ULPDU_OCTETS_MAX", "ULPDU_OCTETS_MIN", "IwarpConfig", "MpaRole", "ReadyFrame"]
 
 READS_MAX = 0x3FFE
 """The largest read queue depth that enhanced set-up can name; 0x3FFF means "not negotiated" (RFC 6581 section 9.1)."""
@@ -15,7 +15,7 @@ ULPDU_OCTETS_MAX = 64768
 """The range of MULPDU (RFC 5044 section 3)."""
 
 
-class Role(enum.Enum):
+class MpaRole(enum.Enum):
     """Who sends the MPA Request; unrelated to who opened the TCP connection (RFC 5044 section 7.1.2)."""
 
     INITIATOR = "initiator"
@@ -32,9 +32,9 @@ class ReadyFrame(enum.IntFlag):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IwarpConfig:
-    """What one side wants of a connection.
+    """One side's wishes for a connection.
 
-    `crc`: demand CRC-32C. Off only where something else protects the octets as well (RFC 5044 section 4.4); the peer
+    `crc`: demand CRC-32C. Off only where another layer protects the octets as well (RFC 5044 section 4.4); the peer
     can still demand it.
     `enhanced`: set up as RFC 6581 says, which agrees on read queue depths; without it an initiator speaks revision 1.
     `inbound_reads`, `outbound_reads`: RDMA Reads that the peer, and this side, may have outstanding (IRD, ORD).
@@ -43,13 +43,13 @@ class IwarpConfig:
     `fpdu_limit`: the largest ULPDU in octets, 128 to 64768, instead of what the TCP segment size gives.
     `flush_each_message`: hand out at most one message's end at a time, so that a capture shows messages one by one.
     `startup_timeout_s`: how long the peer's start-up frames may take.
-    `first_send_pause_s`: for the driver of an initiator, which lets so much time pass between the peer's Reply and its
-    own first message. Linux siw, which nothing on the wire tells from others, may overlook what arrives before it has
-    taken up the connection, until more arrives: every tenth first call would hang. 2 ms were enough in every trial, and
-    timers are coarse; a connection costs as much only once. 0 for none.
-    `nudge_after_s`: on a loaded machine no such pause is long enough, so while nothing has come in answer to its first
-    message, an initiator sends an RDMA Write of no octets after this time, and again after twice as long, and so on:
-    that is what makes siw look. 0 for never.
+    `first_send_pause_s`: how long the driver of an initiator waits between the peer's Reply and its own first message.
+    Linux siw may overlook a message that arrives before it has taken up the connection, until another one arrives:
+    every tenth first call would hang. Nothing on the wire tells siw from other RNICs, so the pause is for all. 2 ms
+    were enough in every trial, and timers are coarse; a connection pays for it only once. 0 for none.
+    `nudge_after_s`: on a loaded machine no such pause is long enough. So while no answer to its first message has come,
+    an initiator sends an RDMA Write of no octets after this time, and again after twice as long, and so on: its arrival
+    makes siw read the message before it, too. 0 for never.
     """
 
     crc: bool = True

@@ -1,9 +1,9 @@
-"""What was handed to the driver and is not sent: pieces of FPDUs, some of which show registered memory.
+"""FPDUs that were built and are not sent yet, as a gather list; some of them show registered memory.
 
-An answer to an RDMA Read is sent straight from the memory, which lives on meanwhile: its owner may change it, the peer
-may write to it, and it may be withdrawn. So whenever TCP did not take everything at once, what is left is looked over
-before it is handed out again (`renew`): CRCs are computed anew, and withdrawn memory is not shown. The driver
-does nothing between asking for octets, sending them and saying how many were sent.
+An RDMA Read Response is sent straight from the source region, which stays in use meanwhile: its owner may change it,
+the peer may write to it, and it may be invalidated. So if TCP does not take all octets at once, the rest is checked
+before it is handed out again (`renew`): CRCs are computed anew, and an invalidated region ends the connection.
+The driver does nothing between `next_gather`, the send and `bytes_sent`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rpcrdma.wire.checksum import crc32c
 __all__ = ["Exposure", "Outbound"]
 
 Exposure = tuple[MemoryRegion, ReadResponse, int]
-"""The region that an FPDU shows, the response it is part of, and where in that it starts."""
+"""The region that an FPDU shows, the Read Response that the FPDU is part of, and its position in that response."""
 
 
 class Outbound:
@@ -32,15 +32,15 @@ class Outbound:
         self.pieces: list[Buffer] = []
         self.built = 0
         self.sent = 0
-        # Where each FPDU in `pieces` ends and what it shows; the first begins at `_start`.
+        # For each FPDU in `pieces` its end in the stream and the region it shows, if any; the first begins at `_start`.
         self._frames: list[tuple[int, Exposure | None]] = []
         self._start = 0
-        # Whether anything is shown, and the CRC so far of the first FPDU, if it shows something and is partly sent.
+        # Whether any FPDU shows a region; and the CRC of the sent part of the first FPDU, if that shows one.
         self._exposed = False
         self._digest = 0
 
     def put(self, frame: bytes) -> None:
-        """Appends a start-up frame, or octets that end one FPDU."""
+        """Appends a start-up frame, or the rest of an FPDU that is partly sent."""
         self.pieces.append(frame)
         self.built += len(frame)
 
@@ -64,7 +64,7 @@ class Outbound:
             self._exposed = True
 
     def bytes_sent(self, octets: int) -> None:
-        """The first `octets` are with TCP."""
+        """The first `octets` of `pieces` have been given to TCP."""
         assert 0 < octets <= self.built - self.sent, "more octets were sent than handed out"
         if octets == self.built - self.sent:
             # As `clear`, in one step: this is the usual end of every message.
@@ -87,7 +87,7 @@ class Outbound:
             pieces[0] = memoryview(pieces[0])[octets:]
 
     def _digest_sent(self, octets: int) -> None:
-        """Keeps the CRC of what has been sent of an FPDU that shows memory, as it was when it was sent."""
+        """Keeps the CRC of the sent octets of an FPDU that shows a region, as they were when they were sent."""
         after = self.sent + octets
         start = self._start
         digest = self._digest
@@ -109,7 +109,10 @@ class Outbound:
         self._digest = digest
 
     def renew(self, *, crc: bool) -> Exposure | None:
-        """Looks over what is left: answers what may not be shown any more; if nothing, CRCs are those of today."""
+        """Checks the unsent FPDUs: returns the first whose region is invalidated; if there is none, renews their CRCs.
+
+        The CRC of an FPDU is computed anew over its present data, until part of the CRC itself has been sent.
+        """
         if not self._exposed:
             return None
         sent = self.sent
@@ -120,7 +123,7 @@ class Outbound:
         for frame_end, exposure in self._frames:
             if frame_end > sent and exposure is not None and self._withdrawn(exposure):
                 return exposure
-            # Of a CRC that is partly sent, the payload is with TCP, too.
+            # If part of the CRC has been sent, all of the payload has, too.
             renewing = crc and exposure is not None and frame_end - sent >= CRC.size
             if start >= sent:
                 digest = 0
@@ -142,8 +145,8 @@ class Outbound:
         return self._pd.regions.get(region.handle) is not region
 
     def clear(self) -> None:
-        """Forgets what is not sent."""
-        # A new list: the driver may still look at the old one.
+        """Drops all octets that are not sent."""
+        # A new list: the driver may still hold the old one.
         self.pieces = []
         self._frames = []
         self._exposed = False
@@ -151,10 +154,10 @@ class Outbound:
         self._start = self.built
 
     def cut(self) -> int | None:
-        """Keeps a copy of the rest of the FPDU that is partly sent, if any, and forgets everything behind it.
+        """Keeps a copy of the rest of the FPDU that is partly sent, if any, and drops all FPDUs after it.
 
-        A copy, because the memory is the upper layer's again. Answers how many octets that were built are forgotten,
-        or None if that FPDU shows withdrawn memory: the stream then ends inside it, and the peer delivers none of it.
+        A copy, because its memory belongs to the upper layer again. Returns the number of dropped octets, or None if
+        that FPDU shows an invalidated region: the stream then ends inside it, and the peer delivers none of it.
         """
         start, end, exposure = self._start, self.sent, None
         for frame_end, frame_exposure in self._frames:

@@ -1,20 +1,20 @@
 """One end of an iWARP connection: `rpcrdma.verbs.QueuePair` over a byte stream, without I/O.
 
 A driver owns the TCP connection. It receives into `next_buffers` and calls `bytes_received`, sends `next_gather` and
-calls `bytes_sent`, reports the end of the peer's stream, and closes once `wants_close` is True. Work is posted, and
-completions and events are polled, as verbs say.
+calls `bytes_sent`, reports the end of the peer's stream, and closes once `wants_close` is True. The upper layer posts
+work, and polls completions and events, as `rpcrdma.verbs` describes.
 
-The stream has two phases. In the first, one MPA start-up frame goes each way (`startup`); nothing may follow a frame
-until the other one is there: the initiator holds back its FPDUs until the Reply has come, and the responder until the
-initiator's first FPDU has, whatever is posted meanwhile (RFC 5044 section 7.1.2). Then `Receiver` and `Sender` run.
+The stream has two phases. In the first, one MPA start-up frame goes each way (`startup`). The initiator sends no FPDU
+before the Reply has come, and the responder none before the initiator's first FPDU has; work that is posted meanwhile
+waits (RFC 5044 section 7.1.2). In the second phase, full operation, `Receiver` and `Sender` run.
 
-Whatever ends the connection, it is reported once (`Disconnected`) and at once, with all work flushed. A rule broken
-by the peer is told to it by one Terminate, after which nothing is sent and nothing received is looked at
-(RFC 5040 section 5.4); the driver then closes gracefully. While the peer does not read, that Terminate cannot
-leave and `wants_close` stays False: the driver waits for a limited time, and calls `abort`.
+Every end of the connection is reported at once, by exactly one `Disconnected`, with all work flushed. If the peer broke
+a rule, it is told by one Terminate, after which nothing is sent and received octets are ignored (RFC 5040 section 5.4);
+the driver then closes gracefully. While the peer does not read, that Terminate cannot leave and `wants_close` stays
+False: the driver waits for a limited time, and calls `abort`.
 
-There is no clock here, but there are deadlines: while `timed`, the driver asks for `next_deadline_s` after each change
-and calls `on_time` then. They bound the start-up, and nudge a peer that has overlooked the first message
+The queue pair reads no clock, but it has deadlines: while `timed`, the driver asks for `next_deadline_s` after each
+change and calls `on_time` then. Deadlines bound the start-up, and nudge a peer that has overlooked the first message
 (`IwarpConfig`).
 """
 
@@ -24,20 +24,20 @@ from collections import deque
 from collections.abc import Sequence
 
 from rpcrdma.errors import LocalProtocolError, RemoteProtocolError
-from rpcrdma.iwarp.config import IwarpConfig, ReadyFrame, Role
+from rpcrdma.iwarp.config import IwarpConfig, MpaRole, ReadyFrame
 from rpcrdma.iwarp.receiver import Receiver
 from rpcrdma.iwarp.segments import READ_REQUEST, SEND, SEND_INVALIDATE, WRITE
 from rpcrdma.iwarp.sender import Sender
 from rpcrdma.iwarp.startup import (
     HEADER_OCTETS,
     PRIVATE_DATA_OCTETS_MAX,
-    Agreement,
     FrameKind,
+    MpaAgreement,
     StartupFrame,
     StartupRefused,
-    agree,
     answer,
     ask,
+    conclude,
     decode_startup_frame,
     encode_startup_frame,
     private_data_room,
@@ -62,10 +62,10 @@ from rpcrdma.wire.buffers import Buffer
 __all__ = ["IwarpQueuePair"]
 
 _READY_HANDLE = 1
-"""The steering tag of RTR frames: it means nothing, but there are RNICs that refuse 0."""
+"""The steering tag of RTR frames: its value has no meaning, but some RNICs refuse 0."""
 
 _DISCARD = memoryview(bytearray(1 << 12))
-"""Where octets go that arrive after the end. Write-only by nature."""
+"""Octets that arrive after the end are received here and never read."""
 
 _STARTING = frozenset(
     {State.AWAITING_REPLY, State.AWAITING_REQUEST, State.REQUESTED, State.REPLYING, State.AWAITING_READY}
@@ -79,8 +79,8 @@ class IwarpQueuePair:
     """See the module. `emss` is TCP's effective maximum segment size in octets, which FPDUs are made to fit.
 
     `private_data` goes into an initiator's Request: at most 508 octets, 512 without enhanced set-up.
-    `crc`, `inbound_reads` and `outbound_reads` are what was agreed on, once connected. `timed` says whether there may
-    be a deadline.
+    `crc`, `inbound_reads` and `outbound_reads` are the agreed values, once connected. `timed` is False once no further
+    deadline can come.
 
     Raises:
         LocalProtocolError: too much private data.
@@ -88,7 +88,7 @@ class IwarpQueuePair:
 
     def __init__(
         self,
-        role: Role,
+        role: MpaRole,
         pd: SoftwareProtectionDomain,
         config: IwarpConfig,
         emss: int,
@@ -103,24 +103,24 @@ class IwarpQueuePair:
         self.wants_close = False
         self.timed = True
         self._startup_ends_s: float | None = None
-        # Whether a message was posted, when the next nudge is due, and how long after that another one.
+        # Whether a message was posted, when the next nudge is due, and the wait between it and another one.
         self._asked = False
         self._nudge_at_s: float | None = None
-        self._nudge_after_s = config.nudge_after_s if role is Role.INITIATOR else 0.0
+        self._nudge_after_s = config.nudge_after_s if role is MpaRole.INITIATOR else 0.0
         self._emss = emss
         self._completions: deque[Completion] = deque()
         self._events: deque[QueuePairEvent] = deque()
         self._sender = Sender(pd, self._completions, flush_each_message=config.flush_each_message)
         self._receiver = Receiver(pd, self._sender, self._completions)
-        # Octets go to the receiver; and whether `Disconnected` has been reported.
+        # Whether received octets go to the receiver (else to start-up), and whether `Disconnected` has been reported.
         self._full_operation = False
         self._ended = False
-        self._agreement: Agreement | None = None
+        self._agreement: MpaAgreement | None = None
         self._peer_data = b""
         self._request: StartupFrame | None = None
         self._startup = bytearray(HEADER_OCTETS + PRIVATE_DATA_OCTETS_MAX + 1)
         self._startup_filled = 0
-        if role is Role.INITIATOR:
+        if role is MpaRole.INITIATOR:
             self.state = State.AWAITING_REPLY
             self._request = ask(config, private_data)
             self._put_startup_frame(self._request)
@@ -236,10 +236,10 @@ class IwarpQueuePair:
     # Octets out
 
     def next_gather(self, max_octets: int) -> list[Buffer]:
-        """What to send, empty if nothing: whole FPDUs, at most `max_octets` unless the first one alone is more.
+        """The octets to send, empty for none: whole FPDUs, at most `max_octets` unless the first one alone is more.
 
-        The same again until `bytes_sent`, except where memory was withdrawn from the peer meanwhile.
-        To be asked for before each send for that reason. At most 512 pieces.
+        The same octets again until `bytes_sent`, unless a region was invalidated meanwhile; therefore the driver asks
+        before each send. At most 512 pieces.
         """
         sender = self._sender
         if not (sender.to_do or sender.responses or sender.current or sender.out.pieces):
@@ -257,12 +257,12 @@ class IwarpQueuePair:
         return gather
 
     def bytes_sent(self, octets: int) -> None:
-        """The first `octets`, more than 0, of what `next_gather` answered are with TCP."""
+        """The first `octets`, more than 0, of the last `next_gather` have been given to TCP."""
         sender = self._sender
         sender.bytes_sent(octets)
         state = self.state
         if state is State.OPEN or state is State.DRAINING:
-            # Only now may the responder have something to say.
+            # The responder may send FPDUs once it has the first one of the initiator, which begins with these octets.
             self._full_operation = True
         if state is not State.OPEN and not sender.out.pieces:
             self._all_sent()
@@ -317,7 +317,7 @@ class IwarpQueuePair:
         if self.state not in {State.AWAITING_REPLY, State.AWAITING_REQUEST}:
             self._end("the peer sent before it was its turn", by_peer=True, protocol_error=True)
             return
-        kind = FrameKind.REPLY if self.role is Role.INITIATOR else FrameKind.REQUEST
+        kind = FrameKind.REPLY if self.role is MpaRole.INITIATOR else FrameKind.REQUEST
         try:
             size = size_startup_frame(kind, data)
             if len(data) < size:
@@ -347,7 +347,7 @@ class IwarpQueuePair:
             return
         assert self._request is not None
         self._startup_filled = 0
-        agreement = agree(self._request, reply, self.config)
+        agreement = conclude(self._request, reply, self.config)
         self._peer_data = reply.private_data
         self._enter_full_operation(agreement)
         if agreement.ready_frame is not None:
@@ -356,9 +356,9 @@ class IwarpQueuePair:
         self._sender.open = True
         self._established()
 
-    def _enter_full_operation(self, agreement: Agreement) -> None:
+    def _enter_full_operation(self, agreement: MpaAgreement) -> None:
         self._agreement = agreement
-        if self.role is Role.RESPONDER:
+        if self.role is MpaRole.RESPONDER:
             assert self._request is not None
             self._peer_data = self._request.private_data
             self._receiver.ready_frame = agreement.ready_frame
@@ -394,7 +394,7 @@ class IwarpQueuePair:
     # Time
 
     def next_deadline_s(self, now_s: float) -> float | None:
-        """When `on_time` is to be called next; None for not at all. What begins to wait is timed from here on."""
+        """When `on_time` is to be called next; None for not at all. A deadline that begins here counts from `now_s`."""
         if self.state in _STARTING:
             if self._startup_ends_s is None:
                 self._startup_ends_s = now_s + self.config.startup_timeout_s
@@ -407,7 +407,7 @@ class IwarpQueuePair:
         return self._nudge_at_s
 
     def on_time(self, now_s: float) -> None:
-        """Does what is due: ends a start-up that takes too long, nudges a peer of which nothing was heard."""
+        """If the deadline has passed: ends a start-up that takes too long, or nudges a peer that has sent no FPDU."""
         due_s = self.next_deadline_s(now_s)
         if due_s is None or now_s < due_s:
             return
@@ -431,9 +431,9 @@ class IwarpQueuePair:
             self.abort("disconnected before anything could be sent")
 
     def nudge(self) -> None:
-        """Sends an RDMA Write of no octets, if connected: nothing is to be done about it, and nothing reports it.
+        """Sends an RDMA Write of no octets, if connected: the peer need not act on it, and no completion reports it.
 
-        It makes a peer look that has overlooked what came before; see `IwarpConfig.nudge_after_s`.
+        Its arrival makes a peer read an earlier message that it has overlooked; see `IwarpConfig.nudge_after_s`.
         """
         if self.state is State.OPEN:
             self._post(_ready_work(ReadyFrame.WRITE))
@@ -455,7 +455,7 @@ class IwarpQueuePair:
             self._end("disconnected", by_peer=False)
 
     def _terminate(self, fault: Fault, *, by_peer: bool = True) -> None:
-        """Ends the connection with a Terminate, if this side may speak at all (RFC 5044 section 7.1.2)."""
+        """Ends the connection, with a Terminate if this side may send FPDUs (RFC 5044 section 7.1.2)."""
         message = fault.terminate()
         may_speak = self._sender.open or self.state is State.AWAITING_REPLY
         if not may_speak:

@@ -1,16 +1,19 @@
 """The receiving half of full operation: from octets to placed memory and delivered messages.
 
-The driver asks where the next octets belong (`next_buffers`) and says how many came (`received`). Usually they go into
-a small scratch, where frames are found, checked and taken apart. The payload of a large FPDU goes from the socket
-straight into its place: once the header has arrived and has passed every check of DDP and RDMAP, the scatter list
-is [rest of the payload's place, scratch for padding, CRC and what follows].
+The driver asks for the buffers of the next octets (`next_buffers`) and says how many octets came (`received`). The
+receiver is in one of three phases:
 
-Such a payload is placed before its CRC can be checked. That is harmless: where a corrupted header could point has been
-checked against the rights that this peer has anyway, memory is undefined until a later message is delivered
-(RFC 5041 section 5.4), and nothing is delivered before its CRC matched: if it does not, the connection ends.
+- scratch: octets go into a small scratch buffer, where whole FPDUs are found, checked and taken apart;
+- payload (`left` > 0): the payload of a large FPDU goes from the socket straight into its target memory. The FPDU's
+  header has arrived and has passed every check of DDP and RDMAP; the scatter list is [rest of the target, scratch];
+- trailer (`_segment.trailer` > 0, `left` 0): padding and CRC of that FPDU are awaited in the scratch buffer.
 
-A rule broken inside an FPDU is reported once the CRC has shown that it was the peer who broke it; until then what
-remains of the payload is thrown away. So the outcome does not depend on how TCP cuts the stream.
+A payload that goes straight to its target is placed before its CRC can be checked. That is harmless: a corrupted header
+can only name memory that this peer may write anyway, memory is undefined until a later message is delivered (RFC 5041
+section 5.4), and no message is delivered before its CRC has matched. If the CRC does not match, the connection ends.
+
+A rule broken inside an FPDU is reported only after its CRC has shown that the header was not corrupted on the way; the
+rest of the payload is discarded until then. So the outcome does not depend on how TCP cuts the stream.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from collections import deque
 
 from rpcrdma.errors import DecodeError, RemoteAccessError, RemoteProtocolError
 from rpcrdma.iwarp.config import ReadyFrame
+from rpcrdma.iwarp.direct_segment import DISCARD, DirectSegment
 from rpcrdma.iwarp.framing import CRC, size_fpdu
 from rpcrdma.iwarp.segments import (
     LAST,
@@ -47,20 +51,18 @@ from rpcrdma.wire.checksum import crc32c
 __all__ = ["Receiver"]
 
 _IDLE_OCTETS = 1 << 13
-"""Offered while nothing large is under way: several small Sends arrive in one system call, little bulk gets in."""
+"""Scratch octets offered while no large FPDU is expected: room for several small Sends in one system call, and for
+little of a bulk payload, which would have to be copied."""
 
 _FULL_OCTETS = 9 << 13
-"""Offered when less was filled at once: any FPDU fits, and many small ones do."""
+"""Scratch octets offered after one receive has filled `_IDLE_OCTETS`: room for any FPDU, and for many small ones."""
 
 _DIRECT_OCTETS_MIN = 2048
-"""Octets of a frame still to come that are worth a scatter entry of their own; fewer are cheaper copied."""
+"""Octets of an FPDU still to come from which on they are received straight into their target; fewer are copied."""
 
 _BULK_FRAME_OCTETS = 4096
-"""Segments of at least this size go straight to their place, so that nothing of the next one belongs in the scratch
-but its header. Smaller ones are received many at a time, and copied."""
-
-_DISCARD = memoryview(bytearray(1 << 16))
-"""Where payload goes that has no place any more; an FPDU has less. Write-only by nature."""
+"""After an FPDU of at least this size only the header of its message's next one is received into the scratch buffer,
+and its payload straight into the target. Smaller FPDUs are received many at a time, and copied."""
 
 _WRITE_OPCODE, _READ_RESPONSE_OPCODE = 0, 2
 _READ_QUEUE = 1
@@ -79,28 +81,25 @@ _Violation = tuple[str, Code]
 
 
 class Receiver:
-    """The receive queue, the scratch, and what is known of the messages under way.
+    """The receive queue, the scratch buffer, and the state of the messages that have partly arrived.
 
+    `view` is the scratch buffer: `filled` octets of it hold received data, and `limit` bounds the part that is offered.
+    `left` counts the payload's octets that are still to come straight into their target.
     `heard` is True once a valid FPDU has come. `ready_frame` is the RTR frame that must come first, if any. `shared`
-    receives have no memory yet, which comes from `pool`.
+    counts the posted receives whose buffers come from `pool` when a message arrives.
     """
 
     __slots__ = (
         "_bulk",
         "_completions",
-        "_digest",
-        "_direct",
-        "_fault",
         "_msn",
         "_pd",
-        "_place",
-        "_placed",
         "_scratch",
+        "_segment",
         "_send_octets",
         "_send_opened",
         "_sender",
         "_tagged_opened",
-        "_trailer",
         "crc",
         "filled",
         "heard",
@@ -122,23 +121,17 @@ class Receiver:
         self.view = memoryview(self._scratch)
         self.filled = 0
         self.limit = _IDLE_OCTETS
+        # Phases of payload and trailer.
+        self._segment = DirectSegment()
+        self.left = 0
         # The next MSN of queues 0 to 2.
         self._msn = [1, 1, 1]
-        # The Send under way: octets placed, and the RDMAP control and Invalidate STag of its first segment.
+        # The partly received Send: octets placed, and the RDMAP control and Invalidate STag of its first segment.
         self._send_octets = 0
         self._send_opened = (0, 0)
-        # RDMAP control and STag of the tagged message whose last segment has not come.
+        # The partly received tagged message: RDMAP control and STag; and whether a large FPDU of it is to come next.
         self._tagged_opened: tuple[int, int] | None = None
         self._bulk = False
-        # The FPDU whose payload goes straight to its place: header fields, octets placed and left, CRC so far, octets
-        # of padding and CRC (0: there is no such FPDU), the place handed out last, and what is wrong with it.
-        self._direct: tuple[int, ...] = ()
-        self._placed = 0
-        self.left = 0
-        self._digest = 0
-        self._trailer = 0
-        self._place = _DISCARD[:0]
-        self._fault: Fault | None = None
         self.crc = True
         self.heard = False
         self.inbound_reads = 0
@@ -148,7 +141,7 @@ class Receiver:
         self.pool: ReceivePool | None = None
 
     def _draw(self) -> bool:
-        """Takes memory for the Send that arrives; False if no receive is posted."""
+        """Posts a receive with a buffer of the pool for the arriving Send; False if no receive is left."""
         if not self.shared:
             return False
         assert self.pool is not None
@@ -163,50 +156,53 @@ class Receiver:
             self._completions.append(Completion(wr, Verb.RECEIVE, Status.FLUSHED))
         self.receives.clear()
         self.shared = 0
-        self._place = _DISCARD[:0]
+        self._segment.target = DISCARD[:0]
 
     @property
     def mid_frame(self) -> bool:
-        """Whether the stream stands inside an FPDU."""
-        return bool(self._trailer or self.filled)
+        """Whether an FPDU has arrived in part."""
+        return bool(self._segment.trailer or self.filled)
 
     def next_buffers(self) -> list[memoryview]:
-        """Where the next octets belong. To be asked before each receive: memory may have been withdrawn.
+        """The buffers for the next octets. To be asked before each receive: memory may have been invalidated.
 
-        The scratch as far as it is offered, `view[filled:limit]`, unless octets of a payload are `left`.
+        The offered part of the scratch buffer, `view[filled:limit]`, preceded by the target of the payload if octets
+        of one are `left`.
         """
         if not self.left:
             return [self.view[self.filled : self.limit]]
-        self._place = place = self._find_place()
-        return [place, self.view[: self.limit]]
+        self._segment.target = target = self._find_target()
+        return [target, self.view[: self.limit]]
 
-    def _find_place(self) -> memoryview:
-        """The place of what is left of the payload; the discard when it has none, or has lost it."""
-        if self._fault is None:
-            _, control, _, word, *rest = self._direct
+    def _find_target(self) -> memoryview:
+        """The memory for the rest of the payload; `DISCARD` if the segment breaks a rule or its region has ended."""
+        segment = self._segment
+        if segment.fault is None:
+            _, control, _, word, *rest = segment.header
             if not control & _TAGGED_BIT:
-                start = rest[2] + self._placed
+                start = rest[2] + segment.placed
                 return self.receives[0][1][start : start + self.left]
             try:
-                return self._pd.find(word, rest[0] + self._placed, self.left, Access.REMOTE_WRITE)
+                return self._pd.find(word, rest[0] + segment.placed, self.left, Access.REMOTE_WRITE)
             except RemoteAccessError as error:
-                self._fault = _fault((str(error), tagged_code(error)), self._direct)
-        return _DISCARD[: self.left]
+                segment.fault = _fault((str(error), tagged_code(error)), segment.header)
+        return DISCARD[: self.left]
 
     def received(self, octets: int) -> None:
         """Takes `octets` more, which fill the buffers of `next_buffers` in order.
 
         Raises:
             Fault: the peer broke a rule.
-            PeerTerminated: it says that this side did.
-            RemoteProtocolError: it says something unintelligible.
+            PeerTerminated: the peer sent a Terminate.
+            RemoteProtocolError: the peer sent a Terminate that does not decode.
         """
+        segment = self._segment
         left = self.left
         if left:
             placed = min(octets, left)
             if self.crc:
-                self._digest = crc32c(self._place[:placed], self._digest)
-            self._placed += placed
+                segment.digest = crc32c(segment.target[:placed], segment.digest)
+            segment.placed += placed
             self.left = left = left - placed
             if left:
                 return
@@ -219,11 +215,11 @@ class Receiver:
         self.filled = filled = filled - taken
         if filled and taken:
             self.view[:filled] = self.view[taken : taken + filled]
-        if not self._trailer:
+        if not segment.trailer:
             self.limit = self._next_limit(filled, full=full) if filled or full or self._bulk else _IDLE_OCTETS
 
     def _next_limit(self, filled: int, *, full: bool) -> int:
-        """How much of the scratch to offer."""
+        """The `limit` of the scratch buffer for the next receive."""
         if self._bulk:
             if filled < TAGGED.size:
                 return TAGGED.size
@@ -240,9 +236,9 @@ class Receiver:
         return _FULL_OCTETS
 
     def _take_frames(self) -> int:
-        """Takes the scratch apart as far as it goes; answers how far that is."""
+        """Takes all whole FPDUs out of the scratch buffer; returns the number of octets taken."""
         pos = 0
-        if self._trailer:
+        if self._segment.trailer:
             pos = self._end_direct()
             if not pos:
                 return 0
@@ -274,11 +270,11 @@ class Receiver:
             pos = end
 
     def _take_tagged(self, header: tuple[int, ...], payload: memoryview) -> None:
-        """A tagged segment that is in the scratch as a whole."""
+        """A tagged segment that is in the scratch buffer as a whole."""
         _, control, rdmap, stag, offset = header
         octets = len(payload)
         violation = None
-        # An RDMA Write that is one segment breaks no rule but those of the memory.
+        # An RDMA Write of one segment can break only the rules of memory access.
         plain = control == _WHOLE_TAGGED and rdmap == WRITE and not (self._tagged_opened or self.ready_frame)
         if not plain:
             violation = self._check_tagged(control, rdmap, stag, offset, octets)
@@ -293,10 +289,10 @@ class Receiver:
             self._end_tagged(control, rdmap, stag, octets)
 
     def _take_send(self, rdmap: int, invalidate: int, queue_and_number: int, pos: int, length: int) -> bool:
-        """The usual course of a Send made short: a message of one segment that is in the scratch as a whole.
+        """A short path for the usual Send: a message of one segment that is in the scratch buffer as a whole.
 
-        False, with nothing changed, if there is anything unusual about it: `queue_and_number` has both words, of which
-        the one of the queue is zero here.
+        False, with nothing changed, if the Send is unusual or breaks a rule: `_take_untagged` then takes it.
+        `queue_and_number` is queue number and MSN as one 64-bit number; for queue 0 it equals the MSN.
         """
         start = pos + UNTAGGED.size
         if (
@@ -312,7 +308,7 @@ class Receiver:
             return False
         ended: int | None = None
         if rdmap == SEND_INVALIDATE:
-            # A handle that names nothing is told to the peer by the long course.
+            # `_take_untagged` reports an unknown handle to the peer.
             if self._pd.invalidate_handle(invalidate) is None:
                 return False
             ended = invalidate
@@ -325,7 +321,7 @@ class Receiver:
         return True
 
     def _take_untagged(self, pos: int, length: int) -> None:
-        """An untagged segment that is in the scratch as a whole."""
+        """An untagged segment that is in the scratch buffer as a whole."""
         header = UNTAGGED.unpack_from(self._scratch, pos)
         _, control, rdmap, invalidate, queue, _, offset = header
         octets = length - UNTAGGED_OCTETS
@@ -335,7 +331,7 @@ class Receiver:
             raise _fault(violation, header)
         if not queue:
             if self.ready_frame is not None:
-                # The RTR frame is none of the upper layer's (RFC 6581 section 9.2): it takes no receive.
+                # The RTR frame is no message of the upper layer (RFC 6581 section 9.2): it takes no receive.
                 self.ready_frame = None
                 self._msn[0] = 2
                 return
@@ -360,7 +356,7 @@ class Receiver:
         responses = self._sender.responses
         if len(responses) >= self.inbound_reads:
             raise _fault((f"more than {self.inbound_reads} RDMA Reads outstanding", Code.OPERATION_STREAM), header)
-        # Nothing is checked of a Read of nothing (RFC 5040 section 5.2.1).
+        # The handle and offset of a Read of no octets are not checked (RFC 5040 section 5.2.1).
         if request.length:
             if self.ready_frame is not None:
                 raise _fault(("the ready-to-receive Read asks for data", Code.NO_MATCHING_RTR), header)
@@ -373,7 +369,7 @@ class Receiver:
         responses.append(ReadResponse(request, header))
 
     def _start_direct(self, pos: int, available: int, frame: int) -> bool:
-        """Decides where an FPDU that has not arrived completely goes on; True if straight into its place."""
+        """Begins the payload phase for an FPDU that has partly arrived, if enough is still to come; True if begun."""
         if frame - available < _DIRECT_OCTETS_MIN:
             return False
         scratch = self._scratch
@@ -393,41 +389,43 @@ class Receiver:
             payload = header[0] - UNTAGGED_OCTETS
             violation = self._check_untagged(header, payload)
             self._bulk = False
-        self._direct = header
-        self._fault = None if violation is None else _fault(violation, header)
-        self._trailer = trailer = frame - size - payload
-        self._placed = 0
+        segment = self._segment
+        segment.header = header
+        segment.fault = None if violation is None else _fault(violation, header)
+        segment.trailer = trailer = frame - size - payload
+        segment.placed = 0
         arrived = available - size
         self.left = arrived
         if arrived:
-            self._find_place()[:] = self.view[pos + size : pos + available]
-        self._placed = arrived
+            self._find_target()[:] = self.view[pos + size : pos + available]
+        segment.placed = arrived
         self.left = payload - arrived
         if self.crc:
-            self._digest = crc32c(self.view[pos : pos + available])
+            segment.digest = crc32c(self.view[pos : pos + available])
         self.limit = trailer + TAGGED.size if self._bulk else _IDLE_OCTETS
         return True
 
     def _follow_on(self) -> bool:
-        """The usual course of bulk, made short: an FPDU's CRC and the header of its message's next one are here.
+        """A short path for bulk: the scratch buffer has an FPDU's CRC and the header of its message's next FPDU.
 
-        False, with nothing changed, if there is anything unusual about it.
+        Ends the one and begins the payload phase of the other. False, with nothing changed, if either is unusual.
         """
-        length, control, rdmap, stag, offset = self._direct
-        trailer = self._trailer
+        segment = self._segment
+        length, control, rdmap, stag, offset = segment.header
+        trailer = segment.trailer
         following = TAGGED.unpack_from(self._scratch, trailer)
         next_length, next_control, next_rdmap, next_stag, next_offset = following
         payload = length - TAGGED_OCTETS
         next_payload = next_length - TAGGED_OCTETS
         if (
             trailer != CRC.size
-            or self._fault is not None
+            or segment.fault is not None
             or next_stag != stag
             or next_rdmap != rdmap
             or next_offset != offset + payload
             or next_control | LAST != control | LAST
             or next_payload < _DIRECT_OCTETS_MIN
-            or (self.crc and self._digest != CRC.unpack_from(self._scratch)[0])
+            or (self.crc and segment.digest != CRC.unpack_from(self._scratch)[0])
         ):
             return False
         last = next_control & LAST
@@ -439,12 +437,12 @@ class Receiver:
             read.received = received
         self.heard = True
         self._tagged_opened = rdmap, stag
-        self._direct = following
-        self._placed = 0
+        segment.header = following
+        segment.placed = 0
         self.left = next_payload
-        self._trailer = trailer = (-(next_length + 2) & 3) + CRC.size
+        segment.trailer = trailer = (-(next_length + 2) & 3) + CRC.size
         if self.crc:
-            self._digest = crc32c(self.view[CRC.size : CRC.size + TAGGED.size])
+            segment.digest = crc32c(self.view[CRC.size : CRC.size + TAGGED.size])
         if last:
             self._bulk = False
             self.limit = _IDLE_OCTETS
@@ -453,30 +451,31 @@ class Receiver:
         return True
 
     def _end_direct(self) -> int:
-        """Padding and CRC of the FPDU whose payload is in place: their octets, or 0 if not all are here."""
-        trailer = self._trailer
+        """Ends the trailer phase: checks the CRC. Returns the octets of padding and CRC, or 0 if some are missing."""
+        segment = self._segment
+        trailer = segment.trailer
         if self.filled < trailer:
             return 0
-        digest = self._digest
+        digest = segment.digest
         if self.crc:
             if trailer > CRC.size:
                 digest = crc32c(self.view[: trailer - CRC.size], digest)
             if digest != CRC.unpack_from(self._scratch, trailer - CRC.size)[0]:
                 raise Fault("CRC mismatch", Code.MPA_CRC)
         self.heard = True
-        self._trailer = 0
-        if self._fault is not None:
-            raise self._fault
-        header = self._direct
+        segment.trailer = 0
+        if segment.fault is not None:
+            raise segment.fault
+        header = segment.header
         _, control, rdmap, word, *_ = header
         if control & _TAGGED_BIT:
-            self._end_tagged(control, rdmap, word, self._placed)
+            self._end_tagged(control, rdmap, word, segment.placed)
         else:
-            self._end_send(control, rdmap, word, self._placed, header)
+            self._end_send(control, rdmap, word, segment.placed, header)
         return trailer
 
     def _check_tagged(self, control: int, rdmap: int, stag: int, offset: int, octets: int) -> _Violation | None:
-        """What is wrong with a tagged segment, but for its right to the memory (RFC 5041 7.1, RFC 5040 7.2)."""
+        """The rule that a tagged segment breaks, other than those of memory access (RFC 5041 7.1, RFC 5040 7.2)."""
         if control & _VERSION != 1:
             return f"DDP version {control & _VERSION}", Code.TAGGED_VERSION
         if rdmap & _RDMAP_VERSION != 0x40:
@@ -498,7 +497,7 @@ class Receiver:
                 return "an RDMA Read Response that nobody asked for", Code.OPERATION_OPCODE
             read = reads[0]
             received = read.received
-            # The steering tag and offset of nothing are not checked (RFC 5041 section 5.2).
+            # Steering tag and offset of an empty segment are not checked (RFC 5041 section 5.2).
             if octets and stag != read.sink_handle:
                 return f"an RDMA Read Response for handle {stag:#010x}", Code.TAGGED_STAG
             if octets and offset != read.sink_offset + received:
@@ -520,7 +519,7 @@ class Receiver:
         self._tagged_opened = None if control & LAST else (rdmap, stag)
 
     def _check_untagged(self, header: tuple[int, ...], octets: int) -> _Violation | None:
-        """What is wrong with an untagged segment, its buffer included (RFC 5041 section 7.1, RFC 5040 section 7.2)."""
+        """The rule that an untagged segment breaks, those of its buffer included (RFC 5041 7.1, RFC 5040 7.2)."""
         _, control, rdmap, invalidate, queue, msn, offset = header
         if control & _VERSION != 1:
             return f"DDP version {control & _VERSION}", Code.UNTAGGED_VERSION

@@ -1,6 +1,6 @@
-"""Headers of DDP segments and the numbers of RDMAP messages (RFC 5041 section 4, RFC 5040 section 4).
+"""Headers of DDP segments and the opcodes of RDMAP messages (RFC 5041 section 4, RFC 5040 section 4).
 
-Every layout here starts with MPA's ULPDU_Length, so that one step reads or writes everything in front of the payload.
+Every layout here starts with MPA's ULPDU_Length, so that one step reads or writes all headers before the payload.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ TERMINATE = 0x47
 QUEUE_OF = {1: 1, 3: 0, 4: 0, 5: 0, 6: 0, 7: 2}
 """The queue of each untagged opcode (3 to 6: Send, with Invalidate, with Solicited Event, with both).
 
-What is missing is tagged or not spoken here (RFC 7306).
+Missing opcodes are tagged, or are extensions that this RNIC does not support (RFC 7306).
 """
 
 SEQUENCE_MASK = 0xFFFFFFFF
@@ -87,7 +87,7 @@ def decode_read_header(data: Buffer, start: int = 0) -> ReadHeader:
     """Reads the 28 octets at `start`.
 
     Raises:
-        DecodeError: fewer are there.
+        DecodeError: `data` has fewer.
     """
     if len(data) - start < READ_HEADER_OCTETS:
         raise DecodeError("RDMA Read Request header", start, f"{READ_HEADER_OCTETS} octets", f"{len(data) - start}")

@@ -1,4 +1,4 @@
-"""MPA start-up frames: their octets, and what two of them agree on (RFC 5044 section 7.1, RFC 6581).
+"""MPA start-up frames: their octets, and the agreement that a Request and its Reply make (RFC 5044 7.1, RFC 6581).
 
 The initiator sends a Request, the responder a Reply. Revision 2 with S set ("enhanced") puts four octets before the
 upper layer's private data: the read queue depths IRD and ORD, and the bits A to D of the peer-to-peer model.
@@ -20,14 +20,14 @@ __all__ = [
     "HEADER_OCTETS",
     "NOT_NEGOTIATED",
     "PRIVATE_DATA_OCTETS_MAX",
-    "Agreement",
     "Enhanced",
     "FrameKind",
+    "MpaAgreement",
     "StartupFrame",
     "StartupRefused",
-    "agree",
     "answer",
     "ask",
+    "conclude",
     "decode_startup_frame",
     "encode_startup_frame",
     "private_data_room",
@@ -40,7 +40,7 @@ _WORDS = struct.Struct(">HH")
 HEADER_OCTETS = 20
 PRIVATE_DATA_OCTETS_MAX = 512
 NOT_NEGOTIATED = 0x3FFF
-"""A depth that is left to the upper layer."""
+"""The depth in a frame that leaves IRD or ORD to the upper layer."""
 
 _MARKERS, _CRC, _REJECT, _ENHANCED = 0x80, 0x40, 0x20, 0x10
 _HIGH, _SECOND, _DEPTH = 0x8000, 0x4000, 0x3FFF
@@ -49,11 +49,11 @@ _PREFERENCE = (ReadyFrame.WRITE, ReadyFrame.READ, ReadyFrame.SEND)
 """A Write needs neither a receive nor a read slot; a Send is last, since other RNICs make it take a receive."""
 
 _UNNEGOTIATED_READS = 1
-"""Outbound RDMA Reads where the peer said nothing of its depth: every RNIC that answers Reads holds one."""
+"""Outbound RDMA Reads to a peer that has not stated its depth: every RNIC that answers Reads holds one."""
 
 
 class FrameKind(enum.Enum):
-    """Which frame; the value is its key."""
+    """Request or Reply; the value is the frame's key field."""
 
     REQUEST = b"MPA ID Req Frame"
     REPLY = b"MPA ID Rep Frame"
@@ -89,8 +89,11 @@ class StartupFrame:
     private_data: bytes = b""
 
 
-class Agreement(NamedTuple):
-    """What both frames together say; `markers` is what this side must insert, `ready_frame` the RTR frame agreed."""
+class MpaAgreement(NamedTuple):
+    """The terms that Request and Reply agree on.
+
+    `markers`: this side must insert markers. `ready_frame`: the RTR frame that the initiator sends first.
+    """
 
     crc: bool
     markers: bool
@@ -100,7 +103,7 @@ class Agreement(NamedTuple):
 
 
 class StartupRefused(RemoteProtocolError):
-    """A well-formed Reply that this side cannot live with; to be told to the peer by a Terminate with `code`."""
+    """A well-formed Reply whose terms this side cannot accept; the peer is told by a Terminate with `code`."""
 
     def __init__(self, message: str, code: Code) -> None:
         super().__init__(message, rfc="6581 8")
@@ -132,7 +135,7 @@ def decode_startup_frame(kind: FrameKind, data: Buffer) -> StartupFrame:
     _, flags, revision, _ = _HEADER.unpack_from(data)
     private_data = bytes(data[HEADER_OCTETS:])
     enhanced = None
-    # In revision 1 the bit S is one of those that are not checked.
+    # In revision 1 the bit S is reserved, and reserved bits are not checked.
     if revision >= 2 and flags & _ENHANCED:
         if len(private_data) < _WORDS.size:
             raise DecodeError("IRD and ORD", HEADER_OCTETS, "4 octets", f"{len(private_data)}", rfc="6581 6")
@@ -162,7 +165,7 @@ def size_startup_frame(kind: FrameKind, data: Buffer) -> int:
     """How many octets the frame of `kind` that starts with `data` has, as far as `data` tells: at least 20.
 
     Raises:
-        RemoteProtocolError: no such frame starts so, which shows at the first octet that differs.
+        RemoteProtocolError: no such frame starts so; raised at the first octet that differs.
     """
     got = bytes(data[:16])
     if not kind.value.startswith(got):
@@ -206,10 +209,10 @@ def ask(config: IwarpConfig, private_data: bytes) -> StartupFrame:
 
 def answer(
     request: StartupFrame, config: IwarpConfig, private_data: bytes, *, reject: bool = False
-) -> tuple[StartupFrame, Agreement]:
-    """The responder's Reply to `request`, and what holds once it is sent.
+) -> tuple[StartupFrame, MpaAgreement]:
+    """The responder's Reply to `request`, and the agreement that holds once it is sent.
 
-    An enhanced request gets an enhanced Reply, another one does not (RFC 6581 section 10).
+    Only an enhanced Request gets an enhanced Reply (RFC 6581 section 10).
     """
     asked = request.enhanced
     crc = request.crc or config.crc
@@ -240,11 +243,11 @@ def answer(
         enhanced=enhanced,
         private_data=private_data,
     )
-    return reply, Agreement(crc, request.markers, inbound, outbound, ready)
+    return reply, MpaAgreement(crc, request.markers, inbound, outbound, ready)
 
 
-def agree(request: StartupFrame, reply: StartupFrame, config: IwarpConfig) -> Agreement:
-    """What holds for the initiator after an accepting `reply` to its `request`.
+def conclude(request: StartupFrame, reply: StartupFrame, config: IwarpConfig) -> MpaAgreement:
+    """The initiator's agreement after an accepting `reply` to its `request`.
 
     Raises:
         StartupRefused: read queue depths or RTR frames do not fit.
@@ -260,7 +263,7 @@ def agree(request: StartupFrame, reply: StartupFrame, config: IwarpConfig) -> Ag
     crc = request.crc or reply.crc
     inbound, outbound = config.inbound_reads, config.outbound_reads
     if asked is None or told is None:
-        return Agreement(crc, reply.markers, inbound, min(outbound, _UNNEGOTIATED_READS), None)
+        return MpaAgreement(crc, reply.markers, inbound, min(outbound, _UNNEGOTIATED_READS), None)
     ready = None
     if asked.peer_to_peer:
         ready = _preferred(asked.ready_frames & told.ready_frames)
@@ -279,7 +282,7 @@ def agree(request: StartupFrame, reply: StartupFrame, config: IwarpConfig) -> Ag
         if told.inbound_reads == 0:
             raise StartupRefused("the peer wants an RDMA Read and takes none", Code.INSUFFICIENT_IRD)
         outbound = max(outbound, 1)
-    return Agreement(crc, reply.markers, inbound, outbound, ready)
+    return MpaAgreement(crc, reply.markers, inbound, outbound, ready)
 
 
 def _preferred(frames: ReadyFrame) -> ReadyFrame | None:

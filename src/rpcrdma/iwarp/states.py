@@ -1,6 +1,7 @@
 """The life of an iWARP connection as a table.
 
-A pair that the table lacks cannot happen by what this side does, or is the peer's fault; CLOSED has no way out.
+A (state, input) pair that the table lacks cannot come from this side; from the peer it is a protocol error. CLOSED is
+final.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ __all__ = ["TRANSITIONS", "Input", "State"]
 
 
 class State(enum.Enum):
-    """Where a connection stands."""
+    """The state of a connection."""
 
     AWAITING_REPLY = "awaiting the peer's Reply"
-    """Initiator: the Request is out, or on its way."""
+    """Initiator: the Request has been sent, or is being sent."""
     AWAITING_REQUEST = "awaiting the peer's Request"
     REQUESTED = "asked for a connection"
     """Responder: the upper layer decides."""
@@ -25,14 +26,14 @@ class State(enum.Enum):
     """Responder: may send only after the initiator did (RFC 5044 section 7.1.2)."""
     OPEN = "connected"
     DRAINING = "disconnecting"
-    """What was posted before `disconnect` is on its way."""
+    """Work posted before `disconnect` is being sent."""
     LAST_WORDS = "sending the last message"
-    """The upper layer knows of the end; a Terminate or a rejecting Reply is on its way."""
+    """`Disconnected` has been reported; a Terminate or a rejecting Reply is being sent."""
     CLOSED = "closed"
 
 
 class Input(enum.Enum):
-    """What moves it."""
+    """The events that change the state."""
 
     REPLY_ACCEPTED = "an accepting Reply"
     REQUEST = "a Request"

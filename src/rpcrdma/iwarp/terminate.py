@@ -1,4 +1,4 @@
-"""Terminate: how one side tells the other what it did wrong.
+"""Terminate: the message by which one side tells the other which rule it broke.
 
 Layout: RFC 5040 section 4.8. Codes: there, RFC 5041 section 7.2, RFC 5044 section 8, RFC 6581 section 8.
 """
@@ -114,7 +114,7 @@ _READ_SOURCE = {
 
 _TAGGED = {
     "invalid handle": Code.TAGGED_STAG,
-    # DDP has no number for it: for writing, the handle is not valid.
+    # DDP has no code for missing rights: the handle is not valid for writing.
     "access rights": Code.TAGGED_STAG,
     "wrap": Code.TAGGED_WRAP,
     "bounds": Code.TAGGED_BOUNDS,
@@ -126,7 +126,8 @@ class TerminateMessage:
     """A Terminate header (RFC 5040 figure 7).
 
     `code` is 0xLTCC: layer, error type, error code. `segment_octets` is the terminated DDP segment's length,
-    `ddp_header` its header of 14 or 18 octets, `read_header` the 28 octets of an RDMA Read Request; each if told.
+    `ddp_header` its header of 14 or 18 octets, `read_header` the 28 octets of an RDMA Read Request. Each of the three
+    may be left out of the message.
     """
 
     code: int
@@ -161,9 +162,9 @@ class Fault(RemoteProtocolError):
         self.read_header = read_header
 
     def terminate(self) -> TerminateMessage:
-        """The Terminate for it, with the headers that RFC 5040 figure 10 wants for its kind."""
+        """The Terminate for this fault, with the headers that RFC 5040 figure 10 demands for its layer and type."""
         layer_and_type = self.code >> 8
-        # Nothing of the segment for RDMAP's own catastrophes and for MPA, the Read Request for protection errors only.
+        # RDMAP's catastrophic errors and MPA's errors quote no headers; only protection errors quote the Read Request.
         if layer_and_type in {0x00, 0x20} or self.segment_octets is None:
             return TerminateMessage(code=self.code)
         return TerminateMessage(
@@ -180,7 +181,7 @@ def read_source_code(error: RemoteAccessError) -> Code:
 
 
 def tagged_code(error: RemoteAccessError) -> Code:
-    """The code for a refused place of a tagged segment, which DDP checks (RFC 5041 section 7.2)."""
+    """The code for the refused target memory of a tagged segment, which DDP checks (RFC 5041 section 7.2)."""
     return _TAGGED[error.reason]
 
 
@@ -190,7 +191,7 @@ class PeerTerminated(RemoteProtocolError):
     def __init__(self, terminate: TerminateMessage) -> None:
         told = f"the peer terminated: {terminate.words}"
         swapped = TerminateMessage(code=_nibbles_swapped(terminate.code >> 8) << 8 | terminate.code & 0xFF)
-        # Without headers both forms make sense for some codes: RDMAP has other numbers for what MPA says.
+        # Without headers some codes are valid in both forms: the swapped octet turns an MPA code into one of RDMAP.
         if terminate.segment_octets is None and swapped.code in _MPA_CODES and terminate.code not in _MPA_CODES:
             told += f"; if it is Linux siw, this means: {swapped.words}"
         super().__init__(told)
@@ -202,7 +203,7 @@ def _nibbles_swapped(octet: int) -> int:
 
 
 def encode_terminate(message: TerminateMessage) -> bytes:
-    """What follows the DDP header: only the fields that M, D and R announce."""
+    """The octets after the DDP header: only the fields that M, D and R announce."""
     flags = 0
     body = b""
     if message.segment_octets is not None:
@@ -218,13 +219,13 @@ def encode_terminate(message: TerminateMessage) -> bytes:
 
 
 def decode_terminate(data: Buffer) -> TerminateMessage:
-    """Reads what follows the DDP header, the header's fields by their bits; trailing octets are ignored.
+    """Reads the octets after the DDP header: the fields that M, D and R announce; trailing octets are ignored.
 
-    Linux siw swaps the nibbles of layer and type and mirrors M, D and R in the low bits; its form is understood where
-    the other one makes no sense.
+    Linux siw swaps the nibbles of layer and type and mirrors M, D and R in the low bits. Its form is recognized by the
+    mirrored bits, or by a code that is known only with the nibbles swapped.
 
     Raises:
-        DecodeError: fields announced are not there.
+        DecodeError: the octets end before an announced field does.
     """
     if len(data) < _WORD.size:
         raise DecodeError("Terminate control", 0, f"{_WORD.size} octets", f"{len(data)}", rfc="5040 4.8")
@@ -245,7 +246,7 @@ def decode_terminate(data: Buffer) -> TerminateMessage:
         return bytes(data[pos - octets : pos])
 
     segment_octets = None
-    # The length stands in front of the header even where only the header is announced.
+    # The length precedes the header even if only the header is announced (D without M).
     if flags & (_M | _D):
         segment_octets = _LENGTH.unpack(take(2, "DDP Segment Length"))[0]
     ddp_header = b""

@@ -1,4 +1,4 @@
-"""What waits to be sent, or to be answered: work requests of this side, and RDMA Reads of the peer."""
+"""Work requests of this side, and RDMA Reads of the peer that are being answered."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Work:
     """One entry of the send queue.
 
     `verb` None is an orderly disconnect. `control` is the RDMAP control octet; `handle` and `offset` name remote
-    memory, of a Send with Invalidate the handle to invalidate. `end` is the position in the outgoing stream behind the
-    last octet, once that is built. `internal` work is none of the upper layer's.
-    `status` is how it ends if the connection ends first.
+    memory; for a Send with Invalidate, `handle` is the one to invalidate. `end` is the position in the outgoing stream
+    after the work's last octet, 0 until its last FPDU is built. `internal` work was not posted by the upper layer and
+    reports no completion. `status` is that of the completion if the connection ends first.
     """
 
     __slots__ = (
@@ -60,7 +60,7 @@ class Work:
 
 
 class ReadWork(Work):
-    """An RDMA Read: `sink_handle` and `sink_offset` say where its response belongs, `received` how much has come."""
+    """An RDMA Read: its response goes to `sink_handle` and `sink_offset`; `received` counts its octets so far."""
 
     __slots__ = ("done", "received", "sink_handle", "sink_offset")
 
@@ -75,9 +75,10 @@ class ReadWork(Work):
 
 
 class ReadResponse:
-    """The answer to an RDMA Read Request of the peer; `request` holds the fields of its segment's header.
+    """The response to an RDMA Read Request of the peer.
 
-    They are named in a Terminate if the answer breaks off.
+    `header` is the Read Request header. `request` has the fields of the DDP header before it, which a Terminate quotes
+    if the response breaks off.
     """
 
     __slots__ = ("header", "request")

@@ -78,14 +78,14 @@ class AuthStat(enum.IntEnum):
 
 
 class OpaqueAuth(NamedTuple):
-    """opaque_auth: a credential or a verifier as it travels; `flavor` may be one that nobody knows."""
+    """opaque_auth: a credential or a verifier as it travels; `flavor` may be a number that `AuthFlavor` lacks."""
 
     flavor: int
     body: bytes
 
 
 NO_AUTH = OpaqueAuth(AuthFlavor.AUTH_NONE, b"")
-"""The empty credential, and the verifier of every message that has no other."""
+"""The empty credential, and the empty verifier."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def opaque_auth(credential: Credential) -> OpaqueAuth:
     """The credential as it travels.
 
     Raises:
-        LocalProtocolError: it cannot: see `encode_auth_sys`.
+        LocalProtocolError: the credential cannot be encoded: see `encode_auth_sys`.
     """
     if isinstance(credential, AuthNone):
         return NO_AUTH

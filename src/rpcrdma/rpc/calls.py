@@ -35,7 +35,7 @@ class CallEncoder:
 
     @property
     def credential_octets(self) -> int:
-        """What the credential adds to each call: its body, which is padded."""
+        """Octets that the credential adds to each call: its padded body."""
         return (len(self._auth.body) + 3) & ~3
 
     def encode(self, xid: int, procedure: Procedure[A, Any], args: A) -> Payload:

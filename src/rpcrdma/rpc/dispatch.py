@@ -1,7 +1,7 @@
 """The responder's half of a call: which handler answers, with which arguments, and the reply to it.
 
-The order of checks: RPC version, credential, program, version, procedure, arguments. The answers go from the first that
-fails.
+The order of checks: RPC version, credential, program, version, procedure, arguments. The first check that fails decides
+the reply.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _answer_null(_args: None, _context: CallContext) -> None:
 
 
 class _Route:
-    """What answers one procedure."""
+    """One procedure that a service offers, and the handler that answers it."""
 
     __slots__ = ("at_most_once", "calls", "decode_args", "execution", "handler", "name", "procedure")
 
@@ -75,7 +75,7 @@ class Invocation:
     def success(self, result: Any) -> Payload:
         """The reply that carries `result`.
 
-        Whatever the encoder raises says that the handler returned something else than the procedure's result.
+        An exception of the encoder means that the handler returned something else than the procedure's result.
         """
         enc = Encoder()
         encode_success(enc, self.xid)
@@ -101,7 +101,7 @@ class Dispatcher:
         self.services = tuple(services)
         self._routes: dict[tuple[int, int, int], _Route] = {}
         self._versions: dict[int, set[int]] = {}
-        # The same few bodies come with every call; failures are not remembered.
+        # Few distinct credential bodies are in use at a time; those that do not decode are not remembered.
         self._auth_sys = functools.lru_cache(RPC_CREDENTIALS_REMEMBERED)(decode_auth_sys)
         for service in self.services:
             self._add(service)
@@ -167,7 +167,7 @@ class Dispatcher:
         return Invocation(xid, credential, route, args)
 
     def calls_of_procedures(self) -> dict[str, int]:
-        """How many calls each procedure got that decoded, by the procedure's name; those without any are left out."""
+        """Calls whose arguments decoded, by the name of the procedure; procedures without calls are left out."""
         return {route.name: route.calls for route in self._routes.values() if route.calls}
 
     def _unavailable(self, header: CallHeader) -> Payload:
@@ -182,10 +182,13 @@ class Dispatcher:
 
 
 def _check_passed_chunks(decoder: Decoder, error: DecodeError) -> None:
-    """Tells a stream that lacks an item which should be in it from one that is merely wrong.
+    """Tells a stream that lacks an item because it came in a Read chunk, wrongly, from one with another fault.
 
-    Where something that may not be placed was taken out, decoding fails at its Position or runs on into what follows;
-    a chunk whose Position has not been reached when decoding fails is not to blame.
+    Where an item that is not DDP-eligible was taken out of the stream, decoding fails at its Position or takes the
+    octets that follow for the item. A chunk whose Position is beyond the failure is not its cause.
+
+    Raises:
+        ReducedIneligibleItem: a Read chunk stands for an item up to the place where decoding failed.
     """
     placed = decoder.placed
     if isinstance(placed, PlacedByPosition):

@@ -24,7 +24,7 @@ class ProgramUnavailable(RpcError):
 
 
 class ProgramMismatch(RpcError):
-    """PROG_MISMATCH: the program is there in other versions, from `low` to `high`."""
+    """PROG_MISMATCH: the responder offers other versions of the program, from `low` to `high`."""
 
     def __init__(self, low: int, high: int) -> None:
         super().__init__(f"the responder offers versions {low} to {high} of the program")
@@ -33,7 +33,7 @@ class ProgramMismatch(RpcError):
 
 
 class NoSuchProcedure(RpcError):
-    """PROC_UNAVAIL: the program has no such procedure at the responder."""
+    """PROC_UNAVAIL: the responder's program does not offer the procedure."""
 
     def __init__(self) -> None:
         super().__init__("the responder does not offer the procedure")
@@ -65,7 +65,7 @@ class RpcVersionMismatch(RpcError):
 class AuthError(RpcError):
     """AUTH_ERROR: the responder refused the credential or the verifier; `stat` says why.
 
-    A plain int where the code is none that RFC 5531 knows.
+    `stat` is a plain int for a code that RFC 5531 does not define.
     """
 
     def __init__(self, stat: AuthStat | int) -> None:

@@ -1,7 +1,7 @@
 """The headers of RPC calls and replies: rpc_msg without arguments and results (RFC 5531 section 9).
 
-Whole fixed runs are read and written at once; what is unusual (a long verifier, an error) takes a slower way to the
-same answer.
+Whole fixed runs are read and written at once; unusual headers (a long verifier, an error) are decoded field by field,
+with the same result.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class CallHeader(NamedTuple):
 
 
 class CallRefused(DecodeError):
-    """A call header that does not decode but can be answered: with `reply`, a whole encoded message."""
+    """A call header that does not decode but can be answered; `reply` is the answer, a whole encoded message."""
 
     reply: Buffer
 
@@ -158,7 +158,7 @@ def decode_call(dec: Decoder) -> CallHeader:
 
     Raises:
         CallRefused: another RPC version (RPC_MISMATCH), or a credential or verifier over 400 octets (AUTH_ERROR).
-        DecodeError: the header is cut short or is no call: nothing can be answered.
+        DecodeError: the header is cut short or is not that of a call: no reply is possible.
     """
     start = dec.pos
     if start + CALL_HEADER_OCTETS <= dec.end:
@@ -228,7 +228,7 @@ def encode_auth_error(enc: Encoder, xid: int, stat: AuthStat) -> None:
 
 
 def peek_xid(message: Buffer) -> int | None:
-    """The first word of a message, None where there is none.
+    """The first word of a message, None if the message is shorter.
 
     An XID is compared for equality and nothing else (OR-6).
     """
@@ -239,7 +239,7 @@ def peek_xid(message: Buffer) -> int | None:
 
 
 def peek_is_call(message: Buffer) -> bool:
-    """Whether a message says of itself that it is a call; where both sides call, the others are replies."""
+    """Whether the message type is CALL; where both sides call, all other messages are replies."""
     return len(message) >= 8 and _U32.unpack_from(message, 4)[0] == MessageType.CALL
 
 
@@ -253,7 +253,7 @@ def decode_reply(dec: Decoder, xid: int) -> None:
     start = dec.pos
     if start + REPLY_HEADER_OCTETS <= dec.end:
         words = _SIX.unpack_from(dec.data, start)
-        # Whatever the verifier's flavor: its empty body is all that is needed to find the results.
+        # Any flavor of verifier is accepted: with an empty body it does not move the results.
         if words[0] == xid and words[1] == 1 and not (words[2] or words[4] or words[5]):
             dec.pos = start + REPLY_HEADER_OCTETS
             return

@@ -1,4 +1,4 @@
-"""What the XDR compiler makes of a `program` block: procedures as data, typed by their arguments and results."""
+"""Programs as the XDR compiler makes them: procedures as data, typed by their arguments and results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Procedure(Generic[A, R]):
     """One remote procedure (RFC 5531 section 12); `name` is the interface definition's, `method` the Python one.
 
     Void arguments or results are None. `bound` says how large the result gets, always or for given arguments; the
-    compiler knows it. `dataclasses.replace` makes a procedure with another one.
+    compiler derives it from the definition. `dataclasses.replace` makes a procedure with another bound.
     """
 
     program: int
@@ -61,7 +61,7 @@ class Program:
 
 @functools.lru_cache
 def null_procedure(program: int, version: int) -> Procedure[None, None]:
-    """Procedure 0, which by convention says whether the program is there (RFC 5531 section 12.1)."""
+    """Procedure 0, by convention the test whether the responder offers the program (RFC 5531 section 12.1)."""
     return Procedure(
         program=program,
         version=version,
@@ -84,7 +84,7 @@ def _decode_void(_dec: Decoder) -> None:
 
 
 class Caller(Protocol):
-    """Something that calls remote procedures; generated client stubs call through it.
+    """An object that calls remote procedures; generated client stubs call through it.
 
     Implemented over RDMA and over TCP in `rpcrdma.aio`.
     """
@@ -94,8 +94,8 @@ class Caller(Protocol):
     ) -> R:
         """Calls and waits for the result.
 
-        `into`: a writable buffer where the DDP-eligible result lands; the result's item is then a view of it. Its
-        length is the most that the peer may return.
+        `into`: a writable buffer in which the DDP-eligible item of the result is placed; the item in the result is then
+        a view of it. The peer may return no more octets than the buffer has.
 
         Raises:
             RpcError: the responder refused the call.

@@ -2,9 +2,9 @@
 
 A record is one message, cut into fragments; each has a header word: its length, and in bit 31 whether it is the last.
 
-The receiver tells its driver where the next octets go. While a fragment is being received they go straight into
-the memory of the message, and only what comes first in a burst of small messages goes through a scratch buffer. So does
-all of a message that is too long: of that nothing is kept but its first two words, which say what to answer.
+The receiver tells its driver where the next octets go. While a fragment is being received they go straight into the
+memory of the message. Record headers and small messages pass through a scratch buffer. So does all of a message that is
+too long; only its first two words are kept, from which the answer to it is made.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _GATHER_MAX = 512
 
 
 class TooLong(NamedTuple):
-    """A message over the bound: its first two words, and how many octets of it are announced so far."""
+    """A message over the bound: its first two words, and the octets that its fragment headers have announced so far."""
 
     xid: int
     is_call: bool
@@ -46,7 +46,7 @@ class RecordReceiver:
     """Takes a byte stream apart into messages.
 
     `record_octets_max` and `fragments_max` bound one record. An empty record is an error: no RPC message is empty. An
-    RPC message that is too long is reported in `too_long` when its first words are here, and skipped.
+    RPC message that is too long is reported in `too_long` as soon as its first two words have arrived, and skipped.
     """
 
     __slots__ = (
@@ -109,7 +109,7 @@ class RecordReceiver:
             return [self._scratch[self._fill :]]
         if self._missing:
             return [self._view]
-        # What follows the fragment in the same burst is read by the same system call.
+        # The same system call also reads octets that follow the fragment in the same burst.
         return [self._view, self._scratch]
 
     def bytes_received(self, count: int) -> None:
@@ -134,7 +134,7 @@ class RecordReceiver:
         self._parse_scratch(self._fill + count)
 
     def next_record(self) -> Buffer | None:
-        """The next whole message, which is the caller's from now on; None where there is none yet."""
+        """The next whole message, whose memory is then the caller's; None if no message is complete."""
         return self._records.popleft() if self._records else None
 
     def _parse_scratch(self, end: int) -> None:
@@ -185,7 +185,7 @@ class RecordReceiver:
         return length
 
     def _skip(self, pos: int, end: int) -> int:
-        """Passes over what the scratch holds, from `pos`, of a fragment that is not kept; returns where that ends."""
+        """Passes over the octets of a skipped fragment in the scratch buffer from `pos` on; returns where they end."""
         count = min(self._to_skip, end - pos)
         missing = _HEAD.size - len(self._head)
         if missing and count:
@@ -200,7 +200,7 @@ class RecordReceiver:
         if len(self._head) == _HEAD.size:
             xid, kind = _HEAD.unpack(self._head)
             if kind > 1:
-                # Neither a call nor a reply: whoever sends that does not wait for an answer to it.
+                # Neither a call nor a reply: no sender waits for an answer to it, so the connection may end.
                 raise self._over_the_bound()
             self.too_long.append(TooLong(xid, not kind, self._skipped))
 
@@ -210,7 +210,7 @@ class RecordReceiver:
         )
 
     def _make_room(self) -> None:
-        """Room for what is missing, but for no more than a step or as much as has arrived."""
+        """Makes room for the missing octets: at most for one step, or for as many as have arrived if these are more."""
         message = self._message
         arrived = len(message)
         step = min(self._missing, max(RPC_RECORD_STEP_OCTETS, arrived))
@@ -242,7 +242,7 @@ class _Queued:
 class RecordSender:
     """Queues messages as records and hands them out as gather lists; data is never joined or copied.
 
-    `record_octets_max` bounds one message, and `setting` names for errors what sets that.
+    `record_octets_max` bounds one message; errors name `setting` as the option that sets the bound.
     """
 
     __slots__ = ("_queue", "_record_octets_max", "_setting", "unsent_octets")
@@ -252,7 +252,7 @@ class RecordSender:
         self._setting = setting
         self._queue: deque[_Queued] = deque()
         self.unsent_octets = 0
-        """What has been pushed and not sent, record headers included."""
+        """Octets pushed and not yet sent, record headers included."""
 
     def push(self, payload: Payload, ticket: Any = None) -> None:
         """Queues a message as a record of one fragment; `bytes_sent` returns `ticket` when all of it is sent.
@@ -277,7 +277,7 @@ class RecordSender:
         self.unsent_octets += length + 4
 
     def next_gather(self) -> list[Buffer]:
-        """What to send next, empty when all is sent; the same octets again until `bytes_sent`."""
+        """The buffers to send next, empty when all is sent; the same octets again until `bytes_sent`."""
         queue = self._queue
         if len(queue) == 1:
             buffers = queue[0].buffers
@@ -319,9 +319,10 @@ class RecordSender:
         return tickets
 
     def withdraw(self, ticket: Any) -> None:
-        """Lets go of the memory of a message that nobody wants any more.
+        """Lets go of the memory of a message that need not be sent any more.
 
-        Unsent, it leaves the queue; where it has begun to be sent, the rest is copied, as the record must be completed.
+        A message not yet begun leaves the queue. The rest of a message that is partly sent is copied, as its record
+        must be completed.
         """
         for queued in self._queue:
             if queued.ticket is ticket:

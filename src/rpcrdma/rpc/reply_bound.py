@@ -1,4 +1,4 @@
-"""How large a reply can get: what a requester must know before it sends a call (RFC 8166 section 4.3)."""
+"""How large a reply can get: a requester must know it before it sends a call (RFC 8166 section 4.3)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ReplyBound(NamedTuple):
     def capped(self, octets_max: int, *, given: bool = False) -> ReplyBound:
         """At most `octets_max` for the results and for each item.
 
-        Not for the first item if the caller has `given` memory for it, which bounds it.
+        `given`: the caller's own buffer bounds the first item, which is then left as it is.
         """
         items = tuple(min(item, octets_max) for item in self.items)
         if given and items:
@@ -28,10 +28,10 @@ class ReplyBound(NamedTuple):
         return ReplyBound(min(self.results, octets_max), items)
 
     def inline(self, octets_max: int) -> ReplyBound:
-        """Where nothing can be placed directly: everything in the results, at most `octets_max`."""
+        """The bound for a reply without direct placement: all items within the results, at most `octets_max`."""
         total = self.results + sum((item + 3) & ~3 for item in self.items)
         return ReplyBound(min(total, octets_max))
 
 
 UNSTATED = ReplyBound(64 * 1024)
-"""Of a procedure that does not say how large its result gets: nothing is placed directly."""
+"""The bound of a procedure that states none: 64 KiB of results, and no item placed directly."""

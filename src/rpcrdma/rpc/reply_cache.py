@@ -1,12 +1,12 @@
-"""Remembers the replies to calls that must not run twice, for requesters that lost their connection and ask again.
+"""Remembers the replies to calls that must not run twice, for requesters that lost their connection and repeat a call.
 
-A repeat is known by its client's address (a new connection comes from another port), its XID, program, version and
-procedure, and by length and checksum of the call, credential and data included: another program on that host may use
-the same XID, or the same one begin anew. They are those of the unreduced stream, so that it does not matter which items
-travel in chunks, nor where a repeat exposes its memory.
+A repeated call is recognized by its client's address (a new connection comes from another port), its XID, program,
+version and procedure, and by length and checksum of the call, credential and data included: another program on that
+host may use the same XID, or a restarted one may use it again. Length and checksum are those of the unreduced stream,
+so that they do not depend on which items travel in chunks, nor on the handles of the memory that a repeat exposes.
 
-The checksum of 1 MiB costs a twentieth of a WRITE of it. A client whose credential has a stamp (RFC 5531 appendix A)
-is spared that: its stamp tells its XIDs from those of others, so that the ends of long data will do.
+The checksum of 1 MiB costs a twentieth of a WRITE of it. For a client whose credential has a stamp (RFC 5531 appendix
+A) it covers only the ends of long data: the stamp already tells its XIDs from those of others.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["CallKey", "KnownCall", "ReplyCache", "ReplyCacheConfig", "call_key",
 
 
 class CallKey(NamedTuple):
-    """What makes two calls the same."""
+    """The properties by which a repeat of a call is recognized: two calls with equal keys are one."""
 
     client: str
     xid: int
@@ -48,8 +48,8 @@ def call_key(
 ) -> CallKey:
     """The key of the call that was decoded from `stream`, from `client`, its network address without port.
 
-    `stamped`: the credential has a stamp; of what is longer than twice `REPLY_CACHE_STAMPED_OCTETS` so many octets at
-    either end are covered.
+    `stamped`: the credential has a stamp. Of data longer than twice `REPLY_CACHE_STAMPED_OCTETS` the checksum then
+    covers only that many octets at either end.
     """
     digest = _digest_of_ends if stamped else crc32c
     octets = as_view(stream.data)[stream.start : stream.end]
@@ -80,7 +80,7 @@ def _digest_of_ends(octets: memoryview, value: int) -> int:
 
 
 def detached(reply: Payload) -> Payload:
-    """`reply` with bulk items of its own: it stays valid when the memory of the call is reused."""
+    """`reply` with copies of its bulk items: it stays valid when the memory of the call is reused."""
     if not reply.items:
         return reply
     return Payload(reply.reduced, [BulkItem(item.at, item.position, bytes(item.data)) for item in reply.items])
@@ -93,8 +93,8 @@ class ReplyCacheConfig:
     entries_max: int = REPLY_CACHE_ENTRIES_MAX
     """Answered calls that are remembered."""
     octets_max: int = REPLY_CACHE_OCTETS_MAX
-    """Octets of their replies. Beyond it the oldest replies go, large ones first, as few of those push out many small
-    ones; that their calls were answered is still known."""
+    """Octets of their replies. Beyond it the oldest replies are dropped, large ones first, since a few large replies
+    take the room of many small ones; a call without its reply is still known as answered."""
     reply_octets_max: int = REPLY_CACHE_REPLY_OCTETS_MAX
     """A larger reply is not kept at all."""
     age_s: float = REPLY_CACHE_AGE_S
@@ -102,7 +102,7 @@ class ReplyCacheConfig:
 
 
 class KnownCall:
-    """A call that runs or has been answered. `context` is the owner's own, None at first."""
+    """A call that runs or has been answered. `context` is for the owner of the cache, None at first."""
 
     __slots__ = ("answered_at_s", "context", "key", "reply", "running")
 
@@ -122,7 +122,7 @@ class KnownCall:
 class ReplyCache:
     """Calls by key, with the time handed in as seconds of any clock that never goes back.
 
-    Running calls are not counted: whoever bounds what runs bounds them.
+    The bounds of the cache do not count running calls: the server's bound on running calls limits them.
     """
 
     __slots__ = ("_answered", "_config", "_large", "_running", "_small", "octets")
@@ -130,7 +130,7 @@ class ReplyCache:
     def __init__(self, config: ReplyCacheConfig | None = None) -> None:
         self._config = config or ReplyCacheConfig()
         self._running: dict[CallKey, KnownCall] = {}
-        # All in the order of answering, so that the oldest come first.
+        # All three in the order in which the calls were answered, the oldest first.
         self._answered: dict[CallKey, KnownCall] = {}
         self._small: deque[KnownCall] = deque()
         self._large: deque[KnownCall] = deque()
@@ -156,7 +156,7 @@ class ReplyCache:
         return call
 
     def finish(self, call: KnownCall, reply: Payload, now_s: float) -> None:
-        """Keeps the reply to a running call; its memory must stay as it is."""
+        """Keeps the reply to a running call; the reply's memory must not change afterwards."""
         config = self._config
         del self._running[call.key]
         call.running = False

@@ -51,10 +51,10 @@ class ProcedureUnavailable(RpcRdmaError):
 
 
 class ReverseCaller(Caller, Protocol):
-    """Calls the side that called, on the connection that it made (RFC 8167).
+    """Calls the client back, on the connection that the client made (RFC 8167).
 
-    It may be kept after the handler has returned. Calls are made in the event loop; the rest may be used in worker
-    threads as well.
+    A handler may keep this object after it has returned. `call` is for the event loop; the other methods may be used in
+    worker threads as well.
     """
 
     async def call(
@@ -68,17 +68,17 @@ class ReverseCaller(Caller, Protocol):
     ) -> R:
         """See `Caller.call`; `timeout_s=None` waits for ever.
 
-        `xid`: that of a call that is repeated, or of whoever numbers the calls of several connections.
+        `xid`: the XID of the call, for a repeat, or where the program numbers its calls across connections itself.
         """
 
     def ready(self, credential: Credential | None = None) -> None:
-        """To be called when the peer has said, in a call of its own program, that it takes calls.
+        """To be called when the peer has said, in a call of its own program, that it accepts calls.
 
-        Before that `call` raises `LocalProtocolError`: the protocol below has no way to ask the peer, and one that does
-        not expect calls may end the connection (RFC 8167 section 6).
+        Before that `call` raises `LocalProtocolError`: RPC-over-RDMA version 1 cannot ask the peer, and a peer that
+        expects no calls may end the connection (RFC 8167 section 6).
 
-        `credential`: what calls carry from now on, AUTH_NONE as long as none was given. Of a client of NFS version 4.1
-        it is the client's choice (RFC 8881 section 18.36.3); Linux refuses calls without one.
+        `credential`: the credential of all further calls; AUTH_NONE until one is given. A client of NFS version 4.1
+        chooses the credential of the calls to it (RFC 8881 section 18.36.3); Linux refuses calls without one.
 
         Raises:
             LocalProtocolError: the credential cannot be encoded.
@@ -86,18 +86,18 @@ class ReverseCaller(Caller, Protocol):
 
     @property
     def arguments_octets_max(self) -> int:
-        """What the arguments of a call may take: over RDMA, without chunks, the rest of an inline message."""
+        """Octets that the arguments of a call may have: over RDMA, without chunks, the rest of an inline message."""
 
     @property
     def closed(self) -> bool:
         """Whether the connection has ended."""
 
     async def wait_closed(self) -> None:
-        """Waits until the connection has ended, for whatever reason."""
+        """Waits until the connection has ended, for any reason."""
 
 
 class CallContext(Protocol):
-    """What a handler may know and use of the call that it answers."""
+    """The call that a handler answers: its properties, and memory for its result."""
 
     @property
     def credential(self) -> Credential:
@@ -113,7 +113,7 @@ class CallContext(Protocol):
 
     @property
     def client(self) -> ReverseCaller:
-        """Whoever made the call, to be called back: once `ReverseCaller.ready` was called, and if it offers services.
+        """Calls procedures of the client that made this call, if it offers services; `ReverseCaller.ready` comes first.
 
         Calls carry the credential that is given to `ready`.
         """
@@ -140,8 +140,9 @@ class Service:
     OVER_RDMA: ClassVar[bool] = True
     """Whether the program is offered on RDMA listeners; MOUNT is not (RFC 8267 section 5.1)."""
     IDEMPOTENT: ClassVar[frozenset[int]] = frozenset()
-    """Numbers of the procedures that do no harm when a call runs again because its reply was lost: nothing is kept of
-    them. Calls of the others run at most once while the server lives. Procedure 0 does nothing in every program."""
+    """Numbers of the procedures that do no harm when a call runs again because its reply was lost: their replies are
+    not remembered. Calls of the others run at most once while the server lives. Procedure 0 always counts as
+    idempotent."""
 
 
 def in_worker(handler: H) -> H:

@@ -6,7 +6,7 @@ __all__ = ["XidSource"]
 
 
 class XidSource:
-    """Numbers calls one after another from `first`, which is best random: none is out twice at a time."""
+    """Numbers calls one after another from `first`, which is best random; no two unfinished calls have the same XID."""
 
     __slots__ = ("_next", "_out")
 
@@ -15,7 +15,7 @@ class XidSource:
         self._out: set[int] = set()
 
     def take(self) -> int:
-        """An identifier, until `give_back`."""
+        """An XID that no other call gets until `give_back`."""
         xid = self._next
         while xid in self._out:
             xid = (xid + 1) & 0xFFFFFFFF
@@ -24,5 +24,5 @@ class XidSource:
         return xid
 
     def give_back(self, xid: int) -> None:
-        """The call has ended, however."""
+        """Makes the XID of a call free again: the call has been answered, has failed or was given up."""
         self._out.discard(xid)

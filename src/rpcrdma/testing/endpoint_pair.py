@@ -1,4 +1,4 @@
-"""Two transport endpoints joined in memory, and a bare peer that says to an endpoint whatever a test likes."""
+"""Two transport endpoints joined in memory, and a bare peer that sends an endpoint any octets that a test chooses."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def counted_bits(seed: int = 1) -> Callable[[int], int]:
 
 
 def message(xid: int, direction: int, *parts: tuple[bytes, Buffer | None]) -> Payload:
-    """Something that starts like an RPC message: XID, direction (0 CALL, 1 REPLY), then plain octets and bulk items.
+    """A payload that starts like an RPC message: XID, direction (0 CALL, 1 REPLY), then plain octets and bulk items.
 
     Each part is plain octets, of a length that is a multiple of four, and the bulk item after them or None.
     """
@@ -55,7 +55,7 @@ def message(xid: int, direction: int, *parts: tuple[bytes, Buffer | None]) -> Pa
 
 
 class EndpointPair:
-    """A client and a server endpoint; `run` lets both go on until nothing moves."""
+    """A client and a server endpoint; `run` lets both work until neither has anything left to send."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class EndpointPair:
         )
 
     def run(self) -> None:
-        """Moves everything there is to move."""
+        """Moves data both ways until neither side has any left to send."""
         moved = True
         while moved:
             moved = self.client_qp.progress()
@@ -99,11 +99,11 @@ class EndpointPair:
         return self
 
     def client_events(self) -> list[EndpointEvent]:
-        """What the client has to report."""
+        """The events of the client's endpoint."""
         return _drain(self.client)
 
     def server_events(self) -> list[EndpointEvent]:
-        """What the server has to report."""
+        """The events of the server's endpoint."""
         return _drain(self.server)
 
     def arrived(self) -> list[IncomingCall]:
@@ -129,7 +129,7 @@ def _drain(endpoint: Endpoint) -> list[EndpointEvent]:
 
 
 class BarePeer:
-    """One endpoint, and for its peer a queue pair in the hands of a test: any octets, any order, any lie."""
+    """One endpoint, and as its peer a queue pair that the test drives: any octets, in any order, true or false."""
 
     def __init__(
         self,
@@ -171,7 +171,7 @@ class BarePeer:
         self.qp.post_receive(buffer, buffer)
 
     def run(self) -> None:
-        """Moves everything there is to move, and collects what the bare side receives."""
+        """Moves data both ways until neither side has any left to send; collects the messages to the bare side."""
         moved = True
         while moved:
             moved = self._link.progress()
@@ -188,7 +188,7 @@ class BarePeer:
                     self.completions.append(completion)
 
     def send(self, *gather: Buffer, invalidate: int | None = None) -> list[bytes]:
-        """Sends one message and returns what comes back at once."""
+        """Sends one message and returns the endpoint's immediate answers."""
         before = len(self.received)
         self.qp.post_send("send", gather, invalidate=invalidate, signaled=False)
         self.run()
@@ -199,5 +199,5 @@ class BarePeer:
         self.qp.post_write("write", gather, handle, offset, signaled=False)
 
     def endpoint_events(self) -> list[EndpointEvent]:
-        """What the endpoint has to report."""
+        """The endpoint's events."""
         return _drain(self.endpoint)

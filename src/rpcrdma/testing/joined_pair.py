@@ -18,28 +18,28 @@ Chunking = Callable[[int], int]
 
 
 class ByteStreamQueuePair(Protocol):
-    """What a socket driver asks of a queue pair."""
+    """The interface of a queue pair that a socket driver uses."""
 
     wants_close: bool
 
     def next_buffers(self) -> list[memoryview]:
-        """Where the next octets belong."""
+        """The buffers for the next octets received."""
 
     def bytes_received(self, octets: int) -> None:
-        """So many were received into them."""
+        """`octets` were received into those buffers."""
 
     def end_of_stream(self) -> None:
-        """No more will come."""
+        """The peer's stream has ended."""
 
     def next_gather(self, max_octets: int) -> list[Buffer]:
-        """What to send."""
+        """The octets to send."""
 
     def bytes_sent(self, octets: int) -> None:
-        """So many of it were sent."""
+        """The first `octets` of them were sent."""
 
 
 def whole(available: int) -> int:
-    """Everything at once."""
+    """All octets on hand at once."""
     return available
 
 
@@ -55,7 +55,7 @@ def sizes(draw: Callable[[int, int], int]) -> Chunking:
 
 
 def feed(receiver: ByteStreamQueuePair, octets: Buffer) -> int:
-    """Receives as one `recvmsg_into` would: answers how many of `octets` found room."""
+    """Receives as one `recvmsg_into` would: returns how many of `octets` fitted into the buffers."""
     rest = memoryview(octets)
     taken = 0
     for buffer in receiver.next_buffers():
@@ -69,7 +69,7 @@ def feed(receiver: ByteStreamQueuePair, octets: Buffer) -> int:
 
 
 class JoinedPair:
-    """Two ends. `log_a` and `log_b` hold what each has sent if `recording`."""
+    """Two ends joined by a stream in memory. If `recording`, `log_a` and `log_b` hold the octets that each has sent."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class JoinedPair:
         self._ended: set[int] = set()
 
     def progress(self) -> bool:
-        """Moves octets both ways until nothing moves; answers whether anything did."""
+        """Moves octets both ways until neither end has any to send; returns whether any were moved."""
         moved = False
         for _ in range(_MOVES_MAX):
             if not (self._move(self.a, self.b, self.log_a) | self._move(self.b, self.a, self.log_b)):
@@ -99,7 +99,7 @@ class JoinedPair:
         raise AssertionError("the two ends do not come to rest")
 
     def _move(self, sender: ByteStreamQueuePair, receiver: ByteStreamQueuePair, log: bytearray) -> bool:
-        """One send and what it takes to receive it."""
+        """One send, and the receives that take all its octets."""
         gather = sender.next_gather(self.gather_octets)
         if not gather:
             if sender.wants_close and id(sender) not in self._ended:
@@ -108,7 +108,7 @@ class JoinedPair:
                 return True
             return False
         octets = self.chunking(gather_length(gather))
-        # A copy, as TCP makes one: what is in the socket no longer changes.
+        # A copy, as TCP makes one: octets in a socket's buffer do not change with the memory they came from.
         data = b"".join(gather)[:octets]
         if self.recording:
             log += data

@@ -1,13 +1,13 @@
-"""What every RDMA provider must do: checks that any pair of queue pairs can be put to.
+"""The rules that every RDMA provider must keep, as checks that run against any pair of queue pairs.
 
-Each `check_*` takes a factory and raises AssertionError, in words, where the provider falls short; `CHECKS` has them
-all. The factory makes two joined queue pairs that have not connected yet:
+Each `check_*` takes a factory and raises AssertionError with a message if the provider breaks the rule; `CHECKS` lists
+all checks. The factory makes two joined queue pairs that have not connected yet:
 
     make_pair(private_data=b"", inbound_reads=(32, 32), outbound_reads=(32, 32))
         -> (initiator, its protection domain, responder, its protection domain, progress)
 
 `private_data` is the initiator's, the read limits are those of (initiator, responder), and `progress()` moves data
-in both directions until nothing moves any more.
+in both directions until neither side has any left to send.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PairParts: TypeAlias = tuple[QueuePair, ProtectionDomain, QueuePair, ProtectionD
 
 _RECEIVE_OCTETS = 4096
 _LONG = 200_000
-"""More than any frame of a provider holds, and no multiple of anything."""
+"""Octets of a message longer than any frame of a provider."""
 
 
 class MakePair(Protocol):
@@ -143,7 +143,7 @@ def _expect_alive(a: _Side, b: _Side) -> None:
 
 
 def check_private_data_reaches_both_sides(make_pair: MakePair) -> None:
-    """What each side says while connecting is what the other is told, to the octet."""
+    """The private data that each side gives while connecting reaches the other, to the octet."""
     a, b = _sides(make_pair, private_data=b"from the initiator")
     a.progress()
     (request,) = b.events()
@@ -163,7 +163,7 @@ def check_private_data_reaches_both_sides(make_pair: MakePair) -> None:
 
 
 def check_read_limits_are_agreed_on(make_pair: MakePair) -> None:
-    """Neither side may have more RDMA Reads outstanding than the other takes."""
+    """Neither side may have more RDMA Reads outstanding than the other accepts."""
     a, b = _sides(make_pair, inbound_reads=(3, 7), outbound_reads=(20, 30))
     mine, theirs = _establish(a, b)
     assert mine.outbound_reads <= 7, f"{mine.outbound_reads} outbound reads, the peer takes 7"
@@ -173,7 +173,7 @@ def check_read_limits_are_agreed_on(make_pair: MakePair) -> None:
 
 
 def check_rejection_ends_both_sides(make_pair: MakePair) -> None:
-    """A rejected initiator is told so; posted work is flushed."""
+    """A rejected initiator gets `Disconnected`; posted work is flushed."""
     a, b = _sides(make_pair)
     a.receive("never")
     a.progress()
@@ -201,7 +201,7 @@ def check_work_posted_before_the_connection_waits(make_pair: MakePair) -> None:
 
 
 def check_sends_fill_receives_in_order(make_pair: MakePair) -> None:
-    """Each Send takes the oldest receive, whatever its size; empty and full messages too, in both directions."""
+    """Each Send takes the oldest receive, large or small; empty and full messages too, in both directions."""
     a, b = _connected(make_pair)
     for here, there in ((a, b), (b, a)):
         sizes = (1, 0, 100, _RECEIVE_OCTETS, 17)
@@ -218,7 +218,7 @@ def check_sends_fill_receives_in_order(make_pair: MakePair) -> None:
 
 
 def check_gather_lists_arrive_joined(make_pair: MakePair) -> None:
-    """A message is the concatenation of its pieces: bytes, bytearrays, views, and empty ones."""
+    """A message is the concatenation of its gather list: bytes, bytearrays, views, and empty buffers."""
     a, b = _connected(make_pair)
     buffer = b.receive("r")
     pieces: list[Buffer] = [b"one", bytearray(b"two"), memoryview(b"xthreex")[1:6], b"", b"4"]
@@ -243,14 +243,14 @@ def check_unsignaled_work_reports_nothing(make_pair: MakePair) -> None:
 
 
 def check_send_without_receive_breaks_the_connection(make_pair: MakePair) -> None:
-    """There is no buffering behind the receive queue."""
+    """A Send without a posted receive is not buffered: it ends the connection."""
     a, b = _connected(make_pair)
     a.qp.post_send("s", [b"nobody is ready"])
     _expect_broken(a, b, "a Send without a receive")
 
 
 def check_shared_receives_take_memory_as_messages_come(make_pair: MakePair) -> None:
-    """What arrives lies in memory of the pool, after the receives posted before; the completion says where."""
+    """After the receives posted before, messages arrive in buffers of the pool, which their completions name."""
     a, b = _connected(make_pair)
     pool = ReceivePool(64)
     b.receive("own")
@@ -278,7 +278,7 @@ def check_shared_receives_take_memory_as_messages_come(make_pair: MakePair) -> N
 
 
 def check_too_long_send_for_shared_memory_breaks_the_connection(make_pair: MakePair) -> None:
-    """Nothing is written behind the memory of a pool, and it comes back."""
+    """A Send too long for a buffer of the pool writes nothing beyond its end, and the buffer returns to the pool."""
     a, b = _connected(make_pair)
     b.qp.post_receives(1, ReceivePool(64))
     a.qp.post_send("s", [bytes(65)])
@@ -286,7 +286,7 @@ def check_too_long_send_for_shared_memory_breaks_the_connection(make_pair: MakeP
 
 
 def check_shared_receives_end_silently(make_pair: MakePair) -> None:
-    """Where nothing has begun to arrive there is nothing to report, before and after the end."""
+    """Shared receives into which no message has begun to arrive report nothing, before and after the end."""
     a, b = _connected(make_pair)
     b.qp.post_receives(100, ReceivePool(64))
     b.qp.abort("enough")
@@ -296,7 +296,7 @@ def check_shared_receives_end_silently(make_pair: MakePair) -> None:
 
 
 def check_too_long_send_breaks_the_connection(make_pair: MakePair) -> None:
-    """Nothing is written behind a receive buffer."""
+    """A Send too long for its receive writes nothing beyond the end of the buffer."""
     a, b = _connected(make_pair)
     memory = bytearray(_pattern(128))
     b.qp.post_receive("r", memoryview(memory)[:64])
@@ -306,7 +306,7 @@ def check_too_long_send_breaks_the_connection(make_pair: MakePair) -> None:
 
 
 def check_write_places_before_the_next_send(make_pair: MakePair) -> None:
-    """When a Send is received, all Writes posted before it are in place; their target is not told of them."""
+    """When a Send is received, all Writes posted before it are in place; Writes give their target no completion."""
     a, b = _connected(make_pair)
     for here, there in ((a, b), (b, a)):
         for size in (1, 3, 4096, _LONG):
@@ -331,7 +331,7 @@ def check_write_places_before_the_next_send(make_pair: MakePair) -> None:
 
 
 def check_zero_length_operations(make_pair: MakePair) -> None:
-    """A Write or Read of nothing does nothing and completes."""
+    """A Write or Read of no octets changes no memory and completes."""
     a, b = _connected(make_pair)
     target = b.pd.register(bytearray(4), Access.REMOTE_WRITE | Access.REMOTE_READ)
     sink = a.pd.register(bytearray(4), Access.LOCAL_WRITE | Access.REMOTE_WRITE)
@@ -352,13 +352,13 @@ def _forbidden_write(make_pair: MakePair, what: str, access: Access, handle: int
 
 
 def check_write_outside_bounds_is_refused(make_pair: MakePair) -> None:
-    """One octet too far, before or behind, and far off."""
+    """A Write that begins one octet before the region, ends one octet after it, or is far off."""
     for offset, length in ((1, 32), (-1, 1), (32, 1), (0, 33), (1 << 40, 1), (1 << 63, 16)):
         _forbidden_write(make_pair, f"a Write of {length} at {offset} of 32", Access.REMOTE_WRITE, 0, offset, length)
 
 
 def check_write_to_unknown_handle_is_refused(make_pair: MakePair) -> None:
-    """A handle that differs by one bit names nothing."""
+    """A handle that differs from a registered one by one bit is unknown."""
     for bit in (0, 7, 8, 31):
         _forbidden_write(make_pair, "a Write to an unknown handle", Access.REMOTE_WRITE, 1 << bit, 0, 8)
 
@@ -403,7 +403,7 @@ def check_read_brings_data(make_pair: MakePair) -> None:
 
 
 def check_reads_wait_for_a_slot(make_pair: MakePair) -> None:
-    """More Reads than the peer takes at once are done nevertheless."""
+    """Reads beyond the number that the peer accepts at once wait, and are done in the end."""
     a, b = _connected(make_pair, inbound_reads=(1, 2), outbound_reads=(1, 2))
     for here, there in ((a, b), (b, a)):
         data = _pattern(40)
@@ -430,7 +430,7 @@ def check_completions_keep_the_order_of_posting(make_pair: MakePair) -> None:
 
 
 def check_read_of_what_may_not_be_read_is_refused(make_pair: MakePair) -> None:
-    """Bounds, rights, unknown and ended handles; nothing is brought."""
+    """Reads beyond bounds or rights, or of unknown and ended handles, bring no data."""
     cases: list[tuple[str, Access, Callable[[_Side, MemoryRegion], object], int, int]] = [
         ("out of bounds", Access.REMOTE_READ, lambda _s, _r: None, 0, 33),
         ("before the start", Access.REMOTE_READ, lambda _s, _r: None, -1, 8),
@@ -475,7 +475,7 @@ def check_send_with_invalidate_ends_the_handle(make_pair: MakePair) -> None:
 
 
 def check_invalidation_of_an_unknown_handle_breaks_the_connection(make_pair: MakePair) -> None:
-    """A peer may end only what it was given; the message is not delivered as if nothing had been."""
+    """A peer may invalidate only handles that exist; a message that names another one is not delivered."""
     a, b = _connected(make_pair)
     b.receive("r")
     a.qp.post_send("s", [b"done"], invalidate=0x12345678)
@@ -544,7 +544,7 @@ def check_disconnect_sends_what_was_posted(make_pair: MakePair) -> None:
 
 
 def check_abort_flushes_everything(make_pair: MakePair) -> None:
-    """Every work request is reported once, the unsignaled ones as well, and then nothing."""
+    """Every work request is reported exactly once, the unsignaled ones as well."""
     a, b = _connected(make_pair)
     source = b.pd.register(bytearray(16), Access.REMOTE_READ)
     sink = a.pd.register(bytearray(16), Access.LOCAL_WRITE | Access.REMOTE_WRITE)

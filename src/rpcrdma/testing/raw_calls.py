@@ -1,7 +1,7 @@
 """RPC-over-RDMA calls made of octets, as a client sends them: NFSv3 in version 1 of the transport, right or wrong.
 
 Nothing here uses the encoders of `rpcrdma.transport`, `rpcrdma.rpc` or `rpcrdma.nfs`, so that a mistake there does not
-hide itself. What is sent goes into `rpcrdma.testing.raw_iwarp.fpdu`.
+hide itself. The messages are to be framed by `rpcrdma.testing.raw_iwarp.fpdu`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = [
     "WRITE",
     "WRITE_POSITION",
     "XID",
-    "Pulling",
+    "PendingWrite",
     "assert_works",
     "chunk",
     "file_handle",
@@ -56,7 +56,7 @@ def rpc(procedure: int, args: bytes = b"", xid: int = XID) -> bytes:
 
 
 def record(message: bytes, announced: int | None = None) -> bytes:
-    """A message as it goes over TCP, in one fragment; `announced`: of how many octets this is only the beginning."""
+    """A message as a TCP record of one fragment; `announced`: the length of the whole, if `message` is cut short."""
     return struct.pack(">I", 1 << 31 | (len(message) if announced is None else announced)) + message
 
 
@@ -73,7 +73,7 @@ def segment(handle: int, length: int, offset: int = 0) -> bytes:
 def header(
     reads: bytes = b"", writes: bytes = b"", reply: bytes = b"", *, kind: int = 0, version: int = 1, xid: int = XID
 ) -> bytes:
-    """Transport header: `reads`, `writes` and `reply` are what stands in front of each list's final zero."""
+    """Transport header: `reads`, `writes` and `reply` are the entries before each list's final zero."""
     lists = reads + bytes(4) + writes + bytes(4) + (reply or bytes(4))
     return struct.pack(">IIII", xid, version, 32, kind) + lists
 
@@ -108,7 +108,7 @@ def write_args(length: int) -> bytes:
 
 
 def write_call(length: int, *segments: tuple[int, int, int], xid: int = XID) -> bytes:
-    """A WRITE whose data are in a Read chunk."""
+    """A WRITE whose data is in a Read chunk."""
     reads = b"".join(read_segment(WRITE_POSITION, *given) for given in segments)
     return header(reads, xid=xid) + rpc(7, write_args(length), xid)
 
@@ -120,31 +120,31 @@ def read_call(*segments: bytes, count: int = 5000, xid: int = XID) -> bytes:
 
 
 def is_null_reply(segment_: HeardSegment) -> bool:
-    """NULL answered without a fault."""
+    """Whether the segment is the successful reply to NULL."""
     return segment_.opcode == SEND and segment_.payload[28:] == struct.pack(">III", XID, 1, 0) + bytes(12)
 
 
 def is_refusal(heard: HeardSegment) -> bool:
-    """ERR_CHUNK."""
+    """Whether the segment is RDMA_ERROR with ERR_CHUNK."""
     return heard.opcode == SEND and heard.payload == struct.pack(">IIIII", XID, 1, 128, 4, 2)
 
 
 async def assert_works(peer: RawSocketPeer, number: int) -> None:
-    """The hostile peer's own connection goes on."""
+    """Asserts that the hostile peer's own connection goes on: a NULL call is answered."""
     await peer.send_segments(send(NULL_CALL, number))
     assert is_null_reply(await peer.segment())
 
 
-class Pulling:
-    """A peer whose WRITE the server pulls now: `handle` and `offset` are the memory that it named for that."""
+class PendingWrite:
+    """A peer whose WRITE the server reads by RDMA Read: `handle` and `offset` name the server's sink memory."""
 
     def __init__(self, peer: RawSocketPeer, size: int) -> None:
         self.peer = peer
         self.size = size
         self.handle = self.offset = 0
 
-    async def begin(self) -> Pulling:
-        """Calls, and waits for the RDMA Read Request."""
+    async def begin(self) -> PendingWrite:
+        """Sends the call, and waits for the server's RDMA Read Request."""
         await self.peer.send_segments(send(write_call(self.size, (7, self.size, 0))))
         asked = await self.peer.segment()
         self.handle, self.offset = struct.unpack_from(">IQ", asked.payload)

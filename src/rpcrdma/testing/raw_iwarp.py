@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 
-from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, Role
+from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole
 from rpcrdma.testing.joined_pair import Chunking, feed, whole
 from rpcrdma.verbs.memory import SoftwareProtectionDomain
 from rpcrdma.verbs.queue_pair import Completion, QueuePairEvent
@@ -30,7 +30,7 @@ _GATHER_OCTETS = 1 << 18
 
 
 def startup_frame(kind: str, flags: int, revision: int, data: bytes = b"", length: int | None = None) -> bytes:
-    """An MPA start-up frame; `kind` is "Req" or "Rep", `length` a lie about `data`."""
+    """An MPA start-up frame; `kind` is "Req" or "Rep", `length` a false length of `data`."""
     told = len(data) if length is None else length
     return f"MPA ID {kind} Frame".encode() + struct.pack(">BBH", flags, revision, told) + data
 
@@ -83,7 +83,7 @@ def read_request(
 
 
 def terminate(code: int, segment: bytes = b"", *, read_header: bool = False) -> bytes:
-    """The FPDU of a Terminate with `code` (0xLTCC) about `segment`, of which nothing is told if it is empty."""
+    """The FPDU of a Terminate with `code` (0xLTCC) that quotes the headers of `segment`, or none if it is empty."""
     if not segment:
         return fpdu(untagged(7, 2, 1, struct.pack(">HBB", code, 0, 0)))
     header = 14 if segment[0] & 0x80 else 18
@@ -110,11 +110,11 @@ def events_of(qp: IwarpQueuePair) -> list[QueuePairEvent]:
 
 
 class RawPeer:
-    """A queue pair `qp`, its protection domain `pd`, and what they say to octets; `sent` is all that `qp` sent."""
+    """A queue pair `qp` with its protection domain `pd`, fed with octets by a test; `sent` is all that `qp` sent."""
 
     def __init__(
         self,
-        role: Role,
+        role: MpaRole,
         pd: SoftwareProtectionDomain,
         config: IwarpConfig | None = None,
         *,
@@ -128,7 +128,7 @@ class RawPeer:
         self.sent = b""
 
     def take(self) -> bytes:
-        """What the queue pair has to send now."""
+        """The octets that the queue pair has to send now."""
         taken = bytearray()
         while gather := self.qp.next_gather(_GATHER_OCTETS):
             data = b"".join(gather)
@@ -146,13 +146,13 @@ class RawPeer:
             start += feed(self.qp, view[start : start + step])
 
     def connect(self, *, crc: bool = True, markers: bool = False, depth: int = 32) -> bytes:
-        """Goes through an enhanced start-up; answers the queue pair's frame.
+        """Goes through an enhanced start-up; returns the queue pair's frame.
 
         A responder's upper layer accepts at once. It may not send before it has received an FPDU.
         """
         flags = 0x10 | 0x40 * crc | 0x80 * markers
         words = struct.pack(">HH", depth, depth)
-        if self.qp.role is Role.INITIATOR:
+        if self.qp.role is MpaRole.INITIATOR:
             frame = self.take()
             self.give(startup_frame("Rep", flags, 2, words))
         else:

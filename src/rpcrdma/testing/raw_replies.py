@@ -1,4 +1,4 @@
-"""RPC-over-RDMA replies made of octets, as a server sends them, and what it understands of calls.
+"""RPC-over-RDMA replies made of octets, as a server sends them, and a reader of a client's calls.
 
 Nothing here uses the encoders and decoders of `rpcrdma.transport` or `rpcrdma.rpc`, so that a mistake there does not
 hide itself.
@@ -50,7 +50,7 @@ def chunk(*segments: tuple[int, int, int]) -> bytes:
 def header(
     xid: int, *, reads: bytes = b"", writes: bytes = b"", reply: bytes = b"", kind: int = 0, grant: int = 32
 ) -> bytes:
-    """A transport header; `reads`, `writes` and `reply` are what stands in front of each list's final zero."""
+    """A transport header; `reads`, `writes` and `reply` are the entries before each list's final zero."""
     lists = reads + bytes(4) + writes + bytes(4) + (reply or bytes(4))
     return struct.pack(">IIII", xid, 1, grant, kind) + lists
 
@@ -61,7 +61,7 @@ def rpc_reply(xid: int, result: bytes = b"") -> bytes:
 
 
 def read_result(count: int) -> bytes:
-    """READ3resok without attributes, up to the data, which were placed."""
+    """READ3resok without attributes, up to the data, which was placed."""
     return struct.pack(">IIIII", 0, 0, count, 0, count)
 
 
@@ -71,5 +71,5 @@ def send(payload: bytes, number: int = 1) -> bytes:
 
 
 def invalidating(payload: bytes, handle: int, number: int = 1) -> bytes:
-    """The same with Invalidate."""
+    """As `send`, but a Send with Invalidate of `handle`."""
     return untagged(_SEND_INVALIDATE, 0, number, payload, invalidate=handle)

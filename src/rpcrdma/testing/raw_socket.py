@@ -1,7 +1,7 @@
-"""An iWARP peer made of octets on a real TCP socket: it says what it is told to, and shows what it hears.
+"""An iWARP peer made of octets on a real TCP socket: it sends only what a test gives it, and returns what it receives.
 
-Frames are put together with `rpcrdma.testing.raw_iwarp` and taken apart here: nothing of `rpcrdma.iwarp` is used, and
-nothing is sent that was not asked for. Methods that wait run on the event loop; their caller bounds the time.
+Frames are put together with `rpcrdma.testing.raw_iwarp` and taken apart here, without any use of `rpcrdma.iwarp`.
+Methods that wait run on the event loop; their caller bounds the time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
 class HeardSegment(NamedTuple):
-    """A DDP segment as it came. `handle` is the steering tag, or that which a Send invalidates; `queue` -1: tagged."""
+    """A received DDP segment. `handle` is the steering tag, or the one that a Send invalidates; `queue` -1: tagged."""
 
     opcode: int
     last: bool
@@ -68,7 +68,7 @@ class RawSocketPeer:
         await self._loop.sock_sendall(self._socket, octets)
 
     def offer(self, octets: Buffer) -> int:
-        """Sends what the socket takes at once; answers how much that is."""
+        """Sends as many octets as the socket takes at once; returns their number."""
         try:
             return self._socket.send(octets)
         except BlockingIOError:
@@ -79,7 +79,7 @@ class RawSocketPeer:
         await self.send(b"".join(map(fpdu, segments)))
 
     async def receive(self, octets: int) -> bytes:
-        """Exactly so many octets.
+        """Receives exactly `octets` octets.
 
         Raises:
             EOFError: the stream ended or was reset before.
@@ -124,7 +124,7 @@ class RawSocketPeer:
             return segments
 
     async def ended(self) -> bytes:
-        """What comes until the stream ends or is reset."""
+        """The octets that arrive until the stream ends or is reset."""
         data = bytearray()
         while True:
             try:
@@ -136,25 +136,25 @@ class RawSocketPeer:
             data += piece
 
     async def start(self, private_data: bytes = b"", *, flags: int = _CRC_ENHANCED) -> bytes:
-        """The initiator's part of an enhanced start-up; answers the Reply."""
+        """The initiator's part of an enhanced start-up; returns the Reply."""
         await self.send(startup_frame("Req", flags, 2, _WORDS + private_data))
         return await self.startup_frame()
 
     async def accept(self, private_data: bytes = b"", *, flags: int = _CRC_ENHANCED) -> bytes:
-        """The responder's part of an enhanced start-up; answers the Request."""
+        """The responder's part of an enhanced start-up; returns the Request."""
         request = await self.startup_frame()
         await self.send(startup_frame("Rep", flags, 2, _WORDS + private_data))
         return request
 
     def end(self) -> None:
-        """No more is sent: FIN. What comes is still received."""
+        """Ends the sending direction (FIN); the peer's octets are still received."""
         self._socket.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
-        """Gone: FIN, or RST if something was not received."""
+        """Closes the socket: FIN, or RST if received octets were not read."""
         self._socket.close()
 
     def reset(self) -> None:
-        """Gone: RST."""
+        """Closes the socket with RST."""
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
         self._socket.close()

@@ -175,7 +175,7 @@ class LoopbackQueuePair:
         self.state = _State.ACCEPTED
 
     def reject(self, private_data: bytes = b"") -> None:
-        del private_data  # nobody is told of it: `Disconnected` has no place for it
+        del private_data  # `Disconnected` has no field that could carry it to the peer
         if self.state is not _State.REQUESTED:
             raise LocalProtocolError("no peer asks to be rejected")
         self._end("rejected", by_peer=False)
@@ -286,7 +286,7 @@ class LoopbackQueuePair:
         work.length = length
 
     def _draw(self) -> bool:
-        """Takes memory for a message from the pool; False if none is posted."""
+        """Posts a receive with a buffer of the pool; False if none of the pool's receives is left."""
         if not self._shared_receives:
             return False
         assert self._receive_pool is not None

@@ -17,7 +17,7 @@ from rpcrdma.wire.buffers import as_view
 __all__ = ["Access", "MemoryRegion", "ProtectionDomain", "SoftwareProtectionDomain"]
 
 _DISCARD = memoryview(bytearray(1 << 16))
-"""Where data for abandoned regions goes; no FPDU carries more (RFC 5044 section 3). Write-only by nature."""
+"""Data for abandoned regions is placed here and never read; no FPDU carries more (RFC 5044 section 3)."""
 
 
 class Access(enum.IntFlag):
@@ -30,7 +30,7 @@ class Access(enum.IntFlag):
 
 _WRITING = int(Access.LOCAL_WRITE | Access.REMOTE_WRITE)
 _common = int.__and__
-"""On numbers: the operators of an IntFlag cost a microsecond each, and these are looked at for every FPDU."""
+"""`&` of plain integers: the operators of an IntFlag cost a microsecond each, and rights are checked for every FPDU."""
 
 
 class MemoryRegion:
@@ -67,12 +67,10 @@ class ProtectionDomain(Protocol):
         """Ends the exposure: when this returns, no peer can touch the memory. No effect if it has ended already."""
 
     def abandon(self, region: MemoryRegion) -> None:
-        """Ends the exposure as `invalidate` does, but lets late RDMA Writes to the handle vanish.
+        """Ends the exposure as `invalidate` does, but late RDMA Writes to the handle are discarded without an error.
 
-        The connection goes on.
-
-        Late RDMA Reads are still refused. Ended for good by `invalidate`.
-        A provider that cannot do this invalidates.
+        So the connection goes on. Late RDMA Reads are still refused. A later `invalidate` frees the handle.
+        A provider that cannot do this invalidates at once.
         """
 
 

@@ -50,7 +50,7 @@ class Status(enum.Enum):
 class Completion(NamedTuple):
     """The end of one work request.
 
-    `wr` is what was given when the work was posted. `length` counts received octets (Receive) or transferred ones;
+    `wr` is the identifier given when the work was posted. `length` counts the octets received (Receive) or transferred;
     `invalidated` is the handle that the peer's Send with Invalidate ended (Receive only).
     """
 
@@ -110,8 +110,9 @@ class QueuePair(Protocol):
     def post_receives(self, count: int, pool: ReceivePool) -> None:
         """Offers memory of `pool`, always the same one, for `count` more incoming Sends, after what is posted already.
 
-        It is taken when a message begins to arrive, so that idle connections hold none; it is the `wr` of the
-        completion, and whoever polls that owns it. Where nothing has begun to arrive there is no completion at the end.
+        A buffer is taken from the pool when a message begins to arrive, so that idle connections hold none. It is the
+        `wr` of the completion, and belongs to the caller of `poll_completion`. Receives into which no message has begun
+        to arrive are dropped without a completion when the connection ends.
         """
 
     def post_send(
@@ -144,7 +145,7 @@ class QueuePair(Protocol):
         """Passive side, after `ConnectRequested`; the connection then ends."""
 
     def disconnect(self) -> None:
-        """Ends the connection after what has been posted for sending; `Disconnected` follows."""
+        """Ends the connection when all work posted so far has been done; `Disconnected` follows."""
 
     def abort(self, reason: str) -> None:
         """Ends the connection now; everything outstanding is flushed and `Disconnected` follows."""

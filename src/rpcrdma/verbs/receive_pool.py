@@ -10,7 +10,7 @@ __all__ = ["ReceivePool"]
 class ReceivePool:
     """Gives buffers of `octets` each; at most `kept_max` of those that come back are kept for the next ones.
 
-    How many are out is bounded by what is posted: see `QueuePair.post_receives`.
+    The number of buffers in use is bounded by the receives posted: see `QueuePair.post_receives`.
     """
 
     __slots__ = ("_free", "_kept_max", "octets")
@@ -25,6 +25,6 @@ class ReceivePool:
         return self._free.pop() if self._free else memoryview(bytearray(self.octets))
 
     def give_back(self, buffer: memoryview) -> None:
-        """Takes back what `take` answered; nobody may use it any more."""
+        """Takes back a buffer from `take`; its holder may not use it any more."""
         if len(self._free) < self._kept_max:
             self._free.append(buffer)

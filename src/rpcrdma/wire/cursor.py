@@ -1,7 +1,7 @@
 """A bounded cursor over received octets.
 
 Everything that decodes peer bytes below the XDR layer, and the XDR decoder itself, reads through `Reader`:
-it cannot leave its bounds, and what goes wrong is a `DecodeError` naming field, offset, need and have.
+it cannot leave its bounds, and a field that does not fit raises a `DecodeError` naming field, offset, need and have.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Reader:
         return self.end - self.pos
 
     def short(self, field: str, need: int) -> DecodeError:
-        """The error for `need` octets wanted at the cursor and not there."""
+        """The error of a field that needs `need` octets where fewer are left at the cursor."""
         return DecodeError(field, self.pos - self.start, f"{need} octets", f"{self.end - self.pos}")
 
     def take(self, layout: struct.Struct, field: str) -> tuple[Any, ...]:

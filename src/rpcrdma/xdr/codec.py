@@ -3,7 +3,7 @@
 An `Encoder` builds the *reduced* stream: everything but the data of the items that the interface
 definition marks as candidates for direct placement. Each such item is recorded as a `BulkItem` with its Position
 in the unreduced stream and with the place in the reduced stream where it would stand. Whether it then travels inline or
-in a chunk is the transport's decision; either way nothing is moved here.
+in a chunk is the transport's decision; either way its data is not copied here.
 
 A `Decoder` reads a stream from which items may have been taken out: `bulk` asks its `Placed` for the item at hand
 before it looks inline.
@@ -46,7 +46,7 @@ def padding(length: int) -> int:
 
 
 class Layout(struct.Struct):
-    """A run of fixed-size fields that knows their names, one a value, for the errors of `Encoder.put`."""
+    """A run of fixed-size fields with a name for each value, which the errors of `Encoder.put` use."""
 
     __slots__ = ("fields",)
 
@@ -73,7 +73,7 @@ class Layout(struct.Struct):
 class BulkItem:
     """An item marked for direct placement, not copied.
 
-    `at` is the offset in the reduced stream before which it would stand, `position` its offset in the
+    `at` is the offset in the reduced stream at which the item would be inserted, `position` its offset in the
     unreduced stream (RFC 8166 section 3.4.5); `data` excludes XDR padding.
     """
 
@@ -135,7 +135,7 @@ class Encoder:
         self.removed = 0
 
     def finish(self) -> Payload:
-        """What has been encoded; the encoder must not be used afterwards."""
+        """The encoded message; the encoder must not be used afterwards."""
         return Payload(self.out, self.items)
 
     def put(self, layout: struct.Struct, *values: Any) -> None:
@@ -180,7 +180,10 @@ class Encoder:
         *,
         filled: bool = False,
     ) -> None:
-        """A chain of entries, each led by a word that says that it is there, the first not if `filled`."""
+        """A chain of entries, each preceded by the word TRUE, and FALSE after the last (RFC 4506 section 4.19).
+
+        `filled`: the type has at least one entry, and the first is not preceded by a word.
+        """
         if limit is not None and len(entries) > limit:
             raise LocalProtocolError(f"{field}: {len(entries)} entries, the limit is {limit}")
         if filled and not entries:
@@ -244,17 +247,17 @@ class Placed(Protocol):
     """Items that arrived outside the stream being decoded."""
 
     def take(self, position: int, length: int, field: str) -> memoryview | None:
-        """The item of `length` octets at `position` of the unreduced stream; None where it stands inline.
+        """The item of `length` octets at `position` of the unreduced stream; None if it is inline in the stream.
 
         Raises:
             DecodeError: an item was placed for this position, but not of this length.
         """
 
     def done(self) -> None:
-        """Checks that every placed item was asked for.
+        """Checks that the decoder has taken every placed item.
 
         Raises:
-            ReducedIneligibleItem: one was not.
+            ReducedIneligibleItem: the decoder has not taken one: it is not DDP-eligible.
         """
 
 
@@ -282,10 +285,10 @@ class PlacedByPosition:
         self.passed(1 << 64)
 
     def passed(self, position: int) -> None:
-        """Checks that no chunk stands for an item up to `position` that decoding has gone past.
+        """Checks that no chunk is left whose Position is at most `position`, which decoding has reached.
 
         Raises:
-            ReducedIneligibleItem: one does.
+            ReducedIneligibleItem: such a chunk is left: its item is not DDP-eligible.
         """
         for at, chunk in self._chunks.items():
             if at <= position:
@@ -358,9 +361,9 @@ class Decoder(Reader):
     def linked_list(
         self, decode_entry: Callable[[Decoder], T], limit: int | None, field: str, *, filled: bool = False
     ) -> list[T]:
-        """A chain of entries, each led by a word that says that it is there, the first not if `filled`.
+        """A chain of entries; see `Encoder.linked_list`.
 
-        Without a limit the message bounds it: an entry takes at least the four octets of that word.
+        Without a limit the message bounds it: an entry takes at least the four octets of the word before it.
         """
         entries: list[T] = []
         while filled or self.boolean(field):
@@ -385,7 +388,7 @@ class Decoder(Reader):
         return self.opaque(limit, field).decode("utf-8", "surrogateescape")
 
     def bulk(self, limit: int, field: str) -> memoryview:
-        """An item that may have been placed directly: its octets where they are, placed or inline, not copied."""
+        """An item that may have been placed directly: a view of its octets, placed or inline, not copied."""
         length = self.count(limit, field)
         if self.placed is not None:
             data = self.placed.take(self.pos - self.start + self.removed, length, field)

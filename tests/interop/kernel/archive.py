@@ -14,7 +14,7 @@ class Archive:
     """Writes files, links and the directories above them; the kernel takes several archives one after another."""
 
     def __init__(self, path: Path, *, over: Archive | None = None) -> None:
-        """Begins an archive; what `over` holds is there already when this one is unpacked."""
+        """Begins an archive; the guest unpacks `over` before it, so the files in `over` exist already."""
         self._partial = path.with_name(path.name + ".partial")
         self._path = path
         self._file: BinaryIO = self._partial.open("wb")
@@ -28,7 +28,7 @@ class Archive:
             self._entry("TRAILER!!!", 0, b"")
         self._file.close()
         if kind is None:
-            # Only a whole archive gets the name that is looked for.
+            # Only a whole archive gets its final name.
             self._partial.replace(self._path)
         else:
             self._partial.unlink()

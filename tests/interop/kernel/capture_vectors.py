@@ -1,6 +1,6 @@
 """Captures conversations with Linux kernels, and writes their messages to tests/vectors/linux/messages.toml.
 
-`run.py capture-vectors` compares what is said today with the vectors, by kind and order;
+`run.py capture-vectors` compares the messages of a new conversation with the vectors, by kind and order;
 `RPCRDMA_WRITE_VECTORS=1 run.py capture-vectors` writes them anew.
 """
 
@@ -36,7 +36,7 @@ _WRITE_VARIABLE = "RPCRDMA_WRITE_VECTORS"
 _WRITE, _READ_REQUEST, _SEND, _SEND_INVALIDATE, _TERMINATE = 0, 1, 3, 4, 7
 _TAKE_UP_S = 0.05
 _OCTETS_MAX = 512
-"""Longer frames, of data alone, teach nothing."""
+"""Longer frames carry only data, and are left out."""
 _NAMES = {0: "NULL", 1: "GETATTR", 3: "LOOKUP", 6: "READ", 7: "WRITE", 17: "READDIRPLUS", 19: "FSINFO"}
 _WANTED = {
     "kernel client": ["NULL call", "FSINFO call", "READ call", "WRITE call", "READDIRPLUS call"],
@@ -75,7 +75,7 @@ def _kernel_client(lab: Lab, pcap: Path) -> list[Vector]:
 
 
 def _kernel_server(server: Guest, pcap: Path) -> list[Vector]:
-    """The same with the kernel's server, by our client."""
+    """Our client reads, writes and lists at the kernel's server."""
     asyncio.run(_calls(server, pcap))
     return list(_chosen("server", read_units(pcap, PORT)))
 
@@ -95,7 +95,7 @@ async def _calls(server: Guest, pcap: Path) -> None:
 
 
 def _chosen(kernel: str, units: Iterable[Unit]) -> Iterable[Vector]:
-    """The first message of each kind that the kernel on one side said, and what it said between them."""
+    """The first message of each kind that the kernel sent, and its other frames between them."""
     by_client = kernel == "client"
     procedures: dict[bytes, str] = {}
     seen: set[str] = set()

@@ -1,4 +1,4 @@
-"""What went over the wire, from a capture: start-up frames and FPDUs, in the order in which they were complete.
+"""The start-up frames and FPDUs of a capture, in the order in which they were complete.
 
 Nothing here uses the decoders of `rpcrdma`, so that a mistake there does not hide itself.
 """
@@ -22,7 +22,7 @@ class Unit:
     """A start-up frame, or an FPDU without markers.
 
     `stream` counts connections in the order of their beginnings. Of an FPDU, `opcode` is RDMAP's, `last` that of its
-    DDP header, `payload` what follows that header; `opcode` is -1 for a start-up frame.
+    DDP header, `payload` the octets after that header; `opcode` is -1 for a start-up frame.
     """
 
     stream: int

@@ -1,4 +1,4 @@
-"""What each side tells the other that went wrong: our decoders read the kernel's words, and siw reads ours."""
+"""Errors that each side reports to the other: our decoders read those of the kernel, and siw reads ours."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from rpcrdma.transport.refusals import ChunkRefused, VersionRefused
 __all__: list[str] = []
 
 _TAKE_UP_S = 0.05
-"""What siw needs to look at the first message; see `IwarpConfig.first_send_pause_s`."""
+"""The time that siw needs until it reads a first message; see `IwarpConfig.first_send_pause_s`."""
 _ANSWER_S = 10.0
 _MARKER = "here-begins-the-check-of-our-terminate"
 
@@ -70,7 +70,7 @@ async def _versions(server: Guest) -> None:
         heard = await _answer(server, raw_calls.header(version=version) + null)
         wanted = RdmaError(raw_calls.XID, 64, ERR_VERS, 1, 1, version)
         equal(f"answer to version {version}", decode_header(heard.payload), wanted)
-    # The whole of our client: what it says is changed, what it hears is not.
+    # All of our client takes part: only the version in its messages is changed.
     async with connected_export(server, "versions") as export:
         with mock.patch.object(Version1, "encode", _encode_as_version_2):
             try:
@@ -147,7 +147,7 @@ async def _terminated(server: Guest) -> None:
         heard = await peer.segment()
         equal("opcode of the answer to 4097 octets", heard.opcode, raw_calls.TERMINATE)
         told = decode_terminate(heard.payload)
-        # siw has no word of its own for a message that is too long.
+        # siw may report a message that is too long with the code for a missing buffer.
         equal("code of the Terminate", told.code in {Code.UNTAGGED_NO_BUFFER, Code.UNTAGGED_TOO_LONG}, True)
         words = str(PeerTerminated(told))
     # The whole of our client, which believes that the kernel takes 8 KiB.
@@ -186,7 +186,7 @@ async def _terminate(server: Guest) -> None:
         if TerminateMessage(code=Code.PROTECTION_STAG).words not in connection.end_reason.reason:
             raise CheckFailed(f"our side says: {connection.end_reason.reason}")
     said = server.run("dmesg").output.rpartition(_MARKER)[2]
-    # siw takes the two nibbles for each other.
+    # siw swaps the nibbles of layer and type.
     if not any(f"got TERMINATE. layer {pair}, code 0" in said for pair in ("0, type 1", "1, type 0")):
         raise CheckFailed(f"siw says nothing of the Terminate: {said}")
     async with connected_export(server, "terminate") as export:

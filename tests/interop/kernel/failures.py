@@ -1,4 +1,4 @@
-"""What goes wrong around the guests, as opposed to in them."""
+"""Failures of checks, of guests, and of the machine that runs them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["CheckFailed", "GuestDied", "JobTimeout", "Missing"]
 
 
 class Missing(Exception):
-    """This machine lacks something; the message says what, and what to do about it."""
+    """This machine lacks a requirement; the message names it and the remedy."""
 
 
 class GuestDied(Exception):
@@ -18,4 +18,4 @@ class JobTimeout(Exception):
 
 
 class CheckFailed(Exception):
-    """A check found what it was looking for."""
+    """A check has found a fault."""

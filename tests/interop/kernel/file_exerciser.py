@@ -1,7 +1,7 @@
 """Does random things to one file and to a copy of it in memory: `file_exerciser.py PATH SEED OPERATIONS`.
 
-Whatever is read is compared. It runs in a guest, with nothing but Python's standard library. Exit status 1 and the last
-operations if file and copy differ.
+All data read from the file is compared with the copy. The program runs in a guest and needs only Python's standard
+library. If file and copy differ, it prints the last operations and ends with exit status 1.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PIECE_MAX = 90_000
 
 
 class Exerciser:
-    """`history` names what was done last, `content` is what the file must hold."""
+    """`history` names the last operations, `content` is the right content of the file."""
 
     def __init__(self, path: Path, seed: int) -> None:
         self._path = path

@@ -31,13 +31,13 @@ _SILENCE_S = 12.0
 _BOOT_S = 90.0
 _ATTEMPTS = 3
 _GRACE_S = 15.0
-"""What ends a job in the guest may itself wait for the network."""
+"""Extra time for the end of a job: the commands that end it in the guest may wait for the network."""
 _TROUBLE = ("Kernel panic", "Oops", "BUG:", "WARNING:", "general protection", "blocked for more than", "Call Trace")
 
 
 @dataclass(frozen=True)
 class Result:
-    """What a job said, on standard output and error, and its exit status."""
+    """A job's standard output and error, and its exit status."""
 
     output: str
     status: int
@@ -62,7 +62,7 @@ class Job:
         self._started = time.monotonic()
         self._received = b""
         encoded = base64.b64encode(script.encode())
-        # What has not ended at the slowest pace ends by itself in the guest.
+        # The guest itself ends the job after the time that it may take at the slowest pace.
         channel.sendall(b"%d %s\n" % (quiet_s * PACE_MAX, encoded))
 
     def wait(self, *, check: bool = True) -> Result:
@@ -90,7 +90,7 @@ class Job:
         return result
 
     def poll(self, wait_s: float = 0.0) -> bool:
-        """Whether it has ended; looks for so long."""
+        """Whether the job has ended; waits for its end up to `wait_s`."""
         if self._received.endswith(b"\n.\n"):
             return True
         self._channel.settimeout(max(wait_s, 0.001))
@@ -124,9 +124,9 @@ class Guest:
         """Boots it, and returns when it takes jobs.
 
         Args:
-            image: What it boots.
+            image: The image that it boots.
             number: The last octet of its address, which no other running guest has.
-            name: What it is called in messages.
+            name: Its name in messages.
             layers: Further archives of files, unpacked over the base system: those of `image.layers`, for example.
             files: Further files.
             memory_mib: All its files are in memory.
@@ -143,7 +143,7 @@ class Guest:
         self._pace_channel: socket.socket | None = None
         self._measuring = threading.Lock()
         self.pace = 1.0
-        """How many times slower than on a quiet machine it was when last measured; see `patience`."""
+        """By how many times the guest was slower than on a quiet machine when last measured; see `patience`."""
         self._trouble_seen = 0
         initrd = self._home / "initrd"
         settings = f"ADDRESS={self.address}\nNAME={name}\n".encode()
@@ -210,14 +210,14 @@ class Guest:
             return self.pace
 
     def new_trouble(self) -> str:
-        """What the kernel has complained about since this was asked last, with what followed; empty for nothing."""
+        """The kernel's complaints since the last call of this, with the lines after them; empty if it has none."""
         said = self.console
         fresh, self._trouble_seen = said[self._trouble_seen :], len(said)
         at = min((found for word in _TROUBLE if (found := fresh.find(word)) >= 0), default=-1)
         return fresh[at : at + 4000] if at >= 0 else ""
 
     def close(self) -> None:
-        """Turns it off, without a word to whatever runs in it."""
+        """Turns the guest off, without a shutdown of the programs in it."""
         self._end()
         self._directory.cleanup()
 

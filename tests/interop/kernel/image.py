@@ -1,4 +1,4 @@
-"""What guests boot from, made of Debian packages and kept: a kernel, a base system, and layers with more programs."""
+"""The images of guests, made of Debian packages and kept: a kernel, a base system, and layers with more programs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ PROGRAMS = {
 }
 """The base system. A program may stand in either of two places, as Debian moves them from /bin to /usr/bin."""
 EXTRA_PROGRAMS = {"fio": ["usr/bin/fio"]}
-"""What has many libraries goes into a layer of its own, for those who use it: each MiB costs time at each boot."""
+"""Programs with many libraries, each in a layer for the guests that use it: each MiB costs time at each boot."""
 MODULES = _each(
     "",
     "virtio_pci virtio_net virtio_console virtio_rng crc32c_generic siw rdma_rxe rpcrdma ib_uverbs rdma_ucm"
@@ -58,13 +58,13 @@ _TREE_FOLDERS = ["fs/nfs", "fs/lockd", "fs/ext2", "net/sunrpc", "drivers/infinib
 _LIBRARIES = "usr/lib/x86_64-linux-gnu"
 _LOADER = "ld-linux-x86-64.so.2"
 _USERS = {"root": 0, "_rpc": 101, "statd": 102, "user": 1000, "nobody": 65534}
-"""rpcbind and statd do not run without theirs; `user` is for checks of permissions."""
+"""rpcbind and statd do not run without their users `_rpc` and `statd`; `user` is for checks of permissions."""
 _CACHE_VARIABLE = "RPCRDMA_KERNEL_CACHE"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Image:
-    """The files of one build, and what it was built from."""
+    """The files of one build."""
 
     release: str
     kernel: Path
@@ -85,10 +85,10 @@ def cache_directory() -> Path:
 
 
 def build_image() -> Image:
-    """The image for the archive's present packages; builds it where it is not there yet.
+    """The image for the archive's present packages; builds it if it is not kept yet.
 
     Raises:
-        Missing: Something that this takes is not on this machine.
+        Missing: The image cannot be built on this machine.
     """
     if os.uname().machine != "x86_64":
         raise Missing("the guests are built from Debian's x86-64 packages; this machine is of another kind")
@@ -133,7 +133,7 @@ def _digest(versions: dict[str, str]) -> str:
 
 
 def _forget_old(cache: Path) -> None:
-    """Removes images that nobody has used for a week, and all packages but those of the same age."""
+    """Removes images that have not been used for a week, and packages that have not been used for as long."""
     oldest = time.time() - 7 * 24 * 3600
     for path in [*cache.glob("image-*/complete"), *cache.glob("packages/*.deb")]:
         if path.stat().st_mtime < oldest:
@@ -160,7 +160,7 @@ def _build(directory: Path, files: dict[str, Path], release: str) -> None:
         _add_programs(system, PROGRAMS, tree, libraries)
         # busybox has a shell, too, but that prefers its own programs to those of the packages.
         system.link("usr/bin/sh", "dash")
-        # The kernel itself calls it.
+        # The kernel itself runs /usr/sbin/modprobe.
         system.link("usr/sbin/modprobe", "../bin/busybox")
         _add_library(system, _LOADER, libraries, f"usr/lib64/{_LOADER}")
         for driver in sorted((tree / "etc/libibverbs.d").glob("*.driver")):

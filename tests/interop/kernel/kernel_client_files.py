@@ -8,7 +8,7 @@ from python_layer import PYTHON
 __all__: list[str] = []
 
 DROP = "echo 3 >/proc/sys/vm/drop_caches"
-"""What is read next comes from the server."""
+"""Drops the client's cache, so that the next read asks the server."""
 
 
 @check(quick=True)
@@ -82,7 +82,7 @@ def parallel_writers(lab: Lab) -> None:
 
 @check(quick=True)
 def random_operations_on_files(lab: Lab) -> None:
-    # What fsx does, which no Debian package offers.
+    # The same kind of test as fsx, which no Debian package offers.
     with lab.mounted():
         exercise = "python3 /data/file_exerciser.py /mnt/file{seed} {seed} 700"
         jobs = [lab.client.start(PYTHON + exercise.format(seed=seed), 200) for seed in (1, 2, 3)]

@@ -16,7 +16,7 @@ __all__: list[str] = []
 _RECOVERY_S = 180.0
 """The client waits 5 s before it connects again, then longer each time."""
 _STILL_S = 60.0
-"""Without any growth of what a job in the guest writes."""
+"""The longest time without any growth of the files that a job in the guest writes."""
 
 
 @check(quick=True)
@@ -83,6 +83,6 @@ def _octets(path: Path) -> int:
 
 
 def _await_in_guest(guest: Guest, path: str, octets: int) -> None:
-    """Waits until a job in the guest has written so much of a file."""
+    """Waits until a job in the guest has written `octets` of a file."""
     size = f"stat -c %s {path} 2>/dev/null || echo 0"
     await_growth(f"octets of {path} in the guest", lambda: int(guest.run(size).output), octets, _STILL_S * guest.pace)

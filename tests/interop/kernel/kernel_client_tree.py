@@ -8,7 +8,7 @@ from lab import Lab, check
 __all__: list[str] = []
 
 COMPARE = "cd {directory}; md5sum --quiet -c /data/sums; test $(find . -type f | wc -l) = $(wc -l </data/sums)"
-"""Every file of the tree is there, with its content, and no other."""
+"""Compares the tree with the checksums: every file with its content, and no file besides."""
 
 
 @check(quick=True)
@@ -57,7 +57,7 @@ def thousands_of_files_in_a_directory(lab: Lab) -> None:
         run("set -e; cd /mnt/many; seq 1 3000 >/tmp/names; ls | cut -d- -f1 | sort -n | cmp - /tmp/names")
         if (count := len(list((server.directory / "many").iterdir()))) != 3000:
             raise CheckFailed(f"{count} files")
-        # Names leave while the directory is being read.
+        # Names are removed while the directory is being read.
         run("set -e; cd /mnt; find many -name '*7-*' -delete; test $(ls many | wc -l) = 2700; rm -rf many", 240)
 
 

@@ -27,12 +27,12 @@ KEEP = v3.sattr3(
     v3.set_atime(v3.time_how.DONT_CHANGE, None),
     v3.set_mtime(v3.time_how.DONT_CHANGE, None),
 )
-"""Attributes, all as the server has them."""
+"""Attributes for SETATTR that change none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """A connection to the kernel's server, and the handle of a directory in which a check may do what it likes."""
+    """A connection to the kernel's server, and the handle of a directory that belongs to one check."""
 
     connection: Connection
     nfs: v3.NFS_V3_Client
@@ -50,7 +50,7 @@ class Export:
         return v3.diropargs3(self.directory, name)
 
     async def lookup(self, name: str) -> v3.nfs_fh3:
-        """The handle of what has a name in the directory."""
+        """The handle of the object `name` in the directory."""
         handle: v3.nfs_fh3 = ok(await self.nfs.lookup(v3.LOOKUP3args(self.at(name)))).object
         return handle
 
@@ -62,7 +62,7 @@ class Export:
 
 
 def url_of(server: Guest, path: str = "") -> str:
-    """The address of something below the export."""
+    """The URL of `path` below the export."""
     return f"rdma://{server.address}{EXPORT}/{path}".rstrip("/")
 
 
@@ -70,7 +70,7 @@ def url_of(server: Guest, path: str = "") -> str:
 async def connected_export(
     server: Guest, directory: str, options: ConnectOptions | None = None
 ) -> AsyncIterator[Export]:
-    """Connects, mounts, and makes a `directory` for what follows, empty and of mode 777."""
+    """Connects, mounts, and makes an empty `directory` of mode 777 for a check."""
     options = options or ConnectOptions()
     path = f"{EXPORT}/{directory}"
     server.run(f"rm -rf {path}; mkdir {path}; chmod 777 {path}")

@@ -32,9 +32,9 @@ __all__: list[str] = []
 T = TypeVar("T")
 
 _PATIENCE_S = 60.0
-"""For everything that one check does, under emulation on a quiet machine."""
+"""The time for all of one check, under emulation on a quiet machine."""
 _ANSWER_S = 5.0
-"""For the kernel's answer to one call, likewise."""
+"""The time for the kernel's answer to one call, likewise."""
 _FILES = 12
 _CALLERS = 80
 """More at once than the kernel grants credits."""
@@ -86,7 +86,7 @@ def delegations_recalled_by_local_writes(lab: Lab) -> None:
         async with nfs41_session(f"rdma://{guest.address}:{PORT}", owner=b"holder of many") as client:
             for name in names:
                 await _delegated(guest, client, name)
-            # What goes for a handle in version 4 does so in version 3, too.
+            # This server accepts a handle of version 4 in version 3, too.
             large = await client.lookup(b"large")
             writers = " ".join(f"(echo after >>{name}) &" for name in names)
             job = guest.start(f"cd {EXPORT}; {writers} wait; cat {' '.join(names)}")

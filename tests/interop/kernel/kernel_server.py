@@ -25,9 +25,9 @@ echo "+3 +4 +4.1 +4.2" >versions
 # Clients are not to wait for a grace period; a lease lasts for as long as a check may be busy with something else.
 echo 90 >nfsv4leasetime
 echo 10 >nfsv4gracetime
-# By itself it takes less where there is as little memory as here.
+# Without this setting nfsd accepts smaller READs and WRITEs in a guest with as little memory as this one.
 echo 1048576 >max_block_size
-# There are no delegations as long as the lock manager waits for its clients: 50 s, unless told; 3 is the least.
+# nfsd gives no delegations while the lock manager waits for its clients: by default 50 s; 3 is the least.
 echo 3 >/proc/sys/fs/nfs/nlm_timeout
 echo 3 >/proc/sys/fs/nfs/nlm_grace_period
 echo 4 >threads

@@ -1,4 +1,4 @@
-"""What checks work with: guests that are started when first asked for, our server, and a list of the checks."""
+"""The means of the checks: guests that are started at their first use, our server, and a list of all checks."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from python_layer import build_python_layer
 __all__ = ["CHECKS", "MOUNT_OPTIONS", "Check", "Lab", "check"]
 
 MOUNT_OPTIONS = "rdma,port=20049,vers=3,nolock,mountproto=tcp,mountport=20048"
-"""How a Linux client mounts either server. NLM and a port mapper are not there."""
+"""Options with which a Linux client mounts either server. Neither has NLM; no port mapper is asked."""
 _CLIENT, _SERVER = 2, 3
 
 
 @dataclass(frozen=True)
 class Check:
-    """A named function that raises CheckFailed, or whatever it stumbles over, when something is wrong."""
+    """A named function that raises an exception, CheckFailed or any other, when it finds a fault."""
 
     name: str
     run: Callable[[Lab], None]
@@ -35,7 +35,7 @@ class Check:
 
 
 CHECKS: list[Check] = []
-"""In the order in which they were declared."""
+"""All checks, in the order in which they were declared."""
 
 
 def check(*, quick: bool = False) -> Callable[[Callable[[Lab], None]], Callable[[Lab], None]]:
@@ -135,12 +135,12 @@ class Lab:
         self.mount(options)
 
     def measure_paces(self) -> None:
-        """What is awaited in the next check follows the pace of the guests at its start, or a later one."""
+        """Measures the guests' pace, which the deadlines of the next check follow."""
         for guest in self._guests.values():
             guest.measure_pace()
 
     def check_kernels(self) -> None:
-        """Whether a kernel complained.
+        """Checks that no guest's kernel has complained.
 
         Raises:
             CheckFailed: It did.

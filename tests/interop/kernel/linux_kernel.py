@@ -34,7 +34,7 @@ class Module:
 
 
 def module_closure(names: list[str], directories: list[Path]) -> list[Module]:
-    """The named modules and all that they depend on, each after what it needs; what is built in has no module."""
+    """The named modules and all that they depend on, each after those it needs, without those built into the kernel."""
     files = {path.name.split(".ko")[0].replace("-", "_"): path for root in directories for path in root.rglob("*.ko*")}
     ordered: dict[str, Module] = {}
 
@@ -52,7 +52,7 @@ def module_closure(names: list[str], directories: list[Path]) -> list[Module]:
 
 
 def boot_image(vmlinuz: Path, into: Path) -> None:
-    """Takes the kernel out of its self-extracting file: under emulation that would take longer than all the rest."""
+    """Unpacks the kernel's self-extracting file: a guest, which is emulated, would need longer for it than to boot."""
     data = vmlinuz.read_bytes()
     start = data.find(_XZ)
     while start >= 0:
@@ -89,7 +89,7 @@ def build_siw(source: Path, tree: Path, release: str) -> Path:
     makefile = headers / "Makefile"
     # The headers name the place where they would be installed.
     makefile.write_text(makefile.read_text().replace(" /usr/src/", f" {tree}/usr/src/"))
-    # The kernel's own compiler where there is one: another may lack options that the kernel was built with.
+    # The compiler that built the kernel, if it is installed: another may lack options that the kernel was built with.
     wanted = (
         re.search(r"gcc-\d+", (headers / ".kernelvariables").read_text())
         if (headers / ".kernelvariables").exists()

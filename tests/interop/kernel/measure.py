@@ -35,7 +35,7 @@ MEASURES = {
     "create": ("rm -rf {mnt}/many; mkdir {mnt}/many; cd {mnt}/many", "seq 1 1000 | xargs touch", 1000, "files/s"),
     "unlink": ("cd {mnt}/many", "seq 1 1000 | xargs rm", 1000, "files/s"),
 }
-"""Each in a directory that the one before left behind."""
+"""The measured commands; each runs in the directory that the one before has left."""
 
 
 def main() -> int:

@@ -20,8 +20,8 @@ _INSIDE = "RPCRDMA_KERNEL_NAMESPACE"
 def enter_own_network() -> None:
     """Starts this program again in namespaces of its own, for network and processes, and makes a bridge in them.
 
-    Nothing of it is seen outside, and nothing stays: however the program ends, the kernel ends the guests and servers
-    that it started, and takes bridge and taps down.
+    The network is not seen outside, and does not outlive the program: at its end, orderly or not, the kernel ends the
+    guests and servers that it started, and removes bridge and taps.
 
     Raises:
         Missing: This takes root, /dev/net/tun, unshare and ip.
@@ -41,7 +41,7 @@ def enter_own_network() -> None:
 
 
 def add_tap(name: str) -> None:
-    """A tap on the bridge, for one guest; it may have been there for the one before."""
+    """A tap on the bridge, for one guest; it may exist already, from the guest before."""
     if not Path("/sys/class/net", name).exists() and not _has_link(name):
         _ip("tuntap", "add", name, "mode", "tap")
         _ip("link", "set", name, "master", _BRIDGE)

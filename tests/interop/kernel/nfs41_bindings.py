@@ -1,4 +1,4 @@
-"""NFS version 4.1 over RPC-over-RDMA, for the operations of nfs41.x: nothing is placed directly; how large replies get.
+"""NFS version 4.1 over RPC-over-RDMA, for the operations of nfs41.x: bounds of replies; nothing is placed directly.
 
 Octets, RPC header excluded, with the bounds of nfs41.x. Of all our calls only EXCHANGE_ID may have a reply that exceeds
 an inline message, and so travels with a Reply chunk.
@@ -24,7 +24,7 @@ _STATEID = 16
 _TEXT = 4 + nfs41.NFS41_OPAQUE
 _CHANNEL = 7 * 4 + 4
 _DELEGATION = 4 + _STATEID + 4 + 12 + 12 + _TEXT
-"""For writing: type, stateid, whether recalled, space limit, permissions."""
+"""A delegation for writing: type, stateid, whether recalled, space limit, permissions."""
 
 _RESULTS: dict[int, int] = {
     op.OP41_CLOSE: _STATEID,
@@ -36,7 +36,7 @@ _RESULTS: dict[int, int] = {
     op.OP41_SEQUENCE: 16 + 20,
 }
 _CB_RESULTS: dict[int, int] = {cb_op.OP41_CB_SEQUENCE: 16 + 16}
-"""The rest of what each operation returns; most return nothing else."""
+"""Octets that an operation returns besides number and status; most return no more."""
 
 
 def _bound(results: dict[int, int], args: Any) -> ReplyBound:
@@ -47,4 +47,4 @@ def _bound(results: dict[int, int], args: Any) -> ReplyBound:
 
 COMPOUND = replace(nfs41.NFS41PROC_COMPOUND, bound=functools.partial(_bound, _RESULTS))
 CB_COMPOUND = replace(nfs41.CB41PROC_COMPOUND, bound=functools.partial(_bound, _CB_RESULTS))
-"""Of a callback program whose number the client has not yet chosen."""
+"""CB_COMPOUND of a callback program; the client chooses the program's number."""

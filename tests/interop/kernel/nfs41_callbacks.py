@@ -1,4 +1,4 @@
-"""What a client of NFS version 4.1 answers on the back channel of its session (RFC 8881 sections 2.10.6 and 20)."""
+"""The back channel of a client of NFS version 4.1: its answers to callbacks (RFC 8881 sections 2.10.6 and 20)."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ class _Session:
 
 
 class Callbacks(nfs41.NFS41_CB_Service):
-    """Counts what is called, and hands on what is recalled: whoever holds the delegation is to return it.
+    """Counts calls, and queues recalls, so that the client returns the delegations.
 
-    A recall is answered before the delegation is returned, as the server does not wait for that in the call.
+    A recall is answered before the delegation is returned: the server does not wait for the return within its call.
     """
 
     def __init__(self) -> None:
@@ -59,17 +59,17 @@ class Callbacks(nfs41.NFS41_CB_Service):
         self.repeats = 0
         self.recalls: asyncio.Queue[Recall] = asyncio.Queue()
         self.refused = asyncio.Event()
-        """A recall of a delegation that is not known has come."""
+        """Set when a recall of an unknown delegation has come."""
         self.held: set[bytes] = set()
         """Delegations, by the part of their stateid that stays the same; the others are not known."""
         self._session = _Session()
 
     def start_session(self, identifier: bytes) -> None:
-        """The session whose back channel this is from now on."""
+        """Names the session to which the back channel belongs."""
         self._session = _Session(identifier=identifier)
 
     def null(self, args: None, context: CallContext) -> None:
-        """CB_NULL: whether anybody is there."""
+        """CB_NULL: tells the server that the back channel works."""
         self.nulls += 1
 
     def compound(self, args: nfs41.nfs41_cb_compound_args, context: CallContext) -> nfs41.nfs41_cb_compound_res:

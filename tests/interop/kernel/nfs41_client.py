@@ -27,9 +27,9 @@ __all__ = ["STATUS_DELAY", "Nfs41Client", "Nfs41Error", "OpenFile", "nfs41_sessi
 T = TypeVar("T")
 
 STATUS_DELAY = 10008
-"""NFS4ERR_DELAY: to be tried again, because a delegation is being recalled, for example."""
+"""NFS4ERR_DELAY: the client is to try again later, for example because a delegation is being recalled."""
 _BACK_OCTETS = 4096 - 28
-"""Of one call on the back channel: what an inline message of 4096 octets leaves."""
+"""Octets of one call on the back channel: an inline message of 4096 octets less its transport header."""
 _FORE_OCTETS = 1 << 16
 
 
@@ -44,7 +44,7 @@ class Nfs41Error(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenFile:
-    """What OPEN returned; `delegation` is that for reading, `refusal` says why there is none."""
+    """The result of OPEN; `delegation` is one for reading, `refusal` the server's reason for giving none."""
 
     handle: bytes
     stateid: nfs41.nfs41_stateid
@@ -59,7 +59,7 @@ class Nfs41Client:
         self.connection = connection
         self.callbacks = callbacks
         self.delays = 0
-        """How often the server has put an operation off."""
+        """How often the server has answered NFS4ERR_DELAY."""
         self._owner = owner
         self._client_id = 0
         self._session = b""
@@ -67,7 +67,7 @@ class Nfs41Client:
         self._slot = asyncio.Lock()
 
     async def start(self) -> None:
-        """Makes itself known, and a session whose back channel is on this connection."""
+        """EXCHANGE_ID, CREATE_SESSION with the back channel on this connection, and RECLAIM_COMPLETE."""
         exchange = nfs41.nfs41_exchange_id_args(
             verifier=os.urandom(8),
             owner=self._owner,
@@ -111,16 +111,16 @@ class Nfs41Client:
         await self._do(argument(op.OP41_RECLAIM_COMPLETE, False))
 
     async def stop(self) -> None:
-        """Ends the session, and makes itself forgotten."""
+        """DESTROY_SESSION and DESTROY_CLIENTID."""
         await self._compound([argument(op.OP41_DESTROY_SESSION, self._session)])
         await self._compound([argument(op.OP41_DESTROY_CLIENTID, self._client_id)])
 
     async def ping(self) -> None:
-        """SEQUENCE and PUTROOTFH: nothing but a call of the session."""
+        """SEQUENCE and PUTROOTFH: the shortest call of a session."""
         await self._do(argument(op.OP41_PUTROOTFH, None))
 
     async def lookup(self, name: bytes) -> bytes:
-        """The handle of what is in the root directory."""
+        """The handle of the object `name` in the root directory."""
         results = await self._do(
             argument(op.OP41_PUTROOTFH, None), argument(op.OP41_LOOKUP, name), argument(op.OP41_GETFH, None)
         )
@@ -191,7 +191,7 @@ class Nfs41Client:
 
     async def _do(self, *operations: nfs41.nfs41_argument) -> list[nfs41.nfs41_res]:
         async with self._slot:
-            # A slot's number goes on whatever happened to the call: no call is sent twice.
+            # The slot's sequence number advances even if the call failed: no call is sent twice.
             self._sequence = (self._sequence + 1) & 0xFFFFFFFF
             sequence = nfs41.nfs41_sequence_args(self._session, self._sequence, 0, 0, False)
             return await self._compound([argument(op.OP41_SEQUENCE, sequence), *operations])

@@ -31,7 +31,7 @@ _LEASE_S = 90
 
 @dataclass(slots=True)
 class Session:
-    """One of a client, which is called back with the program that it named."""
+    """One session of a client, which is called back by the program that it named."""
 
     identifier: bytes
     client: ReverseCaller
@@ -53,7 +53,7 @@ class _Delegation:
 
 @dataclass(slots=True)
 class _Current:
-    """What the operations of one COMPOUND hand on."""
+    """The state that the operations of one COMPOUND share: session, current file, and changed delegations."""
 
     session: bytes = b""
     name: bytes = b""
@@ -61,7 +61,7 @@ class _Current:
 
 
 class StubServer(nfs41.NFS41_V4_Service):
-    """Recalls are made after the call that met the delegation; of replies it keeps none."""
+    """Recalls a delegation after the call that conflicts with it; keeps no replies for repeated calls."""
 
     def __init__(self, names: list[bytes], *, answer_s: float = 5.0) -> None:
         """`answer_s`: how long a client may take for the answer to a call."""
@@ -70,11 +70,11 @@ class StubServer(nfs41.NFS41_V4_Service):
         self.sessions: dict[bytes, Session] = {}
         self.delegations: dict[bytes, _Delegation] = {}
         self.answers: list[nfs41.nfs41_cb_compound_res] = []
-        """To recalls."""
+        """The client's answers to recalls."""
         self.first_used: asyncio.Future[Session] = asyncio.get_running_loop().create_future()
-        """The first session in which a client has called, which it does when it knows of it."""
+        """The first session in which a client has called: it calls once it has the reply to CREATE_SESSION."""
         self.refusal = _DELAY
-        """Of what is not offered."""
+        """The status of operations that this server does not offer."""
         self._numbers = itertools.count(1)
         self._recalling: set[asyncio.Task[None]] = set()
 
@@ -225,7 +225,7 @@ class StubServer(nfs41.NFS41_V4_Service):
         return nfs41.nfs41_delegation(nfs41.NFS41_DELEGATION_READ, read)
 
     def _attributes(self, wanted: list[int]) -> nfs41.nfs41_getattr_res:
-        """The one attribute without which a client does not begin."""
+        """The one attribute that a client cannot start without."""
         if wanted != [_LEASE_TIME]:
             return nfs41.nfs41_getattr_res(self.refusal, None)
         return nfs41.nfs41_getattr_res(0, nfs41.nfs41_attributes(wanted, _LEASE_S.to_bytes(4, "big")))
@@ -235,7 +235,7 @@ class StubServer(nfs41.NFS41_V4_Service):
 
 
 def _credential(offered: list[nfs41.nfs41_callback_security]) -> Credential:
-    """What the client wants to be called with: the first is as good as any."""
+    """The first of the credentials that the client accepts in callbacks."""
     caller = offered[0].value if offered else None
     if caller is None:
         return AuthNone()

@@ -96,7 +96,7 @@ def _sum(server: Guest, path: str) -> str:
 
 @contextlib.asynccontextmanager
 async def _counted(export: Export, what: str, **wanted: int) -> AsyncIterator[None]:
-    """What happens in here changes the connection's counters of forms and Sends in this way, and no other."""
+    """Checks that the block changes the connection's counters of forms and Sends as `wanted`, and no others."""
     names = ("calls_short", "calls_read_chunk", "calls_write_chunk", "calls_long", "replies_long", "calls_failed")
     before = asdict(export.statistics)
     yield
@@ -150,7 +150,7 @@ async def _plain_forms(server: Guest) -> None:
 
 
 def _tight(**more: Any) -> ConnectOptions:
-    """As little inline as the protocol allows, as large a credential as there is."""
+    """Options with the smallest inline size that the protocol allows and the largest credential."""
     credential = AuthSys(machine="m" * 255, uid=0, gid=0, gids=tuple(range(1, 17)))
     transport = TransportConfig(inline_send_octets=1024, inline_receive_octets=1024)
     return ConnectOptions(transport=replace(transport, **more), credential=credential)
@@ -246,7 +246,7 @@ def _most_in_flight(pcap: Path) -> int:
 
 @check()
 def put_and_get_trees(lab: Lab) -> None:
-    """As users do it: the commands."""
+    """Copies trees with the commands `put` and `get`, as users do."""
     server = lab.server
     server.run(f"rm -rf {EXPORT}/trees; mkdir {EXPORT}/trees")
     with tempfile.TemporaryDirectory(prefix="rpcrdma-trees-", dir="/dev/shm") as directory:
@@ -272,7 +272,7 @@ def put_and_get_trees(lab: Lab) -> None:
 
 
 def sums_of(tree: Path) -> str:
-    """What md5sum says of all files, in the order of their names."""
+    """The output of md5sum for all files, in the order of their names."""
     files = sorted(
         f"./{path.relative_to(tree)}" for path in tree.rglob("*") if path.is_file() and not path.is_symlink()
     )
@@ -285,7 +285,7 @@ def command_of(*arguments: str) -> list[str]:
 
 
 def run_command(*arguments: str, status: int = 0) -> str:
-    """Runs `rpcrdma`; what it said.
+    """Runs `rpcrdma` and returns its output.
 
     Raises:
         CheckFailed: It ended with another status.

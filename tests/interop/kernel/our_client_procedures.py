@@ -1,4 +1,4 @@
-"""Our client asks the kernel's server for every procedure of NFSv3 and MOUNT; the guest says whether it is true."""
+"""Our client calls every procedure of NFSv3 and MOUNT at the kernel's server; commands in the guest check results."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _KINDS = {
 
 
 def said(server: Guest, script: str) -> str:
-    """What a script in the exported directory says."""
+    """The output of a script that runs in the exported directory."""
     return server.run(f"set -e; cd {_HOME}\n{script}").output.strip()
 
 
@@ -141,7 +141,7 @@ async def _names(server: Guest, export: Export) -> None:
     )
 
     granted = ok(await nfs.access(v3.ACCESS3args(await export.lookup("below"), _ALL_ACCESS)))
-    # root may do everything to a directory; executing is not among it.
+    # root may do everything with a directory, but EXECUTE is not defined for one.
     equal("ACCESS", granted.access, _ALL_ACCESS & ~v3.ACCESS3_EXECUTE)
     equal(
         "RMDIR of what is not empty",
@@ -162,7 +162,7 @@ async def _listings(server: Guest, export: Export) -> None:
     said(server, "seq 1 400 | sed s,^,a-name-of-some-length-, | xargs touch; ln -s target link; mkdir -p d; mkfifo p")
     lines = said(server, "ls -a | xargs stat -c '%n/%i/%F'").splitlines()
     truth = {name: (int(number), kind) for name, number, kind in (line.split("/") for line in lines)}
-    # Outside of it NFS shows what it likes.
+    # The parent of the export's root is outside the export: its file id is the server's choice.
     truth[".."] = (0, "directory")
     plain: dict[str, int] = {}
     cookie, verifier, done, pages = 0, bytes(8), False, 0
@@ -206,7 +206,7 @@ async def _file_system(server: Guest, export: Export) -> None:
 
 @check(quick=True)
 def hundred_connections(lab: Lab) -> None:
-    """No first call hangs, although siw may overlook what comes before it has taken up a connection."""
+    """No first call hangs, although siw may overlook a message that comes before it has taken up the connection."""
     asyncio.run(_connections(lab.server))
 
 

@@ -1,4 +1,4 @@
-"""The kernel's server is restarted while our client works, and our command says what it finds."""
+"""The kernel's server is restarted while our client works; commands name a server that is down; `doctor` finds it."""
 
 from __future__ import annotations
 

@@ -19,14 +19,14 @@ __all__ = ["OurServer"]
 _COMMAND = Path(sys.executable).with_name("rpcrdma")
 _START_S = 120.0
 _STOP_S = 120.0
-"""Bounds for a server that hangs: one that has ended is noticed at once, and a busy machine only takes longer."""
+"""The time in which the server must end; a server that ends is noticed at once, on a busy machine a little later."""
 
 
 class OurServer:
     """Serves one directory as /, NFS over RDMA at 20049, MOUNT and NFS over TCP at 20048; runs when made."""
 
     def __init__(self, directory: Path, state: Path, *options: str) -> None:
-        """`state` keeps what outlives a run, and the log of all runs."""
+        """`state` is the directory of the server's state, which outlives a run, and of the log of all runs."""
         self.directory = directory
         self._log = state / "serve.log"
         listen = ["--listen", f"rdma://{HOST}:20049", "--listen", f"tcp://{HOST}:20048"]
@@ -46,7 +46,7 @@ class OurServer:
 
     @property
     def log(self) -> str:
-        """What it has said, in all its runs."""
+        """The server's log of all its runs."""
         return self._log.read_text(errors="replace") if self._log.exists() else ""
 
     def start(self) -> None:
@@ -87,7 +87,7 @@ class OurServer:
         self._process.wait()
 
     def check_log(self) -> None:
-        """Whether anything went wrong that no caller saw.
+        """Checks that the log has no error that no caller saw.
 
         Raises:
             CheckFailed: It did.

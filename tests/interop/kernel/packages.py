@@ -1,4 +1,4 @@
-"""Debian packages by name: which versions there are, fetched and unpacked without being installed."""
+"""Debian packages by name: the versions in the archive, fetched and unpacked without being installed."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def download(wanted: dict[str, str], into: Path) -> dict[str, Path]:
         try:
             _apt(*command, cwd=into)
         except Missing:
-            # What the lists name may have left the archive since they were fetched.
+            # Versions in the local lists may have left the archive since the lists were fetched.
             _apt("apt-get", "-qq", "update")
             _apt(*command, cwd=into)
     files = {name: _package_file(into, name, version) for name, version in wanted.items()}
@@ -66,7 +66,7 @@ def download(wanted: dict[str, str], into: Path) -> dict[str, Path]:
         raise Missing(f"apt-get download did not bring {', '.join(lost)}")
     for path in files.values():
         if path is not None:
-            # It came with the time of its making; that of its last use says what may go.
+            # The file has the time of the package's making; the time of its last use decides when it is removed.
             path.touch()
     return {name: path for name, path in files.items() if path is not None}
 

@@ -1,4 +1,4 @@
-"""Deadlines that follow a guest's pace: what is awaited gets as much longer as the guest is slower than it could be.
+"""Deadlines that follow a guest's pace: each is longer by the factor by which the guest is slower than it could be.
 
 Guests are emulated, so another program on the host's processors slows everything in them. Seconds in the checks are
 those of a quiet machine; a deadline that passes is looked at again with the pace of that moment.
@@ -17,9 +17,9 @@ from failures import CheckFailed
 __all__ = ["PACE_MAX", "PROBE", "PROBE_QUIET_S", "HasPace", "await_growth", "awaiting", "patience"]
 
 PROBE = "i=0; while [ $i -lt 8000 ]; do i=$((i+1)); done"
-"""What is timed: it takes a processor and nothing else."""
+"""The script that is timed: it uses the processor and no input or output."""
 PROBE_QUIET_S = 0.2
-"""What that takes on a quiet machine, with the start of its shell."""
+"""Seconds of that script on a quiet machine, with the start of its shell."""
 PACE_MAX = 20.0
 """A guest that is slower than this is taken for one that stands still."""
 
@@ -27,10 +27,10 @@ _awaited: list[str] = []
 
 
 class HasPace(Protocol):
-    """A guest, for what it says of its pace."""
+    """A guest that knows its pace."""
 
     pace: float
-    """How many times slower than on a quiet machine it was when it was measured last; 1 at least."""
+    """By how many times the guest was slower than on a quiet machine when last measured; at least 1."""
 
     def measure_pace(self) -> float:
         """Measures it anew."""
@@ -38,7 +38,7 @@ class HasPace(Protocol):
 
 @contextlib.contextmanager
 def awaiting(what: str) -> Iterator[None]:
-    """Names what its block waits for, to be told if the surrounding `patience` ends."""
+    """Names the event that its block waits for, for the message of a surrounding `patience` that ends."""
     _awaited.append(what)
     try:
         yield

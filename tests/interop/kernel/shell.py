@@ -1,6 +1,6 @@
 """A shell in a guest, by hand: `shell.py [client|server]`.
 
-`client` has our server at hand, which serves an empty directory of this machine; `server` serves /srv with nfsd.
+`client` can mount our server, which serves an empty directory of this machine; `server` serves /srv with nfsd.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, Role
+from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole
 from rpcrdma.testing.joined_pair import JoinedPair
 from rpcrdma.testing.raw_iwarp import RawPeer, completions_of, events_of, fpdu, tagged
 from rpcrdma.verbs import Access, Disconnected, MemoryRegion, SoftwareProtectionDomain, Status, Verb
@@ -69,7 +69,8 @@ def test_verbs_do_what_memory_and_lists_would(
 ) -> None:
     config = IwarpConfig(crc=crc, inbound_reads=depth, outbound_reads=depth)
     a, b = (
-        End(IwarpQueuePair(role, SoftwareProtectionDomain(draws(1 + n)), config, emss)) for n, role in enumerate(Role)
+        End(IwarpQueuePair(role, SoftwareProtectionDomain(draws(1 + n)), config, emss))
+        for n, role in enumerate(MpaRole)
     )
     random_state = cut
 
@@ -132,7 +133,7 @@ def test_verbs_do_what_memory_and_lists_would(
 
 @given(written=st.integers(0, MEMORY), read=st.integers(0, MEMORY), emss=st.sampled_from([134, 1448, 65483]))
 def test_a_read_behind_a_write_brings_what_was_written(written: int, read: int, emss: int) -> None:
-    a, b = (End(IwarpQueuePair(role, SoftwareProtectionDomain(draws(5)), IwarpConfig(), emss)) for role in Role)
+    a, b = (End(IwarpQueuePair(role, SoftwareProtectionDomain(draws(5)), IwarpConfig(), emss)) for role in MpaRole)
     pair = JoinedPair(a.qp, b.qp)
     pair.progress()
     b.qp.accept(b"")
@@ -161,7 +162,7 @@ def test_frames_of_any_content_end_the_connection_or_do_what_is_allowed(
     frames: list[tuple[int, int, int, bytes]], cut: int, crc: bool
 ) -> None:
     config = IwarpConfig(crc=crc)
-    raw = RawPeer(Role.RESPONDER, SoftwareProtectionDomain(draws(1)), config, chunking=lambda most: min(most, cut))
+    raw = RawPeer(MpaRole.RESPONDER, SoftwareProtectionDomain(draws(1)), config, chunking=lambda most: min(most, cut))
     raw.connect(crc=crc)
     raw.give(fpdu(tagged(0, 0, 0), crc=crc))
     memory = bytearray(64)

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, Role
+from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole
 from rpcrdma.testing.joined_pair import JoinedPair
 from rpcrdma.verbs import Access, SoftwareProtectionDomain
 
@@ -26,8 +26,8 @@ def domain(seed: int) -> SoftwareProtectionDomain:
 @pytest.mark.parametrize("read", [False, True])
 def test_bulk_whose_last_frame_is_small(last: int, gather_octets: int, read: bool) -> None:
     config = IwarpConfig(fpdu_limit=ULPDU_OCTETS)
-    near = IwarpQueuePair(Role.INITIATOR, domain(2), config, 1460)
-    far = IwarpQueuePair(Role.RESPONDER, domain(99), config, 1460)
+    near = IwarpQueuePair(MpaRole.INITIATOR, domain(2), config, 1460)
+    far = IwarpQueuePair(MpaRole.RESPONDER, domain(99), config, 1460)
     joined = JoinedPair(near, far, gather_octets=gather_octets, recording=True)
     joined.progress()
     far.accept(b"")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from rpcrdma.errors import LocalProtocolError
-from rpcrdma.iwarp import IwarpConfig, ReadyFrame, Role
+from rpcrdma.iwarp import IwarpConfig, MpaRole, ReadyFrame
 from rpcrdma.testing.joined_pair import Chunking, byte_by_byte, whole
 from rpcrdma.testing.raw_iwarp import (
     RawPeer,
@@ -44,7 +44,7 @@ def draws() -> Draws:
 
 
 def peer(
-    role: Role, config: IwarpConfig | None = None, *, chunking: Chunking = whole, private_data: bytes = b""
+    role: MpaRole, config: IwarpConfig | None = None, *, chunking: Chunking = whole, private_data: bytes = b""
 ) -> RawPeer:
     return RawPeer(role, SoftwareProtectionDomain(draws()), config, chunking=chunking, private_data=private_data)
 
@@ -67,7 +67,7 @@ def assert_broken(raw: RawPeer, reason: str) -> None:
 @pytest.mark.req("MPA-37", "MPA-40", "MPA-31", "EM-5", "MPA-46")
 @both_cuts
 def test_an_initiator_asks_and_is_connected_by_the_reply(chunking: Chunking) -> None:
-    raw = peer(Role.INITIATOR, private_data=b"mine", chunking=chunking)
+    raw = peer(MpaRole.INITIATOR, private_data=b"mine", chunking=chunking)
     assert raw.take() == startup_frame("Req", 0x50, 2, WORDS + b"mine")
     raw.qp.post_send(1, [b"early"])
     assert raw.take() == b""
@@ -82,7 +82,7 @@ def test_an_initiator_asks_and_is_connected_by_the_reply(chunking: Chunking) -> 
 @pytest.mark.req("MPA-38", "MPA-39", "MPA-41", "MPA-31", "EM-5")
 @both_cuts
 def test_a_responder_answers_and_is_silent_until_the_first_frame(chunking: Chunking) -> None:
-    raw = peer(Role.RESPONDER, chunking=chunking)
+    raw = peer(MpaRole.RESPONDER, chunking=chunking)
     assert raw.take() == b""
     raw.give(startup_frame("Req", 0x50, 2, bytes.fromhex("00070005") + b"mine"))
     assert events_of(raw.qp) == [ConnectRequested(private_data=b"mine")]
@@ -101,7 +101,7 @@ def test_a_responder_answers_and_is_silent_until_the_first_frame(chunking: Chunk
 
 @pytest.mark.req("MPA-41")
 def test_a_corrupt_first_frame_does_not_let_the_responder_speak() -> None:
-    raw = peer(Role.RESPONDER)
+    raw = peer(MpaRole.RESPONDER)
     raw.connect()
     events_of(raw.qp)
     raw.give(fpdu(untagged(3, 0, 1, b"x"), flaw=1))
@@ -110,7 +110,7 @@ def test_a_corrupt_first_frame_does_not_let_the_responder_speak() -> None:
 
 @pytest.mark.req("EM-2", "EM-15")
 def test_a_request_of_revision_1_gets_a_reply_of_revision_1() -> None:
-    raw = peer(Role.RESPONDER, IwarpConfig(crc=False))
+    raw = peer(MpaRole.RESPONDER, IwarpConfig(crc=False))
     raw.give(startup_frame("Req", 0x00, 1, b"old"))
     assert events_of(raw.qp) == [ConnectRequested(private_data=b"old")]
     raw.qp.accept(b"new")
@@ -121,14 +121,14 @@ def test_a_request_of_revision_1_gets_a_reply_of_revision_1() -> None:
 
 @pytest.mark.req("EM-15")
 def test_a_responder_with_enhanced_setup_off_closes_on_an_enhanced_request() -> None:
-    raw = peer(Role.RESPONDER, IwarpConfig(enhanced=False))
+    raw = peer(MpaRole.RESPONDER, IwarpConfig(enhanced=False))
     raw.give(startup_frame("Req", 0x50, 2, WORDS))
     assert_broken(raw, "enhanced")
 
 
 @pytest.mark.req("EM-16")
 def test_an_initiator_without_enhanced_setup_speaks_revision_1() -> None:
-    raw = peer(Role.INITIATOR, IwarpConfig(enhanced=False), private_data=b"x" * 512)
+    raw = peer(MpaRole.INITIATOR, IwarpConfig(enhanced=False), private_data=b"x" * 512)
     assert raw.take() == startup_frame("Req", 0x40, 1, b"x" * 512)
     raw.give(startup_frame("Rep", 0x40, 1))
     assert events_of(raw.qp) == [Established(private_data=b"", inbound_reads=32, outbound_reads=1)]
@@ -137,10 +137,10 @@ def test_an_initiator_without_enhanced_setup_speaks_revision_1() -> None:
 @pytest.mark.req("MPA-36")
 def test_too_much_private_data_is_refused_here() -> None:
     with pytest.raises(LocalProtocolError, match="more than 508"):
-        peer(Role.INITIATOR, private_data=b"x" * 509)
+        peer(MpaRole.INITIATOR, private_data=b"x" * 509)
     with pytest.raises(LocalProtocolError, match="more than 512"):
-        peer(Role.INITIATOR, IwarpConfig(enhanced=False), private_data=b"x" * 513)
-    raw = peer(Role.RESPONDER)
+        peer(MpaRole.INITIATOR, IwarpConfig(enhanced=False), private_data=b"x" * 513)
+    raw = peer(MpaRole.RESPONDER)
     raw.give(startup_frame("Req", 0x50, 2, WORDS))
     with pytest.raises(LocalProtocolError, match="more than 508"):
         raw.qp.accept(b"x" * 509)
@@ -148,7 +148,7 @@ def test_too_much_private_data_is_refused_here() -> None:
 
 @pytest.mark.req("MPA-39")
 def test_a_rejection_is_a_reply_with_r_and_then_the_end() -> None:
-    raw = peer(Role.RESPONDER)
+    raw = peer(MpaRole.RESPONDER)
     raw.give(startup_frame("Req", 0x50, 2, WORDS))
     raw.qp.post_receive("in", memoryview(bytearray(8)))
     events_of(raw.qp)
@@ -167,7 +167,7 @@ def test_a_rejection_is_a_reply_with_r_and_then_the_end() -> None:
 @pytest.mark.req("MPA-40")
 @pytest.mark.parametrize("revision", [1, 2])
 def test_a_rejected_initiator_ends_in_order(revision: int) -> None:
-    raw = peer(Role.INITIATOR)
+    raw = peer(MpaRole.INITIATOR)
     raw.take()
     raw.qp.post_send("out", [b"x"])
     raw.give(startup_frame("Rep", 0x20, revision))
@@ -179,8 +179,8 @@ def test_a_rejected_initiator_ends_in_order(revision: int) -> None:
 
 
 @pytest.mark.parametrize("answer", ["accept", "reject"])
-@pytest.mark.parametrize("role", list(Role))
-def test_nobody_can_be_answered_who_did_not_ask(role: Role, answer: str) -> None:
+@pytest.mark.parametrize("role", list(MpaRole))
+def test_nobody_can_be_answered_who_did_not_ask(role: MpaRole, answer: str) -> None:
     raw = peer(role)
     with pytest.raises(LocalProtocolError, match="no peer asks"):
         getattr(raw.qp, answer)(b"")
@@ -201,7 +201,7 @@ MALFORMED = [
 @pytest.mark.req("MPA-32", "MPA-35", "MPA-36", "MPA-38", "MPA-42", "MPA-43", "MPA-47", "MPA-48")
 @pytest.mark.parametrize(("octets", "reason"), MALFORMED, ids=[reason for _, reason in MALFORMED])
 def test_a_malformed_request_closes_without_an_answer(octets: bytes, reason: str) -> None:
-    raw = peer(Role.RESPONDER)
+    raw = peer(MpaRole.RESPONDER)
     raw.give(octets)
     assert_broken(raw, reason)
 
@@ -221,7 +221,7 @@ MALFORMED_REPLIES = [
 @pytest.mark.req("MPA-32", "MPA-35", "MPA-36", "MPA-40", "MPA-42", "MPA-43", "MPA-48", "EM-15")
 @pytest.mark.parametrize(("octets", "reason"), MALFORMED_REPLIES, ids=[reason for _, reason in MALFORMED_REPLIES])
 def test_a_malformed_reply_closes(octets: bytes, reason: str) -> None:
-    raw = peer(Role.INITIATOR)
+    raw = peer(MpaRole.INITIATOR)
     raw.take()
     raw.give(octets)
     assert_broken(raw, reason)
@@ -230,7 +230,7 @@ def test_a_malformed_reply_closes(octets: bytes, reason: str) -> None:
 @pytest.mark.req("MPA-36", "MPA-38")
 @pytest.mark.parametrize("answered", [False, True])
 def test_octets_behind_a_request_before_the_reply_break_the_rules(answered: bool) -> None:
-    raw = peer(Role.RESPONDER)
+    raw = peer(MpaRole.RESPONDER)
     raw.give(startup_frame("Req", 0x50, 2, WORDS))
     if answered:
         raw.qp.accept(b"")
@@ -241,20 +241,20 @@ def test_octets_behind_a_request_before_the_reply_break_the_rules(answered: bool
 
 @pytest.mark.req("MPA-36", "MPA-40")
 def test_octets_behind_a_reply_before_our_first_frame_break_the_rules() -> None:
-    raw = peer(Role.INITIATOR)
+    raw = peer(MpaRole.INITIATOR)
     raw.connect()
     events_of(raw.qp)
     raw.give(b"x")
     assert_broken(raw, "before it was its turn")
 
 
-STEPS: dict[str, tuple[Role, list[bytes], bool]] = {
-    "no Reply": (Role.INITIATOR, [], False),
-    "half a Reply": (Role.INITIATOR, [startup_frame("Rep", 0x50, 2, WORDS)[:19]], False),
-    "no Request": (Role.RESPONDER, [], False),
-    "asked": (Role.RESPONDER, [startup_frame("Req", 0x50, 2, WORDS)], False),
-    "answered": (Role.RESPONDER, [startup_frame("Req", 0x50, 2, WORDS)], True),
-    "no RTR frame": (Role.RESPONDER, [startup_frame("Req", 0x50, 2, bytes.fromhex("8020c020"))], True),
+STEPS: dict[str, tuple[MpaRole, list[bytes], bool]] = {
+    "no Reply": (MpaRole.INITIATOR, [], False),
+    "half a Reply": (MpaRole.INITIATOR, [startup_frame("Rep", 0x50, 2, WORDS)[:19]], False),
+    "no Request": (MpaRole.RESPONDER, [], False),
+    "asked": (MpaRole.RESPONDER, [startup_frame("Req", 0x50, 2, WORDS)], False),
+    "answered": (MpaRole.RESPONDER, [startup_frame("Req", 0x50, 2, WORDS)], True),
+    "no RTR frame": (MpaRole.RESPONDER, [startup_frame("Req", 0x50, 2, bytes.fromhex("8020c020"))], True),
 }
 
 
@@ -277,9 +277,9 @@ def test_a_driver_can_break_start_up_off_and_no_frame_is_sent_that_may_not_be_ye
 
 
 @pytest.mark.req("MPA-36", "MPA-38", "MPA-40")
-@pytest.mark.parametrize("role", list(Role))
-def test_the_stream_may_end_at_every_octet_of_start_up(role: Role) -> None:
-    frame = startup_frame("Rep" if role is Role.INITIATOR else "Req", 0x50, 2, WORDS + b"data")
+@pytest.mark.parametrize("role", list(MpaRole))
+def test_the_stream_may_end_at_every_octet_of_start_up(role: MpaRole) -> None:
+    frame = startup_frame("Rep" if role is MpaRole.INITIATOR else "Req", 0x50, 2, WORDS + b"data")
     for length in range(len(frame)):
         raw = peer(role)
         raw.take()
@@ -303,7 +303,7 @@ READY = {
 @pytest.mark.req("EM-1", "EM-10", "EM-12")
 @pytest.mark.parametrize("frame", list(ReadyFrame))
 def test_an_initiator_sends_the_agreed_ready_frame_first(frame: ReadyFrame) -> None:
-    raw = peer(Role.INITIATOR, IwarpConfig(peer_to_peer=True))
+    raw = peer(MpaRole.INITIATOR, IwarpConfig(peer_to_peer=True))
     assert raw.take() == startup_frame("Req", 0x50, 2, bytes.fromhex("c020c020"))
     raw.qp.post_send("first", [b"x"])
     words = {ReadyFrame.WRITE: "80018001", ReadyFrame.READ: "80014001", ReadyFrame.SEND: "c0010001"}[frame]
@@ -319,7 +319,7 @@ def test_an_initiator_sends_the_agreed_ready_frame_first(frame: ReadyFrame) -> N
 @pytest.mark.req("EM-11", "MPA-41")
 @pytest.mark.parametrize("frame", list(ReadyFrame))
 def test_a_responder_is_connected_by_the_ready_frame_and_may_speak_first(frame: ReadyFrame) -> None:
-    raw = peer(Role.RESPONDER, IwarpConfig(ready_frames=frame))
+    raw = peer(MpaRole.RESPONDER, IwarpConfig(ready_frames=frame))
     raw.give(startup_frame("Req", 0x50, 2, bytes.fromhex("c001c001")))
     events_of(raw.qp)
     raw.qp.post_send("first", [b"x"])
@@ -341,7 +341,7 @@ def test_a_responder_is_connected_by_the_ready_frame_and_may_speak_first(frame: 
 
 @pytest.mark.req("EM-11")
 def test_peer_to_peer_requests_of_siw_are_answered_as_siw_answers() -> None:
-    raw = peer(Role.RESPONDER, IwarpConfig(inbound_reads=128, outbound_reads=128, crc=False))
+    raw = peer(MpaRole.RESPONDER, IwarpConfig(inbound_reads=128, outbound_reads=128, crc=False))
     raw.give(startup_frame("Req", 0x10, 2, bytes.fromhex("8010c000")))
     raw.qp.accept(b"")
     assert raw.take() == startup_frame("Rep", 0x10, 2, bytes.fromhex("80008010"))
@@ -360,7 +360,7 @@ NOT_READY = {
 @pytest.mark.req("EM-12")
 @pytest.mark.parametrize("name", NOT_READY)
 def test_another_first_frame_than_the_agreed_one_is_refused(name: str) -> None:
-    raw = peer(Role.RESPONDER)
+    raw = peer(MpaRole.RESPONDER)
     raw.give(startup_frame("Req", 0x50, 2, bytes.fromhex("c0018001")))
     events_of(raw.qp)
     raw.qp.accept(b"")
@@ -375,7 +375,7 @@ def test_another_first_frame_than_the_agreed_one_is_refused(name: str) -> None:
 
 @pytest.mark.req("EM-11")
 def test_a_ready_read_must_ask_for_nothing() -> None:
-    raw = peer(Role.RESPONDER)
+    raw = peer(MpaRole.RESPONDER)
     raw.give(startup_frame("Req", 0x50, 2, bytes.fromhex("80014001")))
     raw.qp.accept(b"")
     raw.take()
@@ -397,7 +397,7 @@ def test_a_ready_read_must_ask_for_nothing() -> None:
     ],
 )
 def test_an_initiator_that_cannot_agree_terminates(config: IwarpConfig, words: str, code: int) -> None:
-    raw = peer(Role.INITIATOR, config)
+    raw = peer(MpaRole.INITIATOR, config)
     raw.take()
     raw.qp.post_send("out", [b"x"])
     raw.give(startup_frame("Rep", 0x50, 2, bytes.fromhex(words)))
@@ -411,7 +411,7 @@ def test_an_initiator_that_cannot_agree_terminates(config: IwarpConfig, words: s
 
 @pytest.mark.req("DDP-9")
 def test_a_nudge_is_an_rdma_write_of_no_octets_that_nobody_notices() -> None:
-    initiator, responder = peer(Role.INITIATOR), peer(Role.RESPONDER)
+    initiator, responder = peer(MpaRole.INITIATOR), peer(MpaRole.RESPONDER)
     nudge = fpdu(tagged(0, 1, 0))
     initiator.qp.nudge()
     initiator.connect()

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from rpcrdma.iwarp import IwarpConfig, Role
+from rpcrdma.iwarp import IwarpConfig, MpaRole
 from rpcrdma.testing.endpoint_pair import counted_bits
 from rpcrdma.testing.joined_pair import Chunking, byte_by_byte, sizes, whole
 from rpcrdma.testing.raw_iwarp import (
@@ -27,14 +27,14 @@ WORDS = bytes.fromhex("00200020")
 cuts = pytest.mark.parametrize(
     "chunking", [whole, byte_by_byte, sizes(random.Random(7).randint)], ids=["whole", "1", "random"]
 )
-roles = pytest.mark.parametrize("role", list(Role))
+roles = pytest.mark.parametrize("role", list(MpaRole))
 
 
-def peer(role: Role, *, crc: bool, chunking: Chunking = whole) -> RawPeer:
+def peer(role: MpaRole, *, crc: bool, chunking: Chunking = whole) -> RawPeer:
     return RawPeer(role, SoftwareProtectionDomain(counted_bits()), IwarpConfig(crc=crc), chunking=chunking)
 
 
-def connected(role: Role, *, mine: bool, peers: bool, chunking: Chunking = whole) -> RawPeer:
+def connected(role: MpaRole, *, mine: bool, peers: bool, chunking: Chunking = whole) -> RawPeer:
     """Connected; a responder has not had an FPDU yet."""
     raw = peer(role, crc=mine, chunking=chunking)
     raw.connect(crc=peers)
@@ -46,7 +46,7 @@ def connected(role: Role, *, mine: bool, peers: bool, chunking: Chunking = whole
 @pytest.mark.req("MPA-22", "MPA-25", "MPA-34")
 @roles
 @pytest.mark.parametrize(("mine", "peers"), [(False, True), (True, False), (True, True)])
-def test_a_crc_that_one_side_demands_is_made_and_checked_to_the_end(role: Role, mine: bool, peers: bool) -> None:
+def test_a_crc_that_one_side_demands_is_made_and_checked_to_the_end(role: MpaRole, mine: bool, peers: bool) -> None:
     raw = connected(role, mine=mine, peers=peers)
     region = raw.pd.register(bytearray(range(100)), Access.REMOTE_READ | Access.REMOTE_WRITE)
     for msn in range(1, 31):
@@ -77,7 +77,7 @@ def test_a_crc_that_one_side_demands_is_made_and_checked_to_the_end(role: Role, 
 @cuts
 @pytest.mark.parametrize("octets", [1, 5, 1400, 5001, 60_000])
 def test_a_crc_that_nobody_demands_is_not_looked_at_from_the_first_fpdu_on(
-    role: Role, chunking: Chunking, octets: int
+    role: MpaRole, chunking: Chunking, octets: int
 ) -> None:
     if chunking is byte_by_byte:
         octets = min(octets, 5001)
@@ -87,12 +87,12 @@ def test_a_crc_that_nobody_demands_is_not_looked_at_from_the_first_fpdu_on(
     # The responder's first FPDU may come only after one of the initiator's.
     raw.qp.post_send(None, [b"hello"])
     hello = fpdu(untagged(3, 0, 1, b"hello"), crc=False)
-    assert raw.take() == (hello if role is Role.INITIATOR else b"")
+    assert raw.take() == (hello if role is MpaRole.INITIATOR else b"")
     for data in (b"a" * octets, b"b" * octets):
         raw.give(fpdu(tagged(0, region.handle, region.offset, data))[:-4] + b"junk")
         assert memory == data
     assert [event for event in events_of(raw.qp) if isinstance(event, Disconnected)] == []
-    assert raw.take() == (b"" if role is Role.INITIATOR else hello)
+    assert raw.take() == (b"" if role is MpaRole.INITIATOR else hello)
 
 
 @pytest.mark.req("MPA-8")
@@ -100,7 +100,7 @@ def test_a_crc_that_nobody_demands_is_not_looked_at_from_the_first_fpdu_on(
 @pytest.mark.parametrize("crc", [True, False])
 @pytest.mark.parametrize("octets", [1, 2, 3, 1399, 5001, 5002, 5003])
 def test_padding_of_any_content_is_taken_for_padding(chunking: Chunking, crc: bool, octets: int) -> None:
-    raw = connected(Role.RESPONDER, mine=crc, peers=crc, chunking=chunking)
+    raw = connected(MpaRole.RESPONDER, mine=crc, peers=crc, chunking=chunking)
     memory, buffer = bytearray(octets + 8), bytearray(octets + 8)
     region = raw.pd.register(memory, Access.REMOTE_WRITE)
     raw.qp.post_receive("in", memoryview(buffer))
@@ -117,11 +117,11 @@ def test_padding_of_any_content_is_taken_for_padding(chunking: Chunking, crc: bo
 @pytest.mark.req("MPA-5")
 @roles
 @pytest.mark.parametrize("revision", [1, 2])
-def test_each_revision_that_is_spoken_brings_version_1_of_ddp(role: Role, revision: int) -> None:
+def test_each_revision_that_is_spoken_brings_version_1_of_ddp(role: MpaRole, revision: int) -> None:
     config = IwarpConfig(enhanced=revision == 2)
     raw = RawPeer(role, SoftwareProtectionDomain(counted_bits()), config)
     flags, data = (0x50, WORDS) if revision == 2 else (0x40, b"")
-    if role is Role.INITIATOR:
+    if role is MpaRole.INITIATOR:
         raw.take()
         raw.give(startup_frame("Rep", flags, revision, data))
     else:
@@ -129,7 +129,7 @@ def test_each_revision_that_is_spoken_brings_version_1_of_ddp(role: Role, revisi
         raw.qp.accept(b"")
         raw.take()
     raw.qp.post_receive("in", memoryview(bytearray(8)))
-    raw.give(b"" if role is Role.INITIATOR else fpdu(tagged(0, 0, 0)))
+    raw.give(b"" if role is MpaRole.INITIATOR else fpdu(tagged(0, 0, 0)))
     raw.qp.post_send(None, [b"hello"])
     assert raw.take() == fpdu(untagged(3, 0, 1, b"hello", ddp_version=1))
     foreign = untagged(3, 0, 1, ddp_version=0)

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, Role
+from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole
 from rpcrdma.testing.joined_pair import JoinedPair
 from rpcrdma.testing.raw_iwarp import events_of
 from rpcrdma.verbs import ConnectRequested, Disconnected, Established, ReceivePool, SoftwareProtectionDomain
@@ -15,13 +15,13 @@ NOW_S = 1000.0
 CONFIG = IwarpConfig(startup_timeout_s=10.0, nudge_after_s=0.03)
 
 
-def queue_pair(role: Role, config: IwarpConfig = CONFIG) -> IwarpQueuePair:
+def queue_pair(role: MpaRole, config: IwarpConfig = CONFIG) -> IwarpQueuePair:
     count = itertools.count(2)
     return IwarpQueuePair(role, SoftwareProtectionDomain(lambda bits: next(count) % (1 << bits)), config, 1460)
 
 
 def connected(config: IwarpConfig = CONFIG) -> tuple[JoinedPair, IwarpQueuePair, IwarpQueuePair]:
-    client, server = queue_pair(Role.INITIATOR, config), queue_pair(Role.RESPONDER, config)
+    client, server = queue_pair(MpaRole.INITIATOR, config), queue_pair(MpaRole.RESPONDER, config)
     joined = JoinedPair(client, server)
     joined.progress()
     (event,) = events_of(server)
@@ -43,8 +43,8 @@ def drained(pair: IwarpQueuePair) -> int:
 
 
 @pytest.mark.req("MPA-45")
-@pytest.mark.parametrize("role", Role)
-def test_a_start_up_has_an_end(role: Role) -> None:
+@pytest.mark.parametrize("role", MpaRole)
+def test_a_start_up_has_an_end(role: MpaRole) -> None:
     pair = queue_pair(role)
     assert pair.timed
     assert pair.next_deadline_s(NOW_S) == NOW_S + 10.0

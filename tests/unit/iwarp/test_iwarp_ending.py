@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rpcrdma.iwarp import IwarpConfig, Role
+from rpcrdma.iwarp import IwarpConfig, MpaRole
 from rpcrdma.iwarp.states import State
 from rpcrdma.testing.joined_pair import whole
 from rpcrdma.testing.raw_iwarp import (
@@ -33,14 +33,14 @@ def draws() -> Callable[[int], int]:
     return lambda bits: next(count) * 0x9E3779B97F4A7C15F39CC0605CEDC835 >> 7 & (1 << bits) - 1
 
 
-def peer(role: Role, config: IwarpConfig | None = None, *, emss: int = 1460) -> RawPeer:
+def peer(role: MpaRole, config: IwarpConfig | None = None, *, emss: int = 1460) -> RawPeer:
     return RawPeer(role, SoftwareProtectionDomain(draws()), config, emss=emss, chunking=whole)
 
 
-def connected(role: Role = Role.INITIATOR, *, emss: int = 1460, crc: bool = True) -> RawPeer:
+def connected(role: MpaRole = MpaRole.INITIATOR, *, emss: int = 1460, crc: bool = True) -> RawPeer:
     raw = peer(role, IwarpConfig(crc=crc), emss=emss)
     raw.connect(crc=crc)
-    if role is Role.RESPONDER:
+    if role is MpaRole.RESPONDER:
         raw.give(fpdu(tagged(0, 0, 0), crc=crc))
     events_of(raw.qp)
     raw.sent = b""
@@ -81,16 +81,16 @@ def to_spoken(raw: RawPeer) -> None:
     raw.take()
 
 
-STAGES: dict[str, tuple[Role, Callable[[RawPeer], object]]] = {
-    "nothing": (Role.INITIATOR, lambda _: None),
-    "request sent": (Role.INITIATOR, to_reply),
-    "reply received": (Role.INITIATOR, to_open),
-    "first frame sent": (Role.INITIATOR, to_spoken),
-    "responder": (Role.RESPONDER, lambda _: None),
-    "requested": (Role.RESPONDER, to_request),
-    "replying": (Role.RESPONDER, to_replying),
-    "reply sent": (Role.RESPONDER, to_mute),
-    "ready frame due": (Role.RESPONDER, to_ready),
+STAGES: dict[str, tuple[MpaRole, Callable[[RawPeer], object]]] = {
+    "nothing": (MpaRole.INITIATOR, lambda _: None),
+    "request sent": (MpaRole.INITIATOR, to_reply),
+    "reply received": (MpaRole.INITIATOR, to_open),
+    "first frame sent": (MpaRole.INITIATOR, to_spoken),
+    "responder": (MpaRole.RESPONDER, lambda _: None),
+    "requested": (MpaRole.RESPONDER, to_request),
+    "replying": (MpaRole.RESPONDER, to_replying),
+    "reply sent": (MpaRole.RESPONDER, to_mute),
+    "ready frame due": (MpaRole.RESPONDER, to_ready),
 }
 ENDS: dict[str, Callable[[RawPeer], object]] = {
     "abort": lambda raw: raw.qp.abort("enough"),
@@ -160,7 +160,7 @@ def test_a_disconnect_with_nothing_to_send_is_at_once() -> None:
 
 
 def test_a_disconnect_waits_for_reads_that_hold_back_what_was_posted() -> None:
-    raw = peer(Role.INITIATOR)
+    raw = peer(MpaRole.INITIATOR)
     raw.connect(depth=1)
     events_of(raw.qp)
     sink = raw.pd.register(bytearray(8), REMOTE)
@@ -194,7 +194,7 @@ def test_a_second_disconnect_changes_nothing() -> None:
     ("octets", "reason"), [(0, "the peer closed the connection"), (5, "inside an FPDU"), (3000, "inside an FPDU")]
 )
 def test_the_end_of_the_stream_is_told_by_where_it_comes(octets: int, reason: str) -> None:
-    raw = connected(Role.RESPONDER)
+    raw = connected(MpaRole.RESPONDER)
     region = raw.pd.register(bytearray(5000), REMOTE)
     raw.give(fpdu(tagged(0, region.handle, region.offset, bytes(5000)))[:octets])
     raw.qp.end_of_stream()
@@ -207,7 +207,7 @@ def test_the_end_of_the_stream_is_told_by_where_it_comes(octets: int, reason: st
 @pytest.mark.req("RD-15", "RD-14", "RD-11")
 @pytest.mark.parametrize("form", ["RFC", "siw"])
 def test_an_inbound_terminate_is_told_in_words_and_not_answered(form: str) -> None:
-    raw = connected(Role.RESPONDER)
+    raw = connected(MpaRole.RESPONDER)
     raw.qp.post_receive("in", memoryview(bytearray(8)))
     raw.qp.post_send("out", [b"x"])
     payload = bytes.fromhex("12020000" if form == "RFC" else "21020000")
@@ -223,7 +223,7 @@ def test_an_inbound_terminate_is_told_in_words_and_not_answered(form: str) -> No
 
 @pytest.mark.parametrize("payload", [b"", bytes.fromhex("0101e000"), bytes.fromhex("1101c000 0012 c140")])
 def test_an_unintelligible_terminate_ends_the_connection_too(payload: bytes) -> None:
-    raw = connected(Role.RESPONDER)
+    raw = connected(MpaRole.RESPONDER)
     raw.give(fpdu(untagged(7, 2, 1, payload)))
     (event,) = events_of(raw.qp)
     assert isinstance(event, Disconnected)
@@ -265,7 +265,7 @@ def test_a_remote_protection_error_is_told_by_the_work_it_is_about(
 @pytest.mark.req("DDP-20", "RD-17", "RD-7")
 @pytest.mark.parametrize("sent", [0, 1, 131, 132, 133, 264])
 def test_memory_withdrawn_during_a_read_is_not_shown_any_more(sent: int) -> None:
-    raw = connected(Role.RESPONDER, emss=134)
+    raw = connected(MpaRole.RESPONDER, emss=134)
     memory = bytearray(b"secret! " * 50)
     region = raw.pd.register(memory, Access.REMOTE_READ)
     request = read_request(1, 5, 0, 400, region.handle, region.offset)
@@ -298,7 +298,7 @@ def test_memory_withdrawn_during_a_read_is_not_shown_any_more(sent: int) -> None
 @pytest.mark.parametrize("markers", [False, True])
 @pytest.mark.parametrize("step", [1, 3, 7, 100, 131, 132, 133, 300])
 def test_memory_that_changes_while_it_is_read_is_sent_with_the_right_crc(step: int, markers: bool) -> None:
-    raw = peer(Role.RESPONDER, emss=150)
+    raw = peer(MpaRole.RESPONDER, emss=150)
     raw.connect(markers=markers)
     raw.give(fpdu(tagged(0, 0, 0)))
     memory = bytearray(401)
@@ -330,7 +330,7 @@ def test_memory_that_changes_while_it_is_read_is_sent_with_the_right_crc(step: i
 
 @pytest.mark.req("DDP-20", "RD-17")
 def test_memory_withdrawn_between_two_gathers_is_not_shown_any_more() -> None:
-    raw = connected(Role.RESPONDER, emss=134)
+    raw = connected(MpaRole.RESPONDER, emss=134)
     region = raw.pd.register(bytearray(400), Access.REMOTE_READ)
     raw.give(fpdu(read_request(1, 5, 0, 400, region.handle, region.offset)))
     raw.qp.bytes_sent(len(b"".join(raw.qp.next_gather(140))))
@@ -342,7 +342,7 @@ def test_memory_withdrawn_between_two_gathers_is_not_shown_any_more() -> None:
 @pytest.mark.req("RD-11", "RD-15", "DDP-13", "DDP-15", "RD-14", "MPA-50")
 @pytest.mark.parametrize("sent", [0, 1, 100, 1460, 1461, 2919])
 def test_a_terminate_follows_the_frame_under_way_and_nothing_else_does(sent: int) -> None:
-    raw = connected(Role.RESPONDER)
+    raw = connected(MpaRole.RESPONDER)
     data = bytearray(b"x" * 10_000)
     raw.qp.post_write("w", [data], 7, 0)
     stream = b"".join(raw.qp.next_gather(1 << 18))
@@ -360,7 +360,7 @@ def test_a_terminate_follows_the_frame_under_way_and_nothing_else_does(sent: int
 
 @pytest.mark.req("DDP-13")
 def test_an_abort_does_not_wait_for_the_terminate() -> None:
-    raw = connected(Role.RESPONDER)
+    raw = connected(MpaRole.RESPONDER)
     raw.give(fpdu(untagged(3, 0, 1)))
     assert not raw.qp.wants_close
     raw.qp.abort("the peer does not read")
@@ -371,7 +371,7 @@ def test_an_abort_does_not_wait_for_the_terminate() -> None:
 
 @pytest.mark.req("RD-11")
 def test_terminates_carry_markers_where_they_are_wanted() -> None:
-    raw = peer(Role.RESPONDER)
+    raw = peer(MpaRole.RESPONDER)
     raw.connect(markers=True)
     raw.give(fpdu(tagged(0, 0, 0)))
     raw.qp.post_write(None, [bytes(3000)], 7, 0)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rpcrdma.errors import LocalProtocolError
-from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, Role
+from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole
 from rpcrdma.testing.joined_pair import Chunking, JoinedPair, byte_by_byte, feed, sizes, whole
 from rpcrdma.testing.raw_iwarp import (
     RawPeer,
@@ -41,13 +41,13 @@ def draws(seed: int = 1) -> Callable[[int], int]:
     return lambda bits: next(count) * 0x9E3779B97F4A7C15F39CC0605CEDC835 >> 7 & (1 << bits) - 1
 
 
-def connected(role: Role = Role.INITIATOR, config: IwarpConfig | None = None, **options: object) -> RawPeer:
+def connected(role: MpaRole = MpaRole.INITIATOR, config: IwarpConfig | None = None, **options: object) -> RawPeer:
     """A raw peer behind start-up; a responder has had an empty RDMA Write, so that it may speak."""
     emss = options.pop("emss", 1460)
     chunking = options.pop("chunking", whole)
     raw = RawPeer(role, SoftwareProtectionDomain(draws()), config, emss=emss, chunking=chunking)  # type: ignore[arg-type]
     raw.connect(**options)  # type: ignore[arg-type]
-    if role is Role.RESPONDER:
+    if role is MpaRole.RESPONDER:
         raw.give(fpdu(tagged(0, 0, 0)))
     events_of(raw.qp)
     raw.sent = b""
@@ -63,8 +63,8 @@ def joined(
     gather_octets: int = 1 << 18,
 ) -> tuple[IwarpQueuePair, IwarpQueuePair, JoinedPair]:
     pair = (
-        IwarpQueuePair(Role.INITIATOR, SoftwareProtectionDomain(draws(1)), a or IwarpConfig(), emss),
-        IwarpQueuePair(Role.RESPONDER, SoftwareProtectionDomain(draws(99)), b or IwarpConfig(), emss),
+        IwarpQueuePair(MpaRole.INITIATOR, SoftwareProtectionDomain(draws(1)), a or IwarpConfig(), emss),
+        IwarpQueuePair(MpaRole.RESPONDER, SoftwareProtectionDomain(draws(99)), b or IwarpConfig(), emss),
     )
     both = JoinedPair(*pair, chunking=chunking, gather_octets=gather_octets, recording=True)
     both.progress()
@@ -137,7 +137,7 @@ def test_reads_are_the_golden_octets_and_end_with_the_response() -> None:
 
 @pytest.mark.req("RD-3", "RD-7", "RD-8", "DDP-9")
 def test_reads_of_nothing_are_answered_with_nothing_and_not_validated() -> None:
-    raw = connected(Role.RESPONDER)
+    raw = connected(MpaRole.RESPONDER)
     raw.give(fpdu(read_request(1, 0, 0, 0, 0xBAD, 0xBAD)))
     assert raw.take() == VECTORS["RDMA Read Response of nothing"]
     raw.give(fpdu(read_request(2, 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF, 0, 0, 0)))
@@ -146,7 +146,7 @@ def test_reads_of_nothing_are_answered_with_nothing_and_not_validated() -> None:
 
 @pytest.mark.req("RD-7", "RD-8", "RD-6", "RD-3")
 def test_reads_are_answered_in_order_into_the_sink_that_they_name() -> None:
-    raw = connected(Role.RESPONDER)
+    raw = connected(MpaRole.RESPONDER)
     data = pattern(100)
     region = raw.pd.register(bytearray(data), Access.REMOTE_READ)
     asked = [read_request(n, n, 1000 * n, 10 * n, region.handle, region.offset + n) for n in (1, 2, 3)]
@@ -233,11 +233,11 @@ def unmarked(stream: bytes) -> bytes:
 
 
 @pytest.mark.req("MPA-11", "MPA-12", "MPA-13", "MPA-15", "MPA-16", "MPA-17", "MPA-33", "MPA-26")
-@pytest.mark.parametrize("role", list(Role))
-def test_markers_are_inserted_for_a_peer_that_wants_them(role: Role) -> None:
+@pytest.mark.parametrize("role", list(MpaRole))
+def test_markers_are_inserted_for_a_peer_that_wants_them(role: MpaRole) -> None:
     raw = connected(role, markers=True)
     region = raw.pd.register(bytearray(pattern(5000)), Access.REMOTE_READ)
-    raw.give(b"" if role is Role.INITIATOR else fpdu(read_request(1, 5, 0, 5000, region.handle, region.offset)))
+    raw.give(b"" if role is MpaRole.INITIATOR else fpdu(read_request(1, 5, 0, 5000, region.handle, region.offset)))
     raw.qp.post_send(None, [b"hello"])
     raw.qp.post_write(None, [pattern(3000)], 7, 0)
     raw.qp.post_send(None, [b"bye"])
@@ -278,7 +278,7 @@ def checksum(data: bytes) -> bytes:
 
 @pytest.mark.req("DDP-10")
 def test_responses_and_work_take_turns_message_by_message() -> None:
-    raw = connected(Role.RESPONDER, emss=134)
+    raw = connected(MpaRole.RESPONDER, emss=134)
     data = pattern(300)
     region = raw.pd.register(bytearray(data), Access.REMOTE_READ)
     for n in (1, 2):
@@ -340,7 +340,7 @@ def test_a_gather_keeps_below_the_limits_asked_for() -> None:
 
 
 def test_bulk_is_handed_out_without_a_copy() -> None:
-    raw = connected(Role.RESPONDER, emss=65483)
+    raw = connected(MpaRole.RESPONDER, emss=65483)
     memory = bytearray(pattern(100_000))
     region = raw.pd.register(memory, Access.REMOTE_READ)
     raw.give(fpdu(read_request(1, 5, 0, 100_000, region.handle, region.offset)))
@@ -417,7 +417,7 @@ def test_work_that_no_peer_could_do_is_refused() -> None:
 @pytest.mark.req("MPA-4", "MPA-18", "MPA-29", "MPA-30", "MPA-51", "DDP-3", "DDP-11", "DDP-12", "RD-9", "DDP-1")
 @cuts
 def test_sends_are_delivered_whole_and_in_order_however_the_stream_is_cut(chunking: Chunking) -> None:
-    raw = connected(Role.RESPONDER, chunking=chunking)
+    raw = connected(MpaRole.RESPONDER, chunking=chunking)
     buffers = [bytearray(9000) for _ in range(4)]
     for n, buffer in enumerate(buffers):
         raw.qp.post_receive(n, memoryview(buffer))
@@ -442,7 +442,7 @@ def test_sends_are_delivered_whole_and_in_order_however_the_stream_is_cut(chunki
 @pytest.mark.parametrize("crc", [True, False])
 @pytest.mark.parametrize("segment", [1, 5, 1428, 2100, 5000, 64754])
 def test_writes_are_placed_however_they_are_segmented(chunking: Chunking, crc: bool, segment: int) -> None:
-    raw = connected(Role.RESPONDER, IwarpConfig(crc=crc), chunking=chunking, crc=crc)
+    raw = connected(MpaRole.RESPONDER, IwarpConfig(crc=crc), chunking=chunking, crc=crc)
     octets = min(segment * 40, 140_000 if chunking is not byte_by_byte else 20_000) + 3
     data = pattern(octets)
     memory = bytearray(octets + 20)
@@ -464,7 +464,7 @@ def test_writes_are_placed_however_they_are_segmented(chunking: Chunking, crc: b
 
 @pytest.mark.req("DDP-8")
 def test_the_payload_goes_straight_into_the_memory() -> None:
-    raw = connected(Role.RESPONDER)
+    raw = connected(MpaRole.RESPONDER)
     memory = bytearray(60_000)
     region = raw.pd.register(memory, Access.REMOTE_WRITE)
     frame = fpdu(tagged(0, region.handle, region.offset, bytes(60_000), last=False))
@@ -480,7 +480,7 @@ def test_the_payload_goes_straight_into_the_memory() -> None:
 @pytest.mark.parametrize("opcode", [4, 6])
 @cuts
 def test_a_send_with_invalidate_ends_the_handle_at_delivery(opcode: int, chunking: Chunking) -> None:
-    raw = connected(Role.RESPONDER, chunking=chunking)
+    raw = connected(MpaRole.RESPONDER, chunking=chunking)
     region = raw.pd.register(bytearray(8), REMOTE)
     raw.qp.post_receive("in", memoryview(bytearray(9000)))
     raw.give(fpdu(untagged(opcode, 0, 1, bytes(5000), invalidate=region.handle, last=False)))
@@ -493,7 +493,7 @@ def test_a_send_with_invalidate_ends_the_handle_at_delivery(opcode: int, chunkin
 @pytest.mark.req("RD-2")
 @pytest.mark.parametrize("opcode", [3, 5])
 def test_other_sends_leave_the_invalidation_word_alone(opcode: int) -> None:
-    raw = connected(Role.RESPONDER)
+    raw = connected(MpaRole.RESPONDER)
     region = raw.pd.register(bytearray(8), REMOTE)
     raw.qp.post_receive("in", memoryview(bytearray(8)))
     raw.give(fpdu(untagged(opcode, 0, 1, invalidate=region.handle)))
@@ -503,7 +503,7 @@ def test_other_sends_leave_the_invalidation_word_alone(opcode: int) -> None:
 
 @pytest.mark.req("RD-1", "DDP-4", "MPA-8")
 def test_reserved_bits_and_padding_are_not_looked_at() -> None:
-    raw = connected(Role.RESPONDER)
+    raw = connected(MpaRole.RESPONDER)
     buffer = bytearray(8)
     raw.qp.post_receive("in", memoryview(buffer))
     segment = bytearray(untagged(3, 0, 1, b"hello"))
@@ -517,14 +517,14 @@ def test_reserved_bits_and_padding_are_not_looked_at() -> None:
 
 @pytest.mark.req("DDP-9")
 def test_the_handle_of_an_empty_write_is_not_checked() -> None:
-    raw = connected(Role.RESPONDER)
+    raw = connected(MpaRole.RESPONDER)
     raw.give(fpdu(tagged(0, 0xDEAD, 0xFFFFFFFFFFFFFFFF)))
     assert events_of(raw.qp) == []
 
 
 @pytest.mark.req("DDP-11", "RD-12")
 def test_untagged_segments_may_stand_within_a_tagged_message() -> None:
-    raw = connected(Role.RESPONDER)
+    raw = connected(MpaRole.RESPONDER)
     memory = bytearray(6000)
     region = raw.pd.register(memory, REMOTE)
     raw.qp.post_receive("in", memoryview(bytearray(8)))
@@ -551,7 +551,7 @@ def test_a_read_sees_what_was_written_before_it() -> None:
 
 @pytest.mark.req("DDP-6")
 def test_the_sequence_numbers_wrap() -> None:
-    raw = connected(Role.RESPONDER)
+    raw = connected(MpaRole.RESPONDER)
     raw.qp._receiver._msn[0] = raw.qp._sender._msn[0] = 0xFFFFFFFF
     for msn in (0xFFFFFFFF, 0, 1):
         raw.qp.post_receive(msn, memoryview(bytearray(8)))
@@ -562,7 +562,7 @@ def test_the_sequence_numbers_wrap() -> None:
 
 
 def test_late_writes_to_abandoned_memory_vanish() -> None:
-    raw = connected(Role.RESPONDER)
+    raw = connected(MpaRole.RESPONDER)
     memory = bytearray(10_000)
     region = raw.pd.register(memory, Access.REMOTE_WRITE)
     frame = fpdu(tagged(0, region.handle, region.offset, b"x" * 10_000))
@@ -574,7 +574,7 @@ def test_late_writes_to_abandoned_memory_vanish() -> None:
 
 
 def test_the_scratch_stays_small_for_those_who_send_little() -> None:
-    raw = connected(Role.RESPONDER)
+    raw = connected(MpaRole.RESPONDER)
     (scratch,) = raw.qp.next_buffers()
     assert len(scratch) == 8192
     # Small frames without end are received many at a time.

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, Role
+from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole
 from rpcrdma.testing.joined_pair import Chunking, JoinedPair, sizes, whole
 from rpcrdma.testing.provider_suite import CHECKS, Check, MakePair, PairParts
 from rpcrdma.verbs.memory import SoftwareProtectionDomain
@@ -33,9 +33,9 @@ def maker(emss: int, chunking: Chunking, *, crc: bool, peer_to_peer: bool) -> Ma
                 pd,
                 IwarpConfig(crc=crc, inbound_reads=inbound, outbound_reads=outbound, peer_to_peer=peer_to_peer),
                 emss,
-                private_data if role is Role.INITIATOR else b"",
+                private_data if role is MpaRole.INITIATOR else b"",
             )
-            for role, pd, inbound, outbound in zip(Role, pds, inbound_reads, outbound_reads, strict=True)
+            for role, pd, inbound, outbound in zip(MpaRole, pds, inbound_reads, outbound_reads, strict=True)
         ]
         joined = JoinedPair(*ends, chunking=chunking)
         return ends[0], pds[0], ends[1], pds[1], joined.progress

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rpcrdma.iwarp import Role
+from rpcrdma.iwarp import MpaRole
 from rpcrdma.testing.joined_pair import whole
 from rpcrdma.testing.raw_iwarp import RawPeer, completions_of, events_of, fpdu, tagged, untagged
 from rpcrdma.verbs import Access, Completion, Disconnected, ReceivePool, SoftwareProtectionDomain, Verb
@@ -22,7 +22,7 @@ HANDLE = 0x51
 def raw_peer(*, shared: bool) -> tuple[RawPeer, bytearray]:
     """A connected queue pair with three receives of 64 octets, and memory of 64 that a peer may write."""
     bits = itertools.count(HANDLE)
-    raw = RawPeer(Role.RESPONDER, SoftwareProtectionDomain(lambda _: next(bits)), chunking=whole)
+    raw = RawPeer(MpaRole.RESPONDER, SoftwareProtectionDomain(lambda _: next(bits)), chunking=whole)
     memory = bytearray(64)
     assert raw.pd.register(memory, Access.REMOTE_WRITE).handle == HANDLE
     if shared:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from rpcrdma.errors import LocalProtocolError
-from rpcrdma.iwarp import Role
+from rpcrdma.iwarp import MpaRole
 from rpcrdma.testing.raw_iwarp import RawPeer, completions_of, events_of, fpdu, tagged, terminate, untagged
 from rpcrdma.verbs import Access, Completion, Disconnected, SoftwareProtectionDomain, Status, Verb
 
@@ -18,10 +18,10 @@ def draws() -> Callable[[int], int]:
     return lambda bits: next(count) * 0x9E3779B97F4A7C15F39CC0605CEDC835 >> 7 & (1 << bits) - 1
 
 
-def connected(role: Role) -> RawPeer:
+def connected(role: MpaRole) -> RawPeer:
     raw = RawPeer(role, SoftwareProtectionDomain(draws()))
     raw.connect()
-    if role is Role.RESPONDER:
+    if role is MpaRole.RESPONDER:
         raw.give(fpdu(tagged(0, 0, 0)))
     events_of(raw.qp)
     raw.sent = b""
@@ -30,7 +30,7 @@ def connected(role: Role) -> RawPeer:
 
 @pytest.mark.req("RD-5")
 def test_writes_take_no_receive_and_report_nothing_where_they_land() -> None:
-    raw = connected(Role.RESPONDER)
+    raw = connected(MpaRole.RESPONDER)
     region = raw.pd.register(bytearray(5000), Access.REMOTE_WRITE)
     buffers = [bytearray(8), bytearray(8)]
     for n, buffer in enumerate(buffers):
@@ -51,7 +51,7 @@ def test_writes_take_no_receive_and_report_nothing_where_they_land() -> None:
 
 @pytest.mark.req("RD-5", "DDP-3")
 def test_writes_to_the_same_place_land_in_their_order_before_what_follows_them() -> None:
-    raw = connected(Role.RESPONDER)
+    raw = connected(MpaRole.RESPONDER)
     region = raw.pd.register(bytearray(10), Access.REMOTE_WRITE)
     raw.qp.post_receive("done", memoryview(bytearray(4)))
     writes = [(0, b"aaaaaaaaaa"), (3, b"bbbb"), (5, b"ccc"), (4, b""), (0, b"d")]
@@ -66,7 +66,7 @@ def test_writes_to_the_same_place_land_in_their_order_before_what_follows_them()
 
 @pytest.mark.req("RD-5", "DDP-2", "DDP-10")
 def test_each_remote_buffer_has_a_write_of_its_own_and_they_leave_in_order() -> None:
-    raw = connected(Role.INITIATOR)
+    raw = connected(MpaRole.INITIATOR)
     data = bytes(n % 251 for n in range(3000))
     # One Write may gather from many local buffers; its remote buffer is one.
     raw.qp.post_write(1, [data[:700], data[700:701], data[701:2000]], 7, 100)
@@ -89,8 +89,8 @@ def test_each_remote_buffer_has_a_write_of_its_own_and_they_leave_in_order() -> 
 
 
 @pytest.mark.req("RD-11", "RD-15")
-@pytest.mark.parametrize("role", list(Role), ids=lambda role: role.value)
-def test_a_terminate_ends_the_connection_as_a_breach_that_the_peer_tells_of(role: Role) -> None:
+@pytest.mark.parametrize("role", list(MpaRole), ids=lambda role: role.value)
+def test_a_terminate_ends_the_connection_as_a_breach_that_the_peer_tells_of(role: MpaRole) -> None:
     raw = connected(role)
     # An initiator hears of nothing before it has spoken.
     raw.qp.post_send(None, [b"x"], signaled=False)
@@ -106,7 +106,7 @@ def test_a_terminate_ends_the_connection_as_a_breach_that_the_peer_tells_of(role
 
 @pytest.mark.parametrize("length", range(4))
 def test_a_terminate_that_says_nothing_is_a_breach_and_is_not_answered(length: int) -> None:
-    raw = connected(Role.RESPONDER)
+    raw = connected(MpaRole.RESPONDER)
     raw.give(fpdu(untagged(7, 2, 1, bytes(length))))
     (event,) = events_of(raw.qp)
     assert isinstance(event, Disconnected)
@@ -131,7 +131,7 @@ def test_a_terminate_that_says_nothing_is_a_breach_and_is_not_answered(length: i
 def test_work_is_posted_up_to_the_last_handle_and_the_last_offset(
     handle: int, offset: int, length: int, possible: bool
 ) -> None:
-    raw = connected(Role.INITIATOR)
+    raw = connected(MpaRole.INITIATOR)
     sink = raw.pd.register(bytearray(8), Access.REMOTE_WRITE)
     if possible:
         raw.qp.post_write(1, [bytes(length)], handle, offset)

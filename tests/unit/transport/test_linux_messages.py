@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from rpcrdma.iwarp import IwarpConfig, Role
+from rpcrdma.iwarp import IwarpConfig, MpaRole
 from rpcrdma.iwarp.segments import ReadHeader, decode_read_header, encode_read_header
 from rpcrdma.iwarp.startup import Enhanced, FrameKind, StartupFrame, decode_startup_frame, encode_startup_frame
 from rpcrdma.iwarp.terminate import Code, PeerTerminated, decode_terminate
@@ -244,7 +244,7 @@ def test_the_start_of_a_kernel_clients_connection() -> None:
     names = ["kernel client: NULL call", "kernel client: FSINFO call"]
     for size in (1, 2, 7, 1000):
         peer = RawPeer(
-            Role.RESPONDER,
+            MpaRole.RESPONDER,
             SoftwareProtectionDomain(counted_bits()),
             IwarpConfig(),
             chunking=functools.partial(min, size),

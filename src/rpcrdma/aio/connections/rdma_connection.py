@@ -27,8 +27,7 @@ from rpcrdma.aio.drivers.deadline_timer import Alarm, DeadlineTimer
 from rpcrdma.aio.drivers.iwarp_driver import IwarpDriver
 from rpcrdma.aio.drivers.sockets import address_of, authority, maximum_segment_octets
 from rpcrdma.errors import CallTimeout, RpcRdmaError, TransportClosed
-from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair
-from rpcrdma.iwarp import Role as IwarpRole
+from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole
 from rpcrdma.limits import CALL_OCTETS_PULLED_MAX, RDMA_UNSENT_REPLY_OCTETS_MAX
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.calls import CallEncoder, decode_result
@@ -140,7 +139,7 @@ class RdmaConnection:
         active = role is Role.CLIENT
         protection_domain = SoftwareProtectionDomain(secrets.randbits)
         self._queue_pair = IwarpQueuePair(
-            IwarpRole.INITIATOR if active else IwarpRole.RESPONDER,
+            MpaRole.INITIATOR if active else MpaRole.RESPONDER,
             protection_domain,
             iwarp,
             maximum_segment_octets(sock),

@@ -11,7 +11,7 @@ __all__ = ["resolve_bounds"]
 
 
 def resolve_bounds(module: model.Module, symbols: Symbols) -> None:
-    """Fills `module.bounds`, and notes pragmas whose names or types are wrong or that no procedure is about."""
+    """Fills `module.bounds`, and notes pragmas with wrong names or types, or whose classes no procedure has."""
     for pragma in symbols.bounds:
         bounded = _member(module, symbols, pragma.target)
         argument = _member(module, symbols, pragma.argument)
@@ -42,7 +42,7 @@ def resolve_bounds(module: model.Module, symbols: Symbols) -> None:
 
 
 def _member(module: model.Module, symbols: Symbols, target: syntax.Target) -> tuple[str, str, model.Type] | None:
-    """Class, member and the member's type; None if there is no such member, which is noted."""
+    """Class, member and the member's type; an unknown member is noted as an error and gives None."""
     name = module_name(target.type.name)
     item = module.classes.get(name)
     if item is None:

@@ -20,7 +20,7 @@ _Refuse: TypeAlias = Callable[[], None]
 
 
 class CodecWriter(ValueWriter):
-    """Writes the codec functions of a module; their layouts are collected and go before them."""
+    """Writes the codec functions of a module; the layouts that they use are collected and written before them."""
 
     def _head(self, verb: str, name: str, arguments: str, result: str, *, recursive: bool) -> None:
         out = self.out
@@ -41,7 +41,7 @@ class CodecWriter(ValueWriter):
     # Enumerations and typedefs
 
     def enum(self, item: model.Enum) -> None:
-        """encode_E and decode_E; a field may be named for the error."""
+        """encode_E and decode_E; their argument `field` is the name that errors give."""
         ref = model.EnumRef(item.name, any(value < 0 for _, value in item.members))
         self._owner = item.name
         self._head("encode", item.name, f'enc: Encoder, value: {item.name}, field: str = "{item.name}"', "None",

@@ -15,7 +15,7 @@ __all__ = ["CompiledModule", "compile_source"]
 
 @dataclass(frozen=True, slots=True)
 class CompiledModule:
-    """The text of a generated Python module, and what the compiler remarked."""
+    """The text of a generated Python module, and the compiler's warnings."""
 
     text: str
     warnings: Sequence[Diagnostic]

@@ -1,4 +1,4 @@
-"""What the compiler says about an interface definition, and how it is shown: line, column and a caret."""
+"""The compiler's errors and warnings about an interface definition, shown with line, column and a caret."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Diagnostic", "LanguageError", "Place"]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Place:
-    """Where something stands: line and column count from 1, length in characters."""
+    """A place in the source: line and column count from 1, length in characters."""
 
     line: int
     column: int
@@ -21,7 +21,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One remark: `severity` is "error" or "warning"; `hint` says what to do and may be empty."""
+    """One remark: `severity` is "error" or "warning"; `hint` names the remedy and may be empty."""
 
     place: Place
     message: str

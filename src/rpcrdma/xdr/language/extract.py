@@ -12,7 +12,7 @@ _SENTINEL = re.compile(r"^[^\S\n]*///(?: (.*)|[^\S\n]*)$")
 def extract(text: str) -> str:
     """The marked lines without their sentinels, indentation kept, runs of empty lines made one.
 
-    What stands between them (prose, page headers and footers, form feeds) is left out. HTML
+    Unmarked lines (prose, page headers and footers, form feeds) are left out. HTML
     pages are taken too: tags are dropped from marked lines and character references resolved. Returns an empty
     string if no line is marked.
     """

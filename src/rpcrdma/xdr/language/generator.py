@@ -12,8 +12,8 @@ from rpcrdma.xdr.language.writer import Writer
 
 __all__ = ["generate"]
 
-# What generated code cannot keep: names are the interface definition's, codecs come without docstrings.
-# Which of these apply depends on the definition, hence RUF100.
+# Rules that generated code cannot keep: names are the interface definition's, codecs come without docstrings.
+# Which of these rules are violated depends on the definition, hence RUF100 (unused noqa).
 _NOQA = "# ruff: noqa: A001, A002, A003, ARG001, ARG002, D103, E741, N801, N802, N815, N816, RUF100"
 
 

@@ -15,7 +15,7 @@ _MOST_ELEMENTS = 16
 
 
 def slots_of(kind: model.Type, module: model.Module) -> int | None:
-    """How many values the type has in the tuple that `struct` unpacks; None where it does not go into a group."""
+    """How many values the type has in the tuple that `struct` unpacks; None for a type that no group can hold."""
     kind = model.strip(kind)
     match kind:
         case model.Number() | model.Boolean() | model.EnumRef():
@@ -41,7 +41,7 @@ def slots_of(kind: model.Type, module: model.Module) -> int | None:
 
 @dataclass(slots=True)
 class EncodedGroup:
-    """How to write a group: the format, a name for each slot, the values, and what must be checked before."""
+    """How to write a group: the format, a name for each slot, the values, and the checks before they are packed."""
 
     format: str = ""
     fields: list[str] = field(default_factory=list)

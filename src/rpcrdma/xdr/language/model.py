@@ -119,7 +119,7 @@ class Optional:
 
 @dataclass(frozen=True, slots=True)
 class LinkedList:
-    """A chain of entries; `limit` None: as many as fit into the message. `filled`: there is at least one."""
+    """A chain of entries; `limit` None: as many as fit into the message. `filled`: it has at least one."""
 
     entry: str
     limit: int | None
@@ -175,7 +175,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """An arm of a union: its discriminant values with the words of the definition; a void arm has no type."""
+    """An arm of a union: its discriminant values, each as the definition writes it; a void arm has no type."""
 
     values: tuple[tuple[int, str], ...]
     name: str
@@ -205,10 +205,10 @@ Class: TypeAlias = Struct | Union
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What the arguments of a call say about an item of its result.
+    """How an argument of a call bounds a member of its result.
 
-    It has at most as many elements or octets as the number `argument` says, or, where that is itself of variable length
-    (`counted`), as many as it has. `octets`: those of the encoded elements.
+    The member has at most as many elements as the number `argument` says; or, if `argument` is itself of variable
+    length (`counted`), at most as many as that has. `octets`: the number bounds octets of encoded elements instead.
     """
 
     argument: str
@@ -240,7 +240,7 @@ class ProgramVersion:
 
 @dataclass(slots=True)
 class Module:
-    """All that one interface definition defines; the names are those that the generated module uses."""
+    """The definitions of one interface definition; the names are those that the generated module uses."""
 
     source_name: str
     constants: dict[str, int] = field(default_factory=dict)
@@ -251,7 +251,7 @@ class Module:
     recursive: set[str] = field(default_factory=set)
     """Classes that contain themselves other than as a linked list."""
     bounds: dict[tuple[str, str, str], Bound] = field(default_factory=dict)
-    """By class and member of a result, and the class of the arguments."""
+    """Bounds by class of the result, its member, and class of the arguments."""
 
 
 def class_in(kind: Type) -> str | None:
@@ -266,7 +266,7 @@ def class_in(kind: Type) -> str | None:
 
 
 def reachable(module: Module, start: str) -> set[str]:
-    """The classes in a class; itself only if it contains itself."""
+    """The classes that `start` contains, directly or not; `start` itself only if it contains itself."""
     seen: set[str] = set()
     waiting = [start]
     while waiting:

@@ -9,7 +9,7 @@ __all__ = ["enumerator_name", "field_name", "method_name", "module_name"]
 
 _TAKEN = frozenset(
     {
-        # What generated code itself uses at module level.
+        # Module-level names of the generated code itself.
         "Any", "Awaitable", "Buffer", "CallContext", "Caller", "DecodeError", "Decoder", "Encoder", "Final",
         "Layout", "LocalProtocolError", "PROGRAM", "Procedure", "ProcedureUnavailable", "Program", "ReplyBound",
         "Service", "TypeAlias", "annotations", "dataclass", "enum",
@@ -35,7 +35,7 @@ def field_name(name: str) -> str:
 
 
 def enumerator_name(name: str) -> str:
-    """The name of an enumerator; those that `enum` keeps for itself get an underscore."""
+    """The name of an enumerator; a name that the `enum` module reserves gets an underscore."""
     return f"{name}_" if keyword.iskeyword(name) or name in {"mro", "name", "value"} else name
 
 

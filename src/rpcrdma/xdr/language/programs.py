@@ -39,7 +39,7 @@ class ProgramWriter:
         return plain
 
     def write(self) -> None:
-        """Everything of every version."""
+        """Writes procedures, client and service of every version."""
         constants: set[str] = set()
         for version in self.module.versions:
             names = {
@@ -98,7 +98,7 @@ class ProgramWriter:
         self.names += [version.name, f"{version.name}_Client", f"{version.name}_Service"]
 
     def _write_bound(self, procedure: model.Procedure, name: str) -> str:
-        """What says how large the result of a procedure gets: a value, or the function that is written for it."""
+        """The expression for a procedure's `bound`: a value, or the name of the function that this writes for it."""
         extent = result_extent(self.module, procedure)
         sizes = [extent.size, *extent.items]
         if not any(size.terms for size in sizes):

@@ -1,6 +1,6 @@
-"""How large the result of each procedure can become: numbers, and what the arguments say of them (`pragma bound`).
+"""How large the result of each procedure can become: a number, or an expression of the arguments (`pragma bound`).
 
-A requester must know it before it calls (RFC 8166 section 4.3). What may be placed directly is counted by itself.
+A requester must know it before it calls (RFC 8166 section 4.3). Items that may be placed directly are counted apart.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from rpcrdma.xdr.language import model
 __all__ = ["UNBOUNDED", "Extent", "Size", "result_extent"]
 
 UNBOUNDED = 0xFFFFFFFF
-"""Octets that stand for any number: no message has more."""
+"""The size of an unbounded type in octets: no message has more."""
 _EXPRESSION_MAX = 90
-"""Characters of one term, so that it fits a line; where it would be longer, what it is at most stands for it."""
+"""Characters of one term, so that it fits a line; a longer term is replaced by its largest value."""
 
 
 class _Term(NamedTuple):
-    """Part of a size that the arguments say: an expression of `args`, and what it is at most."""
+    """Part of a size that depends on the arguments: an expression of `args`, and its largest value."""
 
     text: str
     most: int
@@ -37,7 +37,7 @@ class Size:
 
     @property
     def most(self) -> int:
-        """Whatever the arguments are."""
+        """The largest value, over all possible arguments."""
         return min(self.number + sum(term.most for term in self.terms), UNBOUNDED)
 
     def __str__(self) -> str:
@@ -49,9 +49,10 @@ _NOTHING = Size(0)
 
 
 class Extent(NamedTuple):
-    """The size of a type without what may be placed directly, and the most of each item that may be, in stream order.
+    """The size of a type without its items for direct placement, and the most octets of each item, in stream order.
 
-    The first `least` items are always there; the others may be missing, so that what follows them moves up.
+    Every value of the type has the first `least` items; further ones may be missing, and the items after a missing one
+    then take its place in the order.
     """
 
     size: Size
@@ -60,7 +61,7 @@ class Extent(NamedTuple):
 
 
 def result_extent(module: model.Module, procedure: model.Procedure) -> Extent:
-    """What the result of a procedure takes."""
+    """The extent of a procedure's result."""
     if procedure.result is None:
         return Extent(_NOTHING)
     arguments = model.strip(procedure.arguments) if procedure.arguments is not None else None
@@ -78,7 +79,7 @@ class _Measure:
         self._known: dict[str, Extent] = {}
 
     def of(self, kind: model.Type, bound: model.Bound | None) -> Extent:
-        """The extent of a type; `bound` is what the arguments say of it."""
+        """The extent of a type; `bound` is the bound that the arguments give it."""
         match model.strip(kind):
             case model.Number() as number:
                 return Extent(Size(number.octets))
@@ -105,7 +106,7 @@ class _Measure:
                 return Extent(Size(4))
 
     def _count(self, limit: int, bound: model.Bound | None) -> Size:
-        """How many there are, with a limit."""
+        """The number of elements: at most `limit`, and at most what the arguments say."""
         if bound is None:
             return Size(limit)
         given = f"args.{bound.argument}"
@@ -120,7 +121,7 @@ class _Measure:
         return every._replace(size=self._count(every.size.most, bound))
 
     def _times(self, each: Extent, count: Size, least: int) -> Extent:
-        """So many of a kind, at least `least`."""
+        """The extent of `count` elements of extent `each`, of which every value has at least `least`."""
         size = _product(each.size, count)
         if not each.items:
             return Extent(size)

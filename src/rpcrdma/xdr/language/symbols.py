@@ -1,4 +1,4 @@
-"""The names of an interface definition: what each stands for, constants and their values."""
+"""The names of an interface definition: the definition of each, constants and their values."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Symbols:
         self.deviations.append(Diagnostic(place, message, hint))
 
     def place_of(self, name: str) -> Place:
-        """Where a name, or the definition around an anonymous type, stands."""
+        """The place of a name's definition, or of the definition around an anonymous type."""
         while name not in self._places and "_" in name:
             name = name.rpartition("_")[0]
         return self._places.get(name, Place(1, 1))
@@ -186,7 +186,7 @@ _NamedDeclaration = (
 
 
 def _plain_typedef(item: syntax.Definition) -> str | None:
-    """The new name of a typedef that is certainly not the wrong way round."""
+    """The new name of a typedef that cannot have its two names in the wrong order."""
     if not isinstance(item, syntax.Typedef) or isinstance(item.declaration, syntax.Void):
         return None
     declaration = item.declaration

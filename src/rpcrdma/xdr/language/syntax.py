@@ -54,12 +54,12 @@ RESERVED_WORDS = frozenset(
         "quadruple", "string", "struct", "switch", "typedef", "union", "unsigned", "version", "void",
     }
 )  # fmt: skip
-"""Words that name nothing else: section 6.1, and RFC 5531 section 12.3 for `program` and `version`."""
+"""Words that no definition may use as a name: section 6.1, and RFC 5531 section 12.3 for `program` and `version`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identifier:
-    """A name where it stands."""
+    """A name and its place in the source."""
 
     name: str
     place: Place
@@ -102,7 +102,7 @@ class Enumerator:
 
 @dataclass(frozen=True, slots=True)
 class EnumBody:
-    """What stands in the braces of an enumeration (section 4.3)."""
+    """The enumerators of an enumeration, the part in braces (section 4.3)."""
 
     enumerators: tuple[Enumerator, ...]
 
@@ -116,7 +116,7 @@ class StructBody:
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """One or more case labels, or `default` (no labels), and what follows."""
+    """One or more case labels, or `default` (no labels), and their declaration."""
 
     labels: tuple[Value, ...]
     declaration: Declaration
@@ -273,7 +273,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a pragma is about: `type.member`, or a typedef by its name alone."""
+    """The target of a pragma: `type.member`, or a typedef by its name alone."""
 
     type: Identifier
     member: Identifier | None
@@ -296,9 +296,9 @@ class LimitPragma:
 
 @dataclass(frozen=True, slots=True)
 class BoundPragma:
-    """`pragma bound type.member arguments.member;`: the arguments of a call say how much its result has at most.
+    """`pragma bound type.member arguments.member;`: a member of the arguments bounds a member of the result.
 
-    That is elements or octets, as for a limit; `octets`: those of the encoded elements.
+    The bound counts elements or octets, as for a limit; with `octets` it counts octets of the encoded elements.
     """
 
     target: Target
@@ -313,7 +313,7 @@ Definition: TypeAlias = (
 
 @dataclass(slots=True)
 class Specification:
-    """A whole interface definition, and where it deviates from the language though its meaning is clear."""
+    """A whole interface definition, and its deviations from the language whose meaning is clear."""
 
     definitions: tuple[Definition, ...]
     deviations: list[Diagnostic] = field(default_factory=list)

@@ -34,7 +34,7 @@ class Writer:
         self.indent = 0
 
     def line(self, text: str = "") -> None:
-        """One line; it must fit."""
+        """One line, which the caller knows to fit into WIDTH."""
         self.lines.append(f"{'    ' * self.indent}{text}" if text else "")
 
     def blank(self, count: int = 1) -> None:
@@ -65,5 +65,5 @@ class Writer:
         return 4 * self.indent + len(text) <= WIDTH
 
     def text(self) -> str:
-        """Everything, with one newline at the end."""
+        """All lines, with one newline at the end."""
         return "\n".join(self.lines).rstrip("\n") + "\n"
