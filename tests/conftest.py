@@ -30,13 +30,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.fixture(params=["iwarp", "loopback"])
-def each_provider(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The provider that clients and servers take who leave the choice to the library; its name.
-
-    For tests of what users see, which is to be the same over any provider.
-    """
-    name: str = request.param
+def leave_choice_to(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients and servers that leave the choice of a provider to the library get `name`."""
     loopback = LoopbackProvider()
 
     def chosen(choice: ProviderChoice, *settings: Any) -> Provider:
@@ -44,4 +39,20 @@ def each_provider(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
 
     for module in ("client.connect", "server.rdma_server"):
         monkeypatch.setattr(f"rpcrdma.aio.{module}.chosen_provider", chosen)
+
+
+@pytest.fixture(params=["iwarp", "loopback"])
+def each_provider(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The provider that the test's clients and servers take; its name. What users see is the same over any."""
+    name: str = request.param
+    leave_choice_to(name, monkeypatch)
     return name
+
+
+@pytest.fixture(params=["rdma-iwarp", "rdma-loopback", "tcp"])
+def scheme(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The scheme of the test's URLs: over RDMA by each provider, and over TCP."""
+    name, _, provider = request.param.partition("-")
+    if provider:
+        leave_choice_to(provider, monkeypatch)
+    return str(name)
