@@ -30,7 +30,7 @@ _NAME = "loopback"
 _STEPS = 64
 """Work requests of each end that are carried out before both ends, and other connections, get their turn."""
 _FIRST_FREE_PORT = 49152
-_RESERVED_PORT = 1023
+_RESERVED_PORTS = range(1023, 511, -1)
 
 
 class _Wire:
@@ -112,37 +112,42 @@ class _LoopbackDriver:
 
 
 class _LoopbackLink:
-    """One end of a connection to be: that of a server has its queue pair when it is made, that of a client gets it."""
+    """One end of a connection to be.
+
+    That of the client makes both queue pairs when it is opened; `made` is what that of the server gets of it.
+    """
 
     provider = _NAME
     settle_s = 0.0
 
-    def __init__(self, local: Address, peer: Address, listener: _LoopbackListener) -> None:
+    def __init__(
+        self,
+        local: Address,
+        peer: Address,
+        listener: _LoopbackListener,
+        made: tuple[LoopbackQueuePair, _Wire] | None = None,
+    ) -> None:
         self.local = local
         self.peer = peer
+        self.active = made is None
         self._listener = listener
-        self._far: tuple[LoopbackQueuePair, _Wire] | None = None
-
-    @property
-    def active(self) -> bool:
-        return self._far is None
+        self._made = made
 
     def open(
         self, private_data: bytes, timer: DeadlineTimer, on_turn: Callable[[], None], on_closed: Callable[[], None]
     ) -> _LoopbackDriver:
-        if self._far is not None:
-            return _LoopbackDriver(*self._far, timer, on_turn, on_closed)
+        if self._made is not None:
+            return _LoopbackDriver(*self._made, timer, on_turn, on_closed)
         near_domain, far_domain = (SoftwareProtectionDomain(secrets.randbits) for _ in range(2))
         near, far = LoopbackQueuePair.pair(near_domain, far_domain, private_data=private_data)
         wire = _Wire(near)
-        accepted = _LoopbackLink(self.peer, self.local, self._listener)
-        accepted._far = far, wire
+        accepted = _LoopbackLink(self.peer, self.local, self._listener, (far, wire))
         asyncio.get_running_loop().call_soon(self._listener.arrived, accepted)
         return _LoopbackDriver(near, wire, timer, on_turn, on_closed)
 
     def refuse(self) -> None:
-        if self._far is not None:
-            queue_pair, wire = self._far
+        if self._made is not None:
+            queue_pair, wire = self._made
             queue_pair.abort("turned away")
             wire.go_on()
 
@@ -152,6 +157,7 @@ class _LoopbackListener:
         self._provider = provider
         self._on_link = on_link
         self._closed = False
+        self.loop = asyncio.get_running_loop()
 
     async def listen(self, host: str, port: int) -> list[Address]:
         return [self._provider.add(host, port, self)]
@@ -179,6 +185,7 @@ class LoopbackProvider:
     def __init__(self) -> None:
         self._listeners: dict[Address, _LoopbackListener] = {}
         self._ports = itertools.count(_FIRST_FREE_PORT)
+        self._reserved_ports = itertools.cycle(_RESERVED_PORTS)
 
     async def connect(self, host: str, port: int, *, reserved_port: bool = False) -> Link:
         listener = self._listeners.get((host, port))
@@ -188,7 +195,12 @@ class LoopbackProvider:
                 "listens there",
                 refused=True,
             )
-        local = (host, _RESERVED_PORT if reserved_port else next(self._ports))
+        if listener.loop is not asyncio.get_running_loop():
+            raise ConnectFailed(
+                f"cannot connect to {authority(host, port)}: the server runs in another event loop; run both in "
+                "one, or leave out provider= to connect by TCP"
+            )
+        local = (host, next(self._reserved_ports if reserved_port else self._ports))
         return _LoopbackLink(local, (host, port), listener)
 
     def listener(self, on_link: Callable[[Link], None], log: LimitedLog) -> LinkListener:

@@ -47,7 +47,10 @@ class Driver(Protocol):
         """Whether `flush` has no effect at present; the owner is called when it has."""
 
     def flush(self) -> None:
-        """Begins what was posted. Never calls the owner's `on_turn`: it may be in the midst of its own work."""
+        """Begins what was posted.
+
+        Calls `on_closed` if everything is over and taken, but never `on_turn`: the owner may be in the midst of one.
+        """
 
     def expect_end(self) -> None:
         """The connection has ended for its owner: the driver closes by itself, a peer that does not cooperate or not.
