@@ -19,8 +19,7 @@ import pytest
 
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
-from rpcrdma.aio.connections import rdma_connection
-from rpcrdma.aio.drivers import iwarp_driver
+from rpcrdma.aio.drivers import iwarp_driver, software_rnic
 from rpcrdma.aio.server import serve as serving
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
@@ -152,7 +151,7 @@ async def server_scene(*services: Service, **settings: Any) -> AsyncIterator[Ser
     it.files = Files()
     options = ServeOptions(rdma=RdmaServerConfig(**settings), drain_s=1.0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rdma_connection, "SoftwareProtectionDomain", WatchedDomain)
+        patch.setattr(software_rnic, "SoftwareProtectionDomain", WatchedDomain)
         patch.setattr(serving, "BufferPool", WatchedPool)
         patch.setattr(iwarp_driver, "_LINGER_S", 0.05)
         async with (
@@ -233,7 +232,7 @@ async def client_scene() -> AsyncIterator[ClientScene]:
                 super().__init__(random_bits)
                 it.domains.append(self)
 
-        patch.setattr(rdma_connection, "SoftwareProtectionDomain", WatchedDomain)
+        patch.setattr(software_rnic, "SoftwareProtectionDomain", WatchedDomain)
         patch.setattr(iwarp_driver, "_LINGER_S", 0.05)
         async with serve([Empty()], ["rdma://127.0.0.1:0"]) as server, connect(server.listening[0]) as it.good:
             await it.good.call(v3.NULL, None)

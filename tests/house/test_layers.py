@@ -127,6 +127,32 @@ def test_imports_go_downward_within_a_layer(path: Path) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+PROVIDER_MODULES = (
+    "rpcrdma.iwarp",
+    "rpcrdma.verbs.loopback",
+    "rpcrdma.aio.drivers.iwarp_driver",
+    "rpcrdma.aio.drivers.listener",
+    "rpcrdma.aio.drivers.loopback_provider",
+    "rpcrdma.aio.drivers.software_rnic",
+)
+# Where options are, which choose a provider and have the settings of the software RNIC; TCP listens at sockets, too.
+THEY_CHOOSE = {"aio/client/connect.py", "aio/server/rdma_server.py", "aio/server/tcp_server.py"}
+
+
+def test_above_the_drivers_no_provider_is_named() -> None:
+    above = [path for path in MODULES if (room_of(module_name(path)) or "").startswith("aio/")]
+    wrong = [
+        f"{relative(path)}:{line}: {name} is one provider; ask for it by rpcrdma.aio.drivers.provider"
+        for path in above
+        if room_of(module_name(path)) != "aio/drivers" and relative(path) not in THEY_CHOOSE
+        for line, name in imports(path)
+        if name in PROVIDER_MODULES
+    ]
+    assert not wrong, "\n".join(wrong)
+    connection = (PACKAGE / "aio" / "connections" / "rdma_connection.py").read_text().lower()
+    assert [word for word in ("iwarp", "socket.", "software rnic", "loopback") if word in connection] == []
+
+
 def test_every_room_of_these_layers_has_its_rank() -> None:
     folders = {relative(path.parent) for path in PACKAGE.glob("*/*/__init__.py")}
     assert {room for room in folders if room.split("/")[0] in {"aio", "nfs"}} <= set(ROOM_RANKS)

@@ -116,6 +116,26 @@ class LoopbackQueuePair:
         return initiator, responder
 
     @property
+    def has_news(self) -> bool:
+        """Whether there is something to poll."""
+        return bool(self._completions or self._events)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the connection has ended, also where that was not polled yet."""
+        return self.state is _State.CLOSED
+
+    @property
+    def inbound_reads(self) -> int:
+        """RDMA Reads that the peer may have outstanding."""
+        return self._inbound_reads
+
+    @property
+    def outbound_reads(self) -> int:
+        """RDMA Reads that this end may have outstanding."""
+        return self._outbound_reads
+
+    @property
     def receives_posted(self) -> int:
         """Messages that the peer may send now."""
         return len(self._receives) + self._shared_receives

@@ -104,6 +104,7 @@ async def recorded(scheme: str, *orders: tuple[Procedure[bytes, bytes], int]) ->
         (WHOLE, 1000, "reply chunk"),
     ],
 )
+@pytest.mark.usefixtures("each_provider")
 def test_a_record_has_the_form_and_the_octets(asked: Procedure[bytes, bytes], octets: int, form: str) -> None:
     async def work() -> None:
         for scheme in ("rdma", "tcp"):
@@ -115,6 +116,7 @@ def test_a_record_has_the_form_and_the_octets(asked: Procedure[bytes, bytes], oc
     asyncio.run(work())
 
 
+@pytest.mark.usefixtures("each_provider")
 def test_the_octets_are_those_of_the_rpc_messages_on_either_transport() -> None:
     """Transport headers are not counted, so that both transports count the same."""
 
@@ -133,7 +135,6 @@ def test_the_octets_are_those_of_the_rpc_messages_on_either_transport() -> None:
     asyncio.run(work())
 
 
-@pytest.mark.parametrize("scheme", ["rdma", "tcp"])
 def test_calls_without_a_result_have_their_error(scheme: str) -> None:
     async def work() -> None:
         records: list[CallRecord] = []

@@ -21,6 +21,8 @@ from rpcrdma.rpc.service import CallContext, Service
 from rpcrdma.transport import ChunkRefused, TransportConfig
 from rpcrdma.xdr.language import compile_source
 
+pytestmark = pytest.mark.usefixtures("each_provider")
+
 MIB = 1 << 20
 
 DEFINITION = """

@@ -95,6 +95,7 @@ def test_a_server_counts_calls_connections_and_procedures() -> None:
     with_server(work)
 
 
+@pytest.mark.usefixtures("each_provider")
 def test_a_snapshot_does_not_change_afterwards() -> None:
     async def work(server: Server) -> None:
         async with connect(server.listening[0], v3.PROGRAM) as client:
@@ -107,6 +108,7 @@ def test_a_snapshot_does_not_change_afterwards() -> None:
     with_server(work)
 
 
+@pytest.mark.usefixtures("each_provider")
 def test_prometheus_is_told_what_the_server_counts() -> None:
     async def work(server: Server) -> None:
         exporter = MetricsExporter(server)

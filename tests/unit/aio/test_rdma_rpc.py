@@ -1,4 +1,4 @@
-"""Calls over RPC-over-RDMA between a client and a server of this process, on loopback sockets."""
+"""Calls over RPC-over-RDMA between a client and a server of this process, over each provider."""
 
 from __future__ import annotations
 
@@ -23,6 +23,10 @@ from rpcrdma.rpc.errors import NoSuchProcedure, ProgramUnavailable, RemoteSystem
 from rpcrdma.rpc.service import CallContext, in_worker
 from rpcrdma.transport import TransportConfig
 from rpcrdma.transport.responder import Responder
+
+pytestmark = pytest.mark.usefixtures("each_provider")
+# What is said to the socket of a server, or of its checksums, is said to the software RNIC.
+on_sockets = pytest.mark.parametrize("each_provider", ["iwarp"], indirect=True)
 
 _MIB = 1 << 20
 _CONTENT = memoryview(bytes(range(256)) * (_MIB // 256))
@@ -142,22 +146,33 @@ def test_256_calls_are_in_flight_under_fewer_credits() -> None:
     asyncio.run(main())
 
 
-def test_both_sides_agree_on_thresholds_and_checksums() -> None:
+def test_both_sides_agree_on_thresholds(each_provider: str) -> None:
     async def main() -> None:
         transport = TransportConfig(inline_send_octets=8192, inline_receive_octets=2048, credits_granted=7)
-        async with (
-            serving(transport=transport) as (server, _),
-            connect(server.listening[0], options=ConnectOptions(iwarp=IwarpConfig(crc=False))) as client,
-        ):
+        async with serving(transport=transport) as (server, _), connect(server.listening[0]) as client:
             await client.call(v3.NULL, None)
             agreed = client.negotiated
             assert agreed is not None
             assert (agreed.inline_send_octets, agreed.inline_receive_octets) == (2048, 4096)
             assert agreed.credits_granted == 7
-            assert agreed.crc, "one side that wants checksums is enough"
             assert agreed.remote_invalidation
+            assert agreed.provider == each_provider
             (connection,) = server.connections
             assert connection.negotiated.inline_send_octets == 4096
+            assert connection.negotiated.provider == each_provider
+
+    asyncio.run(main())
+
+
+@on_sockets
+def test_one_side_that_wants_checksums_is_enough() -> None:
+    async def main() -> None:
+        options = ConnectOptions(iwarp=IwarpConfig(crc=False))
+        async with serving() as (server, _), connect(server.listening[0], options=options) as client:
+            await client.call(v3.NULL, None)
+            (connection,) = server.connections
+            assert client.negotiated is not None
+            assert (client.negotiated.crc, connection.negotiated.crc) == (True, True)
 
     asyncio.run(main())
 
@@ -281,6 +296,7 @@ def test_a_worker_that_outlives_its_connection_keeps_its_buffers_until_it_is_don
     asyncio.run(main())
 
 
+@on_sockets
 def test_connecting_to_a_tcp_service_fails_with_a_hint() -> None:
     async def main() -> None:
         async with serving() as (server, _):
@@ -311,6 +327,7 @@ def test_listening_where_somebody_listens_names_the_remedy() -> None:
     asyncio.run(main())
 
 
+@on_sockets
 @pytest.mark.req("MPA-43", "MPA-45")
 def test_a_peer_that_says_nothing_is_let_go() -> None:
     async def main() -> None:
@@ -324,6 +341,7 @@ def test_a_peer_that_says_nothing_is_let_go() -> None:
     asyncio.run(main())
 
 
+@on_sockets
 @pytest.mark.parametrize("octets", [b"", b"GET / HTTP/1.0\r\n\r\n", b"MPA ID Req Frame", bytes(5000)])
 def test_a_peer_that_talks_nonsense_harms_nobody(octets: bytes) -> None:
     async def main() -> None:

@@ -13,7 +13,7 @@ import pytest
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
-from rpcrdma.aio.drivers.sockets import connected_socket
+from rpcrdma.aio.drivers.software_rnic import SoftwareRnic, TcpLink
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
 from rpcrdma.errors import ConnectFailed, TransportClosed
@@ -23,7 +23,7 @@ from rpcrdma.rpc.service import CallContext
 from rpcrdma.testing import raw_calls, raw_replies
 from rpcrdma.testing.raw_iwarp import startup_frame
 from rpcrdma.testing.raw_socket import RawSocketPeer
-from rpcrdma.transport import Role, TransportConfig
+from rpcrdma.transport import TransportConfig
 
 SHORT = IwarpConfig(startup_timeout_s=0.05)
 
@@ -34,7 +34,7 @@ async def until(condition: Any) -> None:
         await asyncio.sleep(0)
 
 
-async def two_of(role: Role) -> tuple[RdmaConnection, RdmaConnection]:
+async def two_of(*, active: bool) -> tuple[RdmaConnection, RdmaConnection]:
     """Both ends of a TCP connection in the same role, as misconfiguration can have it."""
     loop = asyncio.get_running_loop()
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -45,7 +45,10 @@ async def two_of(role: Role) -> tuple[RdmaConnection, RdmaConnection]:
         far, _ = await loop.sock_accept(listener)
     ends = [
         RdmaConnection(
-            sock, role, transport=TransportConfig(), iwarp=SHORT, results=BufferPool(), arguments=BufferPool()
+            TcpLink(sock, SHORT, active=active),
+            transport=TransportConfig(),
+            results=BufferPool(),
+            arguments=BufferPool(),
         )
         for sock in (near, far)
     ]
@@ -56,7 +59,7 @@ async def two_of(role: Role) -> tuple[RdmaConnection, RdmaConnection]:
 def test_two_responders_let_go_of_each_other_after_a_time() -> None:
     async def main() -> None:
         reasons = []
-        for end in await two_of(Role.SERVER):
+        for end in await two_of(active=False):
             await end.wait_closed()
             with pytest.raises(TransportClosed):
                 await end.wait_established()
@@ -71,7 +74,7 @@ def test_two_responders_let_go_of_each_other_after_a_time() -> None:
 @pytest.mark.req("MPA-43", "MPA-42")
 def test_two_initiators_notice_it_by_the_key() -> None:
     async def main() -> None:
-        for end in await two_of(Role.CLIENT):
+        for end in await two_of(active=True):
             await end.wait_closed()
             assert end.end_reason is not None
             assert "both sides are MPA initiators" in end.end_reason.reason
@@ -149,10 +152,8 @@ async def pausing(server: Server, pause_s: float) -> RdmaConnection:
     """A client that has just got the Reply of the server."""
     host, port = server.listening[0].removeprefix("rdma://").split(":")
     client = RdmaConnection(
-        await connected_socket(host, int(port)),
-        Role.CLIENT,
+        await SoftwareRnic(IwarpConfig(first_send_pause_s=pause_s)).connect(host, int(port)),
         transport=TransportConfig(),
-        iwarp=IwarpConfig(first_send_pause_s=pause_s),
         results=BufferPool(),
         arguments=BufferPool(),
     )
@@ -281,7 +282,7 @@ def test_handles_come_from_the_operating_systems_randomness(monkeypatch: pytest.
             rdma = client._line
             assert isinstance(rdma, RdmaConnection)
             (connection,) = server.connections
-            domains = rdma._queue_pair.pd, connection._queue_pair.pd
+            domains = rdma._driver.protection_domain, connection._driver.protection_domain
             # Each connection has a protection domain of its own.
             assert domains[0] is not domains[1]
             call = asyncio.ensure_future(client.call(v3.READ, v3.READ3args(v3.nfs_fh3(b"x"), 0, 1 << 20)))

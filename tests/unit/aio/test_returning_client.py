@@ -99,10 +99,6 @@ async def until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0)
 
 
-both = pytest.mark.parametrize("scheme", ["rdma", "tcp"])
-
-
-@both
 @pytest.mark.req("BD-19")
 def test_a_call_waits_for_the_client_to_come_back(scheme: str) -> None:
     async def main() -> None:
@@ -121,7 +117,6 @@ def test_a_call_waits_for_the_client_to_come_back(scheme: str) -> None:
     asyncio.run(main())
 
 
-@both
 def test_a_call_whose_reply_was_lost_runs_once_at_the_client(scheme: str) -> None:
     async def main() -> None:
         async with rig(scheme) as (front, back, connection, client):
@@ -137,7 +132,6 @@ def test_a_call_whose_reply_was_lost_runs_once_at_the_client(scheme: str) -> Non
     asyncio.run(main())
 
 
-@both
 def test_a_client_that_stays_away_costs_a_call_its_time_out_only(scheme: str) -> None:
     async def main() -> None:
         async with rig(scheme) as (front, _, connection, client):
@@ -151,7 +145,6 @@ def test_a_client_that_stays_away_costs_a_call_its_time_out_only(scheme: str) ->
     asyncio.run(main())
 
 
-@both
 @pytest.mark.req("BD-19")
 @pytest.mark.parametrize("wait_s", [3600.0, math.inf], ids=["an hour", "without end"])
 def test_how_long_a_call_waits_for_the_client_is_a_setting_and_may_have_no_end(scheme: str, wait_s: float) -> None:
@@ -172,7 +165,6 @@ def test_how_long_a_call_waits_for_the_client_is_a_setting_and_may_have_no_end(s
     asyncio.run(main())
 
 
-@both
 def test_calls_to_a_client_that_is_not_expected_back_fail(scheme: str) -> None:
     async def main() -> None:
         async with rig(scheme) as (front, _, connection, client):

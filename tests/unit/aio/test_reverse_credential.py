@@ -20,8 +20,6 @@ from rpcrdma.xdr.codec import Decoder, Encoder
 FRONT, BACK = 0x20000021, 0x20000022
 CALLER = AuthSys(stamp=7, machine="five5", uid=4321, gid=1234, gids=(1, 2))
 
-both = pytest.mark.parametrize("scheme", ["rdma", "tcp"])
-
 
 def encode_data(enc: Encoder, value: bytes) -> None:
     enc.opaque(value, 8192, "data")
@@ -66,7 +64,6 @@ async def joined(scheme: str) -> AsyncIterator[tuple[Front, Back, Connection]]:
             yield front, back, connection
 
 
-@both
 def test_calls_carry_the_credential_given_last(scheme: str) -> None:
     async def main() -> None:
         async with joined(scheme) as (front, back, _):
@@ -82,7 +79,6 @@ def test_calls_carry_the_credential_given_last(scheme: str) -> None:
     asyncio.run(main())
 
 
-@both
 def test_a_credential_takes_of_the_room_for_arguments(scheme: str) -> None:
     async def main() -> None:
         async with joined(scheme) as (front, _, _):
@@ -99,7 +95,6 @@ def test_a_credential_takes_of_the_room_for_arguments(scheme: str) -> None:
     asyncio.run(main())
 
 
-@both
 def test_a_credential_that_cannot_be_encoded_changes_nothing(scheme: str) -> None:
     async def main() -> None:
         async with joined(scheme) as (front, back, _):

@@ -17,6 +17,8 @@ from rpcrdma.transport import ChunkRefused
 from rpcrdma.xdr.codec import Decoder, Encoder
 
 MIB = 1 << 20
+pytestmark = pytest.mark.usefixtures("each_provider")
+
 LISTEN = "rdma://127.0.0.1:0"
 
 

@@ -22,7 +22,9 @@ from rpcrdma.aio.client.tcp_client import TcpCaller
 from rpcrdma.aio.connections.call_record import CallObserver
 from rpcrdma.aio.connections.rdma_connection import Negotiated, RdmaConnection
 from rpcrdma.aio.drivers.capture import PacketCapture
-from rpcrdma.aio.drivers.sockets import authority, connected_socket, unanswered
+from rpcrdma.aio.drivers.provider import ProviderChoice
+from rpcrdma.aio.drivers.sockets import authority, unanswered
+from rpcrdma.aio.drivers.software_rnic import chosen_provider
 from rpcrdma.aio.urls import DEFAULT_PORTS, Url, parse_url
 from rpcrdma.errors import ConnectFailed, LocalProtocolError, NoAnswer, TransportClosed
 from rpcrdma.iwarp import IwarpConfig
@@ -31,7 +33,7 @@ from rpcrdma.rpc.auth import AuthSys, Credential
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import Service
-from rpcrdma.transport import Role, TransportConfig, TransportStatistics, add_up
+from rpcrdma.transport import TransportConfig, TransportStatistics, add_up
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = ["ConnectOptions", "Connection", "connect", "own_credential"]
@@ -56,7 +58,9 @@ def own_credential() -> AuthSys:
 class ConnectOptions:
     """How to connect and call."""
 
-    provider: Literal["auto", "iwarp"] = "auto"
+    provider: ProviderChoice = "auto"
+    """What carries RDMA: "iwarp" is the software RNIC, which is also what "auto" takes, since it reaches any server; or
+    an object of your own, see `rpcrdma.aio.drivers.provider`."""
     rpcrdma_version: Literal["auto", 1] = "auto"
     credential: Credential = field(default_factory=own_credential)
     """An AUTH_SYS credential whose stamp is 0 gets one at random for each `Connection`: it tells the calls of one from
@@ -89,6 +93,7 @@ class ConnectOptions:
     the connection goes on. A server has a limit of its own: see `TcpServerConfig.record_octets_max`."""
     transport: TransportConfig = field(default_factory=TransportConfig)
     iwarp: IwarpConfig = field(default_factory=IwarpConfig)
+    """Of the software RNIC; other providers have settings of their own."""
     capture: PacketCapture | None = None
     """Where to record the connection's packets; RDMA only."""
     on_call: CallObserver | None = None
@@ -292,7 +297,7 @@ async def _dial(url: Url, options: ConnectOptions, responding: Responding | None
             raise
         _LOGGER.info("connected to %s: RPC over TCP", place)
         return caller
-    connection = await _connect_iwarp(url, options, responding)
+    connection = await _connect_rdma(url, options, responding)
     agreed = connection.negotiated
     _LOGGER.info(
         "connected to %s: RPC-over-RDMA version %d, provider %s, inline %d/%d octets, %d credits requested, %s",
@@ -307,20 +312,17 @@ async def _dial(url: Url, options: ConnectOptions, responding: Responding | None
     return connection
 
 
-async def _connect_iwarp(url: Url, options: ConnectOptions, responding: Responding | None) -> RdmaConnection:
+async def _connect_rdma(url: Url, options: ConnectOptions, responding: Responding | None) -> RdmaConnection:
+    provider = chosen_provider(options.provider, options.iwarp, options.capture)
     try:
         async with asyncio.timeout(options.connect_timeout_s):
-            sock = await connected_socket(url.host, url.port, reserved_port=options.reserved_port)
             connection = RdmaConnection(
-                sock,
-                Role.CLIENT,
+                await provider.connect(url.host, url.port, reserved_port=options.reserved_port),
                 transport=options.transport,
-                iwarp=options.iwarp,
                 results=BufferPool(),
                 arguments=BufferPool(),
                 credential=options.credential,
                 responding=responding,
-                capture=options.capture,
                 on_call=options.on_call,
             )
             try:
@@ -331,8 +333,5 @@ async def _connect_iwarp(url: Url, options: ConnectOptions, responding: Respondi
     except TimeoutError:
         raise unanswered(url.host, url.port, options.connect_timeout_s) from None
     except TransportClosed as error:
-        raise ConnectFailed(
-            f"{url.authority} takes TCP connections but sets up no RDMA connection ({error}); check that an "
-            "NFS/RDMA server with iWARP listens on this port"
-        ) from None
+        raise ConnectFailed(provider.explain_unmade(url.authority, str(error))) from None
     return connection

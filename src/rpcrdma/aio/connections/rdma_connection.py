@@ -10,7 +10,6 @@ import asyncio
 import functools
 import logging
 import secrets
-import socket
 import time
 from collections import deque
 from collections.abc import Callable
@@ -22,12 +21,10 @@ from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.answering.call_context import ServerCallContext
 from rpcrdma.aio.answering.responding import Responding
 from rpcrdma.aio.connections.call_record import CallObserver, CallRecord, form_of
-from rpcrdma.aio.drivers.capture import PacketCapture
 from rpcrdma.aio.drivers.deadline_timer import Alarm, DeadlineTimer
-from rpcrdma.aio.drivers.iwarp_driver import IwarpDriver
-from rpcrdma.aio.drivers.sockets import address_of, authority, maximum_segment_octets
+from rpcrdma.aio.drivers.provider import Link
+from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.errors import CallTimeout, RpcRdmaError, TransportClosed
-from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole
 from rpcrdma.limits import CALL_OCTETS_PULLED_MAX, RDMA_UNSENT_REPLY_OCTETS_MAX
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.calls import CallEncoder, decode_result
@@ -51,7 +48,7 @@ from rpcrdma.transport import (
     TransportConfig,
     TransportStatistics,
 )
-from rpcrdma.verbs import ReceivePool, SoftwareProtectionDomain
+from rpcrdma.verbs import ReceivePool
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Payload, ReducedIneligibleItem
 
@@ -85,8 +82,9 @@ class Negotiated:
 
 
 class RdmaConnection:
-    """A connection over the software RNIC; implements `rpcrdma.rpc.service.ReverseCaller`, on either side.
+    """A connection over any provider's link; implements `rpcrdma.rpc.service.ReverseCaller`, on either side.
 
+    The end that connects is the client.
     `responding` answers the peer's calls; a client without it takes none.
     `results` and `arguments` give memory for what handlers return and for what is pulled from the peer.
     `on_established` is called in the loop when both sides are connected, `on_ended` once when the connection has ended,
@@ -95,25 +93,22 @@ class RdmaConnection:
 
     def __init__(
         self,
-        sock: socket.socket,
-        role: Role,
+        link: Link,
         *,
         transport: TransportConfig,
-        iwarp: IwarpConfig,
         results: BufferPool,
         arguments: BufferPool,
         credential: Credential | None = None,
         responding: Responding | None = None,
-        capture: PacketCapture | None = None,
         receive_pool: ReceivePool | None = None,
         on_established: Callable[[RdmaConnection], None] | None = None,
         on_ended: Callable[[RdmaConnection], None] | None = None,
         on_call: CallObserver | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self.local = address_of(sock.getsockname())
-        self.peer = address_of(sock.getpeername())
-        self._role = role
+        self.local = link.local
+        self.peer = link.peer
+        self._role = role = Role.CLIENT if link.active else Role.SERVER
         self._results = results.share(self.peer[0])
         self._arguments = arguments.share(self.peer[0])
         self._waits_for_memory = False
@@ -130,44 +125,29 @@ class RdmaConnection:
         self._deferred: deque[IncomingCall] = deque()
         self._unsent_octets = 0
         self._pause = Alarm(self._report_established)
-        self._first_send_pause_s = iwarp.first_send_pause_s if role is Role.CLIENT else 0.0
+        self._settle_s = link.settle_s if link.active else 0.0
         self._encoder = CallEncoder(credential)
         self._xid = secrets.randbits(32)
         self._established: asyncio.Future[None] = self._loop.create_future()
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self.end_reason: Closed | None = None
-        active = role is Role.CLIENT
-        protection_domain = SoftwareProtectionDomain(secrets.randbits)
-        self._queue_pair = IwarpQueuePair(
-            MpaRole.INITIATOR if active else MpaRole.RESPONDER,
-            protection_domain,
-            iwarp,
-            maximum_segment_octets(sock),
-            transport.private_data() if active else b"",
-        )
-        reverse = not active or responding is not None
+        self._provider = link.provider
+        self._timer = timer = DeadlineTimer(self._loop, self._turn)
+        self._driver = driver = link.open(transport.private_data(), timer, self._turn, self._closed)
+        self._queue_pair = driver.queue_pair
         self._endpoint = Endpoint(
-            self._queue_pair,
-            protection_domain,
+            driver.queue_pair,
+            driver.protection_domain,
             transport,
             role,
             self._arguments,
-            reverse=reverse,
+            reverse=not link.active or responding is not None,
             receive_pool=receive_pool,
         )
         self._transport = transport
-        self._timer = DeadlineTimer(self._loop, self._turn, self._queue_pair, self._endpoint, self._pause)
-        self._driver = IwarpDriver(
-            self._loop,
-            sock,
-            self._queue_pair,
-            self._turn,
-            self._closed,
-            self._timer,
-            capture=None if capture is None else capture.stream(self.local, self.peer, active=active),
-        )
-        self._driver.flush()
-        self._timer.look()
+        timer.watch(self._endpoint)
+        timer.watch(self._pause)
+        driver.flush()
 
     @property
     def statistics(self) -> TransportStatistics:
@@ -192,18 +172,18 @@ class RdmaConnection:
     @property
     def negotiated(self) -> Negotiated:
         """What was agreed on; the credits granted change with each reply."""
-        endpoint, queue_pair = self._endpoint, self._queue_pair
+        endpoint, terms = self._endpoint, self._driver.terms
         return Negotiated(
             version=endpoint.version,
-            provider="iwarp",
+            provider=self._provider,
             inline_send_octets=endpoint.inline_send_octets,
             inline_receive_octets=endpoint.inline_receive_octets,
             credits_requested=endpoint.credits_requested,
             credits_granted=endpoint.credits_granted,
             remote_invalidation=endpoint.remote_invalidation,
-            crc=queue_pair.crc,
-            inbound_reads=queue_pair.inbound_reads,
-            outbound_reads=queue_pair.outbound_reads,
+            crc=terms.crc,
+            inbound_reads=terms.inbound_reads,
+            outbound_reads=terms.outbound_reads,
         )
 
     @property
@@ -263,8 +243,6 @@ class RdmaConnection:
             told = functools.partial(self._tell, self._on_call_ended, handle, payload.length, time.perf_counter())
             waiting.future.add_done_callback(told)
         self._driver.flush()
-        if self._queue_pair.timed:
-            self._timer.look()
         timer = None if timeout_s is None else self._loop.call_later(timeout_s, self._expire, handle, timeout_s)
         try:
             result: R = await waiting.future
@@ -418,15 +396,15 @@ class RdmaConnection:
     def _on_ready(self) -> None:
         self._starting = False
         # Callers wait for `established`, so nothing is sent before the pause ends.
-        if self._first_send_pause_s:
-            self._pause.due_s = self._loop.time() + self._first_send_pause_s
+        if self._settle_s:
+            self._pause.due_s = self._loop.time() + self._settle_s
             self._timer.look()
         else:
             self._report_established()
 
     @property
     def pausing(self) -> bool:
-        """Whether the connection stands, but is not reported yet; see `IwarpConfig.first_send_pause_s`."""
+        """Whether the connection stands, but is not reported yet; see `Link.settle_s`."""
         return self._pause.due_s is not None
 
     def _report_established(self) -> None:

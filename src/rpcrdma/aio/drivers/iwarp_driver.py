@@ -15,7 +15,9 @@ from collections.abc import Callable
 from rpcrdma.aio.drivers.capture import CapturedStream
 from rpcrdma.aio.drivers.deadline_timer import Alarm, DeadlineTimer
 from rpcrdma.aio.drivers.hang_up import forget_hang_up, watch_hang_up
+from rpcrdma.aio.drivers.provider import Terms
 from rpcrdma.iwarp import IwarpQueuePair
+from rpcrdma.verbs import ProtectionDomain
 
 __all__ = ["IwarpDriver"]
 
@@ -36,11 +38,7 @@ destroy a Terminate on its way (RFC 5040 section 6.2.1 asks for a graceful close
 
 
 class IwarpDriver:
-    """Runs one queue pair over one connected non-blocking socket.
-
-    `on_turn` is called when there may be something to take from the queue pair: it polls and posts until nothing is
-    left to do, and calls `flush`. Whoever posts work at other times calls `flush`, too. `timer` is the connection's.
-    """
+    """Runs one queue pair over one connected non-blocking socket. See `rpcrdma.aio.drivers.provider.Link.open`."""
 
     __slots__ = (
         "_capture",
@@ -51,10 +49,10 @@ class IwarpDriver:
         "_loop",
         "_on_closed",
         "_on_turn",
-        "_queue_pair",
         "_socket",
         "_timer",
         "_writing",
+        "queue_pair",
     )
 
     def __init__(
@@ -70,7 +68,7 @@ class IwarpDriver:
     ) -> None:
         self._loop = loop
         self._socket = sock
-        self._queue_pair = queue_pair
+        self.queue_pair = queue_pair
         self._on_turn = on_turn
         self._on_closed = on_closed
         self._capture = capture
@@ -80,6 +78,7 @@ class IwarpDriver:
         self._timer = timer
         self._linger = Alarm(self._give_up)
         self._dead = Alarm(self._hung_up)
+        timer.watch(queue_pair)
         timer.watch(self._linger)
         timer.watch(self._dead)
         loop.add_reader(sock.fileno(), self._readable)
@@ -89,7 +88,7 @@ class IwarpDriver:
         if self._ending:
             self._discard()
             return
-        queue_pair = self._queue_pair
+        queue_pair = self.queue_pair
         receive = self._socket.recvmsg_into
         budget = _RECEIVE_BUDGET_OCTETS
         try:
@@ -122,9 +121,20 @@ class IwarpDriver:
 
     def _lost(self, error: OSError) -> None:
         if error.errno in (errno.ECONNRESET, errno.EPIPE):
-            self._queue_pair.end_of_stream()
+            self.queue_pair.end_of_stream()
         else:
-            self._queue_pair.abort(f"the TCP connection failed: {error.strerror}")
+            self.queue_pair.abort(f"the TCP connection failed: {error.strerror}")
+
+    @property
+    def protection_domain(self) -> ProtectionDomain:
+        return self.queue_pair.pd
+
+    @property
+    def terms(self) -> Terms:
+        queue_pair = self.queue_pair
+        return Terms(
+            crc=queue_pair.crc, inbound_reads=queue_pair.inbound_reads, outbound_reads=queue_pair.outbound_reads
+        )
 
     @property
     def blocked(self) -> bool:
@@ -138,14 +148,14 @@ class IwarpDriver:
             self._timer.look()
 
     def _give_up(self) -> None:
-        self._queue_pair.abort("the peer did not let the connection end")
+        self.queue_pair.abort("the peer did not let the connection end")
         # The owner takes the end before the socket is closed: calls fail, and replies give their memory back.
         self._on_turn()
         self.close()
 
     def flush(self) -> None:
         """Sends what the queue pair has to send, as far as the socket takes it."""
-        queue_pair = self._queue_pair
+        queue_pair = self.queue_pair
         if self._closed:
             return
         try:
@@ -157,11 +167,12 @@ class IwarpDriver:
         except BlockingIOError:
             self._writing = True
             self._loop.add_writer(self._socket.fileno(), self._writable)
-            return
         except OSError as error:
             self._lost(error)
             # The caller may be in the midst of its own work: it hears of the loss from the loop.
             self._loop.call_soon(self._on_turn)
+        if queue_pair.timed:
+            self._timer.look()
         if queue_pair.wants_close:
             self._finish()
 

@@ -1,10 +1,9 @@
-"""Serves RPC programs over RPC-over-RDMA on the software RNIC."""
+"""Serves RPC programs over RPC-over-RDMA."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 from dataclasses import asdict, dataclass, field
 
 from rpcrdma import limits
@@ -13,11 +12,12 @@ from rpcrdma.aio.answering.responding import Responding
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.aio.drivers.capture import PacketCapture
 from rpcrdma.aio.drivers.limited_log import CONNECTION_LINES_MAX, LimitedLog
-from rpcrdma.aio.drivers.listener import Listener
-from rpcrdma.aio.drivers.sockets import address_of, authority
+from rpcrdma.aio.drivers.provider import Link, ProviderChoice
+from rpcrdma.aio.drivers.sockets import authority
+from rpcrdma.aio.drivers.software_rnic import chosen_provider
 from rpcrdma.aio.server.admission import Admission
 from rpcrdma.iwarp import IwarpConfig
-from rpcrdma.transport import Role, TransportConfig, TransportStatistics, add_up
+from rpcrdma.transport import TransportConfig, TransportStatistics, add_up
 from rpcrdma.verbs import ReceivePool
 
 __all__ = ["RdmaServer", "RdmaServerConfig"]
@@ -40,7 +40,10 @@ class RdmaServerConfig:
     Not one whose client has said that it takes calls (RFC 8167 section 5.4).
     """
     transport: TransportConfig = field(default_factory=TransportConfig)
+    provider: ProviderChoice = "auto"
+    """See `ConnectOptions.provider`."""
     iwarp: IwarpConfig = field(default_factory=IwarpConfig)
+    """Of the software RNIC; other providers have settings of their own."""
     capture: PacketCapture | None = None
 
 
@@ -61,14 +64,15 @@ class RdmaServer:
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._receive_pool = ReceivePool(config.transport.inline_receive_octets)
         self._log = LimitedLog(_LOGGER)
-        self._listener = Listener(self._connected, self._log)
+        provider = chosen_provider(config.provider, config.iwarp, config.capture)
+        self._listener = provider.listener(self._connected, self._log)
         self.connections: set[RdmaConnection] = set()
         self.connections_made = 0
         self.connections_refused = 0
         self._ended_statistics = TransportStatistics()
 
     async def listen(self, host: str, port: int) -> list[tuple[str, int]]:
-        """See `Listener.listen`."""
+        """See `LinkListener.listen`."""
         self._sweep_later()
         return await self._listener.listen(host, port)
 
@@ -93,8 +97,8 @@ class RdmaServer:
         """The counters of all connections that there are and were."""
         return add_up([self._ended_statistics, *(connection.statistics for connection in self.connections)])
 
-    def _connected(self, sock: socket.socket) -> None:
-        address = address_of(sock.getpeername())
+    def _connected(self, link: Link) -> None:
+        address = link.peer
         displaced = self._admission.displaced_by(address[0])
         if displaced is not None:
             # Its end is told in `_ended`, at once.
@@ -103,17 +107,14 @@ class RdmaServer:
             name = authority(*address)
             self._log.log(logging.WARNING, "full", "%s turned away: %d connections", name, len(self.connections))
             self.connections_refused += 1
-            sock.close()
+            link.refuse()
             return
         connection = RdmaConnection(
-            sock,
-            Role.SERVER,
+            link,
             transport=self._config.transport,
-            iwarp=self._config.iwarp,
             results=self._results,
             arguments=self._arguments,
             responding=self._responding,
-            capture=self._config.capture,
             receive_pool=self._receive_pool,
             on_established=self._established,
             on_ended=self._ended,

@@ -7,8 +7,8 @@ import os
 import pickle
 import random
 import secrets
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +16,16 @@ import pytest
 
 from rpcrdma.aio.client.connect import ConnectOptions, own_credential
 from rpcrdma.aio.client.tcp_client import TcpCaller
+from rpcrdma.aio.server.serve import serve
 from rpcrdma.aio.server.tcp_server import TcpServer
 from rpcrdma.aio.urls import Url, parse_url
 from rpcrdma.errors import ConnectFailed, LocalProtocolError
-from rpcrdma.nfs.client import FileOptions, mount_client, nfs_open
+from rpcrdma.nfs.client import FileOptions, NfsFilesystem, mount_client, nfs_open
 from rpcrdma.nfs.client.mount_client import NoSuchExport, mount_export, mount_with
 from rpcrdma.nfs.client.port_mapper import GETPORT, Mapping
 from rpcrdma.nfs.errors import NfsError
 from rpcrdma.nfs.mount import MOUNT_V3_Service, exportnode, mountres3, mountres3_ok, mountstat3
-from rpcrdma.nfs.server import Export, build_services, open_state
+from rpcrdma.nfs.server import Export, NfsServices, build_services, open_state
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.program import Program
 from rpcrdma.rpc.service import Service
@@ -38,19 +39,36 @@ def run(work: Coroutine[Any, Any, Any]) -> Any:
     return asyncio.run(work)
 
 
-@asynccontextmanager
-async def serving(tmp_path: Path, *names: str) -> AsyncIterator[int]:
-    """Exports tmp_path/export under `names`; yields the port."""
+@contextmanager
+def offered(tmp_path: Path, *names: str) -> Iterator[NfsServices]:
+    """The services that export tmp_path/export under `names`."""
     directory = tmp_path / "export"
     directory.mkdir(exist_ok=True)
     state = open_state(tmp_path / "state", secrets.token_bytes)
     exports = [Export(name=name, directory=directory, root_squash=False, synchronous=False) for name in names]
     services = build_services(exports, state=state)
-    async with TcpServer(Dispatcher(services)) as server:
-        await server.listen()
-        yield server.port
+    yield services
     services.nfs.close()
     state.close()
+
+
+@asynccontextmanager
+async def serving(tmp_path: Path, *names: str) -> AsyncIterator[int]:
+    """Yields the port for TCP."""
+    with offered(tmp_path, *names) as services:
+        async with TcpServer(Dispatcher(services)) as server:
+            await server.listen()
+            yield server.port
+
+
+@asynccontextmanager
+async def opened(scheme: str, tmp_path: Path, name: str) -> AsyncIterator[NfsFilesystem]:
+    """The export `name` of tmp_path/export, which is mounted over TCP whatever carries the calls."""
+    with offered(tmp_path, name) as services:
+        async with serve(services, [f"{scheme}://127.0.0.1:0", "tcp://127.0.0.1:0"]) as server:
+            first, second = server.listening
+            async with nfs_open(f"{first}{name}?mountport={parse_url(second).port}") as fs:
+                yield fs
 
 
 def make_tree(top: Path) -> None:
@@ -76,11 +94,11 @@ def shape(top: Path) -> dict[str, Any]:
     }
 
 
-def test_a_tree_goes_there_and_back(tmp_path: Path) -> None:
+def test_a_tree_goes_there_and_back(tmp_path: Path, scheme: str) -> None:
     make_tree(tmp_path / "tree")
 
     async def work() -> None:
-        async with serving(tmp_path, "/") as port, nfs_open(f"tcp://127.0.0.1:{port}/") as fs:
+        async with opened(scheme, tmp_path, "/") as fs:
             (await fs.upload_tree(tmp_path / "tree", "/copy")).check()
             (await fs.download_tree("/copy", tmp_path / "back")).check()
             assert (await fs.stat("/copy/big")).st_mtime_ns == 2_000_000_009
@@ -95,11 +113,11 @@ def test_a_tree_goes_there_and_back(tmp_path: Path) -> None:
     assert shape(tmp_path / "back") == shape(tmp_path / "tree")
 
 
-def test_every_operation_does_on_the_disk_what_it_says(tmp_path: Path) -> None:
+def test_every_operation_does_on_the_disk_what_it_says(tmp_path: Path, scheme: str) -> None:
     top = tmp_path / "export"
 
     async def work() -> None:
-        async with serving(tmp_path, "/data") as port, nfs_open(f"tcp://127.0.0.1:{port}/data") as fs:
+        async with opened(scheme, tmp_path, "/data") as fs:
             assert fs.export == "/data"
             await fs.mkdir("a/b/c", parents=True)
             await fs.write_bytes("a/b/file", b"hello", permissions=0o600)
@@ -140,13 +158,13 @@ def test_every_operation_does_on_the_disk_what_it_says(tmp_path: Path) -> None:
     assert names_in(top / "a") == ["b", "hard", "soft"]
 
 
-def test_long_directories(tmp_path: Path) -> None:
+def test_long_directories(tmp_path: Path, scheme: str) -> None:
     (tmp_path / "export").mkdir()
     for number in range(5000):
         (tmp_path / "export" / f"name{number}").touch()
 
     async def work() -> None:
-        async with serving(tmp_path, "/") as port, nfs_open(f"tcp://127.0.0.1:{port}/") as fs:
+        async with opened(scheme, tmp_path, "/") as fs:
             names = await fs.listdir()
             assert sorted(names) == names_in(tmp_path / "export")
             assert sorted([entry.name async for entry in fs.scandir()]) == sorted(names)

@@ -1,0 +1,223 @@
+"""A provider in memory: client and server in one event loop, with no socket between them.
+
+For tests of programs, and of whatever relies on the software RNIC being just one provider. Addresses are names: what
+listens at ("127.0.0.1", 20049) of one `LoopbackProvider` is found there by those who connect with the same object.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import itertools
+import os
+import secrets
+from collections.abc import Callable
+from typing import TypeAlias
+
+from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
+from rpcrdma.aio.drivers.limited_log import LimitedLog
+from rpcrdma.aio.drivers.provider import Link, LinkListener, Terms
+from rpcrdma.aio.drivers.sockets import authority
+from rpcrdma.errors import ConnectFailed
+from rpcrdma.verbs import SoftwareProtectionDomain
+from rpcrdma.verbs.loopback import LoopbackQueuePair
+
+__all__ = ["LoopbackProvider"]
+
+Address: TypeAlias = tuple[str, int]
+
+_NAME = "loopback"
+_STEPS = 64
+"""Work requests of each end that are carried out before both ends, and other connections, get their turn."""
+_FIRST_FREE_PORT = 49152
+_RESERVED_PORTS = range(1023, 511, -1)
+
+
+class _Wire:
+    """Lets the work of two joined queue pairs go on in the event loop."""
+
+    def __init__(self, initiator: LoopbackQueuePair) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._initiator = initiator
+        self._scheduled = False
+        self.drivers: list[_LoopbackDriver] = []
+
+    def go_on(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._run)
+
+    def _run(self) -> None:
+        self._scheduled = False
+        if self._initiator.progress(_STEPS):
+            self.go_on()
+        for driver in tuple(self.drivers):
+            driver.turn()
+
+
+class _LoopbackDriver:
+    """One end of a wire."""
+
+    __slots__ = ("_closed", "_on_closed", "_on_turn", "_timer", "_wire", "protection_domain", "queue_pair")
+
+    def __init__(
+        self,
+        queue_pair: LoopbackQueuePair,
+        wire: _Wire,
+        timer: DeadlineTimer,
+        on_turn: Callable[[], None],
+        on_closed: Callable[[], None],
+    ) -> None:
+        self.queue_pair = queue_pair
+        self.protection_domain = queue_pair.pd
+        self._wire = wire
+        self._timer = timer
+        self._on_turn = on_turn
+        self._on_closed = on_closed
+        self._closed = False
+        wire.drivers.append(self)
+
+    @property
+    def terms(self) -> Terms:
+        queue_pair = self.queue_pair
+        return Terms(crc=False, inbound_reads=queue_pair.inbound_reads, outbound_reads=queue_pair.outbound_reads)
+
+    @property
+    def blocked(self) -> bool:
+        return self._closed
+
+    def turn(self) -> None:
+        if self.queue_pair.has_news and not self._closed:
+            self._on_turn()
+
+    def flush(self) -> None:
+        if self._closed:
+            return
+        self._wire.go_on()
+        if self.queue_pair.ended and not self.queue_pair.has_news:
+            self.close()
+
+    def expect_end(self) -> None:
+        """Nothing to wait for: memory takes everything, and the flush that follows closes."""
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._timer.stop()
+        self._wire.drivers.remove(self)
+        # The other end may have to hear of it.
+        self._wire.go_on()
+        self._on_closed()
+
+
+class _LoopbackLink:
+    """One end of a connection to be.
+
+    That of the client makes both queue pairs when it is opened; `made` is what that of the server gets of it.
+    """
+
+    provider = _NAME
+    settle_s = 0.0
+
+    def __init__(
+        self,
+        local: Address,
+        peer: Address,
+        listener: _LoopbackListener,
+        made: tuple[LoopbackQueuePair, _Wire] | None = None,
+    ) -> None:
+        self.local = local
+        self.peer = peer
+        self.active = made is None
+        self._listener = listener
+        self._made = made
+
+    def open(
+        self, private_data: bytes, timer: DeadlineTimer, on_turn: Callable[[], None], on_closed: Callable[[], None]
+    ) -> _LoopbackDriver:
+        if self._made is not None:
+            return _LoopbackDriver(*self._made, timer, on_turn, on_closed)
+        near_domain, far_domain = (SoftwareProtectionDomain(secrets.randbits) for _ in range(2))
+        near, far = LoopbackQueuePair.pair(near_domain, far_domain, private_data=private_data)
+        wire = _Wire(near)
+        accepted = _LoopbackLink(self.peer, self.local, self._listener, (far, wire))
+        asyncio.get_running_loop().call_soon(self._listener.arrived, accepted)
+        return _LoopbackDriver(near, wire, timer, on_turn, on_closed)
+
+    def refuse(self) -> None:
+        if self._made is not None:
+            queue_pair, wire = self._made
+            queue_pair.abort("turned away")
+            wire.go_on()
+
+
+class _LoopbackListener:
+    def __init__(self, provider: LoopbackProvider, on_link: Callable[[Link], None]) -> None:
+        self._provider = provider
+        self._on_link = on_link
+        self._closed = False
+        self.loop = asyncio.get_running_loop()
+
+    async def listen(self, host: str, port: int) -> list[Address]:
+        return [self._provider.add(host, port, self)]
+
+    def arrived(self, link: _LoopbackLink) -> None:
+        if self._closed:
+            link.refuse()
+        else:
+            self._on_link(link)
+
+    def close(self) -> None:
+        self._closed = True
+        self._provider.remove(self)
+
+
+class LoopbackProvider:
+    """Joins those who connect with those who listen, in this process.
+
+    Give the same object to `ConnectOptions(provider=...)` and `RdmaServerConfig(provider=...)`. To a server its clients
+    have the address that they connected to, as over the loopback interface.
+    """
+
+    name = _NAME
+
+    def __init__(self) -> None:
+        self._listeners: dict[Address, _LoopbackListener] = {}
+        self._ports = itertools.count(_FIRST_FREE_PORT)
+        self._reserved_ports = itertools.cycle(_RESERVED_PORTS)
+
+    async def connect(self, host: str, port: int, *, reserved_port: bool = False) -> Link:
+        listener = self._listeners.get((host, port))
+        if listener is None:
+            raise ConnectFailed(
+                f"cannot connect to {authority(host, port)}: connection refused; check that the server runs and "
+                "listens there",
+                refused=True,
+            )
+        if listener.loop is not asyncio.get_running_loop():
+            raise ConnectFailed(
+                f"cannot connect to {authority(host, port)}: the server runs in another event loop; run both in "
+                "one, or leave out provider= to connect by TCP"
+            )
+        local = (host, next(self._reserved_ports if reserved_port else self._ports))
+        return _LoopbackLink(local, (host, port), listener)
+
+    def listener(self, on_link: Callable[[Link], None], log: LimitedLog) -> LinkListener:
+        del log  # nothing can fail
+        return _LoopbackListener(self, on_link)
+
+    def explain_unmade(self, where: str, cause: str) -> str:
+        return f"{where} sets up no RDMA connection ({cause}); check the limits and the log of the server"
+
+    def add(self, host: str, port: int, listener: _LoopbackListener) -> Address:
+        """Lets `listener` be found; returns where."""
+        address = (host, port or next(self._ports))
+        if address in self._listeners:
+            raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+        self._listeners[address] = listener
+        return address
+
+    def remove(self, listener: _LoopbackListener) -> None:
+        """Lets it be found no more."""
+        self._listeners = {address: each for address, each in self._listeners.items() if each is not listener}

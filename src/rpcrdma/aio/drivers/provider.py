@@ -1,0 +1,139 @@
+"""What RDMA connections ask of a provider: links to connect and to accept, and what moves their data.
+
+A `Provider` finds the peer. What it gives is a `Link`, which has addresses and says nothing yet; `Link.open` makes the
+queue pair and begins. All of it runs in the thread of one event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias
+
+from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
+from rpcrdma.aio.drivers.limited_log import LimitedLog
+from rpcrdma.verbs import ProtectionDomain, QueuePair
+
+__all__ = ["Driver", "Link", "LinkListener", "Provider", "ProviderChoice", "Terms"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What two ends of a provider have agreed on, before that what this end asks for."""
+
+    crc: bool
+    """Whether a checksum protects the octets on their way."""
+    inbound_reads: int
+    outbound_reads: int
+
+
+class Driver(Protocol):
+    """Moves the data of one queue pair."""
+
+    @property
+    def queue_pair(self) -> QueuePair:
+        """What work is posted to. That alone moves nothing: see `flush`."""
+
+    @property
+    def protection_domain(self) -> ProtectionDomain:
+        """Of this connection alone."""
+
+    @property
+    def terms(self) -> Terms:
+        """What was agreed on."""
+
+    @property
+    def blocked(self) -> bool:
+        """Whether `flush` has no effect at present; the owner is called when it has."""
+
+    def flush(self) -> None:
+        """Begins what was posted.
+
+        Calls `on_closed` if everything is over and taken, but never `on_turn`: the owner may be in the midst of one.
+        """
+
+    def expect_end(self) -> None:
+        """The connection has ended for its owner: the driver closes by itself, a peer that does not cooperate or not.
+
+        The owner may still flush; it is called once more if there is something to take.
+        """
+
+    def close(self) -> None:
+        """Ends everything at once, the timer as well, and calls `on_closed`, which happens once."""
+
+
+class Link(Protocol):
+    """The way to one peer, before anything is said on it. Either `open` or `refuse` is called, once."""
+
+    @property
+    def provider(self) -> str:
+        """The provider's name."""
+
+    @property
+    def local(self) -> tuple[str, int]:
+        """The address and port of this end."""
+
+    @property
+    def peer(self) -> tuple[str, int]:
+        """The address and port of the other end. Limits of what one client may use go by the address."""
+
+    @property
+    def active(self) -> bool:
+        """Whether this end connects."""
+
+    @property
+    def settle_s(self) -> float:
+        """How much time the end that connects lets pass between `Established` and its first message."""
+
+    def open(
+        self, private_data: bytes, timer: DeadlineTimer, on_turn: Callable[[], None], on_closed: Callable[[], None]
+    ) -> Driver:
+        """Makes the queue pair and what moves its data. Neither function is called before this returns.
+
+        `private_data` goes to the peer if this end connects; the other one gives its own to `QueuePair.accept`.
+        `on_turn` is called when there may be something to take from the queue pair: it polls and posts until nothing is
+        left to do, and calls `flush`, as is done whenever work is posted. `timer` is the connection's: it is to watch
+        what of the provider has deadlines. `on_closed` is called when the driver holds nothing any more.
+        """
+
+    def refuse(self) -> None:
+        """Turns the peer away without a word."""
+
+
+class LinkListener(Protocol):
+    """Where peers connect to."""
+
+    async def listen(self, host: str, port: int) -> list[tuple[str, int]]:
+        """Takes links at `host` as well; port 0 takes a free one. Returns the addresses that this added.
+
+        Raises:
+            OSError: the address is in use, not of this machine or not permitted.
+        """
+
+    def close(self) -> None:
+        """Takes no more."""
+
+
+class Provider(Protocol):
+    """Any number of connections over one kind of RDMA."""
+
+    @property
+    def name(self) -> str:
+        """As it is shown to people, and in `Negotiated`."""
+
+    async def connect(self, host: str, port: int, *, reserved_port: bool = False) -> Link:
+        """A link to whatever listens at `host`; from a port below 1024 with `reserved_port`.
+
+        Raises:
+            ConnectFailed: there is no way; says why and what to do.
+        """
+
+    def listener(self, on_link: Callable[[Link], None], log: LimitedLog) -> LinkListener:
+        """Something that listens nowhere yet. `on_link` is called with each link that a peer makes."""
+
+    def explain_unmade(self, where: str, cause: str) -> str:
+        """For a person: there is a link to `where`, but no RDMA connection came of it for `cause`; what to check."""
+
+
+ProviderChoice: TypeAlias = Literal["auto", "iwarp"] | Provider
+"""As options have it."""

@@ -1,0 +1,110 @@
+"""The software RNIC as a provider: iWARP over TCP sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import socket
+from collections.abc import Callable
+
+from rpcrdma.aio.drivers.capture import PacketCapture
+from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
+from rpcrdma.aio.drivers.iwarp_driver import IwarpDriver
+from rpcrdma.aio.drivers.limited_log import LimitedLog
+from rpcrdma.aio.drivers.listener import Listener
+from rpcrdma.aio.drivers.provider import Link, Provider, ProviderChoice
+from rpcrdma.aio.drivers.sockets import address_of, connected_socket, maximum_segment_octets
+from rpcrdma.errors import LocalProtocolError
+from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole
+from rpcrdma.verbs import SoftwareProtectionDomain
+
+__all__ = ["SoftwareRnic", "TcpLink", "chosen_provider"]
+
+_NAME = "iwarp"
+
+
+class TcpLink:
+    """A connected TCP socket. The end that connects is the MPA initiator."""
+
+    provider = _NAME
+
+    def __init__(
+        self, sock: socket.socket, config: IwarpConfig, *, active: bool, capture: PacketCapture | None = None
+    ) -> None:
+        self.local = address_of(sock.getsockname())
+        self.peer = address_of(sock.getpeername())
+        self.active = active
+        self.settle_s = config.first_send_pause_s
+        self._socket = sock
+        self._config = config
+        self._capture = capture
+
+    def open(
+        self, private_data: bytes, timer: DeadlineTimer, on_turn: Callable[[], None], on_closed: Callable[[], None]
+    ) -> IwarpDriver:
+        queue_pair = IwarpQueuePair(
+            MpaRole.INITIATOR if self.active else MpaRole.RESPONDER,
+            SoftwareProtectionDomain(secrets.randbits),
+            self._config,
+            maximum_segment_octets(self._socket),
+            private_data if self.active else b"",
+        )
+        capture = self._capture
+        return IwarpDriver(
+            asyncio.get_running_loop(),
+            self._socket,
+            queue_pair,
+            on_turn,
+            on_closed,
+            timer,
+            capture=None if capture is None else capture.stream(self.local, self.peer, active=self.active),
+        )
+
+    def refuse(self) -> None:
+        self._socket.close()
+
+
+class SoftwareRnic:
+    """Connects and listens over TCP; `capture` records the packets of all connections."""
+
+    name = _NAME
+
+    def __init__(self, config: IwarpConfig | None = None, capture: PacketCapture | None = None) -> None:
+        self._config = config or IwarpConfig()
+        self._capture = capture
+
+    async def connect(self, host: str, port: int, *, reserved_port: bool = False) -> TcpLink:
+        sock = await connected_socket(host, port, reserved_port=reserved_port)
+        try:
+            return self._link(sock, active=True)
+        except OSError:
+            sock.close()
+            raise
+
+    def listener(self, on_link: Callable[[Link], None], log: LimitedLog) -> Listener:
+        return Listener(lambda sock: on_link(self._link(sock, active=False)), log)
+
+    def _link(self, sock: socket.socket, *, active: bool) -> TcpLink:
+        return TcpLink(sock, self._config, active=active, capture=self._capture)
+
+    def explain_unmade(self, where: str, cause: str) -> str:
+        return (
+            f"{where} takes TCP connections but sets up no RDMA connection ({cause}); check that an NFS/RDMA server "
+            "with iWARP listens on this port"
+        )
+
+
+def chosen_provider(choice: ProviderChoice, config: IwarpConfig, capture: PacketCapture | None) -> Provider:
+    """The provider that options ask for: an object as it is; either name is the software RNIC, which runs anywhere.
+
+    Raises:
+        LocalProtocolError: packets are to be recorded of a provider whose packets do not pass through here.
+    """
+    if isinstance(choice, str):
+        return SoftwareRnic(config, capture)
+    if capture is not None:
+        raise LocalProtocolError(
+            f"only the software RNIC's packets can be captured, not those of provider {choice.name!r}: leave out "
+            "capture=, or take provider='iwarp'"
+        )
+    return choice

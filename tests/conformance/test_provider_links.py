@@ -1,0 +1,236 @@
+"""What every provider does for a connection: links, the drivers that they open to, and how both end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
+from rpcrdma.aio.drivers.limited_log import LimitedLog
+from rpcrdma.aio.drivers.loopback_provider import LoopbackProvider
+from rpcrdma.aio.drivers.provider import Link, LinkListener, Provider
+from rpcrdma.aio.drivers.software_rnic import SoftwareRnic
+from rpcrdma.errors import ConnectFailed
+from rpcrdma.verbs import Completion, ConnectRequested, Disconnected, Established, Status, Verb
+
+RECEIVES = 200
+
+
+@pytest.fixture(name="provider", params=[SoftwareRnic, LoopbackProvider], ids=lambda kind: kind.name)
+def provider_fixture(request: pytest.FixtureRequest) -> Provider:
+    provider: Provider = request.param()
+    return provider
+
+
+class Owner:
+    """Takes what the queue pair reports, as a connection does, and accepts who asks."""
+
+    def __init__(self, link: Link) -> None:
+        self.link = link
+        self.turns = 0
+        self.in_flush = False
+        self.events: list[Any] = []
+        self.completions: list[Completion] = []
+        self.closed: list[None] = []
+        self.buffers = [memoryview(bytearray(64)) for _ in range(RECEIVES)]
+        loop = asyncio.get_running_loop()
+        self.driver = link.open(
+            b"from the client", DeadlineTimer(loop, self.turn), self.turn, lambda: self.closed.append(None)
+        )
+        self.queue_pair = self.driver.queue_pair
+        for number, buffer in enumerate(self.buffers):
+            self.queue_pair.post_receive(number, buffer)
+        assert self.turns == 0, "called before `open` has returned"
+        self.flush()
+
+    def turn(self) -> None:
+        assert not self.in_flush, "called from within `flush`"
+        self.turns += 1
+        while (event := self.queue_pair.poll_event()) is not None:
+            self.events.append(event)
+            if isinstance(event, ConnectRequested):
+                self.queue_pair.accept(b"from the server")
+            elif isinstance(event, Disconnected):
+                self.driver.expect_end()
+        while (completion := self.queue_pair.poll_completion()) is not None:
+            self.completions.append(completion)
+        self.flush()
+
+    def flush(self) -> None:
+        self.in_flush = True
+        self.driver.flush()
+        self.in_flush = False
+
+    def told(self, kind: type) -> bool:
+        return any(isinstance(event, kind) for event in self.events)
+
+    def received(self) -> int:
+        return sum(each.verb is Verb.RECEIVE and each.status is Status.SUCCESS for each in self.completions)
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    """Lets the loop run until `condition()`; the test's time-out bounds it."""
+    while not condition():  # noqa: ASYNC110 - what is waited for has no event
+        await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def listening(provider: Provider) -> AsyncIterator[tuple[LinkListener, tuple[str, int], list[Link]]]:
+    links: list[Link] = []
+    listener = provider.listener(links.append, LimitedLog(logging.getLogger("rpcrdma.test")))
+    (address,) = await listener.listen("127.0.0.1", 0)
+    try:
+        yield listener, address, links
+    finally:
+        listener.close()
+
+
+@asynccontextmanager
+async def joined(provider: Provider) -> AsyncIterator[tuple[Owner, Owner]]:
+    """Two owners of one connection, of which both know that it stands."""
+    async with listening(provider) as (_, address, links):
+        client = Owner(await provider.connect(*address))
+        await until(lambda: links)
+        server = Owner(links[0])
+        await until(lambda: client.told(Established))
+        # A provider may know it at the server only then (RFC 6581 section 9).
+        client.queue_pair.post_send("first", [b"first"])
+        client.flush()
+        await until(lambda: server.told(Established) and server.received() == 1)
+        try:
+            yield client, server
+        finally:
+            for end in (client, server):
+                end.queue_pair.abort("the test is over")
+                end.driver.close()
+
+
+def run(main: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(main)
+
+
+def test_links_know_their_addresses_and_who_connects(provider: Provider) -> None:
+    async def main() -> None:
+        async with joined(provider) as (client, server):
+            assert (client.link.active, server.link.active) == (True, False)
+            assert (client.link.local, client.link.peer) == (server.link.peer, server.link.local)
+            assert client.link.provider == server.link.provider == provider.name
+            assert client.driver.protection_domain is not server.driver.protection_domain
+
+    run(main())
+
+
+def test_private_data_and_depths_reach_the_other_end(provider: Provider) -> None:
+    async def main() -> None:
+        async with joined(provider) as (client, server):
+            asked = next(event for event in server.events if isinstance(event, ConnectRequested))
+            stands = next(event for event in client.events if isinstance(event, Established))
+            assert (asked.private_data, stands.private_data) == (b"from the client", b"from the server")
+            terms, there = client.driver.terms, server.driver.terms
+            assert (terms.inbound_reads, terms.outbound_reads) == (stands.inbound_reads, stands.outbound_reads)
+            assert (terms.inbound_reads, terms.outbound_reads) == (there.outbound_reads, there.inbound_reads)
+            assert terms.crc is there.crc
+
+    run(main())
+
+
+def test_what_is_posted_goes_when_it_is_flushed_and_each_end_hears_of_it(provider: Provider) -> None:
+    async def main() -> None:
+        async with joined(provider) as (client, server):
+            server.queue_pair.post_send("back", [b"back"])
+            server.flush()
+            await until(client.received)
+            await until(lambda: any(each.wr == "back" for each in server.completions))
+            assert bytes(client.buffers[0][:4]) == b"back"
+
+    run(main())
+
+
+def test_much_work_leaves_the_event_loop_to_others_in_between(provider: Provider) -> None:
+    async def main() -> None:
+        async with joined(provider) as (client, server):
+            for number in range(RECEIVES - 1):
+                client.queue_pair.post_send(number, [bytes(64)])
+            before = server.turns
+            client.flush()
+            await until(lambda: server.received() == RECEIVES)
+            assert [each.wr for each in server.completions if each.verb is Verb.RECEIVE] == list(range(RECEIVES))
+            assert 0 < server.turns - before < RECEIVES, "neither at once for ever nor one at a time"
+
+    run(main())
+
+
+def test_an_orderly_end_comes_after_what_was_posted_and_closes_both_ends_once(provider: Provider) -> None:
+    async def main() -> None:
+        async with joined(provider) as (client, server):
+            client.queue_pair.post_send("last", [b"last"])
+            client.queue_pair.disconnect()
+            client.driver.expect_end()
+            client.flush()
+            await until(lambda: client.closed and server.closed)
+            assert server.received() == 2
+            (end,) = (event for event in server.events if isinstance(event, Disconnected))
+            assert (end.by_peer, end.protocol_error) == (True, False)
+            for side in (client, server):
+                side.driver.close()
+                side.flush()
+                assert side.driver.blocked
+                assert side.closed == [None]
+
+    run(main())
+
+
+def test_an_end_at_once_is_heard_of_at_the_other_end(provider: Provider) -> None:
+    async def main() -> None:
+        async with joined(provider) as (client, server):
+            client.queue_pair.abort("told to")
+            client.turn()
+            client.driver.close()
+            assert client.closed == [None]
+            await until(lambda: server.closed)
+            assert server.told(Disconnected)
+            # What waited for a message gives its memory back.
+            flushed = [each for each in server.completions if each.status is Status.FLUSHED]
+            assert len(flushed) == RECEIVES - 1
+
+    run(main())
+
+
+def test_who_is_turned_away_hears_of_it(provider: Provider) -> None:
+    async def main() -> None:
+        async with listening(provider) as (_, address, links):
+            client = Owner(await provider.connect(*address))
+            await until(lambda: links)
+            links[0].refuse()
+            await until(lambda: client.closed)
+            assert client.told(Disconnected)
+            assert not client.told(Established)
+
+    run(main())
+
+
+def test_where_nothing_listens_any_more_connecting_is_refused(provider: Provider) -> None:
+    async def main() -> None:
+        async with listening(provider) as (listener, address, _):
+            listener.close()
+            with pytest.raises(ConnectFailed, match="refused; check that the server") as caught:
+                await provider.connect(*address)
+            assert caught.value.refused
+
+    run(main())
+
+
+def test_an_address_is_taken_once(provider: Provider) -> None:
+    async def main() -> None:
+        async with listening(provider) as (listener, (host, port), _):
+            with pytest.raises(OSError, match="in use"):
+                await listener.listen(host, port)
+            ((_, another),) = await listener.listen(host, 0)
+            assert another not in {0, port}
+
+    run(main())
