@@ -44,7 +44,7 @@ _BY_ERRNO = {
     errno.ESTALE: _S.NFS3ERR_STALE,
     errno.EOPNOTSUPP: _S.NFS3ERR_NOTSUPP,
     errno.ENOSYS: _S.NFS3ERR_NOTSUPP,
-    # Version 3 has no word for these.
+    # Version 3 has no status of their own for these.
     errno.EBUSY: _S.NFS3ERR_ACCES,
     errno.ETXTBSY: _S.NFS3ERR_ACCES,
     errno.ELOOP: _S.NFS3ERR_ACCES,
