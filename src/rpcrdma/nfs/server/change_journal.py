@@ -65,7 +65,7 @@ class ChangeJournal:
         octets_max: int = NFS_WATCH_CHANGES_OCTETS_MAX,
     ) -> None:
         self.acknowledged = acknowledged
-        """The number of the last change that the client is known to have got."""
+        """The number of the last change that the client has acknowledged."""
         # Number of the change before the first that waits; above the acknowledged number where changes were dropped.
         self._before = acknowledged
         self._changes: deque[watch_change] = deque()

@@ -69,7 +69,7 @@ _NODE_TYPES = {
 _NOTHING_TOLD = post_op_fh3(False, None), post_op_attr(False, None)
 
 _Make: TypeAlias = Callable[[HeldNode, bytes, Caller], HeldNode | None]
-"""Makes an object of a name in a directory; None where the object made cannot be told from another."""
+"""Makes an object with a name in a directory; None if the name leads to another object by now."""
 
 
 class CreationProcedures(Procedures):

@@ -19,9 +19,9 @@ class Happening(enum.Enum):
     CHANGED = "changed"
     ATTRIBUTES = "attributes"
     GONE = "gone"
-    """The directory: it was deleted or unmounted, and is not watched any longer."""
+    """The watched directory itself was deleted or unmounted; its watch has ended."""
     OVERFLOW = "overflow"
-    """Events were lost, of any directory."""
+    """Events were lost, perhaps of every watched directory."""
 
 
 class DirectoryEvent(NamedTuple):

@@ -41,7 +41,7 @@ Scan = Callable[[], Iterable[tuple[bytes, int]]]
 """Reads a whole directory: (name, inode number) without "." and ".."."""
 
 Version = tuple[int, int] | None
-"""What is another when a directory has changed; None while that cannot be told."""
+"""A value that differs when a directory has changed; None while a change cannot be told by it."""
 
 
 class _Window:

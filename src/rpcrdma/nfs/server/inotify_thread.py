@@ -52,8 +52,8 @@ _EVENTS_AT_ONCE = 4096
 _SECOND_HALF_S = 0.005
 """How long the second half of a renaming may take: the kernel adds the two right after each other."""
 _CONFINE_S = 1.0
-"""How often it is asked whether quiet directories are still in their exports: nothing tells when one above is moved, or
-when one that is held open is removed."""
+"""How often directories without events are checked to be still in their exports: inotify does not report that a
+directory above one is moved, nor that one that is held open is removed."""
 
 
 class InotifyThread:

@@ -40,7 +40,7 @@ __all__ = ["ListingProcedures"]
 _OK = nfsstat3.NFS3_OK
 _REPLY_OCTETS_MAX = 1 << 20
 _NO_VERIFIER = bytes(8)
-"""Cookies hold for ever, so there is nothing to verify."""
+"""The cookie verifier of every reply: cookies are valid for ever, so none needs to be verified."""
 
 _FIXED_OCTETS = 88 + 8 + 4 + 4
 """dir_attributes, cookieverf, the end of the list, eof."""
@@ -55,7 +55,7 @@ _NO_HANDLE = post_op_fh3(False, None)
 
 E = TypeVar("E", entry3, entryplus3)
 _Describe: TypeAlias = Callable[[ListedEntry], tuple[E, int] | None]
-"""What is told of an entry and the octets that it takes; None if the entry is gone."""
+"""The entry as the reply holds it, and the octets that it takes there; None if the object was removed."""
 
 
 class _Page(Generic[E]):

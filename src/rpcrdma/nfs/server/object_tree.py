@@ -145,7 +145,7 @@ class ObjectTree:
 
         Raises:
             Refused: the name leads to a mount point.
-            OSError: there is none, or it may not be reached.
+            OSError: no object has this name, or it may not be reached.
         """
         return self._child(directory, name, os.open(name, _REACH, dir_fd=directory.fd))
 
@@ -221,7 +221,7 @@ class ObjectTree:
         """(handle, attributes) of the object of this name, None for a mount point; holds nothing open.
 
         Raises:
-            OSError: there is none, or it may not be reached.
+            OSError: no object has this name, or it may not be reached.
         """
         fd = os.open(name, _REACH, dir_fd=directory.fd)
         try:

@@ -38,10 +38,10 @@ class OpenFile:
         self.tells_waiting = True
         """Whether the file system can say that a read would have to wait; assumed until it cannot."""
         self.unstable = False
-        """Whether there is data that only a COMMIT puts on the disk."""
+        """Whether the file has data that only a COMMIT puts on the disk."""
         self.used = True
         self.readers: dict[Caller, tuple[int, int, int, int]] = {}
-        """Who may read, with the state of the file for which the kernel has said so, as `_rights_state` has it."""
+        """Callers that may read, each with the `_rights_state` of the file for which the kernel has allowed it."""
 
     def __del__(self, _close=os.close) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
         _close(self.fd)

@@ -18,7 +18,7 @@ class Refused(Exception):
 
 
 REFUSALS = (Refused, OSError)
-"""What a procedure answers with a status; anything else is a fault of the server."""
+"""Exceptions that a procedure answers with a status; any other is a fault of the server."""
 
 _S = nfsstat3
 _BY_ERRNO = {

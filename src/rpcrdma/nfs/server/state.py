@@ -34,7 +34,7 @@ class ServerState:
         self.write_verifier = hashlib.blake2b(self.write_verifier, key=self.key, digest_size=8).digest()
 
     def close(self) -> None:
-        """Writes out what is only in memory; may be called again."""
+        """Writes places that are only in memory to the database, and closes it; may be called again."""
         self.places.close()
 
 

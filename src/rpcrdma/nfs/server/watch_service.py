@@ -46,7 +46,7 @@ _LOGGER = logging.getLogger("rpcrdma.server")
 _BATCH_OCTETS = 16 + 8 + 4
 """A batch without changes: identifier, number, count."""
 _NUMBER_MAX = 1 << 63
-"""No subscription lives to see it: what claims more has not counted."""
+"""No subscription reaches this number: a client that claims a higher one has not counted."""
 
 _Identity: TypeAlias = tuple[int, int, tuple[int, ...]] | None
 
@@ -76,15 +76,15 @@ class _Subscription:
     def __init__(self, identifier: bytes, args: watch_subscribe_args, owner: _Identity) -> None:
         self.identifier = identifier
         self.terms = (bytes(args.directory), args.recursive, owner)
-        """What a client must repeat to go on."""
+        """The arguments and the caller with which a client must come back to resume the subscription."""
         self.client: ReverseCaller | None = None
         self.address = ""
-        """Of the client, when it was here last."""
+        """The client's address on its last connection."""
         self.tree: WatchedTree | None = None
         self.sender: asyncio.Task[None] | None = None
         self.expiry: asyncio.TimerHandle | None = None
         self.wanted = asyncio.Event()
-        """There is something to tell."""
+        """Set while changes wait to be sent."""
         self._loop = asyncio.get_running_loop()
         self._lock = threading.Lock()
         self._journal = ChangeJournal(args.acknowledged)
@@ -336,7 +336,7 @@ class WatchService(WATCH_V1_Service):
         octets_max = min(NFS_WATCH_BATCH_OCTETS_MAX, client.arguments_octets_max) - _BATCH_OCTETS
         while (batch := subscription.batch(octets_max)) is not None:
             args = watch_batch(subscription.identifier, batch.first, batch.changes)
-            # A client that is slow is asked again; it knows by the numbers what it has got.
+            # A slow client gets the batch again; by the numbers it knows which changes it already has.
             with contextlib.suppress(CallTimeout):
                 subscription.acknowledge(await client.call(CHANGES, args, timeout_s=self._reply_s))
 
