@@ -42,7 +42,7 @@ def test_late_writes_for_a_call_that_was_sent_again_do_not_land(run: Scenes, how
         late = fpdu(tagged(WRITE, handle, offset, b"late" * 1250))
         # It has come so far as the kernel when the client gives the connection up.
         assert old.offer(late) == len(late)
-        client._caller.line.abort("it has not answered for so long")
+        client._caller.connection.abort("it has not answered for so long")
 
         async def called_again() -> tuple[RawSocketPeer, HeardCall]:
             peer = await it.accepted()

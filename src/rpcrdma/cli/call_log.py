@@ -1,4 +1,4 @@
-"""What `-vv` shows: a line for each call."""
+"""The lines of `-vv`: one for each call."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LOGGER = logging.getLogger("rpcrdma.calls")
 
 
 def call_logger() -> CallObserver | None:
-    """What logs each call; None where nobody would see it, so that it costs nothing."""
+    """A function that logs each call; None where the log level hides it, so that calls cost nothing."""
     return _log if _LOGGER.isEnabledFor(logging.DEBUG) else None
 
 

@@ -1,4 +1,4 @@
-"""What the command prints: data on standard output, talk on standard error; with `--json` errors are data as well."""
+"""The command's output: data on standard output, talk on standard error; with `--json` errors are data as well."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _NOT_UTF8 = re.compile(r"[\udc80-\udcff]+")
 _PROSE = frozenset({"message", "hint"})
 
 _error_object: Mapping[str, Any] | None = None
-"""What an error's object on standard output has beside `error`; None: errors are told on standard error alone."""
+"""Items beside `error` in an error's object on standard output; None: errors go to standard error alone."""
 
 
 def prepare() -> None:
@@ -53,8 +53,8 @@ def prepare() -> None:
 def printable(text: str) -> str:
     """`text` with escapes for all that is not shown as itself: names come from peers, and terminals obey controls.
 
-    Those are controls of either kind, octets that are no UTF-8 (0x9b alone starts a sequence on some terminals), and
-    what changes the order in which others are shown.
+    Escaped are C0 and C1 controls, octets that are no UTF-8 (0x9b alone starts a sequence on some terminals), and
+    characters that change the order in which others are shown.
     """
     return text if text.isprintable() else "".join(map(_escaped, text))
 
@@ -72,8 +72,8 @@ def data(line: str) -> None:
 def json_line(value: Any) -> None:
     """One JSON document on a line of its own, at once: its reader may be waiting.
 
-    Octets of names that are no UTF-8 are shown as in URLs (%FF); beside such a name stands, under its key with
-    `_base64` added, all of it as it is.
+    Octets of names that are no UTF-8 are shown as in URLs (%FF); beside such a name stands the whole name in Base64,
+    under its key with `_base64` added.
     """
     text = json.dumps(value)
     if "\\udc" in text:
@@ -106,7 +106,7 @@ def talk(line: str) -> None:
 
 def errors_as_json(beside: Mapping[str, Any] | None) -> None:
     """From now on `error` also prints an object on standard output, with the items of `beside`; None: it does not."""
-    global _error_object  # noqa: PLW0603 - standard output is one, and so is what it takes
+    global _error_object  # noqa: PLW0603 - the process has one standard output
     _error_object = beside
 
 
@@ -118,10 +118,10 @@ def error(
     facts: Mapping[str, Any] | None = None,
     in_report: bool = False,
 ) -> ExitStatus:
-    """Tells what went wrong, and what to do about it; returns `status`, which the command is to end with.
+    """Prints an error and its remedy; returns `status`, with which the command is to end.
 
-    `facts`: all of the error's JSON object, where there is more to say than this. `in_report`: the object stands in
-    the command's own report.
+    `facts`: the error's whole JSON object, where it has more than message and hint. `in_report`: the command's own
+    report holds the object, so it is not printed here.
     """
     talk(f"error: {message}")
     if hint:

@@ -1,4 +1,4 @@
-"""What `get` and `put` have in common: counting, progress, and telling what could not be copied."""
+"""The shared part of `get` and `put`: counts, progress, and the report of failures."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Copies:
         self.octets = 0
         self.not_carried: Counter[str] = Counter()
         self.failed: list[dict[str, Any]] = []
-        """The objects of `--json` for what failed, as many as are kept."""
+        """The `--json` objects of failures, as many as are kept."""
         self.failures = Failures(self.failed)
         self._failures_left_out = 0
         self.skipped: list[str] = []
@@ -53,7 +53,7 @@ class Copies:
         return self.failures.status
 
     def progress(self) -> Callable[[int, int], None]:
-        """What one copy calls with the files and octets that it has done."""
+        """The function that one copy calls with the files and octets copied so far."""
         done = 0
 
         def advance(_files: int, octets: int) -> None:
@@ -64,12 +64,12 @@ class Copies:
         return advance
 
     def add_file(self, octets: int) -> None:
-        """A file was copied."""
+        """Counts a file that was copied."""
         self.files += 1
         self.octets += octets
 
     def add_tree(self, report: CopyReport, *, in_url: bool = False) -> None:
-        """A tree was copied, perhaps not all of it: tells what was not.
+        """Counts a tree that was copied, and prints its failures.
 
         `in_url`: its paths are those of an export, and are to be named as they stand in URLs.
         """

@@ -29,7 +29,7 @@ class Stopped(KeyboardInterrupt):
 def run_async(main: Coroutine[Any, Any, T]) -> T:
     """Runs a command to its end.
 
-    The first SIGINT or SIGTERM cancels it, so that it can remove what is unfinished, and is raised as `Stopped` then;
+    The first SIGINT or SIGTERM cancels it, so that it can remove unfinished files, and is then raised as `Stopped`;
     a second one ends the process at once.
     """
     factory: Callable[[], asyncio.AbstractEventLoop] | None
@@ -48,7 +48,7 @@ def run_async(main: Coroutine[Any, Any, T]) -> T:
 
 
 def stop_at_once() -> None:
-    """Lets SIGINT and SIGTERM raise `Stopped` wherever this thread is: for commands that block and leave nothing."""
+    """Lets SIGINT and SIGTERM raise `Stopped` at any point of this thread: for commands without unfinished files."""
 
     def stop(number: int, _frame: FrameType | None) -> None:
         raise Stopped(number)
@@ -60,7 +60,7 @@ def stop_at_once() -> None:
 class _Stopping:
     def __init__(self) -> None:
         self.number: int | None = None
-        """Of the signal that came, if one did."""
+        """The number of the signal that came, if one did."""
 
     async def run(self, main: Coroutine[Any, Any, T]) -> T:
         with self._handling():

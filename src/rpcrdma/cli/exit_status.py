@@ -1,4 +1,4 @@
-"""What the command's exit status says."""
+"""The meanings of the command's exit status."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ class ExitStatus(enum.IntEnum):
     """The peer broke the protocol."""
     INTERRUPTED = 130
     READER_GONE = 141
-    """Nobody reads standard output any more."""
+    """The reader of standard output has closed it."""
     TERMINATED = 143

@@ -1,4 +1,4 @@
-"""What `rpcrdma serve` is told to export, to whom, and where it keeps its state."""
+"""The arguments of `rpcrdma serve` for exports, the hosts allowed, and the directory of its state."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exported:
-    """A directory and the name that clients mount it by; `read_only` None: as the command says for all."""
+    """A directory and the name that clients mount it by; `read_only` None: as the command's options say."""
 
     name: str
     directory: Path
@@ -45,7 +45,7 @@ def existing_directory(directory: Path) -> Path:
     """The absolute path of a directory.
 
     Raises:
-        OSError: it is none, or cannot be read.
+        OSError: `directory` is no directory, or cannot be read.
     """
     found = directory.resolve(strict=True)
     if not stat.S_ISDIR(found.stat().st_mode):
@@ -76,7 +76,7 @@ def allowed_networks(texts: list[str]) -> list[Network]:
 
 
 def default_state_dir() -> Path:
-    """Where what must survive a restart is kept: for root of the machine, for others of the user."""
+    """The directory of the state that must survive a restart: for root the machine's, for others the user's."""
     if os.geteuid() == 0:
         return Path("/var/lib/rpcrdma")
     base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"

@@ -1,4 +1,4 @@
-"""What each kind of failure means to the person at the terminal, or to the program that reads the JSON."""
+"""Messages, hints and exit statuses of failures, for the person at the terminal and programs that read JSON."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _HINTS_BY_ERRNO = {
 
 
 def tell(error: BaseException, *, in_report: bool = False) -> ExitStatus:
-    """Tells of a failure, see `console.error`; returns the exit status that it has."""
+    """Prints a failure, see `console.error`; returns its exit status."""
     message, hint, status = describe(error)
     return console.error(message, hint, status=status, facts=as_json(error), in_report=in_report)
 
 
 def as_json(error: BaseException) -> dict[str, Any]:
-    """The failure for programs: `kind` is one of a few words, `errno` a name such as "ENOENT"; None: there is none."""
+    """The failure for programs: `kind` is one of a few words, `errno` a name such as "ENOENT", or None."""
     message, hint, status = describe(error)
     if isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
@@ -83,7 +83,7 @@ def _kind(error: BaseException) -> str:
 def describe(error: BaseException) -> tuple[str, str, ExitStatus]:
     """(message, hint or "", exit status)."""
     message, hint, status = _describe(error)
-    # What is known where the error came up says more than what is known of its kind.
+    # A note, added where the error arose, is a better hint than the one for its kind.
     notes = getattr(error, "__notes__", ())
     return message, "; ".join(notes) or hint, status
 
@@ -126,7 +126,7 @@ def _describe(error: BaseException) -> tuple[str, str, ExitStatus]:
 
 
 def _with_remedy(text: str) -> tuple[str, str]:
-    """Messages name the cause, and after a last semicolon what to do about it."""
+    """(cause, remedy): messages name the cause, and after a last semicolon the remedy."""
     message, semicolon, hint = text.rpartition("; ")
     return (message, hint) if semicolon else (text, "")
 

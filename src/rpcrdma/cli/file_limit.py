@@ -1,4 +1,4 @@
-"""How many files this process may have open, for as many connections as it is to have."""
+"""The limit of open files, raised for the connections that a server may have."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import resource
 __all__ = ["raise_file_limit"]
 
 _OTHERS = 64
-"""Files of the process itself: standard streams, listeners, the state's database."""
+"""Open files beside connections: standard streams, listeners, the state's database."""
 
 
 def raise_file_limit(connections: int) -> int:
-    """Lets this process have `connections` beside the files that it may have open now, as far as the system allows.
+    """Raises the limit of open files so that `connections` fit beside other files, as far as the system allows.
 
-    Returns how many connections there can be.
+    Returns the number of connections that fit.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:

@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
             return console.error(
                 f"{source} is not a URL", "write rdma://HOST[:PORT]/EXPORT/PATH or tcp://...", status=ExitStatus.USAGE
             )
-    # Not parsed with the arguments: what is no URL at all is more likely a slip of order than of spelling.
+    # Not parsed with the arguments: a source that is no URL is more likely in the wrong place than misspelt.
     try:
         urls = [service_url(source) for source in args.source]
     except argparse.ArgumentTypeError as error:

@@ -1,4 +1,4 @@
-"""How attributes of files on a server are shown, as text and as JSON."""
+"""Attributes of files on a server, formatted as text and as JSON."""
 
 from __future__ import annotations
 

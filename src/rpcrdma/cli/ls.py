@@ -1,4 +1,4 @@
-"""`rpcrdma ls`: what directories on a server hold."""
+"""`rpcrdma ls`: lists directories on a server."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ def run(args: argparse.Namespace) -> int:
 
 @dataclass(slots=True)
 class _Listing:
-    """What one run prints."""
+    """The output of one run."""
 
     args: argparse.Namespace
     headed: bool
     first: bool = True
 
     def head(self, shown_as: str) -> None:
-        """The line before the names of a directory, where there are several."""
+        """Prints the line before the names of a directory, where several are listed."""
         if self.headed and not self.args.json:
             console.data(("" if self.first else "\n") + console.shown(shown_as) + ":")
         self.first = False
@@ -102,7 +102,7 @@ async def _ls_url(listing: _Listing, servers: Servers, failures: Failures, url: 
 
 
 async def _list_url(listing: _Listing, servers: Servers, failures: Failures, url: Url) -> None:
-    """Lists what `url` names; with -R what is below it, too."""
+    """Lists the file or directory at `url`; with -R the directories below it, too."""
     args = listing.args
     filesystem, path = await servers.locate(url)
     if (await filesystem.stat(path)).is_dir():
@@ -126,7 +126,7 @@ async def _list_tree(listing: _Listing, filesystem: NfsFilesystem, top: str, sho
         with failures:
             async for run in _sorted_runs(args, filesystem, directory, failures):
                 if cut is None:
-                    # The server's paths may begin otherwise than the URL's: with the target of a link.
+                    # The server's paths may begin with the target of a link where the URL has the link.
                     cut = len(run[0].path) - len(run[0].name)
                 targets = await _targets(args, filesystem, [entry.path for entry in run if entry.is_symlink()])
                 _print(args, [_row(args, entry, prefix + entry.path[cut:], targets) for entry in run])
@@ -146,7 +146,7 @@ def _row(args: argparse.Namespace, entry: DirEntry, path: str, targets: dict[str
 async def _sorted_runs(
     args: argparse.Namespace, filesystem: NfsFilesystem, directory: DirEntry | str, failures: Failures
 ) -> AsyncIterator[list[DirEntry]]:
-    """The entries to be shown, sorted: all of them, or if they are many, so many at a time."""
+    """The entries to be shown, sorted: all of them, or if they are many, `_SORTED_MAX` at a time."""
     run: list[DirEntry] = []
     failure: OSError | None = None
     try:
@@ -180,11 +180,11 @@ def _with_room(run: list[DirEntry], waiting: int, failures: Failures) -> list[Di
 
 
 async def _targets(args: argparse.Namespace, filesystem: NfsFilesystem, links: list[str]) -> dict[str, str]:
-    """Where symbolic links lead, by their paths, if that is to be shown."""
+    """The targets of symbolic links by the links' paths, if they are to be shown."""
     targets: dict[str, str] = {}
 
     async def read(path: str) -> None:
-        # Of one that was removed since it was listed, or is not for this caller to read, the name is shown alone.
+        # A link that was removed since it was listed, or that this caller may not read, is shown without target.
         with contextlib.suppress(OSError):
             targets[path] = await filesystem.readlink(path)
 
@@ -209,7 +209,7 @@ def _below(exports: Sequence[str], path: str) -> dict[str, bool]:
 async def _list_exports(
     listing: _Listing, servers: Servers, failures: Failures, url: Url, below: dict[str, bool]
 ) -> None:
-    """Lists the exports below `url` as directories; with -R what they hold, too."""
+    """Lists the exports below `url` as directories; with -R their content, too."""
     args = listing.args
     listing.head(url.path or "/")
     prefix = url.path.rstrip("/") + "/"
@@ -221,7 +221,7 @@ async def _list_exports(
                 filesystem, path = await servers.locate(replace(url, path=prefix + name))
                 attributes = await filesystem.stat(path)
             except OSError:
-                # Not for this caller to mount, but there.
+                # The export exists, though this caller may not mount it.
                 attributes = None
         rows.append(_Row(prefix + name if args.json else name, attributes, export=is_export))
     _print(args, rows)

@@ -1,4 +1,4 @@
-"""The command `rpcrdma`: its parser, and what becomes of errors."""
+"""The command `rpcrdma`: its parser, and the handling of errors."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit:
         raise
     except BrokenPipeError:
-        # Or the interpreter would try once more to write what is left, and complain.
+        # Otherwise the interpreter would try once more to write the rest, and complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitStatus.READER_GONE
-    except BaseException as error:  # noqa: BLE001 - users get no traceback, whatever it is
+    except BaseException as error:  # noqa: BLE001 - users never get a traceback
         if os.environ.get("RPCRDMA_TRACEBACK"):
             traceback.print_exc()
         return _report(error)

@@ -56,7 +56,7 @@ class CommandParser(argparse.ArgumentParser):
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        """As argparse does it, except that a command refuses what it does not know: its own help is what helps."""
+        """As in argparse, except that a command itself refuses unknown arguments, so that its own help is named."""
         known, unknown = super().parse_known_args(args, namespace)
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
@@ -183,7 +183,7 @@ def add_command(
 
 
 def add_exact_modes(parser: argparse.ArgumentParser, text: str) -> None:
-    """Adds -p, which copies take permissions over with."""
+    """Adds -p, with which copies take permissions over."""
     parser.add_argument("-p", "--preserve", dest="exact_modes", action="store_true", help=text)
 
 
@@ -193,7 +193,7 @@ def add_json(parser: argparse.ArgumentParser, what: str = "the result as one JSO
 
 
 def connect_options(args: argparse.Namespace) -> ConnectOptions:
-    """What the shared options say about connecting; packets go to what `capturing` has opened."""
+    """The shared options as `ConnectOptions`; packets go to the file that `capturing` has opened."""
     from rpcrdma.aio.client.connect import ConnectOptions  # noqa: PLC0415
     from rpcrdma.cli.call_log import call_logger  # noqa: PLC0415
     from rpcrdma.iwarp import IwarpConfig  # noqa: PLC0415
@@ -209,7 +209,7 @@ def connect_options(args: argparse.Namespace) -> ConnectOptions:
 
 
 def is_url(text: str) -> bool:
-    """Whether `text` names something on a server, not a local path."""
+    """Whether `text` is the URL of a server, not a local path."""
     return text.startswith(("rdma://", "tcp://"))
 
 

@@ -13,7 +13,7 @@ __all__ = ["capturing"]
 
 @contextlib.contextmanager
 def capturing(args: argparse.Namespace) -> Iterator[None]:
-    """As long as the context lasts, `args.capture` is what records packets, or None where `--pcap` is not given."""
+    """For the length of the context, `args.capture` records packets; it is None where `--pcap` is not given."""
     args.capture = None
     if getattr(args, "pcap", None) is None:
         yield

@@ -1,4 +1,4 @@
-"""`rpcrdma ping`: how long an empty call takes, and what the connection agreed on."""
+"""`rpcrdma ping`: the duration of empty calls, and the parameters that the connection agreed on."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ async def _ping(args: argparse.Namespace) -> int:
         try:
             await _call(args, connection, outcome)
         except asyncio.CancelledError:
-            # Interrupted: what was measured until then is still worth showing.
+            # Interrupted: the measurements until then are still worth showing.
             if not outcome.round_trips_us:
                 raise
         report = _report(args, connection, outcome)
@@ -115,7 +115,7 @@ async def _call(args: argparse.Namespace, connection: Connection, outcome: _Outc
 
 
 def _tell(args: argparse.Namespace, line: str) -> None:
-    """At once, where calls come so slowly that each is of interest; otherwise for those who ask."""
+    """Prints the line of one call if calls are made at intervals; otherwise it goes to the log, for -v."""
     if args.interval is None:
         _LOGGER.info("%s", line)
     elif args.json:

@@ -23,19 +23,19 @@ _REFRESHES_PER_S = 8
 
 
 class Bar:
-    """A bar, or none; an `Advance`."""
+    """A progress bar, or a stand-in that shows none; an `Advance`."""
 
     def __init__(self, progress: Progress | None = None, task: TaskID | None = None) -> None:
         self._progress = progress
         self._task = task
 
     def __call__(self, octets: int) -> None:
-        """So much more has been moved."""
+        """Adds octets that have been moved."""
         if self._progress is not None and self._task is not None:
             self._progress.advance(self._task, octets)
 
     def expect(self, octets: int) -> None:
-        """So much there is to move."""
+        """Sets the total of octets to move."""
         if self._progress is not None and self._task is not None:
             self._progress.update(self._task, total=octets)
 
@@ -46,7 +46,7 @@ def progress_bar(description: str, total: int | None = None) -> Iterator[Bar]:
     if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         yield Bar()
         return
-    # It takes longer to import than most commands take to run.
+    # `rich` takes longer to import than most commands take to run.
     from rich.console import Console  # noqa: PLC0415
     from rich.progress import (  # noqa: PLC0415
         BarColumn,

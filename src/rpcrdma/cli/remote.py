@@ -1,4 +1,4 @@
-"""The servers that a command talks to, and what becomes of failures on single files."""
+"""The servers that a command talks to, and the handling of failures on single files."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ T = TypeVar("T")
 
 
 class Failures:
-    """A context for each of several files: what goes wrong with one is told and does not stop the others.
+    """A context for each of several files: a failure of one is printed and does not stop the others.
 
-    Whatever is not about a file (a lost connection, a protocol violation) goes on its way. `collected`: where the
-    objects for `--json` go, if they are to stand in the command's own report.
+    An error that is not about a file (a lost connection, a protocol violation) propagates. `collected`: the list that
+    takes the objects for `--json`, if they are to stand in the command's own report.
     """
 
     def __init__(self, collected: list[dict[str, Any]] | None = None) -> None:
         self.status = ExitStatus.DONE
         self.collected = collected
         self.export = ""
-        """What the paths of the present file system's errors lack at their start to be those of URLs."""
+        """The export whose paths the server's errors name: its name goes before them to make them paths of URLs."""
 
     def tell(self, error: BaseException) -> None:
-        """Tells what went wrong, and keeps the exit status of it."""
+        """Prints a failure, and keeps its exit status."""
         self.name_as_in_url(error)
         if self.collected is not None:
             self.collected.append(as_json(error))
@@ -71,7 +71,7 @@ class Failures:
 class Servers:
     """File systems by URL, with one connection to each server; an asynchronous context manager that ends them all.
 
-    `failures` learns which export what comes next is about.
+    `locate` tells `failures` the export that later errors are about.
     """
 
     def __init__(self, args: argparse.Namespace, failures: Failures | None = None) -> None:
@@ -120,7 +120,7 @@ class Servers:
                 on_call=options.on_call,
             )
         except ConnectFailed:
-            # What answers no call of NFS either is no server, and that matters more.
+            # If NFS does not answer either, that error matters more than MOUNT's.
             await self._connections[server].call(v3.NULL, None)
             raise
         key = (server, mounted.export)

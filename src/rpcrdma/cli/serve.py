@@ -57,7 +57,7 @@ a Linux client mounts it:
 _LISTEN = ("rdma://127.0.0.1:20049", "tcp://127.0.0.1:20048")
 _WORKERS = 8
 _IDLE_S = 5.0
-"""How often files that are no longer in use are let go: the space of deleted ones is free only then."""
+"""How often files that are no longer in use are closed: the space of deleted ones is free only then."""
 _MEMORY_MIN = 8 << 20
 """Room for a few calls of the largest size."""
 _DRAIN_S = 10.0
@@ -231,7 +231,7 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
             server = await serve([*services, watch], listen, options=options)
             metrics = await _start_metrics(args, server)
         except ConnectFailed as error:
-            # Not the status of a client that finds nobody: this is a server that cannot start.
+            # The error's own status means that a client could not connect; this is a server that cannot start.
             message, hint, _ = describe(error)
             return console.error(message, hint)
         _announce(args, exports, server, metrics)
@@ -300,7 +300,7 @@ def _is_read_only(args: argparse.Namespace, export: Exported) -> bool:
 
 
 async def _wait(stop: asyncio.Event, services: NfsServices) -> None:
-    """Until it is time to stop; meanwhile lets go of files that nobody uses any more."""
+    """Waits for `stop`; meanwhile closes files that are no longer in use."""
     while not stop.is_set():
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_IDLE_S):
@@ -352,7 +352,7 @@ def _acting(args: argparse.Namespace, *, is_root: bool) -> str:
 
 
 def _tell_mount_port(args: argparse.Namespace, listening: list[str]) -> None:
-    """Clients of rdma:// try the port registered for MOUNT; of another one they must be told."""
+    """Prints the MOUNT port if it is not the registered one, at which clients of rdma:// look for it."""
     from rpcrdma.nfs.client.mount_client import MOUNT_PORT  # noqa: PLC0415
 
     ports = [url.rpartition(":")[2] for url in listening if url.startswith("tcp://")]
@@ -406,7 +406,7 @@ def _emit_events() -> None:
     logger = logging.getLogger("rpcrdma.server")
     logger.setLevel(logging.INFO)
     logger.addHandler(_EventHandler())
-    # What has become a line of data need not be told a second time.
+    # Records that have become a line of data are not printed a second time.
     root = logging.getLogger()
     for handler in root.handlers:
         handler.setLevel(root.level)
@@ -414,6 +414,6 @@ def _emit_events() -> None:
 
 
 def _json_line(event: dict[str, Any]) -> None:
-    # Serving does not end because nobody listens to the events any more.
+    # The server goes on when the reader of the events has gone.
     with contextlib.suppress(BrokenPipeError):
         console.json_line(event)

@@ -83,7 +83,7 @@ async def _watch(args: argparse.Namespace) -> int:
                 if not limit.expired():
                     raise
             except asyncio.CancelledError:
-                # An interrupt is how this usually ends.
+                # The usual end of this command is an interrupt.
                 pass
     return ExitStatus.DONE
 
@@ -122,7 +122,7 @@ def _line(change: Change) -> str:
 
 
 def _say(args: argparse.Namespace, event: dict[str, Any], text: str) -> None:
-    """For people on standard error, for programs among the data."""
+    """Prints an event: for people on standard error, with --json among the data."""
     if args.json:
         console.json_line(event)
     else:

@@ -178,7 +178,7 @@ async def _terminate(server: Guest) -> None:
         call = asyncio.ensure_future(export.nfs.write(v3.WRITE3args(handle, 0, len(data), stable_how.UNSTABLE, data)))
         await asyncio.sleep(0)
         call.cancel()
-        connection = export.connection._line
+        connection = export.connection._present
         assert isinstance(connection, RdmaConnection)
         async with patience(server, _ANSWER_S, "the end of a connection whose call was given up"):
             await connection.wait_closed()

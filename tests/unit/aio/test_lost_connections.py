@@ -300,7 +300,7 @@ def test_a_server_that_does_not_answer_the_keep_alive_is_left(scheme: str) -> No
             assert caller.reconnects == 0
             proxy.deaf = True
             call = asyncio.ensure_future(answered(caller, PLACED, 7))
-            while not caller.line.closed:  # noqa: ASYNC110 - what is waited for has no event
+            while not caller.connection.closed:  # noqa: ASYNC110 - what is waited for has no event
                 await asyncio.sleep(0.001)
             proxy.deaf = False
             assert await call == EXPECTED[PLACED]

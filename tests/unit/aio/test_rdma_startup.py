@@ -279,7 +279,7 @@ def test_handles_come_from_the_operating_systems_randomness(monkeypatch: pytest.
 
     async def main() -> None:
         async with serve([Files()], ["rdma://127.0.0.1:0"]) as server, connect(server.listening[0]) as client:
-            rdma = client._line
+            rdma = client._present
             assert isinstance(rdma, RdmaConnection)
             (connection,) = server.connections
             domains = rdma._driver.protection_domain, connection._driver.protection_domain

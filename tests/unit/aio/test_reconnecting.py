@@ -174,7 +174,7 @@ def test_unanswered_calls_go_again_with_their_identifier_and_what_is_left_of_the
         assert first == second
         assert [left for _, number, _, left in peer.lines[1].calls if number] == pytest.approx([8.3] * 3)
         assert caller.reconnects == 1
-        assert caller.line is peer.lines[1]
+        assert caller.connection is peer.lines[1]
         await caller.close()
 
     run(main)

@@ -90,7 +90,7 @@ async def rig(scheme: str) -> AsyncIterator[tuple[Front, Back, Connection, Retur
 async def lose(front: Front, connection: Connection) -> None:
     """Cuts the connection and waits until the client has another one."""
     count = connection.reconnects
-    connection._line.abort("cut")
+    connection._present.abort("cut")
     await connection.wait_reconnected(count)
 
 

@@ -1,1 +1,1 @@
-"""Connecting to a service, again when the connection is lost, and to clients that come back."""
+"""Connections to a service, made again when they are lost, and calls to clients that come back."""

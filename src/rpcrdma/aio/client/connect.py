@@ -17,7 +17,7 @@ from rpcrdma.aio.answering.at_most_once import AtMostOnce
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.answering.handler_runner import HandlerRunner
 from rpcrdma.aio.answering.responding import Responding
-from rpcrdma.aio.client.reconnecting import Line, ReconnectingCaller, ReconnectPolicy
+from rpcrdma.aio.client.reconnecting import ReconnectingCaller, ReconnectPolicy, SingleConnection
 from rpcrdma.aio.client.tcp_client import TcpCaller
 from rpcrdma.aio.connections.call_record import CallObserver
 from rpcrdma.aio.connections.rdma_connection import Negotiated, RdmaConnection
@@ -43,7 +43,7 @@ R = TypeVar("R")
 
 _LOGGER = logging.getLogger("rpcrdma.client")
 _SERVE_TCP_PORT = 20048
-"""Where `rpcrdma serve` listens for TCP unless it is told otherwise: clients of rdma:// look for MOUNT there."""
+"""The TCP port of `rpcrdma serve` by default: clients of rdma:// look for MOUNT there."""
 _GROUPS_MAX = 16
 """Supplementary groups in an AUTH_SYS credential (RFC 5531 appendix A)."""
 
@@ -73,8 +73,8 @@ class ConnectOptions:
     """The deadline of calls that name none; None: for ever. 60 s is what Linux waits for a reply."""
     reconnect: bool = True
     """Whether a lost connection is made again and its unanswered calls are sent again. A server that remembers replies,
-    as this library's does, runs each call once all the same, as long as it lives itself. What breaks the
-    protocol or is lost thrice before its first answer is no server and not asked again."""
+    as this library's does, runs each call once all the same, as long as it lives itself. A server that
+    breaks the protocol, or loses three connections before its first answer, is not asked again."""
     reconnect_for_s: float | None = None
     """How long connecting again is tried before waiting calls fail; None: each call waits until its deadline."""
     reconnect_delay_max_s: float = 30.0
@@ -83,19 +83,19 @@ class ConnectOptions:
     retransmissions: int | None = None
     """How often one call may be sent again; None: until its deadline."""
     keepalive_s: float | None = 60.0
-    """After so long without a reply a NULL call finds out whether the server is still there, before a call waits for it
-    in vain; None or 0: never. A minute is well below the 6 after which Linux servers close what is idle."""
+    """After so long without a reply a NULL call checks whether the server still answers, before a call waits for it
+    in vain; None or 0: never. A minute is well below the 6 after which Linux servers close idle connections."""
     services: Sequence[Service] = ()
-    """What the server may call on the connection (RFC 8167), as soon as it has been told in a call of its own program;
+    """Services that the server may call on the connection (RFC 8167), once a call of its own program has told it so;
     its handlers reach the client as `CallContext.client`. Without services such calls are dropped."""
     record_octets_max: int = RPC_RECORD_OCTETS_MAX
-    """TCP: octets of a call that is sent, or of a reply that is taken; what is longer fails with `MessageTooLong`, and
+    """TCP: octets of a call that is sent, or of a reply that is taken; a longer one fails with `MessageTooLong`, and
     the connection goes on. A server has a limit of its own: see `TcpServerConfig.record_octets_max`."""
     transport: TransportConfig = field(default_factory=TransportConfig)
     iwarp: IwarpConfig = field(default_factory=IwarpConfig)
     """Of the software RNIC; other providers have settings of their own."""
     capture: PacketCapture | None = None
-    """Where to record the connection's packets; RDMA only."""
+    """Records the connection's packets; RDMA only."""
     on_call: CallObserver | None = None
     """Is called with a record of each call when it has ended. None costs nothing."""
 
@@ -140,16 +140,16 @@ class Connection:
     @property
     def negotiated(self) -> Negotiated | None:
         """What the present RDMA connection, or the one lost last, agreed on; None over TCP."""
-        line = self._line
-        return line.negotiated if isinstance(line, RdmaConnection) else None
+        present = self._present
+        return present.negotiated if isinstance(present, RdmaConnection) else None
 
     @property
     def statistics(self) -> TransportStatistics | None:
         """Counts up to now over all RDMA connections that were made; None over TCP."""
-        line = self._line
-        if not isinstance(line, RdmaConnection):
+        present = self._present
+        if not isinstance(present, RdmaConnection):
             return None
-        return add_up((self._lost, line.statistics))
+        return add_up((self._lost, present.statistics))
 
     @property
     def reconnects(self) -> int:
@@ -159,10 +159,10 @@ class Connection:
     async def wait_reconnected(self, count: int) -> None:
         """Waits until a lost connection was made again more than `count` times, a value of `reconnects`.
 
-        What the server keeps for a connection, as whom it calls back, it must then be told anew.
+        The server must then be told anew what it keeps for each connection, such as that this client takes calls.
 
         Raises:
-            TransportClosed: the connection was lost and is not to be had again, or reconnecting was not asked for.
+            TransportClosed: the connection was lost and could not be made again, or reconnecting was not asked for.
         """
         if isinstance(self._caller, ReconnectingCaller):
             await self._caller.wait_reconnected(count)
@@ -171,10 +171,10 @@ class Connection:
             raise TransportClosed("the connection ended")
 
     @property
-    def _line(self) -> Line:
-        return self._caller.line if isinstance(self._caller, ReconnectingCaller) else self._caller
+    def _present(self) -> SingleConnection:
+        return self._caller.connection if isinstance(self._caller, ReconnectingCaller) else self._caller
 
-    def _count(self, lost: Line) -> None:
+    def _count(self, lost: SingleConnection) -> None:
         if isinstance(lost, RdmaConnection):
             self._lost = add_up((self._lost, lost.statistics))
 
@@ -194,7 +194,7 @@ class Connection:
 
 
 class _Connecting:
-    """What `connect` returns: `await` it, or enter it as a context manager."""
+    """The result of `connect`: `await` it, or enter it as a context manager."""
 
     def __init__(self, url: Url, program: Program | None, options: ConnectOptions) -> None:
         self._url = url
@@ -239,7 +239,7 @@ def connect(url: str, program: Program | None = None, *, options: ConnectOptions
     programs are refused before they are sent.
 
     Raises:
-        LocalProtocolError: the URL is not one.
+        LocalProtocolError: `url` is no such URL.
         NotPermitted: when entered or awaited: `reserved_port` is wanted, but not allowed.
         ConnectFailed: when entered or awaited: no connection could be made; the message says why and what to do.
     """
@@ -254,7 +254,7 @@ def _stamped(options: ConnectOptions) -> ConnectOptions:
 
 
 def _responding(url: Url, options: ConnectOptions) -> Responding | None:
-    """What answers the server's calls, on each connection that is made."""
+    """The object that answers the server's calls on every connection; None without services."""
     services = [service for service in options.services if service.OVER_RDMA or url.scheme != "rdma"]
     if not services:
         return None
@@ -264,7 +264,7 @@ def _responding(url: Url, options: ConnectOptions) -> Responding | None:
 
 
 def _no_answer(url: Url, cause: TransportClosed) -> NoAnswer:
-    """The error of calls to what has ended every connection before it answered anything."""
+    """The error of calls to a peer that has ended every connection before it answered a call."""
     place = f"{url.scheme}://{url.authority}"
     remedy = "check that this is the scheme and port of the server"
     if url.scheme == "tcp":

@@ -1,7 +1,7 @@
-"""Calls that outlive their connection: a lost one is made again, and what it left unanswered is sent again.
+"""Calls that outlive their connection: a lost one is made again, and its unanswered calls are sent again.
 
 A call keeps its XID and, through the credential, its octets, so that a server with a reply cache sees that it is a
-repeat. Its memory is exposed anew, after the lost connection has fenced it.
+repeat. Its buffers are exposed anew, after the lost connection has fenced them.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from rpcrdma.rpc.program import Procedure, Program, null_procedure
 from rpcrdma.rpc.xid_source import XidSource
 from rpcrdma.wire.buffers import Buffer
 
-__all__ = ["Line", "ReconnectPolicy", "ReconnectingCaller"]
+__all__ = ["ReconnectPolicy", "ReconnectingCaller", "SingleConnection"]
 
 A = TypeVar("A")
 R = TypeVar("R")
 
 _LOGGER = logging.getLogger("rpcrdma.client")
 _BREACHES_MAX = 3
-"""Connections in succession that may end by a breach of the protocol: octets are damaged now and then, but what one
-call provokes it will provoke again."""
+"""Connections in succession that may end by a breach of the protocol: octets are damaged now and then, but a
+breach that one call provokes, it will provoke again."""
 _UNANSWERED_MAX = 3
-"""Connections lost before the very first answer: what takes connections and never answers is no server."""
+"""Connections lost before the very first answer: a peer that takes connections and never answers is no server."""
 
 
 _LOST = "the connection was lost and is not to be had again: "
 
 
-class Line(Protocol):
+class SingleConnection(Protocol):
     """One connection, as `RdmaConnection` and `TcpCaller` are."""
 
     @property
     def closed(self) -> bool:
-        """Whether it has ended: calls fail at once."""
+        """Whether the connection has ended: calls fail at once."""
 
     async def call(
         self,
@@ -51,16 +51,16 @@ class Line(Protocol):
         timeout_s: float | None = None,
         xid: int | None = None,
     ) -> R:
-        """See `Caller.call`. Whatever it raises, no peer can touch the call's memory any more."""
+        """See `Caller.call`. When it returns or raises, no peer can access the call's buffers any more."""
 
     async def wait_closed(self) -> None:
-        """Waits until it has ended and holds nothing any more."""
+        """Waits until the connection has ended and has fenced and released all its buffers."""
 
     async def close(self) -> None:
-        """Ends it: calls still waiting fail with `TransportClosed`."""
+        """Ends the connection: calls still waiting fail with `TransportClosed`."""
 
     def abort(self, reason: str) -> None:
-        """Ends it at once, without waiting for the peer; no effect on one that has ended."""
+        """Ends the connection at once, without waiting for the peer; no effect on one that has ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,33 +76,33 @@ class ReconnectPolicy:
     retransmissions: int | None = None
     """How often one call is sent again; None: until its deadline."""
     keepalive_s: float | None = 60.0
-    """After so long without a reply a NULL call asks whether the server is there; None or 0: never."""
+    """After so long without a reply a NULL call checks whether the server answers; None or 0: never."""
     keepalive_reply_s: float = 20.0
-    """How long its reply may take before the connection is given up."""
+    """How long the reply to that NULL call may take before the connection is given up."""
     random: Callable[[], float] = random.random
-    """A number from 0 up to 1."""
+    """Returns a number from 0 up to 1."""
 
     def delay_s(self, failures: int) -> float:
         """How long to wait before the next attempt.
 
-        Doubling spares a server in trouble. Any part of it is as likely as another, so that the clients of a server
-        that restarts do not come all at once.
+        The upper bound doubles, which spares a server in trouble. The delay is evenly distributed below it, so that
+        the clients of a server that restarts do not come all at once.
         """
         longest: float = min(self.max_s, self.initial_s * 2.0 ** min(failures, 63))
         return longest * self.random()
 
 
 class ReconnectingCaller:
-    """Implements `rpcrdma.rpc.program.Caller` over one connection after another, beginning with `line`.
+    """Implements `rpcrdma.rpc.program.Caller` over one connection after another, beginning with `connection`.
 
     `dial` makes the next one; it raises `RpcRdmaError` or OSError where it cannot. `no_answer` makes the error of calls
-    to what has never answered any, from how its last connection ended.
+    to a peer that has never answered any, from the error that ended its last connection.
     """
 
     def __init__(
         self,
-        line: Line,
-        dial: Callable[[], Awaitable[Line]],
+        connection: SingleConnection,
+        dial: Callable[[], Awaitable[SingleConnection]],
         policy: ReconnectPolicy,
         program: Program | None = None,
         no_answer: Callable[[TransportClosed], TransportClosed] | None = None,
@@ -111,27 +111,27 @@ class ReconnectingCaller:
         self._no_answer = no_answer
         self._dial = dial
         self._policy = policy
-        self.on_replaced: Callable[[Line], None] | None = None
-        """Is told of each lost connection once there is another."""
-        self.line = line
+        self.on_replaced: Callable[[SingleConnection], None] | None = None
+        """Is called with each lost connection once another has been made."""
+        self.connection = connection
         """The present connection, or the one lost last."""
         self.reconnects = 0
         """Connections made after the first one."""
-        self._usable: Line | None = line
-        self._next: asyncio.Future[Line] = self._loop.create_future()
+        self._usable: SingleConnection | None = connection
+        self._next: asyncio.Future[SingleConnection] = self._loop.create_future()
         self._lost = asyncio.Event()
         self._wanted = asyncio.Event()
-        self._leaving: set[Line] = set()
+        self._leaving: set[SingleConnection] = set()
         self._failures = 0
         self._trouble = ""
         self._answers = 0
         self._breaches = 0
         self._losses = 0
         self._xids = XidSource(secrets.randbits(32))
-        # Of which NULL calls are made: the first call's program, where none is given.
+        # (program, version) of NULL calls: those of the first call, where no program is given.
         self._addressed = None if program is None else (program.number, program.version)
         self._closed = False
-        self._supervisor = self._loop.create_task(self._supervise(line))
+        self._supervisor = self._loop.create_task(self._supervise(connection))
         self._supervisor.add_done_callback(self._supervisor_ended)
 
     async def call(
@@ -146,14 +146,14 @@ class ReconnectingCaller:
             self._addressed = procedure.program, procedure.version
         xid = self._xids.take()
         try:
-            line = self._usable
-            if line is None or line.closed:
+            connection = self._usable
+            if connection is None or connection.closed:
                 return await self._call_patiently(procedure, args, into, timeout_s, xid, None)
             started_s = self._loop.time()
             try:
-                result = await line.call(procedure, args, into=into, timeout_s=timeout_s, xid=xid)
+                result = await connection.call(procedure, args, into=into, timeout_s=timeout_s, xid=xid)
             except TransportClosed as error:
-                self._drop(line, error)
+                self._drop(connection, error)
                 if self._hopeless:
                     raise self._final(error) from None
                 left_s = None if timeout_s is None else started_s + timeout_s - self._loop.time()
@@ -175,7 +175,7 @@ class ReconnectingCaller:
         xid: int,
         failure: TransportClosed | None,
     ) -> R:
-        """Calls once there is a connection, `failure` being how the call has ended on the last one."""
+        """Calls once a connection has been made; `failure` is the error of the call on the connection before."""
         sent = broken = 0
         deadline_s = None if timeout_s is None else self._loop.time() + timeout_s
         allowed = self._policy.retransmissions
@@ -185,12 +185,12 @@ class ReconnectingCaller:
                 broken += failure.protocol_error
                 if self._closed or (allowed is not None and sent > allowed) or broken >= _BREACHES_MAX:
                     raise self._final(failure)
-            line = await self._wait_line(procedure, deadline_s)
+            connection = await self._wait_connection(procedure, deadline_s)
             left_s = None if deadline_s is None else deadline_s - self._loop.time()
             try:
-                result = await line.call(procedure, args, into=into, timeout_s=left_s, xid=xid)
+                result = await connection.call(procedure, args, into=into, timeout_s=left_s, xid=xid)
             except TransportClosed as error:
-                self._drop(line, error)
+                self._drop(connection, error)
                 failure = error
             except CallTimeout:
                 raise self._timed_out(procedure) from None
@@ -201,14 +201,14 @@ class ReconnectingCaller:
                 self._heard()
                 return result
 
-    async def _wait_line(self, procedure: Procedure[Any, Any], deadline_s: float | None) -> Line:
+    async def _wait_connection(self, procedure: Procedure[Any, Any], deadline_s: float | None) -> SingleConnection:
         if self._closed:
             raise TransportClosed("the connection was closed on this side")
-        line = self._usable
-        if line is not None:
-            if not line.closed:
-                return line
-            self._drop(line, TransportClosed("the connection has ended"))
+        connection = self._usable
+        if connection is not None:
+            if not connection.closed:
+                return connection
+            self._drop(connection, TransportClosed("the connection has ended"))
         self._wanted.set()
         try:
             async with asyncio.timeout_at(deadline_s):
@@ -239,10 +239,12 @@ class ReconnectingCaller:
             self._supervisor.cancel()
             reason = "the connection was closed on this side"
             self._fail_waiting(reason)
-            for line in self._leaving - {self._usable}:
-                line.abort(reason)
-        await self.line.close()
-        await asyncio.gather(self._supervisor, *(line.wait_closed() for line in self._leaving), return_exceptions=True)
+            for connection in self._leaving - {self._usable}:
+                connection.abort(reason)
+        await self.connection.close()
+        await asyncio.gather(
+            self._supervisor, *(connection.wait_closed() for connection in self._leaving), return_exceptions=True
+        )
 
     def _heard(self) -> None:
         """The server has answered. A connection alone proves little: a server in trouble may accept and drop it."""
@@ -251,20 +253,20 @@ class ReconnectingCaller:
 
     @property
     def _hopeless(self) -> bool:
-        """Whether there is no sense in asking again: the server breaks the protocol, or has never answered."""
+        """Whether connecting again makes no sense: the server breaks the protocol, or has never answered."""
         if self._answers:
             return self._breaches >= _BREACHES_MAX
         return self._breaches > 0 or self._losses >= _UNANSWERED_MAX
 
     def _final(self, error: TransportClosed) -> TransportClosed:
-        """What a call raises that is not sent again."""
+        """The error of a call that is not sent again."""
         if self._answers or self._closed or self._no_answer is None:
             return error
         return self._no_answer(error)
 
-    def _drop(self, line: Line, error: TransportClosed) -> None:
-        """Notes that `line` is lost, if nobody has yet."""
-        if self._usable is not line or self._closed:
+    def _drop(self, connection: SingleConnection, error: TransportClosed) -> None:
+        """Notes that `connection` is lost, unless that was noted before."""
+        if self._usable is not connection or self._closed:
             return
         self._usable = None
         _LOGGER.info("connection lost: %s", error)
@@ -280,18 +282,18 @@ class ReconnectingCaller:
     def _fail_waiting(self, reason: str) -> None:
         if not self._next.done():
             self._next.set_exception(self._final(TransportClosed(reason, protocol_error=self._breaches > 0)))
-            # Nobody need be waiting.
+            # Marks the error as retrieved: no call may be waiting for it.
             self._next.exception()
             self._next = self._loop.create_future()
 
-    async def _supervise(self, line: Line) -> None:
-        """Watches one connection after another."""
+    async def _supervise(self, connection: SingleConnection) -> None:
+        """Makes a new connection whenever the present one is lost."""
         while True:
-            self._leaving.add(line)
-            ended = asyncio.ensure_future(line.wait_closed())
-            ended.add_done_callback(lambda _, line=line: self._leaving.discard(line))  # type: ignore[misc]
-            await self._watch(line, ended)
-            self._drop(line, TransportClosed("the connection ended"))
+            self._leaving.add(connection)
+            ended = asyncio.ensure_future(connection.wait_closed())
+            ended.add_done_callback(lambda _, gone=connection: self._leaving.discard(gone))  # type: ignore[misc]
+            await self._watch(connection, ended)
+            self._drop(connection, TransportClosed("the connection ended"))
             while (made := await self._reconnect()) is None:
                 lost = "" if self._hopeless and not self._answers else _LOST
                 self._fail_waiting(lost + self._trouble)
@@ -299,16 +301,16 @@ class ReconnectingCaller:
                 await self._wanted.wait()
                 self._failures = self._breaches = self._losses = 0
             if self.on_replaced is not None:
-                self.on_replaced(line)
-            line = made
+                self.on_replaced(connection)
+            connection = made
             self.reconnects += 1
-            self.line = self._usable = line
+            self.connection = self._usable = connection
             self._lost.clear()
-            self._next.set_result(line)
+            self._next.set_result(connection)
             self._next = self._loop.create_future()
 
-    async def _watch(self, line: Line, ended: asyncio.Future[None]) -> None:
-        """Returns when `line` is lost, which a keep-alive without reply makes it."""
+    async def _watch(self, connection: SingleConnection, ended: asyncio.Future[None]) -> None:
+        """Returns when `connection` is lost; a keep-alive call without a reply counts as its loss."""
         lost = asyncio.ensure_future(self._lost.wait())
         ends: list[asyncio.Future[Any]] = [ended, lost]
         try:
@@ -318,34 +320,34 @@ class ReconnectingCaller:
                 if ended.done() or lost.done():
                     return
                 if self._answers == answers and self._addressed is not None:
-                    await self._ask(line, self._addressed)
+                    await self._ask(connection, self._addressed)
         finally:
             lost.cancel()
 
-    async def _ask(self, line: Line, addressed: tuple[int, int]) -> None:
-        """A NULL call; ends the connection if it is not answered in time."""
+    async def _ask(self, connection: SingleConnection, addressed: tuple[int, int]) -> None:
+        """Makes a NULL call; ends the connection if it is not answered in time."""
         reply_s = self._policy.keepalive_reply_s
         xid = self._xids.take()
         try:
-            await line.call(null_procedure(*addressed), None, timeout_s=reply_s, xid=xid)
+            await connection.call(null_procedure(*addressed), None, timeout_s=reply_s, xid=xid)
             self._answers += 1
         except CallTimeout:
             reason = f"the server did not answer within {reply_s:g} s whether it is there"
-            self._drop(line, TransportClosed(reason))
-            line.abort(reason)
+            self._drop(connection, TransportClosed(reason))
+            connection.abort(reason)
         except RpcError:
-            # Any answer will do.
+            # Even a refusal shows that the server answers.
             self._answers += 1
         except TransportClosed as error:
-            if line is self._usable:
-                self._drop(line, error)
+            if connection is self._usable:
+                self._drop(connection, error)
             else:
                 self._note(error)
         finally:
             self._xids.give_back(xid)
 
-    async def _reconnect(self) -> Line | None:
-        """The next connection, or None when the time for it is up or the server is none."""
+    async def _reconnect(self) -> SingleConnection | None:
+        """The next connection, or None when the time for attempts is up or further attempts make no sense."""
         policy, time = self._policy, self._loop.time
         give_up_at_s = None if policy.for_s is None else time() + policy.for_s
         while not self._hopeless:
@@ -355,33 +357,33 @@ class ReconnectingCaller:
             await asyncio.sleep(delay_s)
             self._failures += 1
             try:
-                line = await self._dial()
+                connection = await self._dial()
             except (RpcRdmaError, OSError) as error:
                 self._trouble = str(error)
             else:
-                if await self._greet(line):
-                    return line
+                if await self._greet(connection):
+                    return connection
             if give_up_at_s is not None and time() >= give_up_at_s:
                 break
         return None
 
-    async def _greet(self, line: Line) -> bool:
+    async def _greet(self, connection: SingleConnection) -> bool:
         """Whether a new connection can be used.
 
-        The first reply on an RDMA connection says how many calls may be sent (RFC 8166 section 3.3.3): a call that
-        takes long must not be the one that all others wait for.
+        The first reply on an RDMA connection says how many calls may be sent (RFC 8166 section 3.3.3). A NULL call
+        brings it, so that the others need not wait for one that takes long.
         """
         try:
             if self._addressed is not None:
-                await self._ask(line, self._addressed)
+                await self._ask(connection, self._addressed)
         except BaseException:
-            line.abort("connecting was given up")
+            connection.abort("connecting was given up")
             raise
-        return not line.closed
+        return not connection.closed
 
     def _supervisor_ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
-            # A bug, but nobody shall wait for ever because of it.
+            # A bug, but calls must not wait for ever because of it.
             self._fail_waiting(f"connecting failed: {error!r}")
             self._closed = True
             self._loop.call_exception_handler({"message": "reconnecting failed", "exception": error, "task": task})

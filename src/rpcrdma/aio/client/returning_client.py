@@ -1,4 +1,4 @@
-"""Calls a client back that may lose its connection and come back on another."""
+"""Calls to a client that may lose its connection and come back on another."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ A = TypeVar("A")
 R = TypeVar("R")
 
 _CALL_TIMEOUT_S = 60.0
-"""As long as a client's own calls wait, if nothing else is asked for."""
+"""The default of clients' own calls, too."""
 _BREACHES_MAX = 3
-"""Connections that one call may see end by a breach of the protocol: what it provokes it will provoke again."""
+"""Connections that may end by a breach of the protocol during one call: if it provokes a breach, it will again."""
 
 
 class ReturningClient:
     """Implements `rpcrdma.rpc.program.Caller` towards one client, over one connection of it after another.
 
     A service makes one when a client first says that it takes calls, and hands in `CallContext.client` again each time
-    the client says so, on whatever connection. Who is who is the service's own matter. The procedure by which clients
-    say it belongs in `Service.IDEMPOTENT`: a repeat of it comes on a new connection and must reach the handler.
+    the client says so, on any connection. The service itself tells its clients apart. The procedure by which clients
+    say so belongs in `Service.IDEMPOTENT`: a repeat of it comes on a new connection and must reach the handler.
 
     A call that was sent and lost is sent again with its XID, which a client of this library recognises: it runs once.
     """
@@ -52,7 +52,7 @@ class ReturningClient:
 
     @property
     def present(self) -> bool:
-        """Whether there is a connection: calls need not wait for one."""
+        """Whether the client has a connection: calls need not wait for one."""
         return self._here and not (self._gone or self._client.closed)
 
     def forget(self) -> None:

@@ -93,7 +93,7 @@ class TcpCaller:
 
         Raises:
             NotPermitted: this process may not take a reserved port.
-            ConnectFailed: nobody answers at any address within `timeout_s` seconds.
+            ConnectFailed: no address of the host takes the connection within `timeout_s` seconds.
         """
         try:
             async with asyncio.timeout(timeout_s):
@@ -136,7 +136,7 @@ class TcpCaller:
         return self._record_octets_max - CALL_HEADER_OCTETS - self._calls.encoder.credential_octets
 
     async def wait_closed(self) -> None:
-        """Waits until the connection has ended, for whatever reason."""
+        """Waits until the connection has ended, for any reason."""
         await asyncio.shield(self._ended)
 
     async def close(self) -> None:
@@ -176,7 +176,7 @@ class TcpCaller:
                     answer = functools.partial(self._reply_once, context, opened)
                     responding.at_most_once.run(opened, stream, context, answer)
             else:
-                # Reading nothing more would hold up the replies to this side's own calls.
+                # Refused, not left unread: replies to this side's own calls come on the same stream.
                 self._send(opened.failure(_BUSY))
         elif opened is not None:
             self._send(opened)
@@ -202,7 +202,7 @@ class TcpCaller:
 
     def _send(self, reply: Payload, context: ServerCallContext | None = None) -> None:
         self._stream.send(reply, context)
-        # One reply may be longer than what may wait otherwise.
+        # A single reply may be longer than the bound on unsent replies.
         if self._stream.unsent_octets > max(RPC_UNSENT_REPLY_OCTETS_MAX, self._record_octets_max + 4):
             self._end(TransportClosed("the server does not read the answers to its calls", protocol_error=True))
 

@@ -1,1 +1,1 @@
-"""Serving programs to any number of connections: who is let in, what is counted."""
+"""Serving programs to any number of connections: listeners, admission of clients, statistics."""

@@ -1,7 +1,8 @@
-"""Which connections a listener keeps when there are too many: no client takes all places from the others.
+"""Admission: the connections that a listener keeps when they are too many, so that no client takes all places.
 
-A client is an address. What has been idle longest makes room, so that connections that do nothing keep out nobody, of
-their own address or of another. Half-open connections have places of their own: a flood of them displaces only itself.
+A client is an address. The connection that has been idle longest makes room, so that idle connections keep out no
+client, be it of their own address or of another. Half-open connections have places of their own: a flood of them
+displaces only itself.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ C = TypeVar("C")
 class Admission(Generic[C]):
     """The connections of one listener by client, the oldest first.
 
-    `idle_since` says since when nothing has been going on at a connection, so that it can be ended without harm; None:
-    something is.
+    `idle_since` gives the time since which a connection has been idle, so that it can be ended without harm; None: it
+    is in use.
     """
 
     def __init__(self, connections_max: int, starting_max: int, idle_since: Callable[[C], float | None]) -> None:
@@ -35,15 +36,15 @@ class Admission(Generic[C]):
 
     @property
     def starting(self) -> int:
-        """Connections that are not established."""
+        """The number of connections that are not established."""
         return self._starting_count
 
     def displaced_by(self, client: str) -> C | None:
-        """Whom one more connection of `client` takes the place of; None: nobody, see `full`.
+        """The connection whose place one more connection of `client` takes; None: no connection gives way, see `full`.
 
-        Of connections that start, the oldest of the client that starts most. Of others the one that has been idle
-        longest: of the client that has most if that leaves it no fewer than the newcomer then has, else of the
-        newcomer's own, else of those that have as many as the newcomer then has.
+        Among starting connections, the oldest of the client that has most of them. Among others the one that has been
+        idle longest: of the client that has most, if that leaves it no fewer than the newcomer then has; else of the
+        newcomer's own; else of clients that have as many as the newcomer then has.
         """
         if self._starting_count >= self._starting_max:
             most = max(self._starting.values(), key=len)
@@ -70,7 +71,7 @@ class Admission(Generic[C]):
         return len(self._client_of) >= self._connections_max
 
     def add(self, connection: C, client: str, *, starting: bool) -> None:
-        """Takes it in."""
+        """Gives the connection a place."""
         self._client_of[connection] = client
         self._all.setdefault(client, {})[connection] = None
         if starting:
@@ -78,14 +79,14 @@ class Admission(Generic[C]):
             self._starting_count += 1
 
     def established(self, connection: C) -> None:
-        """Its start-up is over, well or not; may be said again."""
+        """The connection's start-up has succeeded or failed; may be called again."""
         client = self._client_of.get(connection)
         if client is not None and connection in self._starting.get(client, ()):
             _remove(self._starting, client, connection)
             self._starting_count -= 1
 
     def remove(self, connection: C) -> None:
-        """It has ended."""
+        """The connection has ended: its place is free."""
         self.established(connection)
         client = self._client_of.pop(connection, None)
         if client is not None:

@@ -39,14 +39,14 @@ _COUNTS = {
 
 
 class MetricsExporter:
-    """Answers scrapes in a thread of its own; what it tells is read in the event loop, all at one moment."""
+    """Answers scrapes in a thread of its own; the counters are read in the event loop, all at one moment."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self._loop = asyncio.get_running_loop()
         self._http: Any = None
         self.url = ""
-        """Where Prometheus finds it, once started."""
+        """The URL for Prometheus, once started."""
 
     def start(self, host: str, port: int) -> None:
         """Listens; port 0 takes a free one.
@@ -82,7 +82,7 @@ class MetricsExporter:
         snapshot: concurrent.futures.Future[ServerStatistics] = concurrent.futures.Future()
 
         def take() -> None:
-            # A scrape that was given up has cancelled it.
+            # The future is cancelled if the scrape was given up.
             if snapshot.set_running_or_notify_cancel():
                 snapshot.set_result(self._server.statistics())
 

@@ -27,17 +27,17 @@ _LOGGER = logging.getLogger("rpcrdma.server")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RdmaServerConfig:
-    """Bounds on what clients may use, and what connections are offered."""
+    """Bounds on clients' connections, and the parameters that each connection is offered."""
 
     connections_max: int = limits.RPC_CONNECTIONS_MAX
-    """When there are so many, a newcomer displaces the connection that has been idle longest, of the client that has
+    """Connections at most; then a newcomer displaces the connection that has been idle longest, of the client that has
     most or of its own, or is refused."""
     starting_max: int = limits.RDMA_STARTING_MAX
-    """So many connections may be half-open; then the oldest of the client that has most of them is ended."""
+    """Half-open connections at most; then the oldest of the client that has most of them is ended."""
     idle_s: float | None = limits.RDMA_IDLE_S
-    """A connection without running calls ends when nothing came for so long, or up to a quarter longer; None: never.
+    """A connection without running calls ends when no message came for so long, or up to a quarter longer; None: never.
 
-    Not one whose client has said that it takes calls (RFC 8167 section 5.4).
+    A connection whose client has said that it takes calls stays (RFC 8167 section 5.4).
     """
     transport: TransportConfig = field(default_factory=TransportConfig)
     provider: ProviderChoice = "auto"
@@ -77,7 +77,7 @@ class RdmaServer:
         return await self._listener.listen(host, port)
 
     def stop_accepting(self) -> None:
-        """Takes no more connections, and no more calls on those there are."""
+        """Takes no more connections, and no more calls on existing ones."""
         self._listener.close()
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
@@ -86,7 +86,7 @@ class RdmaServer:
             connection.drain()
 
     async def stop(self) -> None:
-        """Ends every connection; what has been posted for sending goes out first."""
+        """Ends every connection, after the Sends that have been posted."""
         self.stop_accepting()
         if self.connections:
             await asyncio.wait([asyncio.ensure_future(connection.close()) for connection in self.connections])
@@ -94,14 +94,14 @@ class RdmaServer:
 
     @property
     def statistics(self) -> TransportStatistics:
-        """The counters of all connections that there are and were."""
+        """The sums of the counters of all connections, ended ones included."""
         return add_up([self._ended_statistics, *(connection.statistics for connection in self.connections)])
 
     def _connected(self, link: Link) -> None:
         address = link.peer
         displaced = self._admission.displaced_by(address[0])
         if displaced is not None:
-            # Its end is told in `_ended`, at once.
+            # Calls `_ended` at once, which frees the place.
             displaced.abort("its place was needed: too many connections")
         elif self._admission.full:
             name = authority(*address)
@@ -128,7 +128,7 @@ class RdmaServer:
             self._sweep_timer = self._loop.call_later(self._config.idle_s / 4, self._sweep)
 
     def _sweep(self) -> None:
-        """Ends what has been idle for too long. Looking now and then costs nothing per message."""
+        """Ends connections that have been idle for too long; a check now and then costs nothing per message."""
         self._sweep_timer = None
         self._sweep_later()
         now, idle_s = self._loop.time(), self._config.idle_s

@@ -33,13 +33,13 @@ class ServeOptions:
     """How to serve."""
 
     workers: int = 8
-    """Threads that block in file systems at the same time; what a Linux NFS server starts with."""
+    """Threads that block in file systems at the same time; a Linux NFS server starts as many."""
     memory_octets_max: int = BUFFER_OCTETS_MAX
-    """For the data of calls in progress, for arguments and for results each; further calls wait."""
+    """Memory for the arguments of calls in progress, and as much for their results; further calls wait."""
     rdma: RdmaServerConfig = field(default_factory=RdmaServerConfig)
     tcp: TcpServerConfig = field(default_factory=TcpServerConfig)
     reply_cache: ReplyCacheConfig = field(default_factory=ReplyCacheConfig)
-    """What is remembered of calls that must not run twice, for all listeners together."""
+    """Bounds on the kept replies of calls that must not run twice, for all listeners together."""
     drain_s: float = 5.0
     """How long running calls may take to be answered when a context manager ends."""
 
@@ -49,7 +49,8 @@ class Server:
 
     def __init__(self, services: Sequence[Service], options: ServeOptions) -> None:
         self._options = options
-        # Calls that wait for each other's memory could otherwise hold each other up: arguments are held for results.
+        # Two pools: a call holds its arguments while it waits for a result buffer, so calls that wait for one shared
+        # pool could block each other.
         most = options.memory_octets_max
         self._pools = results, arguments = BufferPool(octets_max=most), BufferPool(octets_max=most)
         self._runner = HandlerRunner(workers=options.workers)
@@ -69,11 +70,11 @@ class Server:
 
     @property
     def connections(self) -> frozenset[RdmaConnection]:
-        """The RDMA connections that there are now."""
+        """The present RDMA connections."""
         return frozenset(self._rdma.connections)
 
     def statistics(self) -> ServerStatistics:
-        """What the server has done and holds now: a copy. To be called in the event loop."""
+        """The server's counts and the memory in use now: a copy. To be called in the event loop."""
         rdma, tcp = self._rdma, self._tcp
         counters = rdma.statistics
         return ServerStatistics(
@@ -111,7 +112,7 @@ class Server:
         """Listens at one more URL; port 0 takes a free port.
 
         Raises:
-            LocalProtocolError: the URL is not one.
+            LocalProtocolError: `url` is no such URL.
             ConnectFailed: the address cannot be listened on; the message says why and what to do.
         """
         target = parse_url(url)
@@ -141,7 +142,7 @@ class Server:
 
 
 class _Starting:
-    """What `serve` returns: `await` it, or enter it as a context manager."""
+    """The result of `serve`: `await` it, or enter it as a context manager."""
 
     def __init__(self, services: Iterable[Service], listen: Sequence[str], options: ServeOptions) -> None:
         self._services = tuple(services)
@@ -182,7 +183,7 @@ def serve(
     offered at tcp:// URLs only.
 
     Raises:
-        LocalProtocolError: a URL is not one, or two services offer the same program and version.
+        LocalProtocolError: a URL of `listen` is not valid, or two services offer the same program and version.
         ConnectFailed: when entered or awaited: an address cannot be listened on.
     """
     return _Starting(services, listen, options or ServeOptions())

@@ -1,4 +1,4 @@
-"""What a server has done and holds, at one moment."""
+"""A server's counters, and its connections and memory in use, at one moment."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ __all__ = ["ConnectionStatistics", "ListenerStatistics", "ServerStatistics"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionStatistics:
-    """One RDMA connection that there is; `counters` is a copy."""
+    """One present RDMA connection; `counters` is a copy."""
 
     peer: str
-    """HOST:PORT."""
+    """The client's HOST:PORT."""
     calls_in_progress: int
-    """Received and not answered."""
+    """Calls received and not answered."""
     counters: TransportStatistics
 
 
@@ -25,31 +25,31 @@ class ListenerStatistics:
     """All connections of one kind, since the server was made."""
 
     connections: int
-    """That there are."""
+    """Present connections."""
     connections_made: int
     connections_refused: int
-    """Turned away because there were too many."""
+    """Connections refused because all places were taken."""
     calls: int
-    """RDMA: answered. TCP: received."""
+    """RDMA: calls answered. TCP: calls received."""
     procedures: dict[str, int]
     """Calls that decoded, by the name of the procedure; procedures without any are left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerStatistics:
-    """`Server.statistics`: counts since the server was made, and what is in use now."""
+    """`Server.statistics`: counts since the server was made, and the resources in use now."""
 
     rdma: ListenerStatistics
     tcp: ListenerStatistics
     counters: TransportStatistics
-    """The sums over all RDMA connections that there are and were."""
+    """The sums over all RDMA connections, ended ones included."""
     connections: tuple[ConnectionStatistics, ...]
     tcp_octets_received: int
     """Octets of calls over TCP."""
     buffer_octets_lent: int
-    """Of the buffer pools: results being sent, and arguments from when they are pulled until their call is answered."""
+    """Octets that the buffer pools have lent: results until sent, arguments from their RDMA Read to the answer."""
     buffer_octets_max: int
     calls_running: int
-    """In worker threads and tasks."""
+    """Handlers running in worker threads and tasks."""
     workers: int
-    """Threads there can be for calls that block."""
+    """Worker threads at most, for handlers that block."""

@@ -50,20 +50,20 @@ R = TypeVar("R")
 _LOGGER = logging.getLogger("rpcrdma.server")
 _SETTING = "TcpServerConfig(record_octets_max=...)"
 _HELD_OCTETS = 128
-"""What a message takes beside its octets while it is held."""
+"""The memory that a held message takes beside its octets."""
 _LINGER_S = 0.5
 """How long a peer may take to notice the end of a connection when the server stops."""
 
 _RELIEF_S = 1.0
-"""How often it is looked for peers that have stalled while others wait for memory."""
+"""How often the server looks for stalled connections while others wait for memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TcpServerConfig:
-    """Bounds on what clients may use; see `rpcrdma.limits` for the reasons of the defaults."""
+    """Bounds on clients' use of the server; see `rpcrdma.limits` for the reasons of the defaults."""
 
     connections_max: int = RPC_CONNECTIONS_MAX
-    """When there are so many, a newcomer displaces the connection that has been idle longest, of the client that has
+    """Connections at most; then a newcomer displaces the connection that has been idle longest, of the client that has
     most or of its own, or is refused."""
     outstanding_calls_max: int = RPC_OUTSTANDING_CALLS_MAX
     """For each connection: beyond it nothing more is read from that connection."""
@@ -78,17 +78,17 @@ class TcpServerConfig:
     """A connection without running calls ends when it has neither sent a whole call nor read a reply for so long; None:
     never.
 
-    Not one whose client has said that it takes calls (RFC 8167 section 5.4).
+    A connection whose client has said that it takes calls stays (RFC 8167 section 5.4).
     """
     stalled_s: float = RPC_STALLED_S
-    """While somebody waits for memory, so long a connection may read nothing of its replies, or take for one call."""
+    """While calls wait for memory: how long a client may leave its replies unread, or take to send one call."""
 
 
 class TcpServer:
     """Answers the calls of any number of connections on any number of addresses.
 
-    `pool` is memory for results, `arguments` that against which calls are counted. They, `runner` and `at_most_once`
-    may be shared with other servers; then whoever made the runner drains it.
+    `pool` lends memory for results; calls count against `arguments`. Both, `runner` and `at_most_once` may be shared
+    with other servers; a runner that is handed in is drained by its maker.
     """
 
     def __init__(
@@ -118,9 +118,9 @@ class TcpServer:
         self.connections_made = 0
         self.connections_refused = 0
         self.calls = 0
-        """Messages received that were no replies."""
+        """Received messages other than replies."""
         self.octets_received = 0
-        """Of them, record headers excluded."""
+        """Octets of these messages, without record headers."""
         self._quiet: asyncio.Event | None = None
         self.pool.on_short = self.arguments.on_short = self._short_of_memory
         self._relief: asyncio.TimerHandle | None = None
@@ -167,7 +167,7 @@ class TcpServer:
             await self.runner.drain(0)
 
     def connection_ended(self, connection: _Connection) -> None:
-        """Its place is free."""
+        """Frees the connection's place."""
         self.connections.discard(connection)
         self._admission.remove(connection)
 
@@ -177,12 +177,12 @@ class TcpServer:
             self._quiet.set()
 
     def log_connection(self, address: str, event: dict[str, str], message: str, *args: str) -> None:
-        """Says that one of the client's connections has been made or has ended."""
+        """Logs that one of the client's connections was made or has ended."""
         kind = f"{event['event']} {address}"
         self.log.log(logging.INFO, kind, message, *args, extra={"event": event}, most=CONNECTION_LINES_MAX)
 
     def relieve(self) -> None:
-        """Ends the connections that read nothing of their replies for too long: others wait for memory."""
+        """Ends connections whose client has left its replies unread for too long: other calls wait for memory."""
         for connection in [connection for connection in self.connections if connection.stalled]:
             self._cut_off(connection, "it does not read its replies")
 
@@ -209,7 +209,7 @@ class TcpServer:
             self._short_of_memory()
 
     async def _wait_quiet(self, deadline_s: float) -> None:
-        """Until no connection is busy (after `finish`: until none is left)."""
+        """Waits until no connection is busy (after `finish`: until none is left)."""
         assert self._quiet is not None
         try:
             async with asyncio.timeout(deadline_s):
@@ -239,10 +239,10 @@ class TcpServer:
 
 
 class _Connection:
-    """One client; implements `rpcrdma.rpc.service.ReverseCaller`.
+    """One client's connection; implements `rpcrdma.rpc.service.ReverseCaller`.
 
-    While calls to the client are unanswered reading goes on, as the replies come after the client's own calls. Those
-    that there are too many of are held then.
+    While calls to the client are unanswered reading goes on, as their replies come after the client's own calls. Calls
+    of the client beyond the bounds are held meanwhile.
     """
 
     __slots__ = (
@@ -360,7 +360,7 @@ class _Connection:
 
     @property
     def idle_since(self) -> float | None:
-        """Since when nothing has been going on; None: something is, or calls may be made (RFC 8167 section 5.4)."""
+        """The time since which it is idle; None: it is in use, or the client takes calls (RFC 8167 section 5.4)."""
         return None if self.busy or self._ready else self._active_at
 
     @property
@@ -373,9 +373,10 @@ class _Connection:
 
     @property
     def dawdles(self) -> bool:
-        """Whether a call has been coming for more than `stalled_s`, and it is not us who wait.
+        """Whether the client has taken more than `stalled_s` to send a call, while this side was ready to read it.
 
-        Where memory is awaited for it, it is us if there is something to read. What is read on then has its time anew.
+        While the call waits for memory, the client is late only if it has sent no more octets. The time starts anew
+        when the memory is there.
         """
         stream = self._stream
         if not self._memory.expected or (stream.paused and not (self._memory.short and not stream.unread_octets)):
@@ -389,7 +390,7 @@ class _Connection:
             self._stream.pause()
 
     def finish(self) -> None:
-        """Says to the peer that nothing more comes."""
+        """Tells the peer that no more replies come."""
         self._finishing = True
         self._stream.finish()
 
@@ -469,11 +470,11 @@ class _Connection:
         )
 
     def _may_hold(self) -> bool:
-        """Whether calls that are too many are held, and not left unread."""
+        """Whether calls beyond the bounds are held, not left unread."""
         return self._calling > 0 and self._held_octets < self._server.config.unsent_reply_octets_max
 
     def _go_on(self) -> None:
-        """Takes up what had to wait, if it may go on."""
+        """Takes held calls and reads on, as far as the bounds allow."""
         if self._draining:
             self._server.connection_changed()
             return
@@ -485,7 +486,7 @@ class _Connection:
             self._stream.resume()
 
     def _on_room(self) -> None:
-        """There is memory for what the call that is coming announced."""
+        """Memory for the announced length of the incoming call has become free."""
         self._expected_at = self._loop.time()
         self._go_on()
 

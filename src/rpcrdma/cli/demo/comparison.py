@@ -12,10 +12,10 @@ __all__ = ["digests", "mismatches"]
 
 
 def digests(root: Path, on_octets: Callable[[int], None] = lambda _count: None) -> dict[str, str]:
-    """What stands at each path below `root`: a digest, a link's target or "directory".
+    """The content of each path below `root`: a digest, a link's target or "directory".
 
     Raises:
-        OSError: something in it cannot be read.
+        OSError: an entry cannot be read.
     """
     found: dict[str, str] = {}
     waiting = [root]

@@ -34,7 +34,7 @@ from rpcrdma.nfs.client.mount_client import mount_export
 __all__ = ["demonstrate", "free_octets"]
 
 _SPARE_OCTETS = 64 << 20
-"""Left free beside the copies."""
+"""Octets of the file system to leave free beside the copies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def _prepare(args: argparse.Namespace, workspace: Path) -> tuple[_Places, TreeSi
 
 
 def free_octets(directory: Path) -> int:
-    """What may still be written to the file system of `directory`."""
+    """The octets that may still be written to the file system of `directory`."""
     return shutil.disk_usage(directory).free
 
 
@@ -118,7 +118,7 @@ async def _travel(args: argparse.Namespace, places: _Places, size: TreeSize) -> 
             get_s = await _copy(connection, server, options, "source", places.fetched, size)
             put_s = await _copy(connection, server, options, "copy", places.fetched, size)
             negotiated, statistics = connection.negotiated, connection.statistics
-        # The server tells of the connection's end, and what it counted, before it stops.
+        # Before it stops, the server reports the end of the connection with its counters.
         if await server.stop():
             raise RpcRdmaError("the server failed; see its messages above")
     moved_s = time.perf_counter() - start
@@ -160,7 +160,7 @@ async def _copy(
 
 
 def _compare(places: _Places, size: TreeSize) -> list[str]:
-    """What differs in either copy."""
+    """The paths that differ in either copy."""
     with progress_bar("comparing", 3 * size.octets) as advance:
         source = digests(places.source, advance)
         fetched = mismatches(source, digests(places.fetched, advance))

@@ -16,7 +16,7 @@ _SHOWN_MISMATCHES = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What was moved, how, and whether it arrived."""
+    """The data moved, the counters of both sides, and the differences found."""
 
     source: str
     files: int
@@ -73,7 +73,7 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
 
 
 def print_report(outcome: Outcome) -> None:
-    """The table, and on standard error what differs."""
+    """Prints the table, and the differing paths on standard error."""
     facts = as_json(outcome)
     calls, rdma, granted = facts["calls"], facts["rdma"], facts["credits"]
     rows: list[tuple[str, str, str]] = [

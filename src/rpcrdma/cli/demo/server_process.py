@@ -1,4 +1,4 @@
-"""`rpcrdma serve` in a process of its own, and what it tells of itself."""
+"""`rpcrdma serve` in a process of its own, and the events that it prints."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ServerProcess:
         self._arguments += ["--listen", "rdma://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0", "--allow", "127.0.0.1"]
         self._arguments += ["--state-dir", str(state_dir), "--stop-at-eof", "--json", "--log-level", "warning"]
         if as_root:
-            # It serves what only root reads, to nobody but this user on this machine.
+            # The exports may hold files that only root reads: callers are root of this machine alone (--allow).
             self._arguments.append("--no-root-squash")
         if not crc:
             self._arguments.append("--no-crc")

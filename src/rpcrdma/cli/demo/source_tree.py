@@ -17,7 +17,7 @@ ENOUGH_FILES = 1500
 """With these sizes the tree exercises small files and large ones, and still moves in seconds."""
 
 _TOP_UPS = ("/usr/lib/python3", "/usr/share", "/usr/lib")
-"""Where files are found on any system, should Python and its packages be few."""
+"""Directories with files on any system, for when Python and its packages have too few."""
 
 
 @dataclass(slots=True)
@@ -29,7 +29,7 @@ class TreeSize:
 
 
 def candidate_roots() -> list[tuple[str, Path]]:
-    """(name in the tree, directory): the Python standard library, its packages, then what else there is."""
+    """(name in the tree, directory): the Python standard library, its packages, then directories of the system."""
     paths = sysconfig.get_paths()
     found: list[tuple[str, Path]] = []
     for name, place in [
@@ -53,7 +53,7 @@ def snapshot(
 ) -> TreeSize:
     """Copies files of `roots` to `target` in a fixed order until both limits are reached, or all are copied.
 
-    What cannot be read, and what is neither file, directory nor symbolic link, is left out.
+    Entries that cannot be read, and those that are neither file, directory nor symbolic link, are left out.
     """
     size = TreeSize()
     for name, root in roots:
@@ -104,7 +104,7 @@ def _walk(root: Path, relative: Path) -> Iterator[tuple[os.DirEntry[str], Path]]
 
 
 def _copy(entry: os.DirEntry[str], target: Path) -> int | None:
-    """Octets copied; None where there was no file to copy."""
+    """Copies an entry; the octets, or None if it could not be copied."""
     try:
         if entry.is_symlink():
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""`rpcrdma doctor`: what works on this machine, what does not, and what to do about it."""
+"""`rpcrdma doctor`: checks this machine, and a server, for RPC-over-RDMA, and names remedies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the doctor says of this machine, given the facts."""
+"""The doctor's findings about this machine, from facts that were gathered elsewhere."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SOFTWARE_ALL_THE_SAME = "rpcrdma uses its software RNIC all the same; the devic
 
 
 def check_devices(devices: Sequence[RdmaDevice]) -> list[Finding]:
-    """One finding a device, or one that there is none."""
+    """One finding for each device, or one that says that none is present."""
     if not devices:
         text = "none on this machine; none is needed: the software RNIC does without"
         return [Finding(mark=Mark.OK, subject="rdma_devices", title="RDMA devices", text=text)]
@@ -71,7 +71,7 @@ def _device(device: RdmaDevice) -> Finding:
 
 
 def check_modules(states: Mapping[str, ModuleState], devices: Sequence[RdmaDevice]) -> Finding:
-    """What the kernel itself brings: of use to mount with `proto=rdma`, not to this program."""
+    """The kernel's own RDMA modules, which mounts with `proto=rdma` need and this program does not."""
     by_state = {
         state: [name for name, found in states.items() if found is state]
         for state in (ModuleState(each) for each in ModuleState)
@@ -132,7 +132,7 @@ def check_open_files(soft: int, hard: int) -> Finding:
 
 
 def check_listening(port: int, listens: Callable[[int], str]) -> Finding:
-    """Whether a server can be started at `port`; `listens` tries it and says why not, or nothing."""
+    """Whether a server can be started at `port`; `listens` tries it and returns the reason against it, or ""."""
     cause = listens(port)
     return Finding(
         mark=Mark.NOTE if cause else Mark.OK,
@@ -148,7 +148,7 @@ def check_listening(port: int, listens: Callable[[int], str]) -> Finding:
 
 
 def check_route(address: str, interface: str | None, devices: Sequence[RdmaDevice]) -> Finding:
-    """Whether what leads to `address` has an RDMA device; `interface` None: nothing leads there."""
+    """Whether the interface towards `address` has an RDMA device; `interface` None: no route leads there."""
     facts = {
         "address": address,
         "interface": interface,

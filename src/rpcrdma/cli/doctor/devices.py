@@ -30,7 +30,7 @@ class Port:
 
     @property
     def active(self) -> bool:
-        """Whether data can go through."""
+        """Whether the port carries data."""
         return self.state == "ACTIVE"
 
 
@@ -50,7 +50,7 @@ class RdmaDevice:
 
     @property
     def kind(self) -> str:
-        """What it speaks, in the words of the trade."""
+        """The device's RDMA protocol: InfiniBand, RoCE or iWARP."""
         if self.node_type == "RNIC":
             return "iWARP"
         if any(port.link_layer == "InfiniBand" for port in self.ports):
@@ -59,7 +59,7 @@ class RdmaDevice:
 
 
 class ModuleState(enum.StrEnum):
-    """What is known of a kernel module."""
+    """The state of a kernel module."""
 
     LOADED = "loaded"
     AVAILABLE = "available"
@@ -67,7 +67,7 @@ class ModuleState(enum.StrEnum):
     MISSING = "missing"
     """This kernel was delivered without it."""
     UNKNOWN = "unknown"
-    """The kernel's modules are not to be seen from here, as in a container."""
+    """The files of the kernel's modules are not visible, as in a container."""
 
 
 def rdma_devices(root: Path = Path("/")) -> list[RdmaDevice]:
@@ -147,7 +147,7 @@ def _entries(directory: Path) -> list[Path]:
 
 
 def _text(path: Path) -> str:
-    """What a file says in its one line; nothing where it cannot be read, as unused GIDs cannot."""
+    """A file's one line; "" where it cannot be read, as unused GIDs cannot."""
     try:
         return path.read_text(errors="replace").strip()
     except OSError:

@@ -1,4 +1,4 @@
-"""Everything that the doctor looks at, in order, and the report."""
+"""The doctor's checks, in order, and the report."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def examine(args: argparse.Namespace) -> ExitStatus:
 
 
 async def _way(url: Url, devices: list[RdmaDevice]) -> Finding | None:
-    """None where the name has no address: connecting says so, too."""
+    """The finding about the route to the server; None if its name has no address, which connecting reports."""
     try:
         found = await asyncio.get_running_loop().getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):

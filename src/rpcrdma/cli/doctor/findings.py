@@ -1,4 +1,4 @@
-"""What the doctor finds: a mark, what was looked at, what is so, and what to do about it."""
+"""The doctor's findings: the subject of a check, a mark, the result, and a remedy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Finding", "Mark", "as_json", "show"]
 
 
 class Mark(enum.StrEnum):
-    """How good it is: `NOTE` works, but is worth knowing; `PROBLEM` does not work."""
+    """The result's severity: a subject with a `NOTE` works with a limitation, one with a `PROBLEM` does not work."""
 
     OK = "ok"
     NOTE = "note"
@@ -22,10 +22,10 @@ class Mark(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that was looked at.
+    """The result of one check.
 
-    `subject` is its name for programs, `title` for people; `text` says what is so, `remedy` what to do if anything is
-    to be done. `facts` are for programs only.
+    `subject` is its name for programs, `title` for people; `text` is the result, `remedy` the advice if it
+    needs one. `facts` are for programs only.
     """
 
     mark: Mark
@@ -37,7 +37,7 @@ class Finding:
 
 
 def as_json(findings: Iterable[Finding]) -> list[dict[str, Any]]:
-    """The findings for `--json`: subject, mark, text, remedy (null if none) and what is known in numbers and names."""
+    """The findings for `--json`: subject, mark, text, remedy (null if none), and facts as numbers and names."""
     return [
         {
             "subject": found.subject,

@@ -1,4 +1,4 @@
-"""What the doctor tries out: a call over loopback, a port, the way to an address, and a server."""
+"""The doctor's trials: a call over loopback, a port, the route to an address, and a server."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ async def _measure(url: str, options: ConnectOptions) -> tuple[int | None, float
     start = time.perf_counter_ns()
     async with connect(url, v3.PROGRAM, options=options) as connection:
         connected = time.perf_counter_ns()
-        # The first call of a connection warms up what the second one is measured with.
+        # The first call of a connection warms up caches; the second one is measured.
         await connection.call(v3.NULL, None)
         begun = time.perf_counter_ns()
         await connection.call(v3.NULL, None)
@@ -128,7 +128,7 @@ def why_not_listening(port: int) -> str:
 
 
 def interface_towards(address: str) -> str | None:
-    """The network interface through which packets to an IP address leave; None if there is no way."""
+    """The network interface through which packets to an IP address leave; None without a route."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     destination = socket.inet_pton(family, address.partition("%")[0])
     attribute = _ATTRIBUTE.pack(_ATTRIBUTE.size + len(destination), _DESTINATION) + destination

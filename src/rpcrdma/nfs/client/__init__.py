@@ -1,4 +1,4 @@
-"""Files on NFSv3 servers: `nfs_open`, `NfsFilesystem` and what they hand out."""
+"""Files on NFSv3 servers: `nfs_open`, `NfsFilesystem`, and the objects and errors of their calls."""
 
 from rpcrdma.nfs.client.attributes import Stat, StatVfs
 from rpcrdma.nfs.client.change import Change, ChangeKind

@@ -1,4 +1,4 @@
-"""File attributes: from NFSv3's to those that `os.stat` shows, and back into what SETATTR takes."""
+"""File attributes: from NFSv3's to those that `os.stat` shows, and back into the arguments of SETATTR."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ NOW = Now()
 
 
 def stat_from(attributes: fattr3) -> Stat:
-    """What `os.stat` would show for `attributes`."""
+    """`attributes` as `os.stat` would show them."""
     rdev = attributes.rdev
     atime, mtime, ctime = attributes.atime, attributes.mtime, attributes.ctime
     return Stat(
@@ -134,7 +134,7 @@ def stat_from(attributes: fattr3) -> Stat:
 
 
 def statvfs_from(space: FSSTAT3resok, limits: PATHCONF3resok) -> StatVfs:
-    """What `os.statvfs` would show; NFSv3 counts octets, here they are blocks of 4 KiB."""
+    """The space as `os.statvfs` would show it: NFSv3 counts octets, this counts blocks of 4 KiB."""
     block = 4096
     return StatVfs(
         f_bsize=_IO_OCTETS,

@@ -1,4 +1,4 @@
-"""What a server tells of a watched directory, before and after it is believed."""
+"""A change in a watched directory, and the check of a server's report before it becomes one."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ __all__ = ["RESCAN", "Change", "ChangeKind", "believed"]
 
 
 class ChangeKind(enum.Enum):
-    """What has happened."""
+    """The kind of a change."""
 
     CREATED = "created"
-    """There is a new name; also: something came from outside of what is watched."""
+    """A name was added: an object was made, or moved in from a directory that is not watched."""
     REMOVED = "removed"
-    """A name is gone, and what was below it; also: it went outside."""
+    """A name was removed, with all below it: the object was removed, or moved to a directory that is not watched."""
     RENAMED = "renamed"
     CHANGED = "changed"
     """A file has other content."""
     ATTRIBUTES = "attributes"
-    """Mode, owner, times or the like."""
+    """Mode, owner, times or other attributes were set."""
     RESCAN = "rescan"
-    """Changes were missed: only a look at everything shows what is there now."""
+    """Changes were missed: only listing the whole tree shows its present state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +50,10 @@ _KINDS = {
 
 
 def believed(told: watch_change) -> Change:
-    """The change that a server tells of.
+    """The change that a server reports, after a check of its paths.
 
     Raises:
-        RemoteProtocolError: a path could lead out of the directory, or can be none.
+        RemoteProtocolError: a path could lead out of the directory, or cannot be a path.
     """
     kind = _KINDS.get(told.kind)
     if kind is None:

@@ -19,10 +19,10 @@ __all__ = ["MountedFilesystem", "nfs_open"]
 
 
 class MountedFilesystem(NfsFilesystem):
-    """The file system that `nfs_open` has mounted over a connection of its own; `close` ends that as well.
+    """The file system that `nfs_open` has mounted over a connection of its own, which `close` ends as well.
 
-    `directory`, where relative paths start, is what of the URL's path lies below the `export`: it may be any path, that
-    of a file too, in which case "." is the file.
+    `directory`, where relative paths start, is the part of the URL's path below the `export`. It may be the path of a
+    file too, in which case "." is the file.
     """
 
     def __init__(
@@ -42,11 +42,12 @@ class MountedFilesystem(NfsFilesystem):
         """The changes in a directory from now on, with `recursive` also in those below it that this caller may read.
 
         `async with fs.watch("reports") as changes: async for change in changes`. Symbolic links are followed on the way
-        there, not below. It has a connection of its own; `on_reconnected` is called when that was lost and made again.
+        there, not below. The watch has a connection of its own; `on_reconnected` is called each time that it was lost
+        and made again.
 
         Raises:
             NfsError: when entered: the directory may not be watched.
-            OSError: when entered: EOPNOTSUPP: the server does not offer it; ENOSPC: it watches as much as it may.
+            OSError: when entered: EOPNOTSUPP: the server does not offer watching; ENOSPC: its watches are used up.
         """
         server = str(Url(scheme=self._target.scheme, host=self._target.host, port=self._target.port))
         return Changes(
@@ -58,7 +59,7 @@ class MountedFilesystem(NfsFilesystem):
         )
 
     async def close(self) -> None:
-        """Ends what is on its way, unmounts and closes the connection."""
+        """Ends the work in the background, unmounts and closes the connection."""
         await super().close()
         await self.connection.close()
         options = self._options
@@ -66,7 +67,7 @@ class MountedFilesystem(NfsFilesystem):
 
 
 class _Opening:
-    """What `nfs_open` returns: `await` it, or enter it as a context manager."""
+    """The result of `nfs_open`: `await` it, or enter it as a context manager."""
 
     def __init__(self, url: Url, mount_port: int | None, options: ConnectOptions, files: FileOptions | None) -> None:
         self._url = url
@@ -119,11 +120,11 @@ def nfs_open(
     """Mounts what `url` names: `rdma://HOST[:PORT]/EXPORT[/PATH]`, or tcp://.
 
     `async with nfs_open("rdma://server/data") as fs:` or `fs = await nfs_open(...)`. The file handle comes from the
-    server's MOUNT service over TCP, at the port that the URL names (`?mountport=PORT`), at `mount_port`, or where it is
-    usually found.
+    server's MOUNT service over TCP, at the port that the URL names (`?mountport=PORT`), at `mount_port`, or at the
+    usual ports.
 
     Raises:
-        LocalProtocolError: the URL is not one.
+        LocalProtocolError: `url` is no such URL.
         NotPermitted: when entered or awaited: `options.reserved_port` is wanted, but not allowed.
         ConnectFailed: when entered or awaited: NFS or MOUNT cannot be reached; the message says what to do.
         NfsError: when entered or awaited: the server refuses to mount (FileNotFoundError: there is no such export).

@@ -1,4 +1,4 @@
-"""What a directory listing yields."""
+"""The entries that a directory listing yields."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ __all__ = ["DirEntry"]
 class DirEntry:
     """An entry of a directory with its attributes as of the listing; needs no further calls.
 
-    In the manner of `os.DirEntry`, except that it always speaks of the entry itself and never follows a symbolic link:
-    `await fs.stat(entry)` does.
+    As `os.DirEntry`, except that its methods describe the entry itself and never follow a symbolic link;
+    `await fs.stat(entry)` follows it.
     """
 
     __slots__ = ("attributes", "directory", "handle", "name")

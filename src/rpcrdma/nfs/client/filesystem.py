@@ -45,7 +45,7 @@ LocalPath = str | os.PathLike[str]
 _SECOND_NS = 1_000_000_000
 
 _LEADS_NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
-"""What says that a path leads nowhere, rather than that the caller or the server has a problem."""
+"""Errors which say that no object is at a path, rather than that the caller or the server has a problem."""
 
 
 class NfsFilesystem:
@@ -97,18 +97,18 @@ class NfsFilesystem:
         return self._resolver.directory
 
     async def close(self) -> None:
-        """Ends what is still on its way in the background."""
+        """Ends the work in the background."""
         await self._volume.close()
 
     async def handle_of(self, path: Path) -> tuple[bytes, str]:
-        """The server's handle of what `path` leads to, and the absolute path: for calls of other programs."""
+        """The server's handle of the object at `path`, and its absolute path: for calls of other programs."""
         node = await self._resolver.find(path)
         return node.handle.data, node.path
 
     # Attributes
 
     async def stat(self, path: Path, *, follow_symlinks: bool = True) -> Stat:
-        """The attributes of what `path` leads to, or with `follow_symlinks=False` of a symbolic link itself."""
+        """The attributes of the object at `path`; with `follow_symlinks=False` of a symbolic link itself."""
         node = await self._resolver.find(path, follow=follow_symlinks)
         return stat_from(await self._volume.attributes(node))
 
@@ -117,10 +117,11 @@ class NfsFilesystem:
         return await self.stat(path, follow_symlinks=False)
 
     async def exists(self, path: Path) -> bool:
-        """Whether `path` leads anywhere.
+        """Whether an object exists at `path`.
 
-        False also where a name on the way is no directory, links lead in a circle, or the path can be none. Unlike
-        `os.path.exists` it raises what says nothing of that: no permission, an I/O error, a lost connection.
+        False also where a name on the way is no directory, links lead in a circle, or `path` cannot be a path. Unlike
+        `os.path.exists` it raises the errors that leave the question open: no permission, an I/O error, a lost
+        connection.
         """
         return await self._found(path) is not None
 
@@ -135,7 +136,7 @@ class NfsFilesystem:
         return found is not None and found.is_file()
 
     async def access(self, path: Path, mode: int) -> bool:
-        """Whether the server lets this caller do what `mode` says: `os.F_OK`, or `os.R_OK`, `W_OK`, `X_OK` together."""
+        """Whether the server grants this caller all of `mode`: `os.F_OK`, or `R_OK`, `W_OK`, `X_OK` together."""
         try:
             node = await self._resolver.find(path)
         except OSError as error:
@@ -215,12 +216,12 @@ class NfsFilesystem:
     ) -> AsyncIterator[DirEntry]:
         """The entries of a directory with their attributes, page by page as the server lists them.
 
-        A directory that another `scandir` has yielded is listed as it was found, without another look at its path; so a
-        walk that goes on in that way notices when it comes to where it has been.
+        A directory that another `scandir` has yielded is listed by its handle, without looking its path up again; so a
+        walk that goes on in that way notices a directory that lies inside itself.
 
         Raises:
-            RemoteProtocolError: the server lists what can be no name (unless that goes to `onerror` and the rest is
-                listed), or the same entries again and again.
+            RemoteProtocolError: the server lists an entry whose name cannot be one (unless that goes to `onerror` and
+                the rest is listed), or the same entries again and again.
             OSError: EOVERFLOW for more names than `FileOptions` allows; ELOOP for an entry that lies in itself,
                 ENAMETOOLONG for one that lies too deep.
         """
@@ -238,8 +239,8 @@ class NfsFilesystem:
         """(directory, names of directories, other names) for each directory of a tree, as `os.walk`.
 
         Symbolic links are not followed. With `topdown` the caller may remove names of directories from the list.
-        Directories that cannot be read go to `onerror`, or are passed over; so do those that are met again inside
-        themselves, or too deep, and entries that can be no name.
+        Directories that cannot be read go to `onerror`, or are passed over; so are those that are met again inside
+        themselves, or too deep, and entries whose name cannot be one.
         """
         absolute = self._resolver.absolute(top)
         async for found in walk_tree(self._volume, absolute, topdown=topdown, onerror=onerror):
@@ -249,7 +250,7 @@ class NfsFilesystem:
         """Makes a directory; with `parents` also those above it that are missing, as `pathlib.Path.mkdir`.
 
         Raises:
-            FileExistsError: there is something already, unless it is a directory and `exist_ok`.
+            FileExistsError: the path exists, unless it is a directory and `exist_ok` is set.
         """
         try:
             directory, name = await self._resolver.find_parent(path)
@@ -275,10 +276,10 @@ class NfsFilesystem:
     async def rmtree(self, path: Path) -> RemoveReport:
         """Removes a directory with everything in it, many files at a time; symbolic links are removed, not followed.
 
-        What could not be removed is in the report; see `RemoveReport.check`.
+        The report lists failures; see `RemoveReport.check`.
 
         Raises:
-            NotADirectoryError: it is none.
+            NotADirectoryError: `path` is no directory.
         """
         directory, name = await self._resolver.find_parent(path)
         self._resolver.forget(directory, name)
@@ -293,7 +294,7 @@ class NfsFilesystem:
         await self._procedures.remove(directory, name, join(directory.path, name))
 
     async def rename(self, source: Path, target: Path) -> None:
-        """Renames, replacing what `target` names if its type allows it."""
+        """Renames, replacing an object at `target` if its type allows it."""
         from_directory, from_name = await self._resolver.find_parent(source)
         to_directory, to_name = await self._resolver.find_parent(target)
         self._resolver.forget(from_directory, from_name)
@@ -314,14 +315,14 @@ class NfsFilesystem:
         await self._procedures.link(node.handle, directory, name, node.path, join(directory.path, name))
 
     async def symlink(self, target: Path, path: Path) -> None:
-        """Makes `path` a symbolic link to `target`, which may be anything."""
+        """Makes `path` a symbolic link to `target`, which may be any text."""
         directory, name = await self._resolver.find_parent(path)
         self._resolver.forget(directory, name)
         full = join(directory.path, name)
         await self._procedures.symlink(directory, name, text_of(target), set_attributes(mode=0o777), full)
 
     async def readlink(self, path: Path) -> str:
-        """Where a symbolic link leads; OSError (EINVAL) where `path` is none."""
+        """The target of a symbolic link; OSError (EINVAL) where `path` is no symbolic link."""
         node = await self._resolver.find(path, follow=False)
         if not node.is_symlink:
             raise nfs_error(nfsstat3.NFS3ERR_INVAL, node.path)
@@ -332,8 +333,8 @@ class NfsFilesystem:
     async def open(self, path: Path, mode: str = "rb", *, permissions: int = 0o644) -> NfsFile:
         """Opens a regular file: "rb", "wb", "xb" or "ab", each also with "+"; a new file gets `permissions`.
 
-        The attributes are those of now (close-to-open consistency); whether the caller may do what the mode says is
-        asked as well. "ab" writes from where the file ends at this moment on: NFSv3 has no atomic appending.
+        Asks the server for the current attributes (close-to-open consistency) and whether the caller may read or write
+        as the mode says. "ab" writes from the present end of the file on: NFSv3 has no atomic appending.
 
         Raises:
             IsADirectoryError, PermissionError, FileNotFoundError, FileExistsError: as `open` does.
@@ -359,7 +360,7 @@ class NfsFilesystem:
         )
 
     async def read_bytes(self, path: Path) -> bytes:
-        """All of a file; for what fits in memory."""
+        """All of a file, which has to fit in memory."""
         async with await self.open(path) as file:
             return await file.read()
 
@@ -375,9 +376,9 @@ class NfsFilesystem:
     ) -> int:
         """Copies a file to `local` (or into it, if it is a directory) with its times; returns its octets.
 
-        It comes into being under a temporary name and replaces what is there only when it is complete. A new file gets
+        The copy grows under a temporary name and replaces an existing file only when it is complete. A new file gets
         the server's permissions as far as the umask lets it, one that replaces another keeps the other's; with
-        `exact_modes` it is the server's either way. `progress` is called with (files, octets) done so far.
+        `exact_modes` both get the server's. `progress` is called with (files, octets) done so far.
         """
         node = await self._resolver.find(path)
         own_name = base_name(self._resolver.absolute(path))
@@ -387,7 +388,7 @@ class NfsFilesystem:
     async def upload(self, local: LocalPath, path: Path, *, progress: Progress | None = None) -> int:
         """Copies a local file to `path` (or into it, if it is a directory) with mode and times; returns its octets.
 
-        It comes into being under a temporary name and replaces what is there only when it is complete and committed.
+        The copy grows under a temporary name and replaces an existing file only when it is complete and committed.
         """
         node, missing = await self._resolver.find_or_place(path)
         name = missing
@@ -405,8 +406,8 @@ class NfsFilesystem:
         """Copies a directory with everything in it to the local directory `local`, which may exist.
 
         Times and symbolic links are kept, and modes as `download` says; a directory that exists keeps its own mode and
-        times, unless `exact_modes`. Nothing outside `local` is written, whatever names and links the server shows. What
-        could not be copied is in the report; see `CopyReport.check`.
+        times, unless `exact_modes`. Nothing outside `local` is written, whatever names and links the server shows. The
+        report lists failures; see `CopyReport.check`.
         """
         node = await self._resolver.find(path)
         return await download_tree(self._volume, node, os.fspath(local), progress, exact_modes=exact_modes)
@@ -416,8 +417,8 @@ class NfsFilesystem:
     ) -> CopyReport:
         """Copies a local directory with everything in it to the directory `path`, which may exist.
 
-        What is new gets the modes and times of what it is a copy of, whatever the umask; a directory that exists keeps
-        its own, unless `exact_modes`. What could not be copied is in the report; see `CopyReport.check`.
+        New files and directories get the modes and times of their originals, whatever the umask; a directory that
+        exists keeps its own, unless `exact_modes`. The report lists failures; see `CopyReport.check`.
         """
         made = True
         try:

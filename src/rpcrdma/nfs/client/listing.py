@@ -1,8 +1,8 @@
 """Reads directories page by page: READDIRPLUS with attributes, READDIR for names alone.
 
-A directory may change while it is read. Cookies then go on meaning what they meant or the server says
-NFS3ERR_BAD_COOKIE; in that case the reading starts over, and no name is yielded twice either way. That takes the names
-in memory, so of large directories only the first ones are known, and the reading of those does not start over.
+A directory may change while it is read. Then either its cookies stay valid, or the server answers NFS3ERR_BAD_COOKIE
+and the reading starts over; no name is yielded twice either way. For that the names are kept in memory: of a large
+directory only the first ones, and its reading does not start over.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rpcrdma.nfs.v3 import NFS3_COOKIEVERFSIZE, entry3, entryplus3, nfsstat3
 __all__ = ["Refused", "entry_pages", "name_pages"]
 
 Refused: TypeAlias = Callable[[OSError], None]
-"""Told of an entry that is passed over because it can be no file's name."""
+"""Called with the error for an entry that is passed over because its name cannot be one."""
 
 _NO_VERIFIER = bytes(NFS3_COOKIEVERFSIZE)
 _RESTARTS_MAX = 5
@@ -49,8 +49,8 @@ async def name_pages(
     Raises:
         NfsError: the directory cannot be read.
         OSError: EOVERFLOW, for more than `names_max` names.
-        RemoteProtocolError: the server lists the same entries without end, or, without `refused`, what cannot be a
-            name.
+        RemoteProtocolError: the server lists the same entries without end, or, without `refused`, an entry whose
+            name cannot be one.
     """
     listing = _Listing(procedures, directory, octets, names_max, refused)
     async for page in listing.pages(plus=False):
@@ -163,7 +163,7 @@ class _Listing:
 
 
 class _Circle:
-    """Finds out that cookies repeat, in constant memory: each is compared with one that stood 1, 2, 4, 8... back."""
+    """Detects cookies that repeat, in constant memory: each is compared with one that came 1, 2, 4, 8... before."""
 
     def __init__(self) -> None:
         self._mark: int | None = None

@@ -1,4 +1,4 @@
-"""Remembers for a short while where names lead, so that a path does not cost a LOOKUP for each of its directories."""
+"""Keeps the results of LOOKUP for a short while, so that a path does not cost one for each of its directories."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["LookupCache"]
 class LookupCache:
     """Directories and symbolic links by (directory handle, name), the least recently used leave first.
 
-    What is found may be up to `valid_s` seconds old by `clock`, which counts seconds; 0 turns the cache off. At most
+    An entry is used for up to `valid_s` seconds by `clock`, which counts seconds; 0 turns the cache off. At most
     `entries_max` are kept.
     """
 
@@ -29,7 +29,7 @@ class LookupCache:
         return len(self._entries)
 
     def find(self, directory: Node, name: str) -> Node | None:
-        """What `name` in `directory` was a short while ago."""
+        """The node that `name` in `directory` led to a short while ago."""
         key = (directory.handle.data, name)
         found = self._entries.get(key)
         if found is None:
@@ -52,7 +52,7 @@ class LookupCache:
             self._entries.popitem(last=False)
 
     def forget(self, directory: Node, name: str) -> None:
-        """Drops what `name` in `directory` was: it is being changed."""
+        """Drops the entry of `name` in `directory`, which is being changed."""
         self._entries.pop((directory.handle.data, name), None)
 
     def clear(self) -> None:

@@ -1,8 +1,8 @@
-"""The MOUNT protocol, by which a client comes by its first file handle (RFC 1813 appendix I); over TCP alone.
+"""The MOUNT protocol, by which a client gets its first file handle (RFC 1813 appendix I); over TCP alone.
 
-Where the service listens: at the port that the URL or the caller names; else, for tcp:// servers, at the NFS port
-itself; else at 20048, where Linux servers put it; else where the server's port mapper says. A machine may run several
-servers, so that what answers there need not belong to the NFS server: its handle has to be tried.
+The service is looked for at the port that the URL or the caller names; else, for tcp:// servers, at the NFS port
+itself; else at 20048, where Linux servers put it; else at the port that the server's port mapper names. A machine may
+run several servers, so the MOUNT service that answers need not belong to the NFS server: its handle has to be tried.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ _REMEDY = "name the TCP port of the server's MOUNT with ?mountport=PORT in the U
 _SHOWN_EXPORTS = 8
 
 MOUNT_PORT = 20048
-"""Registered for the MOUNT protocol."""
+"""The port registered for the MOUNT protocol."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:
-    """What MNT has given: the root handle of `export`, and where in it the path leads that was asked for."""
+    """The answer of MNT: the root handle of `export`, and the directory below it that the wanted path leads to."""
 
     export: str
     handle: bytes
     directory: str
     port: int = 0
-    """Where the MOUNT service listens."""
+    """The port of the MOUNT service."""
 
 
 class NoSuchExport(NfsNotFound):
-    """Nothing is exported at `path` or above it; `exports` are the names of what is."""
+    """No export is at `path` or above it; `exports` are the names of the server's exports."""
 
     def __init__(self, path: str, exports: Iterable[str]) -> None:
         super().__init__(nfsstat3.NFS3ERR_NOENT, path)
@@ -76,7 +76,7 @@ async def mount_export(
     Raises:
         NotPermitted: this process may not take a reserved port.
         ConnectFailed: no MOUNT service answers; the message says where it was looked for.
-        NfsError: the server refuses; FileNotFoundError if it exports nothing of that path.
+        NfsError: the server refuses; FileNotFoundError if no export holds that path.
     """
     tried: list[str] = []
     mount_port = url.mount_port or mount_port
@@ -105,7 +105,7 @@ async def confirm_root(caller: Caller, url: Url, mounted: Mount) -> None:
     """Asks the NFS server at `url`, which `caller` is connected to, whether it knows the handle that MOUNT gave.
 
     Raises:
-        ConnectFailed: it does not: MOUNT was answered by another server.
+        ConnectFailed: it does not know the handle: another server has answered MOUNT.
     """
     reply = await caller.call(v3.GETATTR, v3.GETATTR3args(v3.nfs_fh3(mounted.handle)))
     if reply.status in {nfsstat3.NFS3ERR_STALE, nfsstat3.NFS3ERR_BADHANDLE}:
@@ -116,7 +116,7 @@ async def confirm_root(caller: Caller, url: Url, mounted: Mount) -> None:
 
 
 async def mount_with(caller: Caller, path: str, *, timeout_s: float | None = None) -> Mount:
-    """Mounts the export with the longest name that `path` is in; where the server lists none, the longest that it lets.
+    """Mounts the export with the longest name that `path` is in; without a list, the longest that the server mounts.
 
     Raises:
         NfsError: see `mount_export`; beyond that what `Caller.call` raises.
@@ -126,7 +126,7 @@ async def mount_with(caller: Caller, path: str, *, timeout_s: float | None = Non
     listed: set[str] | None = None
     with contextlib.suppress(RpcError):
         listed = {_normal(node.ex_dir) for node in await caller.call(mount.EXPORT, None, timeout_s=timeout_s)}
-        # A list may hide what this caller may mount all the same: its entries come first, not alone.
+        # A list may leave out exports that this caller may mount: listed ones are tried first, then all others.
         candidates.sort(key=listed.__contains__, reverse=True)
     first: NfsError | None = None
     for export in candidates:
@@ -141,7 +141,7 @@ async def mount_with(caller: Caller, path: str, *, timeout_s: float | None = Non
             below = "/".join(names[len(_names(export)) :]) + ("/" if path.endswith("/") else "")
             return Mount(export=export, handle=handle, directory="/" + below.lstrip("/"))
     assert first is not None, "there is at least one candidate"
-    # Servers that hide their list from everybody give an empty one.
+    # Servers that hide their list answer with an empty one.
     if listed and isinstance(first, NfsNotFound):
         raise NoSuchExport(path, listed)
     raise first
@@ -191,7 +191,7 @@ async def _ports(
 
 
 def _cause(error: RpcRdmaError, host: str, port: int) -> str:
-    """Why, without the address and the remedy: one of several in a message that has its own."""
+    """The reason alone: the message that joins several of them has its own address and remedy."""
     where = authority(host, port)
     return str(error).partition("; ")[0].removeprefix(f"cannot connect to {where}: ").removeprefix(f"{where} ")
 

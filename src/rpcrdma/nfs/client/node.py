@@ -1,4 +1,4 @@
-"""An object of the file system as the client holds it."""
+"""An object of the file system as the client knows it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from rpcrdma.nfs.v3 import fattr3, ftype3, nfs_fh3
 __all__ = ["Node", "Place", "path_of"]
 
 Place: TypeAlias = "str | tuple[Node, str]"
-"""Where something is: a path, or a name in a directory, which costs no more the deeper the directory is."""
+"""The place of an object: a path, or a name in a directory, which costs no more the deeper the directory is."""
 
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """A file handle with what is known about it.
+    """A file handle, with the attributes and the place of its object.
 
-    `attributes` are as old as the reply that brought them; `fresh` says that the operation at hand has just got them.
+    `attributes` are as old as the reply that brought them; `fresh` says that the current operation has fetched them.
     `target` is a symbolic link's, once read. `place` is for messages.
     """
 
@@ -30,12 +30,12 @@ class Node:
 
     @property
     def path(self) -> str:
-        """Where it was found."""
+        """The path at which it was found."""
         return path_of(self.place)
 
     @property
     def is_dir(self) -> bool:
-        """Whether it is a directory; one whose attributes were never asked for is the root."""
+        """Whether it is a directory; a node without attributes is the root."""
         return self.attributes is None or self.attributes.type == ftype3.NF3DIR
 
     @property

@@ -1,4 +1,4 @@
-"""How a file system behaves towards its server, and how much memory it takes."""
+"""Options of a mounted file system: calls in flight, memory, and how long look-ups stay valid."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class FileOptions:
     files_at_once: int = 32
     """Files that a tree copy has in progress."""
     lookup_valid_s: float = 3.0
-    """How long directories along a path are believed to be where they were; Linux starts with 3 s. 0: not at all."""
+    """How long the directories along a path are not looked up again; Linux starts with 3 s. 0: looked up each time."""
     lookup_entries_max: int = 4096
     listed_names_max: int = NFS_LISTED_NAMES_MAX
     """Names in one directory; listing one with more ends in an error, as it may be without end."""

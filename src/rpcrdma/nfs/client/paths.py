@@ -1,4 +1,4 @@
-"""Paths: from what a caller writes to the names that LOOKUP takes, and names from a server before they are believed."""
+"""Paths: from a caller's text to the names that LOOKUP takes, and the checks of names that a server sends."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from rpcrdma.nfs.v3 import NFS3_MAXNAMLEN, nfsstat3
 __all__ = ["Path", "base_name", "components", "join", "listed_name", "text_of", "told_target"]
 
 Path: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
-"""A path on the server, as `os` functions take it; its octets are what the server sees."""
+"""A path on the server, as `os` functions take it; the server gets its octets as they are."""
 
 
 def text_of(path: Path) -> str:
     """The path as text; octets that are not UTF-8 become surrogates, whatever the locale is.
 
     Raises:
-        ValueError: it holds a NUL, which no name can.
+        ValueError: the path holds a NUL, which no name can.
     """
     raw = os.fspath(path)
     text = raw.decode("utf-8", "surrogateescape") if isinstance(raw, bytes) else raw
@@ -64,7 +64,7 @@ def listed_name(name: str) -> str | None:
     """A name out of a directory listing; None for "." and "..", which every directory has.
 
     Raises:
-        RemoteProtocolError: it can be no name: empty, or with a slash or a NUL in it.
+        RemoteProtocolError: `name` cannot be one: it is empty, or holds a slash or a NUL.
     """
     if name in {".", ".."}:
         return None
@@ -74,10 +74,10 @@ def listed_name(name: str) -> str | None:
 
 
 def told_target(target: str, path: str) -> str:
-    """Where the symbolic link `path` leads, as a server tells it.
+    """The target of the symbolic link `path`, after a check of the server's text.
 
     Raises:
-        OSError: EINVAL, as no link can lead there: nowhere at all, or to a name with a NUL in it.
+        OSError: EINVAL, as no link can have this target: it is empty, or holds a NUL.
     """
     if not target or "\0" in target:
         fault = "holds a NUL" if target else "is empty"

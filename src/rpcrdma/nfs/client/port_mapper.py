@@ -19,7 +19,7 @@ _MAPPING = struct.Struct(">4I")
 
 
 class Mapping(NamedTuple):
-    """pmap: the program that is looked for; the port is for others to fill in."""
+    """pmap: the program that is looked for; the port is 0 in a question."""
 
     program: int
     version: int

@@ -1,4 +1,4 @@
-"""The NFSv3 procedures as coroutines that return what went well and raise `NfsError` otherwise."""
+"""The NFSv3 procedures as coroutines that return the successful result and raise `NfsError` otherwise."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Created", "NfsProcedures", "attributes_of"]
 A = TypeVar("A")
 
 Created = tuple[nfs_fh3 | None, fattr3 | None]
-"""What CREATE and its kin may say about the new object: its handle, its attributes."""
+"""The new object in a reply of CREATE, MKDIR or SYMLINK: its handle and attributes, each if the server gives it."""
 
 _NO_GUARD = v3.sattrguard3(False, None)
 _OK = nfsstat3.NFS3_OK
@@ -28,7 +28,7 @@ _LONGEST_DELAY_S = 5.0
 
 
 def attributes_of(attributes: post_op_attr) -> fattr3 | None:
-    """The attributes, where the server gave them."""
+    """The attributes; None where the server gave none."""
     return attributes.value
 
 
@@ -99,10 +99,10 @@ class NfsProcedures:
         return cast("str", value.data)
 
     async def read(self, handle: nfs_fh3, offset: int, into: memoryview, path: Place) -> v3.READ3resok:
-        """READ of at most `len(into)` octets, which land in `into`.
+        """READ of at most `len(into)` octets, which are placed in `into`.
 
         Raises:
-            RemoteProtocolError: what the reply says about its length does not fit its data.
+            RemoteProtocolError: the count in the reply does not fit its data.
         """
         value: v3.READ3resok = await self._result(v3.READ, v3.READ3args(handle, offset, len(into)), path, None, into)
         if value.count != len(value.data) or value.count > len(into):
@@ -115,7 +115,7 @@ class NfsProcedures:
     async def write(
         self, handle: nfs_fh3, offset: int, data: Buffer, stable: v3.stable_how, path: Place
     ) -> v3.WRITE3resok:
-        """WRITE; the server may take less than all of `data`, but not nothing, and keep it safer than asked.
+        """WRITE; the server may take a part of `data`, at least one octet, and keep it safer than asked.
 
         Raises:
             RemoteProtocolError: the server says that it took nothing, or more than it was given, or that it keeps the

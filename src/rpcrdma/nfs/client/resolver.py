@@ -25,7 +25,7 @@ _OUTDATED = (nfsstat3.NFS3ERR_STALE, nfsstat3.NFS3ERR_BADHANDLE)
 
 
 class Resolver:
-    """Finds what paths name; relative ones start at `directory`, an absolute path below the root handle.
+    """Finds the objects that paths name; relative ones start at `directory`, an absolute path below the root handle.
 
     Directories on the way come from `cache` where it knows them; the last name of a path is always looked up.
     """
@@ -41,10 +41,10 @@ class Resolver:
         return join(self.directory, text_of(path))
 
     async def find(self, path: Path, *, follow: bool = True) -> Node:
-        """What `path` names; with `follow` what a symbolic link at its end leads to.
+        """The object at `path`; with `follow` a symbolic link at its end is followed.
 
         Raises:
-            NfsError: there is nothing, or no way to it.
+            NfsError: the object does not exist, or cannot be reached.
             OSError: ELOOP, for more than 40 symbolic links.
         """
         absolute = self.absolute(path)
@@ -53,7 +53,7 @@ class Resolver:
             try:
                 node, missing = await self._walk(absolute, follow=follow)
             except NfsError as error:
-                # A directory that was remembered is gone; what its path means now is another matter.
+                # A directory from the cache is gone; its path may lead to another one, so the walk is repeated.
                 if error.status not in _OUTDATED or not remembered:
                     raise
                 self._cache.clear()
@@ -64,14 +64,14 @@ class Resolver:
         raise nfs_error(nfsstat3.NFS3ERR_STALE, absolute)
 
     async def find_or_place(self, path: Path) -> tuple[Node, str | None]:
-        """(what `path` leads to, None), or (directory, name) where it would have to be made.
+        """(the object at `path`, None), or (directory, name) in which it would have to be made.
 
         Raises: see `find`.
         """
         return await self._walk(self.absolute(path), follow=True)
 
     async def find_parent(self, path: Path) -> tuple[Node, str]:
-        """(directory, last name) of `path`, whether anything has that name or not.
+        """(directory, last name) of `path`; the name need not exist.
 
         Raises:
             NfsError: NFS3ERR_EXIST for the root, NFS3ERR_INVAL where the last name is "..", and see `find`.
@@ -90,11 +90,11 @@ class Resolver:
         return directory, names[-1]
 
     def forget(self, directory: Node, name: str) -> None:
-        """`name` in `directory` is being changed."""
+        """To be called when `name` in `directory` is being changed."""
         self._cache.forget(directory, name)
 
     async def target_of(self, link: Node) -> str:
-        """Where a symbolic link leads, read once.
+        """The target of a symbolic link, read once.
 
         Raises:
             NfsError: NFS3ERR_NOENT for an empty target, as elsewhere.
@@ -122,7 +122,7 @@ class Resolver:
             last = not pending
             node = None if last else self._cache.find(directory, name)
             if node is not None:
-                # What follows may be a link to ".", which makes this the end of the path.
+                # The next name may be a link to ".", which makes this node the end of the path.
                 node.fresh = False
             else:
                 try:
@@ -148,6 +148,6 @@ class Resolver:
 
 
 def _settled(node: Node) -> Node:
-    """`node` with its path made out, for all the messages that name it; those on the way there need none."""
+    """`node` with its path as text, for all the messages that name it; nodes on the way there need no text."""
     node.place = node.path
     return node

@@ -1,4 +1,4 @@
-"""How much one READ, WRITE or READDIR asks for, given what the server says (FSINFO, RFC 1813 section 3.3.19)."""
+"""How much one READ, WRITE or READDIR asks for, given the server's FSINFO (RFC 1813 section 3.3.19)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rpcrdma.nfs.v3 import FSINFO3resok
 __all__ = ["TransferSizes"]
 
 _LEAST = 4096
-"""A server that names less, or nothing, is asked for this much and answers with what it can."""
+"""The least that is asked for, also of a server that states less or nothing: it may return fewer octets."""
 _MOST = 1 << 20
 """More than 1 MiB a call gains nothing; it is the most that Linux asks for."""
 _LISTING_LEAST = 1 << 13
@@ -29,7 +29,7 @@ class TransferSizes:
 
     @classmethod
     def of(cls, info: FSINFO3resok) -> TransferSizes:
-        """What is sensible for a server that states `info`, whatever it states."""
+        """Sensible sizes for a server that states `info`, even if its own are not."""
         read_max = _within(info.rtmax, _LEAST, _MOST)
         write_max = _within(info.wtmax, _LEAST, _MOST)
         return cls(

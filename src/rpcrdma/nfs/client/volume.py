@@ -1,4 +1,4 @@
-"""What all operations on one mounted file system share."""
+"""The state that all operations on one mounted file system share."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Volume:
         self._background: set[asyncio.Task[Any]] = set()
 
     async def sizes(self) -> TransferSizes:
-        """What the server wants its transfers to be; asked once."""
+        """The sizes of transfers that suit the server; asked for once."""
         if self._sizes is None:
             root = self.resolver.root
             self._sizes = TransferSizes.of(await self.procedures.fsinfo(root.handle, root.path))
@@ -82,7 +82,7 @@ class Volume:
         try:
             return await asyncio.shield(running)
         except asyncio.CancelledError:
-            # The function may be using a buffer or descriptor that its caller is about to give up.
+            # The function may be using a buffer or descriptor that its caller is about to release.
             while not running.done():
                 with contextlib.suppress(asyncio.CancelledError):
                     await asyncio.wait((running,))
@@ -91,14 +91,14 @@ class Volume:
             raise
 
     def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Runs `work` as a task that may outlive whoever asked for it; `close` ends it."""
+        """Runs `work` as a task that may outlive the operation that started it; `close` ends it."""
         task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
         return task
 
     async def close(self) -> None:
-        """Ends what still runs in the background, and the threads."""
+        """Ends the tasks in the background, and the threads."""
         tasks = list(self._background)
         for task in tasks:
             task.cancel()

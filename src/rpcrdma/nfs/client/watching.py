@@ -41,7 +41,7 @@ _GOODBYE_S = 1.0
 
 
 class _Receiver(WATCHER_V1_Service):
-    """What the server calls."""
+    """The service that the server calls back."""
 
     def __init__(self, take: Callable[[watch_batch], int]) -> None:
         self._take = take
@@ -54,8 +54,8 @@ class _Receiver(WATCHER_V1_Service):
 class Changes:
     """The changes in one directory: `async with fs.watch(path) as changes: async for change in changes`.
 
-    It has a connection of its own, which is made again when it is lost. All that happens from when the block is entered
-    until it is left is told, in order, or a change of kind RESCAN stands for what was missed.
+    It has a connection of its own, which is made again when it is lost. All changes from when the block is entered
+    until it is left are yielded in order, or a change of kind RESCAN stands for those that were missed.
     """
 
     def __init__(
@@ -125,8 +125,8 @@ class Changes:
         Raises:
             NfsError: the server has ended the subscription: FileNotFoundError or one of its kind if the directory is
                 gone, PermissionError if it may no longer be read.
-            TransportClosed: the connection was lost and is not to be had again.
-            RemoteProtocolError: the server tells what cannot be.
+            TransportClosed: the connection was lost and could not be made again.
+            RemoteProtocolError: the server reports a change that cannot be.
         """
         while not self._unread:
             if self._failure is not None:
@@ -138,9 +138,9 @@ class Changes:
         return self._unread.popleft()
 
     def _receive(self, batch: watch_batch) -> int:
-        """Takes a batch from the server; the number of the last change that has come."""
+        """Takes a batch from the server; returns the number of the last change received."""
         if bytes(batch.id) != self._id or self._failure is not None:
-            # Of a subscription that is no more; or nobody wants to hear it.
+            # The batch is of an earlier subscription, or this one has failed: it is acknowledged and dropped.
             return batch.first + len(batch.changes) - 1
         try:
             self._take(batch)
@@ -184,11 +184,11 @@ class Changes:
                     self.reconnects += 1
                     if self._on_reconnected is not None:
                         self._on_reconnected()
-        except Exception as error:  # noqa: BLE001 - whoever reads is told
+        except Exception as error:  # noqa: BLE001 - the reader of the changes gets it
             self._fail(error)
 
     async def _subscribe_patiently(self, connection: Connection) -> None:
-        """A server that has just started may be busy."""
+        """Subscribes again until the server has time: one that has just started may be busy."""
         while True:
             with contextlib.suppress(CallTimeout, BlockingIOError):
                 await self._subscribe(connection, resume=True)

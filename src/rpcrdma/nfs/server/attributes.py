@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TypeAlias
 
 from rpcrdma.nfs.server.linux_calls import UTIME_NOW, UTIME_OMIT, set_file_times
-from rpcrdma.nfs.server.object_tree import Node
+from rpcrdma.nfs.server.object_tree import HeldNode
 from rpcrdma.nfs.server.refusal import Refused
 from rpcrdma.nfs.v3 import (
     fattr3,
@@ -77,12 +77,12 @@ def attributes_of(status: os.stat_result, fsid: int) -> fattr3:
 
 
 def reported(status: os.stat_result, fsid: int) -> post_op_attr:
-    """Attributes at hand."""
+    """The attributes that `status` holds."""
     return post_op_attr(True, attributes_of(status, fsid))
 
 
-def post_op(node: Node | None) -> post_op_attr:
-    """An object's attributes now, or none where there is no object or they cannot be had."""
+def post_op(node: HeldNode | None) -> post_op_attr:
+    """An object's current attributes; none without an object, or where they cannot be read."""
     if node is not None:
         try:
             return reported(node.status(), node.tree.fsid)
@@ -101,13 +101,13 @@ class Changes:
     __slots__ = ("_after", "_before", "_lock", "node")
 
     def __init__(self) -> None:
-        self.node: Node | None = None
+        self.node: HeldNode | None = None
         self._before: os.stat_result | None = None
         self._after: post_op_attr | None = None
         self._lock: AbstractContextManager[object] | None = None
 
-    def of(self, node: Node, lock: AbstractContextManager[object]) -> Changes:
-        """Watches `node`, of which `lock` is the lock."""
+    def of(self, node: HeldNode, lock: AbstractContextManager[object]) -> Changes:
+        """Reads the attributes of `node`, whose lock is `lock`, before and after the block."""
         self.node = node
         self._lock = lock
         return self
@@ -136,7 +136,7 @@ class Changes:
         self._lock.__exit__(None, None, None)
 
     def data(self) -> wcc_data:
-        """What the client is told."""
+        """The wcc_data of the reply."""
         before, after = self._before, self._after
         if before is None or after is None:
             return wcc_data(pre_op_attr(False, None), post_op(self.node))
@@ -150,7 +150,7 @@ def set_times(path: bytes, wanted: sattr3) -> None:
     """Sets the times that a client asks to be set, with the calling thread's identity.
 
     Raises:
-        Refused: NFS3ERR_INVAL: nanoseconds that are none.
+        Refused: NFS3ERR_INVAL: nanoseconds that make a second or more.
         OSError: the file system refuses.
     """
     atime, mtime = _time(wanted.atime), _time(wanted.mtime)

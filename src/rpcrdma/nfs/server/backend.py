@@ -1,4 +1,4 @@
-"""What all procedures share: exports by handle, callers, open objects and files, locks."""
+"""The state that all procedures share: exports by handle, callers, open objects and files, locks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rpcrdma.nfs.server.directory_listing import DirectoryListings, name_digest
 from rpcrdma.nfs.server.export import Export
 from rpcrdma.nfs.server.file_handle import HandleSeal
 from rpcrdma.nfs.server.object_cache import ObjectCache
-from rpcrdma.nfs.server.object_tree import Node, ObjectTree
+from rpcrdma.nfs.server.object_tree import HeldNode, ObjectTree
 from rpcrdma.nfs.server.open_files import OpenFiles
 from rpcrdma.nfs.server.refusal import Refused
 from rpcrdma.nfs.server.state import ServerState
@@ -32,10 +32,10 @@ _UMASK = re.compile(rb"^Umask:\s*([0-7]+)$", re.MULTILINE)
 
 
 def entry_name(text: str) -> bytes:
-    """A name as one entry of a directory has it.
+    """The octets of a name that stands for one entry of a directory.
 
     Raises:
-        Refused: NFS3ERR_ACCES for no name, or one that would be a path (RFC 1813 section 4.6); NFS3ERR_NAMETOOLONG.
+        Refused: NFS3ERR_ACCES for an empty name, or one that is a path (RFC 1813 section 4.6); NFS3ERR_NAMETOOLONG.
     """
     name = text.encode("utf-8", "surrogateescape")
     if not name or b"/" in name or b"\0" in name:
@@ -48,8 +48,8 @@ def entry_name(text: str) -> bytes:
 class Backend:
     """Thread-safe.
 
-    `act_as_caller` None: as the caller if the server runs as root, else as the serving user. `open_by_handle` False:
-    find objects as an unprivileged server has to.
+    `act_as_caller` None: calls act as their caller if the server runs as root, else as the serving user.
+    `open_by_handle` False: objects are found without `open_by_handle_at`, as by an unprivileged server.
 
     Raises:
         ValueError: two exports have one name.
@@ -69,7 +69,7 @@ class Backend:
         self.state = state
         self.seal = HandleSeal(state.key)
         self.callers = Callers(switch=act_as_caller)
-        self.nodes: ObjectCache[Node] = ObjectCache(max(64, min(NFS_OBJECTS_OPEN_MAX, descriptors // 4)))
+        self.nodes: ObjectCache[HeldNode] = ObjectCache(max(64, min(NFS_OBJECTS_OPEN_MAX, descriptors // 4)))
         self.files = OpenFiles(max(16, min(NFS_FILES_OPEN_MAX, descriptors // 8)))
         self.listings = DirectoryListings(name_digest(state.key))
         self.umask = _umask()
@@ -82,11 +82,11 @@ class Backend:
                 raise ValueError(f"two exports are called {export.name}")
             self.trees[tree.identity] = tree
 
-    def locate(self, handle: bytes, context: CallContext) -> Node:
-        """The object of a handle, inside its export now.
+    def locate(self, handle: bytes, context: CallContext) -> HeldNode:
+        """The object of a handle, after a check that it is still inside its export.
 
         Raises:
-            WouldBlock: it has to be looked for, and the call must not block.
+            WouldBlock: the object has to be searched for, and the call must not block.
             Refused: NFS3ERR_BADHANDLE: the handle is not ours; NFS3ERR_STALE: its object or export is gone;
                 NFS3ERR_ACCES: the export is closed to this host.
         """
@@ -112,8 +112,8 @@ class Backend:
             self.state.places.flush()
         return tree.find(opened, handle)
 
-    def locate_to_change(self, handle: bytes, context: CallContext) -> Node:
-        """As `locate`, of an export that may be changed.
+    def locate_to_change(self, handle: bytes, context: CallContext) -> HeldNode:
+        """As `locate`, for a call that changes the object.
 
         Raises:
             Refused: NFS3ERR_ROFS, or as `locate`.
@@ -123,20 +123,20 @@ class Backend:
             raise Refused(nfsstat3.NFS3ERR_ROFS)
         return node
 
-    def caller(self, node: Node, context: CallContext) -> Caller:
-        """Whom a call acts as on this object."""
+    def caller(self, node: HeldNode, context: CallContext) -> Caller:
+        """The identity with which a call acts on this object."""
         return self.callers.of(context.credential, node.tree.export)
 
-    def lock(self, node: Node) -> threading.RLock:
+    def lock(self, node: HeldNode) -> threading.RLock:
         """The lock of an object for changes; several are taken in the order of `lock_order`."""
         return self._locks[self.lock_order(node)]
 
-    def lock_order(self, node: Node) -> int:
+    def lock_order(self, node: HeldNode) -> int:
         """The place of an object's lock among all locks: the same through every export that the object is in."""
         return node.inode % _STRIPES
 
-    def synchronize(self, *nodes: Node) -> None:
-        """Puts the attributes or the names of files and directories on the disk, if the export asks for it."""
+    def synchronize(self, *nodes: HeldNode) -> None:
+        """Puts the attributes or the names of files and directories on the disk, if the export is synchronous."""
         for node in nodes:
             if not node.tree.export.synchronous or node.kind not in {stat.S_IFREG, stat.S_IFDIR}:
                 continue
@@ -144,7 +144,7 @@ class Backend:
             if file is not None:
                 os.fsync(file.fd)
                 continue
-            # Without the right to read it there is no way to ask for one object.
+            # fsync takes a descriptor opened for reading, which the serving user may not be allowed to open.
             with suppress(PermissionError):
                 fd = os.open(node.link, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
                 try:
@@ -152,14 +152,14 @@ class Backend:
                 finally:
                     os.close(fd)
 
-    def removed(self, node: Node) -> None:
+    def removed(self, node: HeldNode) -> None:
         """Notes that an object has lost a name."""
         if node.tree.removed(node):
             self.files.drop(node)
             self.listings.forget(node.handle)
 
     def close_idle(self) -> None:
-        """Lets go of what has not been used since the last time and writes out what has gathered; may block."""
+        """Drops objects and files that were not used since the last call, and writes places to disk; may block."""
         self.nodes.drop_idle()
         self.files.drop_idle()
         for tree in self.trees.values():
@@ -167,7 +167,7 @@ class Backend:
         self.state.places.flush()
 
     def close(self) -> list[OSError]:
-        """Puts unstable data on the disk and lets go of everything; returns what failed. May be called again."""
+        """Puts unstable data on the disk and drops all objects and files; returns the errors. May be called again."""
         failures = self.files.close()
         self.nodes.drop_all()
         self.state.places.flush()
@@ -201,7 +201,7 @@ def _check_system() -> None:
 
 
 def _umask() -> int:
-    """The process's mask, which only a write could ask for; clients' modes are not subject to it."""
+    """The process's umask, without the write that `os.umask` makes to read it."""
     with open("/proc/self/status", "rb") as file:
         found = _UMASK.search(file.read())
     return int(found[1], 8) if found else 0o022

@@ -2,8 +2,9 @@
 
 A server that runs as root takes on the caller's user, group and supplementary groups, so the kernel judges every
 access. None of its capabilities is in effect meanwhile, unless the caller is root: not those over files, which the
-kernel takes away by itself, and not CAP_SYS_RESOURCE, with which quotas and reserved blocks would not apply. Root, and
-whoever has no identity, becomes the anonymous user. A server that runs as anybody else does everything as that user.
+kernel takes away by itself, and not CAP_SYS_RESOURCE, with which quotas and reserved blocks would not apply. Root
+(unless the export trusts it) and calls without AUTH_SYS act as the anonymous user. A server that does not run as root
+does everything as its own user.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ _ASK = 0xFFFFFFFF
 
 
 class Caller(Protocol):
-    """Whom a call acts as for the length of a block; blocks do not nest."""
+    """The identity with which the calling thread acts inside a `with` block; blocks do not nest."""
 
     @property
     def uid(self) -> int:
-        """The user whom the kernel sees."""
+        """The user for whom the kernel judges each access."""
 
     def __enter__(self) -> object: ...
 
@@ -45,7 +46,7 @@ class Caller(Protocol):
 
 
 class ServingUser:
-    """The user that the server runs as, whoever calls."""
+    """The user that the server runs as, for every caller."""
 
     __slots__ = ("uid",)
 
@@ -53,16 +54,16 @@ class ServingUser:
         self.uid = os.geteuid()
 
     def __enter__(self) -> None:
-        """Nothing changes."""
+        """Does nothing: threads already have this identity."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        """Nothing has changed."""
+        """Does nothing."""
 
 
 class _Server:
-    """What threads go back to."""
+    """The server's own identity, to which threads return after a block."""
 
     __slots__ = ("capabilities", "gid", "groups", "powerless", "uid")
 
@@ -74,7 +75,7 @@ class _Server:
         self.powerless = thread_capabilities(effective=False)
 
     def restore(self) -> None:
-        # Its own user and group a process may always take; with the user come capabilities, which are set right then.
+        # A process may always take its own user and group; taking the user changes capabilities, which are restored.
         set_thread_uid(self.uid)
         set_thread_gid(self.gid)
         set_thread_capabilities(self.capabilities)
@@ -113,14 +114,14 @@ class SwitchedCaller:
         self._server.restore()
 
     def _verify(self) -> None:
-        # The kernel ignores users that the namespace does not map without a word, which would leave us root.
+        # The kernel silently ignores users that the namespace does not map, which would leave the thread root.
         if set_thread_uid(_ASK) != self.uid or set_thread_gid(_ASK) != self.gid:
             raise PermissionError(1, f"user {self.uid}, group {self.gid}: no such identity in this user namespace")
         self._verified = True
 
 
 class Callers:
-    """Finds whom a call acts as. `switch` None: switch identities if the server runs as root."""
+    """Finds the identity for each call. `switch` None: switch identities if the server runs as root."""
 
     def __init__(self, *, switch: bool | None = None) -> None:
         self.switches = os.geteuid() == 0 if switch is None else switch
@@ -129,7 +130,7 @@ class Callers:
         self._known: dict[tuple[int, int, tuple[int, ...]], SwitchedCaller] = {}
 
     def of(self, credential: Credential, export: Export) -> Caller:
-        """Whom a call with this credential acts as in this export."""
+        """The identity with which a call with this credential acts in this export."""
         server = self._server
         if server is None:
             return self._user

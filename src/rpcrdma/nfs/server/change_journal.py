@@ -1,7 +1,7 @@
 """The changes of one subscription that its client has not acknowledged: numbered, bounded, and without repeats.
 
-What there is no room for becomes one entry that says so, WATCH_RESCAN, which is numbered, told and acknowledged like
-any change. So a client that sees no gap in the numbers has missed nothing that it was not told of.
+Changes beyond the bounds are replaced by one entry, WATCH_RESCAN, which is numbered, sent and acknowledged like any
+change. So a client that sees no gap in the numbers has every change, or knows that it missed some.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _REPEATABLE = {watch_kind.WATCH_CHANGED, watch_kind.WATCH_ATTRIBUTES}
 
 
 def change_octets(change: watch_change) -> int:
-    """What a change takes in a batch."""
+    """The octets that a change takes in a batch."""
     return _CHANGE_OCTETS + _padded(change.path) + _padded(change.target)
 
 
 def rescan() -> watch_change:
-    """The entry that stands for what cannot be told."""
+    """The entry that stands for changes that cannot be sent."""
     return watch_change(watch_kind.WATCH_RESCAN, is_directory=True, path="", target="", status=watch_status.WATCH_OK)
 
 
@@ -65,15 +65,15 @@ class ChangeJournal:
         octets_max: int = NFS_WATCH_CHANGES_OCTETS_MAX,
     ) -> None:
         self.acknowledged = acknowledged
-        """The number of the last change that the client is known to have got."""
-        # Of the change before the first that waits; ahead of what is acknowledged where some were given up.
+        """The number of the last change that the client has acknowledged."""
+        # Number of the change before the first that waits; above the acknowledged number where changes were dropped.
         self._before = acknowledged
         self._changes: deque[watch_change] = deque()
         self._entries_max = entries_max
         self._octets_max = octets_max
         self._octets = 0
         self._sent = 0
-        # Of each path, what stands among the entries that were not sent yet and covers what happens again.
+        # For each path, the kinds of its unsent entries: a repetition of one of these kinds need not be sent.
         self._untold: dict[str, set[watch_kind]] = {}
         self.over = False
         """Whether the last entry is WATCH_ENDED: nothing comes after it."""
@@ -83,7 +83,7 @@ class ChangeJournal:
 
     @property
     def first(self) -> int:
-        """The number of the change that is told next."""
+        """The number of the change that is sent next."""
         return self._before + 1
 
     @property
@@ -97,7 +97,7 @@ class ChangeJournal:
         return self._before + len(self._changes) + 1
 
     def add(self, change: watch_change) -> None:
-        """Adds what has happened, unless an entry that is yet to be sent says as much."""
+        """Adds a change, unless an unsent entry already covers it."""
         if self.over or self._is_covered(change):
             return
         octets = change_octets(change)
@@ -108,22 +108,22 @@ class ChangeJournal:
             self._append(change)
 
     def lose(self) -> None:
-        """Something has happened that cannot be told: with all that waits it becomes one rescan."""
+        """Notes that a change cannot be sent: one rescan replaces it and all changes that wait."""
         if not self.over and not self._ends_in_untold_rescan():
             self._restart()
             self._append(rescan())
 
     def end(self, status: watch_status) -> None:
-        """The last entry."""
+        """Adds the last entry, which gives the reason."""
         if not self.over:
             self._append(ended(status))
             self.over = True
 
     def acknowledge(self, number: int) -> None:
-        """The client has got everything up to `number`.
+        """The client has received every change up to `number`.
 
         Raises:
-            ValueError: it was not told that much, or has acknowledged more before.
+            ValueError: `number` was not sent yet, or a higher one was acknowledged before.
         """
         if not self.acknowledged <= number <= self._before + self._sent:
             raise ValueError(f"{number} is not from {self.acknowledged} to {self._before + self._sent}")
@@ -134,10 +134,10 @@ class ChangeJournal:
             self._sent -= 1
 
     def batch(self, octets_max: int, count_max: int = WATCH_MAXCHANGES) -> Numbered | None:
-        """What the client is to be told next, in at most `octets_max` octets; None if it knows everything.
+        """The changes to send next, in at most `octets_max` octets; None if all are acknowledged.
 
-        The same again, and perhaps more, as long as it is not acknowledged. A change that alone is too large for a
-        batch is not told: it becomes a rescan.
+        The same changes again, and perhaps more, until they are acknowledged. A change that alone is too large for a
+        batch becomes a rescan.
         """
         if not self._changes:
             return None
@@ -155,12 +155,12 @@ class ChangeJournal:
             changes.append(change)
         if len(changes) > self._sent:
             self._sent = len(changes)
-            # Whatever happens from now on happens after the client was told.
+            # The client may already have read these entries, so they do not cover a later change.
             self._untold.clear()
         return Numbered(self._before + 1, changes)
 
     def _restart(self) -> None:
-        """Drops what waits; its numbers are not used again."""
+        """Drops the waiting changes; their numbers are not used again."""
         self._before += len(self._changes)
         self._changes.clear()
         self._octets = 0
@@ -174,7 +174,7 @@ class ChangeJournal:
         if kind in {watch_kind.WATCH_RENAMED, watch_kind.WATCH_RESCAN} or (
             kind is watch_kind.WATCH_REMOVED and change.is_directory
         ):
-            # Paths may stand for something else from here on.
+            # From here on a path may name another object, which earlier entries do not cover.
             self._untold.clear()
         elif kind is watch_kind.WATCH_REMOVED:
             self._untold.pop(change.path, None)
@@ -191,7 +191,7 @@ class ChangeJournal:
         if change.kind not in _REPEATABLE:
             return False
         said = self._untold.get(change.path, ())
-        # Whoever looks at what was created sees what became of it.
+        # A client that reads a created object also sees the changes made since.
         return change.kind in said or watch_kind.WATCH_CREATED in said
 
 

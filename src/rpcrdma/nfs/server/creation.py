@@ -13,7 +13,7 @@ from rpcrdma.nfs.server.attributes import Changes, nfs_time, post_op, set_times
 from rpcrdma.nfs.server.backend import Procedures, entry_name
 from rpcrdma.nfs.server.caller_identity import Caller
 from rpcrdma.nfs.server.linux_calls import file_clock_ns, set_file_times
-from rpcrdma.nfs.server.object_tree import Node
+from rpcrdma.nfs.server.object_tree import HeldNode
 from rpcrdma.nfs.server.refusal import REFUSALS, Refused, status_of
 from rpcrdma.nfs.v3 import (
     CREATE3args,
@@ -68,12 +68,12 @@ _NODE_TYPES = {
 }
 _NOTHING_TOLD = post_op_fh3(False, None), post_op_attr(False, None)
 
-_Make: TypeAlias = Callable[[Node, bytes, Caller], Node | None]
-"""Makes an object of a name in a directory; None where the object made cannot be told from another."""
+_Make: TypeAlias = Callable[[HeldNode, bytes, Caller], HeldNode | None]
+"""Makes an object with a name in a directory; None if the name leads to another object by now."""
 
 
 class CreationProcedures(Procedures):
-    """What makes objects and sets their attributes."""
+    """The procedures that make objects or set their attributes."""
 
     @in_worker
     def setattr(self, args: SETATTR3args, context: CallContext) -> SETATTR3res:
@@ -95,7 +95,7 @@ class CreationProcedures(Procedures):
         changes = Changes()
         try:
 
-            def make(directory: Node, name: bytes, caller: Caller) -> Node:
+            def make(directory: HeldNode, name: bytes, caller: Caller) -> HeldNode:
                 return self._create(directory, name, args.how, caller)
 
             made = self._make(args.where, context, changes, make)
@@ -110,7 +110,7 @@ class CreationProcedures(Procedures):
         mode = _mode(wanted, _DIRECTORY_MODE)
         try:
 
-            def make(directory: Node, name: bytes, caller: Caller) -> Node | None:
+            def make(directory: HeldNode, name: bytes, caller: Caller) -> HeldNode | None:
                 since = file_clock_ns()
                 with caller:
                     os.mkdir(name, mode & 0o1777, dir_fd=directory.fd)
@@ -130,7 +130,7 @@ class CreationProcedures(Procedures):
             if b"\0" in target:
                 raise Refused(nfsstat3.NFS3ERR_ACCES)
 
-            def make(directory: Node, name: bytes, caller: Caller) -> Node | None:
+            def make(directory: HeldNode, name: bytes, caller: Caller) -> HeldNode | None:
                 since = file_clock_ns()
                 with caller:
                     os.symlink(target, name, dir_fd=directory.fd)
@@ -149,7 +149,7 @@ class CreationProcedures(Procedures):
             kind, wanted, device = _node_wanted(args.what)
             mode = _mode(wanted, _FILE_MODE)
 
-            def make(directory: Node, name: bytes, caller: Caller) -> Node | None:
+            def make(directory: HeldNode, name: bytes, caller: Caller) -> HeldNode | None:
                 since = file_clock_ns()
                 with caller:
                     os.mknod(name, kind | mode & 0o777, device, dir_fd=directory.fd)
@@ -164,7 +164,7 @@ class CreationProcedures(Procedures):
     def _make(
         self, where: diropargs3, context: CallContext, changes: Changes, make: _Make
     ) -> tuple[post_op_fh3, post_op_attr]:
-        """Makes an object with `make`, within what all of these have in common."""
+        """Checks the directory and the name, makes the object with `make` and describes it for the reply."""
         directory = changes.node = self.backend.locate_to_change(where.dir.data, context)
         if directory.kind != stat.S_IFDIR:
             raise Refused(nfsstat3.NFS3ERR_NOTDIR)
@@ -175,23 +175,23 @@ class CreationProcedures(Procedures):
             node = make(directory, name, self.backend.caller(directory, context))
         if node is None:
             self.backend.synchronize(directory)
-            # It is made, and the client may look it up.
+            # The object exists, but without its handle: the client may look it up.
             return _NOTHING_TOLD
         self.backend.synchronize(node, directory)
         return post_op_fh3(True, nfs_fh3(node.handle)), post_op(node)
 
-    def _create(self, directory: Node, name: bytes, how: createhow3, caller: Caller) -> Node:
+    def _create(self, directory: HeldNode, name: bytes, how: createhow3, caller: Caller) -> HeldNode:
         for _ in range(_CREATE_TRIES):
             node = self._create_new(directory, name, how, caller)
             if node is not None:
                 return node
-            # What was there may have been removed since, by a local process.
+            # A local process may have removed the existing object meanwhile.
             with suppress(FileNotFoundError):
                 return self._existing(directory, name, how, caller)
         raise Refused(nfsstat3.NFS3ERR_JUKEBOX)
 
-    def _create_new(self, directory: Node, name: bytes, how: createhow3, caller: Caller) -> Node | None:
-        """A new file; None if there is something of this name, which may be what the client wants."""
+    def _create_new(self, directory: HeldNode, name: bytes, how: createhow3, caller: Caller) -> HeldNode | None:
+        """A new file; None if the name is taken, which `_existing` judges."""
         wanted = how.value if isinstance(how.value, sattr3) else None
         mode = _mode(wanted, _FILE_MODE) if wanted is not None else _FILE_MODE
         flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -204,7 +204,7 @@ class CreationProcedures(Procedures):
                     if how.mode == createmode3.GUARDED:
                         raise
                 else:
-                    # From here on the descriptor is the file: its name may be another file's already.
+                    # From here on the descriptor stands for the file: its name may be another file's already.
                     node = directory.tree.created(directory, name, fd)
                     if wanted is None:
                         assert isinstance(how.value, bytes)
@@ -224,8 +224,8 @@ class CreationProcedures(Procedures):
                 os.close(fd)
         return node
 
-    def _existing(self, directory: Node, name: bytes, how: createhow3, caller: Caller) -> Node:
-        """What CREATE finds in its place: fine if it may be there, or if an earlier try of the same call made it."""
+    def _existing(self, directory: HeldNode, name: bytes, how: createhow3, caller: Caller) -> HeldNode:
+        """The existing object, if CREATE allows one or an earlier try of the same call made it."""
         with caller:
             node = directory.tree.child(directory, name)
         if node.kind != stat.S_IFREG:
@@ -240,7 +240,7 @@ class CreationProcedures(Procedures):
             raise Refused(nfsstat3.NFS3ERR_EXIST)
         return node
 
-    def _set(self, node: Node, wanted: sattr3, caller: Caller) -> None:
+    def _set(self, node: HeldNode, wanted: sattr3, caller: Caller) -> None:
         """Sets attributes; the size first, as it is the likeliest to be refused."""
         for number in (wanted.uid.value, wanted.gid.value):
             if number == _NO_ID:
@@ -253,16 +253,16 @@ class CreationProcedures(Procedures):
                 os.chmod(node.link, wanted.mode.value & 0o7777)
             set_times(node.link, wanted)
 
-    def _truncate(self, node: Node, size: int, caller: Caller) -> None:
+    def _truncate(self, node: HeldNode, size: int, caller: Caller) -> None:
         file = self.backend.files.for_writing(node, caller)
         with caller:
             os.ftruncate(file.fd, size)
 
-    def _dressed(self, node: Node, wanted: sattr3, mode: int | None, caller: Caller) -> Node:
+    def _dressed(self, node: HeldNode, wanted: sattr3, mode: int | None, caller: Caller) -> HeldNode:
         """A new object with the attributes that the client wants, so far as the caller may set them."""
         if mode is not None:
             given = stat.S_IMODE(node.status().st_mode)
-            # The server's own mask is none of the client's business; a default ACL, which also takes bits away, is.
+            # The server's umask must not take bits away from what the client asks; a default ACL may.
             if given & 0o777 == mode & 0o777 & ~self.backend.umask or mode & 0o7000 & ~given:
                 wanted_mode = mode | (given & stat.S_ISGID)
                 if wanted_mode != given:
@@ -277,7 +277,7 @@ def _node_wanted(what: mknoddata3) -> tuple[int, sattr3, int]:
     """(type, attributes, device number) of a special file.
 
     Raises:
-        Refused: NFS3ERR_BADTYPE: it is none.
+        Refused: NFS3ERR_BADTYPE: the type is no special file's.
     """
     kind = _NODE_TYPES.get(what.type)
     if kind is None:
@@ -301,7 +301,7 @@ def _size(wanted: sattr3) -> int:
     return size
 
 
-def _set_owner(node: Node, wanted: sattr3) -> None:
+def _set_owner(node: HeldNode, wanted: sattr3) -> None:
     uid, gid = wanted.uid.value, wanted.gid.value
     if uid is not None or gid is not None:
         os.chown(node.link, -1 if uid is None else uid, -1 if gid is None else gid)

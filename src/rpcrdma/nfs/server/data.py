@@ -8,7 +8,7 @@ import os
 from rpcrdma.nfs.server.attributes import Changes, post_op, reported
 from rpcrdma.nfs.server.backend import Procedures
 from rpcrdma.nfs.server.caller_identity import Caller
-from rpcrdma.nfs.server.object_tree import Node
+from rpcrdma.nfs.server.object_tree import HeldNode
 from rpcrdma.nfs.server.open_files import OpenFile
 from rpcrdma.nfs.server.refusal import REFUSALS, Refused, status_of
 from rpcrdma.nfs.v3 import (
@@ -40,7 +40,7 @@ _OFFSET_MAX = (1 << 63) - 1
 
 
 class DataProcedures(Procedures):
-    """What reads and writes files."""
+    """The procedures that move data."""
 
     @inline_or_worker
     def read(self, args: READ3args, context: CallContext) -> READ3res:
@@ -80,7 +80,7 @@ class DataProcedures(Procedures):
                 raise Refused(nfsstat3.NFS3ERR_INVAL)
             if args.offset + args.count > _OFFSET_MAX:
                 raise Refused(nfsstat3.NFS3ERR_FBIG)
-            # Taken before the data goes anywhere: if it is lost later, this is not the verifier of a COMMIT.
+            # Read before the data is written: if the data is lost later, COMMIT answers with another verifier.
             verifier = self.backend.state.write_verifier
             data = memoryview(args.data)[: min(args.count, TRANSFER_MAX)]
             written = self._write(node, self.backend.caller(node, context), changes, args.offset, data, args.stable)
@@ -96,7 +96,7 @@ class DataProcedures(Procedures):
             file = self.backend.files.for_writing(node, self.backend.caller(node, context))
             verifier = self.backend.state.write_verifier
             with changes.of(node, self.backend.lock(node)):
-                # What is written after this marks the file again.
+                # A WRITE that comes after this marks the file again.
                 file.unstable = False
             try:
                 os.fsync(file.fd)
@@ -108,7 +108,7 @@ class DataProcedures(Procedures):
             return COMMIT3res(status_of(error), COMMIT3resfail(changes.data()))
 
     def _write(
-        self, node: Node, caller: Caller, changes: Changes, offset: int, data: memoryview, stable: stable_how
+        self, node: HeldNode, caller: Caller, changes: Changes, offset: int, data: memoryview, stable: stable_how
     ) -> int:
         file = self.backend.files.for_writing(node, caller)
         with changes.of(node, self.backend.lock(node)):
@@ -133,7 +133,7 @@ def _read(file: OpenFile, view: memoryview, offset: int, *, may_block: bool) -> 
     """Reads into `view` up to the end of the file.
 
     Raises:
-        WouldBlock: not everything is in memory, and the call must not block.
+        WouldBlock: part of the data is not in memory, and the call must not block.
     """
     fd = file.fd
     if not may_block:
@@ -141,7 +141,7 @@ def _read(file: OpenFile, view: memoryview, offset: int, *, may_block: bool) -> 
             got = os.preadv(fd, (view,), offset, os.RWF_NOWAIT)
         except OSError as error:
             file.tells_waiting = error.errno != errno.EOPNOTSUPP
-            # The worker finds out about true errors.
+            # A worker repeats the read, and meets the error if it was a true one.
             raise WouldBlock from None
         if got < len(view):
             raise WouldBlock

@@ -1,4 +1,4 @@
-"""What the kernel says about watched directories, and which two of its events are one renaming."""
+"""The kernel's events about watched directories, and the pairs of events that are one renaming."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["DirectoryEvent", "Happening", "Renaming", "has_open_renaming", "pair
 
 
 class Happening(enum.Enum):
-    """What has happened to an entry of a watched directory, or to the directory itself."""
+    """The kind of an event: what happened to an entry of a watched directory, or to the directory itself."""
 
     CREATED = "created"
     REMOVED = "removed"
@@ -19,9 +19,9 @@ class Happening(enum.Enum):
     CHANGED = "changed"
     ATTRIBUTES = "attributes"
     GONE = "gone"
-    """The directory: it was deleted or unmounted, and is not watched any longer."""
+    """The watched directory itself was deleted or unmounted; its watch has ended."""
     OVERFLOW = "overflow"
-    """Events were lost, of any directory."""
+    """Events were lost, perhaps of every watched directory."""
 
 
 class DirectoryEvent(NamedTuple):
@@ -47,7 +47,7 @@ class Renaming(NamedTuple):
 def paired(events: Sequence[DirectoryEvent]) -> Iterable[DirectoryEvent | Renaming]:
     """The events in order, two halves of a renaming as one where the first of them stands.
 
-    Other events may stand between the halves. What was moved to or from a place that nobody watches stays alone.
+    Other events may stand between the halves. A half whose other directory is not watched stays alone.
     """
     arrivals = {event.cookie: event for event in events if event.happening is Happening.MOVED_TO}
     left: set[int] = set()

@@ -41,7 +41,7 @@ Scan = Callable[[], Iterable[tuple[bytes, int]]]
 """Reads a whole directory: (name, inode number) without "." and ".."."""
 
 Version = tuple[int, int] | None
-"""What is another when a directory has changed; None while that cannot be told."""
+"""A value that differs when a directory has changed; None while a change cannot be told by it."""
 
 
 class _Window:
@@ -75,7 +75,7 @@ class _Window:
 
 
 class _Turn:
-    """Whose turn it is to read a directory, and how many want to or do."""
+    """The lock of the thread that reads a directory, and the number of threads that hold it or wait for it."""
 
     __slots__ = ("lock", "users")
 
@@ -85,7 +85,7 @@ class _Turn:
 
 
 def _cut(table: NameTable, first: int, limit: int) -> tuple[NameTable, bool]:
-    """(the names from the first cookie on that may be kept, whether some at the end may not)."""
+    """(the names from the first cookie on that fit within the limit, whether some at the end do not)."""
     table.sort()
     last = table.last_key()
     table = table.least(limit, first)
@@ -107,7 +107,7 @@ def name_digest(key: bytes) -> Callable[[bytes], int]:
 class DirectoryListings:
     """The windows of listings that go on. Thread-safe; `limit` bounds the octets held, and those of a window.
 
-    A directory is read once at a time: who waits meanwhile may find that this was enough.
+    One thread at a time reads a directory; the window that it has read may serve those that waited for it.
     """
 
     def __init__(self, digest: Callable[[bytes], int], limit: int = NFS_LISTING_OCTETS_MAX) -> None:
@@ -124,9 +124,9 @@ class DirectoryListings:
     ) -> tuple[Iterator[ListedEntry], bool]:
         """(entries after a cookie in order, whether they are the last) of the directory with this handle.
 
-        A listing that begins (a cookie below 3) shows the directory as it is; one that goes on may use what has been
-        read since it began. `version` is to be asked for before the call. Entries of one cookie must not be put on
-        two pages.
+        A listing that begins (a cookie below 3) shows the directory as it is; one that goes on may use names
+        read since it began. The caller reads `version` from the directory before this call. Entries of one cookie
+        must not be put on two pages.
         """
         from_cookie = max(cookie, _COOKIE_FIRST - 1)
         with self._lock:
@@ -136,7 +136,7 @@ class DirectoryListings:
             with self._turn(directory):
                 with self._lock:
                     window = self._usable(directory, cookie, arrived, version)
-                    # Taken before the directory is read: what was read earlier never replaces what was read later.
+                    # Taken before the directory is read, so that an earlier reading never replaces a later one.
                     ticket = self._ticket()
                 if window is None:
                     window = self._read(ticket, version, from_cookie, scan)
@@ -144,7 +144,7 @@ class DirectoryListings:
         return window.entries(from_cookie), window.complete
 
     def forget(self, directory: bytes) -> None:
-        """Lets go of a directory that has been removed."""
+        """Drops the window of a directory that has been removed."""
         with self._lock:
             self._remove(directory)
 
@@ -177,7 +177,7 @@ class DirectoryListings:
                     del self._turns[directory]
 
     def _read(self, ticket: int, version: Version, after: int, scan: Scan) -> _Window:
-        """All names if they may be kept, else those that come next after a cookie."""
+        """All names of the directory if they fit within the limit, else those that come next after a cookie."""
         digest, limit = self._digest, self._limit
         table = NameTable()
         first, last = _COOKIE_FIRST, 1 << _COOKIE_BITS

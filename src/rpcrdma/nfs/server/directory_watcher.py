@@ -1,9 +1,9 @@
-"""From what the kernel says about directories to the changes that each subscription is told.
+"""Turns the kernel's events about directories into the changes that each subscription is sent.
 
 A subscription sees what its caller may list, and nothing outside the export: every directory is reached and watched
-with the caller's identity, so that the kernel judges; it is left when it leaves the tree, when its permissions are
-taken away, or (the one subscribed to) when it is no longer inside the export. Mount points and symbolic links are told
-of, not entered.
+with the caller's identity, so that the kernel judges; its watch ends when it leaves the tree, when its permissions are
+taken away, or (the one subscribed to) when it is no longer inside the export. Mount points and symbolic links are
+reported, not entered.
 
 Everything here happens in one thread, which may block in the file system.
 """
@@ -25,7 +25,7 @@ from rpcrdma.nfs.server.backend import Backend
 from rpcrdma.nfs.server.caller_identity import Caller
 from rpcrdma.nfs.server.directory_events import DirectoryEvent, Happening, Renaming, paired
 from rpcrdma.nfs.server.linux_calls import faccess_as_caller
-from rpcrdma.nfs.server.object_tree import Node
+from rpcrdma.nfs.server.object_tree import HeldNode
 from rpcrdma.nfs.server.refusal import REFUSALS, Refused
 from rpcrdma.nfs.v3 import nfsstat3
 from rpcrdma.nfs.watch import watch_change, watch_kind, watch_status
@@ -62,7 +62,7 @@ _KINDS = {
 
 
 class TooManyDirectories(Exception):
-    """More would be watched, or looked through, than the bounds allow."""
+    """More directories would be watched, or entries looked through, than the bounds allow."""
 
 
 def watch_status_of(error: Exception) -> watch_status:
@@ -75,13 +75,13 @@ def watch_status_of(error: Exception) -> watch_status:
 
 
 class Notifier(Protocol):
-    """The kernel's interface."""
+    """The part of inotify that the watcher uses."""
 
     def add(self, link: bytes) -> int:
         """Watches the directory that a path leads to; the number of the watch, the same for the same directory.
 
         Raises:
-            OSError: it may not be read by this thread's identity, or the kernel watches as much as it may.
+            OSError: this thread's identity may not read the directory, or the user's watches are used up.
         """
 
     def remove(self, watch: int) -> None:
@@ -89,7 +89,7 @@ class Notifier(Protocol):
 
 
 class ChangeSink(Protocol):
-    """What is told of changes: a `ChangeJournal`, or what guards one."""
+    """The receiver of changes: a `ChangeJournal`, or an object that guards one with a lock."""
 
     def add(self, change: watch_change) -> None:
         """See `ChangeJournal.add`."""
@@ -105,7 +105,7 @@ class WatchedTree:
     """One subscription: a directory, and with `recursive` those below it that its caller may list."""
 
     def __init__(
-        self, watcher: DirectoryWatcher, top: Node, caller: Caller, sink: ChangeSink, *, recursive: bool
+        self, watcher: DirectoryWatcher, top: HeldNode, caller: Caller, sink: ChangeSink, *, recursive: bool
     ) -> None:
         self._watcher = watcher
         self._top = top
@@ -114,9 +114,9 @@ class WatchedTree:
         self._recursive = recursive
         self._paths: dict[int, str] = {}
         self._watches: dict[str, int] = {}
-        # Directories that may be listed, but not gone through.
+        # Watches of directories whose names the caller may list, but whose entries it may not reach.
         self._unsearchable: set[int] = set()
-        # Told of when a new directory was looked through, though the kernel's events may be on their way.
+        # Paths reported when a new directory was looked through, whose own events may still come from the kernel.
         self._found: set[str] = set()
         self.closed = False
 
@@ -138,13 +138,13 @@ class WatchedTree:
             self._leave(watch)
 
     def end(self, status: watch_status) -> None:
-        """Ends it and tells why."""
+        """Ends the subscription; its last entry tells the reason."""
         if not self.closed:
             self.close()
             self._sink.end(status)
 
     def confine(self) -> bool:
-        """Whether the directory is still in the export; if not, this has ended."""
+        """Whether the directory is still in the export; if not, the subscription has ended."""
         try:
             inside = self._top.tree.is_inside(self._top)
         except OSError:
@@ -154,11 +154,11 @@ class WatchedTree:
         return inside
 
     def settled(self) -> None:
-        """No events are on their way."""
+        """To be called when the kernel has no more events waiting."""
         self._found.clear()
 
     def begin_anew(self) -> None:
-        """Events were lost: watches what is there now, then tells that changes were missed."""
+        """Events were lost: watches the tree as it is, then reports that changes were missed."""
         for watch, path in list(self._paths.items()):
             if path:
                 self._leave(watch)
@@ -168,7 +168,7 @@ class WatchedTree:
         self._sink.lose()
 
     def happened(self, event: DirectoryEvent) -> None:
-        """Takes what happened in one of the directories."""
+        """Takes an event of one of the directories."""
         where = self._paths.get(event.watch)
         if where is None:
             return
@@ -177,7 +177,7 @@ class WatchedTree:
             if not where:
                 self.end(watch_status.WATCHERR_STALE)
         elif event.name is None:
-            # Of directories below, the one above them tells.
+            # For a directory below the top, the event of its parent reports the same change.
             if event.happening is Happening.ATTRIBUTES and not where:
                 self._tell(watch_kind.WATCH_ATTRIBUTES, "", is_directory=True)
                 self._check("")
@@ -189,7 +189,7 @@ class WatchedTree:
         source, target = renaming
         before, after = self._paths.get(source.watch), self._paths.get(target.watch)
         if before is None or after is None:
-            # What comes from outside is new, what goes there is gone.
+            # For the subscription, an entry from outside is new and an entry moved out is removed.
             self.happened(target if before is None else source)
             return
         assert source.name is not None and target.name is not None, "halves of a renaming have names"  # noqa: PT018
@@ -199,7 +199,7 @@ class WatchedTree:
         if not target.is_directory or not self._recursive:
             return
         if old in self._watches:
-            # What was there before has been replaced.
+            # The renaming has replaced a directory that was there before.
             self._leave_below(new)
             for watch, path in list(self._paths.items()):
                 if _is_within(path, old):
@@ -224,7 +224,7 @@ class WatchedTree:
         elif happening is Happening.MOVED_TO or (
             happening in {Happening.CREATED, Happening.ATTRIBUTES} and path not in self._watches
         ):
-            # What is moved may come to where something else was.
+            # A moved directory may replace one whose path is still in `_watches`, so it is looked through anyway.
             self._guarded(path, told=True)
 
     def _tell(self, kind: watch_kind, path: str, *, target: str = "", is_directory: bool) -> None:
@@ -233,20 +233,20 @@ class WatchedTree:
         )
 
     def _guarded(self, path: str, *, told: bool) -> None:
-        """As `_look`, but what does not go ends the subscription."""
+        """As `_look`, but an error ends the subscription."""
         try:
             self._look(path, told=told)
         except (TooManyDirectories, *REFUSALS) as error:
             self.end(watch_status_of(error))
 
     def _look(self, path: str, *, told: bool) -> None:
-        """Watches a directory, then lists it: so nothing is missed between.
+        """Watches a directory, then lists it, in this order so that no change between the two is missed.
 
-        With `told` its entries have appeared with it.
+        With `told` its entries are reported as created, since they appeared together with it.
 
         Raises:
             Refused, OSError: of the top only; other directories that may not be listed are left out.
-            TooManyDirectories: there is more than the bounds allow.
+            TooManyDirectories: the tree is larger than the bounds allow.
         """
         pending = [path]
         entries_left = NFS_WATCH_SCAN_ENTRIES_MAX
@@ -270,12 +270,12 @@ class WatchedTree:
                     pending.append(inner)
 
     def _watch(self, path: str) -> Iterable[tuple[str, bool]]:
-        """Watches one directory; what is in it, where that matters."""
+        """Watches one directory; returns (name, is a directory) of its entries if the subscription is recursive."""
         with self._caller:
             node = self._reach(path)
             if node.kind != stat.S_IFDIR:
                 return ()
-            # Before the kernel is asked: it would have to be asked to forget it again.
+            # Checked before the kernel adds a watch, which would have to be removed again.
             self._watcher.check_room(len(self._paths))
             watch = self._watcher.add(self, node.link)
             self._enter(watch, path)
@@ -293,16 +293,16 @@ class WatchedTree:
             finally:
                 os.close(fd)
 
-    def _reach(self, path: str) -> Node:
+    def _reach(self, path: str) -> HeldNode:
         node = self._top
         for name in path.split("/") if path else ():
             node = node.tree.child(node, name.encode("utf-8", "surrogateescape"))
         return node
 
     def _check(self, path: str) -> None:
-        """Leaves a directory that the caller may no longer list, or what is below if that may not be reached.
+        """Ends the watch of a directory that the caller may no longer list, or of those below that it may not reach.
 
-        What is below is looked for again when it may.
+        Directories below are looked for again when the caller may reach them.
         """
         try:
             with self._caller:
@@ -409,7 +409,7 @@ class DirectoryWatcher:
         self._trees = {tree for tree in self._trees if not tree.closed}
 
     def admit(self, handle: bytes, context: CallContext) -> None:
-        """Checks that a subscription may go on for whoever calls now; may block.
+        """Checks that a subscription may go on for the caller of this call; may block.
 
         Raises:
             Refused, OSError: the directory is gone, or its export is closed to this host.
@@ -417,13 +417,13 @@ class DirectoryWatcher:
         self._backend.locate(handle, context)
 
     def confine(self) -> None:
-        """Ends what is no longer in its export: to be called now and then."""
+        """Ends subscriptions to directories that have left their export; to be called now and then."""
         for tree in list(self._trees):
             if not tree.confine():
                 self._trees.discard(tree)
 
     def settled(self) -> None:
-        """No events are on their way: to be called when there are none."""
+        """To be called when the kernel has no more events waiting."""
         for tree in self._trees:
             tree.settled()
 

@@ -1,4 +1,4 @@
-"""What is exported, to whom and as whom."""
+"""An exported directory: its name, the hosts that may use it, and the users as which they act."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ANONYMOUS = 65534
 class Export:
     """One directory and the name under which clients mount it.
 
-    `name` is absolute, "/" or "/NAME" or deeper. `hosts` empty admits everybody. With `synchronous`, changes to
+    `name` is absolute, "/" or "/NAME" or deeper. `hosts` empty admits every host. With `synchronous`, changes to
     names and attributes are on the disk before they are answered, as RFC 1813 section 3.3 asks; without it they
     may be lost when the machine (not the server) fails. The squash options only matter to a server that runs as root.
     """
@@ -66,6 +66,6 @@ def parse_network(text: str) -> Network:
     """A host or network as people write it: "192.0.2.7", "192.0.2.0/24", "2001:db8::/32".
 
     Raises:
-        ValueError: it is neither, or has bits set beyond its prefix.
+        ValueError: the text is neither, or has bits set beyond its prefix.
     """
     return ipaddress.ip_network(text)

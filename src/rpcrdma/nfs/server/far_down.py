@@ -54,10 +54,10 @@ def path_of_ancestor(directory: int) -> bytes:
 
 
 def reach(directory: int, names: Sequence[bytes]) -> int:
-    """A descriptor of what these names lead to below `directory`, through no symbolic link or mount point.
+    """A descriptor of the object that these names lead to below `directory`, through no symbolic link or mount point.
 
     Raises:
-        OSError: they lead nowhere.
+        OSError: no such object exists, or it may not be reached.
     """
     fd = os.dup(directory)
     try:
@@ -90,7 +90,7 @@ def _path_above(directory: int, levels: int) -> bytes | None:
 
 
 def _path(fd: int) -> bytes | None:
-    """The path of what is behind a descriptor; None if it is too long to be told."""
+    """The path of the object behind a descriptor; None if the kernel cannot tell it because of its length."""
     try:
         return os.readlink(b"/proc/self/fd/%d" % fd)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""NFS file handles: what they say and the seal that nobody else can make.
+"""NFS file handles: their content, and the seal that only this server's key makes.
 
     octet 0       layout, 1
     octets 1-4    the export: digest of its name
@@ -57,7 +57,7 @@ class HandleSeal:
         return body + self._mac(body)
 
     def open(self, handle: bytes) -> OpenedHandle | None:
-        """What a handle says; None for one that this key did not make."""
+        """The content of a handle; None for one that this key did not make."""
         if not _HEAD.size + _SEAL_OCTETS < len(handle) <= NFS3_FHSIZE:
             return None
         body = handle[:-_SEAL_OCTETS]

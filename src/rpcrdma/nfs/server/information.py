@@ -1,4 +1,4 @@
-"""Procedures that tell about objects and file systems: GETATTR, ACCESS, READLINK, FSSTAT, FSINFO, PATHCONF."""
+"""Procedures that report on objects and file systems: GETATTR, ACCESS, READLINK, FSSTAT, FSINFO, PATHCONF."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rpcrdma.nfs.server.attributes import attributes_of, post_op
 from rpcrdma.nfs.server.backend import Procedures
 from rpcrdma.nfs.server.data import TRANSFER_MAX
 from rpcrdma.nfs.server.linux_calls import faccess_as_caller
-from rpcrdma.nfs.server.object_tree import Node
+from rpcrdma.nfs.server.object_tree import HeldNode
 from rpcrdma.nfs.server.refusal import REFUSALS, Refused, status_of
 from rpcrdma.nfs.v3 import (
     ACCESS3_DELETE,
@@ -72,7 +72,7 @@ _OF_OTHERS = (
 
 
 class InformationProcedures(Procedures):
-    """What changes nothing."""
+    """The procedures that only report."""
 
     @inline_or_worker
     def getattr(self, args: GETATTR3args, context: CallContext) -> GETATTR3res:
@@ -177,8 +177,8 @@ class InformationProcedures(Procedures):
             return PATHCONF3res(status_of(error), PATHCONF3resfail(post_op(node)))
 
 
-def _bound(node: Node, name: str, most: int) -> int:
-    """A bound of the file system; a negative one stands for none."""
+def _bound(node: HeldNode, name: str, most: int) -> int:
+    """A bound of the file system, at most `most`; the kernel's negative value means that it has none."""
     try:
         value = os.pathconf(node.link, name)
     except OSError:

@@ -52,8 +52,8 @@ _EVENTS_AT_ONCE = 4096
 _SECOND_HALF_S = 0.005
 """How long the second half of a renaming may take: the kernel adds the two right after each other."""
 _CONFINE_S = 1.0
-"""How often it is asked whether quiet directories are still in their exports: nothing tells when one above is moved, or
-when one that is held open is removed."""
+"""How often directories without events are checked to be still in their exports: inotify does not report that a
+directory above one is moved, nor that one that is held open is removed."""
 
 
 class InotifyThread:
@@ -64,7 +64,7 @@ class InotifyThread:
     """
 
     def __init__(self, backend: Backend) -> None:
-        # Not asynchronous, and asked before each read whether there is anything.
+        # Read synchronously and without waiting: `poll` says first whether events are there.
         self._inotify = Inotify(cache_size=64, sync_timeout=0)
         self._events = select.poll()
         self._watches: dict[int, Watch] = {}
@@ -76,17 +76,17 @@ class InotifyThread:
         self._thread.start()
 
     async def run(self, job: Callable[[DirectoryWatcher], T]) -> T:
-        """Runs `job` in the thread; if cancelled, it is run all the same."""
+        """Runs `job` in the thread; cancelling the caller does not stop the job."""
         return await asyncio.wrap_future(self.submit(job))
 
     def submit(self, job: Callable[[DirectoryWatcher], T]) -> Future[T]:
-        """As `run`, for those who do not wait."""
+        """As `run`, for callers that do not wait."""
         future: Future[T] = Future()
 
         def work() -> None:
             try:
                 result = job(self._watcher)
-            except BaseException as error:  # noqa: BLE001 - whoever waits is told
+            except BaseException as error:  # noqa: BLE001 - raised where the future is awaited
                 future.set_exception(error)
             else:
                 future.set_result(result)
@@ -154,7 +154,7 @@ class InotifyThread:
             self._watcher.settled()
 
     def _waits(self, timeout_s: float) -> bool:
-        """Whether there are events, at the latest after so long."""
+        """Waits for events, at most `timeout_s`; whether any have come."""
         return bool(self._events.poll(timeout_s * 1000))
 
     def _read(self) -> list[DirectoryEvent]:
@@ -174,7 +174,7 @@ class InotifyThread:
         if happening is None or watch is None:
             return None
         if happening is Happening.GONE and Mask.IGNORED in mask and self._watches.pop(watch.wd, None) is None:
-            # This side has ended the watch.
+            # `remove` has ended the watch.
             return None
         name = None
         if event.name is not None:

@@ -1,6 +1,7 @@
 """System calls that Python's `os` lacks: object identity, per-thread identity, checks as the caller, times.
 
-What may wait for a disk releases the interpreter lock; what only changes the calling thread keeps it, which is faster.
+Calls that may wait for a disk release the interpreter lock; calls that only change the calling thread keep it, which
+is faster.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class _FileHandle(ctypes.Structure):
 
 
 class KernelHandle(NamedTuple):
-    """What the kernel calls an object of one file system, for as long as the object exists."""
+    """The kernel's handle of an object, unique in its file system for as long as the object exists."""
 
     type: int
     data: bytes
@@ -116,7 +117,7 @@ _RESOLVE = _RESOLVE_BENEATH | _RESOLVE_NO_SYMLINKS | _RESOLVE_NO_XDEV
 _BENEATH_HOW = ctypes.create_string_buffer(struct.pack("=3Q", _REACH, 0, _RESOLVE), 24)
 _BENEATH_HOW_ADDRESS = ctypes.c_void_p(ctypes.addressof(_BENEATH_HOW))
 _CACHED_HOW = ctypes.create_string_buffer(struct.pack("=3Q", _REACH, 0, _RESOLVE | _RESOLVE_CACHED), 24)
-# The version with 64 bits, of the calling thread.
+# Header of capget and capset: the version with 64 bits, and 0 for the calling thread.
 _CAPABILITIES_OF = ctypes.create_string_buffer(struct.pack("=Ii", 0x20080522, 0), 8)
 _CAPABILITIES_OF_ADDRESS = ctypes.c_void_p(ctypes.addressof(_CAPABILITIES_OF))
 _CAPABILITIES = struct.Struct("=6I")
@@ -138,10 +139,10 @@ def _failure() -> OSError:
 
 
 def name_to_handle(fd: int) -> KernelHandle:
-    """The identity of the object that `fd` (O_PATH is enough) stands for.
+    """The kernel's handle of the object behind `fd` (O_PATH is enough).
 
     Raises:
-        OSError: EOPNOTSUPP or EOVERFLOW where the file system has no such identities.
+        OSError: EOPNOTSUPP or EOVERFLOW where the file system has no such handles.
     """
     handle = _FileHandle(_MAX_HANDLE)
     mount = ctypes.c_int()
@@ -202,7 +203,7 @@ def open_cached(directory: int, name: bytes) -> int:
 
 
 def open_beneath(directory: int, path: bytes) -> int:
-    """An O_PATH descriptor of what a path of several names leads to, through no symbolic link, mount point or "..".
+    """An O_PATH descriptor of the object at a path of several names, through no symbolic link, mount point or "..".
 
     Raises:
         OSError: EXDEV or ELOOP for these, or as `os.open`.
@@ -288,6 +289,6 @@ def thread_capabilities(*, effective: bool = True) -> ctypes.Array[ctypes.c_char
 
 
 def set_thread_capabilities(capabilities: ctypes.Array[ctypes.c_char]) -> None:
-    """Puts in effect, for the calling thread alone, what `thread_capabilities` has returned."""
+    """Gives the calling thread alone the capabilities that `thread_capabilities` has returned."""
     if _capset(_CAPABILITIES_OF_ADDRESS, capabilities):
         raise _failure()

@@ -13,7 +13,7 @@ from rpcrdma.nfs.server.backend import Procedures
 from rpcrdma.nfs.server.caller_identity import Caller
 from rpcrdma.nfs.server.directory_listing import COOKIE_DOT, COOKIE_DOT_DOT, ListedEntry, Version
 from rpcrdma.nfs.server.linux_calls import faccess_as_caller, file_clock_ns
-from rpcrdma.nfs.server.object_tree import Node
+from rpcrdma.nfs.server.object_tree import HeldNode
 from rpcrdma.nfs.server.refusal import REFUSALS, Refused, status_of
 from rpcrdma.nfs.v3 import (
     READDIR3args,
@@ -40,7 +40,7 @@ __all__ = ["ListingProcedures"]
 _OK = nfsstat3.NFS3_OK
 _REPLY_OCTETS_MAX = 1 << 20
 _NO_VERIFIER = bytes(8)
-"""Cookies hold for ever, so there is nothing to verify."""
+"""The cookie verifier of every reply: cookies are valid for ever, so none needs to be verified."""
 
 _FIXED_OCTETS = 88 + 8 + 4 + 4
 """dir_attributes, cookieverf, the end of the list, eof."""
@@ -55,7 +55,7 @@ _NO_HANDLE = post_op_fh3(False, None)
 
 E = TypeVar("E", entry3, entryplus3)
 _Describe: TypeAlias = Callable[[ListedEntry], tuple[E, int] | None]
-"""What is told of an entry and the octets that it takes; None if the entry is gone."""
+"""The entry as the reply holds it, and the octets that it takes there; None if the object was removed."""
 
 
 class _Page(Generic[E]):
@@ -72,7 +72,7 @@ class _Page(Generic[E]):
         self._names_left = names_octets_max
 
     def add(self, entry: ListedEntry, item: E, octets: int) -> bool:
-        """Whether there was room for an entry."""
+        """Adds an entry if it fits; returns whether it did."""
         names_octets = _ENTRY_OCTETS - 4 + _padded(entry.name)
         if octets > self._left or (names_octets > self._names_left and self.entries):
             # A listing goes on after a cookie: entries that share one stay together.
@@ -88,7 +88,7 @@ class _Page(Generic[E]):
 
 
 class ListingProcedures(Procedures):
-    """What lists directories."""
+    """The procedures that list directories."""
 
     @in_worker
     def readdir(self, args: READDIR3args, context: CallContext) -> READDIR3res:
@@ -119,7 +119,7 @@ class ListingProcedures(Procedures):
         except REFUSALS as error:
             return READDIRPLUS3res(status_of(error), READDIRPLUS3resfail(post_op(node)))
 
-    def _check_readable(self, node: Node, caller: Caller) -> None:
+    def _check_readable(self, node: HeldNode, caller: Caller) -> None:
         if node.kind != stat.S_IFDIR:
             raise Refused(nfsstat3.NFS3ERR_NOTDIR)
         with caller:
@@ -127,7 +127,7 @@ class ListingProcedures(Procedures):
         if not readable:
             raise Refused(nfsstat3.NFS3ERR_ACCES)
 
-    def _fill(self, node: Node, cookie: int, page: _Page[E], describe: _Describe[E]) -> None:
+    def _fill(self, node: HeldNode, cookie: int, page: _Page[E], describe: _Describe[E]) -> None:
         def names() -> Iterator[tuple[bytes, int]]:
             return _names(node)
 
@@ -147,7 +147,7 @@ class ListingProcedures(Procedures):
             if complete or page.entries:
                 page.eof = complete
                 return
-            # Everything that this part of the directory showed is gone.
+            # All entries of this part of the directory have been removed since it was read.
             entries, complete = listings.after(node.handle, cookie, names)
 
 
@@ -156,8 +156,8 @@ def _plain(entry: ListedEntry) -> tuple[entry3, int]:
     return entry3(entry.inode, text, entry.cookie), _ENTRY_OCTETS + _padded(entry.name)
 
 
-def _described(node: Node, entry: ListedEntry, *, searchable: bool) -> tuple[entryplus3, int] | None:
-    """An entry with attributes and handle where they can be had; None if it is gone."""
+def _described(node: HeldNode, entry: ListedEntry, *, searchable: bool) -> tuple[entryplus3, int] | None:
+    """An entry, with attributes and handle where they can be read; None if it was removed."""
     attributes, handle = _NO_ATTRIBUTES, _NO_HANDLE
     octets = _ENTRY_OCTETS + _padded(entry.name) + 4 + 4
     inode = entry.inode
@@ -182,19 +182,19 @@ def _described(node: Node, entry: ListedEntry, *, searchable: bool) -> tuple[ent
     return entryplus3(inode, text, entry.cookie, attributes, handle), octets
 
 
-def _dots(node: Node) -> list[ListedEntry]:
+def _dots(node: HeldNode) -> list[ListedEntry]:
     parent = node.tree.parent(node) if node is not node.tree.root else node
     return [ListedEntry(COOKIE_DOT, b".", node.inode), ListedEntry(COOKIE_DOT_DOT, b"..", parent.inode)]
 
 
-def _version(node: Node) -> Version:
+def _version(node: HeldNode) -> Version:
     status = node.status()
     if file_clock_ns() - status.st_ctime_ns < _SETTLED_NS:
         return None
     return status.st_ctime_ns, status.st_mtime_ns
 
 
-def _names(node: Node) -> Iterator[tuple[bytes, int]]:
+def _names(node: HeldNode) -> Iterator[tuple[bytes, int]]:
     fd = os.open(node.link, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         with os.scandir(fd) as entries:

@@ -19,7 +19,7 @@ from rpcrdma.nfs.mount import (
     mountstat3,
 )
 from rpcrdma.nfs.server.backend import Backend, entry_name
-from rpcrdma.nfs.server.object_tree import Node, ObjectTree
+from rpcrdma.nfs.server.object_tree import HeldNode, ObjectTree
 from rpcrdma.nfs.server.refusal import Refused
 from rpcrdma.nfs.v3 import nfsstat3
 from rpcrdma.rpc.auth import AuthFlavor
@@ -47,7 +47,7 @@ _FLAVORS = [int(AuthFlavor.AUTH_SYS), int(AuthFlavor.AUTH_NONE)]
 class MountService(MOUNT_V3_Service):
     """Hands out the roots of exports, and directories below them that the caller may reach.
 
-    The list of mounts is what clients say, bounded, and only for people to look at.
+    The list of mounts holds what clients report. It is bounded, and only informs people.
     """
 
     OVER_RDMA = False
@@ -96,7 +96,7 @@ class MountService(MOUNT_V3_Service):
             for tree in self._backend.trees.values()
         ]
 
-    def _find(self, path: str, context: CallContext) -> Node | None:
+    def _find(self, path: str, context: CallContext) -> HeldNode | None:
         names = [name for name in path.split("/") if name]
         tree = self._export_of(names)
         if tree is None:

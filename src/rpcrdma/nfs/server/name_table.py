@@ -38,7 +38,7 @@ class NameTable:
 
     @property
     def octets(self) -> int:
-        """What the rows take."""
+        """The memory that the rows take."""
         return len(self._names) + _ROW_OCTETS * len(self._keys)
 
     def add(self, key: int, value: int, name: bytes) -> None:
@@ -58,7 +58,7 @@ class NameTable:
         return map(self._row, islice(order, bisect_left(order, key, key=self._keys.__getitem__), None))
 
     def last_key(self) -> int:
-        """The largest key; there must be one."""
+        """The largest key; the table must not be empty."""
         return self._keys[self._order[-1]]
 
     def least(self, octets: int, key: int = 0) -> NameTable:

@@ -8,7 +8,7 @@ import stat
 from rpcrdma.nfs.server.attributes import Changes, post_op
 from rpcrdma.nfs.server.backend import Procedures, entry_name
 from rpcrdma.nfs.server.linux_calls import faccess_as_caller
-from rpcrdma.nfs.server.object_tree import Node
+from rpcrdma.nfs.server.object_tree import HeldNode
 from rpcrdma.nfs.server.refusal import REFUSALS, Refused, status_of
 from rpcrdma.nfs.v3 import (
     LINK3args,
@@ -43,7 +43,7 @@ _DOTS = {b".", b".."}
 
 
 class NameProcedures(Procedures):
-    """What finds and changes entries of directories."""
+    """The procedures that find and change entries of directories."""
 
     @inline_or_worker
     def lookup(self, args: LOOKUP3args, context: CallContext) -> LOOKUP3res:
@@ -93,7 +93,7 @@ class NameProcedures(Procedures):
         except REFUSALS as error:
             return LINK3res(status_of(error), LINK3resfail(post_op(node), changes.data()))
 
-    def _lookup(self, directory: Node, name: bytes, context: CallContext) -> Node:
+    def _lookup(self, directory: HeldNode, name: bytes, context: CallContext) -> HeldNode:
         _check_directory(directory)
         tree = directory.tree
         caller = self.backend.caller(directory, context)
@@ -163,7 +163,7 @@ class NameProcedures(Procedures):
                 after.tree.moved(moved, after, new)
         backend.synchronize(*({before, after}))
 
-    def _link(self, node: Node, args: LINK3args, context: CallContext, changes: Changes) -> None:
+    def _link(self, node: HeldNode, args: LINK3args, context: CallContext, changes: Changes) -> None:
         directory = changes.node = self.backend.locate_to_change(args.link.dir.data, context)
         _check_directory(directory)
         name = entry_name(args.link.name)
@@ -181,6 +181,6 @@ class NameProcedures(Procedures):
         self.backend.synchronize(node, directory)
 
 
-def _check_directory(node: Node) -> None:
+def _check_directory(node: HeldNode) -> None:
     if node.kind != stat.S_IFDIR:
         raise Refused(nfsstat3.NFS3ERR_NOTDIR)

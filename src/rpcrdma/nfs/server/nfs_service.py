@@ -31,8 +31,8 @@ class NfsService(
     """All 22 procedures.
 
     Of two WRITEs to one place the first must not run again after the second, and CREATE, REMOVE and the like fail when
-    they run again: these run at most once, and their replies, small ones, are kept. The rest only looks, or (COMMIT)
-    may be repeated.
+    they run again: these run at most once, and their replies, small ones, are kept. The others change nothing, or
+    (COMMIT) may be repeated.
     """
 
     IDEMPOTENT = frozenset(
@@ -53,12 +53,12 @@ class NfsService(
     )
 
     def close_idle(self) -> None:
-        """Lets go of objects and files that have not been used since the last call; may block.
+        """Closes objects and files that have not been used since the last call; may block.
 
-        To be called every few seconds, or the space of files that others delete is not freed.
+        To be called every few seconds: an open file that another process deletes keeps its space.
         """
         self.backend.close_idle()
 
     def close(self) -> list[OSError]:
-        """Puts on the disk what clients wrote UNSTABLE, and lets go of everything; returns what failed. May block."""
+        """Puts data written UNSTABLE on the disk and closes all objects and files; returns the errors. May block."""
         return self.backend.close()

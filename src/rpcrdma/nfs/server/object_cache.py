@@ -1,7 +1,7 @@
-"""A bounded cache of open things by file handle.
+"""A bounded cache of open objects or files by file handle.
 
-What is evicted is only let go of: its descriptor closes when the last call that uses it is done. Eviction gives
-a second chance to what has been used since the last time round.
+Eviction only drops the cache's reference: a descriptor closes when the last call that uses it is done. An item that
+was used since the last round of evictions gets a second chance.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["Cacheable", "ObjectCache"]
 
 
 class Cacheable(Protocol):
-    """Something open."""
+    """An open object or file."""
 
     handle: bytes
     used: bool
@@ -25,7 +25,7 @@ C = TypeVar("C", bound=Cacheable)
 
 
 class ObjectCache(Generic[C]):
-    """Thread-safe; `limit` at least 1. `evicted` is told of what makes room, not of what is dropped."""
+    """Thread-safe; `limit` at least 1. `evicted` is called with each item that makes room, not with those dropped."""
 
     def __init__(self, limit: int, evicted: Callable[[C], None] | None = None) -> None:
         self._limit = limit
@@ -37,14 +37,14 @@ class ObjectCache(Generic[C]):
         return len(self._held)
 
     def get(self, handle: bytes) -> C | None:
-        """What is open for this handle."""
+        """The item held for this handle."""
         held = self._held.get(handle)
         if held is not None:
             held.used = True
         return held
 
     def put(self, item: C) -> None:
-        """Holds `item`, in place of what was held for its handle."""
+        """Holds `item`, in place of the one held for its handle before."""
         out: list[C] = []
         with self._lock:
             held = self._held
@@ -64,12 +64,12 @@ class ObjectCache(Generic[C]):
                 self._evicted(oldest)
 
     def drop(self, handle: bytes) -> C | None:
-        """Lets go of what is held for this handle; returns it."""
+        """Drops the item held for this handle; returns it."""
         with self._lock:
             return self._held.pop(handle, None)
 
     def drop_idle(self) -> list[C]:
-        """Lets go of what has not been used since the last time; returns it."""
+        """Drops the items that have not been used since the last call; returns them."""
         with self._lock:
             idle = [item for item in self._held.values() if not item.used]
             for item in idle:
@@ -79,7 +79,7 @@ class ObjectCache(Generic[C]):
         return idle
 
     def drop_all(self) -> list[C]:
-        """Lets go of everything; returns it."""
+        """Drops all items; returns them."""
         with self._lock:
             everything = list(self._held.values())
             self._held.clear()

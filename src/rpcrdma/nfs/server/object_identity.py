@@ -1,4 +1,4 @@
-"""Which object a descriptor stands for, in a few octets that no other object of its file system ever gets.
+"""The identity of the object behind a descriptor: a few octets that no other object of its file system ever gets.
 
 The first octet says what follows:
 
@@ -24,7 +24,7 @@ _UNSUPPORTED = {errno.EOPNOTSUPP, errno.EOVERFLOW, errno.ENOSYS, errno.EPERM, er
 
 
 def object_identity(fd: int) -> tuple[bytes, int]:
-    """(identity, mount) of the object behind `fd`; the mount only serves comparison with others' mounts."""
+    """(identity, mount) of the object behind `fd`; the mount only serves for comparison with other objects'."""
     try:
         handle = name_to_handle(fd)
     except OSError as error:

@@ -4,10 +4,10 @@ An object is held by an O_PATH descriptor that was reached from the root of the 
 through a symbolic link, a mount point or "..". Whether it is still inside is asked of the kernel before each use
 (the descriptor's link in /proc), so what is moved out of the export leaves it.
 
-A handle whose object is not at hand is looked for, cheapest way first: where it was last seen; where the kernel says
-it is (`open_by_handle_at`, for a privileged server); by a search through the tree, which one walk does for all handles.
-Each way only yields a path, which is then walked from the root and must end at the very object. Only of a deleted
-object is it remembered that it is gone: what has left the export may come back.
+An object that is not held is looked for by its handle, cheapest way first: where it was last seen; where the kernel
+says it is (`open_by_handle_at`, for a privileged server); by a search through the tree, which one walk does for all
+handles. Each way only yields a path, which is then walked from the root and must end at the very object. Only deleted
+objects are remembered as gone: an object that has left the export may come back.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from rpcrdma.nfs.server.tree_search import TreeSearch, directory_entries
 from rpcrdma.nfs.v3 import nfsstat3
 from rpcrdma.rpc.service import WouldBlock
 
-__all__ = ["Node", "ObjectTree"]
+__all__ = ["HeldNode", "ObjectTree"]
 
 _REACH = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _DEPTH_MAX = 2048
@@ -46,7 +46,7 @@ _DELETED = b" (deleted)"
 _SECOND = 1_000_000_000
 
 
-class Node:
+class HeldNode:
     """An object held open by an O_PATH descriptor, which closes with the last reference to the node."""
 
     __slots__ = ("fd", "handle", "inode", "kind", "link", "tree", "used")
@@ -69,14 +69,20 @@ class Node:
 
 
 class ObjectTree:
-    """Thread-safe. `by_handle` False does without the kernel's help in finding objects, as if unprivileged.
+    """Thread-safe. `by_handle` False finds objects without `open_by_handle_at`, as an unprivileged server.
 
     Raises:
         OSError: the directory cannot be exported.
     """
 
     def __init__(
-        self, export: Export, seal: HandleSeal, places: PlaceIndex, cache: ObjectCache[Node], *, by_handle: bool = True
+        self,
+        export: Export,
+        seal: HandleSeal,
+        places: PlaceIndex,
+        cache: ObjectCache[HeldNode],
+        *,
+        by_handle: bool = True,
     ) -> None:
         self.export = export
         self.identity = export_identity(export.name)
@@ -99,10 +105,10 @@ class ObjectTree:
 
     @property
     def opens_by_handle(self) -> bool:
-        """Whether the kernel helps to find objects."""
+        """Whether objects are found by `open_by_handle_at`."""
         return self._readable_root is not None
 
-    def is_inside(self, node: Node) -> bool:
+    def is_inside(self, node: HeldNode) -> bool:
         """Whether the object is still in the export and has not been deleted; does not wait for a disk."""
         try:
             return self._relative(node.link) is not None
@@ -111,13 +117,13 @@ class ObjectTree:
                 raise
         return self._is_inside_far_down(node)
 
-    def find(self, opened: OpenedHandle, handle: bytes) -> Node:
+    def find(self, opened: OpenedHandle, handle: bytes) -> HeldNode:
         """The object of a genuine handle of this export; may block.
 
         Raises:
-            Refused: NFS3ERR_STALE: it is gone from the export; NFS3ERR_JUKEBOX: it was there when the tree was last
-                searched, is not in this place any more, and the next search has to wait.
-            OSError: the server may not reach it.
+            Refused: NFS3ERR_STALE: the object is gone from the export; NFS3ERR_JUKEBOX: it has left the place where the
+                last search of the tree found it, and the next search has to wait.
+            OSError: the server may not reach the object.
         """
         if handle == self.root.handle:
             return self.root
@@ -128,34 +134,34 @@ class ObjectTree:
             node = self._where_the_kernel_says(self._readable_root, opened, handle)
         if node is None:
             with self._search_lock:
-                # The one that held the lock may have come across it.
+                # The thread that held the lock may have found it in its own search.
                 node = self._where_last_seen(handle) or self._search_for(opened, handle)
         if node is None:
             raise Refused(nfsstat3.NFS3ERR_STALE)
         return node
 
-    def child(self, directory: Node, name: bytes) -> Node:
+    def child(self, directory: HeldNode, name: bytes) -> HeldNode:
         """The object of this name, reached with the calling thread's identity; may block.
 
         Raises:
             Refused: the name leads to a mount point.
-            OSError: there is none, or it may not be reached.
+            OSError: no object has this name, or it may not be reached.
         """
         return self._child(directory, name, os.open(name, _REACH, dir_fd=directory.fd))
 
-    def created(self, directory: Node, name: bytes, fd: int) -> Node:
-        """The file behind `fd`, which has just been created with this name; whatever the name stands for by now.
+    def created(self, directory: HeldNode, name: bytes, fd: int) -> HeldNode:
+        """The file behind `fd`, which was just created with this name, even if the name stands for another by now.
 
         Raises:
-            OSError: it cannot be held.
+            OSError: the file's identity cannot be read, or no descriptor is left.
         """
         return self._child(directory, name, os.open(b"/proc/self/fd/%d" % fd, os.O_PATH | os.O_CLOEXEC))
 
-    def just_made(self, directory: Node, name: bytes, kind: int, since: int) -> Node | None:
-        """The object of this kind that has just been made with this name, where making gives no descriptor.
+    def just_made(self, directory: HeldNode, name: bytes, kind: int, since: int) -> HeldNode | None:
+        """The object of this kind that was just made with this name, by a call that gives no descriptor.
 
-        None if the name leads nowhere, or to what cannot be the object: made before `since` (nanoseconds, see
-        `file_clock_ns`), or of another kind. A local process has renamed it then.
+        None if the name leads to no object, or to another one: of another kind, or made before `since` (nanoseconds,
+        see `file_clock_ns`). A local process has then renamed the object.
         """
         try:
             fd = os.open(name, _REACH, dir_fd=directory.fd)
@@ -163,24 +169,24 @@ class ObjectTree:
             return None
         try:
             status = os.fstat(fd)
-            # What cannot tell its birth was last modified at its birth, if it is new.
+            # Where birth times are not kept, a new object was last modified when it was made.
             made = birth_and_mount(fd)[0] or status.st_mtime_ns
         except BaseException:
             os.close(fd)
             raise
         if not made % _SECOND:
-            # As of a file system that counts seconds.
+            # The file system may count whole seconds.
             since -= since % _SECOND
         if stat.S_IFMT(status.st_mode) != kind or made < since:
             os.close(fd)
             return None
         return self._child(directory, name, fd)
 
-    def child_at_once(self, directory: Node, name: bytes) -> Node:
+    def child_at_once(self, directory: HeldNode, name: bytes) -> HeldNode:
         """As `child`, but never waits.
 
         Raises:
-            WouldBlock: it would have to.
+            WouldBlock: the look-up may have to wait for the disk.
         """
         if not self._may_ask_cached or self._places.needs_flush:
             raise WouldBlock
@@ -194,7 +200,7 @@ class ObjectTree:
             raise
         return self._child(directory, name, fd)
 
-    def parent(self, directory: Node) -> Node:
+    def parent(self, directory: HeldNode) -> HeldNode:
         """The directory above, with the root above itself; may block."""
         if directory.handle == self.root.handle:
             return self.root
@@ -207,15 +213,15 @@ class ObjectTree:
         return node
 
     def drop_idle(self) -> None:
-        """Lets go of what a search has found if it is not asked for."""
+        """Drops the results of the last search if they are not asked for."""
         with self._search_lock:
             self._search.drop_idle()
 
-    def identify(self, directory: Node, name: bytes) -> tuple[bytes, os.stat_result] | None:
+    def identify(self, directory: HeldNode, name: bytes) -> tuple[bytes, os.stat_result] | None:
         """(handle, attributes) of the object of this name, None for a mount point; holds nothing open.
 
         Raises:
-            OSError: there is none, or it may not be reached.
+            OSError: no object has this name, or it may not be reached.
         """
         fd = os.open(name, _REACH, dir_fd=directory.fd)
         try:
@@ -229,14 +235,14 @@ class ObjectTree:
         self._remember(handle, directory, name)
         return handle, status
 
-    def moved(self, node: Node, directory: Node, name: bytes) -> None:
+    def moved(self, node: HeldNode, directory: HeldNode, name: bytes) -> None:
         """Notes that an object now has this name."""
         self._remember(node.handle, directory, name)
 
-    def removed(self, node: Node) -> bool:
-        """Notes that an object has lost its name, and perhaps its last; returns whether it is gone.
+    def removed(self, node: HeldNode) -> bool:
+        """Notes that an object has lost a name; returns whether that was its last.
 
-        It may have been renamed, and another object of its name removed: the object itself is asked.
+        A local process may have renamed it, and another object of that name was removed, so the object itself is asked.
         """
         self._cache.drop(node.handle)
         self._places.forget(node.handle)
@@ -245,7 +251,7 @@ class ObjectTree:
             self._note_gone(node.handle)
         return gone
 
-    def _open_for_handles(self) -> Node | None:
+    def _open_for_handles(self) -> HeldNode | None:
         """The root open for reading, which opening by handle takes; None where it is not allowed."""
         opened = self._seal.open(self.root.handle)
         known = kernel_handle(opened.identity) if opened is not None else None
@@ -255,7 +261,7 @@ class ObjectTree:
             fd = os.open(self.root.link, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError:
             return None
-        root = Node(self, fd, self.root.handle, self.root.inode, self.root.kind)
+        root = HeldNode(self, fd, self.root.handle, self.root.inode, self.root.kind)
         try:
             os.close(open_by_handle(fd, *known))
         except OSError:
@@ -271,7 +277,7 @@ class ObjectTree:
             return False
         return True
 
-    def _adopt(self, fd: int) -> Node:
+    def _adopt(self, fd: int) -> HeldNode:
         try:
             identity, mount = object_identity(fd)
             status = os.fstat(fd)
@@ -282,15 +288,15 @@ class ObjectTree:
             os.close(fd)
             raise Refused(nfsstat3.NFS3ERR_ACCES)
         handle = self._seal.close(self.identity, status.st_ino, identity)
-        return Node(self, fd, handle, status.st_ino, stat.S_IFMT(status.st_mode))
+        return HeldNode(self, fd, handle, status.st_ino, stat.S_IFMT(status.st_mode))
 
-    def _child(self, directory: Node, name: bytes, fd: int) -> Node:
+    def _child(self, directory: HeldNode, name: bytes, fd: int) -> HeldNode:
         node = self._adopt(fd)
         self._remember(node.handle, directory, name)
         self._cache.put(node)
         return node
 
-    def _remember(self, handle: bytes, directory: Node, name: bytes) -> None:
+    def _remember(self, handle: bytes, directory: HeldNode, name: bytes) -> None:
         self._places.remember(handle, directory.handle, name)
         if handle in self._gone:
             with self._gone_lock:
@@ -308,7 +314,7 @@ class ObjectTree:
         return Refused(nfsstat3.NFS3ERR_STALE)
 
     def _relative(self, link: bytes) -> bytes | None:
-        """The path from the root to the object behind a descriptor's link; None where it is elsewhere or deleted."""
+        """The path from the root to the object behind a descriptor's link; None if it is elsewhere or deleted."""
         path = os.readlink(link)
         relative = self._below_root(path)
         if relative is not None and path.endswith(_DELETED) and not _is_really_called(path, link):
@@ -322,7 +328,7 @@ class ObjectTree:
             relative = _beneath(self._root_path, path)
         return relative
 
-    def _is_inside_far_down(self, node: Node) -> bool:
+    def _is_inside_far_down(self, node: HeldNode) -> bool:
         """As `is_inside`, for an object whose path has more octets than the kernel tells."""
         status = node.status()
         if not status.st_nlink:
@@ -341,12 +347,12 @@ class ObjectTree:
                 return False
             directory = above
         try:
-            # What is below the root is so if a directory above it is, and the root's own path is short enough to tell.
+            # An object is below the root if a directory above it is, and the root's own path is short enough to tell.
             return self._below_root(path_of_ancestor(directory.fd)) is not None
         except OSError:
             return False
 
-    def _walk(self, start: Node, names: list[bytes]) -> Node:
+    def _walk(self, start: HeldNode, names: list[bytes]) -> HeldNode:
         node = start
         if len(names) > _NAMES_ONE_BY_ONE and self._may_ask_cached:
             node = self._adopt(reach(start.fd, names[:-_NAMES_ONE_BY_ONE]))
@@ -355,7 +361,7 @@ class ObjectTree:
             node = self.child(node, name)
         return node
 
-    def _arrives(self, start: Node, names: list[bytes], handle: bytes) -> Node | None:
+    def _arrives(self, start: HeldNode, names: list[bytes], handle: bytes) -> HeldNode | None:
         """The object at the end of a path if it is the one that the handle names."""
         try:
             node = self._walk(start, names)
@@ -367,7 +373,7 @@ class ObjectTree:
             raise
         return node if node.handle == handle else None
 
-    def _where_last_seen(self, handle: bytes) -> Node | None:
+    def _where_last_seen(self, handle: bytes) -> HeldNode | None:
         names: list[bytes] = []
         above = handle
         for _ in range(_DEPTH_MAX):
@@ -384,7 +390,7 @@ class ObjectTree:
                 return self._arrives(start, names, handle)
         return None
 
-    def _where_the_kernel_says(self, root: Node, opened: OpenedHandle, handle: bytes) -> Node | None:
+    def _where_the_kernel_says(self, root: HeldNode, opened: OpenedHandle, handle: bytes) -> HeldNode | None:
         known = kernel_handle(opened.identity)
         if known is None:
             return None
@@ -404,11 +410,11 @@ class ObjectTree:
         if path:
             return self._arrives(self.root, path.split(b"/"), handle)
         if is_directory:
-            # Only of a directory does the kernel always know the path.
+            # The kernel always knows the path of a directory, unlike that of a file.
             raise Refused(nfsstat3.NFS3ERR_STALE)
         return None
 
-    def _beside_where_last_seen(self, opened: OpenedHandle, handle: bytes) -> Node | None:
+    def _beside_where_last_seen(self, opened: OpenedHandle, handle: bytes) -> HeldNode | None:
         place = self._places.find(handle)
         if place is None:
             return None
@@ -422,7 +428,7 @@ class ObjectTree:
                     return node
         return None
 
-    def _search_for(self, opened: OpenedHandle, handle: bytes) -> Node | None:
+    def _search_for(self, opened: OpenedHandle, handle: bytes) -> HeldNode | None:
         shown, node = self._where_searched(opened, handle)
         if node is not None:
             return node
@@ -436,7 +442,7 @@ class ObjectTree:
             node = self._beside_where_last_seen(opened, handle)
         return node
 
-    def _where_searched(self, opened: OpenedHandle, handle: bytes) -> tuple[bool, Node | None]:
+    def _where_searched(self, opened: OpenedHandle, handle: bytes) -> tuple[bool, HeldNode | None]:
         """(whether the last search came across this inode number, the object if it is still there)."""
         shown = False
         for names in islice(self._search.places(opened.inode), _PLACES_TRIED_MAX):

@@ -1,6 +1,6 @@
-"""Files kept open for READ and WRITE, whoever opened them first: access is checked anew at each call.
+"""Files kept open for READ and WRITE, shared by all callers: access is checked anew at each call.
 
-A file that is written UNSTABLE is marked until a COMMIT; what is still marked when the server stops is put on the disk
+A file that is written UNSTABLE is marked until a COMMIT; files still marked when the server stops are put on the disk
 then, so that no client loses data to an orderly stop.
 """
 
@@ -13,7 +13,7 @@ import stat
 from rpcrdma.nfs.server.caller_identity import Caller
 from rpcrdma.nfs.server.linux_calls import faccess_as_caller
 from rpcrdma.nfs.server.object_cache import ObjectCache
-from rpcrdma.nfs.server.object_tree import Node
+from rpcrdma.nfs.server.object_tree import HeldNode
 from rpcrdma.nfs.server.refusal import Refused
 from rpcrdma.nfs.v3 import nfsstat3
 from rpcrdma.rpc.service import WouldBlock
@@ -38,10 +38,10 @@ class OpenFile:
         self.tells_waiting = True
         """Whether the file system can say that a read would have to wait; assumed until it cannot."""
         self.unstable = False
-        """Whether there is data that only a COMMIT puts on the disk."""
+        """Whether the file has data that only a COMMIT puts on the disk."""
         self.used = True
         self.readers: dict[Caller, tuple[int, int, int, int]] = {}
-        """Who may read, with the state of the file for which the kernel has said so, as `_rights_state` has it."""
+        """Callers that may read, each with the `_rights_state` of the file for which the kernel has allowed it."""
 
     def __del__(self, _close=os.close) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
         _close(self.fd)
@@ -53,13 +53,13 @@ class OpenFiles:
     def __init__(self, limit: int) -> None:
         self._cache: ObjectCache[OpenFile] = ObjectCache(limit, self._evicted)
 
-    def for_reading(self, node: Node, caller: Caller, *, may_block: bool) -> tuple[OpenFile, os.stat_result]:
+    def for_reading(self, node: HeldNode, caller: Caller, *, may_block: bool) -> tuple[OpenFile, os.stat_result]:
         """The open file and its attributes, if the caller may read it: as its reader, executor or owner.
 
         Raises:
             WouldBlock: the file is not open yet and `may_block` is not set.
             Refused: it is no regular file.
-            OSError: the caller may not, or it cannot be opened.
+            OSError: the caller may not read it, or it cannot be opened.
         """
         file = self._cache.get(node.handle)
         if file is None or not file.readable:
@@ -83,7 +83,7 @@ class OpenFiles:
             file.readers[caller] = state
         return file, status
 
-    def for_writing(self, node: Node, caller: Caller) -> OpenFile:
+    def for_writing(self, node: HeldNode, caller: Caller) -> OpenFile:
         """The open file if the caller may write it, or owns it; may block.
 
         Raises:
@@ -100,29 +100,29 @@ class OpenFiles:
         _check_regular(node)
         return self._open(node, caller, os.O_RDWR)
 
-    def created(self, node: Node, fd: int) -> None:
+    def created(self, node: HeldNode, fd: int) -> None:
         """Takes over the descriptor, open for both, with which a file was created.
 
         A file may be created without the right to open it again, and is written through its handle all the same.
         """
         self._cache.put(OpenFile(fd, node.handle, readable=True, writable=True))
 
-    def get(self, node: Node) -> OpenFile | None:
+    def get(self, node: HeldNode) -> OpenFile | None:
         """The file if it is open."""
         return self._cache.get(node.handle)
 
-    def drop(self, node: Node) -> None:
-        """Lets go of a file that has been removed."""
+    def drop(self, node: HeldNode) -> None:
+        """Drops a file that has been removed."""
         self._cache.drop(node.handle)
 
     def drop_idle(self) -> None:
-        """Lets go of files that have not been used since the last time, so that their space can be freed."""
+        """Drops files that have not been used since the last call, so that their space can be freed."""
         for file in self._cache.drop_idle():
             if file.unstable and os.fstat(file.fd).st_nlink:
                 self._cache.put(file)
 
     def close(self) -> list[OSError]:
-        """Puts on the disk what has been written UNSTABLE and closes every file; returns what failed."""
+        """Puts on the disk what has been written UNSTABLE and closes every file; returns the errors."""
         failures: list[OSError] = []
         for file in self._cache.drop_all():
             if file.unstable:
@@ -133,12 +133,12 @@ class OpenFiles:
         return failures
 
     def _evicted(self, file: OpenFile) -> None:
-        # Rare: more files are being written than may be open. The data must not depend on anybody's memory of it.
+        # Rare: more files are being written than may be open. The mark goes with the file, so the data is synced here.
         if file.unstable:
             with contextlib.suppress(OSError):
                 os.fsync(file.fd)
 
-    def _open(self, node: Node, caller: Caller, mode: int) -> OpenFile:
+    def _open(self, node: HeldNode, caller: Caller, mode: int) -> OpenFile:
         readable, writable = True, mode == os.O_RDWR
         try:
             with caller:
@@ -157,7 +157,7 @@ class OpenFiles:
                 with caller:
                     if not faccess_as_caller(node.fd, os.X_OK):
                         raise
-            # The owner may do either, and who may execute may read (RFC 1813 section 4.4).
+            # The owner may read and write, and a user who may execute may read (RFC 1813 section 4.4).
             fd = os.open(node.link, mode | _FLAGS)
         file = OpenFile(fd, node.handle, readable=readable, writable=writable)
         before = self._cache.get(node.handle)
@@ -167,14 +167,14 @@ class OpenFiles:
 
 
 def _rights_state(status: os.stat_result) -> tuple[int, int, int, int]:
-    """What changes when rights to a file change.
+    """The attributes that change when rights to a file change.
 
     The change time alone does not tell: many file systems count in milliseconds or more, and two changes share one.
     """
     return status.st_ctime_ns, status.st_mode, status.st_uid, status.st_gid
 
 
-def _check_regular(node: Node) -> None:
+def _check_regular(node: HeldNode) -> None:
     if node.kind == stat.S_IFDIR:
         raise Refused(nfsstat3.NFS3ERR_ISDIR)
     if node.kind != stat.S_IFREG:

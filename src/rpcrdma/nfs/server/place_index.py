@@ -1,7 +1,7 @@
 """Where objects were last seen: (export, identity) to (parent's identity, name), in memory and in a small database.
 
-A place is a hint: whoever uses it checks that the object is still there. So it is written lazily and without much
-ceremony; what a crash takes away is found again by other means.
+A place is a hint: `ObjectTree` checks that the object is still there. So places are written lazily and never synced;
+those lost in a crash are found again by other means.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Place(NamedTuple):
 
 
 class PlaceIndex:
-    """Thread-safe. `path` None keeps everything in memory. A database that fails is done without."""
+    """Thread-safe. `path` None keeps everything in memory. If the database fails, places are kept in memory only."""
 
     def __init__(self, path: Path | None) -> None:
         self._lock = threading.Lock()
@@ -46,7 +46,7 @@ class PlaceIndex:
 
     @property
     def needs_flush(self) -> bool:
-        """True when enough has gathered to be written by somebody who may block."""
+        """True when so many places have gathered that a thread that may block should write them."""
         return len(self._unwritten) >= NFS_PLACES_UNWRITTEN_MAX
 
     def remember(self, key: bytes, parent: bytes, name: bytes) -> None:
@@ -91,7 +91,7 @@ class PlaceIndex:
             return place
 
     def flush(self) -> None:
-        """Writes out what has gathered; may wait for the disk."""
+        """Writes the gathered places out; may wait for the disk."""
         with self._lock:
             self._flush()
 
@@ -115,7 +115,7 @@ class PlaceIndex:
                 database.execute("BEGIN")
                 database.executemany(_PUT, rows)
                 database.executemany(_DROP, gone)
-                # Replaced rows count twice: the bound is kept early rather than late.
+                # Replaced rows count twice, so the bound takes effect too early rather than too late.
                 self._rows += len(rows)
                 if self._rows > NFS_PLACES_MAX:
                     database.execute(_TRIM, (self._rows - NFS_PLACES_MAX + NFS_PLACES_MAX // 10,))
@@ -127,7 +127,7 @@ class PlaceIndex:
 
 
 def _make_private(path: Path) -> None:
-    """It holds names of files, also of those that others must not see; the database's further files take its mode."""
+    """Makes the database readable by its owner alone, as it holds file names; SQLite's other files take its mode."""
     with contextlib.suppress(OSError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 

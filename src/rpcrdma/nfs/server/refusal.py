@@ -18,7 +18,7 @@ class Refused(Exception):
 
 
 REFUSALS = (Refused, OSError)
-"""What a procedure answers with a status; anything else is a fault of the server."""
+"""Exceptions that a procedure answers with a status; any other is a fault of the server."""
 
 _S = nfsstat3
 _BY_ERRNO = {
@@ -44,7 +44,7 @@ _BY_ERRNO = {
     errno.ESTALE: _S.NFS3ERR_STALE,
     errno.EOPNOTSUPP: _S.NFS3ERR_NOTSUPP,
     errno.ENOSYS: _S.NFS3ERR_NOTSUPP,
-    # Version 3 has no word for these.
+    # Version 3 has no status of their own for these.
     errno.EBUSY: _S.NFS3ERR_ACCES,
     errno.ETXTBSY: _S.NFS3ERR_ACCES,
     errno.ELOOP: _S.NFS3ERR_ACCES,

@@ -34,7 +34,7 @@ def build_services(
     serving user. `open_by_handle` False: do without the privilege to open objects by handle.
 
     Raises:
-        ValueError: there is no export, or two of one name.
+        ValueError: `exports` is empty, or has two of one name.
         OSError: a directory cannot be exported, or the system lacks what a server needs.
     """
     if not exports:

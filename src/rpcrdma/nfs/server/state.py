@@ -1,4 +1,4 @@
-"""What a server keeps from one run to the next: the key of its file handles and where it last saw objects."""
+"""The state that a server keeps from one run to the next: the key of its file handles and where it last saw objects."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class ServerState:
         self.places = places
 
     def data_lost(self) -> None:
-        """Changes the write verifier: whoever has unstable data here must send it again."""
+        """Changes the write verifier, so that clients send their uncommitted data again."""
         self.write_verifier = hashlib.blake2b(self.write_verifier, key=self.key, digest_size=8).digest()
 
     def close(self) -> None:
-        """Writes out what is only in memory; may be called again."""
+        """Writes places that are only in memory to the database, and closes it; may be called again."""
         self.places.close()
 
 
@@ -42,7 +42,7 @@ def open_state(directory: Path, random_bytes: Callable[[int], bytes]) -> ServerS
     """The state kept in `directory`, which is made if need be; `random_bytes` must be fit for keys.
 
     Raises:
-        PermissionError: somebody else may read the key.
+        PermissionError: other users may read the key.
         OSError: the directory cannot be used.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -69,7 +69,7 @@ def _read_or_make_key(path: Path, random_bytes: Callable[[int], bytes]) -> bytes
 
 
 def _make_key(path: Path, random_bytes: Callable[[int], bytes]) -> None:
-    """Made aside and linked into place whole: of two servers that start at once, both use the first one's."""
+    """Writes a temporary file and links it into place: two servers that start at once both use the first one's."""
     aside = path.with_name(f"{path.name}.{random_bytes(8).hex()}")
     fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:

@@ -1,8 +1,8 @@
-"""Where the objects of an export are by inode number: one walk through the whole tree answers for all handles.
+"""Finds the objects of an export by inode number: one walk through the whole tree answers for all handles.
 
 It is for handles whose objects are neither where they were last seen nor where the kernel says. What it shows are
-hints: an object may have been renamed since. A walk that cost much is not repeated soon, however many handles are
-asked for; until then what it has not shown counts as gone.
+hints: an object may have been renamed since. A walk through many entries is not repeated soon, however many handles are
+asked for; until then objects that it has not shown count as gone.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class TreeSearch:
         """Whether the last walk has seen everything that it could reach."""
 
     def is_due(self) -> bool:
-        """Whether the tree may be walked now: the last walk has been paid for by a time of rest."""
+        """Whether the tree may be walked now: the rest that follows a walk, longer after more entries, is over."""
         if self._cost <= NFS_SEARCH_FREE_ENTRIES:
             return True
-        # A clock that was set back must not keep everybody waiting.
+        # A clock that was set back must not put off the next walk for long.
         return not 0 <= file_clock_ns() - self._ended < self._cost * NFS_SEARCH_REST_NS
 
     def walk(self) -> None:
@@ -86,7 +86,7 @@ class TreeSearch:
                     yield [*names, row.name]
 
     def drop_idle(self) -> None:
-        """Lets go of the names if they have not been asked for since the last time."""
+        """Drops the names if they have not been asked for since the last call."""
         if not self._used and self.is_due():
             self._names = None
         self._used = False

@@ -1,4 +1,4 @@
-"""Offers to watch directories: subscriptions that outlive connections, and the calls that tell of changes."""
+"""The service that watches directories: subscriptions that outlive connections, and reverse calls with changes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _LOGGER = logging.getLogger("rpcrdma.server")
 _BATCH_OCTETS = 16 + 8 + 4
 """A batch without changes: identifier, number, count."""
 _NUMBER_MAX = 1 << 63
-"""No subscription lives to see it: what claims more has not counted."""
+"""No subscription reaches this number: a client that claims a higher one has not counted."""
 
 _Identity: TypeAlias = tuple[int, int, tuple[int, ...]] | None
 
@@ -71,20 +71,20 @@ class _BlockingContext:
 
 
 class _Subscription:
-    """Implements `ChangeSink` for the thread; all the rest belongs to the event loop."""
+    """Implements `ChangeSink` for the inotify thread; all other methods belong to the event loop."""
 
     def __init__(self, identifier: bytes, args: watch_subscribe_args, owner: _Identity) -> None:
         self.identifier = identifier
         self.terms = (bytes(args.directory), args.recursive, owner)
-        """What a client must repeat to go on."""
+        """The arguments and the caller with which a client must come back to resume the subscription."""
         self.client: ReverseCaller | None = None
         self.address = ""
-        """Of the client, when it was here last."""
+        """The client's address on its last connection."""
         self.tree: WatchedTree | None = None
         self.sender: asyncio.Task[None] | None = None
         self.expiry: asyncio.TimerHandle | None = None
         self.wanted = asyncio.Event()
-        """There is something to tell."""
+        """Set while changes wait to be sent."""
         self._loop = asyncio.get_running_loop()
         self._lock = threading.Lock()
         self._journal = ChangeJournal(args.acknowledged)
@@ -129,13 +129,13 @@ class _Subscription:
         self.wanted.set()
 
     def told(self) -> watch_subscribed:
-        """What the client is told when it has subscribed."""
+        """The answer to SUBSCRIBE."""
         with self._lock:
             return watch_subscribed(self._journal.first, self._journal.begins_with_rescan)
 
     @property
     def is_over(self) -> bool:
-        """Whether the client knows the end."""
+        """Whether the client has acknowledged the last entry."""
         with self._lock:
             return self._journal.over and not self._journal
 
@@ -175,7 +175,7 @@ class WatchService(WATCH_V1_Service):
 
     @property
     def subscriptions(self) -> int:
-        """How many there are, those without a connection included."""
+        """The number of subscriptions, those without a connection included."""
         return len(self._subscriptions)
 
     async def subscribe(self, args: watch_subscribe_args, context: CallContext) -> watch_subscribe_result:
@@ -239,7 +239,7 @@ class WatchService(WATCH_V1_Service):
         def work(watcher: DirectoryWatcher) -> None:
             subscription.tree = watcher.open(args.directory, blocking, subscription, recursive=args.recursive)
             if resumes:
-                # What has happened in the meantime nobody knows.
+                # Changes made before the watches were set up again are unknown.
                 subscription.lose()
 
         opening = asyncio.ensure_future(thread.run(work))
@@ -255,10 +255,11 @@ class WatchService(WATCH_V1_Service):
         return subscription
 
     def _make_room(self, identifier: bytes, context: CallContext) -> None:
-        """For one more subscription of this client, whether it is new or comes from another connection.
+        """Makes room for one more subscription of this client, be it new or from another connection.
 
-        Places are dealt out as memory is. A subscription that is away keeps its place as long as nobody wants it: those
-        of the client itself go first, and the one that is away longest; it is told to rescan when it comes back.
+        Clients share the places as they share memory (`room`). A subscription without a connection keeps its place
+        until another one needs it: the client's own are dropped before others', and those longest without a connection
+        first. A client that comes back to a dropped one is told to rescan.
         """
         others = [each for each in self._subscriptions.values() if each.identifier != identifier]
         of_connection = sum(each.client is context.client for each in others)
@@ -326,7 +327,7 @@ class WatchService(WATCH_V1_Service):
         finally:
             ended.cancel()
         self._detach(subscription)
-        # The next to go is the one that has been away longest.
+        # Moved to the end: `_make_room` drops from the front, where those longest without a connection stand.
         self._subscriptions[subscription.identifier] = self._subscriptions.pop(subscription.identifier)
         loop = asyncio.get_running_loop()
         subscription.expiry = loop.call_later(self._kept_s, self._drop, subscription)
@@ -335,7 +336,7 @@ class WatchService(WATCH_V1_Service):
         octets_max = min(NFS_WATCH_BATCH_OCTETS_MAX, client.arguments_octets_max) - _BATCH_OCTETS
         while (batch := subscription.batch(octets_max)) is not None:
             args = watch_batch(subscription.identifier, batch.first, batch.changes)
-            # A client that is slow is asked again; it knows by the numbers what it has got.
+            # A slow client gets the batch again; by the numbers it knows which changes it already has.
             with contextlib.suppress(CallTimeout):
                 subscription.acknowledge(await client.call(CHANGES, args, timeout_s=self._reply_s))
 

@@ -1,1 +1,1 @@
-"""Files that are open: reading ahead, writing behind, and what of it is known to last."""
+"""Open files: read-ahead, write-behind, and data written so that it survives a restart of the server."""

@@ -1,4 +1,4 @@
-"""A fixed number of equal buffers that are used again and again, and waited for."""
+"""A fixed number of equal buffers that are used again and again; when all are in use, a caller waits."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class BufferRing:
             raise
 
     def release(self, buffer: memoryview) -> None:
-        """Gives back a whole buffer of `acquire`; nothing may be on its way into or out of it."""
+        """Gives back a whole buffer of `acquire`, which no call in flight may use."""
         while self._waiting:
             future = self._waiting.popleft()
             if not future.done():

@@ -1,4 +1,4 @@
-"""Reads straight into the caller's memory: many READs in flight, nothing copied on this side."""
+"""Reads straight into the caller's buffer: many READs in flight, nothing copied on this side."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def read_whole(
 
     Raises:
         NfsError: the server refuses.
-        RemoteProtocolError: it returns nothing and does not call it the end.
+        RemoteProtocolError: the server returns no data and does not say that the file ends.
     """
     got = 0
     while True:
@@ -52,8 +52,8 @@ async def read_direct(
 ) -> int:
     """Fills `into` from `offset` in pieces of `call_octets`, `calls` of them in flight at a time.
 
-    Returns the octets read: fewer than asked only where the file ends. When it returns or raises, nothing is on its
-    way into the memory any more. Raises: see `read_whole`.
+    Returns the octets read: fewer than asked only where the file ends. When it returns or raises, no READ
+    can write to the buffer any more. Raises: see `read_whole`.
     """
     length = len(into)
     if length <= call_octets:

@@ -33,7 +33,7 @@ class NfsFile:
     `truncate`, iteration) take turns in the order of their calls; `pread`, `preadinto` and, unless the file is open for
     reading as well, `pwrite` do not wait. What is written reaches the server when a block is full, and its stable
     storage with `flush`, `fsync` (the same) or `close`; a failure to write is raised by whichever of these comes next.
-    A file that is given up without `close` loses what was not sent, with a ResourceWarning. Beyond `NfsError` every
+    A file that is dropped without `close` loses its unsent data, with a ResourceWarning. Beyond `NfsError` every
     method may raise what `Caller.call` raises, and ValueError on a closed file.
     """
 
@@ -50,7 +50,7 @@ class NfsFile:
         options = volume.options
         procedures, handle, path = volume.procedures, node.handle, node.path
 
-        # Knows nothing of this object, which otherwise would stay until the garbage collector comes.
+        # Does not refer to `self`: a reference cycle would keep the file until the garbage collector runs.
         async def fetch(offset: int, into: memoryview) -> tuple[int, bool]:
             return await read_whole(procedures, handle, offset, into, path)
 
@@ -133,7 +133,7 @@ class NfsFile:
             return offset
 
     async def stat(self) -> Stat:
-        """The file's attributes as of now, with what has been written."""
+        """The file's current attributes, which include all data written before."""
         self._check_open()
         await self._behind.drain()
         attributes = await self._volume.procedures.getattr(self._node.handle, self._node.path)
@@ -141,7 +141,7 @@ class NfsFile:
         return stat_from(attributes)
 
     async def read(self, size: int = -1) -> bytes:
-        """Up to `size` octets from the position on, all that is left for -1; fewer only at the end of the file."""
+        """Up to `size` octets from the position on, or for -1 the rest; fewer only at the end of the file."""
         with self._position if self._position.free else await self._position.turn():
             await self._settle_writes()
             view = await self._next_view(self._sizes.read if size < 0 else size)
@@ -157,7 +157,7 @@ class NfsFile:
     async def readinto(self, buffer: Buffer) -> int:
         """Fills `buffer` from the position on; fewer octets than it holds only at the end of the file.
 
-        What is larger than the read-ahead goes straight into `buffer`.
+        A read larger than the read-ahead goes straight into `buffer`.
         """
         with self._position if self._position.free else await self._position.turn():
             await self._settle_writes()
@@ -173,7 +173,7 @@ class NfsFile:
             return filled
 
     async def views(self) -> AsyncIterator[memoryview]:
-        """The rest of the file block by block without a copy: each view is good until the file is used again."""
+        """The rest of the file block by block without a copy: each view is valid until the file is used again."""
         while True:
             with self._position if self._position.free else await self._position.turn():
                 await self._settle_writes()
@@ -224,7 +224,7 @@ class NfsFile:
         buffer = bytearray(min(size, max(0, self._end - offset) + self._sizes.read))
         got = await self._direct(offset, memoryview(buffer))
         if got == len(buffer) < size:
-            # The file has grown since its size was last heard of.
+            # The file has grown since a reply last told its size.
             more = bytearray(size - got)
             count = await self._direct(offset + got, memoryview(more))
             return b"".join((buffer, memoryview(more)[:count]))
@@ -236,7 +236,7 @@ class NfsFile:
         return await self._direct(offset, as_view(buffer))
 
     async def write(self, data: Buffer) -> int:
-        """Writes all of `data` at the position; opened for appending: where the file ended at that time, and on."""
+        """Writes all of `data` at the position; opened for appending: from the end that the file had then."""
         with self._position if self._position.free else await self._position.turn():
             count = await self._write_at(data, self._position.at)
             self._position.at += count
@@ -246,7 +246,7 @@ class NfsFile:
         """Writes all of `data` at `offset` without moving the position."""
         if not self._mode.reads:
             return await self._write_at(data, offset)
-        # Nothing is read ahead meanwhile that would be older than the data.
+        # Under the position's lock, so that no older data is read ahead meanwhile.
         with self._position if self._position.free else await self._position.turn():
             return await self._write_at(data, offset)
 
@@ -272,7 +272,7 @@ class NfsFile:
         await self.flush()
 
     async def close(self) -> None:
-        """Flushes and ends the use of the file; reads that are still on their way are left to arrive."""
+        """Flushes and ends the use of the file; READs still in flight are left to arrive."""
         if self._closed:
             return
         self._closed = True
@@ -280,7 +280,7 @@ class NfsFile:
         await self._behind.flush()
 
     async def _next_view(self, wanted: int) -> memoryview:
-        """Some of what follows, up to `wanted`, and moves the position behind it; nothing at the end of the file."""
+        """Some of the next octets, up to `wanted`, and moves the position behind them; none at the end of the file."""
         if not wanted:
             return memoryview(b"")
         view = await self._ahead.at(self._position.at, wanted)
@@ -288,7 +288,7 @@ class NfsFile:
         return view
 
     async def _line_piece(self, size: int) -> bytes:
-        """A part of a line, up to its end or to that of what has been read of the file."""
+        """A part of a line, up to its end or to the end of the block that has been read."""
         start = self._position.at - self._lines_start
         if not 0 <= start < len(self._lines):
             self._lines = bytes(await self._ahead.at(self._position.at, _LINES_OCTETS))
@@ -308,7 +308,7 @@ class NfsFile:
         return len(view)
 
     def _forget_read(self) -> None:
-        """Gives up what has been read ahead."""
+        """Discards the data that was read ahead."""
         self._ahead.discard()
         self._lines = b""
 

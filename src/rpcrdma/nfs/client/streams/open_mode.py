@@ -9,7 +9,7 @@ __all__ = ["OpenMode", "parse_open_mode"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenMode:
-    """What a mode string asks for."""
+    """The meaning of a mode string."""
 
     reads: bool
     writes: bool
@@ -23,7 +23,7 @@ def parse_open_mode(mode: str) -> OpenMode:
     """Parses "rb", "wb", "xb", "ab" and each with "+", letters in any order.
 
     Raises:
-        ValueError: it is none of these; text modes are not, as a stream is of octets.
+        ValueError: `mode` is none of these; text modes are refused, as a stream is of octets.
     """
     letters = sorted(mode)
     kinds = [letter for letter in letters if letter in "rwxa"]

@@ -1,4 +1,4 @@
-"""Opens files: what each mode asks the server for."""
+"""Opens files: the calls that each mode needs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def open_file(volume: Volume, path: Path, mode: str, permissions: int) -> 
 async def create_file(
     volume: Volume, directory: Node, name: str, permissions: int, how: createmode3, *, size: int | None = 0
 ) -> Node:
-    """Makes a regular file, or with UNCHECKED takes the one that has appeared there since.
+    """Makes a regular file, or with UNCHECKED takes one that has meanwhile appeared under the name.
 
     Raises:
         NfsError: the server refuses; with GUARDED also because the name is taken.
@@ -72,7 +72,7 @@ async def _create_exclusively(volume: Volume, path: Path, permissions: int) -> N
             raise
         return await create_file(volume, directory, name, permissions, createmode3.GUARDED)
     node = await _created_node(volume, directory, name, full, created)
-    # The server may keep the verifier in the times, and has been told no mode (RFC 1813 section 3.3.8).
+    # The server may keep the verifier in the times, and CREATE has carried no mode (RFC 1813 section 3.3.8).
     attributes = set_attributes(mode=permissions, atime_ns=NOW, mtime_ns=NOW)
     node.attributes = await volume.procedures.setattr(node.handle, attributes, full)
     node.fresh = node.attributes is not None
@@ -88,7 +88,7 @@ async def _created_node(volume: Volume, directory: Node, name: str, path: str, c
 
 
 async def _check_access(volume: Volume, node: Node, wanted: OpenMode) -> None:
-    """Refuses now what the first READ or WRITE would be refused for: NFSv3 itself has no open."""
+    """Asks for the rights that the first READ or WRITE would need: NFSv3 itself has no open."""
     attributes = await volume.attributes(node)
     if attributes.type == ftype3.NF3DIR:
         raise nfs_error(nfsstat3.NFS3ERR_ISDIR, node.path)

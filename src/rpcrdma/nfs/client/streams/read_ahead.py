@@ -1,9 +1,9 @@
-"""Sequential reading: the next blocks are on their way before they are asked for.
+"""Sequential reading: the next blocks are fetched before they are asked for.
 
-Blocks stand in a row without gaps, each in a buffer of its own out of a fixed set. The first read anywhere fetches
-what it needs; each block that is read to its end doubles the number of blocks kept in flight behind it, up to
-`blocks`. A jump elsewhere gives the row up: what is still on its way is left to arrive in its buffer, which is used
-again after that, because a cancelled READ costs the server as much and the transport more.
+Blocks stand in a row without gaps, each in a buffer of its own out of a fixed set. The first read at a new position
+fetches only the octets wanted; each block that is read to its end doubles the number of blocks kept in flight behind
+it, up to `blocks`. A jump elsewhere gives the row up: READs in flight are left to arrive in their buffers, which are
+used again after that, because a cancelled READ costs the server as much and the transport more.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Fetch: TypeAlias = Callable[[int, memoryview], Awaitable[tuple[int, bool]]]
 """(offset, buffer to fill) to (octets, whether the end was reached)."""
 
 _FIRST_OCTETS = 1 << 17
-"""The first block after a jump: half a 1 MiB block's time, and enough for what reads a header."""
+"""The first block after a jump: half a 1 MiB block's time, and enough for a program that reads a header."""
 
 
 @dataclass(slots=True, eq=False)
@@ -30,14 +30,14 @@ class _Block:
     buffer: memoryview
     task: asyncio.Task[tuple[int, bool]]
     ended: bool = False
-    """Whether it was the file's last when it was fetched."""
+    """Whether the file ended in this block when it was fetched."""
 
 
 class ReadAhead:
     """Blocks of up to `block` octets out of a file, at most `blocks` in flight, in `blocks` + 1 buffers.
 
-    `start` makes a task of a coroutine. `size` is the file's as last heard of: nothing beyond it is fetched without
-    being asked for.
+    `start` makes a task of a coroutine. `size` is the file's as of the last reply: octets beyond it are fetched only
+    when asked for.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class ReadAhead:
     async def at(self, position: int, wanted: int) -> memoryview:
         """Some of the octets from `position` on, up to `wanted`, without a copy; none at the end of the file.
 
-        The view is good until the next call. Not for concurrent use. Raises what fetching raises.
+        The view is valid until the next call. Not for concurrent use. Raises the errors of `fetch`.
         """
         row = self._row
         sequential = position == self._expected
@@ -92,7 +92,7 @@ class ReadAhead:
         found = head.buffer[start : min(start + wanted, got)] if start < got else head.buffer[:0]
         self._expected = position + len(found)
         if not found:
-            # The end of the file, for now: whoever asks again asks the server.
+            # The end of the file, for now: the next call asks the server again.
             self.discard()
         elif head.offset + got < head.end:
             while len(row) > 1:
@@ -100,7 +100,7 @@ class ReadAhead:
         return found
 
     def discard(self) -> None:
-        """Gives up everything fetched and on its way: the file has changed, or nobody reads on."""
+        """Gives up all blocks, fetched or in flight: the file has changed, or is not read on."""
         while self._row:
             self._drop(self._row.popleft())
 
@@ -108,7 +108,7 @@ class ReadAhead:
         if not sequential:
             self._depth = 0
         elif position == 0:
-            # Who starts at the beginning is likely to go on.
+            # A reader that starts at the beginning is likely to go on.
             self._depth = max(1, self._depth)
         # Blocks end at multiples of their size, where a server's own blocks end.
         to_boundary = self._block - position % self._block

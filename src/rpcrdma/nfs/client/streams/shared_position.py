@@ -13,8 +13,8 @@ __all__ = ["SharedPosition"]
 class SharedPosition:
     """A position; operations that move it take turns, and one that fails or is cancelled leaves it where it was.
 
-    `with position if position.free else await position.turn():` - to enter and leave an `asyncio.Lock` takes as long as
-    to read 4 KiB that are there already.
+    `with position if position.free else await position.turn():` - entering and leaving an `asyncio.Lock` takes as
+    long as reading 4 KiB that are already in memory.
     """
 
     __slots__ = ("_before", "_waiting", "at", "free")

@@ -1,4 +1,4 @@
-"""Writes that are known to last: which promise to ask the server for, and which one it has given.
+"""Writes that survive a restart of the server: which stability to ask for, and how its answer is judged.
 
 Data written UNSTABLE is safe when a COMMIT answers with the write verifier of its WRITE. Another verifier means that
 the server has restarted in between and may have lost the data, which is then written again (RFC 1813 section 3.3.21).
@@ -13,11 +13,11 @@ from rpcrdma.nfs.v3 import nfs_fh3, stable_how
 __all__ = ["stability", "write_whole"]
 
 _NO_VERIFIER = b""
-"""Eight octets make a verifier, so this is none that a COMMIT can answer with."""
+"""No COMMIT can answer with this: a verifier has eight octets."""
 
 
 def stability(commits_in_vain: int) -> stable_how:
-    """What to ask of the next WRITE after so many COMMITs that came too late.
+    """The stability to ask of the next WRITE after so many COMMITs that found data lost.
 
     FILE_SYNC needs no COMMIT, so the rounds end: a server that answers it with less breaks the protocol.
     """
@@ -29,11 +29,11 @@ async def write_whole(
 ) -> bytes | None:
     """Writes all of `data`, however little of it the server takes at a time.
 
-    Returns what a COMMIT has to answer with for the data to be safe, None if it is already.
+    Returns the verifier that COMMIT has to answer with for the data to be safe; None if the data is safe already.
 
     Raises:
         NfsError: the server refuses.
-        RemoteProtocolError: it answers what no WRITE can be answered with; see `NfsProcedures.write`.
+        RemoteProtocolError: the server's answer fits no WRITE; see `NfsProcedures.write`.
     """
     verifiers: set[bytes] = set()
     while data:
@@ -43,6 +43,6 @@ async def write_whole(
         offset += reply.count
         data = data[reply.count :]
     if len(verifiers) > 1:
-        # Restarted in between.
+        # The server has restarted in between.
         return _NO_VERIFIER
     return verifiers.pop() if verifiers else None

@@ -24,11 +24,11 @@ class _Extent:
     buffer: memoryview
     length: int = 0
     number: int = 0
-    """In the order in which they were written."""
+    """Extents are numbered in the order in which they were written."""
     verifier: bytes | None = None
-    """What COMMIT has to answer with; None if the WRITEs that carried it did not end."""
+    """The verifier that COMMIT has to answer with; None if the WRITEs of this extent did not end."""
     stable: bool = False
-    """Whether it needs no COMMIT, and is kept for the sake of older ones that it overlaps."""
+    """Whether it needs no COMMIT, and is kept because it overlaps older extents, which may be written again."""
 
     @property
     def end(self) -> int:
@@ -41,8 +41,8 @@ class _Extent:
 class WriteBehind:
     """Writes to one file in blocks of `block` octets, `blocks` in flight, in at most `octets_max` octets of memory.
 
-    `start` makes a task of a coroutine. A WRITE that fails is reported by whichever method is called next, once, and
-    its data is given up, as by an operating system. Methods may be called concurrently.
+    `start` makes a task of a coroutine. A WRITE that fails is reported once, by the method called next, and its data
+    is dropped, as by an operating system. Methods may be called concurrently.
     """
 
     def __init__(
@@ -83,17 +83,17 @@ class WriteBehind:
 
     @property
     def uncommitted(self) -> int:
-        """Octets that are on their way, or at the server but not known to be on its stable storage."""
+        """Octets in flight, or at the server but not known to be on its stable storage."""
         # An extent that has just arrived is in both.
         return sum(extent.length for extent in {*self._in_flight.values(), *self._uncommitted})
 
     @property
     def failure(self) -> BaseException | None:
-        """What the next call will raise: data of earlier ones is lost."""
+        """The error that the next call will raise: data of earlier calls is lost."""
         return self._failure
 
     async def write(self, offset: int, data: memoryview) -> None:
-        """Takes all of `data` for `offset`: it may be changed by its owner afterwards.
+        """Copies all of `data`, to be written at `offset`: the caller may change it afterwards.
 
         Raises:
             NfsError: an earlier WRITE or COMMIT failed.
@@ -114,7 +114,7 @@ class WriteBehind:
                     await self._send_current()
 
     async def drain(self) -> None:
-        """Waits until the server has everything, though perhaps only in its memory: READ sees it.
+        """Waits until the server has all data, though perhaps only in its memory: a READ returns it.
 
         Raises: see `write`.
         """
@@ -124,7 +124,7 @@ class WriteBehind:
             self._report()
 
     async def flush(self) -> None:
-        """Waits until the server has everything on stable storage.
+        """Waits until the server has all data on stable storage.
 
         Raises: see `write`.
         """
@@ -177,17 +177,17 @@ class WriteBehind:
             await asyncio.wait(self._in_flight, return_when=asyncio.FIRST_COMPLETED)
 
     async def _carry(self, extent: _Extent, stable: stable_how) -> None:
-        """Writes the extent; what has to be committed yet is kept, everything else given up."""
+        """Writes the extent; keeps it until it is committed, if it must be, and else frees its buffer."""
         try:
             extent.verifier = await write_whole(
                 self._procedures, self._handle, extent.offset, extent.buffer[: extent.length], stable, self._path
             )
-        except Exception as error:  # noqa: BLE001 - whatever it is, the next call of the writer raises it
+        except Exception as error:  # noqa: BLE001 - the next call of the writer raises it
             self._failure = self._failure or error
             self._free.append(extent.buffer)
             return
         except BaseException:
-            # Cancelled: as good as never sent, which the next COMMIT finds out.
+            # Cancelled, so counted as not sent: no verifier of a COMMIT equals None.
             extent.verifier, extent.stable = None, False
             self._uncommitted.append(extent)
             raise
@@ -209,7 +209,7 @@ class WriteBehind:
                 self._uncommitted = []
                 return
             lost: list[_Extent] = []
-            # What was written after something that is lost may overlap it, and has to be there again after it.
+            # An extent written after a lost one may overlap it, so it is written again after it.
             for extent in sorted(self._uncommitted, key=lambda extent: extent.number):
                 if not lost and (extent.stable or extent.verifier == verifier):
                     self._free.append(extent.buffer)

@@ -1,4 +1,4 @@
-"""What keeps a walk through a tree finite, whatever directories the server shows."""
+"""The checks that keep a walk through a tree finite, whatever directories the server shows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def check_descent(directory: Node) -> None:
     """To be called before `directory`, which was found in another one on the way down, is entered.
 
     Raises:
-        OSError: ELOOP, as it is one of those that it lies in; ENAMETOOLONG, as it lies too deep.
+        OSError: ELOOP, as `directory` is one of those above it; ENAMETOOLONG, as it lies too deep.
     """
     depth, place = 0, directory.place
     while not isinstance(place, str):
@@ -30,7 +30,7 @@ def check_descent(directory: Node) -> None:
 
 
 def too_many_pending(place: Place) -> OSError:
-    """Why a directory of a tree is not even noted to be entered."""
+    """The error for a directory that is not entered, since too many others already wait for that."""
     text = f"more than {NFS_TREE_PENDING_MAX:,} directories wait to be entered; this one and others are left out"
     return OSError(errno.ENOBUFS, text, path_of(place))
 

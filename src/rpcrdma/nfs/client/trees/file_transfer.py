@@ -1,6 +1,6 @@
 """Copies one file from or to a server: many calls in flight, buffers from a bounded ring, local I/O in threads.
 
-Either way the copy grows under a temporary name and takes its own when it is complete, so that nobody ever sees half
+Either way the copy grows under a temporary name and takes its own when it is complete, so that no reader sees half
 a file where a whole one is expected, nor a mixture where the file changed meanwhile.
 """
 
@@ -45,7 +45,7 @@ def expressible(time_ns: int) -> int:
 
 @contextlib.contextmanager
 def _told_of(path: str) -> Iterator[None]:
-    """What the server refuses to a temporary file is told of the file that it was to become."""
+    """The server's errors on a temporary file name the path of the file that it was to become."""
     try:
         yield
     except NfsError as error:
@@ -95,8 +95,8 @@ class FileTransfer:
         """Copies a file to `name` in the local directory that the descriptor stands for; returns its octets.
 
         Raises:
-            OSError: here, or as NfsError at the server, something was refused.
-            FileChanged: the file changed while it was read; nothing is left of the copy.
+            OSError: this system, or (NfsError) the server, refuses an operation.
+            FileChanged: the file changed while it was read; the copy is removed.
         """
         local_files.local_name(name)
         ring = await self._volume.ring()
@@ -116,7 +116,7 @@ class FileTransfer:
             if complete:
                 self.count(got, 1)
                 return got
-            # What has changed since it was listed is read once more, to go with its attributes of now.
+            # A file that has changed since it was listed is read once more, to go with its current attributes.
             source = RemoteFile(source.attributes, path)
         size = await self._fetch_large(handle, source, directory, name, ring, block)
         self.count(0, 1)
@@ -142,7 +142,8 @@ class FileTransfer:
                     if whole and got:
                         procedures = self._volume.procedures
                         await write_whole(procedures, node.handle, 0, buffer[:got], stable_how.FILE_SYNC, node.path)
-                    # Its beginning is read again with the rest: waiting for buffers with one could stop all.
+                    # The beginning is read again with the rest: uploads that hold a buffer while they wait for others
+                    # could all stop.
                     held.close()
                     if not whole:
                         got = await _Upload(self, self._volume, ring, descriptor, found.st_size, node).run()
@@ -152,7 +153,7 @@ class FileTransfer:
         return got
 
     def count(self, octets: int, files: int = 0) -> None:
-        """Tells the progress."""
+        """Adds to the counts and reports them."""
         self.octets += octets
         self.files += files
         if self._progress is not None:
@@ -191,13 +192,13 @@ class FileTransfer:
             for start in starts:
                 if end is not None and start >= end:
                     return
-                # No more than is there: the buffer is exposed as far as it is asked for, and analysers of captures
-                # take a Write chunk that is not filled for a damaged one.
+                # No more than the file has: the buffer is exposed for as many octets as are asked for, and analysers
+                # of captures take a Write chunk that is not filled for a damaged one.
                 await piece(start, min(block, attributes.size - start))
 
         try:
             await run_workers(min(self._volume.options.direct_calls, -(-attributes.size // block)), worker)
-            # The file has grown since its size was asked for.
+            # The file may have grown since its size was asked for.
             start = attributes.size
             while end is None:
                 await piece(start, block)
@@ -224,7 +225,7 @@ class FileTransfer:
 
 
 class _Upload:
-    """One large file on its way: what is lost in a restart of the server is read again from the local file."""
+    """The upload of one large file: data lost in a restart of the server is read again from the local file."""
 
     def __init__(
         self, transfer: FileTransfer, volume: Volume, ring: BufferRing, descriptor: int, size: int, node: Node

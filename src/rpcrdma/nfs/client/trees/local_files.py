@@ -1,7 +1,7 @@
 """Local files on behalf of copies: functions that block, for worker threads.
 
-Everything is named relative to the descriptor of its directory and no symbolic link is followed, so what a server
-calls its files cannot lead out of the directory that a copy was given (nor can someone who moves links into it).
+Everything is named relative to the descriptor of its directory and no symbolic link is followed, so neither a
+server's file names nor a symbolic link put there meanwhile can lead out of the directory that a copy was given.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _PAGE_ENTRIES = 500
 class LocalItem:
     """An entry of a local directory; its name is the server's.
 
-    `kind` is one of stat's S_IF constants, 0 where unknown; `lost` says what an upload will not carry.
+    `kind` is one of stat's S_IF constants, 0 where unknown; `lost` names the properties that an upload will not carry.
     """
 
     name: str
@@ -65,7 +65,7 @@ class LocalItem:
 
     @property
     def is_directory(self) -> bool:
-        """Whether it is one itself, and no link to one."""
+        """Whether it is a directory itself, and no link to one."""
         return self.kind == stat.S_IFDIR
 
 
@@ -73,7 +73,7 @@ class LocalItem:
 class Temporary:
     """A file that is being written under the name `temporary` and is to become `name` in the same directory.
 
-    `mode` is what it gets when it is complete; None: it was made with it.
+    `mode` is the mode that it gets when it is complete; None: it was made with its final mode.
     """
 
     descriptor: int
@@ -90,7 +90,7 @@ def temporary_name() -> str:
 
 @contextlib.contextmanager
 def told_of(path: str) -> Iterator[None]:
-    """What the local file system refuses is told of `path`, not of a temporary name or of none."""
+    """Errors of the local file system name `path`, not a temporary name or none."""
     try:
         yield
     except (NfsError, FileChanged):
@@ -105,7 +105,7 @@ def local_name(name: str) -> bytes:
     """A server's name for use as a local one: the same octets, whatever the locale makes of them.
 
     Raises:
-        OSError: EINVAL, as it would not name a file in its directory, but something else.
+        OSError: EINVAL, as it would not name an entry of its directory.
     """
     if name in {"", ".", ".."} or "/" in name or "\0" in name:
         raise OSError(errno.EINVAL, "the server's name for it cannot be used here", name)
@@ -125,7 +125,7 @@ def open_directory(path: str, directory: int | None = None) -> int:
 
 
 def open_top(path: str, mode: int, *, exact: bool) -> tuple[int, bool]:
-    """`create_directory` of a path of the user's own, with the directories above it."""
+    """As `create_directory`, for a path that the user has named, with the directories above it."""
     made = True
     top, begin = Path(path), _mode_to_begin(mode, exact=exact)
     try:
@@ -139,7 +139,7 @@ def open_top(path: str, mode: int, *, exact: bool) -> tuple[int, bool]:
 
 
 def create_directory(name: str, directory: int, mode: int, *, exact: bool) -> tuple[int, bool]:
-    """Makes a directory for `mode`, or takes the one that is there: its descriptor, and whether it was made.
+    """Makes a directory for `mode`, or takes an existing one: its descriptor, and whether it was made.
 
     Until `finish_directory` its owner may do everything, and others no more than `mode` and the umask say.
     """
@@ -152,7 +152,7 @@ def create_directory(name: str, directory: int, mode: int, *, exact: bool) -> tu
 
 
 def finish_directory(directory: int, mode: int, times_ns: tuple[int, int], *, exact: bool) -> None:
-    """Gives a directory that everything is in by now its mode and times, and closes it; see `create_directory`."""
+    """Gives a directory whose entries are complete its mode and times, and closes it; see `create_directory`."""
     try:
         if exact:
             os.fchmod(directory, mode & _MODE_KEPT)
@@ -168,7 +168,7 @@ def _mode_to_begin(mode: int, *, exact: bool) -> int:
 
 
 def create_symlink(target: str, name: str, directory: int, times_ns: tuple[int, int]) -> None:
-    """Makes a symbolic link, replacing what is there unless it is a directory."""
+    """Makes a symbolic link, replacing an existing entry unless that is a directory."""
     temporary = temporary_name()
     os.symlink(target.encode("utf-8", "surrogateescape"), temporary, dir_fd=directory)
     try:
@@ -189,7 +189,7 @@ def create_temporary(name: str, directory: int, mode: int, *, exact: bool) -> Te
     if not exact:
         final = _mode_of_file(local_name(name), directory)
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    # Nobody else may look into it before it has the mode that says who may.
+    # Other users may not open the file before it has its final mode.
     begin = mode & _MODE_KEPT if final is None else stat.S_IRUSR | stat.S_IWUSR
     return Temporary(os.open(temporary, flags, begin, dir_fd=directory), temporary, name, directory, final)
 
@@ -211,7 +211,7 @@ def write_at(descriptor: int, data: memoryview, offset: int) -> None:
 
 
 def finish_file(file: Temporary, size: int, times_ns: tuple[int, int]) -> None:
-    """Gives a complete file its length, mode, times and name, replacing what has the name, and closes it."""
+    """Gives a complete file its length, mode, times and name, replacing an entry of that name, and closes it."""
     os.ftruncate(file.descriptor, size)
     if file.mode is not None:
         os.fchmod(file.descriptor, file.mode)
@@ -245,8 +245,8 @@ def load_file(name: str, directory: int | None, buffer: memoryview) -> tuple[int
     """Opens a regular file and reads its beginning: (descriptor, octets read, attributes).
 
     Raises:
-        OSError: EINVAL, as it is no regular file; below a directory also for a symbolic link.
-        FileChanged: it did meanwhile.
+        OSError: EINVAL, as `name` is no regular file; below a directory also for a symbolic link.
+        FileChanged: the file changed meanwhile.
     """
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
     if directory is None:
@@ -304,9 +304,9 @@ def _local_item(entry: os.DirEntry[str], directory: int) -> LocalItem:
     try:
         found = entry.stat(follow_symlinks=False)
     except FileNotFoundError:
-        # Removed since; what is done with it will say so.
+        # Removed since; the copy of it will fail and say so.
         return LocalItem(server_name(entry.name), _kind(entry), 0, ())
-    # There are no calls for extended attributes of a name in an open directory.
+    # Linux has no calls for extended attributes of a name in an open directory.
     lost = lost_from_local(found, f"/proc/self/fd/{directory}/{entry.name}")
     return LocalItem(server_name(entry.name), _kind(entry), found.st_size, lost)
 

@@ -1,4 +1,4 @@
-"""What a copy over NFSv3 does not bring along, though nothing fails: found in attributes, counted in reports."""
+"""Properties that a copy over NFSv3 loses without an error: found in attributes, counted in reports."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["Lost", "NotCarried", "lost_from_local", "lost_from_server"]
 
 
 class NotCarried(enum.Enum):
-    """What an object has and its copy has not."""
+    """A property that an object has and its copy lacks."""
 
     HOLES = "holes"
     """The copy has zeros in their place, which take room."""
     HARD_LINKS = "hard_links"
     """Each name of the file became a file of its own."""
     TIMES = "times"
-    """They are outside 1970 to 2106, which is all that NFSv3 has; the copy has the nearest."""
+    """They are outside NFSv3's range, 1970 to 2106; the copy has the nearest ones."""
     EXTENDED_ATTRIBUTES = "extended_attributes"
     """Access control lists are among them."""
 
@@ -31,11 +31,11 @@ _HOLE_OCTETS = 4096
 """A file that takes a block less than its size has a hole, or is compressed."""
 
 _GIVEN_BY_POLICY = frozenset({"security.selinux"})
-"""Attributes that the copy gets from its own system."""
+"""Extended attributes that the system sets on every new file by itself."""
 
 
 def lost_from_server(attributes: fattr3) -> Lost:
-    """What a download of something with these attributes loses."""
+    """The properties that a download of an object with these attributes loses."""
     if attributes.type != ftype3.NF3REG:
         return ()
     lost: list[NotCarried] = []
@@ -47,7 +47,7 @@ def lost_from_server(attributes: fattr3) -> Lost:
 
 
 def lost_from_local(found: os.stat_result, path: str) -> Lost:
-    """What an upload of `path` loses, which is the name of what has these attributes; blocks."""
+    """The properties that an upload of `path`, an object with attributes `found`, loses; blocks."""
     lost: list[NotCarried] = []
     if stat.S_ISREG(found.st_mode):
         if found.st_blocks * 512 + _HOLE_OCTETS <= found.st_size:
@@ -65,4 +65,4 @@ def _has_attributes(path: str) -> bool:
     try:
         return not _GIVEN_BY_POLICY.issuperset(os.listxattr(path, follow_symlinks=False))
     except (OSError, AttributeError):
-        return False  # a file system, or a system, that has none
+        return False  # a file system, or a system, without extended attributes

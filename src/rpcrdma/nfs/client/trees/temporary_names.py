@@ -1,7 +1,7 @@
-"""Temporary names at a server. They are random: one that is taken, or gone, tells that our own call has run already.
+"""Temporary names at a server. They are random: if one is taken, or gone, an earlier try of our own call has run.
 
-A call whose reply was lost with the connection is sent again. The server knows it for a repeat as long as it lives; one
-that was restarted runs it anew, and finds the name that it is to make taken, or the name that it is to give away gone.
+A call whose reply was lost with the connection is sent again. The server recognises the repeat unless it was restarted
+meanwhile; then it runs the call anew, and finds the name to be made taken, or the name to be renamed gone.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ async def temporary_symlink(volume: Volume, directory: Node, target: str, attrib
 async def give_name(
     procedures: NfsProcedures, directory: Node, temporary: str, name: str, ours: Callable[[Node], Awaitable[bool]]
 ) -> None:
-    """Renames `temporary` to `name`, replacing what has that; `ours` says whether a node is what was renamed."""
+    """Renames `temporary` to `name`, replacing an object of that name; `ours`: whether a node is the renamed one."""
     path = join(directory.path, name)
     try:
         await procedures.rename(directory, temporary, directory, name, join(directory.path, temporary), path)

@@ -30,10 +30,10 @@ _UNFINISHED_MODE = 0o700
 
 @dataclass(slots=True, eq=False)
 class _Folder:
-    """The two sides of a directory: a descriptor here, a node at the server.
+    """The two sides of a directory: a local descriptor, a node at the server.
 
-    `made` says that the one that is copied to was not there before. `place` is the path here, or the name in another
-    one: paths as such would take memory by the square of the depth.
+    `made` says that the directory that is copied to was made for this copy. `place` is the local path, or the name in
+    another `_Folder`: whole paths would take memory by the square of the depth.
     """
 
     descriptor: int
@@ -43,7 +43,7 @@ class _Folder:
 
     @property
     def local(self) -> str:
-        """The path here."""
+        """The local path."""
         names: list[str] = []
         place = self.place
         while not isinstance(place, str):
@@ -90,7 +90,7 @@ async def download_tree(
 async def upload_tree(
     volume: Volume, local: str, node: Node, progress: Progress | None, *, made: bool, exact_modes: bool
 ) -> CopyReport:
-    """See `NfsFilesystem.upload_tree`; `made` says that `node` was not there before."""
+    """See `NfsFilesystem.upload_tree`; `made` says that `node` was made for this copy."""
     descriptor = await volume.from_thread(os.close, local_files.open_directory, local)
     report, transfer = CopyReport(), FileTransfer(volume, progress)
     direction = _Upload(volume, transfer, exact_modes=exact_modes)
@@ -219,7 +219,7 @@ class _Upload:
         return folder.local if item is None else os.path.join(folder.local, item.name)  # noqa: PTH118
 
     async def _make_directory(self, parent: Node, name: str) -> tuple[Node, bool]:
-        """The directory, and whether it was not there before."""
+        """The directory, and whether this call has made it."""
         procedures = self._volume.procedures
         path = (parent, name)
         self._volume.resolver.forget(parent, name)

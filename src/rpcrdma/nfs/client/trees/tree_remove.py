@@ -25,10 +25,10 @@ _ROUNDS_MAX = 1000
 
 @dataclass(slots=True)
 class RemoveReport:
-    """What has been removed."""
+    """The counts of removed entries, and the failures."""
 
     files: int = 0
-    """Everything that is no directory."""
+    """Removed entries that are no directories."""
     directories: int = 0
     failures: list[Exception] = field(default_factory=list)
     """At most 1,000 are kept, fewer if their paths are long; those of the file system name the path."""
@@ -91,7 +91,7 @@ async def remove_tree(volume: Volume, parent: Node, name: str) -> RemoveReport:
 
 
 async def _empty(volume: Volume, level: _Level, report: RemoveReport, room: int) -> None:
-    """Lists a round of entries, at most `room` directories, and removes those that are none."""
+    """Lists a round of entries, at most `room` directories, and removes the other entries."""
     files: list[DirEntry] = []
     level.more = False
 
@@ -123,7 +123,7 @@ async def _empty(volume: Volume, level: _Level, report: RemoveReport, room: int)
                 await volume.procedures.remove(level.node, entry.name, (level.node, entry.name))
                 report.files += 1
             except NfsNotFound:
-                pass  # somebody else was faster
+                pass  # another client has removed it
             except (OSError, RpcError) as error:
                 report.failed(error)
                 level.stuck = True

@@ -39,7 +39,7 @@ class _Named:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A directory that is told of when those below it have been."""
+    """A directory that is yielded after those below it (bottom-up walks)."""
 
     node: Node
     directories: list[str]

@@ -49,12 +49,12 @@ class TreeItem(Protocol):
 
     @property
     def lost(self) -> Lost:
-        """What its copy will lack."""
+        """The properties that its copy will lack."""
 
 
 @dataclass(frozen=True, slots=True)
 class CopyFailure:
-    """What was not copied, and why."""
+    """A path that was not copied, and the reason."""
 
     path: str
     error: Exception
@@ -68,7 +68,7 @@ class Kept:
     octets: int = 0
 
     def takes(self, path: str) -> bool:
-        """Whether there is room for one more that names `path`; if so, it is taken."""
+        """Whether one more entry that names `path` fits; if so, it is counted."""
         if self.paths >= NFS_TREE_FAILURES_MAX or (self.paths and self.octets >= NFS_TREE_FAILURES_OCTETS_MAX):
             return False
         self.paths += 1
@@ -78,7 +78,7 @@ class Kept:
 
 @dataclass(slots=True)
 class CopyReport:
-    """What a tree copy has done."""
+    """The counts of a tree copy, and its failures."""
 
     files: int = 0
     directories: int = 0
@@ -90,7 +90,7 @@ class CopyReport:
     """At most 1,000 are kept, fewer if their paths are long."""
     failures_total: int = 0
     not_carried: Counter[NotCarried] = field(default_factory=Counter)
-    """How many have what NFSv3 cannot bring along, though all else of them was copied."""
+    """Objects that were copied without a property that NFSv3 cannot carry, by property."""
     _skipped_kept: Kept = field(default_factory=Kept, repr=False)
     _failures_kept: Kept = field(default_factory=Kept, repr=False)
 
@@ -101,7 +101,7 @@ class CopyReport:
             self.failures.append(CopyFailure(path, error))
 
     def passed_over(self, path: str) -> None:
-        """Notes something that is not copied by intent."""
+        """Notes an object of a kind that is never copied."""
         if self._skipped_kept.takes(path):
             self.skipped.append(path)
 
@@ -115,25 +115,25 @@ class CopyReport:
 
 
 class Direction(Protocol[F, I]):
-    """What differs between the directions; F is a pair of directories, one here and one at the server."""
+    """The steps that differ between the directions; F is a pair of directories, one local and one at the server."""
 
     async def enter(self, parent: F, item: I) -> F:
-        """Opens both sides of a directory, after making the one that is copied to."""
+        """Opens both sides of a directory, after making the directory that is copied to."""
 
     def pages(self, folder: F, refused: Callable[[OSError], None]) -> AsyncIterator[list[I]]:
-        """Lists the directory that is copied from; entries that can be no file's name go to `refused`."""
+        """Lists the directory that is copied from; errors of entries whose name cannot be one go to `refused`."""
 
     async def copy(self, folder: F, item: I, report: CopyReport) -> None:
-        """Copies what is no directory."""
+        """Copies an entry that is no directory."""
 
     async def fits(self, folder: F, item: I) -> bool:
-        """Whether there is room for a file where it is to be copied to."""
+        """Whether the file system that is copied to has room for a file."""
 
     async def leave(self, folder: F, *, complete: bool) -> None:
         """Ends the use of a directory; if `complete`, after giving the copy its mode and times."""
 
     def path(self, folder: F, item: I | None) -> str:
-        """For reports."""
+        """The path of an item, or of the folder itself, for reports."""
 
 
 @dataclass(slots=True, eq=False)
@@ -141,13 +141,13 @@ class _Open(Generic[F]):
     folder: F
     parent: _Open[F] | None
     left: int = 1
-    """The listing, and every entry that is not done."""
+    """Pieces of work left: the listing of the directory, and each entry that is not done."""
 
 
 class TreeWork(Generic[F, I]):
     """Copies the tree under `root`, `files_at_once` files at a time, into `report`.
 
-    What goes wrong with one entry is noted and the rest goes on; a lost connection ends everything.
+    A failure of one entry is noted and the rest goes on; a lost connection ends everything.
     """
 
     def __init__(self, direction: Direction[F, I], report: CopyReport, *, files_at_once: int) -> None:
@@ -245,9 +245,9 @@ class TreeWork(Generic[F, I]):
             await self._done(opened)
 
     async def _copy(self, folder: F, item: I) -> None:
-        """Copies a file, and where there was no room for it, once more when it has all that is left for itself.
+        """Copies a file; if it finds no room, copies it once more when no other copy uses the room that is left.
 
-        Or many files that are in work together would fill the last room, fail all, and leave it empty.
+        Otherwise many files copied at once would fill the last room together, all fail, and leave it empty.
         """
         async with self._alone:
             self._copying += 1

@@ -1,6 +1,6 @@
 """Notices a file that changes while it is copied, by its size and the times of its last modification and change.
 
-The copy would be part old and part new, a content that the file never had. What does not show is a change that keeps
+The copy would be part old and part new, a content that the file never had. A change goes unnoticed if it keeps
 the size and falls into the same tick of the file system's clock, 4 ms on most, as the change before it.
 """
 
@@ -30,16 +30,16 @@ def require_unchanged(descriptor: int, before: os.stat_result, path: str) -> Non
 
 
 class RemoteFile:
-    """A file at a server whose attributes were heard of before it is read, and are again with replies to READ."""
+    """A file at a server: its attributes before it is read are compared with those in the replies to READ."""
 
     def __init__(self, attributes: fattr3, path: str) -> None:
         self.attributes = attributes
-        """The newest."""
+        """The attributes in the newest reply."""
         self.path = path
         self.heard = False
-        """Whether a reply has brought attributes since."""
+        """Whether a reply to READ has brought attributes."""
         self.changed = False
-        """Whether they were others."""
+        """Whether such attributes differed from those before."""
 
     def hear(self, attributes: post_op_attr) -> None:
         """Takes the attributes of a reply, if it has any."""
