@@ -190,7 +190,7 @@ class Owner:
         missing = [wr for wr, (_, signaled) in self.posted.items() if signaled and wr not in self.completed]
         assert not missing, f"never completed: {missing}"
         assert not self.qp._receiver.receives
-        assert not self.qp._sender.to_do
+        assert not self.qp._sender.send_queue
         assert not self.qp._sender.responses
 
 

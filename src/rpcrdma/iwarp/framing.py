@@ -26,10 +26,10 @@ CRC = struct.Struct("<I")
 """The only field in little-endian order (RFC 5044 section 4.4)."""
 
 NO_CRC = bytes(4)
-"""What stands in the CRC field when CRCs are off; its reader ignores it."""
+"""The CRC field when CRCs are off; its reader ignores it."""
 
 PADS = (b"", b"\0\0\0", b"\0\0", b"\0")
-"""The padding of a frame so far of n octets, by n modulo 4."""
+"""The padding of an FPDU whose length field and ULPDU have n octets, by n modulo 4."""
 
 MARKER_SPACING_OCTETS = 512
 _MARKER = struct.Struct(">HH")
@@ -64,11 +64,11 @@ def build_fpdu(ulpdu: Sequence[Buffer], octets: int, *, crc: bool) -> list[Buffe
 def build_tagged_run(
     rdmap: int, handle: int, offset: int, payload: memoryview, payload_max: int, room: tuple[int, int], *, crc: bool
 ) -> tuple[list[Buffer], list[int]]:
-    """FPDUs of one tagged message, of which `payload` is what is left: headers and digests of all of them in one step.
+    """FPDUs of one tagged message, of which `payload` is not yet built: headers and digests of all of them in one step.
 
-    `payload_max` octets go into one, the last one marked as such. They begin while no more than `room` (octets, pieces)
-    is taken by those before, the first one in any case. Answers the gather list, three pieces for each FPDU, and the
-    octets of each.
+    Each has up to `payload_max` octets of payload; the message's last one has the L bit. The first FPDU is always
+    built, a further one while those before it take no more than `room` (octets, pieces of the gather list). Returns the
+    gather list, three pieces for each FPDU, and the octets of each FPDU.
     """
     pieces: list[Buffer] = []
     sizes: list[int] = []
@@ -98,9 +98,9 @@ def build_tagged_run(
 def build_marked_fpdu(ulpdu: Sequence[Buffer], octets: int, position: int, *, crc: bool) -> tuple[list[Buffer], int]:
     """As `build_fpdu`, with a marker at every 512th octet of the stream, and the stream's position behind the FPDU.
 
-    `position` counts from the first octet of full operation, where a marker stands, too; only its remainder matters,
-    so that TCP's sequence numbers may wrap. A marker between two FPDUs, and one between padding and CRC, is part
-    of what the CRC covers (RFC 5044 sections 4.3 and 4.4).
+    `position` counts from the first octet of full operation, which begins with a marker; only its remainder matters,
+    so that TCP's sequence numbers may wrap. The CRC also covers a marker before the FPDU's first octet, and one between
+    padding and CRC (RFC 5044 sections 4.3 and 4.4).
     """
     gather: list[Buffer] = []
     digest = 0

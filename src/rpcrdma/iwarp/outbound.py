@@ -16,16 +16,16 @@ from rpcrdma.verbs.memory import MemoryRegion, SoftwareProtectionDomain
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.wire.checksum import crc32c
 
-__all__ = ["Exposure", "Outbound"]
+__all__ = ["Outbound", "ResponseSource"]
 
-Exposure = tuple[MemoryRegion, ReadResponse, int]
+ResponseSource = tuple[MemoryRegion, ReadResponse, int]
 """The region that an FPDU shows, the Read Response that the FPDU is part of, and its position in that response."""
 
 
 class Outbound:
     """`pieces` is the gather list; `built` and `sent` count octets of the stream, start-up frames included."""
 
-    __slots__ = ("_digest", "_exposed", "_frames", "_pd", "_start", "built", "pieces", "sent")
+    __slots__ = ("_digest", "_frames", "_has_sources", "_pd", "_start", "built", "pieces", "sent")
 
     def __init__(self, pd: SoftwareProtectionDomain) -> None:
         self._pd = pd
@@ -33,10 +33,10 @@ class Outbound:
         self.built = 0
         self.sent = 0
         # For each FPDU in `pieces` its end in the stream and the region it shows, if any; the first begins at `_start`.
-        self._frames: list[tuple[int, Exposure | None]] = []
+        self._frames: list[tuple[int, ResponseSource | None]] = []
         self._start = 0
         # Whether any FPDU shows a region; and the CRC of the sent part of the first FPDU, if that shows one.
-        self._exposed = False
+        self._has_sources = False
         self._digest = 0
 
     def put(self, frame: bytes) -> None:
@@ -44,15 +44,15 @@ class Outbound:
         self.pieces.append(frame)
         self.built += len(frame)
 
-    def append(self, fpdu: Sequence[Buffer], octets: int, exposure: Exposure | None = None) -> None:
+    def append(self, fpdu: Sequence[Buffer], octets: int, source: ResponseSource | None = None) -> None:
         """Appends an FPDU of `octets`, whose last piece ends with the CRC."""
         self.pieces += fpdu
         self.built += octets
-        self._frames.append((self.built, exposure))
-        if exposure is not None:
-            self._exposed = True
+        self._frames.append((self.built, source))
+        if source is not None:
+            self._has_sources = True
 
-    def append_run(self, pieces: Sequence[Buffer], sizes: Sequence[int], shown: Sequence[Exposure] = ()) -> None:
+    def append_run(self, pieces: Sequence[Buffer], sizes: Sequence[int], shown: Sequence[ResponseSource] = ()) -> None:
         """Appends FPDUs of these sizes, which show `shown` if that is not empty."""
         self.pieces += pieces
         frames, built = self._frames, self.built
@@ -61,7 +61,7 @@ class Outbound:
             frames.append((built, shown[index] if shown else None))
         self.built = built
         if shown:
-            self._exposed = True
+            self._has_sources = True
 
     def bytes_sent(self, octets: int) -> None:
         """The first `octets` of `pieces` have been given to TCP."""
@@ -70,11 +70,11 @@ class Outbound:
             # As `clear`, in one step: this is the usual end of every message.
             self.pieces = []
             self._frames = []
-            self._exposed = False
+            self._has_sources = False
             self._digest = 0
             self._start = self.sent = self.built
             return
-        if self._exposed:
+        if self._has_sources:
             self._digest_sent(octets)
         self.sent += octets
         pieces = self.pieces
@@ -108,23 +108,23 @@ class Outbound:
                 position = end
         self._digest = digest
 
-    def renew(self, *, crc: bool) -> Exposure | None:
+    def renew(self, *, crc: bool) -> ResponseSource | None:
         """Checks the unsent FPDUs: returns the first whose region is invalidated; if there is none, renews their CRCs.
 
         The CRC of an FPDU is computed anew over its present data, until part of the CRC itself has been sent.
         """
-        if not self._exposed:
+        if not self._has_sources:
             return None
         sent = self.sent
         start = self._start
         digest = self._digest
         position = sent
         index = 0
-        for frame_end, exposure in self._frames:
-            if frame_end > sent and exposure is not None and self._withdrawn(exposure):
-                return exposure
+        for frame_end, source in self._frames:
+            if frame_end > sent and source is not None and self._withdrawn(source):
+                return source
             # If part of the CRC has been sent, all of the payload has, too.
-            renewing = crc and exposure is not None and frame_end - sent >= CRC.size
+            renewing = crc and source is not None and frame_end - sent >= CRC.size
             if start >= sent:
                 digest = 0
             while position < frame_end:
@@ -140,8 +140,8 @@ class Outbound:
             start = frame_end
         return None
 
-    def _withdrawn(self, exposure: Exposure) -> bool:
-        region = exposure[0]
+    def _withdrawn(self, source: ResponseSource) -> bool:
+        region = source[0]
         return self._pd.regions.get(region.handle) is not region
 
     def clear(self) -> None:
@@ -149,7 +149,7 @@ class Outbound:
         # A new list: the driver may still hold the old one.
         self.pieces = []
         self._frames = []
-        self._exposed = False
+        self._has_sources = False
         self._digest = 0
         self._start = self.built
 
@@ -159,18 +159,18 @@ class Outbound:
         A copy, because its memory belongs to the upper layer again. Returns the number of dropped octets, or None if
         that FPDU shows an invalidated region: the stream then ends inside it, and the peer delivers none of it.
         """
-        start, end, exposure = self._start, self.sent, None
-        for frame_end, frame_exposure in self._frames:
+        start, end, source = self._start, self.sent, None
+        for frame_end, frame_source in self._frames:
             if frame_end > self.sent:
                 if start < self.sent:
-                    end, exposure = frame_end, frame_exposure
+                    end, source = frame_end, frame_source
                 break
             start = frame_end
         rest = b"".join(self.pieces)[: end - self.sent]
         forgotten = self.built - end
         self.built = self.sent
         self.clear()
-        if exposure is not None and self._withdrawn(exposure):
+        if source is not None and self._withdrawn(source):
             return None
         if rest:
             self.put(rest)

@@ -151,9 +151,9 @@ class IwarpQueuePair:
         if self._ended:
             self._completions.append(Completion(wr, Verb.SEND, Status.FLUSHED))
         elif invalidate is None:
-            self._sender.to_do.append(Work(wr, Verb.SEND, SEND, gather, length, signaled=signaled))
+            self._sender.send_queue.append(Work(wr, Verb.SEND, SEND, gather, length, signaled=signaled))
         else:
-            self._sender.to_do.append(
+            self._sender.send_queue.append(
                 Work(wr, Verb.SEND, SEND_INVALIDATE, gather, length, invalidate, signaled=signaled)
             )
 
@@ -174,7 +174,7 @@ class IwarpQueuePair:
 
     def _post(self, work: Work) -> None:
         if not self._ended:
-            self._sender.to_do.append(work)
+            self._sender.send_queue.append(work)
         else:
             assert work.verb is not None
             self._completions.append(Completion(work.wr, work.verb, Status.FLUSHED))
@@ -242,7 +242,7 @@ class IwarpQueuePair:
         before each send. At most 512 pieces.
         """
         sender = self._sender
-        if not (sender.to_do or sender.responses or sender.current or sender.out.pieces):
+        if not (sender.send_queue or sender.responses or sender.current or sender.out.pieces):
             return []
         try:
             gather = sender.next_gather(max_octets)
@@ -351,7 +351,7 @@ class IwarpQueuePair:
         self._peer_data = reply.private_data
         self._enter_full_operation(agreement)
         if agreement.ready_frame is not None:
-            self._sender.to_do.appendleft(_ready_work(agreement.ready_frame))
+            self._sender.send_queue.appendleft(_ready_work(agreement.ready_frame))
         self._move(Input.REPLY_ACCEPTED)
         self._sender.open = True
         self._established()
@@ -424,7 +424,7 @@ class IwarpQueuePair:
     def disconnect(self) -> None:
         if self.state is State.OPEN:
             self._move(Input.DISCONNECT)
-            self._sender.to_do.append(Work(None, None, 0, (), 0))
+            self._sender.send_queue.append(Work(None, None, 0, (), 0))
             if not self._sender.out.pieces:
                 self._end_drained()
         elif not self._ended and self.state is not State.DRAINING:
@@ -451,7 +451,7 @@ class IwarpQueuePair:
 
     def _end_drained(self) -> None:
         sender = self._sender
-        if not sender.under_way and sender.to_do and sender.to_do[0].verb is None:
+        if not sender.under_way and sender.send_queue and sender.send_queue[0].verb is None:
             self._end("disconnected", by_peer=False)
 
     def _terminate(self, fault: Fault, *, by_peer: bool = True) -> None:

@@ -1,12 +1,12 @@
 """The sending half of full operation: from work requests and RDMA Reads of the peer to FPDUs.
 
-Segments are made when the driver asks for octets, not when work is posted: `next_gather` answers a gather list for one
+Segments are made when the driver asks for octets, not when work is posted: `next_gather` returns a gather list for one
 `sendmsg`, in which each FPDU is a small piece with its headers, views of the payload, and a small piece with padding
-and CRC. What was handed out stays the same list until `bytes_sent`.
+and CRC. The list stays the same until `bytes_sent`.
 
-Work leaves in the order of posting. RDMA Read Responses leave in the order of the requests; they take turns with
-work, message by message, since DDP does not mix the segments of two messages (RFC 5041 section 5.3). An RDMA Read
-beyond the agreed depth stops the queue until an earlier one is answered.
+Work is sent in the order of posting, RDMA Read Responses in the order of the requests. The two take turns, message by
+message, since DDP does not mix the segments of two messages (RFC 5041 section 5.3). An RDMA Read beyond the agreed
+depth stops the send queue until an earlier one is answered.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rpcrdma.iwarp.framing import (
     size_fpdu,
     size_mulpdu,
 )
-from rpcrdma.iwarp.outbound import Exposure, Outbound
+from rpcrdma.iwarp.outbound import Outbound, ResponseSource
 from rpcrdma.iwarp.segments import (
     LAST,
     READ_HEADER_OCTETS,
@@ -52,13 +52,13 @@ from rpcrdma.wire.checksum import crc32c
 __all__ = ["Sender"]
 
 _JOINED_OCTETS_MAX = 512
-"""Payload up to here is copied into one piece with its headers: cheaper than pieces of a gather list."""
+"""Payload of up to so many octets is copied into one piece with its headers: cheaper than a longer gather list."""
 
 _GATHER_PIECES_MAX = 448
-"""Begin no further FPDU beyond: with the next one's pieces the list stays below half of IOV_MAX."""
+"""Pieces beyond which no further FPDU is begun: with those of one FPDU more, the list stays below half of IOV_MAX."""
 
 _FPDU_PIECES_MAX = 60
-"""Payload in more pieces than this is joined first: so many are small."""
+"""The payload of one FPDU in more pieces than this is copied into one: so many pieces are small."""
 
 _SUCCESS = Status.SUCCESS
 _tuple = tuple.__new__
@@ -67,11 +67,11 @@ _TERMINATE_QUEUE = 2
 
 
 class Sender:
-    """The send queue, the responses that are due, and what was handed to the driver.
+    """The send queue, the Read Responses that are due, and the octets handed to the driver.
 
-    `open` lets FPDUs out. `current` is work of which some FPDUs are built. `reads` are RDMA Reads asked and not
-    answered. `drained` is True when the disconnect that ends the queue has been reached. `out` is what was handed to
-    the driver.
+    While `open` is False, no FPDU is built. `current` is work of which some FPDUs are built.
+    `reads` are RDMA Reads that were requested and are not answered. `drained` is True once the queue is worked off up
+    to its disconnect. `out` holds the octets handed to the driver and not yet sent.
     """
 
     __slots__ = (
@@ -99,7 +99,7 @@ class Sender:
         "outbound_reads",
         "reads",
         "responses",
-        "to_do",
+        "send_queue",
     )
 
     def __init__(
@@ -108,13 +108,13 @@ class Sender:
         self._pd = pd
         self._completions = completions
         self._one_message = flush_each_message
-        self.to_do: deque[Work] = deque()
+        self.send_queue: deque[Work] = deque()
         self._in_flight: deque[Work] = deque()
         self.reads: deque[ReadWork] = deque()
         self.responses: deque[ReadResponse] = deque()
         self._response_turn = True
-        # The message under way: work, or (`_responding`) the first of `responses`; octets of it built; its piece and
-        # where that begins.
+        # The message that is partly built: `current`, or (`_responding`) the first of `responses`; the octets of it
+        # that are built; the buffer of its gather list that comes next, and the first octet of that buffer to be sent.
         self.current: Work | None = None
         self._responding = False
         self._position = 0
@@ -159,9 +159,9 @@ class Sender:
         """
         out = self.out
         if out.pieces:
-            exposure = out.renew(crc=self.crc)
-            if exposure is not None:
-                _, response, position = exposure
+            source = out.renew(crc=self.crc)
+            if source is not None:
+                _, response, position = source
                 handle, offset = response.header.source_handle, response.header.source_offset + position
                 raise self._broken_off(response, position, RemoteAccessError("invalid handle", handle, offset))
             return out.pieces
@@ -173,7 +173,7 @@ class Sender:
             if (
                 self.current is None
                 and not self._responding
-                and not ((self.to_do or self.responses) and self._next_message())
+                and not ((self.send_queue or self.responses) and self._next_message())
             ):
                 break
             if self._responding:
@@ -185,16 +185,16 @@ class Sender:
         return pieces
 
     def _next_message(self) -> bool:
-        """Chooses what goes next; the two kinds take turns."""
+        """Chooses the next message to build; work and responses take turns. False if none may be sent."""
         self._position = 0
-        if self.responses and (self._response_turn or not self.to_do):
+        if self.responses and (self._response_turn or not self.send_queue):
             self._response_turn = False
             self._responding = True
             return True
         self._response_turn = True
-        if not self.to_do:
+        if not self.send_queue:
             return False
-        work = self.to_do[0]
+        work = self.send_queue[0]
         if isinstance(work, ReadWork):
             if len(self.reads) >= self.outbound_reads:
                 if not self.outbound_reads:
@@ -205,7 +205,7 @@ class Sender:
         elif work.verb is None:
             self.drained = True
             return False
-        self.to_do.popleft()
+        self.send_queue.popleft()
         self._in_flight.append(work)
         self.current = work
         self._piece = self._piece_start = 0
@@ -217,7 +217,7 @@ class Sender:
         assert work is not None
         position = self._position
         octets = work.length - position
-        # All of such a message goes this way, its end as well, however short that is.
+        # This holds for all FPDUs of such a message, also for a short last one.
         if work.control == WRITE and len(work.gather) == 1 and work.length > _JOINED_OCTETS_MAX and not self.markers:
             left = memoryview(work.gather[0])[position:]
             self.out.append_run(*self._build_run(WRITE, work.handle, work.offset + position, left, end))
@@ -264,7 +264,7 @@ class Sender:
     def _build_run(
         self, control: int, handle: int, offset: int, left: memoryview, end: int
     ) -> tuple[list[Buffer], list[int]]:
-        """FPDUs of a tagged message, of which `left` is left, as far as they may be handed out now."""
+        """As many FPDUs as may be handed out now, of a tagged message of which `left` is not yet built."""
         out = self.out
         room = end - out.built, _GATHER_PIECES_MAX - len(out.pieces)
         pieces, sizes = build_tagged_run(control, handle, offset, left, self._tagged_max, room, crc=self.crc)
@@ -284,9 +284,9 @@ class Sender:
         self._message_ended = True
 
     def _build_response(self, end: int) -> None:
-        """FPDUs of the first of `responses`, straight from the memory, as many as begin before position `end`.
+        """FPDUs of the first of `responses`, as views of the source region: as many as begin before position `end`.
 
-        The right to the memory is checked each time, for all of them: nothing happens while they are made.
+        The right to read the region is checked once a call: no region can be invalidated while the FPDUs are built.
         """
         response = self.responses[0]
         sink_handle, sink_offset, length, source_handle, source_offset = response.header
@@ -325,7 +325,7 @@ class Sender:
 
     @staticmethod
     def _broken_off(response: ReadResponse, position: int, error: RemoteAccessError) -> Fault:
-        """An answer that cannot go on: the Terminate tells what is left of it (RFC 5040 section 4.8)."""
+        """The fault of a response that breaks off: the Terminate quotes the rest of the Read (RFC 5040 section 4.8)."""
         sink_handle, sink_offset, length, source_handle, source_offset = response.header
         rest = ReadHeader(
             sink_handle,
@@ -361,8 +361,8 @@ class Sender:
         self._piece, self._piece_start = index, start
         return pieces
 
-    def _append(self, header: bytes, pieces: Sequence[Buffer], octets: int, exposure: Exposure | None) -> None:
-        """Appends an FPDU to what is handed out."""
+    def _append(self, header: bytes, pieces: Sequence[Buffer], octets: int, source: ResponseSource | None) -> None:
+        """Appends an FPDU to `out`."""
         if len(pieces) > _FPDU_PIECES_MAX:
             pieces = (b"".join(pieces),)
         total = len(header) + octets
@@ -373,21 +373,21 @@ class Sender:
         else:
             fpdu = build_fpdu((header, *pieces), total, crc=self.crc)
             length = (total + 3 & ~3) + 4
-        self.out.append(fpdu, length, exposure)
+        self.out.append(fpdu, length, source)
 
     def bytes_sent(self, octets: int) -> None:
-        """The socket took the first `octets` of what was handed out."""
+        """The socket took the first `octets` of the gather list."""
         self.out.bytes_sent(octets)
         if self._in_flight:
             self.report()
 
     def read_answered(self) -> None:
-        """The first of `reads` has its whole response."""
+        """The response to the first of `reads` is complete."""
         self.reads.popleft().done = True
         self.report()
 
     def report(self) -> None:
-        """Completes work that has ended, in the order of posting."""
+        """Reports the completions of work that has ended, in the order of posting."""
         in_flight, sent = self._in_flight, self.out.sent
         while in_flight:
             work = in_flight[0]
@@ -402,12 +402,12 @@ class Sender:
                 self._completions.append(_tuple(Completion, (work.wr, work.verb, _SUCCESS, work.length, None)))
 
     def refuse(self, terminate: TerminateMessage) -> None:
-        """Marks the work that the peer's Terminate is about, where it is still under way."""
+        """Gives the work that the peer's Terminate quotes the status REMOTE_ACCESS, if it has not completed."""
         if not 0x0100 <= terminate.code <= 0x01FF and not 0x1100 <= terminate.code <= 0x11FF:
             return
         segment = terminate.ddp_header
         if len(segment) != TAGGED_OCTETS:
-            # Reads are answered in order: it is the first one, unless the segment was a Send with Invalidate.
+            # Reads are answered in order: the refused one is the first, unless the segment was a Send with Invalidate.
             if self.reads and terminate.code < 0x1000 and segment[6:10] != bytes(4):
                 self.reads[0].status = Status.REMOTE_ACCESS
             return
@@ -420,11 +420,11 @@ class Sender:
 
     def flush(self) -> None:
         """Ends all work that has not ended, in the order of posting."""
-        for work in (*self._in_flight, *self.to_do):
+        for work in (*self._in_flight, *self.send_queue):
             if work.verb is not None and not work.internal:
                 self._completions.append(Completion(work.wr, work.verb, work.status))
         self._in_flight.clear()
-        self.to_do.clear()
+        self.send_queue.clear()
         self.reads.clear()
         self.responses.clear()
         self.current = None
@@ -432,15 +432,15 @@ class Sender:
         self.open = False
 
     def stop(self) -> None:
-        """Lets nothing out any more."""
+        """Drops all octets that are not sent; nothing is sent any more."""
         self.out.built = self.out.sent
         self.out.clear()
 
     def last_words(self, terminate: TerminateMessage) -> None:
-        """After `flush`: lets out the rest of the FPDU that is partly sent, then a Terminate, then nothing.
+        """After `flush`: sends the rest of the FPDU that is partly sent, and a Terminate as the last message.
 
-        The rest is a copy, since its memory is the upper layer's again. If it would show memory that was withdrawn,
-        nothing goes out at all: the stream ends inside the FPDU, which the peer will not deliver.
+        The rest is a copy, since its memory belongs to the upper layer again. If it would show an invalidated region,
+        nothing is sent at all: the stream ends inside the FPDU, which the peer will not deliver.
         """
         forgotten = self.out.cut()
         if forgotten is None:

@@ -39,7 +39,7 @@ class Execution(enum.Enum):
     INLINE_OR_WORKER = "inline-or-worker"
     """In the event loop; if it raises `WouldBlock`, again from the start in a worker thread."""
     TASK = "task"
-    """As a task of the event loop: what every coroutine function becomes."""
+    """As a task of the event loop: every handler that is a coroutine function."""
 
 
 class WouldBlock(Exception):

@@ -88,7 +88,7 @@ class LoopbackQueuePair:
         self._receives: deque[tuple[object, memoryview]] = deque()
         self._shared_receives = 0
         self._receive_pool: ReceivePool | None = None
-        self._to_do: deque[_Work] = deque()
+        self._send_queue: deque[_Work] = deque()
         self._unreported: deque[_Work] = deque()
         self._reads_asked: deque[_Work] = deque()
         self._completions: deque[Completion] = deque()
@@ -180,7 +180,7 @@ class LoopbackQueuePair:
             assert work.verb is not None
             self._completions.append(Completion(work.wr, work.verb, Status.FLUSHED))
         else:
-            self._to_do.append(work)
+            self._send_queue.append(work)
 
     def poll_completion(self) -> Completion | None:
         return self._completions.popleft() if self._completions else None
@@ -203,7 +203,7 @@ class LoopbackQueuePair:
 
     def disconnect(self) -> None:
         if self.state is _State.ESTABLISHED:
-            self._to_do.append(_Work(None, None))
+            self._send_queue.append(_Work(None, None))
         elif self.state is not _State.CLOSED:
             self.abort("disconnected before the connection was made")
 
@@ -233,8 +233,8 @@ class LoopbackQueuePair:
             if peer._reads_asked:
                 self._respond(peer._reads_asked.popleft())
                 return True
-            if peer.state is _State.ESTABLISHED and self._to_do:
-                return self._work(self._to_do[0])
+            if peer.state is _State.ESTABLISHED and self._send_queue:
+                return self._work(self._send_queue[0])
             return False
         if state is _State.CONNECTING and peer.state is _State.IDLE:
             peer.state = _State.REQUESTED
@@ -263,11 +263,11 @@ class LoopbackQueuePair:
                 if not self._outbound_reads:
                     self._break("RDMA Read without a read slot", work)
                 return not self._outbound_reads
-            self._to_do.popleft()
+            self._send_queue.popleft()
             self._unreported.append(work)
             self._reads_asked.append(work)
             return True
-        self._to_do.popleft()
+        self._send_queue.popleft()
         self._unreported.append(work)
         if work.verb is None:
             self._unreported.pop()
@@ -369,13 +369,13 @@ class LoopbackQueuePair:
             status = work.status if work.ended and work.status is not Status.SUCCESS else Status.FLUSHED
             if work.verb is not None:
                 self._completions.append(Completion(work.wr, work.verb, status))
-        for work in self._to_do:
+        for work in self._send_queue:
             if work.verb is not None:
                 self._completions.append(Completion(work.wr, work.verb, Status.FLUSHED))
         for wr, _ in self._receives:
             self._completions.append(Completion(wr, Verb.RECEIVE, Status.FLUSHED))
         self._unreported.clear()
-        self._to_do.clear()
+        self._send_queue.clear()
         self._reads_asked.clear()
         self._receives.clear()
         self._shared_receives = 0

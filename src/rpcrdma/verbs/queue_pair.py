@@ -1,4 +1,4 @@
-"""Queue pairs: what a transport asks of a provider, and what a provider reports.
+"""Queue pairs: the work that a transport posts to a provider, and the completions and events that a provider reports.
 
 Work requests are methods; results come out of `poll_completion`, on each queue in the order of posting.
 A `QueuePair` does no waiting of its own: a driver moves its octets (or its hardware events), then
@@ -108,7 +108,7 @@ class QueuePair(Protocol):
         """Offers a buffer for one incoming Send. Allowed, and needed, before `accept` and before connecting."""
 
     def post_receives(self, count: int, pool: ReceivePool) -> None:
-        """Offers memory of `pool`, always the same one, for `count` more incoming Sends, after what is posted already.
+        """Posts `count` more receives with buffers of `pool` (always the same pool), after those posted already.
 
         A buffer is taken from the pool when a message begins to arrive, so that idle connections hold none. It is the
         `wr` of the completion, and belongs to the caller of `poll_completion`. Receives into which no message has begun

@@ -54,7 +54,7 @@ class Layout(struct.Struct):
 
     @classmethod
     def of(cls, form: str, *fields: str) -> Layout:
-        """The layout with format `form`, as `struct` has it, and a name for each value."""
+        """The layout with format `form`, in the notation of `struct`, and a name for each value."""
         layout = cls(form)
         layout.fields = fields
         return layout

@@ -480,6 +480,6 @@ def test_no_form_is_ever_sent_but_those_that_may_be(monkeypatch: pytest.MonkeyPa
 def test_messages_on_the_wire_are_version_1_and_echo_the_xid() -> None:
     pair = EndpointPair(TransportConfig(credits_requested=99)).connect()
     pair.client.call(XID, message(XID, CALL), ReplyBound(0))
-    work = pair.client_qp._to_do[0]
+    work = pair.client_qp._send_queue[0]
     header = decode_header(b"".join(work.gather))
     assert (header.xid, header.version, header.credits) == (XID, 1, 99)
