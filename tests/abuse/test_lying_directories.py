@@ -89,15 +89,15 @@ def test_a_tree_without_a_bottom_ends(command: str, levels: int, tmp_path: Path)
 @slow
 @both
 def test_names_without_end_end(scheme: str) -> None:
-    names = 150_000
+    names = 75_000
 
     async def test(it: Liar) -> None:
         ended = await it.run("ls", it.url("names", scheme), NFS_LISTED_NAMES_MAX=names)
         assert ended.status == 1
         (told,) = [line for line in ended.err if line.startswith("error")]
-        assert told == "error: /names: the server lists more than 150,000 names here, perhaps without end"
+        assert told == "error: /names: the server lists more than 75,000 names here, perhaps without end"
         assert ended.out.count(b"\n") == names
-        # Held at once they would take 170 MiB.
+        # Held at once they would take 85 MiB.
         assert ended.grown_octets < GROWTH_MAX
 
     against(test)
