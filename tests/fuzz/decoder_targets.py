@@ -18,7 +18,7 @@ from rpcrdma.iwarp.config import IwarpConfig
 from rpcrdma.iwarp.segments import decode_read_header, encode_read_header
 from rpcrdma.iwarp.startup import (
     FrameKind,
-    agree,
+    agree_on_startup,
     answer,
     ask,
     decode_startup_frame,
@@ -38,8 +38,7 @@ from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.record import LAST_FRAGMENT, RecordReceiver
 from rpcrdma.rpc.service import Service
 from rpcrdma.transport.dialects.header_v1 import RdmaMsg, RdmaMsgp, decode_header, encode_header
-from rpcrdma.transport.private_data import agree as agree_sizes
-from rpcrdma.transport.private_data import decode_private_data, encode_private_data
+from rpcrdma.transport.private_data import agree, decode_private_data, encode_private_data
 from rpcrdma.xdr.codec import (
     Decoder,
     Encoder,
@@ -216,7 +215,7 @@ def startup_frame(data: bytes) -> None:
         else:
             for config in (IwarpConfig(), IwarpConfig(peer_to_peer=True), IwarpConfig(enhanced=False)):
                 try:
-                    agreement = agree(ask(config, b""), frame, config)
+                    agreement = agree_on_startup(ask(config, b""), frame, config)
                 except RemoteProtocolError:
                     continue
                 assert agreement.inbound_reads <= 32
@@ -262,7 +261,7 @@ def private_data(data: bytes) -> None:
     told = decode_private_data(data)
     if told is not None:
         assert decode_private_data(encode_private_data(told)) == told
-    send, receive, _ = agree_sizes(decode_private_data(b"\xf6\xab\x0e\x18\x01\x01\x03\x03"), told)  # type: ignore[arg-type]
+    send, receive, _ = agree(decode_private_data(b"\xf6\xab\x0e\x18\x01\x01\x03\x03"), told)  # type: ignore[arg-type]
     assert 1024 <= send <= 4096
     assert 1024 <= receive <= 4096
 

@@ -31,11 +31,11 @@ from rpcrdma.iwarp.sender import Sender
 from rpcrdma.iwarp.startup import (
     HEADER_OCTETS,
     PRIVATE_DATA_OCTETS_MAX,
-    Agreement,
     FrameKind,
+    StartupAgreement,
     StartupFrame,
     StartupRefused,
-    agree,
+    agree_on_startup,
     answer,
     ask,
     decode_startup_frame,
@@ -115,7 +115,7 @@ class IwarpQueuePair:
         # Octets go to the receiver; and whether `Disconnected` has been reported.
         self._full_operation = False
         self._ended = False
-        self._agreement: Agreement | None = None
+        self._agreement: StartupAgreement | None = None
         self._peer_data = b""
         self._request: StartupFrame | None = None
         self._startup = bytearray(HEADER_OCTETS + PRIVATE_DATA_OCTETS_MAX + 1)
@@ -347,7 +347,7 @@ class IwarpQueuePair:
             return
         assert self._request is not None
         self._startup_filled = 0
-        agreement = agree(self._request, reply, self.config)
+        agreement = agree_on_startup(self._request, reply, self.config)
         self._peer_data = reply.private_data
         self._enter_full_operation(agreement)
         if agreement.ready_frame is not None:
@@ -356,7 +356,7 @@ class IwarpQueuePair:
         self._sender.open = True
         self._established()
 
-    def _enter_full_operation(self, agreement: Agreement) -> None:
+    def _enter_full_operation(self, agreement: StartupAgreement) -> None:
         self._agreement = agreement
         if self.role is Role.RESPONDER:
             assert self._request is not None

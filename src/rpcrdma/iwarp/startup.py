@@ -20,12 +20,12 @@ __all__ = [
     "HEADER_OCTETS",
     "NOT_NEGOTIATED",
     "PRIVATE_DATA_OCTETS_MAX",
-    "Agreement",
     "Enhanced",
     "FrameKind",
+    "StartupAgreement",
     "StartupFrame",
     "StartupRefused",
-    "agree",
+    "agree_on_startup",
     "answer",
     "ask",
     "decode_startup_frame",
@@ -89,7 +89,7 @@ class StartupFrame:
     private_data: bytes = b""
 
 
-class Agreement(NamedTuple):
+class StartupAgreement(NamedTuple):
     """What both frames together say; `markers` is what this side must insert, `ready_frame` the RTR frame agreed."""
 
     crc: bool
@@ -206,7 +206,7 @@ def ask(config: IwarpConfig, private_data: bytes) -> StartupFrame:
 
 def answer(
     request: StartupFrame, config: IwarpConfig, private_data: bytes, *, reject: bool = False
-) -> tuple[StartupFrame, Agreement]:
+) -> tuple[StartupFrame, StartupAgreement]:
     """The responder's Reply to `request`, and what holds once it is sent.
 
     An enhanced request gets an enhanced Reply, another one does not (RFC 6581 section 10).
@@ -240,10 +240,10 @@ def answer(
         enhanced=enhanced,
         private_data=private_data,
     )
-    return reply, Agreement(crc, request.markers, inbound, outbound, ready)
+    return reply, StartupAgreement(crc, request.markers, inbound, outbound, ready)
 
 
-def agree(request: StartupFrame, reply: StartupFrame, config: IwarpConfig) -> Agreement:
+def agree_on_startup(request: StartupFrame, reply: StartupFrame, config: IwarpConfig) -> StartupAgreement:
     """What holds for the initiator after an accepting `reply` to its `request`.
 
     Raises:
@@ -260,7 +260,7 @@ def agree(request: StartupFrame, reply: StartupFrame, config: IwarpConfig) -> Ag
     crc = request.crc or reply.crc
     inbound, outbound = config.inbound_reads, config.outbound_reads
     if asked is None or told is None:
-        return Agreement(crc, reply.markers, inbound, min(outbound, _UNNEGOTIATED_READS), None)
+        return StartupAgreement(crc, reply.markers, inbound, min(outbound, _UNNEGOTIATED_READS), None)
     ready = None
     if asked.peer_to_peer:
         ready = _preferred(asked.ready_frames & told.ready_frames)
@@ -279,7 +279,7 @@ def agree(request: StartupFrame, reply: StartupFrame, config: IwarpConfig) -> Ag
         if told.inbound_reads == 0:
             raise StartupRefused("the peer wants an RDMA Read and takes none", Code.INSUFFICIENT_IRD)
         outbound = max(outbound, 1)
-    return Agreement(crc, reply.markers, inbound, outbound, ready)
+    return StartupAgreement(crc, reply.markers, inbound, outbound, ready)
 
 
 def _preferred(frames: ReadyFrame) -> ReadyFrame | None:

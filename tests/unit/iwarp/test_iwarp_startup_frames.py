@@ -12,12 +12,12 @@ from rpcrdma.errors import DecodeError, RemoteProtocolError
 from rpcrdma.iwarp.config import IwarpConfig, ReadyFrame
 from rpcrdma.iwarp.startup import (
     NOT_NEGOTIATED,
-    Agreement,
     Enhanced,
     FrameKind,
+    StartupAgreement,
     StartupFrame,
     StartupRefused,
-    agree,
+    agree_on_startup,
     answer,
     ask,
     decode_startup_frame,
@@ -147,7 +147,7 @@ def test_either_side_turns_the_crc_on(mine: bool, peers: bool) -> None:
     assert told.crc == agreed.crc == (mine or peers)
     asked = ask(config, b"")
     assert asked.crc == mine
-    assert agree(asked, reply(Enhanced(1, 1), crc=peers), config).crc == (mine or peers)
+    assert agree_on_startup(asked, reply(Enhanced(1, 1), crc=peers), config).crc == (mine or peers)
 
 
 @pytest.mark.req("MPA-19")
@@ -163,7 +163,7 @@ def test_markers_are_what_the_other_side_wants(wanted: bool) -> None:
     told, agreed = answer(request(None, markers=wanted), IwarpConfig(), b"")
     assert (told.markers, agreed.markers) == (False, wanted)
     asked = ask(IwarpConfig(), b"")
-    assert agree(asked, reply(Enhanced(1, 1), markers=wanted), IwarpConfig()).markers == wanted
+    assert agree_on_startup(asked, reply(Enhanced(1, 1), markers=wanted), IwarpConfig()).markers == wanted
 
 
 @pytest.mark.req("EM-6", "EM-9", "EM-15")
@@ -183,7 +183,7 @@ def test_a_responder_fits_its_read_depths_to_the_initiators(
 ) -> None:
     frame, agreed = answer(request(Enhanced(*asked)), IwarpConfig(), b"")
     assert frame.enhanced == Enhanced(*told)
-    assert agreed == Agreement(True, False, inbound, outbound, None)
+    assert agreed == StartupAgreement(True, False, inbound, outbound, None)
 
 
 @pytest.mark.req("EM-8", "EM-9")
@@ -198,14 +198,14 @@ def test_a_responder_fits_its_read_depths_to_the_initiators(
     ],
 )
 def test_an_initiator_fits_its_read_depths_to_the_reply(told: tuple[int, int], inbound: int, outbound: int) -> None:
-    agreed = agree(ask(IwarpConfig(), b""), reply(Enhanced(*told)), IwarpConfig())
-    assert agreed == Agreement(True, False, inbound, outbound, None)
+    agreed = agree_on_startup(ask(IwarpConfig(), b""), reply(Enhanced(*told)), IwarpConfig())
+    assert agreed == StartupAgreement(True, False, inbound, outbound, None)
 
 
 @pytest.mark.req("EM-8")
 def test_an_initiator_refuses_more_reads_than_it_can_take() -> None:
     with pytest.raises(StartupRefused) as caught:
-        agree(ask(IwarpConfig(), b""), reply(Enhanced(1, 33)), IwarpConfig())
+        agree_on_startup(ask(IwarpConfig(), b""), reply(Enhanced(1, 33)), IwarpConfig())
     assert caught.value.code is Code.INSUFFICIENT_IRD
 
 
@@ -251,14 +251,14 @@ def test_a_responder_repeats_a_and_chooses_one_rtr_frame(
 )
 def test_an_initiator_sends_what_both_named(offered: ReadyFrame, told: ReadyFrame, chosen: ReadyFrame) -> None:
     config = IwarpConfig(peer_to_peer=True, ready_frames=offered)
-    assert agree(ask(config, b""), reply(Enhanced(1, 1, True, told)), config).ready_frame is chosen
+    assert agree_on_startup(ask(config, b""), reply(Enhanced(1, 1, True, told)), config).ready_frame is chosen
 
 
 def test_an_initiator_that_reads_nothing_keeps_one_slot_for_the_rtr_frame() -> None:
     config = IwarpConfig(peer_to_peer=True, outbound_reads=0, ready_frames=ReadyFrame.READ)
     asked = ask(config, b"")
     assert asked.enhanced == Enhanced(32, 1, True, ReadyFrame.READ)
-    agreed = agree(asked, reply(Enhanced(5, 1, True, ReadyFrame.READ)), config)
+    agreed = agree_on_startup(asked, reply(Enhanced(5, 1, True, ReadyFrame.READ)), config)
     assert (agreed.inbound_reads, agreed.outbound_reads) == (1, 1)
 
 
@@ -280,7 +280,7 @@ def test_without_reads_among_the_rtr_frames_no_slot_is_asked_for(frames: ReadyFr
 def test_an_initiator_refuses_rtr_frames_that_it_cannot_send(told: Enhanced, code: Code) -> None:
     config = IwarpConfig(peer_to_peer=True, ready_frames=ReadyFrame.READ)
     with pytest.raises(StartupRefused) as caught:
-        agree(ask(config, b""), reply(told), config)
+        agree_on_startup(ask(config, b""), reply(told), config)
     assert caught.value.code is code
 
 
@@ -306,12 +306,14 @@ def test_plain_requests_get_plain_replies_of_the_same_revision(revision: int) ->
 def test_replies_that_do_not_match_the_request_are_refused(enhanced: bool, told: StartupFrame) -> None:
     config = IwarpConfig(enhanced=enhanced)
     with pytest.raises(RemoteProtocolError, match="does not match"):
-        agree(ask(config, b""), told, config)
+        agree_on_startup(ask(config, b""), told, config)
 
 
 def test_plain_replies_leave_one_read() -> None:
     config = IwarpConfig(enhanced=False)
-    assert agree(ask(config, b""), reply(None, revision=1), config) == Agreement(True, False, 32, 1, None)
+    assert agree_on_startup(ask(config, b""), reply(None, revision=1), config) == StartupAgreement(
+        True, False, 32, 1, None
+    )
 
 
 @pytest.mark.parametrize(
