@@ -91,8 +91,9 @@ class Link(Protocol):
         """Makes the queue pair and what moves its data. Neither function is called before this returns.
 
         `private_data` goes to the peer if this end connects; the other one gives its own to `QueuePair.accept`.
-        `on_turn` is called when there may be something to take from the queue pair: it polls and posts until nothing is
-        left to do, and calls `flush`, as is done whenever work is posted. `timer` is the connection's: it is to watch
+        `on_turn` is called when there may be something to take from the queue pair, for Sends that are done not before
+        something else happens: it polls and posts until nothing is left to do, and calls `flush`, as is done whenever
+        work is posted. `timer` is the connection's: it is to watch
         what of the provider has deadlines. `on_closed` is called when the driver holds nothing any more.
         """
 
