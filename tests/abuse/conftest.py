@@ -17,10 +17,11 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.aio import iwarp_driver, rdma_connection
-from rpcrdma.aio import serve as serving
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
+from rpcrdma.aio.connections import rdma_connection
+from rpcrdma.aio.drivers import iwarp_driver
+from rpcrdma.aio.server import serve as serving
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
 from rpcrdma.aio.urls import parse_url

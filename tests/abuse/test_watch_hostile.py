@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from rpcrdma.aio import watch_service
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.aio.server.serve import serve
 from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.nfs import watch
 from rpcrdma.nfs.client import Changes
 from rpcrdma.nfs.client.change import believed
-from rpcrdma.nfs.server import change_journal
+from rpcrdma.nfs.server import change_journal, watch_service
 from rpcrdma.nfs.watch import (
     CHANGES,
     SUBSCRIBE,

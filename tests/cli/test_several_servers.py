@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rpcrdma.aio import connect
+from rpcrdma.aio.client import connect
 from rpcrdma.aio.urls import DEFAULT_PORTS, parse_url
 from rpcrdma.cli.main import main
 from rpcrdma.nfs.client import mount_client

@@ -22,8 +22,9 @@ from rpcrdma.cli import console
 from rpcrdma.cli.listing_format import attributes_json, long_columns
 from rpcrdma.errors import RpcRdmaError, TransportClosed
 from rpcrdma.nfs import mount, v3, watch
-from rpcrdma.nfs.client import FileOptions, NfsFilesystem, tree_work
+from rpcrdma.nfs.client import FileOptions, NfsFilesystem
 from rpcrdma.nfs.client.mount_client import mount_with
+from rpcrdma.nfs.client.trees import tree_work
 from rpcrdma.nfs.client.volume import Volume
 from rpcrdma.nfs.errors import nfs_error
 from rpcrdma.nfs.v3 import nfsstat3

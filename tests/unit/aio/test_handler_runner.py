@@ -5,20 +5,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from collections.abc import Generator
 from typing import Any, cast
 
 import pytest
 
-from rpcrdma.aio import limited_log
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.answering.call_context import ServerCallContext
 from rpcrdma.aio.answering.handler_runner import HandlerRunner
+from rpcrdma.aio.drivers import limited_log
 from rpcrdma.errors import TransportClosed
 from rpcrdma.rpc import errors
 from rpcrdma.rpc.calls import CallEncoder, decode_result
 from rpcrdma.rpc.dispatch import Dispatcher, Invocation
 from rpcrdma.rpc.program import Procedure, Program
-from rpcrdma.rpc.service import ProcedureUnavailable, Service, WouldBlock, in_worker, inline_or_worker
+from rpcrdma.rpc.service import ProcedureUnavailable, Service, in_worker, inline_or_worker
 from rpcrdma.xdr.codec import Decoder, Encoder, Payload
 
 
@@ -78,10 +79,9 @@ def test_an_inline_handler_is_done_at_once() -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("error", [ValueError("x"), WouldBlock()], ids=["error", "WouldBlock where it means nothing"])
-def test_an_inline_handler_that_fails_is_a_system_error(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_inline_handler_that_fails_is_a_system_error(caplog: pytest.LogCaptureFixture) -> None:
     def handler(args: int, context: Any) -> int:
-        raise error
+        raise ValueError(args)
 
     async def main() -> None:
         runner = HandlerRunner()
@@ -129,16 +129,23 @@ def test_a_procedure_that_is_left_out_is_no_failure(caplog: pytest.LogCaptureFix
     assert not caplog.records
 
 
-def test_a_handler_that_would_block_starts_over_in_a_thread_with_buffers_of_its_own() -> None:
-    seen: list[tuple[bool, int]] = []
+def test_a_handler_that_would_block_is_entered_once_and_goes_on_in_a_thread_with_its_buffers() -> None:
+    seen: list[tuple[bool, bool, int]] = []
+
+    def note(context: Any) -> None:
+        in_loop = threading.current_thread() is threading.main_thread()
+        seen.append((in_loop, context.may_block, context._share.held_octets))
 
     @inline_or_worker
-    def handler(args: int, context: Any) -> int:
-        context.buffer(10_000)
-        seen.append((context.may_block, context._share.held_octets))
-        if not context.may_block:
-            raise WouldBlock
-        assert threading.current_thread() is not threading.main_thread()
+    def handler(args: int, context: Any) -> Generator[None, None, int]:
+        buffer = context.buffer(10_000)
+        buffer[0] = 7
+        note(context)
+        yield
+        note(context)
+        yield
+        assert buffer[0] == 7
+        note(context)
         return args
 
     async def main() -> None:
@@ -152,7 +159,52 @@ def test_a_handler_that_would_block_starts_over_in_a_thread_with_buffers_of_its_
         assert await runner.drain(1)
 
     asyncio.run(main())
-    assert seen == [(False, 16_384), (True, 16_384)]
+    assert seen == [(True, False, 16_384), (False, True, 16_384), (False, True, 16_384)]
+
+
+def test_a_handler_that_need_not_block_is_done_in_the_event_loop() -> None:
+    @inline_or_worker
+    def handler(args: int, context: Any) -> Generator[None, None, int]:
+        if args != 5:
+            yield
+        return args + 1
+
+    async def main() -> None:
+        runner = HandlerRunner()
+        assert Run(runner, handler).result == 6
+        assert await runner.drain(0)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("where", ["loop", "thread"])
+def test_what_a_handler_raises_before_or_after_it_goes_to_a_thread_is_a_system_error(
+    where: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    @inline_or_worker
+    def handler(args: int, context: Any) -> Generator[None, None, int]:
+        if where == "thread":
+            yield
+        raise ValueError(args)
+
+    async def main() -> None:
+        runner = HandlerRunner()
+        run = Run(runner, handler)
+        await run.done.wait()
+        with pytest.raises(errors.RemoteSystemError):
+            _ = run.result
+        assert await runner.drain(1)
+
+    asyncio.run(main())
+    assert len(caplog.records) == 1
+
+
+def test_a_handler_that_never_says_that_it_would_block_is_not_taken_for_one_that_may() -> None:
+    def handler(args: int, context: Any) -> int:
+        return args
+
+    with pytest.raises(TypeError, match=r"handler has no `yield` before what may block: mark it with in_worker"):
+        inline_or_worker(handler)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), SystemExit(3)])

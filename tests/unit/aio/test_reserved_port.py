@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.aio import sockets
 from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.aio.client.tcp_client import TcpCaller
+from rpcrdma.aio.drivers import sockets
 from rpcrdma.aio.server.serve import serve
 from rpcrdma.aio.urls import Url
 from rpcrdma.errors import ConnectFailed, NotPermitted

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.aio import listener as listener_module
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.answering.handler_runner import HandlerRunner
 from rpcrdma.aio.client.tcp_client import TcpCaller
+from rpcrdma.aio.drivers import listener as listener_module
 from rpcrdma.aio.server.tcp_server import TcpServer, TcpServerConfig
 from rpcrdma.errors import TransportClosed
 from rpcrdma.rpc.dispatch import Dispatcher

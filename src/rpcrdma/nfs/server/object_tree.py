@@ -30,7 +30,6 @@ from rpcrdma.nfs.server.place_index import PlaceIndex
 from rpcrdma.nfs.server.refusal import Refused
 from rpcrdma.nfs.server.tree_search import TreeSearch, directory_entries
 from rpcrdma.nfs.v3 import nfsstat3
-from rpcrdma.rpc.service import WouldBlock
 
 __all__ = ["Node", "ObjectTree"]
 
@@ -176,18 +175,14 @@ class ObjectTree:
             return None
         return self._child(directory, name, fd)
 
-    def child_at_once(self, directory: Node, name: bytes) -> Node:
-        """As `child`, but never waits.
-
-        Raises:
-            WouldBlock: it would have to.
-        """
+    def child_at_once(self, directory: Node, name: bytes) -> Node | None:
+        """As `child`, but never waits: None if it would have to."""
         if not self._may_ask_cached or self._places.needs_flush:
-            raise WouldBlock
+            return None
         try:
             fd = open_cached(directory.fd, name)
         except BlockingIOError:
-            raise WouldBlock from None
+            return None
         except OSError as error:
             if error.errno == errno.EXDEV:
                 raise Refused(nfsstat3.NFS3ERR_ACCES) from None

@@ -16,7 +16,6 @@ from rpcrdma.nfs.server.object_cache import ObjectCache
 from rpcrdma.nfs.server.object_tree import Node
 from rpcrdma.nfs.server.refusal import Refused
 from rpcrdma.nfs.v3 import nfsstat3
-from rpcrdma.rpc.service import WouldBlock
 
 __all__ = ["OpenFile", "OpenFiles"]
 
@@ -53,18 +52,19 @@ class OpenFiles:
     def __init__(self, limit: int) -> None:
         self._cache: ObjectCache[OpenFile] = ObjectCache(limit, self._evicted)
 
-    def for_reading(self, node: Node, caller: Caller, *, may_block: bool) -> tuple[OpenFile, os.stat_result]:
+    def for_reading(self, node: Node, caller: Caller, *, may_open: bool) -> tuple[OpenFile, os.stat_result] | None:
         """The open file and its attributes, if the caller may read it: as its reader, executor or owner.
 
+        None if it is not open and must not be opened, which may block.
+
         Raises:
-            WouldBlock: the file is not open yet and `may_block` is not set.
             Refused: it is no regular file.
             OSError: the caller may not, or it cannot be opened.
         """
         file = self._cache.get(node.handle)
         if file is None or not file.readable:
-            if not may_block:
-                raise WouldBlock
+            if not may_open:
+                return None
             _check_regular(node)
             file = self._open(node, caller, os.O_RDONLY)
         status = os.fstat(file.fd)
