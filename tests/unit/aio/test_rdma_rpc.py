@@ -372,7 +372,7 @@ def test_a_fault_of_our_own_costs_one_connection(
             def fail() -> None:
                 raise RuntimeError("on purpose")
 
-            monkeypatch.setattr(faulty, "_on_call", lambda _incoming: fail())
+            monkeypatch.setattr(faulty, "_answer", lambda _incoming: fail())
             with pytest.raises(TransportClosed):
                 await client.call(v3.NULL, None)
             await client.close()
@@ -424,7 +424,7 @@ def test_a_reply_that_cannot_be_made_ends_the_connection(
             await client.close()
             await until(lambda: server.connections == {there})
             # What the call and its handler had borrowed is there for others.
-            assert faulty._results.held_octets == faulty._arguments.held_octets == 0
+            assert faulty.results.held_octets == faulty._arguments.held_octets == 0
             await other.call(v3.NULL, None)
         assert escaped == []
 

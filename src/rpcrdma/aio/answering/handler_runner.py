@@ -60,7 +60,7 @@ class HandlerRunner:
         if self._drained:
             done(invocation.failure(_STOPPED))
             return
-        if context.wait_if_crowded(functools.partial(self.run, invocation, context, done)):
+        if context.wait_if_crowded(self.run, invocation, context, done):
             return
         execution = invocation.execution
         if execution is Execution.INLINE or execution is Execution.INLINE_OR_WORKER:

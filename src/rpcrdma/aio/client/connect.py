@@ -13,10 +13,9 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Literal, TypeVar
 
-from rpcrdma.aio.answering.at_most_once import AtMostOnce
+from rpcrdma.aio.answering.answering import Answering
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.answering.handler_runner import HandlerRunner
-from rpcrdma.aio.answering.responding import Responding
 from rpcrdma.aio.client.reconnecting import Line, ReconnectingCaller, ReconnectPolicy
 from rpcrdma.aio.client.tcp_client import TcpCaller
 from rpcrdma.aio.connections.call_record import CallObserver
@@ -107,9 +106,9 @@ class Connection:
         caller: RdmaConnection | TcpCaller | ReconnectingCaller,
         program: Program | None,
         call_timeout_s: float | None,
-        responding: Responding | None = None,
+        answering: Answering | None = None,
     ) -> None:
-        self._responding = responding
+        self._answering = answering
         self.url = str(url)
         self.program = program
         self._caller = caller
@@ -176,8 +175,8 @@ class Connection:
     async def close(self) -> None:
         """Ends the connection; calls still waiting fail with `TransportClosed`, handlers of own services end."""
         await self._caller.close()
-        if self._responding is not None:
-            await self._responding.runner.drain(0)
+        if self._answering is not None:
+            await self._answering.runner.drain(0)
 
     async def __aenter__(self) -> Connection:
         return self
@@ -212,11 +211,11 @@ class _Connecting:
 
     async def _connect(self) -> Connection:
         url, options, program = self._url, _stamped(self._options), self._program
-        responding = _responding(url, options)
-        dial = functools.partial(_dial, url, options, responding)
+        answering = _answering(url, options)
+        dial = functools.partial(_dial, url, options, answering)
         line = await dial()
         if not options.reconnect:
-            return Connection(url, line, program, options.call_timeout_s, responding)
+            return Connection(url, line, program, options.call_timeout_s, answering)
         policy = ReconnectPolicy(
             max_s=options.reconnect_delay_max_s,
             for_s=options.reconnect_for_s,
@@ -224,7 +223,7 @@ class _Connecting:
             keepalive_s=options.keepalive_s,
         )
         caller = ReconnectingCaller(line, dial, policy, program, functools.partial(_no_answer, url))
-        return Connection(url, caller, program, options.call_timeout_s, responding)
+        return Connection(url, caller, program, options.call_timeout_s, answering)
 
 
 def connect(url: str, program: Program | None = None, *, options: ConnectOptions | None = None) -> _Connecting:
@@ -248,14 +247,14 @@ def _stamped(options: ConnectOptions) -> ConnectOptions:
     return options
 
 
-def _responding(url: Url, options: ConnectOptions) -> Responding | None:
+def _answering(url: Url, options: ConnectOptions) -> Answering | None:
     """What answers the server's calls, on each connection that is made."""
     services = [service for service in options.services if service.OVER_RDMA or url.scheme != "rdma"]
     if not services:
         return None
     runner = HandlerRunner(logger=_LOGGER)
     # A server that has lost the connection may repeat its calls on the next one.
-    return Responding(Dispatcher(services), runner, AtMostOnce(runner))
+    return Answering(Dispatcher(services), runner)
 
 
 def _no_answer(url: Url, cause: TransportClosed) -> NoAnswer:
@@ -269,7 +268,7 @@ def _no_answer(url: Url, cause: TransportClosed) -> NoAnswer:
     )
 
 
-async def _dial(url: Url, options: ConnectOptions, responding: Responding | None) -> RdmaConnection | TcpCaller:
+async def _dial(url: Url, options: ConnectOptions, answering: Answering | None) -> RdmaConnection | TcpCaller:
     """The message of `ConnectFailed` names the remedy also where the default port is the wrong one."""
     place = f"{url.scheme}://{url.authority}"
     if url.scheme == "tcp":
@@ -281,7 +280,7 @@ async def _dial(url: Url, options: ConnectOptions, responding: Responding | None
                 timeout_s=options.connect_timeout_s,
                 reserved_port=options.reserved_port,
                 record_octets_max=options.record_octets_max,
-                responding=responding,
+                answering=answering,
                 on_call=options.on_call,
             )
         except ConnectFailed as error:
@@ -292,7 +291,7 @@ async def _dial(url: Url, options: ConnectOptions, responding: Responding | None
             raise
         _LOGGER.info("connected to %s: RPC over TCP", place)
         return caller
-    connection = await _connect_iwarp(url, options, responding)
+    connection = await _connect_iwarp(url, options, answering)
     agreed = connection.negotiated
     _LOGGER.info(
         "connected to %s: RPC-over-RDMA version %d, provider %s, inline %d/%d octets, %d credits requested, %s",
@@ -307,7 +306,7 @@ async def _dial(url: Url, options: ConnectOptions, responding: Responding | None
     return connection
 
 
-async def _connect_iwarp(url: Url, options: ConnectOptions, responding: Responding | None) -> RdmaConnection:
+async def _connect_iwarp(url: Url, options: ConnectOptions, answering: Answering | None) -> RdmaConnection:
     try:
         async with asyncio.timeout(options.connect_timeout_s):
             sock = await connected_socket(url.host, url.port, reserved_port=options.reserved_port)
@@ -319,7 +318,7 @@ async def _connect_iwarp(url: Url, options: ConnectOptions, responding: Respondi
                 results=BufferPool(),
                 arguments=BufferPool(),
                 credential=options.credential,
-                responding=responding,
+                answering=answering,
                 capture=options.capture,
                 on_call=options.on_call,
             )

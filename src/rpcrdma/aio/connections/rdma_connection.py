@@ -17,10 +17,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from rpcrdma.aio.answering.at_most_once import Unanswered
+from rpcrdma.aio.answering.answering import Answering
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.answering.call_context import ServerCallContext
-from rpcrdma.aio.answering.responding import Responding
 from rpcrdma.aio.connections.call_record import CallObserver, CallRecord, form_of
 from rpcrdma.aio.drivers.capture import PacketCapture
 from rpcrdma.aio.drivers.deadline_timer import Alarm, DeadlineTimer
@@ -32,7 +31,6 @@ from rpcrdma.iwarp import Role as IwarpRole
 from rpcrdma.limits import CALL_OCTETS_PULLED_MAX, RDMA_UNSENT_REPLY_OCTETS_MAX
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.calls import CallEncoder, decode_result
-from rpcrdma.rpc.dispatch import Invocation
 from rpcrdma.rpc.message import CALL_HEADER_OCTETS
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.transport import (
@@ -54,7 +52,7 @@ from rpcrdma.transport import (
 )
 from rpcrdma.verbs import ReceivePool, SoftwareProtectionDomain
 from rpcrdma.wire.buffers import Buffer
-from rpcrdma.xdr.codec import Decoder, Payload, ReducedIneligibleItem
+from rpcrdma.xdr.codec import Decoder, Payload
 
 __all__ = ["Negotiated", "RdmaConnection"]
 
@@ -86,9 +84,9 @@ class Negotiated:
 
 
 class RdmaConnection:
-    """A connection over the software RNIC; implements `rpcrdma.rpc.service.ReverseCaller`, on either side.
+    """A connection over the software RNIC; implements `rpcrdma.aio.answering.answering.CallSource`, on either side.
 
-    `responding` answers the peer's calls; a client without it takes none.
+    `answering` answers the peer's calls; a client without it takes none.
     `results` and `arguments` give memory for what handlers return and for what is pulled from the peer.
     `on_established` is called in the loop when both sides are connected, `on_ended` once when the connection has ended,
     `on_call` with a record of each call of this side.
@@ -104,7 +102,7 @@ class RdmaConnection:
         results: BufferPool,
         arguments: BufferPool,
         credential: Credential | None = None,
-        responding: Responding | None = None,
+        answering: Answering | None = None,
         capture: PacketCapture | None = None,
         receive_pool: ReceivePool | None = None,
         on_established: Callable[[RdmaConnection], None] | None = None,
@@ -115,12 +113,13 @@ class RdmaConnection:
         self.local = address_of(sock.getsockname())
         self.peer = address_of(sock.getpeername())
         self._role = role
-        self._results = results.share(self.peer[0])
+        self.host = self.peer[0]
+        self.results = results.share(self.host)
         self._arguments = arguments.share(self.peer[0])
         self._waits_for_memory = False
         self._active_at = self._loop.time()
         self._called_back = False
-        self._responding = responding
+        self._answering = answering
         self._on_established = on_established
         self._on_ended = on_ended
         self._on_call_ended = on_call
@@ -146,7 +145,7 @@ class RdmaConnection:
             maximum_segment_octets(sock),
             transport.private_data() if active else b"",
         )
-        reverse = not active or responding is not None
+        reverse = not active or answering is not None
         self._endpoint = Endpoint(
             self._queue_pair,
             protection_domain,
@@ -400,7 +399,11 @@ class RdmaConnection:
         if isinstance(event, ReplyArrived):
             self._on_reply(event)
         elif isinstance(event, CallArrived):
-            self._on_call(event.incoming)
+            self._active_at = self._loop.time()
+            if self._deferred or self._unsent_octets >= RDMA_UNSENT_REPLY_OCTETS_MAX:
+                self._deferred.append(event.incoming)
+            else:
+                self._answer(event.incoming)
         elif isinstance(event, ReplySent):
             context = event.incoming.context
             if context is not None:
@@ -449,74 +452,70 @@ class RdmaConnection:
         else:
             waiting.future.set_result(result)
 
-    def _on_call(self, incoming: IncomingCall) -> None:
-        self._active_at = self._loop.time()
-        if self._deferred or self._unsent_octets >= RDMA_UNSENT_REPLY_OCTETS_MAX:
-            self._deferred.append(incoming)
-        else:
-            self._answer(incoming)
-
     def _answer(self, incoming: IncomingCall) -> None:
-        endpoint, responding = self._endpoint, self._responding
-        if self._draining or responding is None:
-            endpoint.drop(incoming)
-            return
-        try:
-            opened = responding.dispatcher.open_call(incoming.decoder)
-        except ReducedIneligibleItem:
-            endpoint.fail_call(incoming)
-            return
-        if isinstance(opened, Invocation):
-            incoming.context = context = ServerCallContext(opened, self.peer[0], self._results, self)
-            answer = functools.partial(self._reply, incoming, opened)
-            if responding.at_most_once is None or not opened.at_most_once:
-                responding.runner.run(opened, context, answer)
-            else:
-                responding.at_most_once.run(opened, incoming.decoder, context, answer)
-        elif opened is None:
-            endpoint.fail_call(incoming)
-        else:
-            endpoint.reply(incoming, opened)
-
-    def _reply(self, incoming: IncomingCall, invocation: Invocation, payload: Payload | Unanswered) -> None:
-        if self.end_reason is not None or payload is Unanswered.SUPERSEDED:
+        if self._draining or self._answering is None:
             self._endpoint.drop(incoming)
-            incoming.context.release()
+        else:
+            self._answering.answer(incoming.decoder, self, incoming)
+
+    def reply(self, call: IncomingCall, reply: Payload) -> None:
+        """See `CallSource.reply`."""
+        if self.end_reason is not None:
+            self.drop(call)
             return
-        context: ServerCallContext = incoming.context
+        context: ServerCallContext | None = call.context
         in_use = False
         try:
-            if payload is Unanswered.NOT_KEPT:
-                self._endpoint.fail_call(incoming)
-            else:
-                in_use = self._endpoint.reply(incoming, payload)
-                if incoming.refusal:
-                    self._log_refusal(incoming, invocation)
+            in_use = self._endpoint.reply(call, reply)
+            if call.refusal:
+                self._log_refusal(call)
         except Exception as error:  # noqa: BLE001 - logged; the result may come from another connection, which goes on
             self._break(error)
-        if in_use:
-            assert isinstance(payload, Payload)
-            context.unsent_octets = payload.length
-            self._unsent_octets += payload.length
-        else:
-            context.release()
+        if context is not None:
+            if in_use:
+                context.unsent_octets = reply.length
+                self._unsent_octets += reply.length
+            else:
+                context.release()
         if not self._in_turn:
             self._active_at = self._loop.time()
             self._turn()
 
-    def _log_refusal(self, incoming: IncomingCall, invocation: Invocation) -> None:
-        assert self._responding is not None
-        self._responding.runner.log_unfit_reply(
-            invocation,
-            f"{incoming.refusal}, and so it was answered with ERR_CHUNK: the client has to offer more ({_REMEDY})",
-        )
+    def refuse(self, call: IncomingCall) -> bool:
+        """See `CallSource.refuse`: with ERR_CHUNK."""
+        if self.end_reason is not None:
+            self.drop(call)
+            return True
+        try:
+            self._endpoint.fail_call(call)
+        except Exception as error:  # noqa: BLE001 - logged, as of a reply
+            self._break(error)
+        if call.context is not None:
+            call.context.release()
+        if not self._in_turn:
+            self._active_at = self._loop.time()
+            self._turn()
+        return True
+
+    def drop(self, call: IncomingCall) -> None:
+        """See `CallSource.drop`."""
+        self._endpoint.drop(call)
+        if call.context is not None:
+            call.context.release()
+
+    def _log_refusal(self, call: IncomingCall) -> None:
+        if self._answering is not None and call.context is not None:
+            self._answering.log_unfit_reply(
+                call,
+                f"{call.refusal}, and so it was answered with ERR_CHUNK: the client has to offer more ({_REMEDY})",
+            )
 
     def _on_end(self, event: Closed) -> None:
         self.end_reason = event
         while self._deferred:
             self._endpoint.drop(self._deferred.popleft())
         self._arguments.close()
-        self._results.close()
+        self.results.close()
         self._pause.due_s = None
         self._driver.expect_end()
         if not self._established.done():
