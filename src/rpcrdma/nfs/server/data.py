@@ -10,7 +10,7 @@ from rpcrdma.nfs.server.attributes import Changes, post_op, reported
 from rpcrdma.nfs.server.backend import Procedures, check_changeable
 from rpcrdma.nfs.server.caller_identity import Caller
 from rpcrdma.nfs.server.object_tree import Node
-from rpcrdma.nfs.server.open_files import OpenFile
+from rpcrdma.nfs.server.open_files import OpenFile, check_writer
 from rpcrdma.nfs.server.refusal import REFUSALS, Refused, status_of
 from rpcrdma.nfs.v3 import (
     COMMIT3args,
@@ -127,13 +127,17 @@ class DataProcedures(Procedures):
     def _write(
         self, node: Node, caller: Caller, changes: Changes, offset: int, data: memoryview, stable: stable_how
     ) -> int:
-        file = self.backend.files.for_writing(node, caller)
-        with changes.of(node, self.backend.lock(node)):
-            if stable == stable_how.UNSTABLE:
-                file.unstable = True
-            # As the caller, without the server's capabilities: quotas, reserved space and what becomes of set-user-id
-            # bits depend on both.
-            with caller:
+        files = self.backend.files
+        opened = files.open_for_writing(node)
+        file = opened or files.for_writing(node, caller)
+        # As the caller, without the server's capabilities: quotas, reserved space and what becomes of set-user-id bits
+        # depend on both. Rights are looked at in the same change of identity, which takes eight system calls.
+        with caller:
+            if opened is not None:
+                check_writer(file, node, caller)
+            with changes.of(node, self.backend.lock(node)):
+                if stable == stable_how.UNSTABLE:
+                    file.unstable = True
                 written = os.pwrite(file.fd, data, offset) if data else 0
         try:
             if stable == stable_how.DATA_SYNC:

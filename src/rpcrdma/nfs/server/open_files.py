@@ -17,7 +17,7 @@ from rpcrdma.nfs.server.object_tree import Node
 from rpcrdma.nfs.server.refusal import Refused
 from rpcrdma.nfs.v3 import nfsstat3
 
-__all__ = ["OpenFile", "OpenFiles"]
+__all__ = ["OpenFile", "OpenFiles", "check_writer"]
 
 _FLAGS = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _READERS_MAX = 64
@@ -90,15 +90,18 @@ class OpenFiles:
             Refused: it is no regular file, or the caller may not write it.
             OSError: it cannot be opened.
         """
+        file = self.open_for_writing(node)
+        if file is None:
+            _check_regular(node)
+            return self._open(node, caller, os.O_RDWR)
+        with caller:
+            check_writer(file, node, caller)
+        return file
+
+    def open_for_writing(self, node: Node) -> OpenFile | None:
+        """The file if it is open for writing: whether the caller may, `check_writer` says."""
         file = self._cache.get(node.handle)
-        if file is not None and file.writable:
-            with caller:
-                allowed = faccess_as_caller(node.fd, os.W_OK)
-            if not allowed and os.fstat(file.fd).st_uid != caller.uid:
-                raise Refused(nfsstat3.NFS3ERR_ACCES)
-            return file
-        _check_regular(node)
-        return self._open(node, caller, os.O_RDWR)
+        return file if file is not None and file.writable else None
 
     def created(self, node: Node, fd: int) -> None:
         """Takes over the descriptor, open for both, with which a file was created.
@@ -164,6 +167,12 @@ class OpenFiles:
         file.unstable = before is not None and before.unstable
         self._cache.put(file)
         return file
+
+
+def check_writer(file: OpenFile, node: Node, caller: Caller) -> None:
+    """Refuses a caller, as whom the thread acts, who neither may write the file nor owns it."""
+    if not faccess_as_caller(node.fd, os.W_OK) and os.fstat(file.fd).st_uid != caller.uid:
+        raise Refused(nfsstat3.NFS3ERR_ACCES)
 
 
 def _rights_state(status: os.stat_result) -> tuple[int, int, int, int]:
