@@ -8,7 +8,7 @@ import logging
 import os
 import platform
 import secrets
-from collections.abc import Generator, Sequence
+from collections.abc import Coroutine, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Literal, TypeVar
@@ -117,9 +117,9 @@ class Connection:
         if isinstance(caller, ReconnectingCaller):
             caller.on_replaced = self._count
 
-    async def call(
+    def call(
         self, procedure: Procedure[A, R], args: A, *, into: Buffer | None = None, timeout_s: float | None = None
-    ) -> R:
+    ) -> Coroutine[Any, Any, R]:
         """See `rpcrdma.rpc.program.Caller.call`; `timeout_s=None` takes `ConnectOptions.call_timeout_s`.
 
         Raises:
@@ -129,7 +129,7 @@ class Connection:
             raise LocalProtocolError(f"{procedure.name} is not a procedure of {self.program.name}")
         if timeout_s is None:
             timeout_s = self._call_timeout_s
-        return await self._caller.call(procedure, args, into=into, timeout_s=timeout_s)
+        return self._caller.call(procedure, args, into=into, timeout_s=timeout_s)
 
     @property
     def negotiated(self) -> Negotiated | None:

@@ -42,7 +42,7 @@ class Line(Protocol):
     def closed(self) -> bool:
         """Whether it has ended: calls fail at once."""
 
-    async def call(
+    def start(
         self,
         procedure: Procedure[A, R],
         args: A,
@@ -50,8 +50,8 @@ class Line(Protocol):
         into: Buffer | None = None,
         timeout_s: float | None = None,
         xid: int | None = None,
-    ) -> R:
-        """See `Caller.call`. Whatever it raises, no peer can touch the call's memory any more."""
+    ) -> Awaitable[R]:
+        """As `Caller.call`, to be awaited at once. Whatever is raised, no peer can touch the call's memory any more."""
 
     async def wait_closed(self) -> None:
         """Waits until it has ended and holds nothing any more."""
@@ -151,7 +151,7 @@ class ReconnectingCaller:
                 return await self._call_patiently(procedure, args, into, timeout_s, xid, None)
             started_s = self._loop.time()
             try:
-                result = await line.call(procedure, args, into=into, timeout_s=timeout_s, xid=xid)
+                result = await line.start(procedure, args, into=into, timeout_s=timeout_s, xid=xid)
             except TransportClosed as error:
                 self._drop(line, error)
                 if self._hopeless:
@@ -188,7 +188,7 @@ class ReconnectingCaller:
             line = await self._wait_line(procedure, deadline_s)
             left_s = None if deadline_s is None else deadline_s - self._loop.time()
             try:
-                result = await line.call(procedure, args, into=into, timeout_s=left_s, xid=xid)
+                result = await line.start(procedure, args, into=into, timeout_s=left_s, xid=xid)
             except TransportClosed as error:
                 self._drop(line, error)
                 failure = error
@@ -327,7 +327,7 @@ class ReconnectingCaller:
         reply_s = self._policy.keepalive_reply_s
         xid = self._xids.take()
         try:
-            await line.call(null_procedure(*addressed), None, timeout_s=reply_s, xid=xid)
+            await line.start(null_procedure(*addressed), None, timeout_s=reply_s, xid=xid)
             self._answers += 1
         except CallTimeout:
             reason = f"the server did not answer within {reply_s:g} s whether it is there"

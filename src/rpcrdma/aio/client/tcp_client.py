@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Coroutine
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -114,7 +115,7 @@ class TcpCaller:
         """Whether the connection is gone."""
         return self._stream.closed
 
-    async def call(
+    def call(
         self,
         procedure: Procedure[A, R],
         args: A,
@@ -122,9 +123,12 @@ class TcpCaller:
         into: Buffer | None = None,
         timeout_s: float | None = None,
         xid: int | None = None,
-    ) -> R:
+    ) -> Coroutine[Any, Any, R]:
         """See `TcpCalls.call`."""
-        return await self._calls.call(procedure, args, into=into, timeout_s=timeout_s, xid=xid)
+        return self._calls.call(procedure, args, into=into, timeout_s=timeout_s, xid=xid)
+
+    start = call
+    """See `Line.start`."""
 
     def ready(self, credential: Credential | None = None) -> None:
         """See `ReverseCaller.ready`; no effect on the side that connected."""

@@ -251,6 +251,18 @@ class RdmaConnection:
 
         `xid`: that of a repeated call, or the next one where calls of several connections are numbered together.
         """
+        return await self.start(procedure, args, into=into, timeout_s=timeout_s, xid=xid)
+
+    def start(
+        self,
+        procedure: Procedure[A, R],
+        args: A,
+        *,
+        into: Buffer | None = None,
+        timeout_s: float | None = None,
+        xid: int | None = None,
+    ) -> asyncio.Future[R]:
+        """As `call`, but sends the call at once: the future has its result. To cancel that fences the call's memory."""
         if self.end_reason is not None:
             raise TransportClosed(self.end_reason.reason, protocol_error=self.end_reason.protocol_error)
         if xid is None:
@@ -258,22 +270,19 @@ class RdmaConnection:
         payload = self._encoder.encode(xid, procedure, args)
         bound = self._bound(procedure, args, given=into is not None)
         handle = self._endpoint.call(xid, payload, bound, () if into is None else (into,))
-        handle.context = waiting = _Waiting(procedure, self._loop.create_future())
+        result: _Result = _Result(loop=self._loop)
+        result.procedure = procedure
+        result.reply = None
+        result.connection = self
+        result.handle = handle
+        handle.context = result
         if self._on_call_ended is not None:
             told = functools.partial(self._tell, self._on_call_ended, handle, payload.length, time.perf_counter())
-            waiting.future.add_done_callback(told)
+            result.add_done_callback(told)
         self._driver.flush()
         if self._queue_pair.timed:
             self._timer.look()
-        timer = None if timeout_s is None else self._loop.call_later(timeout_s, self._expire, handle, timeout_s)
-        try:
-            result: R = await waiting.future
-        except asyncio.CancelledError:
-            self._give_up(handle)
-            raise
-        finally:
-            if timer is not None:
-                timer.cancel()
+        result.timer = None if timeout_s is None else self._loop.call_later(timeout_s, self._expire, result, timeout_s)
         return result
 
     def _tell(
@@ -284,15 +293,15 @@ class RdmaConnection:
         started_s: float,
         future: asyncio.Future[Any],
     ) -> None:
-        waiting: _Waiting = handle.context
+        result: _Result = handle.context
         observer(
             CallRecord(
                 xid=handle.xid,
-                procedure=waiting.procedure.name,
+                procedure=result.procedure.name,
                 peer=authority(*self.peer),
-                form=form_of(handle, waiting.reply),
+                form=form_of(handle, result.reply),
                 octets_sent=octets_sent,
-                octets_received=0 if waiting.reply is None else waiting.reply.position,
+                octets_received=0 if result.reply is None else result.reply.position,
                 elapsed_s=time.perf_counter() - started_s,
                 error=asyncio.CancelledError() if future.cancelled() else future.exception(),
             )
@@ -310,13 +319,13 @@ class RdmaConnection:
             return bound
         return bound.capped(most, given=given)
 
-    def _expire(self, handle: CallHandle, timeout_s: float) -> None:
-        waiting: _Waiting = handle.context
-        if not waiting.future.done():
-            self._give_up(handle)
-            waiting.future.set_exception(CallTimeout(f"{waiting.procedure.name}: no reply within {timeout_s:g} s"))
+    def _expire(self, result: _Result, timeout_s: float) -> None:
+        if result.handle is not None:
+            self.give_up(result.handle)
+            result.over()
+            result.set_exception(CallTimeout(f"{result.procedure.name}: no reply within {timeout_s:g} s"))
 
-    def _give_up(self, handle: CallHandle) -> None:
+    def give_up(self, handle: CallHandle) -> None:
         """Nobody waits for the call any more: its memory is fenced when this returns."""
         self._endpoint.abandon(handle)
         self._driver.flush()
@@ -410,10 +419,11 @@ class RdmaConnection:
                 self._unsent_octets -= context.unsent_octets
                 context.release()
         elif isinstance(event, CallFailed):
-            waiting: _Waiting = event.handle.context
-            if not waiting.future.done():
+            result: _Result = event.handle.context
+            if not result.done():
+                result.over()
                 refused = isinstance(event.error, ChunkRefused)
-                waiting.future.set_exception(_explained(event.handle) if refused else event.error)
+                result.set_exception(_explained(event.handle) if refused else event.error)
         elif isinstance(event, Ready):
             self._on_ready()
         else:
@@ -440,17 +450,20 @@ class RdmaConnection:
             self._on_established(self)
 
     def _on_reply(self, event: ReplyArrived) -> None:
-        waiting: _Waiting = event.handle.context
-        if waiting.future.done():
+        result: _Result = event.handle.context
+        if result.done():
             return
+        result.handle = None
+        if result.timer is not None:
+            result.timer.cancel()
         if self._on_call_ended is not None:
-            waiting.reply = event.decoder
+            result.reply = event.decoder
         try:
-            result = decode_result(event.decoder, event.handle.xid, waiting.procedure)
+            value = decode_result(event.decoder, event.handle.xid, result.procedure)
         except RpcRdmaError as error:
-            waiting.future.set_exception(error)
+            result.set_exception(error)
         else:
-            waiting.future.set_result(result)
+            result.set_result(value)
 
     def _answer(self, incoming: IncomingCall) -> None:
         if self._draining or self._answering is None:
@@ -547,11 +560,30 @@ def _explained(handle: CallHandle) -> ChunkRefused:
     return ChunkRefused(hint)
 
 
-class _Waiting:
-    __slots__ = ("future", "procedure", "reply")
+class _Result(asyncio.Future[Any]):
+    """Of a call that has been sent. Cancelling it, also by way of the task that waits for it, gives the call up."""
 
-    def __init__(self, procedure: Procedure[Any, Any], future: asyncio.Future[Any]) -> None:
-        self.procedure = procedure
-        self.future = future
-        self.reply: Decoder | None = None
-        """Only where calls are observed."""
+    __slots__ = ("connection", "handle", "procedure", "reply", "timer")
+
+    connection: RdmaConnection
+    procedure: Procedure[Any, Any]
+    handle: CallHandle | None
+    """None as soon as there is a result: the handle refers to this object."""
+    reply: Decoder | None
+    """Only where calls are observed."""
+    timer: asyncio.TimerHandle | None
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        handle = self.handle
+        if not super().cancel(msg):
+            return False
+        self.over()
+        assert handle is not None
+        self.connection.give_up(handle)
+        return True
+
+    def over(self) -> None:
+        """Nothing is waited for any more."""
+        self.handle = None
+        if self.timer is not None:
+            self.timer.cancel()
