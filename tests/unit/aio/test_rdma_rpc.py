@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import socket
 import threading
 from collections.abc import AsyncIterator
@@ -211,6 +212,24 @@ def test_a_cancelled_read_leaves_the_buffer_alone_and_the_connection_up() -> Non
             assert buffer == bytes(_MIB)
             assert client.statistics is not None
             assert client.statistics.calls_abandoned == 1
+
+    asyncio.run(main())
+
+
+def test_a_call_is_one_coroutine_and_is_given_up_as_soon_as_its_task_is_cancelled() -> None:
+    async def main() -> None:
+        async with serving() as (server, files), connect(server.listening[0]) as client:
+            await client.call(v3.NULL, None)
+            call = client.call(v3.GETATTR, v3.GETATTR3args(_HANDLE))
+            task = asyncio.create_task(call)
+            await files.waiting.wait()
+            assert call.cr_await is not None
+            assert not inspect.iscoroutine(call.cr_await)
+            assert client.statistics is not None
+            task.cancel()
+            assert client.statistics.calls_abandoned == 1
+            with pytest.raises(asyncio.CancelledError):
+                await task
 
     asyncio.run(main())
 
