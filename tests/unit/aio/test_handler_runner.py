@@ -51,8 +51,10 @@ def invocation(handler: Any, args: int = 5, *, idempotent: bool = False) -> Invo
 class Run:
     """One invocation and what became of it."""
 
-    def __init__(self, runner: HandlerRunner, handler: Any, *, idempotent: bool = False) -> None:
-        self.pool = BufferPool()
+    def __init__(
+        self, runner: HandlerRunner, handler: Any, *, idempotent: bool = False, pool: BufferPool | None = None
+    ) -> None:
+        self.pool = pool or BufferPool()
         opened = invocation(handler, idempotent=idempotent)
         self.context = ServerCallContext(opened, "192.0.2.7", self.pool.share("192.0.2.7"), client=cast("Any", None))
         self.replies: list[Payload] = []
@@ -175,6 +177,35 @@ def test_a_handler_that_need_not_block_is_done_in_the_event_loop() -> None:
         assert await runner.drain(0)
 
     asyncio.run(main())
+
+
+def test_a_handler_that_finds_no_memory_in_its_thread_begins_again_in_the_event_loop_and_knows_it() -> None:
+    pool = BufferPool(octets_max=8192)
+    seen: list[tuple[bool, bool]] = []
+
+    @inline_or_worker
+    def handler(args: int, context: Any) -> Generator[None, None, int]:
+        seen.append((threading.current_thread() is threading.main_thread(), context.may_block))
+        yield
+        seen.append((threading.current_thread() is threading.main_thread(), context.may_block))
+        return args if len(context.buffer(8192)) else 0
+
+    async def main() -> None:
+        runner = HandlerRunner()
+        other = pool.share("192.0.2.8")
+        taken = other.acquire(8192)
+        assert taken is not None
+        run = Run(runner, handler, idempotent=True, pool=pool)
+        while not pool.waited_for:  # noqa: ASYNC110 - the pool has no event; the test's time-out bounds it
+            await asyncio.sleep(0.001)
+        other.release(taken)
+        await run.done.wait()
+        assert run.result == 5
+        run.context.release()
+        assert await runner.drain(1)
+
+    asyncio.run(main())
+    assert seen == [(True, False), (False, True)] * 2
 
 
 @pytest.mark.parametrize("where", ["loop", "thread"])

@@ -145,6 +145,8 @@ class HandlerRunner:
         """Whether the call waits for memory and is run again: what must not run twice cannot."""
         if not isinstance(error, OutOfBuffers) or invocation.at_most_once or self._drained:
             return False
+        # It begins in the event loop again.
+        context.may_block = False
         return context.wait_for_buffers(functools.partial(self.run, invocation, context, done))
 
     def _start_task(
