@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from rpcrdma.aio.answering.answering import Answering
 from rpcrdma.aio.answering.handler_runner import HandlerRunner
-from rpcrdma.aio.answering.responding import Responding
 from rpcrdma.aio.client.tcp_client import TcpCaller
 from rpcrdma.errors import TransportClosed
 from rpcrdma.limits import RPC_OUTSTANDING_CALLS_MAX, RPC_UNSENT_REPLY_OCTETS_MAX
@@ -80,7 +80,7 @@ async def against() -> AsyncIterator[tuple[TcpCaller, Back, socket.socket]]:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         listener.setblocking(False)
-        caller = await TcpCaller.connect(*listener.getsockname(), responding=Responding(Dispatcher([back]), runner))
+        caller = await TcpCaller.connect(*listener.getsockname(), answering=Answering(Dispatcher([back]), runner))
         sock, _ = await loop.sock_accept(listener)
     with sock:
         sock.setblocking(False)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import enum
 import inspect
-from collections.abc import Callable
-from typing import Any, ClassVar, Protocol, TypeVar
+from collections.abc import Callable, Generator
+from typing import Any, ClassVar, ParamSpec, Protocol, TypeVar, cast
 
 from rpcrdma.errors import RpcRdmaError
 from rpcrdma.rpc.auth import Credential
@@ -18,7 +18,6 @@ __all__ = [
     "ProcedureUnavailable",
     "ReverseCaller",
     "Service",
-    "WouldBlock",
     "execution_of",
     "in_worker",
     "inline_or_worker",
@@ -27,6 +26,7 @@ __all__ = [
 A = TypeVar("A")
 R = TypeVar("R")
 H = TypeVar("H", bound=Callable[..., Any])
+P = ParamSpec("P")
 
 
 class Execution(enum.Enum):
@@ -37,13 +37,9 @@ class Execution(enum.Enum):
     WORKER = "worker"
     """In a worker thread: it may block."""
     INLINE_OR_WORKER = "inline-or-worker"
-    """In the event loop; if it raises `WouldBlock`, again from the start in a worker thread."""
+    """In the event loop up to its first `yield`, the rest in a worker thread."""
     TASK = "task"
     """As a task of the event loop: every handler that is a coroutine function."""
-
-
-class WouldBlock(Exception):
-    """Raised by an inline handler that finds that it would have to wait."""
 
 
 class ProcedureUnavailable(RpcRdmaError):
@@ -120,7 +116,7 @@ class CallContext(Protocol):
 
     @property
     def may_block(self) -> bool:
-        """True in a worker thread."""
+        """True in a worker thread: also for the rest of a handler that began in the event loop."""
 
     def buffer(self, length: int) -> memoryview:
         """Writable memory of `length` octets for a bulk result, returned to its pool after the reply has been sent.
@@ -151,10 +147,20 @@ def in_worker(handler: H) -> H:
     return handler
 
 
-def inline_or_worker(handler: H) -> H:
-    """Marks a handler that tries without blocking first and raises `WouldBlock` where it cannot."""
+def inline_or_worker(handler: Callable[P, Generator[None, None, R]]) -> Callable[P, R]:
+    """Marks a generator function that blocks at times: before it does, it says `yield`, and goes on in a worker thread.
+
+    One that is not in need of a thread returns its result in the event loop without a `yield`; a further one in the
+    thread has no effect. Across a `yield` it keeps its buffers, but must hold no lock and nothing else of the thread.
+    To a type checker the handler is what it is to the caller: a function from arguments to result.
+
+    Raises:
+        TypeError: the handler is no generator function.
+    """
+    if not inspect.isgeneratorfunction(handler):
+        raise TypeError(f"{handler.__qualname__} has no `yield` before what may block: mark it with in_worker instead")
     handler.__rpc_execution__ = Execution.INLINE_OR_WORKER  # type: ignore[attr-defined]
-    return handler
+    return cast("Callable[P, R]", handler)
 
 
 def execution_of(handler: Callable[..., Any]) -> Execution:

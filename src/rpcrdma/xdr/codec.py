@@ -100,7 +100,10 @@ class Payload:
     @property
     def length(self) -> int:
         """Octets of the unreduced stream, padding included."""
-        return len(self.reduced) + sum((len(item.data) + 3) & ~3 for item in self.items)
+        length = len(self.reduced)
+        for item in self.items:
+            length += (len(item.data) + 3) & ~3
+        return length
 
     def gather(self, leave_out: Iterable[BulkItem] = ()) -> list[Buffer]:
         """The stream as a gather list with every item in place but those of `leave_out`; nothing is copied."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from collections.abc import Generator
 from typing import Any, cast
 
 import pytest
@@ -18,7 +19,7 @@ from rpcrdma.rpc import errors
 from rpcrdma.rpc.calls import CallEncoder, decode_result
 from rpcrdma.rpc.dispatch import Dispatcher, Invocation
 from rpcrdma.rpc.program import Procedure, Program
-from rpcrdma.rpc.service import ProcedureUnavailable, Service, WouldBlock, in_worker, inline_or_worker
+from rpcrdma.rpc.service import ProcedureUnavailable, Service, in_worker, inline_or_worker
 from rpcrdma.xdr.codec import Decoder, Encoder, Payload
 
 
@@ -50,8 +51,10 @@ def invocation(handler: Any, args: int = 5, *, idempotent: bool = False) -> Invo
 class Run:
     """One invocation and what became of it."""
 
-    def __init__(self, runner: HandlerRunner, handler: Any, *, idempotent: bool = False) -> None:
-        self.pool = BufferPool()
+    def __init__(
+        self, runner: HandlerRunner, handler: Any, *, idempotent: bool = False, pool: BufferPool | None = None
+    ) -> None:
+        self.pool = pool or BufferPool()
         opened = invocation(handler, idempotent=idempotent)
         self.context = ServerCallContext(opened, "192.0.2.7", self.pool.share("192.0.2.7"), client=cast("Any", None))
         self.replies: list[Payload] = []
@@ -78,10 +81,9 @@ def test_an_inline_handler_is_done_at_once() -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("error", [ValueError("x"), WouldBlock()], ids=["error", "WouldBlock where it means nothing"])
-def test_an_inline_handler_that_fails_is_a_system_error(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_inline_handler_that_fails_is_a_system_error(caplog: pytest.LogCaptureFixture) -> None:
     def handler(args: int, context: Any) -> int:
-        raise error
+        raise ValueError(args)
 
     async def main() -> None:
         runner = HandlerRunner()
@@ -129,16 +131,23 @@ def test_a_procedure_that_is_left_out_is_no_failure(caplog: pytest.LogCaptureFix
     assert not caplog.records
 
 
-def test_a_handler_that_would_block_starts_over_in_a_thread_with_buffers_of_its_own() -> None:
-    seen: list[tuple[bool, int]] = []
+def test_a_handler_that_would_block_is_entered_once_and_goes_on_in_a_thread_with_its_buffers() -> None:
+    seen: list[tuple[bool, bool, int]] = []
+
+    def note(context: Any) -> None:
+        in_loop = threading.current_thread() is threading.main_thread()
+        seen.append((in_loop, context.may_block, context._share.held_octets))
 
     @inline_or_worker
-    def handler(args: int, context: Any) -> int:
-        context.buffer(10_000)
-        seen.append((context.may_block, context._share.held_octets))
-        if not context.may_block:
-            raise WouldBlock
-        assert threading.current_thread() is not threading.main_thread()
+    def handler(args: int, context: Any) -> Generator[None, None, int]:
+        buffer = context.buffer(10_000)
+        buffer[0] = 7
+        note(context)
+        yield
+        note(context)
+        yield
+        assert buffer[0] == 7
+        note(context)
         return args
 
     async def main() -> None:
@@ -152,7 +161,81 @@ def test_a_handler_that_would_block_starts_over_in_a_thread_with_buffers_of_its_
         assert await runner.drain(1)
 
     asyncio.run(main())
-    assert seen == [(False, 16_384), (True, 16_384)]
+    assert seen == [(True, False, 16_384), (False, True, 16_384), (False, True, 16_384)]
+
+
+def test_a_handler_that_need_not_block_is_done_in_the_event_loop() -> None:
+    @inline_or_worker
+    def handler(args: int, context: Any) -> Generator[None, None, int]:
+        if args != 5:
+            yield
+        return args + 1
+
+    async def main() -> None:
+        runner = HandlerRunner()
+        assert Run(runner, handler).result == 6
+        assert await runner.drain(0)
+
+    asyncio.run(main())
+
+
+def test_a_handler_that_finds_no_memory_in_its_thread_begins_again_in_the_event_loop_and_knows_it() -> None:
+    pool = BufferPool(octets_max=8192)
+    seen: list[tuple[bool, bool]] = []
+
+    @inline_or_worker
+    def handler(args: int, context: Any) -> Generator[None, None, int]:
+        seen.append((threading.current_thread() is threading.main_thread(), context.may_block))
+        yield
+        seen.append((threading.current_thread() is threading.main_thread(), context.may_block))
+        return args if len(context.buffer(8192)) else 0
+
+    async def main() -> None:
+        runner = HandlerRunner()
+        other = pool.share("192.0.2.8")
+        taken = other.acquire(8192)
+        assert taken is not None
+        run = Run(runner, handler, idempotent=True, pool=pool)
+        while not pool.waited_for:  # noqa: ASYNC110 - the pool has no event; the test's time-out bounds it
+            await asyncio.sleep(0.001)
+        other.release(taken)
+        await run.done.wait()
+        assert run.result == 5
+        run.context.release()
+        assert await runner.drain(1)
+
+    asyncio.run(main())
+    assert seen == [(True, False), (False, True)] * 2
+
+
+@pytest.mark.parametrize("where", ["loop", "thread"])
+def test_what_a_handler_raises_before_or_after_it_goes_to_a_thread_is_a_system_error(
+    where: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    @inline_or_worker
+    def handler(args: int, context: Any) -> Generator[None, None, int]:
+        if where == "thread":
+            yield
+        raise ValueError(args)
+
+    async def main() -> None:
+        runner = HandlerRunner()
+        run = Run(runner, handler)
+        await run.done.wait()
+        with pytest.raises(errors.RemoteSystemError):
+            _ = run.result
+        assert await runner.drain(1)
+
+    asyncio.run(main())
+    assert len(caplog.records) == 1
+
+
+def test_a_handler_that_never_says_that_it_would_block_is_not_taken_for_one_that_may() -> None:
+    def handler(args: int, context: Any) -> int:
+        return args
+
+    with pytest.raises(TypeError, match=r"handler has no `yield` before what may block: mark it with in_worker"):
+        inline_or_worker(handler)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), SystemExit(3)])

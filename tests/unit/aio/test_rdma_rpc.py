@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import socket
 import threading
 from collections.abc import AsyncIterator
@@ -230,6 +231,24 @@ def test_a_cancelled_read_leaves_the_buffer_alone_and_the_connection_up() -> Non
     asyncio.run(main())
 
 
+def test_a_call_is_one_coroutine_and_is_given_up_as_soon_as_its_task_is_cancelled() -> None:
+    async def main() -> None:
+        async with serving() as (server, files), connect(server.listening[0]) as client:
+            await client.call(v3.NULL, None)
+            call = client.call(v3.GETATTR, v3.GETATTR3args(_HANDLE))
+            task = asyncio.create_task(call)
+            await files.waiting.wait()
+            assert call.cr_await is not None
+            assert not inspect.iscoroutine(call.cr_await)
+            assert client.statistics is not None
+            task.cancel()
+            assert client.statistics.calls_abandoned == 1
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    asyncio.run(main())
+
+
 def test_a_call_that_is_not_answered_in_time_fails_alone() -> None:
     async def main() -> None:
         async with serving() as (server, _), connect(server.listening[0]) as client:
@@ -390,7 +409,7 @@ def test_a_fault_of_our_own_costs_one_connection(
             def fail() -> None:
                 raise RuntimeError("on purpose")
 
-            monkeypatch.setattr(faulty, "_on_call", lambda _incoming: fail())
+            monkeypatch.setattr(faulty, "_answer", lambda _incoming: fail())
             with pytest.raises(TransportClosed):
                 await client.call(v3.NULL, None)
             await client.close()
@@ -442,7 +461,7 @@ def test_a_reply_that_cannot_be_made_ends_the_connection(
             await client.close()
             await until(lambda: server.connections == {there})
             # What the call and its handler had borrowed is there for others.
-            assert faulty._results.held_octets == faulty._arguments.held_octets == 0
+            assert faulty.results.held_octets == faulty._arguments.held_octets == 0
             await other.call(v3.NULL, None)
         assert escaped == []
 

@@ -67,7 +67,7 @@ class FakeLine:
         self.end_reason = ""
         self.ended = asyncio.Event()
 
-    async def call(
+    async def start(
         self, procedure: Any, args: Any, *, into: Any = None, timeout_s: float | None = None, xid: int | None = None
     ) -> Any:
         assert xid is not None

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import socket
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Generator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -19,7 +19,7 @@ from rpcrdma.rpc import errors
 from rpcrdma.rpc.auth import AuthNone, AuthSys
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.program import Procedure, Program
-from rpcrdma.rpc.service import Service, WouldBlock, in_worker, inline_or_worker
+from rpcrdma.rpc.service import Service, in_worker, inline_or_worker
 from rpcrdma.xdr.codec import Decoder, Encoder
 
 NUMBER = 0x20000002
@@ -102,10 +102,10 @@ class Sample(Service):
         return args + 1
 
     @inline_or_worker
-    def maybe(self, args: int, context: Any) -> int:
+    def maybe(self, args: int, context: Any) -> Generator[None, None, int]:
         context.buffer(5000)
-        if not context.may_block and args % 2:
-            raise WouldBlock
+        if args % 2:
+            yield
         self.threads.append(threading.current_thread().name)
         return args + 2
 

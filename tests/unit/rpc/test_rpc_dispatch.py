@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -67,7 +68,8 @@ class Version2(Service):
         return args
 
     @inline_or_worker
-    def maybe(self, args: int, context: Any) -> int:
+    def maybe(self, args: int, context: Any) -> Generator[None, None, int]:
+        yield
         return args
 
     def store(self, args: tuple[bytes, bytes], context: Any) -> tuple[bytes, bytes]:

@@ -1,4 +1,4 @@
-"""Stands between dispatcher and runner for calls that must not run twice.
+"""Stands before the runner for calls that must not run twice.
 
 A requester that lost its connection cannot know whether its calls ran, and asks again. Such a repeat is answered from
 the cache, or along with the first call if that still runs. Calls of procedures that a service declares idempotent
@@ -62,9 +62,6 @@ class AtMostOnce:
 
         `stream` is the decoder that `invocation` was opened from.
         """
-        if not invocation.at_most_once:
-            self._runner.run(invocation, context, answer)
-            return
         credential = invocation.credential
         stamped = isinstance(credential, AuthSys) and credential.stamp != 0
         key = call_key(context.peer, invocation.xid, invocation.procedure, stream, stamped=stamped)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 from rpcrdma.aio.answering.buffer_pool import BufferShare, OutOfBuffers, octets_taken
@@ -20,9 +21,9 @@ class ServerCallContext:
         "_outliving",
         "_share",
         "_wanted",
-        "call_octets",
         "client",
         "credential",
+        "invocation",
         "may_block",
         "peer",
         "unsent_octets",
@@ -31,14 +32,13 @@ class ServerCallContext:
 
     def __init__(self, invocation: Invocation, peer: str, share: BufferShare, client: ReverseCaller) -> None:
         self.client = client
+        self.invocation = invocation
         self.credential = invocation.credential
         self.xid = invocation.xid
         self.peer = peer
         self.may_block = False
-        self.call_octets = 0
-        """Of the call, where its server counts them until it is answered; the server's own."""
         self.unsent_octets = 0
-        """Of the reply, from when it is handed to the transport until it has been sent; the server's own."""
+        """Of the reply, from when it is handed to the transport until it has been sent; the connection's own."""
         # What must not run twice runs to its end: a repeat on another connection gets its result.
         self._outliving = invocation.at_most_once
         self._share = share
@@ -75,15 +75,15 @@ class ServerCallContext:
             for buffer in buffers:
                 self._share.release(buffer)
 
-    def wait_if_crowded(self, resume: Callable[[], None]) -> bool:
-        """Calls `resume` when there is memory for an ordinary result; False if there is, and nothing is called.
+    def wait_if_crowded(self, resume: Callable[..., None], *args: object) -> bool:
+        """Calls `resume(*args)` when there is memory for an ordinary result; False if there is: nothing is called.
 
         What may run again need not wait if its connection holds nothing: most calls want no memory.
         """
         share = self._share
-        if not share.crowded or share.closed or not (share.held or self._outliving):
+        if not share.client.held or not share.crowded or share.closed or not (share.held or self._outliving):
             return False
-        share.wait(min(BULK_RESULT_OCTETS, share.octets_max), resume)
+        share.wait(min(BULK_RESULT_OCTETS, share.octets_max), functools.partial(resume, *args))
         return True
 
     def wait_for_buffers(self, resume: Callable[[], None]) -> bool:

@@ -9,7 +9,7 @@ import asyncio
 import functools
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from typing import Any, TypeAlias
 
 from rpcrdma.aio.answering.buffer_pool import OutOfBuffers
@@ -18,12 +18,14 @@ from rpcrdma.aio.answering.worker_pool import ConnectionCalls, WorkerPool
 from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.errors import TransportClosed
 from rpcrdma.rpc.dispatch import Invocation
-from rpcrdma.rpc.service import Execution, ProcedureUnavailable, WouldBlock
+from rpcrdma.rpc.service import Execution, ProcedureUnavailable
 from rpcrdma.xdr.codec import Payload
 
 __all__ = ["Done", "HandlerRunner"]
 
 Done: TypeAlias = Callable[[Payload], None]
+_Rest: TypeAlias = Generator[None, None, Any]
+"""What is left of a handler that has begun."""
 _Result: TypeAlias = tuple[Done, Payload, Invocation, ServerCallContext, BaseException | None, ConnectionCalls]
 
 _LOGGER = logging.getLogger("rpcrdma.server")
@@ -58,24 +60,25 @@ class HandlerRunner:
         if self._drained:
             done(invocation.failure(_STOPPED))
             return
-        if context.wait_if_crowded(functools.partial(self.run, invocation, context, done)):
+        if context.wait_if_crowded(self.run, invocation, context, done):
             return
         execution = invocation.execution
         if execution is Execution.INLINE or execution is Execution.INLINE_OR_WORKER:
             try:
                 result = invocation.handler(invocation.args, context)
-                if result is None or not hasattr(result, "__await__"):
+                if execution is Execution.INLINE_OR_WORKER:
+                    try:
+                        next(result)
+                    except StopIteration as end:
+                        reply = invocation.success(end.value)
+                    else:
+                        self._start_worker(invocation, context, done, result)
+                        return
+                elif result is None or not hasattr(result, "__await__"):
                     reply = invocation.success(result)
                 else:
                     self._start_task(invocation, result, context, done)
                     return
-            except WouldBlock as error:
-                if execution is Execution.INLINE_OR_WORKER:
-                    # The second run starts over, with buffers of its own.
-                    context.release()
-                    self._start_worker(invocation, context, done)
-                    return
-                reply = self._failed(invocation, context, error)
             except Exception as error:  # noqa: BLE001 - whatever a handler raises is answered
                 if self._waits(error, invocation, context, done):
                     return
@@ -142,6 +145,8 @@ class HandlerRunner:
         """Whether the call waits for memory and is run again: what must not run twice cannot."""
         if not isinstance(error, OutOfBuffers) or invocation.at_most_once or self._drained:
             return False
+        # It begins in the event loop again.
+        context.may_block = False
         return context.wait_for_buffers(functools.partial(self.run, invocation, context, done))
 
     def _start_task(
@@ -173,15 +178,27 @@ class HandlerRunner:
         finally:
             self._finished()
 
-    def _start_worker(self, invocation: Invocation, context: ServerCallContext, done: Done) -> None:
+    def _start_worker(
+        self, invocation: Invocation, context: ServerCallContext, done: Done, rest: _Rest | None = None
+    ) -> None:
+        """Runs the handler, or the `rest` of it, in a thread."""
         context.may_block = True
         self.running += 1
-        self._workers.submit(context.peer, context.client, functools.partial(self._work, invocation, context, done))
+        work = functools.partial(self._work, invocation, context, done, rest)
+        self._workers.submit(context.peer, context.client, work)
 
-    def _work(self, invocation: Invocation, context: ServerCallContext, done: Done, calls: ConnectionCalls) -> None:
+    def _work(
+        self,
+        invocation: Invocation,
+        context: ServerCallContext,
+        done: Done,
+        rest: _Rest | None,
+        calls: ConnectionCalls,
+    ) -> None:
         failure: BaseException | None = None
         try:
-            reply = invocation.success(invocation.handler(invocation.args, context))
+            result = invocation.handler(invocation.args, context) if rest is None else _finished(rest)
+            reply = invocation.success(result)
         except BaseException as error:  # noqa: BLE001 - in a thread nobody else would see even a SystemExit
             reply = invocation.failure(error)
             failure = error
@@ -211,3 +228,12 @@ class HandlerRunner:
                     done(reply)
             finally:
                 self._finished()
+
+
+def _finished(rest: _Rest) -> Any:
+    """The result of a handler that may block from here on."""
+    while True:
+        try:
+            next(rest)
+        except StopIteration as end:
+            return end.value

@@ -8,15 +8,14 @@ import logging
 import os
 import platform
 import secrets
-from collections.abc import Generator, Sequence
+from collections.abc import Coroutine, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Literal, TypeVar
 
-from rpcrdma.aio.answering.at_most_once import AtMostOnce
+from rpcrdma.aio.answering.answering import Answering
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.answering.handler_runner import HandlerRunner
-from rpcrdma.aio.answering.responding import Responding
 from rpcrdma.aio.client.reconnecting import ReconnectingCaller, ReconnectPolicy, SingleConnection
 from rpcrdma.aio.client.tcp_client import TcpCaller
 from rpcrdma.aio.connections.call_record import CallObserver
@@ -112,9 +111,9 @@ class Connection:
         caller: RdmaConnection | TcpCaller | ReconnectingCaller,
         program: Program | None,
         call_timeout_s: float | None,
-        responding: Responding | None = None,
+        answering: Answering | None = None,
     ) -> None:
-        self._responding = responding
+        self._answering = answering
         self.url = str(url)
         self.program = program
         self._caller = caller
@@ -123,9 +122,9 @@ class Connection:
         if isinstance(caller, ReconnectingCaller):
             caller.on_replaced = self._count
 
-    async def call(
+    def call(
         self, procedure: Procedure[A, R], args: A, *, into: Buffer | None = None, timeout_s: float | None = None
-    ) -> R:
+    ) -> Coroutine[Any, Any, R]:
         """See `rpcrdma.rpc.program.Caller.call`; `timeout_s=None` takes `ConnectOptions.call_timeout_s`.
 
         Raises:
@@ -135,7 +134,7 @@ class Connection:
             raise LocalProtocolError(f"{procedure.name} is not a procedure of {self.program.name}")
         if timeout_s is None:
             timeout_s = self._call_timeout_s
-        return await self._caller.call(procedure, args, into=into, timeout_s=timeout_s)
+        return self._caller.call(procedure, args, into=into, timeout_s=timeout_s)
 
     @property
     def negotiated(self) -> Negotiated | None:
@@ -181,8 +180,8 @@ class Connection:
     async def close(self) -> None:
         """Ends the connection; calls still waiting fail with `TransportClosed`, handlers of own services end."""
         await self._caller.close()
-        if self._responding is not None:
-            await self._responding.runner.drain(0)
+        if self._answering is not None:
+            await self._answering.runner.drain(0)
 
     async def __aenter__(self) -> Connection:
         return self
@@ -217,11 +216,11 @@ class _Connecting:
 
     async def _connect(self) -> Connection:
         url, options, program = self._url, _stamped(self._options), self._program
-        responding = _responding(url, options)
-        dial = functools.partial(_dial, url, options, responding)
+        answering = _answering(url, options)
+        dial = functools.partial(_dial, url, options, answering)
         line = await dial()
         if not options.reconnect:
-            return Connection(url, line, program, options.call_timeout_s, responding)
+            return Connection(url, line, program, options.call_timeout_s, answering)
         policy = ReconnectPolicy(
             max_s=options.reconnect_delay_max_s,
             for_s=options.reconnect_for_s,
@@ -229,7 +228,7 @@ class _Connecting:
             keepalive_s=options.keepalive_s,
         )
         caller = ReconnectingCaller(line, dial, policy, program, functools.partial(_no_answer, url))
-        return Connection(url, caller, program, options.call_timeout_s, responding)
+        return Connection(url, caller, program, options.call_timeout_s, answering)
 
 
 def connect(url: str, program: Program | None = None, *, options: ConnectOptions | None = None) -> _Connecting:
@@ -253,14 +252,14 @@ def _stamped(options: ConnectOptions) -> ConnectOptions:
     return options
 
 
-def _responding(url: Url, options: ConnectOptions) -> Responding | None:
+def _answering(url: Url, options: ConnectOptions) -> Answering | None:
     """The object that answers the server's calls on every connection; None without services."""
     services = [service for service in options.services if service.OVER_RDMA or url.scheme != "rdma"]
     if not services:
         return None
     runner = HandlerRunner(logger=_LOGGER)
     # A server that has lost the connection may repeat its calls on the next one.
-    return Responding(Dispatcher(services), runner, AtMostOnce(runner))
+    return Answering(Dispatcher(services), runner)
 
 
 def _no_answer(url: Url, cause: TransportClosed) -> NoAnswer:
@@ -274,7 +273,7 @@ def _no_answer(url: Url, cause: TransportClosed) -> NoAnswer:
     )
 
 
-async def _dial(url: Url, options: ConnectOptions, responding: Responding | None) -> RdmaConnection | TcpCaller:
+async def _dial(url: Url, options: ConnectOptions, answering: Answering | None) -> RdmaConnection | TcpCaller:
     """The message of `ConnectFailed` names the remedy also where the default port is the wrong one."""
     place = f"{url.scheme}://{url.authority}"
     if url.scheme == "tcp":
@@ -286,7 +285,7 @@ async def _dial(url: Url, options: ConnectOptions, responding: Responding | None
                 timeout_s=options.connect_timeout_s,
                 reserved_port=options.reserved_port,
                 record_octets_max=options.record_octets_max,
-                responding=responding,
+                answering=answering,
                 on_call=options.on_call,
             )
         except ConnectFailed as error:
@@ -297,7 +296,7 @@ async def _dial(url: Url, options: ConnectOptions, responding: Responding | None
             raise
         _LOGGER.info("connected to %s: RPC over TCP", place)
         return caller
-    connection = await _connect_rdma(url, options, responding)
+    connection = await _connect_rdma(url, options, answering)
     agreed = connection.negotiated
     _LOGGER.info(
         "connected to %s: RPC-over-RDMA version %d, provider %s, inline %d/%d octets, %d credits requested, %s",
@@ -312,7 +311,7 @@ async def _dial(url: Url, options: ConnectOptions, responding: Responding | None
     return connection
 
 
-async def _connect_rdma(url: Url, options: ConnectOptions, responding: Responding | None) -> RdmaConnection:
+async def _connect_rdma(url: Url, options: ConnectOptions, answering: Answering | None) -> RdmaConnection:
     provider = chosen_provider(options.provider, options.iwarp, options.capture)
     try:
         async with asyncio.timeout(options.connect_timeout_s):
@@ -322,7 +321,7 @@ async def _connect_rdma(url: Url, options: ConnectOptions, responding: Respondin
                 results=BufferPool(),
                 arguments=BufferPool(),
                 credential=options.credential,
-                responding=responding,
+                answering=answering,
                 on_call=options.on_call,
             )
             try:

@@ -42,7 +42,7 @@ class SingleConnection(Protocol):
     def closed(self) -> bool:
         """Whether the connection has ended: calls fail at once."""
 
-    async def call(
+    def start(
         self,
         procedure: Procedure[A, R],
         args: A,
@@ -50,8 +50,8 @@ class SingleConnection(Protocol):
         into: Buffer | None = None,
         timeout_s: float | None = None,
         xid: int | None = None,
-    ) -> R:
-        """See `Caller.call`. When it returns or raises, no peer can access the call's buffers any more."""
+    ) -> Awaitable[R]:
+        """As `Caller.call`, to be awaited at once. When that raises, no peer can access the call's buffers any more."""
 
     async def wait_closed(self) -> None:
         """Waits until the connection has ended and has fenced and released all its buffers."""
@@ -151,7 +151,7 @@ class ReconnectingCaller:
                 return await self._call_patiently(procedure, args, into, timeout_s, xid, None)
             started_s = self._loop.time()
             try:
-                result = await connection.call(procedure, args, into=into, timeout_s=timeout_s, xid=xid)
+                result = await connection.start(procedure, args, into=into, timeout_s=timeout_s, xid=xid)
             except TransportClosed as error:
                 self._drop(connection, error)
                 if self._hopeless:
@@ -188,7 +188,7 @@ class ReconnectingCaller:
             connection = await self._wait_connection(procedure, deadline_s)
             left_s = None if deadline_s is None else deadline_s - self._loop.time()
             try:
-                result = await connection.call(procedure, args, into=into, timeout_s=left_s, xid=xid)
+                result = await connection.start(procedure, args, into=into, timeout_s=left_s, xid=xid)
             except TransportClosed as error:
                 self._drop(connection, error)
                 failure = error
@@ -329,7 +329,7 @@ class ReconnectingCaller:
         reply_s = self._policy.keepalive_reply_s
         xid = self._xids.take()
         try:
-            await connection.call(null_procedure(*addressed), None, timeout_s=reply_s, xid=xid)
+            await connection.start(null_procedure(*addressed), None, timeout_s=reply_s, xid=xid)
             self._answers += 1
         except CallTimeout:
             reason = f"the server did not answer within {reply_s:g} s whether it is there"

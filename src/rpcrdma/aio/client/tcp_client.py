@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import socket
+from collections.abc import Coroutine
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from rpcrdma.aio.answering.at_most_once import REPLY_NOT_KEPT, Unanswered
+from rpcrdma.aio.answering.answering import Answering
 from rpcrdma.aio.answering.buffer_pool import BufferPool
-from rpcrdma.aio.answering.call_context import ServerCallContext
-from rpcrdma.aio.answering.responding import Responding
 from rpcrdma.aio.connections.call_record import CallObserver
+from rpcrdma.aio.connections.record_call import RecordCall
 from rpcrdma.aio.connections.tcp_calls import TcpCalls
 from rpcrdma.aio.drivers.record_stream import RecordStream
 from rpcrdma.aio.drivers.sockets import address_of, authority, connected_socket, unanswered
 from rpcrdma.errors import MessageTooLong, TransportClosed
 from rpcrdma.limits import RPC_OUTSTANDING_CALLS_MAX, RPC_RECORD_OCTETS_MAX, RPC_UNSENT_REPLY_OCTETS_MAX
 from rpcrdma.rpc.auth import Credential
-from rpcrdma.rpc.dispatch import Invocation, refusal
+from rpcrdma.rpc.dispatch import refusal
 from rpcrdma.rpc.message import CALL_HEADER_OCTETS, AcceptStat, peek_is_call
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.record import TooLong
@@ -33,13 +32,14 @@ R = TypeVar("R")
 
 _CONNECT_TIMEOUT_S = 10.0
 _SETTING = "ConnectOptions(record_octets_max=...)"
-_BUSY = RuntimeError("too many calls at once")
 
 
 class TcpCaller:
-    """A connection to a responder; implements `rpcrdma.rpc.service.ReverseCaller` for any number of concurrent calls.
+    """A connection to a responder; implements `rpcrdma.aio.answering.answering.CallSource`.
 
-    `responding` answers the server's own calls on the connection; without it they are dropped and counted.
+    Any number of calls may be in flight.
+
+    `answering` answers the server's own calls on the connection; without it they are dropped and counted.
     `record_octets_max` bounds each call and each reply. `on_call` is called with a record of each call of this side.
 
     Made by `connect`. Once the connection is lost every call raises `TransportClosed`; `ReconnectingCaller` makes
@@ -52,13 +52,13 @@ class TcpCaller:
         credential: Credential | None = None,
         *,
         record_octets_max: int = RPC_RECORD_OCTETS_MAX,
-        responding: Responding | None = None,
+        answering: Answering | None = None,
         on_call: CallObserver | None = None,
     ) -> None:
         peer = address_of(sock.getpeername())
-        self._peer = peer[0]
-        self._responding = responding
-        self._share = BufferPool().share("")
+        self.host = peer[0]
+        self._answering = answering
+        self.results = BufferPool().share("")
         self._record_octets_max = record_octets_max
         self._running = 0
         self.calls_dropped = 0
@@ -84,7 +84,7 @@ class TcpCaller:
         timeout_s: float = _CONNECT_TIMEOUT_S,
         reserved_port: bool = False,
         record_octets_max: int = RPC_RECORD_OCTETS_MAX,
-        responding: Responding | None = None,
+        answering: Answering | None = None,
         on_call: CallObserver | None = None,
     ) -> Self:
         """Connects to the first address of `host` that answers; calls are made with `credential` (None: AUTH_NONE).
@@ -100,7 +100,7 @@ class TcpCaller:
                 sock = await connected_socket(host, port, reserved_port=reserved_port)
         except TimeoutError:
             raise unanswered(host, port, timeout_s) from None
-        return cls(sock, credential, record_octets_max=record_octets_max, responding=responding, on_call=on_call)
+        return cls(sock, credential, record_octets_max=record_octets_max, answering=answering, on_call=on_call)
 
     async def __aenter__(self) -> Self:
         return self
@@ -115,7 +115,7 @@ class TcpCaller:
         """Whether the connection is gone."""
         return self._stream.closed
 
-    async def call(
+    def call(
         self,
         procedure: Procedure[A, R],
         args: A,
@@ -123,9 +123,12 @@ class TcpCaller:
         into: Buffer | None = None,
         timeout_s: float | None = None,
         xid: int | None = None,
-    ) -> R:
+    ) -> Coroutine[Any, Any, R]:
         """See `TcpCalls.call`."""
-        return await self._calls.call(procedure, args, into=into, timeout_s=timeout_s, xid=xid)
+        return self._calls.call(procedure, args, into=into, timeout_s=timeout_s, xid=xid)
+
+    start = call
+    """See `SingleConnection.start`."""
 
     def ready(self, credential: Credential | None = None) -> None:
         """See `ReverseCaller.ready`; no effect on the side that connected."""
@@ -150,69 +153,52 @@ class TcpCaller:
     def _on_record(self, message: Buffer) -> None:
         if not peek_is_call(message):
             self._calls.on_reply(message)
-        elif self._responding is None:
+        elif self._answering is None:
             self.calls_dropped += 1
         else:
-            self._on_call(message, self._responding)
+            self._on_call(message, self._answering)
 
     def _on_too_long(self, message: TooLong) -> None:
         error = MessageTooLong(message.octets, self._record_octets_max, _SETTING, received=True)
         if not message.is_call:
             self._calls.on_too_long(message.xid, error)
-        elif self._responding is not None:
-            self._responding.runner.log_long_call(self._peer, str(error))
+        elif self._answering is not None:
+            self._answering.runner.log_long_call(self.host, str(error))
             self._send(refusal(message.xid, AcceptStat.GARBAGE_ARGS))
 
-    def _on_call(self, message: Buffer, responding: Responding) -> None:
-        stream = Decoder(message)
-        opened = responding.dispatcher.open_call(stream)
-        if isinstance(opened, Invocation):
-            if self._running < RPC_OUTSTANDING_CALLS_MAX:
-                self._running += 1
-                context = ServerCallContext(opened, self._peer, self._share, self)
-                if responding.at_most_once is None:
-                    responding.runner.run(opened, context, functools.partial(self._reply, context, opened))
-                else:
-                    answer = functools.partial(self._reply_once, context, opened)
-                    responding.at_most_once.run(opened, stream, context, answer)
-            else:
-                # Refused, not left unread: replies to this side's own calls come on the same stream.
-                self._send(opened.failure(_BUSY))
-        elif opened is not None:
-            self._send(opened)
-
-    def _reply_once(self, context: ServerCallContext, invocation: Invocation, reply: Payload | Unanswered) -> None:
-        if reply is Unanswered.NOT_KEPT:
-            reply = invocation.failure(REPLY_NOT_KEPT)
-        if reply is Unanswered.SUPERSEDED:
-            self._answered(context)
+    def _on_call(self, message: Buffer, answering: Answering) -> None:
+        if self._running < RPC_OUTSTANDING_CALLS_MAX:
+            self._running += 1
+            answering.answer(Decoder(message), self, RecordCall(len(message)))
         else:
-            self._reply(context, invocation, reply)
+            # Reading nothing more would hold up the replies to this side's own calls.
+            self._send(refusal(int.from_bytes(message[:4], "big"), AcceptStat.SYSTEM_ERR))
 
-    def _reply(self, context: ServerCallContext, invocation: Invocation, reply: Payload) -> None:
+    def reply(self, call: RecordCall, reply: Payload) -> None:
+        """See `CallSource.reply`."""
         if self._stream.closed:
-            self._answered(context)
-            return
-        try:
-            self._send(reply, context)
-        except MessageTooLong as error:
-            assert self._responding is not None
-            self._responding.runner.log_unfit_reply(invocation, str(error))
-            self._send(invocation.failure(error), context)
+            self.drop(call)
+        else:
+            self._send(reply, call)
 
-    def _send(self, reply: Payload, context: ServerCallContext | None = None) -> None:
-        self._stream.send(reply, context)
+    def refuse(self, _call: RecordCall) -> bool:
+        """See `CallSource.refuse`."""
+        return False
+
+    def drop(self, call: RecordCall) -> None:
+        """See `CallSource.drop`."""
+        self._running -= 1
+        call.release()
+
+    def _send(self, reply: Payload, call: RecordCall | None = None) -> None:
+        self._stream.send(reply, call)
         # A single reply may be longer than the bound on unsent replies.
         if self._stream.unsent_octets > max(RPC_UNSENT_REPLY_OCTETS_MAX, self._record_octets_max + 4):
             self._end(TransportClosed("the server does not read the answers to its calls", protocol_error=True))
 
-    def _answered(self, context: ServerCallContext) -> None:
-        self._running -= 1
-        context.release()
-
     def _on_sent(self, ticket: Any) -> None:
-        if isinstance(ticket, ServerCallContext):
-            self._answered(ticket)
+        if isinstance(ticket, RecordCall):
+            self.drop(ticket)
 
     def _end(self, error: TransportClosed) -> None:
         if not self._stream.closed:

@@ -16,10 +16,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from rpcrdma.aio.answering.at_most_once import Unanswered
+from rpcrdma.aio.answering.answering import Answering
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.answering.call_context import ServerCallContext
-from rpcrdma.aio.answering.responding import Responding
 from rpcrdma.aio.connections.call_record import CallObserver, CallRecord, form_of
 from rpcrdma.aio.drivers.deadline_timer import Alarm, DeadlineTimer
 from rpcrdma.aio.drivers.provider import Link
@@ -28,7 +27,6 @@ from rpcrdma.errors import CallTimeout, RpcRdmaError, TransportClosed
 from rpcrdma.limits import CALL_OCTETS_PULLED_MAX, RDMA_UNSENT_REPLY_OCTETS_MAX
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.calls import CallEncoder, decode_result
-from rpcrdma.rpc.dispatch import Invocation
 from rpcrdma.rpc.message import CALL_HEADER_OCTETS
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.transport import (
@@ -50,7 +48,7 @@ from rpcrdma.transport import (
 )
 from rpcrdma.verbs import ReceivePool
 from rpcrdma.wire.buffers import Buffer
-from rpcrdma.xdr.codec import Decoder, Payload, ReducedIneligibleItem
+from rpcrdma.xdr.codec import Decoder, Payload
 
 __all__ = ["Negotiated", "RdmaConnection"]
 
@@ -82,10 +80,10 @@ class Negotiated:
 
 
 class RdmaConnection:
-    """A connection over any provider's link; implements `rpcrdma.rpc.service.ReverseCaller`, on either side.
+    """A connection over any provider's link; implements `rpcrdma.aio.answering.answering.CallSource`, on either side.
 
     The end that connects is the client.
-    `responding` answers the peer's calls; a client without it takes none.
+    `answering` answers the peer's calls; a client without it takes none.
     `results` and `arguments` give memory for what handlers return and for what is pulled from the peer.
     `on_established` is called in the loop when both sides are connected, `on_ended` once when the connection has ended,
     `on_call` with a record of each call of this side.
@@ -99,7 +97,7 @@ class RdmaConnection:
         results: BufferPool,
         arguments: BufferPool,
         credential: Credential | None = None,
-        responding: Responding | None = None,
+        answering: Answering | None = None,
         receive_pool: ReceivePool | None = None,
         on_established: Callable[[RdmaConnection], None] | None = None,
         on_ended: Callable[[RdmaConnection], None] | None = None,
@@ -109,12 +107,13 @@ class RdmaConnection:
         self.local = link.local
         self.peer = link.peer
         self._role = role = Role.CLIENT if link.active else Role.SERVER
-        self._results = results.share(self.peer[0])
+        self.host = self.peer[0]
+        self.results = results.share(self.host)
         self._arguments = arguments.share(self.peer[0])
         self._waits_for_memory = False
         self._active_at = self._loop.time()
         self._called_back = False
-        self._responding = responding
+        self._answering = answering
         self._on_established = on_established
         self._on_ended = on_ended
         self._on_call_ended = on_call
@@ -141,7 +140,7 @@ class RdmaConnection:
             transport,
             role,
             self._arguments,
-            reverse=not link.active or responding is not None,
+            reverse=not link.active or answering is not None,
             receive_pool=receive_pool,
         )
         self._transport = transport
@@ -231,6 +230,18 @@ class RdmaConnection:
 
         `xid`: that of a repeated call, or the next one where calls of several connections are numbered together.
         """
+        return await self.start(procedure, args, into=into, timeout_s=timeout_s, xid=xid)
+
+    def start(
+        self,
+        procedure: Procedure[A, R],
+        args: A,
+        *,
+        into: Buffer | None = None,
+        timeout_s: float | None = None,
+        xid: int | None = None,
+    ) -> asyncio.Future[R]:
+        """As `call`, but sends the call at once: the future has its result. To cancel that fences the call's memory."""
         if self.end_reason is not None:
             raise TransportClosed(self.end_reason.reason, protocol_error=self.end_reason.protocol_error)
         if xid is None:
@@ -238,20 +249,17 @@ class RdmaConnection:
         payload = self._encoder.encode(xid, procedure, args)
         bound = self._bound(procedure, args, given=into is not None)
         handle = self._endpoint.call(xid, payload, bound, () if into is None else (into,))
-        handle.context = waiting = _Waiting(procedure, self._loop.create_future())
+        result: _Result = _Result(loop=self._loop)
+        result.procedure = procedure
+        result.reply = None
+        result.connection = self
+        result.handle = handle
+        handle.context = result
         if self._on_call_ended is not None:
             told = functools.partial(self._tell, self._on_call_ended, handle, payload.length, time.perf_counter())
-            waiting.future.add_done_callback(told)
+            result.add_done_callback(told)
         self._driver.flush()
-        timer = None if timeout_s is None else self._loop.call_later(timeout_s, self._expire, handle, timeout_s)
-        try:
-            result: R = await waiting.future
-        except asyncio.CancelledError:
-            self._give_up(handle)
-            raise
-        finally:
-            if timer is not None:
-                timer.cancel()
+        result.timer = None if timeout_s is None else self._loop.call_later(timeout_s, self._expire, result, timeout_s)
         return result
 
     def _tell(
@@ -262,15 +270,15 @@ class RdmaConnection:
         started_s: float,
         future: asyncio.Future[Any],
     ) -> None:
-        waiting: _Waiting = handle.context
+        result: _Result = handle.context
         observer(
             CallRecord(
                 xid=handle.xid,
-                procedure=waiting.procedure.name,
+                procedure=result.procedure.name,
                 peer=authority(*self.peer),
-                form=form_of(handle, waiting.reply),
+                form=form_of(handle, result.reply),
                 octets_sent=octets_sent,
-                octets_received=0 if waiting.reply is None else waiting.reply.position,
+                octets_received=0 if result.reply is None else result.reply.position,
                 elapsed_s=time.perf_counter() - started_s,
                 error=asyncio.CancelledError() if future.cancelled() else future.exception(),
             )
@@ -288,13 +296,13 @@ class RdmaConnection:
             return bound
         return bound.capped(most, given=given)
 
-    def _expire(self, handle: CallHandle, timeout_s: float) -> None:
-        waiting: _Waiting = handle.context
-        if not waiting.future.done():
-            self._give_up(handle)
-            waiting.future.set_exception(CallTimeout(f"{waiting.procedure.name}: no reply within {timeout_s:g} s"))
+    def _expire(self, result: _Result, timeout_s: float) -> None:
+        if result.handle is not None:
+            self.give_up(result.handle)
+            result.over()
+            result.set_exception(CallTimeout(f"{result.procedure.name}: no reply within {timeout_s:g} s"))
 
-    def _give_up(self, handle: CallHandle) -> None:
+    def give_up(self, handle: CallHandle) -> None:
         """Nobody waits for the call any more: its memory is fenced when this returns."""
         self._endpoint.abandon(handle)
         self._driver.flush()
@@ -377,17 +385,22 @@ class RdmaConnection:
         if isinstance(event, ReplyArrived):
             self._on_reply(event)
         elif isinstance(event, CallArrived):
-            self._on_call(event.incoming)
+            self._active_at = self._loop.time()
+            if self._deferred or self._unsent_octets >= RDMA_UNSENT_REPLY_OCTETS_MAX:
+                self._deferred.append(event.incoming)
+            else:
+                self._answer(event.incoming)
         elif isinstance(event, ReplySent):
             context = event.incoming.context
             if context is not None:
                 self._unsent_octets -= context.unsent_octets
                 context.release()
         elif isinstance(event, CallFailed):
-            waiting: _Waiting = event.handle.context
-            if not waiting.future.done():
+            result: _Result = event.handle.context
+            if not result.done():
+                result.over()
                 refused = isinstance(event.error, ChunkRefused)
-                waiting.future.set_exception(_explained(event.handle) if refused else event.error)
+                result.set_exception(_explained(event.handle) if refused else event.error)
         elif isinstance(event, Ready):
             self._on_ready()
         else:
@@ -414,86 +427,85 @@ class RdmaConnection:
             self._on_established(self)
 
     def _on_reply(self, event: ReplyArrived) -> None:
-        waiting: _Waiting = event.handle.context
-        if waiting.future.done():
+        result: _Result = event.handle.context
+        if result.done():
             return
+        result.handle = None
+        if result.timer is not None:
+            result.timer.cancel()
         if self._on_call_ended is not None:
-            waiting.reply = event.decoder
+            result.reply = event.decoder
         try:
-            result = decode_result(event.decoder, event.handle.xid, waiting.procedure)
+            value = decode_result(event.decoder, event.handle.xid, result.procedure)
         except RpcRdmaError as error:
-            waiting.future.set_exception(error)
+            result.set_exception(error)
         else:
-            waiting.future.set_result(result)
-
-    def _on_call(self, incoming: IncomingCall) -> None:
-        self._active_at = self._loop.time()
-        if self._deferred or self._unsent_octets >= RDMA_UNSENT_REPLY_OCTETS_MAX:
-            self._deferred.append(incoming)
-        else:
-            self._answer(incoming)
+            result.set_result(value)
 
     def _answer(self, incoming: IncomingCall) -> None:
-        endpoint, responding = self._endpoint, self._responding
-        if self._draining or responding is None:
-            endpoint.drop(incoming)
-            return
-        try:
-            opened = responding.dispatcher.open_call(incoming.decoder)
-        except ReducedIneligibleItem:
-            endpoint.fail_call(incoming)
-            return
-        if isinstance(opened, Invocation):
-            incoming.context = context = ServerCallContext(opened, self.peer[0], self._results, self)
-            answer = functools.partial(self._reply, incoming, opened)
-            if responding.at_most_once is None or not opened.at_most_once:
-                responding.runner.run(opened, context, answer)
-            else:
-                responding.at_most_once.run(opened, incoming.decoder, context, answer)
-        elif opened is None:
-            endpoint.fail_call(incoming)
-        else:
-            endpoint.reply(incoming, opened)
-
-    def _reply(self, incoming: IncomingCall, invocation: Invocation, payload: Payload | Unanswered) -> None:
-        if self.end_reason is not None or payload is Unanswered.SUPERSEDED:
+        if self._draining or self._answering is None:
             self._endpoint.drop(incoming)
-            incoming.context.release()
+        else:
+            self._answering.answer(incoming.decoder, self, incoming)
+
+    def reply(self, call: IncomingCall, reply: Payload) -> None:
+        """See `CallSource.reply`."""
+        if self.end_reason is not None:
+            self.drop(call)
             return
-        context: ServerCallContext = incoming.context
+        context: ServerCallContext | None = call.context
         in_use = False
         try:
-            if payload is Unanswered.NOT_KEPT:
-                self._endpoint.fail_call(incoming)
-            else:
-                in_use = self._endpoint.reply(incoming, payload)
-                if incoming.refusal:
-                    self._log_refusal(incoming, invocation)
+            in_use = self._endpoint.reply(call, reply)
+            if call.refusal:
+                self._log_refusal(call)
         except Exception as error:  # noqa: BLE001 - logged; the result may come from another connection, which goes on
             self._break(error)
-        if in_use:
-            assert isinstance(payload, Payload)
-            context.unsent_octets = payload.length
-            self._unsent_octets += payload.length
-        else:
-            context.release()
+        if context is not None:
+            if in_use:
+                context.unsent_octets = reply.length
+                self._unsent_octets += reply.length
+            else:
+                context.release()
         if not self._in_turn:
             self._active_at = self._loop.time()
             self._turn()
 
-    def _log_refusal(self, incoming: IncomingCall, invocation: Invocation) -> None:
-        assert self._responding is not None
-        self._responding.runner.log_unfit_reply(
-            invocation,
-            f"{incoming.refusal}, and so it was answered with ERR_CHUNK: the client has to offer more ({_REMEDY})",
-        )
+    def refuse(self, call: IncomingCall) -> bool:
+        """See `CallSource.refuse`: with ERR_CHUNK."""
+        if self.end_reason is not None:
+            self.drop(call)
+            return True
+        try:
+            self._endpoint.fail_call(call)
+        except Exception as error:  # noqa: BLE001 - logged, as of a reply
+            self._break(error)
+        if call.context is not None:
+            call.context.release()
+        if not self._in_turn:
+            self._active_at = self._loop.time()
+            self._turn()
+        return True
+
+    def drop(self, call: IncomingCall) -> None:
+        """See `CallSource.drop`."""
+        self._endpoint.drop(call)
+        if call.context is not None:
+            call.context.release()
+
+    def _log_refusal(self, call: IncomingCall) -> None:
+        if self._answering is not None and call.context is not None:
+            self._answering.log_unfit_reply(
+                call,
+                f"{call.refusal}, and so it was answered with ERR_CHUNK: the client has to offer more ({_REMEDY})",
+            )
 
     def _on_end(self, event: Closed) -> None:
         self.end_reason = event
         while self._deferred:
             self._endpoint.drop(self._deferred.popleft())
         self._arguments.close()
-        self._results.close()
+        self.results.close()
         self._pause.due_s = None
         self._driver.expect_end()
         if not self._established.done():
@@ -525,11 +537,30 @@ def _explained(handle: CallHandle) -> ChunkRefused:
     return ChunkRefused(hint)
 
 
-class _Waiting:
-    __slots__ = ("future", "procedure", "reply")
+class _Result(asyncio.Future[Any]):
+    """Of a call that has been sent. Cancelling it, also by way of the task that waits for it, gives the call up."""
 
-    def __init__(self, procedure: Procedure[Any, Any], future: asyncio.Future[Any]) -> None:
-        self.procedure = procedure
-        self.future = future
-        self.reply: Decoder | None = None
-        """Only where calls are observed."""
+    __slots__ = ("connection", "handle", "procedure", "reply", "timer")
+
+    connection: RdmaConnection
+    procedure: Procedure[Any, Any]
+    handle: CallHandle | None
+    """None as soon as there is a result: the handle refers to this object."""
+    reply: Decoder | None
+    """Only where calls are observed."""
+    timer: asyncio.TimerHandle | None
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        handle = self.handle
+        if not super().cancel(msg):
+            return False
+        self.over()
+        assert handle is not None
+        self.connection.give_up(handle)
+        return True
+
+    def over(self) -> None:
+        """Nothing is waited for any more."""
+        self.handle = None
+        if self.timer is not None:
+            self.timer.cancel()

@@ -7,8 +7,8 @@ import logging
 from dataclasses import asdict, dataclass, field
 
 from rpcrdma import limits
+from rpcrdma.aio.answering.answering import Answering
 from rpcrdma.aio.answering.buffer_pool import BufferPool
-from rpcrdma.aio.answering.responding import Responding
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.aio.drivers.capture import PacketCapture
 from rpcrdma.aio.drivers.limited_log import CONNECTION_LINES_MAX, LimitedLog
@@ -51,10 +51,10 @@ class RdmaServer:
     """Answers the calls of any number of RDMA connections."""
 
     def __init__(
-        self, responding: Responding, results: BufferPool, arguments: BufferPool, config: RdmaServerConfig
+        self, answering: Answering, results: BufferPool, arguments: BufferPool, config: RdmaServerConfig
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._responding = responding
+        self._answering = answering
         self._results = results
         self._arguments = arguments
         self._config = config
@@ -114,7 +114,7 @@ class RdmaServer:
             transport=self._config.transport,
             results=self._results,
             arguments=self._arguments,
-            responding=self._responding,
+            answering=self._answering,
             receive_pool=self._receive_pool,
             on_established=self._established,
             on_ended=self._ended,

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any
 
+from rpcrdma.aio.answering.answering import Answering
 from rpcrdma.aio.answering.at_most_once import AtMostOnce
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.answering.handler_runner import HandlerRunner
-from rpcrdma.aio.answering.responding import Responding
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.aio.server.rdma_server import RdmaServer, RdmaServerConfig
@@ -56,7 +56,7 @@ class Server:
         self._runner = HandlerRunner(workers=options.workers)
         self._over_rdma = over_rdma = Dispatcher(service for service in services if service.OVER_RDMA)
         once = AtMostOnce(self._runner, options.reply_cache)
-        self._rdma = RdmaServer(Responding(over_rdma, self._runner, once), results, arguments, options.rdma)
+        self._rdma = RdmaServer(Answering(over_rdma, self._runner, once), results, arguments, options.rdma)
         self._tcp = TcpServer(
             Dispatcher(services),
             runner=self._runner,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
 import socket
 from collections import deque
@@ -11,11 +10,12 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from rpcrdma.aio.answering.at_most_once import REPLY_NOT_KEPT, AtMostOnce, Unanswered
+from rpcrdma.aio.answering.answering import Answering
+from rpcrdma.aio.answering.at_most_once import AtMostOnce
 from rpcrdma.aio.answering.buffer_pool import BufferPool
-from rpcrdma.aio.answering.call_context import ServerCallContext
 from rpcrdma.aio.answering.call_memory import CallMemory
 from rpcrdma.aio.answering.handler_runner import HandlerRunner
+from rpcrdma.aio.connections.record_call import RecordCall
 from rpcrdma.aio.connections.tcp_calls import TcpCalls
 from rpcrdma.aio.drivers.limited_log import CONNECTION_LINES_MAX, LimitedLog
 from rpcrdma.aio.drivers.listener import Listener
@@ -35,7 +35,7 @@ from rpcrdma.limits import (
 )
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.calls import CallEncoder
-from rpcrdma.rpc.dispatch import Dispatcher, Invocation, refusal
+from rpcrdma.rpc.dispatch import Dispatcher, refusal
 from rpcrdma.rpc.message import CALL_HEADER_OCTETS, AcceptStat, peek_is_call
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.record import TooLong
@@ -106,7 +106,7 @@ class TcpServer:
         self.config = config or TcpServerConfig()
         self._own_runner = runner is None
         self.runner = runner or HandlerRunner()
-        self.at_most_once = at_most_once or AtMostOnce(self.runner)
+        self.answering = Answering(dispatcher, self.runner, at_most_once)
         self.pool = pool or BufferPool()
         self.arguments = arguments or BufferPool()
         self.log = LimitedLog(_LOGGER)
@@ -239,7 +239,7 @@ class TcpServer:
 
 
 class _Connection:
-    """One client's connection; implements `rpcrdma.rpc.service.ReverseCaller`.
+    """One client's connection; implements `rpcrdma.aio.answering.answering.CallSource`.
 
     While calls to the client are unanswered reading goes on, as their replies come after the client's own calls. Calls
     of the client beyond the bounds are held meanwhile.
@@ -260,21 +260,21 @@ class _Connection:
         "_loop",
         "_memory",
         "_outstanding",
-        "_peer",
         "_ready",
         "_running",
         "_sent_at",
         "_server",
-        "_share",
         "_stream",
+        "host",
         "name",
+        "results",
     )
 
     def __init__(self, server: TcpServer, sock: socket.socket, peer: str, name: str) -> None:
         self._server = server
         self._loop = asyncio.get_running_loop()
-        self._peer = peer
-        self._share = server.pool.share(peer)
+        self.host = peer
+        self.results = server.pool.share(peer)
         self._memory = CallMemory(server.arguments.share(peer), self._on_room)
         self._expected_at = 0.0
         self.name = name
@@ -441,24 +441,9 @@ class _Connection:
         server = self._server
         server.calls += 1
         server.octets_received += len(message)
-        stream = Decoder(message)
-        opened = server.dispatcher.open_call(stream)
-        if isinstance(opened, Invocation):
-            self._outstanding += 1
-            self._running += 1
-            context = ServerCallContext(opened, self._peer, self._share, self)
-            context.call_octets = len(message)
-            if opened.at_most_once:
-                answer = functools.partial(self._reply_once, context, opened)
-                server.at_most_once.run(opened, stream, context, answer)
-            else:
-                server.runner.run(opened, context, functools.partial(self._reply, context, opened))
-            return
-        self._memory.remove(len(message))
-        if opened is not None:
-            self._stream.send(opened)
-        else:
-            server.log.log(logging.WARNING, "no call", "%s sent a message that is no call", self.name)
+        self._outstanding += 1
+        self._running += 1
+        server.answering.answer(Decoder(message), self, RecordCall(len(message)))
 
     def _full(self) -> bool:
         config = self._server.config
@@ -490,37 +475,39 @@ class _Connection:
         self._expected_at = self._loop.time()
         self._go_on()
 
-    def _reply_once(self, context: ServerCallContext, invocation: Invocation, reply: Payload | Unanswered) -> None:
-        if reply is Unanswered.NOT_KEPT:
-            reply = invocation.failure(REPLY_NOT_KEPT)
-        if reply is Unanswered.SUPERSEDED:
-            self._running -= 1
-            self._answered(context)
-            self._go_on()
-        else:
-            self._reply(context, invocation, reply)
-
-    def _reply(self, context: ServerCallContext, invocation: Invocation, reply: Payload) -> None:
-        self._running -= 1
+    def reply(self, call: RecordCall, reply: Payload) -> None:
+        """See `CallSource.reply`."""
         if self._stream.closed:
-            self._answered(context)
+            self._running -= 1
+            self._answered(call)
             return
-        try:
-            self._stream.send(reply, context)
-        except MessageTooLong as error:
-            self._server.runner.log_unfit_reply(invocation, str(error))
-            self._stream.send(invocation.failure(error), context)
+        self._stream.send(reply, call)
+        # A reply that is too long is followed by another one.
+        self._running -= 1
+
+    def refuse(self, _call: RecordCall) -> bool:
+        """See `CallSource.refuse`."""
+        return False
+
+    def drop(self, call: RecordCall) -> None:
+        """See `CallSource.drop`."""
+        self._running -= 1
+        self._answered(call)
+        if call.context is None:
+            self._server.log.log(logging.WARNING, "no call", "%s sent a message that is no call", self.name)
+        else:
+            self._go_on()
 
     def _on_sent(self, ticket: Any) -> None:
         self._active_at = self._sent_at = self._loop.time()
-        if isinstance(ticket, ServerCallContext):
+        if isinstance(ticket, RecordCall):
             self._answered(ticket)
         self._go_on()
 
-    def _answered(self, context: ServerCallContext) -> None:
-        context.release()
+    def _answered(self, call: RecordCall) -> None:
+        call.release()
         self._outstanding -= 1
-        self._memory.remove(context.call_octets)
+        self._memory.remove(call.octets)
 
     def _on_lost(self, error: TransportClosed) -> None:
         self._ended(str(error))
@@ -530,11 +517,11 @@ class _Connection:
             self._idle_timer.cancel()
         while self._held:
             self._memory.remove(len(self._held.popleft()))
-        self._share.close()
+        self.results.close()
         self._memory.close()
         self._server.connection_ended(self)
         for ticket in self._stream.unsent_tickets():
-            if isinstance(ticket, ServerCallContext):
+            if isinstance(ticket, RecordCall):
                 self._answered(ticket)
         if self._calls is not None:
             self._calls.fail(TransportClosed(reason))
@@ -542,7 +529,7 @@ class _Connection:
             self._end.set_result(None)
         self._server.connection_changed()
         event = {"event": "disconnected", "transport": "tcp", "peer": self.name, "reason": reason}
-        self._server.log_connection(self._peer, event, "tcp connection from %s ended: %s", self.name, reason)
+        self._server.log_connection(self.host, event, "tcp connection from %s ended: %s", self.name, reason)
 
     def _check_idle(self) -> None:
         idle_s = self._server.config.idle_s

@@ -55,9 +55,20 @@ class NfsProcedures:
         self, procedure: Procedure[A, Any], args: A, path: Place, path2: Place | None = None, into: Buffer | None = None
     ) -> Any:
         reply = await self._call(procedure, args, into=into)
-        status = reply.status
-        if status is _OK:
+        if reply.status is _OK:
             return reply.value
+        return await self._retried(reply.status, procedure, args, path, path2, into)
+
+    async def _retried(
+        self,
+        status: nfsstat3,
+        procedure: Procedure[A, Any],
+        args: A,
+        path: Place,
+        path2: Place | None = None,
+        into: Buffer | None = None,
+    ) -> Any:
+        """The result after a first answer with this status, which is not NFS3_OK."""
         delay_s = _FIRST_DELAY_S
         for _ in range(self._put_off_retries):
             if status is not nfsstat3.NFS3ERR_JUKEBOX:
@@ -104,7 +115,11 @@ class NfsProcedures:
         Raises:
             RemoteProtocolError: the count in the reply does not fit its data.
         """
-        value: v3.READ3resok = await self._result(v3.READ, v3.READ3args(handle, offset, len(into)), path, None, into)
+        args = v3.READ3args(handle, offset, len(into))
+        reply: Any = await self._call(v3.READ, args, into=into)
+        value: v3.READ3resok = reply.value
+        if reply.status is not _OK:
+            value = await self._retried(reply.status, v3.READ, args, path, None, into)
         if value.count != len(value.data) or value.count > len(into):
             raise RemoteProtocolError(
                 f"READ of {len(into)} octets answered with a count of {value.count} and {len(value.data)} octets",
@@ -122,7 +137,11 @@ class NfsProcedures:
                 data less safely than asked.
         """
         length = len(data)
-        value: v3.WRITE3resok = await self._result(v3.WRITE, v3.WRITE3args(handle, offset, length, stable, data), path)
+        args = v3.WRITE3args(handle, offset, length, stable, data)
+        reply: Any = await self._call(v3.WRITE, args)
+        value: v3.WRITE3resok = reply.value
+        if reply.status is not _OK:
+            value = await self._retried(reply.status, v3.WRITE, args, path)
         if value.count > length or (length and not value.count):
             raise RemoteProtocolError(
                 f"WRITE of {length} octets answered with a count of {value.count}", rfc="1813 3.3.7"

@@ -14,14 +14,14 @@ from rpcrdma.limits import NFS_FILES_OPEN_MAX, NFS_OBJECTS_OPEN_MAX
 from rpcrdma.nfs.server.caller_identity import Caller, Callers
 from rpcrdma.nfs.server.directory_listing import DirectoryListings, name_digest
 from rpcrdma.nfs.server.export import Export
-from rpcrdma.nfs.server.file_handle import HandleSeal
+from rpcrdma.nfs.server.file_handle import HandleSeal, OpenedHandle
 from rpcrdma.nfs.server.object_cache import ObjectCache
 from rpcrdma.nfs.server.object_tree import HeldNode, ObjectTree
 from rpcrdma.nfs.server.open_files import OpenFiles
 from rpcrdma.nfs.server.refusal import Refused
 from rpcrdma.nfs.server.state import ServerState
 from rpcrdma.nfs.v3 import NFS3_MAXNAMLEN, nfsstat3
-from rpcrdma.rpc.service import CallContext, WouldBlock
+from rpcrdma.rpc.service import CallContext
 
 __all__ = ["Backend", "Procedures", "entry_name"]
 
@@ -82,34 +82,40 @@ class Backend:
                 raise ValueError(f"two exports are called {export.name}")
             self.trees[tree.identity] = tree
 
-    def locate(self, handle: bytes, context: CallContext) -> HeldNode:
-        """The object of a handle, after a check that it is still inside its export.
+    def at_hand(self, handle: bytes, context: CallContext) -> HeldNode | None:
+        """The object of a handle, inside its export now, if its place is known; never blocks.
+
+        None: `locate` has to look for it.
 
         Raises:
-            WouldBlock: the object has to be searched for, and the call must not block.
-            Refused: NFS3ERR_BADHANDLE: the handle is not ours; NFS3ERR_STALE: its object or export is gone;
-                NFS3ERR_ACCES: the export is closed to this host.
+            Refused: NFS3ERR_BADHANDLE: the handle is not ours; NFS3ERR_STALE: its export is gone; NFS3ERR_ACCES: the
+                export is closed to this host.
         """
         node = self.nodes.get(handle)
         if node is not None and node.tree.is_inside(node):
             self._check_admitted(node.tree, context.peer)
             return node
-        opened = self.seal.open(handle)
-        if opened is None:
-            raise Refused(nfsstat3.NFS3ERR_BADHANDLE)
-        tree = self.trees.get(opened.export)
-        if tree is None:
-            raise Refused(nfsstat3.NFS3ERR_STALE)
+        tree, _ = self._opened(handle)
         self._check_admitted(tree, context.peer)
         if node is not None:
             self.nodes.drop(handle)
         if handle == tree.root.handle:
             self.nodes.put(tree.root)
             return tree.root
-        if not context.may_block:
-            raise WouldBlock
+        return None
+
+    def locate(self, handle: bytes, context: CallContext) -> HeldNode:
+        """The object of a handle, inside its export now; may block.
+
+        Raises:
+            Refused: NFS3ERR_STALE: the object is gone, or as `at_hand`.
+        """
+        node = self.at_hand(handle, context)
+        if node is not None:
+            return node
         if self.state.places.needs_flush:
             self.state.places.flush()
+        tree, opened = self._opened(handle)
         return tree.find(opened, handle)
 
     def locate_to_change(self, handle: bytes, context: CallContext) -> HeldNode:
@@ -119,9 +125,17 @@ class Backend:
             Refused: NFS3ERR_ROFS, or as `locate`.
         """
         node = self.locate(handle, context)
-        if node.tree.export.read_only:
-            raise Refused(nfsstat3.NFS3ERR_ROFS)
+        check_changeable(node)
         return node
+
+    def _opened(self, handle: bytes) -> tuple[ObjectTree, OpenedHandle]:
+        opened = self.seal.open(handle)
+        if opened is None:
+            raise Refused(nfsstat3.NFS3ERR_BADHANDLE)
+        tree = self.trees.get(opened.export)
+        if tree is None:
+            raise Refused(nfsstat3.NFS3ERR_STALE)
+        return tree, opened
 
     def caller(self, node: HeldNode, context: CallContext) -> Caller:
         """The identity with which a call acts on this object."""
@@ -191,6 +205,12 @@ class Procedures:
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
+
+
+def check_changeable(node: HeldNode) -> None:
+    """Refuses with NFS3ERR_ROFS what is in an export that is only read."""
+    if node.tree.export.read_only:
+        raise Refused(nfsstat3.NFS3ERR_ROFS)
 
 
 def _check_system() -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Generator
 
 from rpcrdma.nfs.server.attributes import Changes, post_op, reported
-from rpcrdma.nfs.server.backend import Procedures
+from rpcrdma.nfs.server.backend import Procedures, check_changeable
 from rpcrdma.nfs.server.caller_identity import Caller
 from rpcrdma.nfs.server.object_tree import HeldNode
-from rpcrdma.nfs.server.open_files import OpenFile
+from rpcrdma.nfs.server.open_files import OpenFile, check_writer
 from rpcrdma.nfs.server.refusal import REFUSALS, Refused, status_of
 from rpcrdma.nfs.v3 import (
     COMMIT3args,
@@ -27,7 +28,7 @@ from rpcrdma.nfs.v3 import (
     nfsstat3,
     stable_how,
 )
-from rpcrdma.rpc.service import CallContext, WouldBlock, in_worker, inline_or_worker
+from rpcrdma.rpc.service import CallContext, in_worker, inline_or_worker
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = ["TRANSFER_MAX", "DataProcedures"]
@@ -43,23 +44,34 @@ class DataProcedures(Procedures):
     """The procedures that move data."""
 
     @inline_or_worker
-    def read(self, args: READ3args, context: CallContext) -> READ3res:
+    def read(self, args: READ3args, context: CallContext) -> Generator[None, None, READ3res]:
         node = None
         try:
-            node = self.backend.locate(args.file.data, context)
+            node = self.backend.at_hand(args.file.data, context)
+            if node is None:
+                yield
+                node = self.backend.locate(args.file.data, context)
+            files, in_memory = self.backend.files, node.tree.in_memory
             caller = self.backend.caller(node, context)
-            may_block = context.may_block or node.tree.in_memory
-            file, status = self.backend.files.for_reading(node, caller, may_block=may_block)
+            while (opened := files.for_reading(node, caller, may_open=in_memory or context.may_block)) is None:
+                yield
+            file, status = opened
             offset, size = args.offset, status.st_size
             if offset > _OFFSET_MAX:
                 raise Refused(nfsstat3.NFS3ERR_INVAL)
             wanted = min(args.count, TRANSFER_MAX, max(0, size - offset))
             data: Buffer = b""
             if wanted:
-                if not (file.tells_waiting or may_block):
-                    raise WouldBlock
+                if not (file.tells_waiting or in_memory):
+                    yield
                 view = context.buffer(wanted)
-                got = _read(file, view, offset, may_block=may_block)
+                got = 0
+                if not (in_memory or context.may_block):
+                    got = _read_cached(file, view, offset)
+                    if got < wanted:
+                        yield
+                if got < wanted:
+                    got = _read_on(file, view, offset, got)
                 data = view if got == wanted else view[:got]
                 status = os.fstat(file.fd)
             return READ3res(
@@ -70,12 +82,17 @@ class DataProcedures(Procedures):
             return READ3res(status_of(error), READ3resfail(post_op(node)))
 
     @inline_or_worker
-    def write(self, args: WRITE3args, context: CallContext) -> WRITE3res:
+    def write(self, args: WRITE3args, context: CallContext) -> Generator[None, None, WRITE3res]:
         changes = Changes()
         try:
-            node = changes.node = self.backend.locate_to_change(args.file.data, context)
-            if not (context.may_block or node.tree.in_memory):
-                raise WouldBlock
+            node = self.backend.at_hand(args.file.data, context)
+            if node is None:
+                yield
+                node = self.backend.locate(args.file.data, context)
+            check_changeable(node)
+            changes.node = node
+            if not node.tree.in_memory:
+                yield
             if args.count > len(args.data):
                 raise Refused(nfsstat3.NFS3ERR_INVAL)
             if args.offset + args.count > _OFFSET_MAX:
@@ -110,13 +127,17 @@ class DataProcedures(Procedures):
     def _write(
         self, node: HeldNode, caller: Caller, changes: Changes, offset: int, data: memoryview, stable: stable_how
     ) -> int:
-        file = self.backend.files.for_writing(node, caller)
-        with changes.of(node, self.backend.lock(node)):
-            if stable == stable_how.UNSTABLE:
-                file.unstable = True
-            # As the caller, without the server's capabilities: quotas, reserved space and what becomes of set-user-id
-            # bits depend on both.
-            with caller:
+        files = self.backend.files
+        opened = files.open_for_writing(node)
+        file = opened or files.for_writing(node, caller)
+        # As the caller, without the server's capabilities: quotas, reserved space and what becomes of set-user-id bits
+        # depend on both. Rights are looked at in the same change of identity, which takes eight system calls.
+        with caller:
+            if opened is not None:
+                check_writer(file, node, caller)
+            with changes.of(node, self.backend.lock(node)):
+                if stable == stable_how.UNSTABLE:
+                    file.unstable = True
                 written = os.pwrite(file.fd, data, offset) if data else 0
         try:
             if stable == stable_how.DATA_SYNC:
@@ -129,26 +150,21 @@ class DataProcedures(Procedures):
         return written
 
 
-def _read(file: OpenFile, view: memoryview, offset: int, *, may_block: bool) -> int:
-    """Reads into `view` up to the end of the file.
+def _read_cached(file: OpenFile, view: memoryview, offset: int) -> int:
+    """Reads into `view` what the kernel has in memory, from the beginning on; never waits. Returns how much."""
+    try:
+        return os.preadv(file.fd, (view,), offset, os.RWF_NOWAIT)
+    except OSError as error:
+        file.tells_waiting = error.errno != errno.EOPNOTSUPP
+        # Reading on in a worker thread finds out about true errors.
+        return 0
 
-    Raises:
-        WouldBlock: part of the data is not in memory, and the call must not block.
-    """
+
+def _read_on(file: OpenFile, view: memoryview, offset: int, got: int) -> int:
+    """Reads what follows the first `got` octets of `view`, up to the end of the file; returns how much there is now."""
     fd = file.fd
-    if not may_block:
-        try:
-            got = os.preadv(fd, (view,), offset, os.RWF_NOWAIT)
-        except OSError as error:
-            file.tells_waiting = error.errno != errno.EOPNOTSUPP
-            # A worker repeats the read, and meets the error if it was a true one.
-            raise WouldBlock from None
-        if got < len(view):
-            raise WouldBlock
-        return got
-    got = 0
     while got < len(view):
-        count = os.preadv(fd, (view[got:],), offset + got)
+        count = os.preadv(fd, (view[got:],) if got else (view,), offset + got)
         if not count:
             break
         got += count

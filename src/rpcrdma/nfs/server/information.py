@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Generator
 
 from rpcrdma.nfs.server.attributes import attributes_of, post_op
 from rpcrdma.nfs.server.backend import Procedures
@@ -75,18 +76,24 @@ class InformationProcedures(Procedures):
     """The procedures that only report."""
 
     @inline_or_worker
-    def getattr(self, args: GETATTR3args, context: CallContext) -> GETATTR3res:
+    def getattr(self, args: GETATTR3args, context: CallContext) -> Generator[None, None, GETATTR3res]:
         try:
-            node = self.backend.locate(args.object.data, context)
+            node = self.backend.at_hand(args.object.data, context)
+            if node is None:
+                yield
+                node = self.backend.locate(args.object.data, context)
             return GETATTR3res(_OK, GETATTR3resok(attributes_of(os.fstat(node.fd), node.tree.fsid)))
         except REFUSALS as error:
             return GETATTR3res(status_of(error), None)
 
     @inline_or_worker
-    def access(self, args: ACCESS3args, context: CallContext) -> ACCESS3res:
+    def access(self, args: ACCESS3args, context: CallContext) -> Generator[None, None, ACCESS3res]:
         node = None
         try:
-            node = self.backend.locate(args.object.data, context)
+            node = self.backend.at_hand(args.object.data, context)
+            if node is None:
+                yield
+                node = self.backend.locate(args.object.data, context)
             granted = 0
             wanted = args.access & ~_WRITING if node.tree.export.read_only else args.access
             with self.backend.caller(node, context):
@@ -133,10 +140,13 @@ class InformationProcedures(Procedures):
             return FSSTAT3res(status_of(error), FSSTAT3resfail(post_op(node)))
 
     @inline_or_worker
-    def fsinfo(self, args: FSINFO3args, context: CallContext) -> FSINFO3res:
+    def fsinfo(self, args: FSINFO3args, context: CallContext) -> Generator[None, None, FSINFO3res]:
         node = None
         try:
-            node = self.backend.locate(args.fsroot.data, context)
+            node = self.backend.at_hand(args.fsroot.data, context)
+            if node is None:
+                yield
+                node = self.backend.locate(args.fsroot.data, context)
             return FSINFO3res(
                 _OK,
                 FSINFO3resok(

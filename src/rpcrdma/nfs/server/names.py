@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Generator
 
 from rpcrdma.nfs.server.attributes import Changes, post_op
 from rpcrdma.nfs.server.backend import Procedures, entry_name
+from rpcrdma.nfs.server.caller_identity import Caller
 from rpcrdma.nfs.server.linux_calls import faccess_as_caller
 from rpcrdma.nfs.server.object_tree import HeldNode
 from rpcrdma.nfs.server.refusal import REFUSALS, Refused, status_of
@@ -46,11 +48,19 @@ class NameProcedures(Procedures):
     """The procedures that find and change entries of directories."""
 
     @inline_or_worker
-    def lookup(self, args: LOOKUP3args, context: CallContext) -> LOOKUP3res:
+    def lookup(self, args: LOOKUP3args, context: CallContext) -> Generator[None, None, LOOKUP3res]:
         directory = None
         try:
-            directory = self.backend.locate(args.what.dir.data, context)
-            node = self._lookup(directory, entry_name(args.what.name), context)
+            directory = self.backend.at_hand(args.what.dir.data, context)
+            if directory is None:
+                yield
+                directory = self.backend.locate(args.what.dir.data, context)
+            name = entry_name(args.what.name)
+            caller = self.backend.caller(directory, context)
+            node = None if context.may_block else _find_at_once(directory, name, caller)
+            if node is None:
+                yield
+                node = _find(directory, name, caller)
             return LOOKUP3res(_OK, LOOKUP3resok(nfs_fh3(node.handle), post_op(node), post_op(directory)))
         except REFUSALS as error:
             return LOOKUP3res(status_of(error), LOOKUP3resfail(post_op(directory)))
@@ -92,19 +102,6 @@ class NameProcedures(Procedures):
             return LINK3res(_OK, LINK3resok(post_op(node), changes.data()))
         except REFUSALS as error:
             return LINK3res(status_of(error), LINK3resfail(post_op(node), changes.data()))
-
-    def _lookup(self, directory: HeldNode, name: bytes, context: CallContext) -> HeldNode:
-        _check_directory(directory)
-        tree = directory.tree
-        caller = self.backend.caller(directory, context)
-        if name in _DOTS:
-            with caller:
-                searchable = faccess_as_caller(directory.fd, os.X_OK)
-            if not searchable:
-                raise Refused(nfsstat3.NFS3ERR_ACCES)
-            return directory if name == b"." else tree.parent(directory)
-        with caller:
-            return tree.child(directory, name) if context.may_block else tree.child_at_once(directory, name)
 
     def _remove(self, handle: bytes, text: str, context: CallContext, changes: Changes) -> None:
         directory = changes.node = self.backend.locate_to_change(handle, context)
@@ -179,6 +176,31 @@ class NameProcedures(Procedures):
         ):
             os.link(node.link, name, dst_dir_fd=directory.fd, follow_symlinks=True)
         self.backend.synchronize(node, directory)
+
+
+def _find_at_once(directory: HeldNode, name: bytes, caller: Caller) -> HeldNode | None:
+    """As `_find`, but never waits: None if it would have to."""
+    _check_directory(directory)
+    if name == b"..":
+        return None
+    if name == b".":
+        return _find(directory, name, caller)
+    with caller:
+        return directory.tree.child_at_once(directory, name)
+
+
+def _find(directory: HeldNode, name: bytes, caller: Caller) -> HeldNode:
+    """What a directory has under this name; may block, but for "."."""
+    _check_directory(directory)
+    tree = directory.tree
+    if name in _DOTS:
+        with caller:
+            searchable = faccess_as_caller(directory.fd, os.X_OK)
+        if not searchable:
+            raise Refused(nfsstat3.NFS3ERR_ACCES)
+        return directory if name == b"." else tree.parent(directory)
+    with caller:
+        return tree.child(directory, name)
 
 
 def _check_directory(node: HeldNode) -> None:

@@ -30,7 +30,6 @@ from rpcrdma.nfs.server.place_index import PlaceIndex
 from rpcrdma.nfs.server.refusal import Refused
 from rpcrdma.nfs.server.tree_search import TreeSearch, directory_entries
 from rpcrdma.nfs.v3 import nfsstat3
-from rpcrdma.rpc.service import WouldBlock
 
 __all__ = ["HeldNode", "ObjectTree"]
 
@@ -110,7 +109,12 @@ class ObjectTree:
 
     def is_inside(self, node: HeldNode) -> bool:
         """Whether the object is still in the export and has not been deleted; does not wait for a disk."""
+        root = self._root_path
         try:
+            path = os.readlink(node.link)
+            # The short course, in every call that names an object: it is below the root and nothing hints at its end.
+            if path.startswith(root) and path[len(root) : len(root) + 1] == b"/" and not path.endswith(_DELETED):
+                return True
             return self._relative(node.link) is not None
         except OSError as error:
             if error.errno != errno.ENAMETOOLONG:
@@ -182,18 +186,14 @@ class ObjectTree:
             return None
         return self._child(directory, name, fd)
 
-    def child_at_once(self, directory: HeldNode, name: bytes) -> HeldNode:
-        """As `child`, but never waits.
-
-        Raises:
-            WouldBlock: the look-up may have to wait for the disk.
-        """
+    def child_at_once(self, directory: HeldNode, name: bytes) -> HeldNode | None:
+        """As `child`, but never waits: None if it would have to."""
         if not self._may_ask_cached or self._places.needs_flush:
-            raise WouldBlock
+            return None
         try:
             fd = open_cached(directory.fd, name)
         except BlockingIOError:
-            raise WouldBlock from None
+            return None
         except OSError as error:
             if error.errno == errno.EXDEV:
                 raise Refused(nfsstat3.NFS3ERR_ACCES) from None

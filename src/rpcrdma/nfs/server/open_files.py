@@ -16,9 +16,8 @@ from rpcrdma.nfs.server.object_cache import ObjectCache
 from rpcrdma.nfs.server.object_tree import HeldNode
 from rpcrdma.nfs.server.refusal import Refused
 from rpcrdma.nfs.v3 import nfsstat3
-from rpcrdma.rpc.service import WouldBlock
 
-__all__ = ["OpenFile", "OpenFiles"]
+__all__ = ["OpenFile", "OpenFiles", "check_writer"]
 
 _FLAGS = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _READERS_MAX = 64
@@ -53,18 +52,19 @@ class OpenFiles:
     def __init__(self, limit: int) -> None:
         self._cache: ObjectCache[OpenFile] = ObjectCache(limit, self._evicted)
 
-    def for_reading(self, node: HeldNode, caller: Caller, *, may_block: bool) -> tuple[OpenFile, os.stat_result]:
+    def for_reading(self, node: HeldNode, caller: Caller, *, may_open: bool) -> tuple[OpenFile, os.stat_result] | None:
         """The open file and its attributes, if the caller may read it: as its reader, executor or owner.
 
+        None if it is not open and must not be opened, which may block.
+
         Raises:
-            WouldBlock: the file is not open yet and `may_block` is not set.
             Refused: it is no regular file.
             OSError: the caller may not read it, or it cannot be opened.
         """
         file = self._cache.get(node.handle)
         if file is None or not file.readable:
-            if not may_block:
-                raise WouldBlock
+            if not may_open:
+                return None
             _check_regular(node)
             file = self._open(node, caller, os.O_RDONLY)
         status = os.fstat(file.fd)
@@ -90,15 +90,18 @@ class OpenFiles:
             Refused: it is no regular file, or the caller may not write it.
             OSError: it cannot be opened.
         """
+        file = self.open_for_writing(node)
+        if file is None:
+            _check_regular(node)
+            return self._open(node, caller, os.O_RDWR)
+        with caller:
+            check_writer(file, node, caller)
+        return file
+
+    def open_for_writing(self, node: HeldNode) -> OpenFile | None:
+        """The file if it is open for writing: whether the caller may, `check_writer` says."""
         file = self._cache.get(node.handle)
-        if file is not None and file.writable:
-            with caller:
-                allowed = faccess_as_caller(node.fd, os.W_OK)
-            if not allowed and os.fstat(file.fd).st_uid != caller.uid:
-                raise Refused(nfsstat3.NFS3ERR_ACCES)
-            return file
-        _check_regular(node)
-        return self._open(node, caller, os.O_RDWR)
+        return file if file is not None and file.writable else None
 
     def created(self, node: HeldNode, fd: int) -> None:
         """Takes over the descriptor, open for both, with which a file was created.
@@ -164,6 +167,12 @@ class OpenFiles:
         file.unstable = before is not None and before.unstable
         self._cache.put(file)
         return file
+
+
+def check_writer(file: OpenFile, node: HeldNode, caller: Caller) -> None:
+    """Refuses a caller, as whom the thread acts, who neither may write the file nor owns it."""
+    if not faccess_as_caller(node.fd, os.W_OK) and os.fstat(file.fd).st_uid != caller.uid:
+        raise Refused(nfsstat3.NFS3ERR_ACCES)
 
 
 def _rights_state(status: os.stat_result) -> tuple[int, int, int, int]:

@@ -76,6 +76,49 @@ def test_a_file_system_that_cannot_tell_is_asked_once(
     assert server.contexts[-1].buffers == [13]
 
 
+def test_what_is_not_in_memory_is_read_on_in_a_worker_from_where_the_loop_stopped(
+    server: Any, root: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = server.lookup(root, "hello.txt")
+    server.read(file)
+    on_disk(server)
+    real, read = os.preadv, []
+
+    def preadv(fd: int, buffers: Any, offset: int, flags: int = 0) -> int:
+        (view,) = buffers
+        may_block = server.contexts[-1].may_block
+        # Five octets are in memory.
+        got = real(fd, (view[: 5 if flags else None],), offset)
+        read.append((may_block, bool(flags), offset, len(view)))
+        return got
+
+    monkeypatch.setattr("rpcrdma.nfs.server.data.os.preadv", preadv)
+    assert server.read(file) == b"hello, world\n"
+    assert read == [(False, True, 0, 13), (True, False, 5, 8)]
+    assert server.contexts[-1].buffers == [13]
+
+
+@pytest.mark.parametrize("in_memory", [True, False], ids=["memory", "disk"])
+def test_a_write_looks_for_its_file_once_and_goes_to_a_worker_if_it_is_on_a_disk(
+    server: Any, root: bytes, tree: Path, monkeypatch: pytest.MonkeyPatch, in_memory: bool
+) -> None:
+    file = server.create(root, "new")
+    on_disk(server, not in_memory)
+    backend = server.services.nfs.backend
+    real, looked = backend.nodes.get, []
+    monkeypatch.setattr(backend.nodes, "get", lambda handle: looked.append(handle) or real(handle))
+    assert server.write(file, b"data").value.count == 4
+    assert looked == [file]
+    assert server.contexts[-1].may_block is not in_memory
+    assert (tree / "new").read_bytes() == b"data"
+
+
+def on_disk(server: Any, is_so: bool = True) -> None:
+    """Has the server take the export for one on a disk, or in memory."""
+    for export in server.services.nfs.backend.trees.values():
+        export.in_memory = not is_so
+
+
 def test_an_offset_beyond_all_files_is_refused(server: Any, root: bytes) -> None:
     file = server.lookup(root, "hello.txt")
     assert server.status("read", v3.READ3args(v3.nfs_fh3(file), 1 << 63, 1)) == "INVAL"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from rpcrdma.nfs.client.attributes import Stat, set_attributes, stat_from
 from rpcrdma.nfs.client.node import Node
@@ -312,8 +312,8 @@ class NfsFile:
         self._ahead.discard()
         self._lines = b""
 
-    async def _direct(self, offset: int, into: memoryview) -> int:
-        return await read_direct(
+    def _direct(self, offset: int, into: memoryview) -> Coroutine[Any, Any, int]:
+        return read_direct(
             self._volume.procedures,
             self._node.handle,
             offset,

@@ -1,0 +1,104 @@
+"""From a call that has arrived on a connection to the reply that leaves on it, at a server or a client called back."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Protocol, TypeVar
+
+from rpcrdma.aio.answering.at_most_once import REPLY_NOT_KEPT, AtMostOnce, Unanswered
+from rpcrdma.aio.answering.buffer_pool import BufferShare
+from rpcrdma.aio.answering.call_context import ServerCallContext
+from rpcrdma.aio.answering.handler_runner import HandlerRunner
+from rpcrdma.errors import MessageTooLong
+from rpcrdma.rpc.dispatch import Dispatcher, Invocation
+from rpcrdma.rpc.service import ReverseCaller
+from rpcrdma.xdr.codec import Decoder, Payload, ReducedIneligibleItem
+
+__all__ = ["Answering", "CallSource"]
+
+
+class _Arrived(Protocol):
+    context: Any
+
+
+C = TypeVar("C", bound=_Arrived)
+C_contra = TypeVar("C_contra", bound=_Arrived, contravariant=True)
+
+
+class CallSource(ReverseCaller, Protocol[C_contra]):
+    """A connection on which calls arrive. Of each it keeps an object of its own; `Answering` sets its `context`.
+
+    For each call that it hands to `Answering.answer` exactly one of `reply`, `refuse` and `drop` does something. Then,
+    or once the reply has left, the source releases the call's context, if it has one: arguments that are wrong never
+    get one.
+    """
+
+    @property
+    def host(self) -> str:
+        """The peer's address, without port."""
+
+    @property
+    def results(self) -> BufferShare:
+        """Memory for what handlers return."""
+
+    def reply(self, call: C_contra, reply: Payload) -> None:
+        """Sends the reply; drops it if the connection has ended.
+
+        Raises:
+            MessageTooLong: it was not sent, and another one may be.
+        """
+
+    def refuse(self, call: C_contra) -> bool:
+        """Refuses the call in the transport's own way; False: there is none, and nothing was done."""
+
+    def drop(self, call: C_contra) -> None:
+        """Sends nothing."""
+
+
+class Answering:
+    """Finds handlers, has each call run where and as often as it may, and gives the connection what to send.
+
+    Shared by any number of connections.
+    """
+
+    __slots__ = ("_at_most_once", "dispatcher", "runner")
+
+    def __init__(self, dispatcher: Dispatcher, runner: HandlerRunner, at_most_once: AtMostOnce | None = None) -> None:
+        self.dispatcher = dispatcher
+        self.runner = runner
+        self._at_most_once = at_most_once or AtMostOnce(runner)
+
+    def answer(self, stream: Decoder, source: CallSource[C], call: C) -> None:
+        """Answers the call whose header `stream` stands at: at once, or when its handler is done."""
+        try:
+            opened = self.dispatcher.open_call(stream)
+        except ReducedIneligibleItem:
+            opened = None
+        if isinstance(opened, Invocation):
+            call.context = context = ServerCallContext(opened, source.host, source.results, source)
+            done = functools.partial(self._done, source, call)
+            if opened.at_most_once:
+                self._at_most_once.run(opened, stream, context, done)
+            else:
+                self.runner.run(opened, context, done)
+        elif opened is not None:
+            source.reply(call, opened)
+        elif not source.refuse(call):
+            source.drop(call)
+
+    def _done(self, source: CallSource[C], call: C, reply: Payload | Unanswered) -> None:
+        if reply is Unanswered.SUPERSEDED:
+            source.drop(call)
+        elif reply is Unanswered.NOT_KEPT:
+            if not source.refuse(call):
+                source.reply(call, call.context.invocation.failure(REPLY_NOT_KEPT))
+        else:
+            try:
+                source.reply(call, reply)
+            except MessageTooLong as error:
+                self.log_unfit_reply(call, str(error))
+                source.reply(call, call.context.invocation.failure(error))
+
+    def log_unfit_reply(self, call: _Arrived, why: str) -> None:
+        """Logs that the reply to a call cannot be sent, and what would have to be set."""
+        self.runner.log_unfit_reply(call.context.invocation, why)
