@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import mmap
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +13,8 @@ from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.iwarp import IwarpQueuePair
 from rpcrdma.verbs import SoftwareProtectionDomain
 
-_malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+_libc = ctypes.CDLL(None, use_errno=True)
+_malloc_trim = getattr(_libc, "malloc_trim", None)
 """Only glibc has it; None elsewhere."""
 _SLACK = 0.03
 _SLACK_KIB = 6 << 10
@@ -28,8 +30,29 @@ def resident_kib() -> int:
     if _malloc_trim is not None:
         # The C library keeps freed memory for each thread, and the number of threads grows at first.
         _malloc_trim(0)
-    pooled = sum(each.pooled_octets for each in gc.get_objects() if type(each) is BufferPool)
+    pooled = sum(map(_resident_octets, _pooled_memory()))
     return _resident_kib() - (pooled >> 10)
+
+
+def _pooled_memory() -> list[bytearray]:
+    """The memory of all pools that outlives its use, in use or not."""
+    pools = [each for each in gc.get_objects() if type(each) is BufferPool]
+    free = [memory for pool in pools for size in pool._free.values() for memory in size]
+    return free + [memory for pool in pools for memory, pooled in list(pool._lent.values()) if pooled]
+
+
+def _resident_octets(memory: bytearray) -> int:
+    """Octets of whole pages that have been touched: memory set aside for data that never came takes no room."""
+    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    first = -(-address // mmap.PAGESIZE)
+    pages = (address + len(memory)) // mmap.PAGESIZE - first
+    if pages <= 0:
+        return 0
+    touched = (ctypes.c_ubyte * pages)()
+    start = ctypes.c_void_p(first * mmap.PAGESIZE)
+    if _libc.mincore(start, ctypes.c_size_t(pages * mmap.PAGESIZE), touched):
+        raise OSError(ctypes.get_errno(), "mincore")
+    return sum(page & 1 for page in touched) * mmap.PAGESIZE
 
 
 def _resident_kib() -> int:
