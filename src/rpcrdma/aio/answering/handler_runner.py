@@ -215,7 +215,7 @@ class HandlerRunner:
     def _deliver(self) -> None:
         self._woken = False
         results = self._results
-        # What threads add meanwhile comes later: whoever keeps them busy must not keep the loop from everybody else.
+        # Results that threads add meanwhile come later: a flood of calls must not keep the loop from other connections.
         for _ in range(len(results)):
             done, reply, invocation, context, failure, calls = results.popleft()
             self._workers.release(calls)

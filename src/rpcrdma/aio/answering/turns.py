@@ -1,7 +1,7 @@
 """Who is next where something scarce is dealt out: first it goes by clients, and within a client by its connections.
 
 A client is an address. Of those that wait the next is the client that holds least, and of its connections that which
-holds least; among equals the one that has had no turn for longest. Nothing here is needed while nobody waits.
+holds least; among equals the one that has had no turn for longest. While no connection waits, nothing is sorted.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Turns(Generic[S]):
         self._waiting: dict[Client[S], None] = {}
 
     def __bool__(self) -> bool:
-        """Whether anybody waits."""
+        """Whether a connection waits."""
         return bool(self._waiting)
 
     def join(self, address: str) -> Client[S]:
@@ -77,20 +77,20 @@ class Turns(Generic[S]):
             del self._clients[client.address]
 
     def wait(self, share: S) -> None:
-        """It waits, after all others that hold as much, unless it does already."""
+        """The connection waits, after all others that hold as much, unless it waits already."""
         client: Client[S] = share.client
         client.waiting.setdefault(share)
         self._waiting.setdefault(client)
 
     def leave(self, share: S) -> None:
-        """It waits no more; may be said again."""
+        """The connection waits no more; no effect if it does not wait."""
         client: Client[S] = share.client
         client.waiting.pop(share, None)
         if not client.waiting:
             self._waiting.pop(client, None)
 
     def had_turn(self, share: S, *, waits: bool) -> None:
-        """It has got something; if it waits on, others that hold as much come first."""
+        """The connection has got its share; if it waits on, others that hold as much come first."""
         client: Client[S] = share.client
         self.leave(share)
         if waits:
@@ -118,7 +118,7 @@ def _in_order(waiting: dict[H, None]) -> Iterator[H]:
     if first.held:
         first = None
     else:
-        # Nobody holds less: seldom is more than this one asked for.
+        # No client or connection holds less, and callers seldom ask for more than the first.
         yield first
     for each in sorted(waiting, key=lambda holder: holder.held):
         if each is not first:

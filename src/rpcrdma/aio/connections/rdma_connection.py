@@ -303,7 +303,7 @@ class RdmaConnection:
             result.set_exception(CallTimeout(f"{result.procedure.name}: no reply within {timeout_s:g} s"))
 
     def give_up(self, handle: CallHandle) -> None:
-        """Nobody waits for the call any more: its memory is fenced when this returns."""
+        """The caller no longer waits: the call's memory is fenced when this returns."""
         self._endpoint.abandon(handle)
         self._driver.flush()
 
@@ -510,7 +510,7 @@ class RdmaConnection:
         self._driver.expect_end()
         if not self._established.done():
             self._established.set_exception(TransportClosed(event.reason, protocol_error=event.protocol_error))
-            # Nobody need be waiting.
+            # Retrieved, or asyncio logs it where no task waits for it.
             self._established.exception()
 
     def _closed(self) -> None:
