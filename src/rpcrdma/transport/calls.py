@@ -37,6 +37,7 @@ class CallHandle(Outgoing):
         self.answers_call = False
         self.chunks = NO_CHUNKS
         self.long = False
+        self.ends = None
         self.payload: Payload | None = payload
         self.form: CallForm = _tuple(CallForm, (bound, False, 1))
         self.into = into
@@ -60,6 +61,7 @@ class OutgoingReply(Outgoing):
         self.answers_call = True
         self.chunks = NO_CHUNKS
         self.long = False
+        self.ends = None
         self.incoming = incoming
         self.payload = payload
         self.plan = plan

@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 import enum
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, TypeAlias
 
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists
 from rpcrdma.wire.buffers import Buffer
 
-__all__ = ["Cause", "Direction", "Inbound", "Kind", "Outgoing", "OutgoingError", "Refusal"]
+__all__ = [
+    "Cause",
+    "Direction",
+    "Inbound",
+    "Kind",
+    "Outgoing",
+    "OutgoingError",
+    "OutgoingGrant",
+    "OutgoingProperties",
+    "PropertySet",
+    "Refusal",
+]
+
+PropertySet: TypeAlias = tuple[tuple[int, bytes], ...]
+"""Transport properties as they are on the wire: the number and the encoded value of each."""
 
 
 class Direction(enum.Enum):
@@ -27,6 +41,12 @@ class Kind(enum.IntEnum):
     """Refuses a call, or a message that cannot be read."""
     UNREADABLE = 3
     """Only received: a header against the rules, or one whose direction cannot be told."""
+    PROPERTIES = 4
+    """Transport properties of its sender."""
+    GRANT = 5
+    """Nothing but credits."""
+    PIECE = 6
+    """Only received: part of a message that goes on in the next one, and that is kept until all of it is here."""
 
 
 class Cause(enum.Enum):
@@ -38,10 +58,20 @@ class Cause(enum.Enum):
     """The header is against the rules, or names memory that cannot be."""
     CHUNKS = "chunks"
     """Something about the chunks, or the reply does not fit them: the refusal does not say what."""
+    HEADER_TYPE = "header type"
+    """A type of message that the receiver does not know."""
+    FLAGS = "flags"
+    """Flags that mean nothing together, or a sequence of pieces that is broken."""
+    PROPERTY = "property"
+    """The value of a transport property is not what it must be."""
     NO_CHUNKS = "no chunks"
     """This direction takes none."""
     READ_CHUNKS = "read chunks"
     """More Read chunks than the responder takes."""
+    WRITE_CHUNKS = "write chunks"
+    """More Write chunks than the responder takes."""
+    SEGMENTS = "segments"
+    """More segments than the responder takes."""
     INELIGIBLE = "ineligible"
     """A Read chunk holds an argument that must not be moved there."""
     TOO_LARGE = "too large"
@@ -50,13 +80,15 @@ class Cause(enum.Enum):
     """A result is larger than its Write chunk."""
     REPLY_RESOURCE = "reply resource"
     """What is left of the reply fits neither a message nor the Reply chunk."""
+    SYSTEM = "system"
+    """Something else, for good."""
 
 
 class Refusal(NamedTuple):
     """Why a message was refused, in as much detail as the version at work can tell.
 
     `chunk` counts Write chunks from 1 on, 0 for none; `needed` is in octets. `low` and `high` are the versions that the
-    refusing end speaks (`Cause.VERSION`).
+    refusing end speaks (`Cause.VERSION`). `limit` is the most chunks or segments that it takes.
     """
 
     cause: Cause
@@ -64,6 +96,7 @@ class Refusal(NamedTuple):
     needed: int = 0
     low: int = 0
     high: int = 0
+    limit: int = 0
 
 
 class Inbound(NamedTuple):
@@ -72,6 +105,7 @@ class Inbound(NamedTuple):
     `data[start:]` is what came inline of the RPC message; nothing did if `long`, where all of it is in a chunk. `ends`
     is the handle of a call that its reply may invalidate. `refusal` says why a message is unreadable, or, of an error,
     why the call was refused; a reply with one is unreadable if no call waits for it. `version` is the header's.
+    `properties` are those of a message that has some.
     """
 
     kind: Kind
@@ -84,15 +118,17 @@ class Inbound(NamedTuple):
     long: bool = False
     ends: int | None = None
     refusal: Refusal | None = None
+    properties: PropertySet = ()
 
 
 class Outgoing:
     """A message to be sent; `chunks` and `long` say how it travels, once that is decided.
 
-    `answers_call`: the peer gets back what its call took of the credits.
+    `answers_call`: the peer gets back what its call took of the credits. `ends` is the handle of a call that its reply
+    may invalidate, where the version at work names one.
     """
 
-    __slots__ = ("answers_call", "chunks", "long", "xid")
+    __slots__ = ("answers_call", "chunks", "ends", "long", "xid")
 
     kind: ClassVar[Kind]
 
@@ -101,6 +137,7 @@ class Outgoing:
         self.answers_call = answers_call
         self.chunks: ChunkLists = NO_CHUNKS
         self.long = False
+        self.ends: int | None = None
 
 
 class OutgoingError(Outgoing):
@@ -114,3 +151,26 @@ class OutgoingError(Outgoing):
         super().__init__(xid, answers_call=answers_call)
         self.version = version
         self.refusal = refusal
+
+
+class OutgoingProperties(Outgoing):
+    """Transport properties of this side."""
+
+    __slots__ = ("properties",)
+
+    kind = Kind.PROPERTIES
+
+    def __init__(self, xid: int, properties: PropertySet) -> None:
+        super().__init__(xid, answers_call=False)
+        self.properties = properties
+
+
+class OutgoingGrant(Outgoing):
+    """Credits for the peer, and nothing else."""
+
+    __slots__ = ()
+
+    kind = Kind.GRANT
+
+    def __init__(self) -> None:
+        super().__init__(0, answers_call=False)

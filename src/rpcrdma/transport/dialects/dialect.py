@@ -17,7 +17,8 @@ class Geometry(NamedTuple):
     """Octets of which transport headers consist.
 
     `call_header` and `reply_header` are those of headers without chunks; `read_segment` is one entry of a Read list,
-    `write_chunk` and `reply_chunk` are a Write chunk and the Reply chunk without their segments.
+    `write_chunk` and `reply_chunk` are a Write chunk and the Reply chunk without their segments. `piece_header` is the
+    header of a message that goes on in the next one; 0 where none does.
     """
 
     call_header: int
@@ -26,6 +27,7 @@ class Geometry(NamedTuple):
     write_chunk: int
     reply_chunk: int
     segment: int
+    piece_header: int = 0
 
     def size_chunks(self, chunks: ChunkLists) -> int:
         """Octets that these lists add to a header."""

@@ -130,6 +130,7 @@ class Version1:
                         False,
                         None,
                         None,
+                        (),
                     ),
                 )
         return _decode_other(data)
@@ -189,7 +190,7 @@ def _decode_one_segment(data: Buffer) -> Inbound | None:
     rpc_xid, direction = _RPC_START.unpack_from(data, size)
     if rpc_xid != xid or direction > _REPLY:
         return None
-    return _tuple(Inbound, (_KINDS[direction], xid, credits_, version, chunks, data, size, False, handle, None))
+    return _tuple(Inbound, (_KINDS[direction], xid, credits_, version, chunks, data, size, False, handle, None, ()))
 
 
 def _decode_long(header: RdmaNoMsg, malformed: Inbound) -> Inbound:
