@@ -107,6 +107,19 @@ work. Linux servers look at the first 256 octets of every call."""
 CHUNK_SEGMENTS_MAX = 272
 """Segments of one chunk: 1 MiB and its headers in pages of 4 KiB, for peers that register page by page."""
 
+SEGMENTS_MAX = 4 * CHUNK_SEGMENTS_MAX
+"""Segments of all chunks of one header: more than a message of 16 KiB has room for."""
+
+NEGOTIATION_S = 5.0
+"""Seconds in which a server must have answered the first message of a version that it may not know: far more than a
+round trip, and short enough that trying an older version on another connection is hardly noticed."""
+
+CONTINUED_OCTETS_MAX = (1 << 20) + (1 << 18)
+"""Octets of one message that arrives in several: as many as a call may have in Read chunks."""
+
+CONTINUED_PIECES_MAX = 4096
+"""Pieces of one such message, empty ones included: some 320 octets each of the longest one."""
+
 READ_CHUNKS_MAX = 16
 """Read chunks of one call, Position Zero included: no known client sends more than two (RFC 8267 section 6.4.2)."""
 

@@ -31,7 +31,9 @@ class ReverseSupport(enum.Enum):
     NONE = "none"
     """There are none."""
     INLINE = "inline"
-    """They and their replies come without chunks."""
+    """They and their replies come without chunks, in one message."""
+    CONTINUED = "continued"
+    """Without chunks, in as many messages as it takes."""
     GENERAL = "general"
     """Everything that forward calls may use."""
 
@@ -44,6 +46,13 @@ class TransportConfig:
     """The largest message sent; 4096 is what Linux uses. A multiple of 1024, at most 262144."""
     inline_receive_octets: int = 4096
     """The size of receive buffers, and so the largest message received."""
+    offered_send_octets: int = 65536
+    """As `inline_send_octets`, for versions in which peers tell each other sizes by transport properties: at least
+    4096."""
+    offered_receive_octets: int = 65536
+    in_messages_octets_max: int = 16384
+    """The longest call, and the longest reply, headers included, that goes in messages (one, or several where the
+    version has continuation) although items of it could be moved by RDMA; for versions with transport properties."""
     credits_requested: int = 256
     """Calls that a client wants to have in flight; a Linux server grants 64."""
     credits_granted: int = 128

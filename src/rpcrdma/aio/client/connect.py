@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Coroutine, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from rpcrdma.aio.answering.answering import Answering
 from rpcrdma.aio.answering.buffer_pool import BufferPool
@@ -60,7 +60,8 @@ class ConnectOptions:
     provider: ProviderChoice = "auto"
     """What carries RDMA: "iwarp" is the software RNIC, which is also what "auto" takes, since it reaches any server; or
     an object of your own, see `rpcrdma.aio.drivers.provider`."""
-    rpcrdma_version: Literal["auto", 1] = "auto"
+    rpcrdma_version: str = "auto"
+    """One of `rpcrdma.transport.VERSION_CHOICES`; "auto" is the newest that the server speaks."""
     credential: Credential = field(default_factory=own_credential)
     """An AUTH_SYS credential whose stamp is 0 gets one at random for each `Connection`: it tells the calls of one from
     those of another where a server looks for repeats."""
@@ -299,9 +300,9 @@ async def _dial(url: Url, options: ConnectOptions, answering: Answering | None) 
     connection = await _connect_rdma(url, options, answering)
     agreed = connection.negotiated
     _LOGGER.info(
-        "connected to %s: RPC-over-RDMA version %d, provider %s, inline %d/%d octets, %d credits requested, %s",
+        "connected to %s: RPC-over-RDMA version %s, provider %s, inline %d/%d octets, %d credits requested, %s",
         place,
-        agreed.version,
+        agreed.dialect,
         agreed.provider,
         agreed.inline_send_octets,
         agreed.inline_receive_octets,
@@ -322,6 +323,7 @@ async def _connect_rdma(url: Url, options: ConnectOptions, answering: Answering 
                 arguments=BufferPool(),
                 credential=options.credential,
                 answering=answering,
+                version=options.rpcrdma_version,
                 on_call=options.on_call,
             )
             try:

@@ -17,7 +17,7 @@ from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.aio.drivers.software_rnic import chosen_provider
 from rpcrdma.aio.server.admission import Admission
 from rpcrdma.iwarp import IwarpConfig
-from rpcrdma.transport import TransportConfig, TransportStatistics, add_up
+from rpcrdma.transport import TransportConfig, TransportStatistics, add_up, offered, receive_octets
 from rpcrdma.verbs import ReceivePool
 
 __all__ = ["RdmaServer", "RdmaServerConfig"]
@@ -40,6 +40,8 @@ class RdmaServerConfig:
     A connection whose client has said that it takes calls stays (RFC 8167 section 5.4).
     """
     transport: TransportConfig = field(default_factory=TransportConfig)
+    rpcrdma_version: str = "auto"
+    """One of `rpcrdma.transport.VERSION_CHOICES`; "auto" takes each client's."""
     provider: ProviderChoice = "auto"
     """See `ConnectOptions.provider`."""
     iwarp: IwarpConfig = field(default_factory=IwarpConfig)
@@ -62,7 +64,7 @@ class RdmaServer:
             config.connections_max, config.starting_max, lambda connection: connection.idle_since
         )
         self._sweep_timer: asyncio.TimerHandle | None = None
-        self._receive_pool = ReceivePool(config.transport.inline_receive_octets)
+        self._receive_pool = ReceivePool(receive_octets(config.transport, offered(config.rpcrdma_version)))
         self._log = LimitedLog(_LOGGER)
         provider = chosen_provider(config.provider, config.iwarp, config.capture)
         self._listener = provider.listener(self._connected, self._log)
@@ -116,6 +118,7 @@ class RdmaServer:
             arguments=self._arguments,
             answering=self._answering,
             receive_pool=self._receive_pool,
+            version=self._config.rpcrdma_version,
             on_established=self._established,
             on_ended=self._ended,
         )
@@ -145,10 +148,10 @@ class RdmaServer:
         self._log.log(
             logging.INFO,
             f"connected {connection.peer[0]}",
-            "rdma connection from %s: version %d, inline %d/%d octets, credits %d, %s, remote invalidation %s, "
+            "rdma connection from %s: version %s, inline %d/%d octets, credits %d, %s, remote invalidation %s, "
             "reads %d/%d",
             name,
-            agreed.version,
+            agreed.dialect,
             agreed.inline_receive_octets,
             agreed.inline_send_octets,
             agreed.credits_granted,

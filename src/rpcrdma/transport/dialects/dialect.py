@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 from rpcrdma.transport.chunks import ChunkLists
 from rpcrdma.transport.config import Role, TransportConfig
-from rpcrdma.transport.message import Inbound, Outgoing
+from rpcrdma.transport.message import Inbound, Outgoing, PropertySet
 from rpcrdma.transport.private_data import Agreement, PrivateData
 from rpcrdma.wire.buffers import Buffer
 
@@ -51,6 +51,17 @@ class Window(Protocol):
     allowed: int
     granted: int
     receives_wanted: int
+    counts_arrivals: bool
+    refresh_due: bool
+
+    def admit_piece(self, message: Outgoing) -> int | None:
+        """x"""
+
+    def on_arrival(self, message: Inbound | None) -> bool:
+        """x"""
+
+    def grant_word(self) -> int:
+        """x"""
 
     def admit(self, message: Outgoing) -> int | None:
         """Counts a message that is sent now and returns the credit word of its header; None if it has to wait."""
@@ -69,7 +80,9 @@ class Dialect(Protocol):
     """One version of the protocol, for one connection."""
 
     version: int
+    name: str
     geometry: Geometry
+    introduces: bool
 
     def agree(self, own: PrivateData, peer: PrivateData | None) -> Agreement:
         """What holds for a connection from what both sides said while they connected."""
@@ -82,6 +95,18 @@ class Dialect(Protocol):
 
     def decode(self, data: Buffer) -> Inbound | None:
         """A received message; None for one that is silently discarded."""
+
+    def encode_piece(self, message: Outgoing, credit_word: int, remaining: int) -> bytes:
+        """x"""
+
+    def encode_properties(self, properties: PropertySet) -> bytes:
+        """x"""
+
+    def decode_answer(self, data: Buffer) -> Inbound | None:
+        """x"""
+
+    def claims(self, data: Buffer) -> bool:
+        """x"""
 
     def may_end(self, call: Outgoing, handle: int) -> bool:
         """Whether the reply to `call`, which has chunks, may invalidate `handle`, which these name."""

@@ -70,7 +70,12 @@ class Version1:
 
     __slots__ = ()
     version = VERSION
+    name = "1"
     geometry = GEOMETRY
+    introduces = False
+
+    def claims(self, data: Buffer) -> bool:
+        return len(data) >= 8 and data[4:8] == b"\0\0\0\1"
 
     def agree(self, own: PrivateData, peer: PrivateData | None) -> Agreement:
         """As RFC 8797 says."""
@@ -168,7 +173,7 @@ def _decode_other(data: Buffer) -> Inbound | None:
         # A faulty reply is dropped (RFC 8166 section 4.5); an error could end a call of the peer's instead.
         return None
     chunks = header.chunks
-    return Inbound(_KINDS[direction], xid, credits_, version, chunks, data, header.size, ends=_first_needed(chunks))
+    return Inbound(_KINDS[direction], xid, credits_, version, chunks, data, header.size, ends=chunks.first_handle)
 
 
 def _decode_one_segment(data: Buffer) -> Inbound | None:
@@ -195,7 +200,7 @@ def _decode_one_segment(data: Buffer) -> Inbound | None:
 
 def _decode_long(header: RdmaNoMsg, malformed: Inbound) -> Inbound:
     chunks = header.chunks
-    message = Inbound(Kind.CALL, header.xid, header.credits, VERSION, chunks, long=True, ends=_first_needed(chunks))
+    message = Inbound(Kind.CALL, header.xid, header.credits, VERSION, chunks, long=True, ends=chunks.first_handle)
     if any(chunk.position == 0 for chunk in chunks.reads):
         return message
     if chunks is NO_CHUNKS:
@@ -214,12 +219,3 @@ def _decode_error(data: Buffer) -> Inbound | None:
     if header.code == ERR_VERS:
         refusal = Refusal(Cause.VERSION, low=header.low, high=header.high)
     return Inbound(Kind.ERROR, header.xid, header.credits, header.version, refusal=refusal)
-
-
-def _first_needed(chunks: ChunkLists) -> int | None:
-    """The handle of the memory that the requester needs first: the one for Send with Invalidate."""
-    if chunks is not NO_CHUNKS:
-        for chunk in chunks.chunks:
-            if chunk.segments:
-                return chunk.segments[0].handle
-    return None
