@@ -319,9 +319,10 @@ class Endpoint:
     @property
     def untimed(self) -> bool:
         """Whether a wait has begun for which `next_deadline_s` is to be asked."""
-        if self._session.owed > 0 and self._stall is not None and not self._stall.running:
+        session = self._session
+        if session.owed > 0 and self._stall is not None and not self._stall.running:
             return True
-        return self._introduction.untimed
+        return session.state is not State.OPEN and self._introduction.untimed
 
     def next_deadline_s(self, now_s: float) -> float | None:
         """When `on_time` is to be called next; None for not at all. What begins to wait is timed from here on."""

@@ -171,36 +171,37 @@ class Requester:
         try:
             exposure = Exposure(session.pd, payload, plan, handle.into, limits)
             chunks = exposure.chunks
-            try:
-                self._check_header(chunks)
-            except LocalProtocolError:
-                exposure.end()
-                raise
+            if chunks is not NO_CHUNKS:
+                self._check_header(exposure)
         except RpcRdmaError:
             session.statistics.calls_unsendable += 1
             raise
         if chunks is not NO_CHUNKS:
             handle.exposure = exposure
-            if session.config.remote_invalidation:
+            if session.names_ended:
                 handle.ends = chunks.first_handle
         handle.chunks = chunks
         handle.long = plan.long
         self._count(plan, exposure)
         return exposure.inline
 
-    def _check_header(self, chunks: ChunkLists) -> None:
+    def _check_header(self, exposure: Exposure) -> None:
         """Raises LocalProtocolError if the header of the call, or that of its reply, cannot hold its chunks."""
-        session = self._session
+        session, chunks = self._session, exposure.chunks
         geometry, limits = session.dialect.geometry, session.plan_limits
         header = geometry.call_header + geometry.size_chunks(chunks)
         echoed = geometry.reply_header + geometry.size_chunks(ChunkLists((), chunks.writes, chunks.reply))
         kept = LAST_PIECE_OCTETS_MIN if session.splits else 0
         if header + kept > session.send_octets or echoed + kept > session.receive_octets:
+            exposure.end()
             raise LocalProtocolError(
                 f"a transport header of {max(header, echoed)} octets: use larger segments or fewer items"
             )
-        segments = sum(len(chunk.segments) for chunk in chunks.chunks)
+        segments = 0
+        if session.splits:
+            segments = sum(len(chunk.segments) for chunk in chunks.chunks)
         if segments > limits.segments_max:
+            exposure.end()
             raise LocalProtocolError(
                 f"a call in {segments} segments, of which the peer takes {limits.segments_max}: use larger segments "
                 f"(TransportConfig.segment_octets_max) or fewer items"

@@ -23,7 +23,7 @@ class Session:
     """What holds for the connection at present.
 
     `send_octets` and `receive_octets` are the largest messages of either direction; `splits` if a longer one goes out,
-    and comes in, as several. `call_octets` and `results_octets` are the largest RPC call, and the largest results, that
+    and comes in, as several. `names_ended`: a call says which handle its reply may invalidate. `call_octets` and `results_octets` are the largest RPC call, and the largest results, that
     go in one message without chunks; `segment_octets_taken` is the largest segment that this side takes. `owed` counts
     what this side holds memory for until the peer does something: calls whose Read chunks are being read, and replies
     on their way. `peer` are the transport properties that the peer has told of.
@@ -37,6 +37,7 @@ class Session:
         "dialect",
         "events",
         "failure",
+        "names_ended",
         "owed",
         "pd",
         "peer",
@@ -88,6 +89,7 @@ class Session:
             general = self.config.reverse_chunks
             self.reverse_support = ReverseSupport.GENERAL if general else ReverseSupport.INLINE
         self.splits = dialect.geometry.piece_header > 0
+        self.names_ended = self.config.remote_invalidation and dialect.introduces
         self.segment_octets_taken = self.own.segment_octets_max if self.splits else (1 << 32) - 1
         self._agree()
 
