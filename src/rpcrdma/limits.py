@@ -147,6 +147,9 @@ as a responder here takes of a call."""
 SPARE_RECEIVES = 8
 """Receives posted beyond the credits granted: messages that are discarded or refused use up a receive, too."""
 
+UNREAD_SENDS_MAX = 4096
+"""Sends that a peer may leave unread at once because it gave so many credits: 16 MiB of messages of the usual size."""
+
 RECEIVE_BUFFERS_KEPT_MAX = 256
 """Buffers for incoming Sends kept for reuse: 1 MiB, and more than arrive between two polls of the queue."""
 

@@ -44,11 +44,12 @@ class Geometry(NamedTuple):
 class Window(Protocol):
     """The credits of one connection: those that the peer gave, and those that it has been given.
 
-    `allowed` and `granted` are the two at present. `receives_wanted` receives must be posted before the next Send: one
-    for each message that the peer may then send, and some spare ones for messages that are discarded.
+    `granted` are the calls that the peer may make at present. `receives_wanted` receives must be posted before the next
+    Send: one for each message that the peer may then send, and some spare ones for messages that are discarded.
     """
 
-    allowed: int
+    counts_arrivals: bool
+    """Whether `on_arrival` is to be called."""
     granted: int
     receives_wanted: int
     counts_arrivals: bool
@@ -63,14 +64,40 @@ class Window(Protocol):
     def grant_word(self) -> int:
         """x"""
 
+    @property
+    def allowed(self) -> int:
+        """Calls of this side that may be unanswered at present."""
+
+    @property
+    def refresh_due(self) -> bool:
+        """Whether a message that only grants credits should be sent."""
+
     def admit(self, message: Outgoing) -> int | None:
-        """Counts a message that is sent now and returns the credit word of its header; None if it has to wait."""
+        """Counts a message that is sent now, or its first piece, and returns the credit word of the header.
+
+        None if it has to wait.
+        """
+
+    def admit_piece(self, message: Outgoing) -> int | None:
+        """The same for each further piece of a message."""
+
+    def grant_word(self) -> int:
+        """The credit word of a message that only grants credits; it is sent now, without being admitted."""
 
     def take_back(self, message: Outgoing) -> None:
         """The message that was admitted last is not sent after all."""
 
+    def on_arrival(self, message: Inbound | None) -> bool:
+        """Counts a message before anything else is done with it; None stands for one that is silently discarded.
+
+        False if the peer had no credit for it.
+        """
+
     def on_received(self, message: Inbound) -> bool:
         """Counts a call, or a message that answers a call of this side; False if the peer had no credit for it."""
+
+    def on_dropped(self) -> None:
+        """A call of the peer's, counted by `on_received`, is never answered."""
 
     def may_owe(self, sends: int) -> bool:
         """Whether a peer in good faith may have left so many Sends of this side unread."""
