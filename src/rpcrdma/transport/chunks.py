@@ -93,6 +93,18 @@ class ChunkLists(NamedTuple):
                 return chunk.segments[0].handle
         return None
 
+    def count_segments(self) -> int:
+        """Of all chunks."""
+        return sum(len(chunk.segments) for chunk in self.chunks)
+
+    def names(self, handle: int) -> bool:
+        """Whether any segment has this handle."""
+        for chunk in self.chunks:
+            for segment in chunk.segments:
+                if segment.handle == handle:
+                    return True
+        return False
+
 
 NO_CHUNKS = ChunkLists()
 

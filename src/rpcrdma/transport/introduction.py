@@ -100,7 +100,8 @@ class Introduction:
     def _introduce(self) -> None:
         self._introduced = True
         self._xid += 1
-        self._outbox.send(OutgoingProperties(self._xid, encode_properties(self._session.own)))
+        session = self._session
+        self._outbox.send(OutgoingProperties(self._xid, encode_properties(session.own, session.dialect.properties)))
 
     def receive_first(self, data: Buffer) -> Inbound | None:
         """Server: reads the first message, whose version is the connection's from here on if it is one that is spoken.
@@ -144,7 +145,7 @@ class Introduction:
         properties = None
         if session.peer is None:
             with contextlib.suppress(DecodeError):
-                properties = decode_properties(message.properties)
+                properties = decode_properties(message.properties, session.dialect.properties)
         if properties is None:
             session.statistics.errors_sent += 1
             self._outbox.send(OutgoingError(message.xid, message.version, Refusal(Cause.PROPERTY), answers_call=False))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 
-from rpcrdma.limits import SEGMENTS_MAX
+from rpcrdma.limits import CHUNK_SEGMENTS_MAX
 from rpcrdma.transport.config import ReverseSupport, Role, TransportConfig
 from rpcrdma.transport.dialects import Dialect
 from rpcrdma.transport.events import EndpointEvent
 from rpcrdma.transport.negotiation import TRANSITIONS, Input, State
 from rpcrdma.transport.plan_call import REPLY_ALLOWANCE_OCTETS, PlanLimits
 from rpcrdma.transport.private_data import PrivateData
-from rpcrdma.transport.properties import Properties
+from rpcrdma.transport.properties import Properties, decode_properties, properties_of
 from rpcrdma.transport.statistics import TransportStatistics
 from rpcrdma.verbs.memory import ProtectionDomain
 from rpcrdma.verbs.queue_pair import QueuePair
@@ -23,10 +23,11 @@ class Session:
     """What holds for the connection at present.
 
     `send_octets` and `receive_octets` are the largest messages of either direction; `splits` if a longer one goes out,
-    and comes in, as several. `names_ended`: a call says which handle its reply may invalidate. `call_octets` and `results_octets` are the largest RPC call, and the largest results, that
-    go in one message without chunks; `segment_octets_taken` is the largest segment that this side takes. `owed` counts
-    what this side holds memory for until the peer does something: calls whose Read chunks are being read, and replies
-    on their way. `peer` are the transport properties that the peer has told of.
+    and comes in, as several. `names_ended`: a call says which handle its reply may invalidate. `call_octets` and
+    `results_octets` are the largest RPC call, and the largest results, that go in one message without chunks;
+    `segment_octets_taken` is the largest segment that this side takes. `owed` counts what this side holds memory for
+    until the peer does something: calls whose Read chunks are being read, and replies on their way. `peer` are the
+    transport properties that the peer has told of.
     """
 
     __slots__ = (
@@ -105,15 +106,8 @@ class Session:
 
     @property
     def own(self) -> Properties:
-        """The transport properties of this side."""
-        config = self.config
-        return Properties(
-            send_octets=config.offered_send_octets,
-            receive_octets=config.offered_receive_octets,
-            segment_octets_max=max(config.segment_octets_max, Properties().segment_octets_max),
-            segments_max=SEGMENTS_MAX,
-            reverse=ReverseSupport.GENERAL if self._reverse else ReverseSupport.NONE,
-        )
+        """The transport properties of this side, those that the version has."""
+        return properties_of(self.config, ReverseSupport.GENERAL if self._reverse else ReverseSupport.NONE)
 
     def take_properties(self, peer: Properties) -> None:
         """Takes the transport properties that the peer has told of."""
@@ -126,7 +120,12 @@ class Session:
     @property
     def segment_octets_possible(self) -> int:
         """The largest segments that the peer takes, which may be more than this side uses."""
-        return (self.peer or Properties()).segment_octets_max if self.splits else self.config.segment_octets_max
+        return self._told.segment_octets_max if self.splits else self.config.segment_octets_max
+
+    @property
+    def _told(self) -> Properties:
+        """The properties of the peer, which are the defaults where it has told of none."""
+        return self.peer or decode_properties((), self.dialect.properties)
 
     def _limit(self, send_octets: int, receive_octets: int) -> None:
         config, geometry = self.config, self.dialect.geometry
@@ -134,18 +133,25 @@ class Session:
         self.receive_octets = receive_octets
         self.call_octets = send_octets - geometry.call_header
         self.results_octets = receive_octets - geometry.reply_header - REPLY_ALLOWANCE_OCTETS
-        peer = self.peer or Properties()
+        # Without continuation nothing but the largest message bounds what goes inline.
         self.plan_limits = PlanLimits(
             send_octets,
             receive_octets,
-            min(config.segment_octets_max, peer.segment_octets_max) if self.splits else config.segment_octets_max,
+            config.segment_octets_max,
             config.direct_octets_min,
             config.read_chunks_max,
             geometry,
-            config.in_messages_octets_max if self.splits else send_octets,
-            config.in_messages_octets_max if self.splits else receive_octets,
-            peer.segments_max if self.splits else SEGMENTS_MAX,
+            send_octets,
+            receive_octets,
+            CHUNK_SEGMENTS_MAX,
         )
+        if self.splits:
+            self.plan_limits = self.plan_limits._replace(
+                segment_octets_max=min(config.segment_octets_max, self._told.segment_octets_max),
+                call_octets_max=config.in_messages_octets_max,
+                reply_octets_max=config.in_messages_octets_max,
+                segments_max=self._told.segments_max,
+            )
 
     def move(self, moved: Input) -> None:
         """Changes the state."""

@@ -19,8 +19,6 @@ class CallWindow:
     says that it may know so before it is told with the first reply.
     """
 
-    counts_arrivals = False
-    refresh_due = False
     __slots__ = ("_calls_expected", "allowed", "granted", "in_flight", "receives_wanted", "requested", "unanswered")
 
     counts_arrivals = False

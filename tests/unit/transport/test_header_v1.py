@@ -12,6 +12,7 @@ from rpcrdma import limits
 from rpcrdma.errors import DecodeError
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
 from rpcrdma.transport.dialects import header_v1
+from rpcrdma.transport.dialects.fixed_words import VersionRefusal, encode_version_refused
 from rpcrdma.transport.dialects.header_v1 import (
     RDMA_MSG,
     RDMA_NOMSG,
@@ -25,7 +26,6 @@ from rpcrdma.transport.dialects.header_v1 import (
     encode_chunk_refused,
     encode_header,
     encode_message,
-    encode_version_refused,
 )
 from rpcrdma.transport.dialects.v1 import GEOMETRY
 
@@ -118,7 +118,9 @@ def test_header_without_chunks_has_one_encoding() -> None:
 
 @pytest.mark.req("V1-57", "V1-59", "V1-60")
 def test_errors_copy_xid_and_version_of_the_request() -> None:
-    assert decode_header(encode_version_refused(77, 9, 32)) == RdmaError(77, 32, 1, 1, 1, version=9)
+    assert decode_header(encode_version_refused(VersionRefusal(77, 9, 32, 1, 1))) == RdmaError(
+        77, 32, 1, 1, 1, version=9
+    )
     assert decode_header(encode_chunk_refused(77, 1, 32)) == RdmaError(77, 32, 2, version=1)
 
 

@@ -1,14 +1,19 @@
 """The versions of RPC-over-RDMA. Nothing outside of this folder knows one by name."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from rpcrdma.transport.config import TransportConfig
 from rpcrdma.transport.dialects.dialect import Dialect, Geometry, Window
 from rpcrdma.transport.dialects.v1 import Version1
+from rpcrdma.transport.dialects.v2_00 import Version2
 
 __all__ = ["VERSION_CHOICES", "Dialect", "Geometry", "Window", "offered", "receive_octets"]
 
-_OFFERS = {"auto": (Version1,), "1": (Version1,)}
+_OFFERS: Mapping[str, tuple[Callable[[], Dialect], ...]] = {
+    "auto": (Version2, Version1),
+    "1": (Version1,),
+    "2": (Version2,),
+}
 
 VERSION_CHOICES = tuple(_OFFERS)
 """What may be asked for: a version by its name, or all that every peer can be asked about."""
