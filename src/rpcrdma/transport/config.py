@@ -13,7 +13,10 @@ from rpcrdma.transport.private_data import (
     encode_private_data,
 )
 
-__all__ = ["ReverseSupport", "Role", "TransportConfig"]
+__all__ = ["OFFERED_OCTETS_MIN", "ReverseSupport", "Role", "TransportConfig"]
+
+OFFERED_OCTETS_MIN = 4096
+"""What every peer sends and receives in a version with transport properties, also before it has told any."""
 
 
 class Role(enum.Enum):
@@ -91,7 +94,11 @@ class TransportConfig:
                 raise ValueError(f"{name} must be from {DEFAULT_INLINE_OCTETS} to {INLINE_OCTETS_MAX}")
             if getattr(self, name) % 1024:
                 raise ValueError(f"{name} must be a multiple of 1024")
+        for name in ("offered_send_octets", "offered_receive_octets"):
+            if not OFFERED_OCTETS_MIN <= getattr(self, name) <= INLINE_OCTETS_MAX:
+                raise ValueError(f"{name} must be from {OFFERED_OCTETS_MIN} to {INLINE_OCTETS_MAX}")
         for name in (
+            "in_messages_octets_max",
             "credits_requested",
             "credits_granted",
             "reverse_credits_requested",

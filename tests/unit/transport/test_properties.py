@@ -107,12 +107,18 @@ def test_levels_are_numbered_by_the_version() -> None:
     assert dict(encode_properties(DEFAULTS._replace(reverse=ReverseSupport.NONE), rows))[5] == word(1)
 
 
-@pytest.mark.parametrize(("configured", "told"), [(1024, 4096), (4096, 4096), (65536, 65536)])
-def test_no_less_is_received_than_every_peer_must_receive(configured: int, told: int) -> None:
-    config = TransportConfig(inline_receive_octets=configured, inline_send_octets=2048, segment_octets_max=300)
+def test_a_side_tells_what_it_is_configured_for() -> None:
+    config = TransportConfig(offered_receive_octets=8192, offered_send_octets=16384, segment_octets_max=300)
     own = properties_of(config, ReverseSupport.NONE, b"proof")
-    assert own == Properties(2048, told, 1 << 20, limits.CHUNK_SEGMENTS_MAX, ReverseSupport.NONE, b"proof")
+    assert own == Properties(16384, 8192, 1 << 20, limits.CHUNK_SEGMENTS_MAX, ReverseSupport.NONE, b"proof")
     assert decode_properties(encode_properties(own, PROPERTIES), PROPERTIES) == own
+
+
+@pytest.mark.parametrize("field", ["offered_send_octets", "offered_receive_octets"])
+@pytest.mark.parametrize("octets", [1024, 4095, 262145])
+def test_no_less_is_offered_than_every_peer_must_receive(field: str, octets: int) -> None:
+    with pytest.raises(ValueError, match=f"{field} must be from 4096 to 262144"):
+        TransportConfig(**{field: octets})
 
 
 def test_the_smallest_introduction_is_longer_than_a_header_of_version_1() -> None:
