@@ -32,7 +32,7 @@ from rpcrdma.rpc.auth import AuthSys, Credential
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import Service
-from rpcrdma.transport import TransportConfig, TransportStatistics, add_up
+from rpcrdma.transport import TransportConfig, TransportStatistics, add_up, version_choice
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = ["ConnectOptions", "Connection", "connect", "own_credential"]
@@ -60,7 +60,7 @@ class ConnectOptions:
     provider: ProviderChoice = "auto"
     """What carries RDMA: "iwarp" is the software RNIC, which is also what "auto" takes, since it reaches any server; or
     an object of your own, see `rpcrdma.aio.drivers.provider`."""
-    rpcrdma_version: str = "auto"
+    rpcrdma_version: str | int = "auto"
     """One of `rpcrdma.transport.VERSION_CHOICES`; "auto" is the newest that the server speaks."""
     credential: Credential = field(default_factory=own_credential)
     """An AUTH_SYS credential whose stamp is 0 gets one at random for each `Connection`: it tells the calls of one from
@@ -98,6 +98,9 @@ class ConnectOptions:
     """Records the connection's packets; RDMA only."""
     on_call: CallObserver | None = None
     """Is called with a record of each call when it has ended. None costs nothing."""
+
+    def __post_init__(self) -> None:
+        version_choice(self.rpcrdma_version)
 
 
 class Connection:

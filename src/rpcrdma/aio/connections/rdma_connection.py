@@ -104,7 +104,7 @@ class RdmaConnection:
         credential: Credential | None = None,
         answering: Answering | None = None,
         receive_pool: ReceivePool | None = None,
-        version: str = "auto",
+        version: str | int = "auto",
         on_established: Callable[[RdmaConnection], None] | None = None,
         on_ended: Callable[[RdmaConnection], None] | None = None,
         on_call: CallObserver | None = None,
