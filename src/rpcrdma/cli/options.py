@@ -107,8 +107,8 @@ def _add_connection_options(group: argparse._ArgumentGroup, *, mounts: bool) -> 
     )
     add_rpcrdma_version(
         group,
-        "version of RPC-over-RDMA: %(choices)s; auto takes the newest that the server speaks, of those that can be told "
-        "apart (default: auto)",
+        "version of RPC-over-RDMA: %(choices)s; auto takes the newest that the server speaks, of those that can be "
+        "told apart (default: auto)",
     )
     add(
         "--mount-port",
