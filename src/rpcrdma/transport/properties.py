@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 from rpcrdma import limits
 from rpcrdma.errors import DecodeError
-from rpcrdma.transport.config import ReverseSupport, TransportConfig
+from rpcrdma.transport.config import OFFERED_OCTETS_MIN, ReverseSupport, TransportConfig
 from rpcrdma.transport.message import PropertySet
 from rpcrdma.wire.cursor import Reader
 
@@ -33,7 +33,6 @@ SMALLEST_MESSAGE_OCTETS = 1024
 """No peer may receive less. One that says so cannot be sent a reply, and one with smaller segments than this would be
 named more of them than headers hold."""
 
-DEFAULT_MESSAGE_OCTETS = 4096
 HOST_AUTHENTICATION = 6
 """The number of the property that may come again, in a message of its own."""
 
@@ -124,8 +123,8 @@ _HOST_AUTHENTICATION = Property(HOST_AUTHENTICATION, "host_authentication", _Opa
 def rows_with(levels: Sequence[ReverseSupport], default: ReverseSupport) -> Mapping[int, Property]:
     """The rows of a version that numbers the levels of `Properties.reverse` in this order."""
     rows = (
-        Property(1, "send_octets", _Number(SMALLEST_MESSAGE_OCTETS), DEFAULT_MESSAGE_OCTETS),
-        Property(2, "receive_octets", _Number(SMALLEST_MESSAGE_OCTETS), DEFAULT_MESSAGE_OCTETS),
+        Property(1, "send_octets", _Number(SMALLEST_MESSAGE_OCTETS), OFFERED_OCTETS_MIN),
+        Property(2, "receive_octets", _Number(SMALLEST_MESSAGE_OCTETS), OFFERED_OCTETS_MIN),
         Property(3, "segment_octets_max", _Number(SMALLEST_MESSAGE_OCTETS), 1 << 20),
         Property(4, "segments_max", _Number(), 16),
         Property(5, "reverse", _Level(tuple(levels)), default),

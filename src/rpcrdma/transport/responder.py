@@ -379,12 +379,13 @@ class Responder:
         self._release(incoming)
 
     def drop(self, incoming: IncomingCall) -> None:
-        """Never answers: the requester loses one credit.
+        """Never answers; where credits count calls, the requester loses one.
 
         Raises:
             LocalProtocolError: the call has been answered.
         """
         self._answer(incoming)
+        self._session.window.on_dropped()
         self._release(incoming)
 
     def _refuse_call(self, incoming: IncomingCall, refusal: Refusal) -> None:

@@ -56,7 +56,7 @@ from rpcrdma.transport.message import (
     PropertySet,
     Refusal,
 )
-from rpcrdma.transport.message_windows import IncrementalWindow
+from rpcrdma.transport.message_windows import IncrementalWindow, calls_counted
 from rpcrdma.transport.private_data import Agreement, PrivateData
 from rpcrdma.transport.properties import rows_with
 from rpcrdma.wire.buffers import Buffer
@@ -147,9 +147,7 @@ class Version2:
 
     def window(self, config: TransportConfig, role: Role, *, reverse: bool) -> IncrementalWindow:
         """Credits that count messages, each way by itself."""
-        if role is Role.SERVER:
-            return IncrementalWindow(config.reverse_credits_requested if reverse else 0, config.credits_granted)
-        return IncrementalWindow(config.credits_requested, config.reverse_credits_granted if reverse else 0)
+        return IncrementalWindow(*calls_counted(config, role, reverse=reverse))
 
     def encode(self, message: Outgoing, credit_word: int) -> bytes:
         """An RDMA2_MSG, RDMA2_NOMSG, RDMA2_ERROR or RDMA2_CONNPROP; the number of a call or reply is its RESPONSE."""
