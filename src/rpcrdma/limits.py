@@ -111,6 +111,15 @@ NEGOTIATION_S = 5.0
 """Seconds in which a server must have answered the first message of a version that it may not know: far more than a
 round trip, and short enough that trying an older version on another connection is hardly noticed."""
 
+VERSION_AGAIN_S = 900.0
+"""Seconds after which a server that knew an older version only is asked for a newer one again. At worst it does not
+answer, so that connecting takes NEGOTIATION_S longer: every 15 minutes that is hardly noticed, and a server that was
+replaced by a newer one is called in the old version for no longer than that."""
+
+VERSIONS_KNOWN_MAX = 1024
+"""Servers whose version is remembered, some 500 octets each: more than a program talks to in VERSION_AGAIN_S. Beyond
+them the one that was connected to longest ago is met as for the first time."""
+
 READ_CHUNKS_MAX = 16
 """Read chunks of one call, Position Zero included: no known client sends more than two (RFC 8267 section 6.4.2)."""
 

@@ -19,6 +19,7 @@ from rpcrdma.transport.message import Cause, Inbound, Kind, Outgoing, OutgoingEr
 from rpcrdma.transport.negotiation import Input, State
 from rpcrdma.transport.outbox import Outbox
 from rpcrdma.transport.properties import decode_properties, encode_properties
+from rpcrdma.transport.refusals import versions
 from rpcrdma.transport.session import Session
 from rpcrdma.wire.buffers import Buffer
 
@@ -44,6 +45,7 @@ class Introduction:
         "_introduced",
         "_move",
         "_outbox",
+        "_refused",
         "_session",
         "_settle_s",
         "_wait_s",
@@ -67,6 +69,7 @@ class Introduction:
         self._wait_s: float | None = None
         self._due_s: float | None = None
         self._introduced = False
+        self._refused = False
         self._xid = 0
         outbox.serve(self, Kind.PROPERTIES, Kind.GRANT)
 
@@ -74,6 +77,11 @@ class Introduction:
     def unanswered(self) -> bool:
         """Client: whether the answer to the first message is still to come, or never came."""
         return self._introduced and self._session.role is Role.CLIENT and self._session.peer is None
+
+    @property
+    def version_refused(self) -> bool:
+        """Client: whether the server has said that it speaks none of this end's versions."""
+        return self._refused
 
     def on_established(self) -> None:
         """The connection of the provider stands."""
@@ -160,16 +168,19 @@ class Introduction:
         refusal = message.refusal
         assert refusal is not None
         session = self._session
+        self._introduced = False
         if refusal.cause is Cause.VERSION:
             for dialect in self._dialects:
                 if refusal.low <= dialect.version <= refusal.high and dialect is not session.dialect:
                     session.use(dialect)
-                    self._introduced = False
                     self._begin()
                     return True
-            spoken = " or ".join(dialect.name for dialect in self._dialects)
+            self._refused = True
+            own = " or ".join(dialect.name for dialect in self._dialects)
+            theirs = versions(refusal.low, refusal.high)
             session.violation(
-                f"the server speaks versions {refusal.low} to {refusal.high} of RPC-over-RDMA, this end {spoken} only"
+                f"the server speaks {theirs} of RPC-over-RDMA only, this end was told to speak {own}; choose a version "
+                "that both have, or auto"
             )
         else:
             session.violation(f"the server refused the transport properties of this end ({refusal.cause.value})")

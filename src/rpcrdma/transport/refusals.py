@@ -7,14 +7,19 @@ from collections.abc import Callable, Mapping
 from rpcrdma.errors import RpcError
 from rpcrdma.transport.message import Cause, Refusal
 
-__all__ = ["CallRefused", "ChunkRefused", "VersionRefused", "error_of"]
+__all__ = ["CallRefused", "ChunkRefused", "VersionRefused", "error_of", "versions"]
+
+
+def versions(low: int, high: int) -> str:
+    """A range of versions in words."""
+    return f"version {low}" if low == high else f"versions {low} to {high}"
 
 
 class VersionRefused(RpcError):
     """The responder speaks versions `low` to `high` of RPC-over-RDMA, not the one of the call."""
 
     def __init__(self, low: int, high: int) -> None:
-        super().__init__(f"the server speaks RPC-over-RDMA versions {low} to {high} only")
+        super().__init__(f"the server speaks RPC-over-RDMA {versions(low, high)} only")
         self.low = low
         self.high = high
 

@@ -17,7 +17,7 @@ from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.aio.drivers.software_rnic import chosen_provider
 from rpcrdma.aio.server.admission import Admission
 from rpcrdma.iwarp import IwarpConfig
-from rpcrdma.transport import TransportConfig, TransportStatistics, add_up, offered, receive_octets
+from rpcrdma.transport import TransportConfig, TransportStatistics, add_up, offered, receive_octets, version_choice
 from rpcrdma.verbs import ReceivePool
 
 __all__ = ["RdmaServer", "RdmaServerConfig"]
@@ -40,13 +40,17 @@ class RdmaServerConfig:
     A connection whose client has said that it takes calls stays (RFC 8167 section 5.4).
     """
     transport: TransportConfig = field(default_factory=TransportConfig)
-    rpcrdma_version: str = "auto"
-    """One of `rpcrdma.transport.VERSION_CHOICES`; "auto" takes each client's."""
+    rpcrdma_version: str | int = "auto"
+    """One of `rpcrdma.transport.VERSION_CHOICES`: the only one that is spoken; "auto" takes each client's, of all that
+    first messages tell apart."""
     provider: ProviderChoice = "auto"
     """See `ConnectOptions.provider`."""
     iwarp: IwarpConfig = field(default_factory=IwarpConfig)
     """Of the software RNIC; other providers have settings of their own."""
     capture: PacketCapture | None = None
+
+    def __post_init__(self) -> None:
+        version_choice(self.rpcrdma_version)
 
 
 class RdmaServer:
