@@ -10,6 +10,7 @@ from rpcrdma.transport import (
     CallArrived,
     Endpoint,
     EndpointEvent,
+    Extension,
     IncomingCall,
     Ready,
     Role,
@@ -68,6 +69,8 @@ class EndpointPair:
         receive_pool: ReceivePool | None = None,
         version: str = "1",
         server_version: str = "",
+        client_extensions: Sequence[Extension] = (),
+        server_extensions: Sequence[Extension] = (),
     ) -> None:
         client = client or TransportConfig()
         self.client_pd = SoftwareProtectionDomain(counted_bits(1))
@@ -76,7 +79,13 @@ class EndpointPair:
             self.client_pd, self.server_pd, private_data=client.private_data()
         )
         self.client = Endpoint(
-            self.client_qp, self.client_pd, client, Role.CLIENT, reverse=reverse, dialects=offered(version)
+            self.client_qp,
+            self.client_pd,
+            client,
+            Role.CLIENT,
+            reverse=reverse,
+            dialects=offered(version),
+            extensions=client_extensions,
         )
         self.server = Endpoint(
             self.server_qp,
@@ -87,6 +96,7 @@ class EndpointPair:
             reverse=reverse,
             receive_pool=receive_pool,
             dialects=offered(server_version or version),
+            extensions=server_extensions,
         )
 
     def run(self) -> None:
@@ -148,6 +158,7 @@ class BarePeer:
         reverse: bool = False,
         buffers: BufferSource | None = None,
         dialects: Sequence[Dialect] = (),
+        extensions: Sequence[Extension] = (),
     ) -> None:
         config = config or TransportConfig()
         if private_data is None:
@@ -160,7 +171,14 @@ class BarePeer:
         self.endpoint_pd, self.pd = (pd_a, pd_b) if active else (pd_b, pd_a)
         endpoint_qp, self.qp = (a, b) if active else (b, a)
         self.endpoint = Endpoint(
-            endpoint_qp, self.endpoint_pd, config, role, buffers, reverse=reverse, dialects=dialects or offered("1")
+            endpoint_qp,
+            self.endpoint_pd,
+            config,
+            role,
+            buffers,
+            reverse=reverse,
+            dialects=dialects or offered("1"),
+            extensions=extensions,
         )
         self.received: list[bytes] = []
         self.invalidated: list[int | None] = []

@@ -454,8 +454,7 @@ class Endpoint:
             refuse = self._routes[Kind.UNREADABLE]
             if refuse is not None and refuse(message, invalidated):
                 return
-        refused = message is not None and message.kind is Kind.ERROR and invalidated is None
-        if refused and self._extensions is not None and self._extensions.on_error(message):
+        if message is not None and self._extensions is not None and self._extensions.on_error(message, invalidated):
             return
         session.statistics.discarded += 1
         if invalidated is not None:
