@@ -147,8 +147,8 @@ class Introduction:
             with contextlib.suppress(DecodeError):
                 properties = decode_properties(message.properties, session.dialect.properties)
         if properties is None:
-            session.statistics.errors_sent += 1
-            self._outbox.send(OutgoingError(message.xid, message.version, Refusal(Cause.PROPERTY), answers_call=False))
+            refusal = Refusal(Cause.PROPERTY)
+            self._outbox.refuse(OutgoingError(message.xid, message.version, refusal, answers_call=False))
             return True
         session.take_properties(properties)
         if session.state is not State.OPEN:

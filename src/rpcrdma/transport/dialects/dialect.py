@@ -109,6 +109,10 @@ class Dialect(Protocol):
     introduces: bool
     properties: Mapping[int, Property]
 
+    @property
+    def unfinished(self) -> int:
+        """Which message has come in part, as a number that no other message of the connection has; 0 for none."""
+
     def agree(self, own: PrivateData, peer: PrivateData | None, /) -> Agreement:
         """What holds for a connection from what both sides said while they connected."""
 

@@ -141,6 +141,11 @@ class Version2:
     def __init__(self) -> None:
         self._assembly = Assembly()
 
+    @property
+    def unfinished(self) -> int:
+        """See `Dialect`."""
+        return self._assembly.unfinished
+
     def agree(self, _own: PrivateData, _peer: PrivateData | None) -> Agreement:
         """Private data have no say: sizes are told as properties, and each call says what may be invalidated."""
         return Agreement(_THRESHOLD_OCTETS, _THRESHOLD_OCTETS, remote_invalidation=True)
