@@ -317,9 +317,7 @@ class Extensions:
 
     def refuse(self, xid: int, refusal: Refusal) -> None:
         """Sends an error."""
-        session = self.session
-        session.statistics.errors_sent += 1
-        self._outbox.send(OutgoingError(xid, session.dialect.version, refusal, answers_call=False))
+        self._outbox.refuse(OutgoingError(xid, self.session.dialect.version, refusal, answers_call=False))
 
     def prepare(self, message: Outgoing) -> Sequence[Buffer]:
         """See `Preparer`."""

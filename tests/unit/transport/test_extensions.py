@@ -237,7 +237,7 @@ class Asked(BarePeer):
 
     def __init__(self) -> None:
         self.recorded = Recorded()
-        super().__init__(Role.SERVER, dialects=offered("2"), extensions=[self.recorded.extension])
+        super().__init__(Role.SERVER, dialects=offered("2"), ready=False, extensions=[self.recorded.extension])
 
     def introduce(self, *properties: tuple[int, bytes]) -> list[bytes]:
         body = struct.pack(">I", len(properties))
