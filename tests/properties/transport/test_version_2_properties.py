@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dialect_messages import RpcMessage, simple
 from rpcrdma import limits
 from rpcrdma.errors import DecodeError
-from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
+from rpcrdma.transport.chunks import ChunkLists, ReadChunk, Segment, WriteChunk
 from rpcrdma.transport.config import ReverseSupport
 from rpcrdma.transport.dialects import header_v2_00, header_v2_07, v2_00, v2_07
 from rpcrdma.transport.dialects.dialect import Dialect
@@ -21,7 +22,6 @@ from rpcrdma.transport.message import (
     Cause,
     Inbound,
     Kind,
-    Outgoing,
     OutgoingError,
     OutgoingGrant,
     OutgoingProperties,
@@ -59,39 +59,26 @@ PROPERTY_SETS = st.lists(st.tuples(WORDS, st.binary(max_size=20)), max_size=10).
 DRAFTS = pytest.mark.parametrize("make", [Version2, Version207], ids=["00", "07"])
 
 
-class Message(Outgoing):
-    def __init__(self, kind: Kind, xid: int, chunks: ChunkLists, ends: int | None, *, long: bool):
-        super().__init__(xid, answers_call=kind is Kind.REPLY)
-        self.kind = kind  # type: ignore[misc]
-        self.chunks = NO_CHUNKS if chunks == NO_CHUNKS else chunks
-        self.ends = ends
-        self.long = long
-
-
 @st.composite
-def messages(draw: st.DrawFn) -> Message:
+def messages(draw: st.DrawFn) -> RpcMessage:
     kind = draw(st.sampled_from([Kind.CALL, Kind.REPLY]))
     long = draw(st.booleans())
     if kind is Kind.REPLY:
-        return Message(kind, draw(WORDS), draw(OF_LONG_REPLIES if long else OF_REPLIES), None, long=long)
+        return RpcMessage(kind, draw(OF_LONG_REPLIES if long else OF_REPLIES), xid=draw(WORDS), long=long)
     chunks = draw(OF_LONG_CALLS if long else OF_CALLS)
     handles = [segment.handle for chunk in chunks.chunks for segment in chunk.segments if segment.handle]
     ends = draw(st.none() | st.sampled_from(handles)) if handles else None
-    return Message(kind, draw(WORDS), chunks, ends, long=long)
+    return RpcMessage(kind, chunks, xid=draw(WORDS), long=long, ends=ends)
 
 
-def expected(message: Message, credit_word: int, payload: bytes) -> Inbound:
+def expected(message: RpcMessage, credit_word: int, payload: bytes) -> Inbound:
     return Inbound(message.kind, message.xid, credit_word, 2, message.chunks, payload, 0, message.long, message.ends)
-
-
-def simple(found: Inbound | None) -> Inbound | None:
-    return None if found is None else found._replace(data=bytes(found.data[found.start :]), start=0)
 
 
 @DRAFTS
 @given(message=messages(), credit_word=WORDS, rest=st.binary(max_size=50))
 def test_what_one_end_sends_is_what_the_other_gets(
-    make: Callable[[], Dialect], message: Message, credit_word: int, rest: bytes
+    make: Callable[[], Dialect], message: RpcMessage, credit_word: int, rest: bytes
 ) -> None:
     octets = make().encode(message, credit_word)
     assert make().geometry.size_chunks(message.chunks) + 36 >= len(octets)
@@ -101,7 +88,7 @@ def test_what_one_end_sends_is_what_the_other_gets(
 
 @DRAFTS
 @given(message=messages().filter(lambda message: not message.long), cuts=st.lists(st.integers(0, 60), max_size=6))
-def test_what_is_sent_in_pieces_arrives_whole(make: Callable[[], Dialect], message: Message, cuts: list[int]) -> None:
+def test_what_is_sent_in_pieces_comes_whole(make: Callable[[], Dialect], message: RpcMessage, cuts: list[int]) -> None:
     sender, receiver = make(), make()
     payload = message.xid.to_bytes(4, "big") + int(message.kind).to_bytes(4, "big") + bytes(range(50))
     start = 0

@@ -7,6 +7,7 @@ import struct
 
 import pytest
 
+from dialect_messages import FAULTY_REPLY, PIECE, RpcMessage, refused, simple, words
 from rpcrdma import limits
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
 from rpcrdma.transport.config import ReverseSupport
@@ -17,7 +18,6 @@ from rpcrdma.transport.message import (
     Cause,
     Inbound,
     Kind,
-    Outgoing,
     OutgoingError,
     OutgoingGrant,
     OutgoingProperties,
@@ -33,19 +33,6 @@ ZERO = ChunkLists((ReadChunk(0, (ONE,)),))
 REPLY_CHUNK = ChunkLists((), (), WriteChunk((ONE,)))
 CALL_7, REPLY_7, CALL_8 = struct.pack(">II", 7, 0), struct.pack(">II", 7, 1), struct.pack(">II", 8, 0)
 RECEIVES_8192 = ((2, b"\0\0\x20\0"),)
-
-
-class Message(Outgoing):
-    def __init__(self, kind: Kind, chunks: ChunkLists = NO_CHUNKS, *, long: bool = False, ends: int | None = None):
-        super().__init__(7, answers_call=kind is Kind.REPLY)
-        self.kind = kind  # type: ignore[misc]
-        self.chunks = chunks
-        self.long = long
-        self.ends = ends
-
-
-def words(*numbers: int) -> bytes:
-    return b"".join(number.to_bytes(4, "big") for number in numbers)
 
 
 def call(
@@ -66,57 +53,43 @@ def properties(told: tuple[tuple[int, bytes], ...] = RECEIVES_8192, *, xid: int 
     return words(xid, 2, 9, 7 if final else 6) + encode_property_set(told)
 
 
-def refused(cause: Cause, *, xid: int = 7, limit: int = 0) -> Inbound:
-    return Inbound(Kind.UNREADABLE, xid, 9, 2, refusal=Refusal(cause, limit=limit))
-
-
-FAULTY_REPLY = Inbound(Kind.REPLY, 7, 9, 2, long=True)
-"""What fails the call without an answer to it."""
-PIECE = Inbound(Kind.PIECE, 7, 9, 2)
-
-
 def decode(*messages: bytes) -> list[Inbound | None]:
     dialect = Version207()
     return [dialect.decode(octets) for octets in messages]
-
-
-def simple(found: Inbound | None) -> Inbound | None:
-    """With its payload cut out, so that it can be compared."""
-    return None if found is None else found._replace(data=bytes(found.data[found.start :]), start=0)
 
 
 # What is sent
 
 
 def test_plain_messages_are_encoded_as_the_long_course_does() -> None:
-    assert Version207().encode(Message(Kind.CALL), 9) == call(b"") == words(7, 2, 9, 10, 0, 0, 0, 0)
-    assert Version207().encode(Message(Kind.REPLY), 9) == reply(b"") == words(7, 2, 9, 13, 0)
+    assert Version207().encode(RpcMessage(Kind.CALL), 9) == call(b"") == words(7, 2, 9, 10, 0, 0, 0, 0)
+    assert Version207().encode(RpcMessage(Kind.REPLY), 9) == reply(b"") == words(7, 2, 9, 13, 0)
 
 
 @pytest.mark.parametrize("ends", [None, 1])
 def test_calls_and_replies_have_the_type_of_their_form(ends: int | None) -> None:
     for chunks in (READ, WRITE, REPLY_CHUNK):
-        octets = Version207().encode(Message(Kind.CALL, chunks, ends=ends), 9)
+        octets = Version207().encode(RpcMessage(Kind.CALL, chunks, ends=ends), 9)
         assert octets == call(b"", chunks, ends or 0)
         assert octets[15] == 10
-    octets = Version207().encode(Message(Kind.CALL, ZERO, long=True, ends=ends), 9)
+    octets = Version207().encode(RpcMessage(Kind.CALL, ZERO, long=True, ends=ends), 9)
     assert octets == call(b"", ZERO, ends or 0, external=True)
     assert octets[15] == 8
-    octets = Version207().encode(Message(Kind.REPLY, WRITE), 9)
+    octets = Version207().encode(RpcMessage(Kind.REPLY, WRITE), 9)
     assert octets == reply(b"", WRITE)
-    octets = Version207().encode(Message(Kind.REPLY, REPLY_CHUNK, long=True), 9)
+    octets = Version207().encode(RpcMessage(Kind.REPLY, REPLY_CHUNK, long=True), 9)
     assert octets == reply(b"", REPLY_CHUNK, external=True)
     assert octets[15] == 11
 
 
 def test_an_inline_reply_leaves_its_unused_reply_chunk_out() -> None:
     both = ChunkLists((), WRITE.writes, WriteChunk((TWO,)))
-    assert Version207().encode(Message(Kind.REPLY, both), 9) == reply(b"", WRITE)
+    assert Version207().encode(RpcMessage(Kind.REPLY, both), 9) == reply(b"", WRITE)
 
 
 def test_pieces_say_what_remains() -> None:
     for kind, code in ((Kind.CALL, 9), (Kind.REPLY, 12)):
-        piece = Version207().encode_piece(Message(kind, WRITE, ends=1), 9, 5000)
+        piece = Version207().encode_piece(RpcMessage(kind, WRITE, ends=1), 9, 5000)
         assert piece == words(7, 2, 9, code, 5000)
         assert len(piece) == Version207.geometry.piece_header
 

@@ -66,7 +66,7 @@ class Version2Draft(ABC):
     version = VERSION
     introduces = True
     window_name: ClassVar[str]
-    """The class in `rpcrdma.transport.windows` that has the credits of the draft."""
+    """The class in `rpcrdma.transport.message_windows` that has the credits of the draft."""
 
     def __init__(self) -> None:
         self._assembly = Assembly()
@@ -85,7 +85,7 @@ class Version2Draft(ABC):
 
     def window(self, config: TransportConfig, role: Role, *, reverse: bool) -> Window:
         """Credits that count messages, each way by itself."""
-        make = getattr(import_module("rpcrdma.transport.windows"), self.window_name)
+        make = getattr(import_module("rpcrdma.transport.message_windows"), self.window_name)
         window: Window
         if role is Role.SERVER:
             window = make(config.reverse_credits_requested if reverse else 0, config.credits_granted)
