@@ -27,6 +27,14 @@ from rpcrdma.transport.private_data import Agreement, PrivateData
 from rpcrdma.transport.properties import decode_properties, encode_properties
 
 ONE, TWO = Segment(1, 1, 1), Segment(0, 0, 0)
+LISTS = [
+    ChunkLists(reads, writes, reply_chunk)
+    for reads, writes, reply_chunk in itertools.product(
+        [(), (ReadChunk(4, (ONE,)),), (ReadChunk(4, (ONE, TWO)),), (ReadChunk(4, (TWO,)), ReadChunk(8, (ONE,)))],
+        [(), (WriteChunk((ONE,)),), (WriteChunk((TWO,)),), (WriteChunk(()),), (WriteChunk((ONE, TWO)),)],
+        [None, WriteChunk((TWO,)), WriteChunk((ONE, TWO))],
+    )
+]
 READ = ChunkLists((ReadChunk(4, (ONE,)),))
 WRITE = ChunkLists((), (WriteChunk((ONE,)),))
 ZERO = ChunkLists((ReadChunk(0, (ONE,)),))
@@ -139,9 +147,40 @@ def test_private_data_change_nothing() -> None:
 # What is received
 
 
+@pytest.mark.parametrize("xid", [0, 1, 7])
+def test_every_shape_of_lists_is_what_the_long_course_says(xid: int) -> None:
+    """With small numbers, so that one word could be taken for another."""
+    for chunks in LISTS:
+        payload = struct.pack(">IIII", xid, 0, 1, 0)
+        for ends in (0, 1):
+            octets = call(payload, chunks, ends, xid=xid)
+            found = Version207().decode(octets)
+            assert found == Version207()._decode_other(octets)
+            if not ends or chunks.names(ends):
+                start = len(octets) - len(payload)
+                assert found == Inbound(Kind.CALL, xid, 9, 2, chunks, octets, start, ends=ends or None)
+                assert (found.chunks is NO_CHUNKS) == (chunks == NO_CHUNKS)
+            else:
+                assert found == refused(Cause.HEADER, xid=xid)
+        written = ChunkLists((), chunks.writes)
+        octets = reply(struct.pack(">IIII", xid, 1, 1, 0), written, xid=xid)
+        found = Version207().decode(octets)
+        assert found == Version207()._decode_other(octets)
+        assert found == Inbound(Kind.REPLY, xid, 9, 2, written, octets, len(octets) - 16)
+
+
 @pytest.mark.parametrize("word", range(14))
-@pytest.mark.parametrize("value", [0, 1, 2, 10, 13, 0xFFFFFFFF])
-@pytest.mark.parametrize("octets", [call(CALL_7 + bytes(16)), reply(REPLY_7 + bytes(28)), call(CALL_7, READ, 1)])
+@pytest.mark.parametrize("value", [0, 1, 2, 3, 10, 13, 0xFFFFFFFF])
+@pytest.mark.parametrize(
+    "octets",
+    [
+        call(CALL_7 + bytes(16)),
+        reply(REPLY_7 + bytes(28)),
+        call(CALL_7, READ, 1),
+        call(CALL_7, WRITE),
+        reply(REPLY_7 + bytes(4), WRITE),
+    ],
+)
 def test_a_word_that_is_another_is_not_overlooked(word: int, value: int, octets: bytes) -> None:
     changed = bytearray(octets)
     struct.pack_into(">I", changed, 4 * word, value)
