@@ -39,7 +39,7 @@ from rpcrdma.transport.dialects.header_v2_07 import (
     encode_header,
 )
 from rpcrdma.transport.dialects.property_sets import decode_property_set, encode_property_set
-from rpcrdma.transport.dialects.version_2 import FIRST_MESSAGE_OCTETS, VERSION, Head, Version2Draft, refusal_octets
+from rpcrdma.transport.dialects.version_2 import FIRST_MESSAGE_OCTETS, VERSION, Head, Version2Draft, encode_refusal
 from rpcrdma.transport.message import Cause, Inbound, Kind, Outgoing, OutgoingError, OutgoingProperties, Refusal
 from rpcrdma.transport.properties import rows_with
 from rpcrdma.wire.buffers import Buffer
@@ -280,7 +280,7 @@ class Version207(Version2Draft):
 def _encode_other(message: Outgoing, credit_word: int) -> bytes:
     if isinstance(message, OutgoingError):
         prefix = FIXED.pack(message.xid, message.version, credit_word, RDMA2_ERROR)
-        return refusal_octets(message, credit_word, prefix, ERRORS)
+        return encode_refusal(message, credit_word, prefix, ERRORS)
     if isinstance(message, OutgoingProperties):
         properties = encode_property_set(message.properties)
         return FIXED.pack(message.xid, VERSION, credit_word, RDMA2_CONNPROP_FINAL) + properties

@@ -27,7 +27,7 @@ from rpcrdma.transport.message import Cause, Inbound, Kind, Outgoing, OutgoingEr
 from rpcrdma.transport.private_data import Agreement, PrivateData
 from rpcrdma.wire.buffers import Buffer
 
-__all__ = ["FIRST_MESSAGE_OCTETS", "RPC_START", "VERSION", "Head", "Version2Draft", "refusal_octets"]
+__all__ = ["FIRST_MESSAGE_OCTETS", "RPC_START", "VERSION", "Head", "Version2Draft", "encode_refusal"]
 
 VERSION = 2
 
@@ -161,7 +161,7 @@ class Version2Draft(ABC):
         return Inbound(kind, head.xid, head.credits, VERSION, chunks, data, start, long, ends)
 
 
-def refusal_octets(error: OutgoingError, credit_word: int, prefix: bytes, codes: ErrorCodes) -> bytes:
+def encode_refusal(error: OutgoingError, credit_word: int, prefix: bytes, codes: ErrorCodes) -> bytes:
     """The message, with the `prefix` of the draft unless it refuses the version."""
     refusal = error.refusal
     if refusal.cause is Cause.VERSION:
