@@ -27,7 +27,7 @@ from rpcrdma.transport.responder import Responder
 
 pytestmark = pytest.mark.usefixtures("each_provider")
 # What is said to the socket of a server, or of its checksums, is said to the software RNIC.
-on_sockets = pytest.mark.parametrize("each_provider", ["iwarp"], indirect=True)
+on_sockets = pytest.mark.providers("iwarp")
 
 _MIB = 1 << 20
 _CONTENT = memoryview(bytes(range(256)) * (_MIB // 256))

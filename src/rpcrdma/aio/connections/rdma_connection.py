@@ -13,13 +13,13 @@ import secrets
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from rpcrdma.aio.answering.answering import Answering
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.answering.call_context import ServerCallContext
 from rpcrdma.aio.connections.call_record import CallObserver, CallRecord, form_of
+from rpcrdma.aio.connections.negotiated import Negotiated, by_name
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.aio.drivers.provider import Link
 from rpcrdma.aio.drivers.sockets import authority
@@ -53,7 +53,7 @@ from rpcrdma.verbs import ReceivePool
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Payload
 
-__all__ = ["Negotiated", "RdmaConnection"]
+__all__ = ["RdmaConnection"]
 
 _LOGGER = logging.getLogger("rpcrdma")
 _REMEDY = (
@@ -63,25 +63,6 @@ _REMEDY = (
 
 A = TypeVar("A")
 R = TypeVar("R")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Negotiated:
-    """What the two sides of a connection have agreed on, as this side sees it now."""
-
-    version: int
-    """Of RPC-over-RDMA."""
-    dialect: str
-    """Its name, which tells drafts of one version apart."""
-    provider: str
-    inline_send_octets: int
-    inline_receive_octets: int
-    credits_requested: int
-    credits_granted: int
-    remote_invalidation: bool
-    crc: bool
-    inbound_reads: int
-    outbound_reads: int
 
 
 class RdmaConnection:
@@ -106,7 +87,7 @@ class RdmaConnection:
         credential: Credential | None = None,
         answering: Answering | None = None,
         receive_pool: ReceivePool | None = None,
-        version: str | int = "auto",
+        version: str = "auto",
         on_established: Callable[[RdmaConnection], None] | None = None,
         on_ended: Callable[[RdmaConnection], None] | None = None,
         on_call: CallObserver | None = None,
@@ -193,6 +174,9 @@ class RdmaConnection:
             crc=terms.crc,
             inbound_reads=terms.inbound_reads,
             outbound_reads=terms.outbound_reads,
+            reverse_credits_granted=endpoint.reverse_credits_granted,
+            own_properties=by_name(endpoint.own_properties),
+            peer_properties=by_name(endpoint.peer_properties),
         )
 
     @property
