@@ -53,6 +53,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         "each_version": versions,
         "each_provider": over_rdma,
         "scheme": [*(f"rdma-{each}" for each in over_rdma), "tcp"],
+        # Commands use a server that leaves the choice of a version to them.
+        "remote": [*(f"rdma-{version}" for version in versions if version in _OF_AUTO), "tcp"],
     }
     set_by_test = {
         name.strip()
