@@ -107,6 +107,9 @@ work. Linux servers look at the first 256 octets of every call."""
 CHUNK_SEGMENTS_MAX = 272
 """Segments of one chunk: 1 MiB and its headers in pages of 4 KiB, for peers that register page by page."""
 
+EXTENSION_MESSAGES_REMEMBERED = 64
+"""Messages of extensions of which it is remembered who sent them, in case the peer answers with an error."""
+
 NEGOTIATION_S = 5.0
 """Seconds in which a server must have answered the first message of a version that it may not know: far more than a
 round trip, and short enough that trying an older version on another connection is hardly noticed."""

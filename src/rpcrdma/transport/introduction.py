@@ -15,6 +15,7 @@ from rpcrdma.errors import DecodeError, LocalProtocolError
 from rpcrdma.limits import NEGOTIATION_S
 from rpcrdma.transport.config import Role
 from rpcrdma.transport.dialects import Dialect
+from rpcrdma.transport.extensions import Extensions
 from rpcrdma.transport.message import Cause, Inbound, Kind, Outgoing, OutgoingError, OutgoingProperties, Refusal
 from rpcrdma.transport.negotiation import Input, State
 from rpcrdma.transport.outbox import Outbox
@@ -42,6 +43,7 @@ class Introduction:
     __slots__ = (
         "_dialects",
         "_due_s",
+        "_extensions",
         "_introduced",
         "_move",
         "_outbox",
@@ -58,9 +60,11 @@ class Introduction:
         outbox: Outbox,
         dialects: Sequence[Dialect],
         move: Callable[[Input], None],
+        extensions: Extensions | None,
         *,
         settle_s: float,
     ) -> None:
+        self._extensions = extensions
         self._session = session
         self._outbox = outbox
         self._dialects = dialects
@@ -109,7 +113,10 @@ class Introduction:
         self._introduced = True
         self._xid += 1
         session = self._session
-        self._outbox.send(OutgoingProperties(self._xid, encode_properties(session.own, session.dialect.properties)))
+        told = encode_properties(session.own, session.dialect.properties)
+        if self._extensions is not None:
+            told += self._extensions.own
+        self._outbox.send(OutgoingProperties(self._xid, told))
 
     def receive_first(self, data: Buffer) -> Inbound | None:
         """Server: reads the first message, whose version is the connection's from here on if it is one that is spoken.
@@ -154,6 +161,8 @@ class Introduction:
         if session.peer is None:
             with contextlib.suppress(DecodeError):
                 properties = decode_properties(message.properties, session.dialect.properties)
+                if self._extensions is not None:
+                    self._extensions.take_properties(message.properties)
         if properties is None:
             session.statistics.errors_sent += 1
             self._outbox.send(OutgoingError(message.xid, message.version, Refusal(Cause.PROPERTY), answers_call=False))

@@ -1,8 +1,8 @@
 """The only gate for Sends: what may go out, in which order, and what becomes of it.
 
 A message goes out when the window admits it and no message waits that goes first: errors, then transport properties,
-replies, calls. What it consists of, memory registered and RDMA Writes posted, is prepared at that moment and not
-before.
+replies, messages of extensions, calls. What it consists of, memory registered and RDMA Writes posted, is prepared at
+that moment and not before.
 
 Where the version allows it a message that is too long for one Send goes out as several; when credits run out in its
 midst, all others wait until it is done, but for grants of credits.
@@ -36,7 +36,7 @@ _SIGNAL_EVERY = 16
 UNFINISHED_SELDOM = 24
 """Sends whose end is not known, above which the window is asked whether the peer reads: never fewer are too many."""
 
-_ORDER = (Kind.ERROR, Kind.PROPERTIES, Kind.REPLY, Kind.CALL)
+_ORDER = (Kind.ERROR, Kind.PROPERTIES, Kind.REPLY, Kind.EXTENSION, Kind.CALL)
 """Calls go last: what answers the peer's calls lets it go on."""
 
 

@@ -105,14 +105,18 @@ class Dialect(Protocol):
     """One version of the protocol, for one connection: it may keep what it has received of a continued message.
 
     `name` is what users call the version. With `introduces`, the first message of each side is its properties, which
-    `properties` lists by their numbers.
+    `properties` lists by their numbers. `has_flags`: headers have flags, also those of extensions.
     """
 
     version: int
     name: str
     geometry: Geometry
     introduces: bool
+    has_flags: bool
     properties: Mapping[int, Property]
+
+    def extend(self, headers: Mapping[int, tuple[int, bool]], error_words: Mapping[int, int], /) -> None:
+        """Adds what extensions have: flags and continuation of further header types, and the words of errors."""
 
     def agree(self, own: PrivateData, peer: PrivateData | None, /) -> Agreement:
         """What holds for a connection from what both sides said while they connected."""

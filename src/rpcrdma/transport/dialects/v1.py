@@ -79,7 +79,11 @@ class Version1:
     name = "1"
     geometry = GEOMETRY
     introduces = False
+    has_flags = False
     properties: Mapping[int, Property] = {}
+
+    def extend(self, _headers: Mapping[int, tuple[int, bool]], _error_words: Mapping[int, int]) -> None:
+        """Extensions have no place in this version."""
 
     def agree(self, own: PrivateData, peer: PrivateData | None) -> Agreement:
         """As RFC 8797 says."""
@@ -147,6 +151,9 @@ class Version1:
                         None,
                         None,
                         (),
+                        0,
+                        0,
+                        False,
                     ),
                 )
         return _decode_other(data)
@@ -212,7 +219,9 @@ def _decode_one_segment(data: Buffer) -> Inbound | None:
     rpc_xid, direction = _RPC_START.unpack_from(data, size)
     if rpc_xid != xid or direction > _REPLY:
         return None
-    return _tuple(Inbound, (_KINDS[direction], xid, credits_, version, chunks, data, size, False, handle, None, ()))
+    return _tuple(
+        Inbound, (_KINDS[direction], xid, credits_, version, chunks, data, size, False, handle, None, (), 0, 0, False)
+    )
 
 
 def _decode_long(header: RdmaNoMsg, malformed: Inbound) -> Inbound:

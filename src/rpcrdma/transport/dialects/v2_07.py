@@ -40,7 +40,16 @@ from rpcrdma.transport.dialects.header_v2_07 import (
 )
 from rpcrdma.transport.dialects.property_sets import decode_property_set
 from rpcrdma.transport.dialects.version_2 import FIRST_MESSAGE_OCTETS, VERSION, Head, Version2Draft, refusal_octets
-from rpcrdma.transport.message import Cause, Inbound, Kind, Outgoing, OutgoingError, OutgoingProperties, Refusal
+from rpcrdma.transport.message import (
+    Cause,
+    Inbound,
+    Kind,
+    Outgoing,
+    OutgoingError,
+    OutgoingExtension,
+    OutgoingProperties,
+    Refusal,
+)
 from rpcrdma.transport.message_windows import CumulativeWindow
 from rpcrdma.transport.properties import rows_with
 from rpcrdma.wire.buffers import Buffer
@@ -83,6 +92,7 @@ class Version207(Version2Draft):
     name = "2-07"
     geometry = GEOMETRY
     properties = PROPERTIES
+    has_flags = False
     make_window = CumulativeWindow
 
     def __init__(self) -> None:
@@ -124,7 +134,22 @@ class Version207(Version2Draft):
                 ):
                     return _tuple(
                         Inbound,
-                        (Kind.CALL, xid, credits_, VERSION, NO_CHUNKS, data, SHORT_CALL_OCTETS, False, None, None, ()),
+                        (
+                            Kind.CALL,
+                            xid,
+                            credits_,
+                            VERSION,
+                            NO_CHUNKS,
+                            data,
+                            SHORT_CALL_OCTETS,
+                            False,
+                            None,
+                            None,
+                            (),
+                            0,
+                            0,
+                            False,
+                        ),
                     )
             elif kind == RDMA2_REPLY_INLINE:
                 xid, version, credits_, kind, writes, rpc_xid, direction = _SHORT_REPLY_MESSAGE.unpack_from(data)
@@ -149,6 +174,9 @@ class Version207(Version2Draft):
                             None,
                             None,
                             (),
+                            0,
+                            0,
+                            False,
                         ),
                     )
         return self._decode_other(data)
@@ -158,7 +186,7 @@ class Version207(Version2Draft):
             return None
         xid, version, credits_, kind = FIXED.unpack_from(data)
         if kind == RDMA2_ERROR:
-            return _decode_error(data)
+            return self._decode_error(data)
         if version != VERSION:
             refusal = Refusal(Cause.VERSION, low=VERSION, high=VERSION)
             if 0 < version < VERSION:
@@ -174,6 +202,8 @@ class Version207(Version2Draft):
             return found
         if kind == RDMA2_GRANT:
             return self._refuse(head, Cause.HEADER)
+        if kind in self._extended:
+            return self._extension(head, data, FIXED_OCTETS, kind, 0)
         if not RDMA2_CONNPROP_MIDDLE <= kind <= RDMA2_REPLY_INLINE:
             return self._refuse(head, Cause.HEADER_TYPE)
         if kind in _CONNPROPS:
@@ -212,21 +242,22 @@ class Version207(Version2Draft):
         self._told = True
         return Inbound(Kind.PROPERTIES, head.xid, head.credits, VERSION, properties=properties)
 
+    def _decode_error(self, data: Buffer) -> Inbound | None:
+        """Errors are not answered: a faulty one is discarded."""
+        try:
+            header = decode_header(data)
+        except DecodeError:
+            return self._extension_error(data, FIXED_OCTETS)
+        assert isinstance(header, Rdma2Error)
+        return Inbound(Kind.ERROR, header.xid, header.credits, VERSION, refusal=header.refusal)
+
 
 def _encode_other(message: Outgoing, credit_word: int) -> bytes:
     if isinstance(message, OutgoingError):
         prefix = FIXED.pack(message.xid, message.version, credit_word, RDMA2_ERROR)
         return refusal_octets(message, credit_word, prefix, ERRORS)
+    if isinstance(message, OutgoingExtension):
+        return FIXED.pack(message.xid, VERSION, credit_word, message.header_type)
     if isinstance(message, OutgoingProperties):
         return FIXED.pack(message.xid, VERSION, credit_word, RDMA2_CONNPROP_FINAL)
     return FIXED.pack(0, VERSION, credit_word, RDMA2_GRANT)
-
-
-def _decode_error(data: Buffer) -> Inbound | None:
-    """Errors are not answered: a faulty one is discarded."""
-    try:
-        header = decode_header(data)
-    except DecodeError:
-        return None
-    assert isinstance(header, Rdma2Error)
-    return Inbound(Kind.ERROR, header.xid, header.credits, VERSION, refusal=header.refusal)
