@@ -162,9 +162,7 @@ def test_what_is_over_the_cap_is_refused_with_words_that_help(large: ModuleType,
 
 @pytest.mark.versions(*NEWER)
 @pytest.mark.parametrize("method", ["large_anything", "large_words", "large_fetch", "large_list"])
-def test_what_is_over_the_cap_comes_all_the_same_where_messages_may_be_long(
-    large: ModuleType, method: str
-) -> None:
+def test_what_is_over_the_cap_comes_all_the_same_where_messages_may_be_long(large: ModuleType, method: str) -> None:
     async def main() -> None:
         async with joined(large, reply_octets_max=1 << 16) as connection:
             call = getattr(large.LARGE_V1_Client(connection), method)

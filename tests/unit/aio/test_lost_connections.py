@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from rpcrdma.aio.client import connect as connecting
 from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.aio.client.reconnecting import ReconnectingCaller, ReconnectPolicy
 from rpcrdma.aio.server.serve import ServeOptions, serve
@@ -462,7 +463,16 @@ async def free_port() -> int:
 
 async def start_server(directory: Path, urls: list[str]) -> asyncio.subprocess.Process:
     """`rpcrdma serve`, once it listens."""
-    arguments = [f"--export=data={directory / 'export'}:rw", "--state-dir", str(directory / "state"), "--json"]
+    # Of the client; over TCP that is auto.
+    version = connecting.version_choice("auto")
+    arguments = [
+        "--rpcrdma-version",
+        version,
+        f"--export=data={directory / 'export'}:rw",
+        "--state-dir",
+        str(directory / "state"),
+        "--json",
+    ]
     for url in urls:
         arguments += ["--listen", url]
     process = await asyncio.create_subprocess_exec(

@@ -33,6 +33,7 @@ from rpcrdma.transport import (
     CallArrived,
     CallFailed,
     CallHandle,
+    CallRefused,
     ChunkRefused,
     Closed,
     Endpoint,
@@ -413,6 +414,8 @@ class RdmaConnection:
         """What the caller of a failed call is told."""
         if isinstance(error, ChunkRefused):
             return _explained(handle, error)
+        if isinstance(error, CallRefused):
+            return CallRefused(error.refusal, _pulled(handle))
         if isinstance(error, VersionRefused) and self._on_version_refused is not None:
             reason = f"{error}, not version {self._endpoint.dialect}, which it was known by"
             self._on_version_refused()
@@ -528,14 +531,18 @@ def _explained(handle: CallHandle, error: ChunkRefused) -> ChunkRefused:
     hint = f"; the reply of {procedure.name} could have {bound.results} octets"
     if bound.items:
         hint += f" and {', '.join(map(str, bound.items))} placed directly"
-    hint += f": {_REMEDY}"
+    return ChunkRefused(f"{hint}: {_REMEDY}{_pulled(handle)}", error.refusal)
+
+
+def _pulled(handle: CallHandle) -> str:
+    """What a server may have against the call's Read chunks; "" without any."""
     pulled = sum(segment.length for chunk in handle.chunks.reads for segment in chunk.segments)
-    if pulled:
-        hint += (
-            f"; {pulled} octets of the call were in Read chunks: a server of this library takes "
-            f"{CALL_OCTETS_PULLED_MAX}, or what TransportConfig(call_octets_pulled_max=...) says there"
-        )
-    return ChunkRefused(hint, error.refusal)
+    if not pulled:
+        return ""
+    return (
+        f"; {pulled} octets of the call were in Read chunks: a server of this library takes "
+        f"{CALL_OCTETS_PULLED_MAX}, or what TransportConfig(call_octets_pulled_max=...) says there"
+    )
 
 
 class _Result(asyncio.Future[Any]):
