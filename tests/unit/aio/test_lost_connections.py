@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from rpcrdma.aio.client import connect as connecting
 from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.aio.client.reconnecting import ReconnectingCaller, ReconnectPolicy
 from rpcrdma.aio.server.serve import ServeOptions, serve
@@ -27,7 +28,7 @@ from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.reply_cache import ReplyCacheConfig
 from rpcrdma.rpc.service import CallContext, Service, in_worker
-from rpcrdma.transport.refusals import ChunkRefused
+from rpcrdma.transport.refusals import CallRefused, ChunkRefused
 from rpcrdma.xdr.codec import Decoder, Encoder
 
 NUMBER = 0x20BADBED
@@ -200,7 +201,7 @@ async def ordering(
             yield orders, proxy, caller
 
 
-@pytest.mark.parametrize("scheme", ["tcp", "rdma"])
+@pytest.mark.providers("iwarp")
 def test_each_call_runs_once_under_200_cuts(scheme: str) -> None:
     choose = random.Random(3)
     numbers = iter(range(1_000_000))
@@ -236,7 +237,7 @@ async def answered(caller: ReconnectingCaller, asked: Procedure[Any, Any], numbe
 EXPECTED = {PLACED: (7, b"dcba" * 1000), SLOW: (7, b"dcba" * 1000), LONG: b"dcba" * 1000, AGAIN: (7, b"abcd" * 1000)}
 
 
-@pytest.mark.parametrize("scheme", ["tcp", "rdma"])
+@pytest.mark.providers("iwarp")
 @pytest.mark.parametrize(("asked", "runs"), [(PLACED, 1), (LONG, 1), (AGAIN, 2)], ids=["placed", "long", "idempotent"])
 def test_a_call_whose_reply_was_lost_is_answered_without_running_again(
     scheme: str, asked: Procedure[Any, Any], runs: int
@@ -254,7 +255,7 @@ def test_a_call_whose_reply_was_lost_is_answered_without_running_again(
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("scheme", ["tcp", "rdma"])
+@pytest.mark.providers("iwarp")
 def test_a_call_that_still_runs_is_answered_once_on_the_newest_connection(scheme: str) -> None:
     async def main() -> None:
         async with ordering(scheme) as (orders, proxy, caller):
@@ -272,7 +273,8 @@ def test_a_call_that_still_runs_is_answered_once_on_the_newest_connection(scheme
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("scheme", ["tcp", pytest.param("rdma", marks=pytest.mark.req("V1-65"))])
+@pytest.mark.req("V1-65")
+@pytest.mark.providers("iwarp")
 @pytest.mark.parametrize("asked", [PLACED, LONG])
 def test_a_repeat_whose_reply_is_not_kept_is_refused_and_does_not_run(scheme: str, asked: Procedure[Any, Any]) -> None:
     async def main() -> None:
@@ -281,7 +283,7 @@ def test_a_repeat_whose_reply_is_not_kept_is_refused_and_does_not_run(scheme: st
             call = asyncio.ensure_future(answered(caller, asked, 7))
             await proxy.cut_once()
             orders.when_run = lambda: None
-            with pytest.raises(RemoteSystemError if scheme == "tcp" else ChunkRefused):
+            with pytest.raises(RemoteSystemError if scheme == "tcp" else (ChunkRefused, CallRefused)):
                 await call
             assert orders.ran[7] == 1
             # The connection goes on.
@@ -291,7 +293,7 @@ def test_a_repeat_whose_reply_is_not_kept_is_refused_and_does_not_run(scheme: st
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("scheme", ["tcp", "rdma"])
+@pytest.mark.providers("iwarp")
 def test_a_server_that_does_not_answer_the_keep_alive_is_left(scheme: str) -> None:
     async def main() -> None:
         async with ordering(scheme, keepalive_s=0.02, keepalive_reply_s=0.1) as (orders, proxy, caller):
@@ -309,7 +311,7 @@ def test_a_server_that_does_not_answer_the_keep_alive_is_left(scheme: str) -> No
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("scheme", ["tcp", "rdma"])
+@pytest.mark.providers("iwarp")
 def test_a_connection_counts_over_all_that_it_was(scheme: str) -> None:
     async def main() -> None:
         listen = [f"{scheme}://127.0.0.1:0"]
@@ -335,7 +337,7 @@ def test_a_connection_counts_over_all_that_it_was(scheme: str) -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("scheme", ["tcp", "rdma"])
+@pytest.mark.providers("iwarp")
 def test_without_a_server_calls_end_at_their_deadline_or_when_closed(scheme: str) -> None:
     async def main() -> None:
         async with ordering(scheme) as (_, proxy, caller):
@@ -364,7 +366,7 @@ def then(handler: Callable[..., Any], what: list[Callable[[], None]]) -> Callabl
     return wrapped
 
 
-@pytest.mark.parametrize("scheme", ["tcp", "rdma"])
+@pytest.mark.providers("iwarp")
 def test_changes_of_names_succeed_once_when_their_replies_are_lost(tmp_path: Path, scheme: str) -> None:
     top = tmp_path / "export"
     top.mkdir()
@@ -407,7 +409,7 @@ def test_changes_of_names_succeed_once_when_their_replies_are_lost(tmp_path: Pat
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("scheme", ["tcp", "rdma"])
+@pytest.mark.providers("iwarp")
 def test_copies_go_on_when_the_server_is_killed_and_started_again(tmp_path: Path, scheme: str) -> None:
     content = random.Random(5).randbytes(24 << 20)
     (tmp_path / "export").mkdir()
@@ -461,7 +463,16 @@ async def free_port() -> int:
 
 async def start_server(directory: Path, urls: list[str]) -> asyncio.subprocess.Process:
     """`rpcrdma serve`, once it listens."""
-    arguments = [f"--export=data={directory / 'export'}:rw", "--state-dir", str(directory / "state"), "--json"]
+    # Of the client; over TCP that is auto.
+    version = connecting.version_choice("auto")
+    arguments = [
+        "--rpcrdma-version",
+        version,
+        f"--export=data={directory / 'export'}:rw",
+        "--state-dir",
+        str(directory / "state"),
+        "--json",
+    ]
     for url in urls:
         arguments += ["--listen", url]
     process = await asyncio.create_subprocess_exec(

@@ -20,7 +20,8 @@ from rpcrdma.aio.client.rdma_dialer import RdmaDialer
 from rpcrdma.aio.client.reconnecting import ReconnectingCaller, ReconnectPolicy, SingleConnection
 from rpcrdma.aio.client.tcp_client import TcpCaller
 from rpcrdma.aio.connections.call_record import CallObserver
-from rpcrdma.aio.connections.rdma_connection import Negotiated, RdmaConnection
+from rpcrdma.aio.connections.negotiated import Negotiated
+from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.aio.drivers.capture import PacketCapture
 from rpcrdma.aio.drivers.provider import ProviderChoice
 from rpcrdma.aio.drivers.sockets import authority

@@ -13,13 +13,13 @@ import secrets
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from rpcrdma.aio.answering.answering import Answering
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.answering.call_context import ServerCallContext
 from rpcrdma.aio.connections.call_record import CallObserver, CallRecord, form_of
+from rpcrdma.aio.connections.negotiated import Negotiated, by_name
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.aio.drivers.provider import Link
 from rpcrdma.aio.drivers.sockets import authority
@@ -33,6 +33,7 @@ from rpcrdma.transport import (
     CallArrived,
     CallFailed,
     CallHandle,
+    CallRefused,
     ChunkRefused,
     Closed,
     Endpoint,
@@ -55,7 +56,7 @@ from rpcrdma.verbs import ReceivePool
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Payload
 
-__all__ = ["Negotiated", "RdmaConnection"]
+__all__ = ["RdmaConnection"]
 
 _LOGGER = logging.getLogger("rpcrdma")
 _REMEDY = (
@@ -65,25 +66,6 @@ _REMEDY = (
 
 A = TypeVar("A")
 R = TypeVar("R")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Negotiated:
-    """What the two sides of a connection have agreed on, as this side sees it now."""
-
-    version: int
-    """Of RPC-over-RDMA."""
-    dialect: str
-    """Its name, which tells drafts of one version apart."""
-    provider: str
-    inline_send_octets: int
-    inline_receive_octets: int
-    credits_requested: int
-    credits_granted: int
-    remote_invalidation: bool
-    crc: bool
-    inbound_reads: int
-    outbound_reads: int
 
 
 class RdmaConnection:
@@ -108,7 +90,7 @@ class RdmaConnection:
         credential: Credential | None = None,
         answering: Answering | None = None,
         receive_pool: ReceivePool | None = None,
-        version: str | int = "auto",
+        version: str = "auto",
         extensions: Sequence[Extension] = (),
         on_established: Callable[[RdmaConnection], None] | None = None,
         on_ended: Callable[[RdmaConnection], None] | None = None,
@@ -199,6 +181,9 @@ class RdmaConnection:
             crc=terms.crc,
             inbound_reads=terms.inbound_reads,
             outbound_reads=terms.outbound_reads,
+            reverse_credits_granted=endpoint.reverse_credits_granted,
+            own_properties=by_name(endpoint.own_properties),
+            peer_properties=by_name(endpoint.peer_properties),
         )
 
     @property
@@ -444,6 +429,8 @@ class RdmaConnection:
         """What the caller of a failed call is told."""
         if isinstance(error, ChunkRefused):
             return _explained(handle, error)
+        if isinstance(error, CallRefused):
+            return CallRefused(error.refusal, _pulled(handle))
         if isinstance(error, VersionRefused) and self._on_version_refused is not None:
             reason = f"{error}, not version {self._endpoint.dialect}, which it was known by"
             self._on_version_refused()
@@ -559,14 +546,18 @@ def _explained(handle: CallHandle, error: ChunkRefused) -> ChunkRefused:
     hint = f"; the reply of {procedure.name} could have {bound.results} octets"
     if bound.items:
         hint += f" and {', '.join(map(str, bound.items))} placed directly"
-    hint += f": {_REMEDY}"
+    return ChunkRefused(f"{hint}: {_REMEDY}{_pulled(handle)}", error.refusal)
+
+
+def _pulled(handle: CallHandle) -> str:
+    """What a server may have against the call's Read chunks; "" without any."""
     pulled = sum(segment.length for chunk in handle.chunks.reads for segment in chunk.segments)
-    if pulled:
-        hint += (
-            f"; {pulled} octets of the call were in Read chunks: a server of this library takes "
-            f"{CALL_OCTETS_PULLED_MAX}, or what TransportConfig(call_octets_pulled_max=...) says there"
-        )
-    return ChunkRefused(hint, error.refusal)
+    if not pulled:
+        return ""
+    return (
+        f"; {pulled} octets of the call were in Read chunks: a server of this library takes "
+        f"{CALL_OCTETS_PULLED_MAX}, or what TransportConfig(call_octets_pulled_max=...) says there"
+    )
 
 
 class _Result(asyncio.Future[Any]):
