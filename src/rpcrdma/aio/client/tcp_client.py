@@ -72,6 +72,8 @@ class TcpCaller:
             on_lost=self._on_lost,
             on_sent=self._on_sent,
         )
+        self.timer = self._stream.timer
+        """The connection's one timer."""
         self._calls = TcpCalls(self._stream, credential, peer=authority(*peer), on_call=on_call)
 
     @classmethod

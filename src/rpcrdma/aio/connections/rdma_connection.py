@@ -131,7 +131,8 @@ class RdmaConnection:
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self.end_reason: Closed | None = None
         self._provider = link.provider
-        self._timer = timer = DeadlineTimer(self._loop, self._turn)
+        self.timer = timer = DeadlineTimer(self._loop, self._turn)
+        """The connection's one timer."""
         self._driver = driver = link.open(transport.private_data(), timer, self._turn, self._closed)
         self._queue_pair = driver.queue_pair
         self._endpoint = Endpoint(
@@ -366,7 +367,7 @@ class RdmaConnection:
             busy = False
         self._in_turn = False
         if endpoint.untimed:
-            self._timer.look()
+            self.timer.look()
         if endpoint.wanted_octets:
             self._wait_for_memory(endpoint.wanted_octets)
 
@@ -411,7 +412,7 @@ class RdmaConnection:
         # Callers wait for `established`, so nothing is sent before the pause ends.
         if self._settle_s:
             self._pause.due_s = self._loop.time() + self._settle_s
-            self._timer.look()
+            self.timer.look()
         else:
             self._report_established()
 

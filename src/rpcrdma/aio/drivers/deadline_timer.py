@@ -38,20 +38,20 @@ class Alarm:
 
 
 class DeadlineTimer:
-    """Calls `on_time` of all that it watches, and then `after`, whenever a deadline has come."""
+    """Calls `on_time` of all that it watches, and then `after` if that is given, whenever a deadline has come."""
 
     __slots__ = ("_after", "_handle", "_loop", "_stopped", "_watched", "_when_s")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, after: Callable[[], None], *watched: Timed) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, after: Callable[[], None] | None = None) -> None:
         self._loop = loop
         self._after = after
-        self._watched = list(watched)
+        self._watched: list[Timed] = []
         self._handle: asyncio.TimerHandle | None = None
         self._when_s = 0.0
         self._stopped = False
 
     def watch(self, timed: Timed) -> None:
-        """Watches one more."""
+        """Watches one more; `look` sets the timer for it."""
         self._watched.append(timed)
 
     def look(self) -> None:
@@ -76,7 +76,8 @@ class DeadlineTimer:
         now_s = max(self._loop.time(), self._when_s)
         for timed in self._watched:
             timed.on_time(now_s)
-        self._after()
+        if self._after is not None:
+            self._after()
         self.look()
 
     def stop(self) -> None:

@@ -14,6 +14,7 @@ import termios
 from collections.abc import Callable
 from typing import Any
 
+from rpcrdma.aio.drivers.deadline_timer import Alarm, DeadlineTimer
 from rpcrdma.aio.drivers.hang_up import forget_hang_up, watch_hang_up
 from rpcrdma.errors import RemoteProtocolError, TransportClosed
 from rpcrdma.rpc.record import RecordReceiver, RecordSender, TooLong
@@ -61,6 +62,10 @@ class RecordStream:
         self._on_sent = on_sent
         self._on_expected = on_expected
         self._expected = 0
+        self.timer = DeadlineTimer(self._loop)
+        """The one timer of the connection."""
+        self._dead = Alarm(self._on_hang_up)
+        self.timer.watch(self._dead)
         self._paused = False
         self._busy = False
         self._waits_to_write = False
@@ -145,6 +150,7 @@ class RecordStream:
         if self.closed:
             return
         self.closed = True
+        self.timer.stop()
         forget_hang_up(self._loop, self._fd)
         if not self._paused:
             self._loop.remove_reader(self._fd)
@@ -164,7 +170,8 @@ class RecordStream:
                 break
             self._on_readable()
         if not self.closed:
-            self._loop.call_later(_HUNG_UP_AGAIN_S, self._on_hang_up)
+            self._dead.due_s = self._loop.time() + _HUNG_UP_AGAIN_S
+            self.timer.look()
 
     def _on_readable(self) -> None:
         receiver = self._receiver
