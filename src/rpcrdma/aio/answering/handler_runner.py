@@ -6,6 +6,7 @@ Knows nothing of how calls arrive and replies leave, so every server uses it.
 from __future__ import annotations
 
 import asyncio
+import enum
 import functools
 import logging
 from collections import deque
@@ -21,9 +22,22 @@ from rpcrdma.rpc.dispatch import Invocation
 from rpcrdma.rpc.service import Execution, ProcedureUnavailable
 from rpcrdma.xdr.codec import Payload
 
-__all__ = ["Done", "HandlerRunner"]
+__all__ = ["Done", "HandlerRunner", "Unanswered"]
 
-Done: TypeAlias = Callable[[Payload], None]
+
+class Unanswered(enum.Enum):
+    """Why a call gets no reply."""
+
+    LET_GO = "let go"
+    """Its connection ended before its handler began, or before the handler of a call that may run again was done."""
+    SUPERSEDED = "superseded"
+    """A repeat of it has come meanwhile, which gets the reply: this call is dropped."""
+    NOT_KEPT = "not kept"
+    """It is the repeat of a call whose reply is no longer kept: refused in the transport's way (RFC 8166 section 4.5.3:
+    ERR_CHUNK), lest the requester go on repeating it."""
+
+
+Done: TypeAlias = Callable[[Payload | Unanswered], None]
 _Rest: TypeAlias = Generator[None, None, Any]
 """What is left of a handler that has begun."""
 _Result: TypeAlias = tuple[Done, Payload, Invocation, ServerCallContext, BaseException | None, ConnectionCalls]
@@ -51,7 +65,7 @@ class HandlerRunner:
         """Calls in worker threads and tasks."""
 
     def run(self, invocation: Invocation, context: ServerCallContext, done: Done) -> None:
-        """Runs the handler and calls `done` with the reply, exactly once, in the event loop.
+        """Runs the handler and calls `done` with the reply, or with LET_GO, exactly once, in the event loop.
 
         An inline handler is done when this returns. A call of a client that holds its share of memory waits first; one
         that finds none while it runs is run again later, if it is idempotent. After `drain` has run into its deadline
@@ -60,7 +74,7 @@ class HandlerRunner:
         if self._drained:
             done(invocation.failure(_STOPPED))
             return
-        if context.wait_if_crowded(self.run, invocation, context, done):
+        if context.wait_if_crowded(self.run_unless_ended, invocation, context, done):
             return
         execution = invocation.execution
         if execution is Execution.INLINE or execution is Execution.INLINE_OR_WORKER:
@@ -88,6 +102,20 @@ class HandlerRunner:
             self._start_worker(invocation, context, done)
         else:
             self._start_task(invocation, invocation.handler(invocation.args, context), context, done)
+
+    def run_unless_ended(self, invocation: Invocation, context: ServerCallContext, done: Done) -> None:
+        """As `run`, for a call that has waited: its connection may have ended meanwhile."""
+        if context.ended:
+            done(Unanswered.LET_GO)
+        else:
+            self.run(invocation, context, done)
+
+    def connection_ended(self, connection: object) -> None:
+        """Lets go of the calls of an ended connection that wait for a thread.
+
+        A call that must not run twice and has begun is run to its end: a repeat of it gets the reply.
+        """
+        self._workers.connection_ended(connection)
 
     async def drain(self, deadline_s: float) -> bool:
         """Waits until nothing runs, at most `deadline_s` seconds; cancels what is left and ends the worker threads.
@@ -147,7 +175,7 @@ class HandlerRunner:
             return False
         # It begins in the event loop again.
         context.may_block = False
-        return context.wait_for_buffers(functools.partial(self.run, invocation, context, done))
+        return context.wait_for_buffers(functools.partial(self.run_unless_ended, invocation, context, done))
 
     def _start_task(
         self, invocation: Invocation, result: Awaitable[Any], context: ServerCallContext, done: Done
@@ -185,7 +213,21 @@ class HandlerRunner:
         context.may_block = True
         self.running += 1
         work = functools.partial(self._work, invocation, context, done, rest)
-        self._workers.submit(context.peer, context.client, work)
+        let_go = None
+        if rest is None or not invocation.at_most_once:
+            let_go = functools.partial(self._let_go, invocation, context, done, rest)
+        self._workers.submit(context.peer, context.client, work, let_go)
+
+    def _let_go(self, invocation: Invocation, context: ServerCallContext, done: Done, rest: _Rest | None) -> None:
+        try:
+            if rest is not None:
+                rest.close()
+        except Exception as error:  # noqa: BLE001 - logged; other calls are let go as well
+            self._failed(invocation, context, error)
+        try:
+            done(Unanswered.LET_GO)
+        finally:
+            self._finished()
 
     def _work(
         self,

@@ -208,6 +208,9 @@ class TcpCaller:
             self._on_lost(error)
 
     def _on_lost(self, error: TransportClosed) -> None:
+        self.results.close()
+        if self._answering is not None:
+            self._answering.connection_ended(self)
         for ticket in self._stream.unsent_tickets():
             self._on_sent(ticket)
         self._calls.fail(error)

@@ -507,6 +507,8 @@ class RdmaConnection:
             self._endpoint.drop(self._deferred.popleft())
         self._arguments.close()
         self.results.close()
+        if self._answering is not None:
+            self._answering.connection_ended(self)
         self._pause.due_s = None
         self._driver.expect_end()
         if not self._established.done():

@@ -520,6 +520,7 @@ class _Connection:
             self._memory.remove(len(self._held.popleft()))
         self.results.close()
         self._memory.close()
+        self._server.answering.connection_ended(self)
         self._server.connection_ended(self)
         for ticket in self._stream.unsent_tickets():
             if isinstance(ticket, RecordCall):
