@@ -6,7 +6,7 @@ import enum
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from rpcrdma.limits import CALL_ATTEMPTS_MAX, OFFERED_OCTETS_MAX
+from rpcrdma.limits import CALL_ATTEMPTS_MAX
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.transport.message import Cause, Refusal
 from rpcrdma.wire.buffers import Buffer
@@ -43,14 +43,17 @@ class CallForm(NamedTuple):
     attempts: int = 1
 
 
-def form_after(refusal: Refusal, form: CallForm, into: Sequence[Buffer | None]) -> CallForm | None:
+def form_after(
+    refusal: Refusal, form: CallForm, into: Sequence[Buffer | None], reply_octets_max: int
+) -> CallForm | None:
     """The form in which to send a call again that was refused in `form`; None if it fails.
 
-    `into` are the memory for its results that its caller gave, which cannot become larger.
+    `into` are the memory for its results that its caller gave, which cannot become larger;
+    `reply_octets_max` is what a call offers at most, see `TransportConfig`.
     """
     reaction = REACTIONS.get(refusal.cause, Reaction.FAIL)
     bound, one_chunk, attempts = form
-    if reaction is Reaction.FAIL or attempts >= CALL_ATTEMPTS_MAX or refusal.needed > OFFERED_OCTETS_MAX:
+    if reaction is Reaction.FAIL or attempts >= CALL_ATTEMPTS_MAX or refusal.needed > reply_octets_max:
         return None
     if reaction is Reaction.LONG:
         return None if one_chunk else CallForm(bound, one_chunk=True, attempts=attempts + 1)

@@ -246,7 +246,8 @@ class Requester:
         abandoned = handle.state is CallState.ABANDONED
         if handle.exposure is not None and not self._fence(handle.exposure):
             return True
-        form = None if abandoned else form_after(message.refusal, handle.form, handle.into)
+        most = session.config.reply_octets_max
+        form = None if abandoned else form_after(message.refusal, handle.form, handle.into, most)
         if form is not None:
             session.window.on_received(message)
             self._send_again(handle, form)
