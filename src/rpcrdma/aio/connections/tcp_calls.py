@@ -27,25 +27,25 @@ R = TypeVar("R")
 
 
 class _CopyingDecoder(Decoder):
-    """Copies the first bulk item into the caller's memory: TCP has no other way to get it there."""
+    """Copies the first bulk item into `buffer`, the caller's: TCP has no other way to get it there."""
 
-    __slots__ = ("into",)
+    __slots__ = ("buffer",)
 
-    def __init__(self, data: Buffer, into: memoryview) -> None:
+    def __init__(self, data: Buffer, buffer: memoryview) -> None:
         super().__init__(data)
-        self.into: memoryview | None = into
+        self.buffer: memoryview | None = buffer
 
     def bulk(self, limit: int, field: str) -> memoryview:
         at = self.pos
         data = super().bulk(limit, field)
-        into = self.into
-        if into is None:
+        buffer = self.buffer
+        if buffer is None:
             return data
-        self.into = None
-        if len(data) > len(into):
-            raise DecodeError(field, at, f"at most the {len(into)} octets given", str(len(data)))
-        into[: len(data)] = data
-        return into[: len(data)]
+        self.buffer = None
+        if len(data) > len(buffer):
+            raise DecodeError(field, at, f"at most the {len(buffer)} octets given", str(len(data)))
+        buffer[: len(data)] = data
+        return buffer[: len(data)]
 
 
 class TcpCalls:
