@@ -209,7 +209,7 @@ def test_the_limits_that_the_user_sets_end_calls_earlier() -> None:
         call = asyncio.ensure_future(caller.call(ONE, None))
         await asyncio.sleep(0)
         peer.lines[0].lose("cut")
-        with pytest.raises(TransportClosed, match=r"not to be had again: connection refused"):
+        with pytest.raises(TransportClosed, match=r"could not be made again: connection refused"):
             await call
         lost = len(peer.dialled)
         await asyncio.sleep(1000)

@@ -28,9 +28,8 @@ C_contra = TypeVar("C_contra", bound=_Arrived, contravariant=True)
 class CallSource(ReverseCaller, Protocol[C_contra]):
     """A connection on which calls arrive. Of each it keeps an object of its own; `Answering` sets its `context`.
 
-    For each call that it hands to `Answering.answer` exactly one of `reply`, `refuse` and `drop` does something. Then,
-    or once the reply has left, the source releases the call's context, if it has one: arguments that are wrong never
-    get one.
+    Each call that it hands to `Answering.answer` is ended by one of `reply`, `drop` and a `refuse` that returns True.
+    Then, or once the reply has left, the source releases the call's context. A call that cannot be decoded has none.
     """
 
     @property

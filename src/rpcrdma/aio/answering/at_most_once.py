@@ -21,13 +21,13 @@ __all__ = ["REPLY_NOT_KEPT", "AtMostOnce"]
 
 
 REPLY_NOT_KEPT = RuntimeError("the reply to the call that this one repeats is not kept")
-"""What a refused repeat is answered with where the transport has no refusal of its own."""
+"""The error that a refused repeat gets where the transport has no refusal of its own."""
 
 
 class _Asking:
-    """Who waits for a running call: the memory of the `first` is in use until then, the `newest` gets the reply.
+    """The connections that a running call came on: `first`, whose memory its handler uses, and that of the last repeat.
 
-    `repeat` is what to run for the newest one, should the first be let go; None while there is but one.
+    `newest` gets the reply. `repeat` is the last repeat, to be run should the first be let go; None without repeats.
     """
 
     __slots__ = ("first", "newest", "repeat")

@@ -61,16 +61,16 @@ class BufferPool:
         """Of those that wait."""
         self._serving = False
         self.on_short: Callable[[], None] | None = None
-        """Called when somebody begins to wait: for whoever knows how to get memory back."""
+        """Is called when a connection begins to wait: a server can end connections that hold memory for too long."""
 
     @property
     def pooled_octets(self) -> int:
-        """What there is in size classes, lent or free."""
+        """Octets of all buffers of size classes, lent or free."""
         return self._pooled
 
     @property
     def waited_for(self) -> bool:
-        """Whether somebody waits for memory."""
+        """Whether a connection waits for memory."""
         return bool(self._turns)
 
     def acquire(self, length: int) -> memoryview:
@@ -140,22 +140,22 @@ class BufferPool:
         return excess <= 0
 
     def wait_in_line(self, share: BufferShare) -> None:
-        """For shares: one that waits for its turn."""
+        """For shares: `share` waits for its turn."""
         self._loop = asyncio.get_running_loop()
         self._turns.wait(share)
         if self.on_short is not None:
             self.on_short()
 
     def leave_line(self, share: BufferShare) -> None:
-        """For shares: one that waits no more."""
+        """For shares: `share` waits no more."""
         self._turns.leave(share)
 
     def forget(self, share: BufferShare) -> None:
-        """For shares: one that is over."""
+        """For shares: `share` is closed and holds nothing."""
         self._turns.part(share)
 
     def serve_soon(self) -> None:
-        """What has become free is given out in the loop, outside of whatever the connection that freed it is at."""
+        """Gives out free memory, in a callback: the connection that freed it may be in the midst of a turn."""
         if self._turns and not self._serving:
             self._serving = True
             assert self._loop is not None
@@ -206,7 +206,7 @@ class BufferShare(Share):
 
     @property
     def waits(self) -> bool:
-        """Whether something waits for memory."""
+        """Whether the connection waits for memory."""
         return bool(self._turns)
 
     def acquire(self, length: int, *, outliving: bool = False) -> memoryview | None:
@@ -265,7 +265,7 @@ class BufferShare(Share):
     def wait(self, length: int, resume: Callable[[], None]) -> None:
         """Calls `resume` in the event loop when it is this share's turn and `length` octets are there, or at its end.
 
-        Whoever is called may find that they are gone again, and wait once more.
+        `resume` may find that they are gone again, and wait once more.
         """
         if self.closed:
             resume()
@@ -283,7 +283,7 @@ class BufferShare(Share):
         return True
 
     def close(self) -> None:
-        """Lends nothing more; whoever waits is resumed and finds that. Buffers come back as ever."""
+        """Lends nothing more; all that wait are resumed, and find it closed. Lent buffers come back as before."""
         if not self.closed:
             self.closed = True
             while self._turns:

@@ -69,7 +69,7 @@ class HandlerRunner:
 
         An inline handler is done when this returns. A call of a client that holds its share of memory waits first; one
         that finds none while it runs is run again later, if it is idempotent. After `drain` has run into its deadline
-        `done` is not called for what was still running; whatever is run after it is answered with SYSTEM_ERR.
+        `done` is not called for what was still running; a call that is run after it is answered with SYSTEM_ERR.
         """
         if self._drained:
             done(invocation.failure(_STOPPED))
@@ -93,7 +93,7 @@ class HandlerRunner:
                 else:
                     self._start_task(invocation, result, context, done)
                     return
-            except Exception as error:  # noqa: BLE001 - whatever a handler raises is answered
+            except Exception as error:  # noqa: BLE001 - any error of a handler is answered
                 if self._waits(error, invocation, context, done):
                     return
                 reply = self._failed(invocation, context, error)
@@ -118,7 +118,7 @@ class HandlerRunner:
         self._workers.connection_ended(connection)
 
     async def drain(self, deadline_s: float) -> bool:
-        """Waits until nothing runs, at most `deadline_s` seconds; cancels what is left and ends the worker threads.
+        """Waits until nothing runs, at most `deadline_s` seconds; cancels tasks that still run, and ends the threads.
 
         A handler that blocks in a thread cannot be cancelled: its result is dropped, but the interpreter does not exit
         before it returns. Returns whether all were done. The runner runs nothing afterwards.
@@ -144,7 +144,7 @@ class HandlerRunner:
     def _failed(self, invocation: Invocation, context: ServerCallContext, error: BaseException) -> Payload:
         name = invocation.procedure.name
         if context.ended and isinstance(error, OutOfBuffers | TransportClosed):
-            # Neither a fault nor an answer: whoever asked is gone, and what the handler needed of it.
+            # The connection has ended, and with it the memory or the peer that the handler needed: no fault.
             pass
         elif isinstance(error, OutOfBuffers):
             # Clients bring this about, not the handler.
@@ -197,7 +197,7 @@ class HandlerRunner:
                     raise
                 # Something that the handler awaited was cancelled, not the call.
                 reply = self._failed(invocation, context, error)
-            except Exception as error:  # noqa: BLE001 - whatever a handler raises is answered
+            except Exception as error:  # noqa: BLE001 - any error of a handler is answered
                 if self._waits(error, invocation, context, done):
                     return
                 reply = self._failed(invocation, context, error)
@@ -241,7 +241,7 @@ class HandlerRunner:
         try:
             result = invocation.handler(invocation.args, context) if rest is None else _finished(rest)
             reply = invocation.success(result)
-        except BaseException as error:  # noqa: BLE001 - in a thread nobody else would see even a SystemExit
+        except BaseException as error:  # noqa: BLE001 - in a thread even a SystemExit would go unnoticed
             reply = invocation.failure(error)
             failure = error
         self._results.append((done, reply, invocation, context, failure, calls))
@@ -251,7 +251,7 @@ class HandlerRunner:
             try:
                 self._loop.call_soon_threadsafe(self._deliver)
             except RuntimeError:
-                # The loop was closed after a drain that ran into its deadline: nobody waits for this result.
+                # The loop was closed after a drain that ran into its deadline: no connection waits for this result.
                 self._results.clear()
 
     def _deliver(self) -> None:

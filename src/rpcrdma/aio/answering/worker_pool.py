@@ -2,10 +2,11 @@
 
 The client that has fewest calls running is next, so that the time that calls take counts, too: of clients that always
 have calls waiting each has as many threads, whether its calls are long or short. The last idle thread is for a client
-that has none, and the last but one for a connection that has none: as many calls as may be on one connection do not
-make another wait for as much as one of them.
+that has none, and the last but one for a connection that has none: however many calls one connection has, another one
+need not wait for any of them to end.
 
-A thread is given away again when its result has been taken, lest results pile up in front of those of others.
+A thread is given away again when the event loop has taken its result: so the results of one client do not pile up in
+front of those of others.
 """
 
 from __future__ import annotations

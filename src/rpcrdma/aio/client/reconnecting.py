@@ -34,7 +34,7 @@ _UNANSWERED_MAX = 3
 """Connections lost before the very first answer: a peer that takes connections and never answers is no server."""
 
 
-_LOST = "the connection was lost and is not to be had again: "
+_LOST = "the connection was lost and could not be made again: "
 
 
 class SingleConnection(Protocol):

@@ -1,4 +1,4 @@
-"""What is told of a call of this side, once it has ended, to those who asked for it."""
+"""The record of a call of this side, which an observer of calls gets once the call has ended."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """One RPC-over-RDMA connection on the event loop: calls go out, replies and calls come in.
 
 Joins a transport `Endpoint`, its queue pair and the driver that moves octets. All of it runs in the loop's thread:
-`_turn` is the only place where what the queue pair has done becomes futures and handlers.
+`_turn` alone turns what the queue pair reports into results of calls and runs of handlers.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ class RdmaConnection:
         await asyncio.shield(self._established)
 
     async def wait_closed(self) -> None:
-        """Waits until the connection has ended, for whatever reason."""
+        """Waits until the connection has ended, for any reason."""
         await asyncio.shield(self._ended)
 
     @property
@@ -242,7 +242,7 @@ class RdmaConnection:
         timeout_s: float | None = None,
         xid: int | None = None,
     ) -> asyncio.Future[R]:
-        """As `call`, but sends the call at once: the future has its result. To cancel that fences the call's memory."""
+        """As `call`, but sends the call at once and returns a future; cancelling that fences the call's memory."""
         if self.end_reason is not None:
             raise TransportClosed(self.end_reason.reason, protocol_error=self.end_reason.protocol_error)
         if xid is None:
@@ -349,7 +349,7 @@ class RdmaConnection:
         driver, endpoint = self._driver, self._endpoint
         events = endpoint.events
         self._in_turn = True
-        # A reply from outside of a turn is as much as an event: what it sends frees buffers.
+        # A reply that was made outside of a turn counts as an event: sending it frees buffers.
         busy = True
         while True:
             endpoint.progress()
@@ -360,8 +360,7 @@ class RdmaConnection:
                 self._answer(self._deferred.popleft())
                 busy = True
             driver.flush()
-            # What has just been sent frees buffers, which may be what a deferred call waits for; or it was the Reply
-            # by which a start-up ends.
+            # Sending frees buffers, for which a deferred call may wait; or it has sent the Reply that ends a start-up.
             if not (busy and (self._unsent_octets or self._starting)) or driver.blocked:
                 break
             busy = False
@@ -563,7 +562,7 @@ class _Result(asyncio.Future[Any]):
         return True
 
     def over(self) -> None:
-        """Nothing is waited for any more."""
+        """The call has ended or is given up: forgets the handle and stops the timer."""
         self.handle = None
         if self.timer is not None:
             self.timer.cancel()

@@ -1,4 +1,4 @@
-"""The one timer of a connection: what has deadlines is told of the time when the earliest of them has come."""
+"""The one timer of a connection: it calls the machines that have deadlines when the earliest deadline has come."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Timed(Protocol):
     """Has deadlines, but no clock. Times are those of the event loop, in seconds."""
 
     def next_deadline_s(self, now_s: float, /) -> float | None:
-        """When `on_time` is to be called next; None for not at all. What begins to wait is timed from here on."""
+        """When `on_time` is to be called next; None: not at all. A wait that began meanwhile counts from `now_s`."""
 
     def on_time(self, now_s: float, /) -> None:
         """Does what is due at `now_s`, if anything is."""
@@ -55,7 +55,7 @@ class DeadlineTimer:
         self._watched.append(timed)
 
     def look(self) -> None:
-        """Sets the timer for the earliest deadline there is; to be called when there may be an earlier one."""
+        """Sets the timer for the earliest deadline; to be called when there may be an earlier one than before."""
         if self._stopped:
             return
         now_s = self._loop.time()
@@ -81,7 +81,7 @@ class DeadlineTimer:
         self.look()
 
     def stop(self) -> None:
-        """Nothing is told of the time any more."""
+        """Ends the timer: no machine is called any more."""
         self._stopped = True
         if self._handle is not None:
             self._handle.cancel()

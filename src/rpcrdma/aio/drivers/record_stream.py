@@ -25,7 +25,7 @@ __all__ = ["RecordStream"]
 
 _HUNG_UP_READS = 64
 _HUNG_UP_AGAIN_S = 0.05
-"""How often a dead socket is read while there is something left."""
+"""Seconds between the reads of a dead socket whose data is not all read."""
 
 
 class RecordStream:
@@ -72,7 +72,7 @@ class RecordStream:
         self._finishing = False
         self.closed = False
         self.blocked_at: float | None = None
-        """Since when there has been something that the socket did not take, in the loop's time."""
+        """Since when octets have waited that the socket does not take, in the loop's time; None: none wait."""
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._loop.add_reader(self._fd, self._on_readable)
