@@ -1,7 +1,7 @@
 """One RPC-over-RDMA connection on the event loop: calls go out, replies and calls come in.
 
 Joins a transport `Endpoint`, its queue pair and the driver that moves octets. All of it runs in the loop's thread:
-`_turn` is the only place where what the queue pair has done becomes futures and handlers.
+`_turn` alone turns what the queue pair reports into results of calls and runs of handlers.
 """
 
 from __future__ import annotations
@@ -124,7 +124,8 @@ class RdmaConnection:
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self.end_reason: Closed | None = None
         self._provider = link.provider
-        self._timer = timer = DeadlineTimer(self._loop, self._turn)
+        self.timer = timer = DeadlineTimer(self._loop, self._turn)
+        """The connection's one timer."""
         self._driver = driver = link.open(transport.private_data(), timer, self._turn, self._closed)
         self._queue_pair = driver.queue_pair
         self._endpoint = Endpoint(
@@ -210,7 +211,7 @@ class RdmaConnection:
         await asyncio.shield(self._established)
 
     async def wait_closed(self) -> None:
-        """Waits until the connection has ended, for whatever reason."""
+        """Waits until the connection has ended, for any reason."""
         await asyncio.shield(self._ended)
 
     @property
@@ -252,7 +253,7 @@ class RdmaConnection:
         timeout_s: float | None = None,
         xid: int | None = None,
     ) -> asyncio.Future[R]:
-        """As `call`, but sends the call at once: the future has its result. To cancel that fences the call's memory."""
+        """As `call`, but sends the call at once and returns a future; cancelling that fences the call's memory."""
         if self.end_reason is not None:
             raise TransportClosed(self.end_reason.reason, protocol_error=self.end_reason.protocol_error)
         if xid is None:
@@ -368,7 +369,7 @@ class RdmaConnection:
         driver, endpoint = self._driver, self._endpoint
         events = endpoint.events
         self._in_turn = True
-        # A reply from outside of a turn is as much as an event: what it sends frees buffers.
+        # A reply that was made outside of a turn counts as an event: sending it frees buffers.
         busy = True
         while True:
             endpoint.progress()
@@ -379,14 +380,13 @@ class RdmaConnection:
                 self._answer(self._deferred.popleft())
                 busy = True
             driver.flush()
-            # What has just been sent frees buffers, which may be what a deferred call waits for; or it was the Reply
-            # by which a start-up ends.
+            # Sending frees buffers, for which a deferred call may wait; or it has sent the Reply that ends a start-up.
             if not (busy and (self._unsent_octets or self._starting)) or driver.blocked:
                 break
             busy = False
         self._in_turn = False
         if endpoint.untimed:
-            self._timer.look()
+            self.timer.look()
         if endpoint.wanted_octets:
             self._wait_for_memory(endpoint.wanted_octets)
 
@@ -526,6 +526,8 @@ class RdmaConnection:
             self._endpoint.drop(self._deferred.popleft())
         self._arguments.close()
         self.results.close()
+        if self._answering is not None:
+            self._answering.connection_ended(self)
         self._driver.expect_end()
         if not self._established.done():
             self._established.set_exception(TransportClosed(event.reason, protocol_error=event.protocol_error))
@@ -583,7 +585,7 @@ class _Result(asyncio.Future[Any]):
         return True
 
     def over(self) -> None:
-        """Nothing is waited for any more."""
+        """The call has ended or is given up: forgets the handle and stops the timer."""
         self.handle = None
         if self.timer is not None:
             self.timer.cancel()
