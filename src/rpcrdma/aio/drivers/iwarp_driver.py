@@ -16,7 +16,7 @@ from rpcrdma.aio.drivers.capture import CapturedStream
 from rpcrdma.aio.drivers.deadline_timer import Alarm, DeadlineTimer
 from rpcrdma.aio.drivers.hang_up import forget_hang_up, watch_hang_up
 from rpcrdma.aio.drivers.provider import Terms
-from rpcrdma.iwarp import IwarpQueuePair
+from rpcrdma.iwarp import IwarpQueuePair, Receive
 from rpcrdma.verbs import ProtectionDomain
 
 __all__ = ["IwarpDriver"]
@@ -89,7 +89,7 @@ class IwarpDriver:
             self._discard()
             return
         queue_pair = self.queue_pair
-        receive = self._socket.recvmsg_into
+        receive: Receive = self._socket.recvmsg_into if self._capture is None else self._receive_captured
         budget = _RECEIVE_BUDGET_OCTETS
         try:
             while budget > 0:
@@ -98,18 +98,21 @@ class IwarpDriver:
                 if octets == 0:
                     queue_pair.end_of_stream()
                     break
-                if self._capture is not None:
-                    self._capture.received(buffers, octets)
                 wanted = sum(map(len, buffers))
-                queue_pair.bytes_received(octets)
+                budget = queue_pair.bytes_received(octets, receive, budget - octets)
                 if octets < wanted:
                     break
-                budget -= octets
         except BlockingIOError:
             pass
         except OSError as error:
             self._lost(error)
         self._on_turn()
+
+    def _receive_captured(self, buffers: list[memoryview]) -> tuple[int, object, int, object]:
+        assert self._capture is not None
+        received = self._socket.recvmsg_into(buffers)
+        self._capture.received(buffers, received[0])
+        return received
 
     def _hung_up(self) -> None:
         """The connection is dead; what came before is read to the end, also where the loop does not ask for it."""
