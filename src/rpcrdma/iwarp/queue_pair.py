@@ -164,7 +164,12 @@ class IwarpQueuePair:
     ) -> None:
         length = sum(map(len, gather))
         _check_remote(handle, offset, length)
-        self._post(Work(wr, Verb.RDMA_WRITE, WRITE, gather, length, handle, offset, signaled=signaled))
+        if self._ended:
+            self._completions.append(Completion(wr, Verb.RDMA_WRITE, Status.FLUSHED))
+        else:
+            self._sender.send_queue.append(
+                Work(wr, Verb.RDMA_WRITE, WRITE, gather, length, handle, offset, signaled=signaled)
+            )
 
     def post_read(self, wr: object, sink: MemoryRegion, sink_start: int, length: int, handle: int, offset: int) -> None:
         _check_remote(handle, offset, length)
@@ -267,7 +272,9 @@ class IwarpQueuePair:
     def bytes_sent(self, octets: int) -> None:
         """The first `octets`, more than 0, of the last `next_gather` have been given to TCP."""
         sender = self._sender
-        sender.bytes_sent(octets)
+        sender.out.bytes_sent(octets)
+        if sender.in_flight:
+            sender.report()
         state = self.state
         if state is State.OPEN or state is State.DRAINING:
             # The responder may send FPDUs once it has the first one of the initiator, which begins with these octets.
