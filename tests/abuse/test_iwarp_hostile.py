@@ -116,6 +116,7 @@ TAGGED = {
     "behind the memory": (0x1101, tagged(0, WRITABLE, START + LENGTH, b"x")),
     "past the end": (0x1101, tagged(0, WRITABLE, START + LENGTH - 1, b"xy")),
     "past the end, much data": (0x1101, tagged(0, WRITABLE, START + LENGTH - 8999, BIG)),
+    "past the end, more data than comes at once": (0x1101, tagged(0, WRITABLE, START, b"x" * 30_000)),
     "past the end of all offsets": (0x1103, tagged(0, WRITABLE, END, b"xy")),
 }
 
