@@ -346,16 +346,6 @@ class RdmaConnection:
         self._turn()
         self._driver.close()
 
-    def _turn(self) -> None:
-        """One turn; a fault of our own costs this connection alone, and no peer can make the loop spin on it."""
-        try:
-            self._run_turn()
-        except Exception as error:  # noqa: BLE001 - logged
-            self._break(error)
-            self._run_turn()
-        if self._broken:
-            self._driver.close()
-
     def _break(self, error: Exception) -> None:
         """Ends the connection for a fault of our own; raises `error` if that has not helped against the one before."""
         if self._broken:
@@ -364,31 +354,42 @@ class RdmaConnection:
         _LOGGER.error("a fault in the connection with %s, which is ended", authority(*self.peer), exc_info=error)
         self._queue_pair.abort("an internal error")
 
-    def _run_turn(self) -> None:
-        """Takes what the queue pair has done, answers what can be answered at once, and sends."""
+    def _turn(self) -> None:
+        """Takes what the queue pair has done, answers what can be answered at once, and sends.
+
+        A fault of our own costs this connection alone, and no peer can make the loop spin on it.
+        """
         driver, endpoint = self._driver, self._endpoint
         events = endpoint.events
         self._in_turn = True
         # A reply that was made outside of a turn counts as an event: sending it frees buffers.
         busy = True
-        while True:
-            endpoint.progress()
-            while events:
-                busy = True
-                self._on_event(events.popleft())
-            while self._deferred and self._unsent_octets < RDMA_UNSENT_REPLY_OCTETS_MAX:
-                self._answer(self._deferred.popleft())
-                busy = True
-            driver.flush()
-            # Sending frees buffers, for which a deferred call may wait; or it has sent the Reply that ends a start-up.
-            if not (busy and (self._unsent_octets or self._starting)) or driver.blocked:
-                break
-            busy = False
-        self._in_turn = False
-        if endpoint.untimed:
-            self.timer.look()
-        if endpoint.wanted_octets:
-            self._wait_for_memory(endpoint.wanted_octets)
+        try:
+            while True:
+                endpoint.progress()
+                while events:
+                    busy = True
+                    self._on_event(events.popleft())
+                while self._deferred and self._unsent_octets < RDMA_UNSENT_REPLY_OCTETS_MAX:
+                    self._answer(self._deferred.popleft())
+                    busy = True
+                driver.flush()
+                # Sending frees buffers, for which a deferred call may wait; or it has sent the Reply that ends a
+                # start-up.
+                if not (busy and (self._unsent_octets or self._starting)) or driver.blocked:
+                    break
+                busy = False
+            self._in_turn = False
+            if endpoint.untimed:
+                self.timer.look()
+            if endpoint.wanted_octets:
+                self._wait_for_memory(endpoint.wanted_octets)
+        except Exception as error:  # noqa: BLE001 - logged
+            # A second one is raised.
+            self._break(error)
+            self._turn()
+        if self._broken:
+            driver.close()
 
     def _wait_for_memory(self, octets: int) -> None:
         if not self._waits_for_memory and self.end_reason is None:
