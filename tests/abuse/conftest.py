@@ -198,7 +198,7 @@ class ClientScene:
         async def run() -> Connection:
             # Scripted servers hear what calls make, whenever they answer.
             quiet = IwarpConfig(nudge_after_s=0)
-            settings = {"credential": AuthNone(), "reconnect": False, "iwarp": quiet, **options}
+            settings = {"rpcrdma_version": 1, "credential": AuthNone(), "reconnect": False, "iwarp": quiet, **options}
             return await connect(self.url, options=ConnectOptions(**settings))
 
         return asyncio.create_task(run())
