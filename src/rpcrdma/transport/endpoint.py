@@ -333,13 +333,13 @@ class Endpoint:
     @property
     def timed(self) -> bool:
         """Whether the peer owes something, for which there is a deadline."""
-        return self._session.owed > 0
+        return self._session.owed > 0 or self._session.dialect.unfinished > 0
 
     @property
     def untimed(self) -> bool:
         """Whether a wait has begun for which `next_deadline_s` is to be asked."""
         session = self._session
-        if session.owed > 0 and self._stall is not None and not self._stall.running:
+        if self._stall is not None and not self._stall.running and (session.owed > 0 or session.dialect.unfinished):
             return True
         return session.state is not State.OPEN and self._introduction.untimed
 
@@ -454,8 +454,7 @@ class Endpoint:
             refuse = self._routes[Kind.UNREADABLE]
             if refuse is not None and refuse(message, invalidated):
                 return
-        refused = message is not None and message.kind is Kind.ERROR and invalidated is None
-        if refused and self._extensions is not None and self._extensions.on_error(message):
+        if message is not None and self._extensions is not None and self._extensions.on_error(message, invalidated):
             return
         session.statistics.discarded += 1
         if invalidated is not None:

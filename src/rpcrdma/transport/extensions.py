@@ -161,8 +161,8 @@ class ExtensionLink:
     ) -> int:
         """Sends a message as soon as credits allow; it waits for what answers calls, but for no call.
 
-        `body` must be left alone until the connection has sent it. `answer`: `xid` is one of the peer's. Returns the XID,
-        which is a new one unless it is given.
+        `body` must be left alone until the connection has sent it. `answer`: `xid` is one of the peer's. Returns the
+        XID, which is a new one unless it is given.
 
         Raises:
             LocalProtocolError: the type or a flag is not of the extension, or the body is too long for one message.
@@ -272,8 +272,10 @@ class Extensions:
             self.refuse(message.xid, Refusal(Cause.HEADER))
         return True
 
-    def on_error(self, message: Inbound) -> bool:
-        """Hands an error to the extension whose message it is about; False if there is none."""
+    def on_error(self, message: Inbound, invalidated: int | None) -> bool:
+        """Hands an error to the extension whose message it is about; False if there is none, or it is no error."""
+        if message.kind is not Kind.ERROR or invalidated is not None:
+            return False
         link = self._sent.pop(message.xid, None)
         if link is None:
             return False
@@ -315,9 +317,7 @@ class Extensions:
 
     def refuse(self, xid: int, refusal: Refusal) -> None:
         """Sends an error."""
-        session = self.session
-        session.statistics.errors_sent += 1
-        self._outbox.send(OutgoingError(xid, session.dialect.version, refusal, answers_call=False))
+        self._outbox.refuse(OutgoingError(xid, self.session.dialect.version, refusal, answers_call=False))
 
     def prepare(self, message: Outgoing) -> Sequence[Buffer]:
         """See `Preparer`."""

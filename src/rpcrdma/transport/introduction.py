@@ -160,12 +160,12 @@ class Introduction:
         properties = None
         if session.peer is None:
             with contextlib.suppress(DecodeError):
-                properties = decode_properties(message.properties, session.dialect.properties)
                 if self._extensions is not None:
                     self._extensions.take_properties(message.properties)
+                properties = decode_properties(message.properties, session.dialect.properties)
         if properties is None:
-            session.statistics.errors_sent += 1
-            self._outbox.send(OutgoingError(message.xid, message.version, Refusal(Cause.PROPERTY), answers_call=False))
+            refusal = Refusal(Cause.PROPERTY)
+            self._outbox.refuse(OutgoingError(message.xid, message.version, refusal, answers_call=False))
             return True
         session.take_properties(properties)
         if session.state is not State.OPEN:

@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from rpcrdma.errors import LocalProtocolError
+from rpcrdma.limits import UNSENT_REFUSALS_MAX
 from rpcrdma.transport.calls import IncomingCall, OutgoingReply
-from rpcrdma.transport.message import Kind, Outgoing, OutgoingGrant
+from rpcrdma.transport.message import Kind, Outgoing, OutgoingError, OutgoingGrant
 from rpcrdma.transport.negotiation import MAY_LEAVE, State
 from rpcrdma.transport.receive_buffers import ReceiveBuffers
 from rpcrdma.transport.session import Session
@@ -132,6 +133,18 @@ class Outbox:
         self._queues[message.kind].append(message)
         self.queued += 1
         return False
+
+    def refuse(self, error: OutgoingError) -> None:
+        """Sends an error, if the peer reads such answers at all, and lets them go out.
+
+        Those to calls are no more than the calls, whose credits come back only with them; of others few may wait.
+        """
+        session = self._session
+        if self.backlog or (not error.answers_call and len(self._queues[Kind.ERROR]) >= UNSENT_REFUSALS_MAX):
+            session.violation("the peer does not read its errors")
+            return
+        session.statistics.errors_sent += 1
+        self.send(error)
 
     def send_grant(self) -> None:
         """Sends credits and nothing else, which needs none itself and may stand between the pieces of a message."""

@@ -34,7 +34,15 @@ from rpcrdma.rpc.auth import AuthSys, Credential
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import Service
-from rpcrdma.transport import TransportConfig, TransportStatistics, add_up, version_choice
+from rpcrdma.transport import (
+    Extension,
+    ExtensionLink,
+    TransportConfig,
+    TransportStatistics,
+    add_up,
+    check_extensions,
+    version_choice,
+)
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = ["ConnectOptions", "Connection", "connect", "own_credential"]
@@ -96,6 +104,9 @@ class ConnectOptions:
     record_octets_max: int = RPC_RECORD_OCTETS_MAX
     """TCP: octets of a call that is sent, or of a reply that is taken; a longer one fails with `MessageTooLong`, and
     the connection goes on. A server has a limit of its own: see `TcpServerConfig.record_octets_max`."""
+    extensions: Sequence[Extension] = ()
+    """Extensions of the protocol, for versions that can be extended; the server must have them, too. See
+    `rpcrdma.transport.extensions`."""
     transport: TransportConfig = field(default_factory=TransportConfig)
     iwarp: IwarpConfig = field(default_factory=IwarpConfig)
     """Of the software RNIC; other providers have settings of their own."""
@@ -106,6 +117,7 @@ class ConnectOptions:
 
     def __post_init__(self) -> None:
         version_choice(self.rpcrdma_version)
+        check_extensions(self.extensions)
 
 
 class Connection:
@@ -158,6 +170,14 @@ class Connection:
         if not isinstance(present, RdmaConnection):
             return None
         return add_up((self._lost, present.statistics))
+
+    def extension(self, name: str) -> ExtensionLink | None:
+        """The extension of this name on the present connection; None over TCP, or if it was made without it.
+
+        After a reconnect there is another one.
+        """
+        present = self._present
+        return present.extension(name) if isinstance(present, RdmaConnection) else None
 
     @property
     def reconnects(self) -> int:
@@ -328,6 +348,7 @@ async def _connect_rdma(url: Url, options: ConnectOptions, answering: Answering 
         arguments=BufferPool(),
         credential=options.credential,
         answering=answering,
+        extensions=options.extensions,
         on_call=options.on_call,
     )
     dialer = RdmaDialer(

@@ -12,7 +12,7 @@ import logging
 import secrets
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from rpcrdma.aio.answering.answering import Answering
@@ -38,6 +38,8 @@ from rpcrdma.transport import (
     Closed,
     Endpoint,
     EndpointEvent,
+    Extension,
+    ExtensionLink,
     IncomingCall,
     Ready,
     ReplyArrived,
@@ -89,6 +91,7 @@ class RdmaConnection:
         answering: Answering | None = None,
         receive_pool: ReceivePool | None = None,
         version: str = "auto",
+        extensions: Sequence[Extension] = (),
         on_established: Callable[[RdmaConnection], None] | None = None,
         on_ended: Callable[[RdmaConnection], None] | None = None,
         on_call: CallObserver | None = None,
@@ -133,9 +136,12 @@ class RdmaConnection:
             reverse=not link.active or answering is not None,
             receive_pool=receive_pool,
             dialects=offered(version),
+            extensions=extensions,
             settle_s=link.settle_s,
         )
         self._transport = transport
+        for link_of_extension in self._endpoint.extensions.values():
+            link_of_extension.wake = self._flush_posted
         timer.watch(self._endpoint)
         driver.flush()
 
@@ -311,6 +317,15 @@ class RdmaConnection:
         """The caller no longer waits: the call's memory is fenced when this returns."""
         self._endpoint.abandon(handle)
         self._driver.flush()
+
+    def extension(self, name: str) -> ExtensionLink | None:
+        """The extension of this name; None if the connection was made without it."""
+        return self._endpoint.extensions.get(name)
+
+    def _flush_posted(self) -> None:
+        """Sends what an extension has posted, unless a turn will."""
+        if not self._in_turn:
+            self._driver.flush()
 
     def drain(self) -> None:
         """Answers no calls but those that run already: the connection is about to end."""

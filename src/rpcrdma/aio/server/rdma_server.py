@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 
 from rpcrdma import limits
@@ -18,7 +19,16 @@ from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.aio.drivers.software_rnic import chosen_provider
 from rpcrdma.aio.server.admission import Admission
 from rpcrdma.iwarp import IwarpConfig
-from rpcrdma.transport import TransportConfig, TransportStatistics, add_up, offered, receive_octets, version_choice
+from rpcrdma.transport import (
+    Extension,
+    TransportConfig,
+    TransportStatistics,
+    add_up,
+    check_extensions,
+    offered,
+    receive_octets,
+    version_choice,
+)
 from rpcrdma.verbs import ReceivePool
 
 __all__ = ["RdmaServer", "RdmaServerConfig"]
@@ -40,6 +50,8 @@ class RdmaServerConfig:
 
     A connection whose client has said that it takes calls stays (RFC 8167 section 5.4).
     """
+    extensions: Sequence[Extension] = ()
+    """See `ConnectOptions.extensions`."""
     transport: TransportConfig = field(default_factory=TransportConfig)
     rpcrdma_version: str | int = "auto"
     """One of `rpcrdma.transport.VERSION_CHOICES`: the only one that is spoken; "auto" takes each client's, of all that
@@ -52,6 +64,7 @@ class RdmaServerConfig:
 
     def __post_init__(self) -> None:
         version_choice(self.rpcrdma_version)
+        check_extensions(self.extensions)
 
 
 class RdmaServer:
@@ -125,6 +138,7 @@ class RdmaServer:
             answering=self._answering,
             receive_pool=self._receive_pool,
             version=self._version,
+            extensions=self._config.extensions,
             on_established=self._established,
             on_ended=self._ended,
         )

@@ -115,6 +115,10 @@ class Dialect(Protocol):
     has_flags: bool
     properties: Mapping[int, Property]
 
+    @property
+    def unfinished(self) -> int:
+        """Which message has come in part, as a number that no other message of the connection has; 0 for none."""
+
     def extend(self, headers: Mapping[int, tuple[int, bool]], error_words: Mapping[int, int], /) -> None:
         """Adds what extensions have: flags and continuation of further header types, and the words of errors."""
 

@@ -80,6 +80,7 @@ class Version1:
     geometry = GEOMETRY
     introduces = False
     has_flags = False
+    unfinished = 0
     properties: Mapping[int, Property] = {}
 
     def extend(self, _headers: Mapping[int, tuple[int, bool]], _error_words: Mapping[int, int]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 
 from rpcrdma.errors import DecodeError
-from rpcrdma.transport.chunks import NO_CHUNKS
+from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
 from rpcrdma.transport.config import ReverseSupport
 from rpcrdma.transport.dialects.chunk_lists import TooMany
 from rpcrdma.transport.dialects.dialect import Geometry
@@ -72,6 +72,13 @@ PROPERTIES = rows_with(tuple(ReverseSupport), default=ReverseSupport.NONE)
 _SHORT_CALL_MESSAGE = struct.Struct(">IIIIIIIIII")
 """A header without chunks, and the XID and direction of the RPC message after it."""
 _SHORT_REPLY_MESSAGE = struct.Struct(">IIIIIII")
+_RPC_START = struct.Struct(">II")
+_ONE_WRITE = struct.Struct(">IIIIIIIIIIQII")
+"""The header of a call with one Write chunk of one segment: the words 0, 1, 1 before it, 0, 0 after it."""
+_ONE_READ = struct.Struct(">IIIIIIIIIQIII")
+"""The header of a call with one Read segment: the word 1 and its Position before it, 0, 0, 0 after it."""
+_ONE_WRITTEN = struct.Struct(">IIIIIIIIQIII")
+"""A reply with one Write chunk of one segment, 1, 1 before it, 0 after it, and the XID and direction that follow."""
 
 _CONNPROPS = (RDMA2_CONNPROP_MIDDLE, RDMA2_CONNPROP_FINAL)
 _REPLIES = (RDMA2_REPLY_EXTERNAL, RDMA2_REPLY_MIDDLE, RDMA2_REPLY_INLINE)
@@ -83,6 +90,58 @@ _PROPERTIES_KEY = (RDMA2_CONNPROP_FINAL,)
 
 _tuple = tuple.__new__
 """Makes a named tuple without the Python function that its class has for it."""
+
+
+def _encode_one_segment(xid: int, credit_word: int, ends: int, chunks: ChunkLists) -> bytes | None:
+    """The header of an inline call with one chunk of one segment, as most have that have any; None for others."""
+    reads, writes, reply = chunks
+    if reply is not None or len(reads) + len(writes) != 1:
+        return None
+    segments = (reads or writes)[0].segments
+    if len(segments) != 1 or (reads and not reads[0].position):
+        return None
+    if reads:
+        position = reads[0].position
+        return _ONE_READ.pack(xid, VERSION, credit_word, RDMA2_CALL_INLINE, ends, 1, position, *segments[0], 0, 0, 0)
+    return _ONE_WRITE.pack(xid, VERSION, credit_word, RDMA2_CALL_INLINE, ends, 0, 1, 1, *segments[0], 0, 0)
+
+
+def _decode_one_segment(data: Buffer) -> Inbound | None:
+    """An inline message with one chunk of one segment, as most have that have any; None for others, and faulty ones."""
+    if len(data) < _ONE_WRITTEN.size:
+        return None
+    xid, version, credits_, kind, present, count, handle, octets, offset, end, rpc_xid, direction = (
+        _ONE_WRITTEN.unpack_from(data)
+    )
+    if version != VERSION:
+        return None
+    if kind == RDMA2_REPLY_INLINE:
+        if present != 1 or count != 1 or end or rpc_xid != xid or direction != Kind.REPLY:
+            return None
+        written = _tuple(ChunkLists, ((), (_written(handle, octets, offset),), None))
+        return Inbound(Kind.REPLY, xid, credits_, VERSION, written, data, _ONE_WRITTEN.size - _RPC_START.size)
+    start = _ONE_WRITE.size
+    if kind != RDMA2_CALL_INLINE or len(data) < start + _RPC_START.size:
+        return None
+    ends, reads, present, count, handle, octets, offset, end, reply = _ONE_WRITE.unpack_from(data)[4:]
+    if not (reads or end or reply) and present == count == 1:
+        chunks = _tuple(ChunkLists, ((), (_written(handle, octets, offset),), None))
+    elif reads == 1 and present and not present & 3:
+        position, handle, octets, offset, end, writes, reply = _ONE_READ.unpack_from(data)[6:]
+        if end or writes or reply:
+            return None
+        read = _tuple(ReadChunk, (position, (_tuple(Segment, (handle, octets, offset)),)))
+        chunks = _tuple(ChunkLists, ((read,), (), None))
+    else:
+        return None
+    if _RPC_START.unpack_from(data, start) != (xid, Kind.CALL) or ends not in (0, handle):
+        return None
+    return Inbound(Kind.CALL, xid, credits_, VERSION, chunks, data, start, ends=ends or None)
+
+
+def _written(handle: int, octets: int, offset: int) -> WriteChunk:
+    chunk: WriteChunk = _tuple(WriteChunk, ((_tuple(Segment, (handle, octets, offset)),),))
+    return chunk
 
 
 class Version207(Version2Draft):
@@ -101,15 +160,18 @@ class Version207(Version2Draft):
 
     def encode(self, message: Outgoing, credit_word: int) -> bytes:
         """The type follows from the kind of the message and from where its payload is."""
-        kind, chunks = message.kind, message.chunks
+        kind, chunks, xid = message.kind, message.chunks, message.xid
         if kind is Kind.CALL:
             if chunks is NO_CHUNKS:
-                return SHORT_CALL.pack(message.xid, VERSION, credit_word, RDMA2_CALL_INLINE, 0, 0, 0, 0)
-            return encode_header(Rdma2Call(message.xid, credit_word, message.ends or 0, chunks, message.long))
+                return SHORT_CALL.pack(xid, VERSION, credit_word, RDMA2_CALL_INLINE, 0, 0, 0, 0)
+            ends = message.ends or 0
+            return _encode_one_segment(xid, credit_word, ends, chunks) or encode_header(
+                Rdma2Call(xid, credit_word, ends, chunks, message.long)
+            )
         if kind is Kind.REPLY:
             if chunks is NO_CHUNKS:
-                return SHORT_REPLY.pack(message.xid, VERSION, credit_word, RDMA2_REPLY_INLINE, 0)
-            return encode_header(Rdma2Reply(message.xid, credit_word, chunks, message.long))
+                return SHORT_REPLY.pack(xid, VERSION, credit_word, RDMA2_REPLY_INLINE, 0)
+            return encode_header(Rdma2Reply(xid, credit_word, chunks, message.long))
         return _encode_other(message, credit_word)
 
     def encode_piece(self, message: Outgoing, credit_word: int, remaining: int) -> bytes:
@@ -118,7 +180,7 @@ class Version207(Version2Draft):
         return PIECE_HEADER.pack(message.xid, VERSION, credit_word, kind, remaining)
 
     def decode(self, data: Buffer) -> Inbound | None:
-        """Ten words at once, or seven, tell the plain messages from the others."""
+        """Ten words at once, or seven, tell the plain messages from the others, which mostly have one segment."""
         length = len(data)
         if length >= _SHORT_REPLY_MESSAGE.size and self._assembly.idle:
             kind = data[15]
@@ -179,6 +241,9 @@ class Version207(Version2Draft):
                             False,
                         ),
                     )
+            found = _decode_one_segment(data)
+            if found is not None:
+                return found
         return self._decode_other(data)
 
     def _decode_other(self, data: Buffer) -> Inbound | None:

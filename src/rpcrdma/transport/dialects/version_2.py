@@ -77,6 +77,11 @@ class Version2Draft(ABC):
         self._extended: Mapping[int, tuple[int, bool]] = {}
         self._error_words: Mapping[int, int] = {}
 
+    @property
+    def unfinished(self) -> int:
+        """See `Dialect`."""
+        return self._assembly.unfinished
+
     def extend(self, headers: Mapping[int, tuple[int, bool]], error_words: Mapping[int, int]) -> None:
         """Header types and errors of extensions."""
         self._extended = headers
