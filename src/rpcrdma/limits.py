@@ -134,6 +134,14 @@ as a responder here takes of a call."""
 SPARE_RECEIVES = 8
 """Receives posted beyond the credits granted: messages that are discarded or refused use up a receive, too."""
 
+HOST_AUTHENTICATION_OCTETS_MAX = 64 << 10
+"""Octets of TLS records by which a peer authenticates itself: a chain of four certificates with RSA keys of 4096 bits
+takes 8 KiB, with ML-DSA-87 36 KiB. The connections that may be starting hold 16 MiB of them."""
+
+HOST_AUTHENTICATION_VALUES_MAX = 3
+"""Values of a peer after its announcement: of the client at most three flights, if the server asks for another group of
+keys; of the server two, and the end mark."""
+
 RECEIVE_BUFFERS_KEPT_MAX = 256
 """Buffers for incoming Sends kept for reuse: 1 MiB, and more than arrive between two polls of the queue."""
 
