@@ -85,9 +85,9 @@ def prepare_context(context: ssl.SSLContext, role: Role) -> ssl.SSLContext:
     """
     fit = ssl.PROTOCOL_TLS_CLIENT if role is Role.CLIENT else ssl.PROTOCOL_TLS_SERVER
     if context.protocol not in {fit, ssl.PROTOCOL_TLS}:
-        raise ValueError(f"the SSL context is not for a {role.value}: make it with ssl.{fit.name}")
+        raise ValueError(f"the SSL context is not for a {role.value}; make it with ssl.{fit.name}")
     if context.maximum_version not in {ssl.TLSVersion.MAXIMUM_SUPPORTED, ssl.TLSVersion.TLSv1_3}:
-        raise ValueError("the SSL context does not allow TLS 1.3: leave its maximum_version as it is")
+        raise ValueError("the SSL context does not allow TLS 1.3; leave its maximum_version as it is")
     # Names are compared here: there may be several, a server has some of clients, and common names do not count.
     context.check_hostname = False
     context.verify_mode = ssl.CERT_REQUIRED

@@ -263,7 +263,7 @@ class TestTables:
 
 class TestContexts:
     def test_a_context_for_the_other_side_is_refused(self) -> None:
-        with pytest.raises(ValueError, match="not for a server: make it with"):
+        with pytest.raises(ValueError, match="not for a server; make it with"):
             prepare_context(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), SERVER)
 
     def test_a_context_without_tls_1_3_is_refused(self) -> None:

@@ -24,15 +24,17 @@ from rpcrdma.aio.drivers.capture import PacketCapture
 from rpcrdma.aio.drivers.provider import ProviderChoice
 from rpcrdma.aio.drivers.sockets import authority, unanswered
 from rpcrdma.aio.drivers.software_rnic import chosen_provider
+from rpcrdma.aio.host_options import HostAuthentication
 from rpcrdma.aio.urls import DEFAULT_PORTS, Url, parse_url
-from rpcrdma.errors import ConnectFailed, LocalProtocolError, NoAnswer, TransportClosed
+from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed, LocalProtocolError, NoAnswer, TransportClosed
 from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.limits import RPC_RECORD_OCTETS_MAX
 from rpcrdma.rpc.auth import AuthSys, Credential
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import Service
-from rpcrdma.transport import TransportConfig, TransportStatistics, add_up
+from rpcrdma.transport import Role, TransportConfig, TransportStatistics, add_up
+from rpcrdma.transport.authenticator import HostPolicy
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = ["ConnectOptions", "Connection", "connect", "own_credential"]
@@ -93,6 +95,9 @@ class ConnectOptions:
     transport: TransportConfig = field(default_factory=TransportConfig)
     iwarp: IwarpConfig = field(default_factory=IwarpConfig)
     """Of the software RNIC; other providers have settings of their own."""
+    host_authentication: HostAuthentication = field(default_factory=HostAuthentication)
+    """Whether the server proves which host it is, and this one to the server; RDMA only: where it is required, tcp://
+    is refused."""
     capture: PacketCapture | None = None
     """Records the connection's packets; RDMA only."""
     on_call: CallObserver | None = None
@@ -217,6 +222,12 @@ class _Connecting:
     async def _connect(self) -> Connection:
         url, options, program = self._url, _stamped(self._options), self._program
         answering = _answering(url, options)
+        if url.scheme == "tcp" and options.host_authentication.wanted is HostPolicy.REQUIRED:
+            raise HostAuthenticationFailed(
+                f"host authentication is required, and there is none over TCP; write rdma://{url.host}, or make it "
+                "optional (--host-auth optional)",
+                cause="absent",
+            )
         dial = functools.partial(_dial, url, options, answering)
         line = await dial()
         if not options.reconnect:
@@ -240,6 +251,8 @@ def connect(url: str, program: Program | None = None, *, options: ConnectOptions
     Raises:
         LocalProtocolError: `url` is no such URL.
         NotPermitted: when entered or awaited: `reserved_port` is wanted, but not allowed.
+        HostAuthenticationFailed: when entered or awaited: the hosts are not content with each other, or a file of
+            `host_authentication` is unfit.
         ConnectFailed: when entered or awaited: no connection could be made; the message says why and what to do.
     """
     return _Connecting(parse_url(url), program, options or ConnectOptions())
@@ -312,6 +325,7 @@ async def _dial(url: Url, options: ConnectOptions, answering: Answering | None) 
 
 
 async def _connect_rdma(url: Url, options: ConnectOptions, answering: Answering | None) -> RdmaConnection:
+    authenticator = options.host_authentication.source(Role.CLIENT, url.host)()
     provider = chosen_provider(options.provider, options.iwarp, options.capture)
     try:
         async with asyncio.timeout(options.connect_timeout_s):
@@ -322,6 +336,7 @@ async def _connect_rdma(url: Url, options: ConnectOptions, answering: Answering 
                 arguments=BufferPool(),
                 credential=options.credential,
                 answering=answering,
+                authenticator=authenticator,
                 on_call=options.on_call,
             )
             try:

@@ -23,7 +23,7 @@ from rpcrdma.aio.connections.call_record import CallObserver, CallRecord, form_o
 from rpcrdma.aio.drivers.deadline_timer import Alarm, DeadlineTimer
 from rpcrdma.aio.drivers.provider import Link
 from rpcrdma.aio.drivers.sockets import authority
-from rpcrdma.errors import CallTimeout, RpcRdmaError, TransportClosed
+from rpcrdma.errors import CallTimeout, HostAuthenticationFailed, RpcRdmaError, TransportClosed
 from rpcrdma.limits import CALL_OCTETS_PULLED_MAX, RDMA_UNSENT_REPLY_OCTETS_MAX
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.calls import CallEncoder, decode_result
@@ -46,6 +46,7 @@ from rpcrdma.transport import (
     TransportConfig,
     TransportStatistics,
 )
+from rpcrdma.transport.authenticator import Authenticator
 from rpcrdma.verbs import ReceivePool
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Payload
@@ -83,7 +84,7 @@ class RdmaConnection:
     """A connection over any provider's link; implements `rpcrdma.aio.answering.answering.CallSource`, on either side.
 
     The end that connects is the client.
-    `answering` answers the peer's calls; a client without it takes none.
+    `answering` answers the peer's calls; a client without it takes none. `authenticator` is this connection's own.
     `results` and `arguments` give memory for what handlers return and for what is pulled from the peer.
     `on_established` is called in the loop when both sides are connected, `on_ended` once when the connection has ended,
     `on_call` with a record of each call of this side.
@@ -99,6 +100,7 @@ class RdmaConnection:
         credential: Credential | None = None,
         answering: Answering | None = None,
         receive_pool: ReceivePool | None = None,
+        authenticator: Authenticator | None = None,
         on_established: Callable[[RdmaConnection], None] | None = None,
         on_ended: Callable[[RdmaConnection], None] | None = None,
         on_call: CallObserver | None = None,
@@ -114,6 +116,8 @@ class RdmaConnection:
         self._active_at = self._loop.time()
         self._called_back = False
         self._answering = answering
+        self._authenticator = authenticator
+        self._host_failure: HostAuthenticationFailed | None = None
         self._on_established = on_established
         self._on_ended = on_ended
         self._on_call_ended = on_call
@@ -194,7 +198,8 @@ class RdmaConnection:
         """Waits until both sides are connected.
 
         Raises:
-            TransportClosed: it did not come to that; the message says why.
+            HostAuthenticationFailed: the hosts are not content with each other.
+            TransportClosed: it did not come to that for another reason; the message says why.
         """
         await asyncio.shield(self._established)
 
@@ -408,6 +413,14 @@ class RdmaConnection:
 
     def _on_ready(self) -> None:
         self._starting = False
+        if self._authenticator is not None:
+            try:
+                # Version 1 has no transport properties.
+                self._authenticator.begin(None)
+            except HostAuthenticationFailed as error:
+                self._host_failure = error
+                self._queue_pair.abort(str(error))
+                return
         # Callers wait for `established`, so nothing is sent before the pause ends.
         if self._settle_s:
             self._pause.due_s = self._loop.time() + self._settle_s
@@ -509,7 +522,8 @@ class RdmaConnection:
         self._pause.due_s = None
         self._driver.expect_end()
         if not self._established.done():
-            self._established.set_exception(TransportClosed(event.reason, protocol_error=event.protocol_error))
+            closed = TransportClosed(event.reason, protocol_error=event.protocol_error)
+            self._established.set_exception(self._host_failure or closed)
             # Retrieved, or asyncio logs it where no task waits for it.
             self._established.exception()
 

@@ -15,9 +15,10 @@ from rpcrdma.aio.drivers.limited_log import CONNECTION_LINES_MAX, LimitedLog
 from rpcrdma.aio.drivers.provider import Link, ProviderChoice
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.aio.drivers.software_rnic import chosen_provider
+from rpcrdma.aio.host_options import HostAuthentication
 from rpcrdma.aio.server.admission import Admission
 from rpcrdma.iwarp import IwarpConfig
-from rpcrdma.transport import TransportConfig, TransportStatistics, add_up
+from rpcrdma.transport import Role, TransportConfig, TransportStatistics, add_up
 from rpcrdma.verbs import ReceivePool
 
 __all__ = ["RdmaServer", "RdmaServerConfig"]
@@ -45,6 +46,8 @@ class RdmaServerConfig:
     iwarp: IwarpConfig = field(default_factory=IwarpConfig)
     """Of the software RNIC; other providers have settings of their own."""
     capture: PacketCapture | None = None
+    host_authentication: HostAuthentication = field(default_factory=HostAuthentication)
+    """Whether clients prove which hosts they are. Where it is required, what is offered over RDMA is not over TCP."""
 
 
 class RdmaServer:
@@ -62,6 +65,7 @@ class RdmaServer:
             config.connections_max, config.starting_max, lambda connection: connection.idle_since
         )
         self._sweep_timer: asyncio.TimerHandle | None = None
+        self._authenticators = config.host_authentication.source(Role.SERVER)
         self._receive_pool = ReceivePool(config.transport.inline_receive_octets)
         self._log = LimitedLog(_LOGGER)
         provider = chosen_provider(config.provider, config.iwarp, config.capture)
@@ -116,6 +120,7 @@ class RdmaServer:
             arguments=self._arguments,
             answering=self._answering,
             receive_pool=self._receive_pool,
+            authenticator=self._authenticators(),
             on_established=self._established,
             on_ended=self._ended,
         )
