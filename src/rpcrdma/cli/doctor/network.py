@@ -9,6 +9,7 @@ import time
 from dataclasses import replace
 
 from rpcrdma.aio.client.connect import ConnectOptions, connect
+from rpcrdma.aio.host_options import HostAuthentication
 from rpcrdma.aio.server.serve import serve
 from rpcrdma.aio.urls import Url
 from rpcrdma.cli.doctor.findings import Finding, Mark
@@ -40,7 +41,7 @@ async def check_software_rnic(options: ConnectOptions) -> Finding:
     """An empty call over the software RNIC, from this process to itself."""
     try:
         async with serve([_Nothing()], ["rdma://127.0.0.1:0"]) as server:
-            own = replace(options, reserved_port=False)
+            own = replace(options, reserved_port=False, host_authentication=HostAuthentication())
             version, connect_ms, call_us = await _measure(server.listening[0], own)
     except (RpcRdmaError, OSError) as error:
         message, hint, _ = describe(error)
