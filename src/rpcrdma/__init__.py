@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     )
     from rpcrdma.nfs.client import NfsFilesystem, nfs_open
     from rpcrdma.rpc.auth import AuthNone, AuthSys
-    from rpcrdma.transport.host_identity import HostIdentity
+    from rpcrdma.rpc.host_identity import HostIdentity
 
 __all__ = [
     "AuthNone",
@@ -78,7 +78,7 @@ _HOMES = {
     "rpcrdma.aio.client.returning_client": ("ReturningClient",),
     "rpcrdma.aio.server.serve": ("ServeOptions", "Server", "serve"),
     "rpcrdma.rpc.auth": ("AuthNone", "AuthSys"),
-    "rpcrdma.transport.host_identity": ("HostIdentity",),
+    "rpcrdma.rpc.host_identity": ("HostIdentity",),
 }
 
 

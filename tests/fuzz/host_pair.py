@@ -7,10 +7,10 @@ from pathlib import Path
 
 from host_certificates import Authority, tls_context
 from rpcrdma.errors import HostAuthenticationFailed
+from rpcrdma.rpc.host_identity import host_name
 from rpcrdma.transport import Role
 from rpcrdma.transport.authenticator import HostPolicy
 from rpcrdma.transport.host_authentication import HostAuthenticator
-from rpcrdma.transport.host_identity import host_name
 
 __all__ = ["ALERT", "Hosts", "Pair", "shaken"]
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Literal, NoReturn
 
 from rpcrdma.errors import HostAuthenticationFailed
+from rpcrdma.rpc.host_identity import host_name
 from rpcrdma.transport.authenticator import AuthenticatorSource, HostPolicy
 from rpcrdma.transport.config import Role
 from rpcrdma.transport.host_authentication import HostAuthenticator, prepare_context
-from rpcrdma.transport.host_identity import host_name
 
 __all__ = ["HostAuthentication"]
 

@@ -134,6 +134,7 @@ def _report(args: argparse.Namespace, connection: Connection, outcome: _Outcome)
         rtt["max"] = ordered[-1]
         rtt = {name: round(value, 1) for name, value in rtt.items()}
     agreed = connection.negotiated
+    host = agreed and agreed.host_identity
     return {
         "url": str(args.url),
         "calls": len(ordered) + outcome.lost,
@@ -145,6 +146,7 @@ def _report(args: argparse.Namespace, connection: Connection, outcome: _Outcome)
         and {"send_bytes": agreed.inline_send_octets, "receive_bytes": agreed.inline_receive_octets},
         "credits": agreed and {"requested": agreed.credits_requested, "granted": agreed.credits_granted},
         "remote_invalidation": agreed and agreed.remote_invalidation,
+        "host_identity": host and host.as_json(),
         "crc": agreed and agreed.crc,
     }
 
@@ -188,6 +190,9 @@ def _print(report: dict[str, Any], outcome: _Outcome) -> None:
         f"remote invalidation {'on' if report['remote_invalidation'] else 'off'}, "
         f"CRC32C {'on' if report['crc'] else 'off'}"
     )
+    host = report["host_identity"]
+    told = f"{', '.join(host['names'])} ({host['subject']})" if host else "not authenticated"
+    console.data(f"host: {console.printable(told)}")
 
 
 def _print_histogram(round_trips_us: list[float]) -> None:

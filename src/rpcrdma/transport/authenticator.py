@@ -6,7 +6,7 @@ import enum
 from collections.abc import Callable, Mapping
 from typing import Protocol, TypeAlias
 
-from rpcrdma.transport.host_identity import HostIdentity
+from rpcrdma.rpc.host_identity import HostIdentity
 
 __all__ = ["TAKES_PART", "Authenticator", "AuthenticatorSource", "HostPolicy"]
 

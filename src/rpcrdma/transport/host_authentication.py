@@ -15,9 +15,9 @@ from typing import Final
 
 from rpcrdma import limits
 from rpcrdma.errors import HostAuthenticationFailed
+from rpcrdma.rpc.host_identity import HostIdentity, HostName, host_identity, is_named, printable
 from rpcrdma.transport.authenticator import TAKES_PART, HostPolicy
 from rpcrdma.transport.config import Role
-from rpcrdma.transport.host_identity import HostIdentity, HostName, host_identity, is_named
 from rpcrdma.transport.host_refusals import HostCause, alert_in, cause_of, refused, refused_by_peer
 
 __all__ = ["TRANSITIONS", "HandshakeInput", "HandshakeState", "HostAuthenticator", "prepare_context"]
@@ -273,5 +273,5 @@ def _refusal(error: ssl.SSLError) -> HostAuthenticationFailed:
 
 def _listed(names: Sequence[str]) -> str:
     """Some of the names, for a person to read: those in certificates may hold anything."""
-    shown = ", ".join(name.encode("unicode_escape").decode("ascii")[:_NAME_SHOWN] for name in names[:_NAMES_SHOWN])
+    shown = ", ".join(printable(name[:_NAME_SHOWN]) for name in names[:_NAMES_SHOWN])
     return (shown or "no host") + (f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else "")

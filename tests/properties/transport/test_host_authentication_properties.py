@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from host_targets import play
 from rpcrdma.errors import HostAuthenticationFailed
+from rpcrdma.rpc.host_identity import HostIdentity, HostName, host_name, is_named
 from rpcrdma.transport import Role
 from rpcrdma.transport.authenticator import HostPolicy
 from rpcrdma.transport.host_authentication import HandshakeState, HostAuthenticator
-from rpcrdma.transport.host_identity import HostIdentity, HostName, host_name, is_named
 from rpcrdma.transport.host_refusals import alert_in
 
 LABELS = st.from_regex(r"[a-z]([a-z0-9-]{0,8}[a-z0-9])?", fullmatch=True)

@@ -27,6 +27,7 @@ from rpcrdma.errors import CallTimeout, HostAuthenticationFailed, RpcRdmaError, 
 from rpcrdma.limits import CALL_OCTETS_PULLED_MAX, RDMA_UNSENT_REPLY_OCTETS_MAX
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.calls import CallEncoder, decode_result
+from rpcrdma.rpc.host_identity import HostIdentity
 from rpcrdma.rpc.message import CALL_HEADER_OCTETS
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.transport import (
@@ -78,6 +79,8 @@ class Negotiated:
     crc: bool
     inbound_reads: int
     outbound_reads: int
+    host_identity: HostIdentity | None
+    """Which host the peer has proved to be; None if it was not asked to."""
 
 
 class RdmaConnection:
@@ -187,7 +190,13 @@ class RdmaConnection:
             crc=terms.crc,
             inbound_reads=terms.inbound_reads,
             outbound_reads=terms.outbound_reads,
+            host_identity=self.host_identity,
         )
+
+    @property
+    def host_identity(self) -> HostIdentity | None:
+        """See `ReverseCaller.host_identity`."""
+        return None if self._authenticator is None else self._authenticator.peer
 
     @property
     def closed(self) -> bool:

@@ -147,11 +147,14 @@ class RdmaServer:
         self._admission.established(connection)
         name = authority(*connection.peer)
         agreed = connection.negotiated
+        host = agreed.host_identity
+        event = {"event": "connected", "transport": "rdma", "peer": name, **asdict(agreed)}
+        event["host_identity"] = None if host is None else host.as_json()
         self._log.log(
             logging.INFO,
             f"connected {connection.peer[0]}",
             "rdma connection from %s: version %d, inline %d/%d octets, credits %d, %s, remote invalidation %s, "
-            "reads %d/%d",
+            "reads %d/%d, %s",
             name,
             agreed.version,
             agreed.inline_receive_octets,
@@ -161,7 +164,8 @@ class RdmaServer:
             "on" if agreed.remote_invalidation else "off",
             agreed.inbound_reads,
             agreed.outbound_reads,
-            extra={"event": {"event": "connected", "transport": "rdma", "peer": name, **asdict(agreed)}},
+            "host not authenticated" if host is None else f"host {host.subject}",
+            extra={"event": event},
             most=CONNECTION_LINES_MAX,
         )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rpcrdma.transport.host_identity import HostIdentity, HostName, host_identity, host_name, is_named
+from rpcrdma.rpc.host_identity import HostIdentity, HostName, host_identity, host_name, is_named
 
 
 def identity(*dns_names: str, addresses: tuple[str, ...] = (), uris: tuple[str, ...] = ()) -> HostIdentity:
@@ -85,3 +85,14 @@ def test_a_certificate_as_the_standard_library_describes_it() -> None:
     assert found.subject == "countryName=XX, commonName=a.example, serialNumber=7"
     assert (found.issuer, found.channel_binding) == ("commonName=authority", b"binding")
     assert host_identity({}, b"").names == ()
+    assert found.as_json() == {
+        "names": ["a.example", "2001:db8::1", "urn:a"],
+        "subject": found.subject,
+        "issuer": found.issuer,
+        "channel_binding": b"binding".hex(),
+    }
+
+
+def test_what_people_read_holds_no_control_characters() -> None:
+    described = {"subject": ((("organizationName", "B\u00fccher\n\x1b[31m"),),)}
+    assert host_identity(described, b"").subject == "organizationName=B\u00fccher\\n\\x1b[31m"

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-__all__ = ["HostIdentity", "HostName", "host_identity", "host_name", "is_named"]
+__all__ = ["HostIdentity", "HostName", "host_identity", "host_name", "is_named", "printable"]
 
 _WILDCARD: Final = "*."
 
@@ -17,7 +17,7 @@ class HostIdentity:
     """Which host the peer of a connection has proved to be.
 
     The names are those of the certificate's subjectAltName, as they stand there. `subject` and `issuer` are for people
-    to read: they name nothing that was checked.
+    to read, without control characters: they name nothing that was checked.
     """
 
     dns_names: tuple[str, ...]
@@ -34,6 +34,15 @@ class HostIdentity:
     def names(self) -> tuple[str, ...]:
         """All names."""
         return (*self.dns_names, *self.addresses, *self.uris)
+
+    def as_json(self) -> dict[str, Any]:
+        """The same for programs that read JSON; the channel binding in hexadecimal."""
+        return {
+            "names": list(self.names),
+            "subject": self.subject,
+            "issuer": self.issuer,
+            "channel_binding": self.channel_binding.hex(),
+        }
 
 
 class HostName(NamedTuple):
@@ -99,6 +108,14 @@ def is_named(identity: HostIdentity, wanted: Collection[HostName]) -> bool:
     return False
 
 
+def printable(text: str) -> str:
+    """The text with escapes for what would act on a terminal or a log."""
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
+        for character in text
+    )
+
+
 def _address(text: str) -> str | None:
     """The canonical form of an IP address, without the zone, which no certificate has; None for other text."""
     try:
@@ -108,4 +125,4 @@ def _address(text: str) -> str | None:
 
 
 def _distinguished(name: Sequence[Sequence[tuple[str, str]]]) -> str:
-    return ", ".join(f"{key}={value}" for part in name for key, value in part)
+    return printable(", ".join(f"{key}={value}" for part in name for key, value in part))
