@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import logging
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -18,13 +20,15 @@ from rpcrdma.transport.host_authentication import HostAuthenticator, prepare_con
 
 __all__ = ["HostAuthentication"]
 
+_LOGGER = logging.getLogger("rpcrdma")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostAuthentication:
     """By which certificate this host proves which one it is, and which hosts it takes as peers.
 
     It needs version 2 of RPC-over-RDMA; docs/host-authentication.md says what it protects. Files are in PEM and are
-    read when a connection, or a server, is made.
+    read at the start, and again for the first connection after they have changed.
     """
 
     policy: Literal["off", "optional", "required"] | None = None
@@ -66,9 +70,17 @@ class HostAuthentication:
                 prepare_context(context, role)
         except ValueError as error:
             raise HostAuthenticationFailed(f"host authentication: {error}", cause="configuration") from None
-        return functools.partial(HostAuthenticator, context or self._load(role), role, policy, names)
+        if context is not None:
+            return functools.partial(HostAuthenticator, context, role, policy, names)
+        files = _Files(self, role)
+        return lambda: HostAuthenticator(files.context(), role, policy, names)
 
-    def _load(self, role: Role) -> ssl.SSLContext:
+    def load(self, role: Role) -> ssl.SSLContext:
+        """Reads the files.
+
+        Raises:
+            HostAuthenticationFailed: one is unfit.
+        """
         if self.certificate is None:
             _unfit("there is no certificate of this host", "name its file (--host-cert)")
         if self.authorities is None:
@@ -91,6 +103,37 @@ class HostAuthentication:
         except ssl.SSLError as error:
             _unfit(f"the certificates in {self.authorities} cannot be used ({_said(error)})", "export them as PEM")
         return prepare_context(context, role)
+
+
+class _Files:
+    """The context that the files make, which may be renewed while a server runs."""
+
+    def __init__(self, options: HostAuthentication, role: Role) -> None:
+        self._options = options
+        self._role = role
+        self._seen = self._state()
+        self._context = options.load(role)
+
+    def context(self) -> ssl.SSLContext:
+        """As the files are now, or were, if they cannot be used: perhaps not all of them are renewed yet."""
+        seen = self._state()
+        if seen != self._seen:
+            self._seen = seen
+            try:
+                self._context = self._options.load(self._role)
+            except HostAuthenticationFailed as error:
+                _LOGGER.warning("%s (what was read before stays in use)", error)
+        return self._context
+
+    def _state(self) -> list[tuple[int, int, int]]:
+        options = self._options
+        paths = (options.certificate, options.key, options.authorities)
+        found = []
+        for path in (path for path in paths if path is not None):
+            with contextlib.suppress(OSError):
+                status = Path(path).stat()
+                found.append((status.st_ino, status.st_size, status.st_mtime_ns))
+        return found
 
 
 def _expect(path: str | PathLike[str], label: str, what: str, option: str) -> str:

@@ -100,6 +100,37 @@ def test_a_machine_is_made_for_each_connection(hosts: Hosts) -> None:
     assert source() is not source()
 
 
+def test_renewed_files_count_from_the_next_connection_on(
+    hosts: Hosts, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    certificate, key = tmp_path / "server.pem", tmp_path / "key.pem"
+    certificate.write_bytes(hosts.server.read_bytes())
+    key.write_bytes(hosts.server.read_bytes())
+    source = of(hosts, Role.SERVER, certificate=certificate, key=key).source(Role.SERVER)
+    client = of(hosts, Role.CLIENT, names=("server.example", "renewed.example")).source(Role.CLIENT)
+
+    def met() -> tuple[str, ...]:
+        one, other = client(), source()
+        value = one.begin(other.begin(one.announce()))
+        for receiver in (other, one, other, one):
+            assert value is not None
+            value = receiver.receive(value)
+        assert one.peer is not None
+        return one.peer.names
+
+    assert "server.example" in met()
+    renewed = hosts.authority.issue("renewed.example").read_bytes()
+    certificate.write_bytes(renewed)
+    assert "server.example" in met()
+    assert "server.example" in met()
+    assert caplog.text.count("is not that of the certificate") == 1
+    assert "what was read before stays in use" in caplog.text
+    key.write_bytes(renewed)
+    assert met() == ("renewed.example",)
+    certificate.unlink()
+    assert met() == ("renewed.example",)
+
+
 def test_unfit_files_are_told_with_the_remedy(hosts: Hosts, tmp_path: Path) -> None:
     no_pem = tmp_path / "no.pem"
     no_pem.write_bytes(b"\x30\x82\xff")
