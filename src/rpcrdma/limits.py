@@ -107,6 +107,11 @@ work. Linux servers look at the first 256 octets of every call."""
 CHUNK_SEGMENTS_MAX = 272
 """Segments of one chunk: 1 MiB and its headers in pages of 4 KiB, for peers that register page by page."""
 
+NEGOTIATION_S = 5.0
+"""Seconds in which a server must have answered the first message of a version that it may not know: far more than a
+round trip, and short enough that trying an older version on another connection is hardly noticed. Also those in which
+hosts must have authenticated themselves, which takes three round trips and some milliseconds."""
+
 READ_CHUNKS_MAX = 16
 """Read chunks of one call, Position Zero included: no known client sends more than two (RFC 8267 section 6.4.2)."""
 
@@ -122,6 +127,17 @@ CONNECTION_OCTETS_PULLED_MAX = 32 << 20
 REPLY_OCTETS_MAX = (4 << 20) + (1 << 16)
 """Octets that a call exposes for its result, and for each item placed directly: as many as a READ of 4 MiB takes. A
 call whose result could be longer exposes this much."""
+
+CONTINUED_OCTETS_MAX = RPC_RECORD_OCTETS_MAX
+"""Octets of a message that comes in pieces: as many as the same message may have over TCP. A connection assembles one
+at a time, and memory for it is taken only as it arrives."""
+
+CONTINUED_PIECES_MAX = 2048
+"""Pieces of such a message: the smallest that fill a message, of 1,024 octets, make 1,128 of the longest; empty ones
+count."""
+
+PROPERTIES_MAX = 256
+"""Transport properties in one message: six are defined, and unknown ones have to be passed over."""
 
 CALL_ATTEMPTS_MAX = 4
 """How often a call is sent if the responder refuses one form of it after another: once plainly, and once for each kind
@@ -141,6 +157,9 @@ takes 8 KiB, with ML-DSA-87 36 KiB. The connections that may be starting hold 16
 HOST_AUTHENTICATION_VALUES_MAX = 3
 """Values of a peer after its announcement: of the client at most three flights, if the server asks for another group of
 keys; of the server two, and the end mark."""
+
+UNREAD_SENDS_MAX = 4096
+"""Sends that a peer may leave unread at once because it gave so many credits: 16 MiB of messages of the usual size."""
 
 RECEIVE_BUFFERS_KEPT_MAX = 256
 """Buffers for incoming Sends kept for reuse: 1 MiB, and more than arrive between two polls of the queue."""

@@ -74,5 +74,8 @@ def test_a_failure_has_a_kind_of_its_own(
         error = json.loads(capfd.readouterr().out)["error"]
         assert served.stop() == 0
     assert error["kind"] == "host_not_authenticated"
-    assert error["message"] == "host authentication failed: it is required here, and the peer takes no part in it"
+    place = served.urls["rdma"].removeprefix("rdma://")
+    assert error["message"] == (
+        f"{place}: host authentication failed: it is required here, and the peer takes no part in it"
+    )
     assert "--host-cert" in error["hint"]

@@ -14,8 +14,8 @@ from typing import Literal, NoReturn
 
 from rpcrdma.errors import HostAuthenticationFailed
 from rpcrdma.rpc.host_identity import host_name
+from rpcrdma.transport import Role, offered
 from rpcrdma.transport.authenticator import AuthenticatorSource, HostPolicy
-from rpcrdma.transport.config import Role
 from rpcrdma.transport.host_authentication import HostAuthenticator, prepare_context
 
 __all__ = ["HostAuthentication"]
@@ -53,6 +53,18 @@ class HostAuthentication:
             return HostPolicy(self.policy)
         given = any(getattr(self, field.name) for field in fields(self))
         return HostPolicy.REQUIRED if given else HostPolicy.OFF
+
+    def check_version(self, choice: str) -> None:
+        """Sees to it that `choice`, one of `rpcrdma.transport.VERSION_CHOICES`, has what is required.
+
+        Raises:
+            HostAuthenticationFailed: it has no host authentication.
+        """
+        if self.wanted is HostPolicy.REQUIRED and not any(dialect.introduces for dialect in offered(choice)):
+            _unfit(
+                f"it is required, and version {choice} of RPC-over-RDMA has none",
+                "choose another version (--rpcrdma-version auto), or make it optional (--host-auth optional)",
+            )
 
     def source(self, role: Role, host: str | None = None) -> AuthenticatorSource:
         """Reads the files; the result makes the authenticator of each connection. `host`: that a client connects to.

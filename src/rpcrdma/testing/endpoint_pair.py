@@ -14,6 +14,7 @@ from rpcrdma.transport import (
     Ready,
     Role,
     TransportConfig,
+    offered,
 )
 from rpcrdma.transport.dialects import Dialect
 from rpcrdma.verbs.loopback import LoopbackQueuePair
@@ -65,6 +66,8 @@ class EndpointPair:
         buffers: BufferSource | None = None,
         reverse: bool = False,
         receive_pool: ReceivePool | None = None,
+        version: str = "1",
+        server_version: str = "",
     ) -> None:
         client = client or TransportConfig()
         self.client_pd = SoftwareProtectionDomain(counted_bits(1))
@@ -72,7 +75,9 @@ class EndpointPair:
         self.client_qp, self.server_qp = LoopbackQueuePair.pair(
             self.client_pd, self.server_pd, private_data=client.private_data()
         )
-        self.client = Endpoint(self.client_qp, self.client_pd, client, Role.CLIENT, reverse=reverse)
+        self.client = Endpoint(
+            self.client_qp, self.client_pd, client, Role.CLIENT, reverse=reverse, dialects=offered(version)
+        )
         self.server = Endpoint(
             self.server_qp,
             self.server_pd,
@@ -81,6 +86,7 @@ class EndpointPair:
             buffers,
             reverse=reverse,
             receive_pool=receive_pool,
+            dialects=offered(server_version or version),
         )
 
     def run(self) -> None:
@@ -141,7 +147,7 @@ class BarePeer:
         receive_octets: int = 4096,
         reverse: bool = False,
         buffers: BufferSource | None = None,
-        dialect: Dialect | None = None,
+        dialects: Sequence[Dialect] = (),
     ) -> None:
         config = config or TransportConfig()
         if private_data is None:
@@ -153,7 +159,9 @@ class BarePeer:
         self._link = a
         self.endpoint_pd, self.pd = (pd_a, pd_b) if active else (pd_b, pd_a)
         endpoint_qp, self.qp = (a, b) if active else (b, a)
-        self.endpoint = Endpoint(endpoint_qp, self.endpoint_pd, config, role, buffers, reverse=reverse, dialect=dialect)
+        self.endpoint = Endpoint(
+            endpoint_qp, self.endpoint_pd, config, role, buffers, reverse=reverse, dialects=dialects or offered("1")
+        )
         self.received: list[bytes] = []
         self.invalidated: list[int | None] = []
         self.completions: list[Completion] = []

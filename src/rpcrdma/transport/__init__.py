@@ -1,11 +1,12 @@
-"""RPC-over-RDMA version 1 (RFC 8166) over any queue pair.
+"""RPC-over-RDMA over any queue pair, in every version that `dialects` has.
 
 `Endpoint` is the whole interface of a connection; everything else here is what it takes and gives.
 """
 
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.transport.calls import CallHandle, IncomingCall
-from rpcrdma.transport.config import Role, TransportConfig
+from rpcrdma.transport.config import ReverseSupport, Role, TransportConfig
+from rpcrdma.transport.dialects import VERSION_CHOICES, offered, receive_octets
 from rpcrdma.transport.endpoint import Endpoint
 from rpcrdma.transport.events import (
     CallArrived,
@@ -16,28 +17,35 @@ from rpcrdma.transport.events import (
     ReplyArrived,
     ReplySent,
 )
-from rpcrdma.transport.refusals import ChunkRefused, VersionRefused
+from rpcrdma.transport.properties import Properties
+from rpcrdma.transport.refusals import CallRefused, ChunkRefused, VersionRefused
 from rpcrdma.transport.responder import BufferSource
 from rpcrdma.transport.statistics import TransportStatistics, add_up, linux_counters
 
 __all__ = [
+    "VERSION_CHOICES",
     "BufferSource",
     "CallArrived",
     "CallFailed",
     "CallHandle",
+    "CallRefused",
     "ChunkRefused",
     "Closed",
     "Endpoint",
     "EndpointEvent",
     "IncomingCall",
+    "Properties",
     "Ready",
     "ReplyArrived",
     "ReplyBound",
     "ReplySent",
+    "ReverseSupport",
     "Role",
     "TransportConfig",
     "TransportStatistics",
     "VersionRefused",
     "add_up",
     "linux_counters",
+    "offered",
+    "receive_octets",
 ]

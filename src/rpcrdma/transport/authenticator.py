@@ -55,6 +55,10 @@ class Authenticator(Protocol):
         """
 
     @property
+    def required(self) -> bool:
+        """Whether a connection without it is refused."""
+
+    @property
     def finished(self) -> bool:
         """Whether calls may be made: after the value that was returned last has been sent."""
 

@@ -39,7 +39,7 @@ class CallHandle(Outgoing):
         self.long = False
         self.ends = None
         self.payload: Payload | None = payload
-        self.form: CallForm = _tuple(CallForm, (bound, False, 1))
+        self.form: CallForm = _tuple(CallForm, (bound, 1, False, False, 0))
         self.into = into
         self.context: Any = None
         self.state = CallState.QUEUED

@@ -12,14 +12,17 @@ from collections.abc import Sequence
 from rpcrdma.errors import LocalProtocolError, TransportClosed
 from rpcrdma.rpc.message import CALL_HEADER_OCTETS
 from rpcrdma.rpc.reply_bound import ReplyBound
+from rpcrdma.transport.authenticator import Authenticator
 from rpcrdma.transport.calls import CallHandle, IncomingCall
-from rpcrdma.transport.config import Role, TransportConfig
-from rpcrdma.transport.dialects import Dialect, first_dialect
+from rpcrdma.transport.config import ReverseSupport, Role, TransportConfig
+from rpcrdma.transport.dialects import Dialect, offered, receive_octets
 from rpcrdma.transport.events import Closed, EndpointEvent, Ready
+from rpcrdma.transport.introduction import Introduction
 from rpcrdma.transport.message import Cause, Direction, Inbound, Kind
 from rpcrdma.transport.negotiation import Input, State
 from rpcrdma.transport.outbox import Outbox, SendMark
 from rpcrdma.transport.private_data import decode_private_data
+from rpcrdma.transport.properties import Properties
 from rpcrdma.transport.receive_buffers import ReceiveBuffers
 from rpcrdma.transport.requester import Requester
 from rpcrdma.transport.responder import BufferSource, PlainBuffers, Responder
@@ -53,8 +56,10 @@ class Endpoint:
 
     Make it before the queue pair connects: receives are posted at once. A client connects with
     `config.private_data()`; a server accepts by itself when a peer asks. `buffers` gives memory for Read
-    chunks (responder); `receive_pool` may be shared by connections with the same inline threshold. The connection
-    begins with `dialect` if that is given.
+    chunks (responder); `receive_pool`, of `receive_octets`, may be shared by connections. `dialects` are the versions
+    that are spoken, the preferred one first; the last of them is understood by all peers that the others are not. A
+    client lets `settle_s` pass before its first message. `authenticator` is for this connection alone: a server that
+    requires the host to be authenticated offers none of the versions in which that cannot be.
 
     With `reverse` a client takes calls, too, and a server may make some (RFC 8167), but not before `allow_reverse`.
     Without it a reverse call is discarded. The two directions share nothing but the receives.
@@ -62,6 +67,8 @@ class Endpoint:
 
     __slots__ = (
         "_disconnected",
+        "_established",
+        "_introduction",
         "_may_call",
         "_outbox",
         "_qp",
@@ -85,14 +92,24 @@ class Endpoint:
         *,
         reverse: bool = False,
         receive_pool: ReceivePool | None = None,
-        dialect: Dialect | None = None,
+        dialects: Sequence[Dialect] = (),
+        settle_s: float = 0.0,
+        authenticator: Authenticator | None = None,
     ) -> None:
         self.role = role
         self._may_call = role is Role.CLIENT
         self._qp = qp
-        self._session = session = Session(qp, pd, config, role, dialect or first_dialect(), reverse=reverse)
-        self._receives = ReceiveBuffers(qp, receive_pool or ReceivePool(config.inline_receive_octets))
+        dialects = dialects or offered()
+        if role is Role.SERVER and authenticator is not None and authenticator.required:
+            dialects = [dialect for dialect in dialects if dialect.introduces] or dialects
+        # A server speaks the version that is understood best until the client has chosen one.
+        first = dialects[0] if role is Role.CLIENT else dialects[-1]
+        self._session = session = Session(qp, pd, config, role, first, reverse=reverse)
+        self._receives = ReceiveBuffers(qp, receive_pool or ReceivePool(receive_octets(config, dialects)))
         self._outbox = Outbox(session, self._receives)
+        self._introduction = Introduction(
+            session, self._outbox, dialects, self._move, settle_s=settle_s, authenticator=authenticator
+        )
         self._requester: Requester | None = None
         self._responder: Responder | None = None
         if role is Role.CLIENT or reverse:
@@ -103,8 +120,8 @@ class Endpoint:
         self.events = session.events
         """What has happened and is not taken yet, the oldest first."""
         self._disconnected: Disconnected | None = None
+        self._established: Established | None = None
         self._routes: list[Handler | None] = []
-        self._route()
         self._receives.post(session.window.receives_wanted)
 
     @property
@@ -114,8 +131,33 @@ class Endpoint:
 
     @property
     def version(self) -> int:
-        """The version of RPC-over-RDMA that the connection speaks."""
+        """The version of RPC-over-RDMA that the connection speaks; before `Ready`, the one that is tried."""
         return self._session.dialect.version
+
+    @property
+    def dialect(self) -> str:
+        """The name of that version, which tells drafts of one version apart."""
+        return self._session.dialect.name
+
+    @property
+    def unanswered(self) -> bool:
+        """Client: its first message, of a version that the server may not know, had no answer."""
+        return self._introduction.unanswered
+
+    @property
+    def own_properties(self) -> Properties | None:
+        """The transport properties that this side told of; None in a version without."""
+        return self._session.own if self._session.dialect.introduces else None
+
+    @property
+    def peer_properties(self) -> Properties | None:
+        """Those that the peer told of; None where it has not."""
+        return self._session.peer
+
+    @property
+    def reverse_support(self) -> ReverseSupport:
+        """What calls in the reverse direction may use."""
+        return self._session.reverse_support
 
     @property
     def statistics(self) -> TransportStatistics:
@@ -283,15 +325,23 @@ class Endpoint:
 
     @property
     def untimed(self) -> bool:
-        """Whether the peer owes something for which `next_deadline_s` is to be asked."""
-        return self._session.owed > 0 and self._stall is not None and not self._stall.running
+        """Whether a wait has begun for which `next_deadline_s` is to be asked."""
+        session = self._session
+        if session.owed > 0 and self._stall is not None and not self._stall.running:
+            return True
+        return session.state is not State.OPEN and self._introduction.untimed
 
     def next_deadline_s(self, now_s: float) -> float | None:
         """When `on_time` is to be called next; None for not at all. What begins to wait is timed from here on."""
-        return None if self._stall is None else self._stall.next_deadline_s(now_s)
+        first_s = self._introduction.next_deadline_s(now_s)
+        stall_s = None if self._stall is None else self._stall.next_deadline_s(now_s)
+        if first_s is None or stall_s is None:
+            return stall_s if first_s is None else first_s
+        return min(first_s, stall_s)
 
     def on_time(self, now_s: float) -> None:
         """Does what is due; `progress` then takes what comes of it."""
+        self._introduction.on_time(now_s)
         if self._stall is not None:
             self._stall.on_time(now_s)
 
@@ -314,6 +364,8 @@ class Endpoint:
                 self._on_receive(completion)
             else:
                 self._on_work_ended(completion)
+        if session.window.refresh_due and session.state is not State.CLOSED:
+            self._outbox.send_grant()
         if self._disconnected is not None and self._session.state is not State.CLOSED:
             self._close(self._disconnected)
 
@@ -327,30 +379,57 @@ class Endpoint:
         if isinstance(event, ConnectRequested):
             self._qp.accept(session.config.private_data())
         elif isinstance(event, Established):
-            self._move(Input.ESTABLISHED)
-            session.events.append(Ready(event.inbound_reads, event.outbound_reads))
-            self._outbox.drain()
+            self._established = event
+            self._introduction.on_established()
 
     def _move(self, moved: Input) -> None:
-        self._session.move(moved)
-        self._route()
-
-    def _route(self) -> None:
-        """Who handles messages from here on."""
-        self._routes = routes(self.role, self._session.state, Halves(self._requester, self._responder))
+        session = self._session
+        session.move(moved)
+        self._routes = routes(self.role, session.state, Halves(self._requester, self._responder, self._introduction))
+        if session.state is State.OPEN:
+            assert self._established is not None
+            session.events.append(Ready(self._established.inbound_reads, self._established.outbound_reads))
+        if self._outbox.queued:
+            self._outbox.drain()
 
     def _on_receive(self, completion: Completion) -> None:
         session = self._session
-        if session.state is State.BROKEN:
+        if session.state is State.OPEN:
+            session.statistics.receives += 1
+            message = session.dialect.decode(self._receives.take(completion))
+        elif session.state is State.BROKEN:
             self._receives.give_back(completion)
             return
-        session.statistics.receives += 1
-        message = session.dialect.decode(self._receives.take(completion))
+        else:
+            session.statistics.receives += 1
+            message = self._receive_early(self._receives.take(completion))
+        if session.window.counts_arrivals and not self._count(message):
+            return
         if message is not None:
             handler = self._routes[message.kind]
             if handler is not None and handler(message, completion.invalidated):
                 return
         self._on_unclaimed(message, completion.invalidated)
+
+    def _receive_early(self, data: Buffer) -> Inbound | None:
+        """Reads a message that comes before all is agreed on; it may change the version or the state."""
+        introduction, dialect = self._introduction, self._session.dialect
+        if self._session.state is State.AWAITING:
+            return introduction.receive_first(data)
+        message = dialect.decode_answer(data) if self.role is Role.CLIENT else dialect.decode(data)
+        if message is not None:
+            introduction.go_without(message)
+        return message
+
+    def _count(self, message: Inbound | None) -> bool:
+        """Counts a message where all are counted; False if the peer had no credit for it."""
+        session = self._session
+        if not session.window.on_arrival(message):
+            session.violation("more messages than credits allow")
+            return False
+        if self._outbox.queued:
+            self._outbox.drain()
+        return True
 
     def _on_unclaimed(self, message: Inbound | None, invalidated: int | None) -> None:
         """A message that means nothing here is refused, or silently discarded."""
@@ -380,7 +459,7 @@ class Endpoint:
 
     def _close(self, event: Disconnected) -> None:
         session = self._session
-        violated = bool(session.failure)
+        violated = bool(session.failure) and session.refusal is None
         reason = session.failure or event.reason
         session.failure = reason
         self._move(Input.END)
@@ -389,7 +468,8 @@ class Endpoint:
             self._requester.on_closed(reason, protocol_error=event.protocol_error or violated)
         if self._responder is not None:
             self._responder.on_closed(waited)
-        session.events.append(Closed(reason, event.by_peer or violated, event.protocol_error or violated))
+        protocol_error = event.protocol_error or violated
+        session.events.append(Closed(reason, event.by_peer or violated, protocol_error, session.refusal))
 
 
 def _direction(role: Role, forward: Role) -> Direction:

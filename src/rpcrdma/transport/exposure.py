@@ -150,10 +150,37 @@ class Exposure:
         return None if self._reply is None else self._reply.view
 
 
+class _PlacedIfItFits(PlacedInOrder):
+    """The Write chunks of a reply whose results may come inline instead, but only if they do not fit their chunks.
+
+    `room` is what each chunk offered.
+    """
+
+    __slots__ = ("_room",)
+
+    def __init__(self, chunks: Sequence[memoryview | None], room: Sequence[int]) -> None:
+        super().__init__(chunks)
+        self._room = room
+
+    def take(self, position: int, length: int, field: str) -> memoryview | None:
+        index = self._next
+        if index < len(self._chunks) and not self._chunks[index] and length > self._room[index]:
+            self._next += 1
+            return None
+        return super().take(position, length, field)
+
+
 def check_echo(
-    message: Inbound, offered: ChunkLists, targets: Sequence[memoryview | None], reply_view: memoryview | None
+    message: Inbound,
+    offered: ChunkLists,
+    targets: Sequence[memoryview | None],
+    reply_view: memoryview | None,
+    *,
+    may_be_inline: bool,
 ) -> Returned:
     """The reply in what its call offered; see `Exposure.targets` and `Exposure.reply_view`.
+
+    `may_be_inline`: results that are too large for their Write chunks may come in the message.
 
     Raises:
         RemoteProtocolError: its chunks are not as they must be.
@@ -176,7 +203,10 @@ def check_echo(
         if offered.reply is None:
             raise RemoteProtocolError("a Reply chunk that was not offered", rfc="8166 4.3.3")
         length = _returned_length(offered.reply, chunks.reply, "Reply chunk")
-    in_order = PlacedInOrder(placed) if placed else None
+    in_order: PlacedInOrder | None = None
+    if placed:
+        room = [chunk.length for chunk in offered.writes]
+        in_order = _PlacedIfItFits(placed, room) if may_be_inline else PlacedInOrder(placed)
     if not message.long:
         if length:
             raise RemoteProtocolError("an inline reply with a filled Reply chunk", rfc="8166 4.3.3")

@@ -127,6 +127,11 @@ class HostAuthenticator:
         return self._state
 
     @property
+    def required(self) -> bool:
+        """See `Authenticator.required`."""
+        return self._policy is HostPolicy.REQUIRED
+
+    @property
     def finished(self) -> bool:
         """See `Authenticator.finished`."""
         return self._state in _FINISHED

@@ -64,8 +64,6 @@ class Cause(enum.Enum):
     """Flags that mean nothing together, or a sequence of pieces that is broken."""
     PROPERTY = "property"
     """The value of a transport property is not what it must be."""
-    NO_CHUNKS = "no chunks"
-    """This direction takes none."""
     READ_CHUNKS = "read chunks"
     """More Read chunks than the responder takes."""
     WRITE_CHUNKS = "write chunks"

@@ -1,7 +1,11 @@
 """The only gate for Sends: what may go out, in which order, and what becomes of it.
 
-A message goes out when the window admits it and no message waits that goes first: errors, then replies, then calls.
-What it consists of, memory registered and RDMA Writes posted, is prepared at that moment and not before.
+A message goes out when the window admits it and no message waits that goes first: errors, then transport properties,
+replies, calls. What it consists of, memory registered and RDMA Writes posted, is prepared at that moment and not
+before.
+
+Where the version allows it a message that is too long for one Send goes out as several; when credits run out in its
+midst, all others wait until it is done, but for grants of credits.
 """
 
 from __future__ import annotations
@@ -12,16 +16,19 @@ from typing import Protocol
 
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.transport.calls import IncomingCall, OutgoingReply
-from rpcrdma.transport.message import Kind, Outgoing
-from rpcrdma.transport.negotiation import State
+from rpcrdma.transport.message import Kind, Outgoing, OutgoingGrant
+from rpcrdma.transport.negotiation import MAY_LEAVE, State
 from rpcrdma.transport.receive_buffers import ReceiveBuffers
 from rpcrdma.transport.session import Session
 from rpcrdma.wire.buffers import Buffer
 
-__all__ = ["JOIN_OCTETS_MAX", "UNFINISHED_SELDOM", "Outbox", "Preparer", "SendMark"]
+__all__ = ["JOIN_OCTETS_MAX", "LAST_PIECE_OCTETS_MIN", "UNFINISHED_SELDOM", "Outbox", "Preparer", "SendMark"]
 
 JOIN_OCTETS_MAX = 4096
 """Up to here one copied buffer costs less than two entries of a gather list, each with its own checksum call."""
+
+LAST_PIECE_OCTETS_MIN = 8
+"""What is kept of a long message for its last Send, which has the chunk lists and some payload."""
 
 _SIGNAL_EVERY = 16
 """One Send in so many reports its completion, which stands for those before it."""
@@ -29,7 +36,7 @@ _SIGNAL_EVERY = 16
 UNFINISHED_SELDOM = 24
 """Sends whose end is not known, above which the window is asked whether the peer reads: never fewer are too many."""
 
-_ORDER = (Kind.ERROR, Kind.REPLY, Kind.CALL)
+_ORDER = (Kind.ERROR, Kind.PROPERTIES, Kind.REPLY, Kind.CALL)
 """Calls go last: what answers the peer's calls lets it go on."""
 
 
@@ -57,19 +64,48 @@ class SendMark:
         self.incoming = incoming
 
 
+class _Sequence:
+    """A message that goes out in several Sends: `left` is what has not gone yet, `octets` altogether.
+
+    `header_octets` is the length of the header of its last Send.
+    """
+
+    __slots__ = ("header_octets", "left", "message", "octets")
+
+    def __init__(self, message: Outgoing, payload: Sequence[Buffer], header_octets: int) -> None:
+        self.message = message
+        self.left = deque(memoryview(buffer) for buffer in payload)
+        self.octets = sum(map(len, self.left))
+        self.header_octets = header_octets
+
+    def take(self, octets: int) -> list[Buffer]:
+        """The next octets; at most so many."""
+        taken: list[Buffer] = []
+        while octets and self.left:
+            view = self.left.popleft()
+            if len(view) > octets:
+                self.left.appendleft(view[octets:])
+                view = view[:octets]
+            taken.append(view)
+            octets -= len(view)
+            self.octets -= len(view)
+        return taken
+
+
 class Outbox:
-    """Of one connection. `queued` messages wait.
+    """Of one connection. `queued` messages wait, or are sent in part.
 
     `posted` and `ended` count Sends, of which the end of some is known late.
     """
 
-    __slots__ = ("_preparers", "_queues", "_receives", "_session", "ended", "posted", "queued")
+    __slots__ = ("_preparers", "_queues", "_receives", "_sequence", "_session", "ended", "posted", "queued")
 
     def __init__(self, session: Session, receives: ReceiveBuffers) -> None:
         self._session = session
         self._receives = receives
         self._preparers: list[Preparer | None] = [None] * len(Kind)
         self._queues: dict[Kind, deque[Outgoing]] = {kind: deque() for kind in _ORDER}
+        self._sequence: _Sequence | None = None
         self.queued = 0
         self.posted = 0
         self.ended = 0
@@ -86,7 +122,9 @@ class Outbox:
             LocalProtocolError: it could go out, but cannot be sent at all.
         """
         session = self._session
-        if session.state is State.OPEN and not (self.queued and self._must_wait(message)):
+        if (session.state is State.OPEN or message.kind in MAY_LEAVE[session.state]) and not (
+            self.queued and self._must_wait(message)
+        ):
             credit_word = session.window.admit(message)
             if credit_word is not None:
                 self._post(message, credit_word)
@@ -95,8 +133,18 @@ class Outbox:
         self.queued += 1
         return False
 
+    def send_grant(self) -> None:
+        """Sends credits and nothing else, which needs none itself and may stand between the pieces of a message."""
+        session = self._session
+        if Kind.GRANT in MAY_LEAVE[session.state]:
+            grant = OutgoingGrant()
+            session.statistics.grants_sent += 1
+            self._transmit(grant, [session.dialect.encode(grant, session.window.grant_word())])
+
     def _must_wait(self, message: Outgoing) -> bool:
         """Whether another message goes first."""
+        if self._sequence is not None:
+            return True
         for kind in _ORDER:
             if self._queues[kind]:
                 return True
@@ -107,11 +155,15 @@ class Outbox:
     def drain(self) -> None:
         """Sends what waits, as far as the window admits."""
         session = self._session
+        if self._sequence is not None:
+            self._go_on(self._sequence)
         for kind in _ORDER:
             queue = self._queues[kind]
             while queue:
-                if session.state is not State.OPEN:
+                if self._sequence is not None:
                     return
+                if session.state is not State.OPEN and kind not in MAY_LEAVE[session.state]:
+                    break
                 message = queue[0]
                 credit_word = session.window.admit(message)
                 if credit_word is None:
@@ -132,8 +184,11 @@ class Outbox:
         self.queued -= 1
 
     def clear(self) -> list[Outgoing]:
-        """Nothing goes out any more; answers what waited."""
+        """Nothing goes out any more; answers what waited, or was sent in part."""
         waited = [message for queue in self._queues.values() for message in queue]
+        if self._sequence is not None:
+            waited.append(self._sequence.message)
+            self._sequence = None
         for queue in self._queues.values():
             queue.clear()
         self.queued = 0
@@ -151,21 +206,54 @@ class Outbox:
 
     def _post(self, message: Outgoing, credit_word: int) -> None:
         session = self._session
-        window = session.window
         preparer = self._preparers[message.kind]
         assert preparer is not None
         try:
             payload = preparer.prepare(message)
         except Exception:
-            window.take_back(message)
+            session.window.take_back(message)
             raise
-        if window.receives_wanted > self._receives.posted:
-            self._receives.post(window.receives_wanted)
         header = session.dialect.encode(message, credit_word)
-        if len(payload) == 1 and len(payload[0]) < JOIN_OCTETS_MAX:
-            gather: list[Buffer] = [header + payload[0]]
+        if session.splits and len(header) + sum(map(len, payload)) > session.send_octets:
+            self._sequence = sequence = _Sequence(message, payload, len(header))
+            self.queued += 1
+            session.statistics.messages_continued += 1
+            self._send_piece(sequence, credit_word)
+            self._go_on(sequence)
+        elif len(payload) == 1 and len(payload[0]) < JOIN_OCTETS_MAX:
+            self._transmit(message, [header + payload[0]])
         else:
-            gather = [header, *payload]
+            self._transmit(message, [header, *payload])
+
+    def _go_on(self, sequence: _Sequence) -> None:
+        """Sends what is left of a message, as far as the window admits."""
+        session, message = self._session, sequence.message
+        while True:
+            credit_word = session.window.admit_piece(message)
+            if credit_word is None:
+                return
+            if sequence.header_octets + sequence.octets <= session.send_octets:
+                break
+            self._send_piece(sequence, credit_word)
+        self._sequence = None
+        self.queued -= 1
+        self._transmit(message, [session.dialect.encode(message, credit_word), *sequence.left])
+
+    def _send_piece(self, sequence: _Sequence, credit_word: int) -> None:
+        """Sends as much as one message holds, and leaves what fits the last one with its header."""
+        session, message = self._session, sequence.message
+        room = session.send_octets - session.dialect.geometry.piece_header
+        part = sequence.take(min(room, sequence.octets - LAST_PIECE_OCTETS_MIN))
+        header = session.dialect.encode_piece(message, credit_word, sequence.octets)
+        session.statistics.pieces_sent += 1
+        self._transmit(None, [header, *part])
+
+    def _transmit(self, message: Outgoing | None, gather: list[Buffer]) -> None:
+        """Posts one Send: all of `message`, the end of it, or only a part (None)."""
+        session = self._session
+        wanted = session.window.receives_wanted
+        if wanted > self._receives.posted:
+            self._receives.post(wanted)
         self.posted = count = self.posted + 1
         session.statistics.sends += 1
         incoming = ends = None

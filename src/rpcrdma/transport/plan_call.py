@@ -30,7 +30,12 @@ it: so every refusal of RPC fits, too."""
 
 
 class PlanLimits(NamedTuple):
-    """What a requester's planning depends on; octets. See `TransportConfig` for those of the same names."""
+    """What a requester's planning depends on; octets. See `TransportConfig` for those of the same names.
+
+    Up to `call_octets_max` and `reply_octets_max`, with headers, calls and replies go in messages although items of
+    them could be moved by RDMA: the largest message, unless the version continues messages. `segments_max` is what the
+    peer takes in one header.
+    """
 
     send_octets: int
     receive_octets: int
@@ -38,6 +43,10 @@ class PlanLimits(NamedTuple):
     direct_octets_min: int
     read_chunks_max: int
     geometry: Geometry
+    call_octets_max: int
+    reply_octets_max: int
+    segments_max: int
+    write_chunks_max: int = limits.WRITE_CHUNKS_MAX
 
 
 class CallPlan(NamedTuple):
@@ -81,17 +90,21 @@ def plan_call(
     total = header + reduced
     for length in items:
         total += (length + 3) & ~3
-    if total <= plan_limits.send_octets:
+    widest = plan_limits.call_octets_max
+    worth_it: list[int] = []
+    if total > widest:
+        worth_it = [index for index, length in enumerate(items) if length and length >= plan_limits.direct_octets_min]
+    widest = max(widest, plan_limits.send_octets)
+    if total <= widest and not worth_it:
         return CallPlan(write_chunks=writes, reply_chunk=reply_chunk) if writes or reply_chunk else _SHORT
 
-    worth_it = [index for index, length in enumerate(items) if length and length >= plan_limits.direct_octets_min]
     if len(worth_it) > 1:
         worth_it.sort(key=items.__getitem__, reverse=True)
     del worth_it[plan_limits.read_chunks_max :]
     for count, index in enumerate(worth_it, 1):
         total -= (items[index] + 3) & ~3
         total += geometry.read_segment * segments_needed(items[index], segment_max)
-        if total <= plan_limits.send_octets:
+        if total <= widest:
             return CallPlan(read_items=tuple(sorted(worth_it[:count])), write_chunks=writes, reply_chunk=reply_chunk)
     return CallPlan(long=True, read_items=tuple(sorted(worth_it)), write_chunks=writes, reply_chunk=reply_chunk)
 
@@ -103,21 +116,23 @@ def _plan_reply_space(
     stream = whole = REPLY_ALLOWANCE_OCTETS + results
     for length in result_items:
         whole += (length + 3) & ~3
-    if geometry.reply_header + whole <= plan_limits.receive_octets:
+    widest = plan_limits.reply_octets_max
+    if geometry.reply_header + whole <= widest:
         return (), 0
+    widest = max(widest, plan_limits.receive_octets)
     # Chunks pair with items from the first on, so that small items before the last large one get a chunk as well.
     direct = 0
-    for index, length in enumerate(result_items[: limits.WRITE_CHUNKS_MAX], 1):
+    for index, length in enumerate(result_items[: plan_limits.write_chunks_max], 1):
         if length and length >= plan_limits.direct_octets_min:
             direct = index
     if not direct:
-        return (), whole
+        return (), whole if geometry.reply_header + whole > widest else 0
     writes = tuple(result_items[:direct])
     for length in result_items[direct:]:
         stream += (length + 3) & ~3
     echoed = 0
     for size in writes:
         echoed += geometry.write_chunk + geometry.segment * segments_needed(size, plan_limits.segment_octets_max)
-    if geometry.reply_header + echoed + stream <= plan_limits.receive_octets:
+    if geometry.reply_header + echoed + stream <= widest:
         return writes, 0
     return writes, stream

@@ -2,6 +2,9 @@
 
 Eligible results go into the Write chunks in order, whatever their size. What is left goes inline if it fits,
 else into the Reply chunk, else the call is refused before any memory of the requester is touched.
+
+Where messages can be continued, inline means in as many as it takes: up to the length that costs less than a Reply
+chunk, and up to the longest that is taken at all where a chunk is too small.
 """
 
 from __future__ import annotations
@@ -44,7 +47,13 @@ _SHORT = ReplyPlan(ReplyForm.INLINE)
 
 
 def plan_reply(
-    reduced: int, items: Sequence[int], offered: ChunkLists, send_octets: int, geometry: Geometry
+    reduced: int,
+    items: Sequence[int],
+    offered: ChunkLists,
+    send_octets: int,
+    geometry: Geometry,
+    cheap_octets: int = 0,
+    continued_octets_max: int = 0,
 ) -> ReplyPlan:
     """Plans a reply.
 
@@ -54,6 +63,8 @@ def plan_reply(
         offered: the call's chunk lists.
         send_octets: the reply inline threshold.
         geometry: of the version that the connection speaks.
+        cheap_octets: the longest reply, with its header, that is continued rather than put into a Reply chunk.
+        continued_octets_max: the longest reply, with its header, that can be continued; 0 for none.
     """
     writes = offered.writes
     placed: list[int | None] = []
@@ -64,6 +75,11 @@ def plan_reply(
             if index < len(writes):
                 placed.append(None)
         elif length > writes[index].length:
+            whole = sum((item + 3) & ~3 for item in items) + reduced
+            if geometry.reply_header + geometry.size_chunks(offered) + whole <= continued_octets_max:
+                placed.append(None)
+                left += (length + 3) & ~3
+                continue
             return _refused(
                 Refusal(Cause.WRITE_RESOURCE, index + 1, length),
                 f"a result of {length} octets for a Write chunk of {writes[index].length}",
@@ -75,8 +91,10 @@ def plan_reply(
     header = geometry.reply_header
     if writes or offered.reply is not None:
         header += geometry.size_chunks(ChunkLists((), writes, offered.reply))
-    if header + left <= send_octets:
+    if header + left <= max(send_octets, cheap_octets):
         return ReplyPlan(ReplyForm.INLINE, tuple(placed)) if placed else _SHORT
+    if header + left <= continued_octets_max and (offered.reply is None or left > offered.reply.length):
+        return ReplyPlan(ReplyForm.INLINE, tuple(placed))
     too_small = Refusal(Cause.REPLY_RESOURCE, needed=left)
     if offered.reply is None:
         return _refused(too_small, f"a reply of {left} octets without a Reply chunk")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from rpcrdma.errors import RpcError
 from rpcrdma.transport.message import Cause, Refusal
 
-__all__ = ["ChunkRefused", "VersionRefused", "error_of"]
+__all__ = ["CallRefused", "ChunkRefused", "VersionRefused", "error_of"]
 
 
 class VersionRefused(RpcError):
@@ -17,18 +19,65 @@ class VersionRefused(RpcError):
         self.high = high
 
 
+_CHUNKS_REFUSED = Refusal(Cause.CHUNKS)
+
+
 class ChunkRefused(RpcError):
     """The responder could not read the call's chunks, or its reply fits none of them.
 
     The call must not be sent again as it was. `hint`: what the caller can do about it.
     """
 
-    def __init__(self, hint: str = "") -> None:
-        super().__init__(f"the server refused the call's chunks, or its reply does not fit them (ERR_CHUNK){hint}")
+    def __init__(self, hint: str = "", refusal: Refusal = _CHUNKS_REFUSED) -> None:
+        super().__init__(_WORDS[refusal.cause](refusal) + hint)
+        self.refusal = refusal
 
 
-def error_of(refusal: Refusal) -> RpcError:
+class CallRefused(RpcError):
+    """The responder did not run the call, for a reason that has nothing to do with its chunks."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(_WORDS[refusal.cause](refusal))
+        self.refusal = refusal
+
+
+_CHUNKS = "the server refused the call's chunks, or its reply does not fit them"
+
+_WORDS: Mapping[Cause, Callable[[Refusal], str]] = {
+    Cause.CHUNKS: lambda _: f"{_CHUNKS} (ERR_CHUNK)",
+    Cause.READ_CHUNKS: lambda refusal: f"the server takes {refusal.limit} Read chunks of a call",
+    Cause.WRITE_CHUNKS: lambda refusal: f"the server takes {refusal.limit} Write chunks of a call",
+    Cause.SEGMENTS: lambda refusal: f"the server takes {refusal.limit} segments of a call",
+    Cause.WRITE_RESOURCE: lambda refusal: (
+        f"{_CHUNKS}: a result has {refusal.needed} octets, too many for Write chunk {refusal.chunk or 'of the call'}"
+    ),
+    Cause.REPLY_RESOURCE: lambda refusal: f"{_CHUNKS}: the reply has {refusal.needed} octets",
+    Cause.HEADER: lambda _: "the server could not read the call's transport header",
+    Cause.HEADER_TYPE: lambda _: "the server does not know the type of the call's transport header",
+    Cause.FLAGS: lambda _: "the server does not take the flags, or the order, of the call's messages",
+    Cause.PROPERTY: lambda _: "the server does not take a transport property",
+    Cause.INELIGIBLE: lambda _: "an argument of the call may not be moved in a Read chunk",
+    Cause.TOO_LARGE: lambda _: "the server has no memory for what the call's Read chunks hold",
+    Cause.SYSTEM: lambda _: "the server could not run the call (a permanent error of its transport)",
+}
+
+
+def error_of(refusal: Refusal) -> VersionRefused | ChunkRefused | CallRefused:
     """What the caller of a refused call is told."""
     if refusal.cause is Cause.VERSION:
         return VersionRefused(refusal.low, refusal.high)
-    return ChunkRefused()
+    if refusal.cause in _OF_CHUNKS:
+        return ChunkRefused(refusal=refusal)
+    return CallRefused(refusal)
+
+
+_OF_CHUNKS = frozenset(
+    {
+        Cause.CHUNKS,
+        Cause.READ_CHUNKS,
+        Cause.WRITE_CHUNKS,
+        Cause.SEGMENTS,
+        Cause.WRITE_RESOURCE,
+        Cause.REPLY_RESOURCE,
+    }
+)

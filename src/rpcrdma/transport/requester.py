@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Sequence
 
 from rpcrdma.errors import DecodeError, LocalProtocolError, RemoteProtocolError, RpcRdmaError, TransportClosed
+from rpcrdma.limits import CONTINUED_OCTETS_MAX
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.transport.call_states import TRANSITIONS, CallInput, CallState
 from rpcrdma.transport.calls import CallHandle
@@ -18,10 +19,10 @@ from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists
 from rpcrdma.transport.config import ReverseSupport
 from rpcrdma.transport.events import CallFailed, ReplyArrived
 from rpcrdma.transport.exposure import Exposure, check_echo
-from rpcrdma.transport.message import Direction, Inbound, Kind, Outgoing
-from rpcrdma.transport.outbox import Outbox
+from rpcrdma.transport.message import Direction, Inbound, Kind, Outgoing, Refusal
+from rpcrdma.transport.outbox import LAST_PIECE_OCTETS_MIN, Outbox
 from rpcrdma.transport.plan_call import REPLY_ALLOWANCE_OCTETS, CallPlan, plan_call
-from rpcrdma.transport.reactions import CallForm, form_after
+from rpcrdma.transport.reactions import REACTIONS, CallForm, Reaction, form_after
 from rpcrdma.transport.refusals import error_of
 from rpcrdma.transport.session import Session
 from rpcrdma.wire.buffers import Buffer, as_view
@@ -138,26 +139,30 @@ class Requester:
         self._session.events.append(CallFailed(message, error))
 
     def _inline(self, payload: Payload, bound: ReplyBound) -> list[Buffer]:
-        """The Short Call of a direction without chunks, whose reply is sure to be short as well."""
+        """The call of a direction without chunks, whose reply is sure to do without them as well."""
         session = self._session
         geometry = session.dialect.geometry
+        continued = session.splits and session.reverse_support is ReverseSupport.CONTINUED
+        most_sent = CONTINUED_OCTETS_MAX if continued else session.send_octets
+        most_received = CONTINUED_OCTETS_MAX if continued else session.receive_octets
         call = geometry.call_header + payload.length
         reply = geometry.reply_header + REPLY_ALLOWANCE_OCTETS + bound.results
         reply += sum((length + 3) & ~3 for length in bound.items)
-        if call > session.send_octets or reply > session.receive_octets:
+        if call > most_sent or reply > most_received:
             raise LocalProtocolError(
                 f"a call of {call} octets with a reply of up to {reply} needs chunks: without them the limits are "
-                f"{session.send_octets} and {session.receive_octets}"
+                f"{most_sent} and {most_received}"
             )
         return payload.gather()
 
     def _expose(self, handle: CallHandle, payload: Payload) -> Sequence[Buffer]:
         """Plans the call, registers its memory and returns what is left to be sent."""
         session = self._session
-        limits, geometry = session.plan_limits, session.dialect.geometry
-        bound, one_chunk, _ = handle.form
-        if one_chunk:
-            limits = limits._replace(read_chunks_max=0)
+        limits = session.plan_limits
+        form = handle.form
+        bound = form.bound
+        if form.attempts > 1:
+            limits = form.narrow(limits)
         sizes = list(bound.items)
         for index, buffer in enumerate(handle.into[: len(sizes)]):
             if buffer is not None:
@@ -166,22 +171,41 @@ class Requester:
         try:
             exposure = Exposure(session.pd, payload, plan, handle.into, limits)
             chunks = exposure.chunks
-            header = geometry.call_header + geometry.size_chunks(chunks)
-            echoed = geometry.reply_header + geometry.size_chunks(ChunkLists((), chunks.writes, chunks.reply))
-            if header > session.send_octets or echoed > session.receive_octets:
-                exposure.end()
-                raise LocalProtocolError(
-                    f"a transport header of {max(header, echoed)} octets: use larger segments or fewer items"
-                )
+            if chunks is not NO_CHUNKS:
+                self._check_header(exposure)
         except RpcRdmaError:
             session.statistics.calls_unsendable += 1
             raise
         if chunks is not NO_CHUNKS:
             handle.exposure = exposure
+            if session.names_ended:
+                handle.ends = chunks.first_handle
         handle.chunks = chunks
         handle.long = plan.long
         self._count(plan, exposure)
         return exposure.inline
+
+    def _check_header(self, exposure: Exposure) -> None:
+        """Raises LocalProtocolError if the header of the call, or that of its reply, cannot hold its chunks."""
+        session, chunks = self._session, exposure.chunks
+        geometry, limits = session.dialect.geometry, session.plan_limits
+        header = geometry.call_header + geometry.size_chunks(chunks)
+        echoed = geometry.reply_header + geometry.size_chunks(ChunkLists((), chunks.writes, chunks.reply))
+        kept = LAST_PIECE_OCTETS_MIN if session.splits else 0
+        if header + kept > session.send_octets or echoed + kept > session.receive_octets:
+            exposure.end()
+            raise LocalProtocolError(
+                f"a transport header of {max(header, echoed)} octets: use larger segments or fewer items"
+            )
+        segments = 0
+        if session.splits:
+            segments = sum(len(chunk.segments) for chunk in chunks.chunks)
+        if segments > limits.segments_max:
+            exposure.end()
+            raise LocalProtocolError(
+                f"a call in {segments} segments, of which the peer takes {limits.segments_max}: use larger segments "
+                f"(TransportConfig.segment_octets_max) or fewer items"
+            )
 
     def _count(self, plan: CallPlan, exposure: Exposure) -> None:
         statistics = self._session.statistics
@@ -246,8 +270,11 @@ class Requester:
         abandoned = handle.state is CallState.ABANDONED
         if handle.exposure is not None and not self._fence(handle.exposure):
             return True
-        form = None if abandoned else form_after(message.refusal, handle.form, handle.into)
+        form = None
+        if not abandoned:
+            form = form_after(message.refusal, handle.form, handle.into, session.segment_octets_possible)
         if form is not None:
+            self._count_again(message.refusal)
             session.window.on_received(message)
             self._send_again(handle, form)
         else:
@@ -259,11 +286,24 @@ class Requester:
             self._outbox.drain()
         return True
 
+    def _count_again(self, refusal: Refusal) -> None:
+        statistics = self._session.statistics
+        reaction = REACTIONS[refusal.cause]
+        if reaction is Reaction.LONG:
+            statistics.resent_long += 1
+        elif reaction is Reaction.WITHOUT_WRITES:
+            statistics.resent_without_chunks += 1
+        elif reaction is Reaction.LARGER_SEGMENTS:
+            statistics.resent_in_segments += 1
+        else:
+            statistics.resent_larger += 1
+
     def _send_again(self, handle: CallHandle, form: CallForm) -> None:
         """A call that the peer has not run goes out in another form, under the same XID."""
         handle.form = form
         handle.exposure = None
         handle.chunks = NO_CHUNKS
+        handle.ends = None
         handle.long = False
         handle.state = TRANSITIONS[handle.state, CallInput.REFUSE]
         try:
@@ -328,7 +368,8 @@ class Requester:
         if not message.long and not handle.chunks.writes and not handle.chunks.reads:
             statistics.calls_short += 1
         try:
-            returned = check_echo(message, handle.chunks, () if exposure is None else exposure.targets, reply_view)
+            targets = () if exposure is None else exposure.targets
+            returned = check_echo(message, handle.chunks, targets, reply_view, may_be_inline=session.splits)
         except RemoteProtocolError as error:
             statistics.calls_failed += 1
             statistics.bad_replies += 1

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from rpcrdma.errors import LocalProtocolError, RpcRdmaError
+from rpcrdma.limits import CONTINUED_OCTETS_MAX
 from rpcrdma.transport.calls import IncomingCall, OutgoingReply
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, WriteChunk, fill, split_gather
 from rpcrdma.transport.config import ReverseSupport
@@ -127,8 +128,8 @@ class Responder:
             session.events.append(_tuple(CallArrived, (incoming,)))
         elif self._direction is Direction.REVERSE and session.reverse_support is not ReverseSupport.GENERAL:
             # An empty Write chunk is an entry of its list, too (RFC 8167 section 5.3).
-            self.fail_call(incoming, Cause.NO_CHUNKS)
-        elif not _addressable(chunks):
+            self.fail_call(incoming, Cause.READ_CHUNKS if chunks.reads else Cause.REPLY_RESOURCE)
+        elif not _addressable(chunks, session.segment_octets_taken):
             self.fail_call(incoming, Cause.HEADER)
         else:
             incoming.decoder = Decoder(message.data, message.start)
@@ -264,7 +265,14 @@ class Responder:
                 or session.dialect.geometry.reply_header + len(reduced) > min(session.send_octets, JOIN_OCTETS_MAX)
             ):
                 items = [len(item.data) for item in payload.items]
-                plan = plan_reply(len(reduced), items, chunks, session.send_octets, session.dialect.geometry)
+                plan = plan_reply(
+                    len(reduced),
+                    items,
+                    chunks,
+                    session.send_octets,
+                    session.dialect.geometry,
+                    *(self._continued if session.splits else ()),
+                )
                 if plan.refusal is not None:
                     incoming.refusal = plan.reason
                     self._refuse_call(incoming, plan.refusal)
@@ -282,6 +290,14 @@ class Responder:
         if incoming.held_octets or self._waiting:
             self._release(incoming)
         return False
+
+    @property
+    def _continued(self) -> tuple[int, int]:
+        """The longest reply that costs less in several messages than in a chunk, and the longest that may be so."""
+        session = self._session
+        if self._direction is Direction.REVERSE and session.reverse_support is ReverseSupport.INLINE:
+            return 0, 0
+        return session.config.in_messages_octets_max, CONTINUED_OCTETS_MAX
 
     def prepare(self, message: Outgoing) -> Sequence[Buffer]:
         """Posts the RDMA Writes of a reply; see `Preparer`."""
@@ -363,12 +379,13 @@ class Responder:
         self._release(incoming)
 
     def drop(self, incoming: IncomingCall) -> None:
-        """Never answers: the requester loses one credit.
+        """Never answers; where credits count calls, the requester loses one.
 
         Raises:
             LocalProtocolError: the call has been answered.
         """
         self._answer(incoming)
+        self._session.window.on_dropped()
         self._release(incoming)
 
     def _refuse_call(self, incoming: IncomingCall, refusal: Refusal) -> None:
@@ -438,15 +455,18 @@ class Responder:
             self._release(incoming)
 
 
-def _addressable(chunks: ChunkLists) -> bool:
-    """Whether every segment ends within the 64-bit offsets that RDMA knows: no work could be posted for another one."""
+def _addressable(chunks: ChunkLists, segment_octets: int) -> bool:
+    """Whether every segment has at most `segment_octets`, and ends within the 64-bit offsets that RDMA knows.
+
+    No work could be posted for one that does not.
+    """
     for read in chunks.reads:
         for _, length, offset in read.segments:
-            if offset + length > _OFFSET_END:
+            if offset + length > _OFFSET_END or length > segment_octets:
                 return False
     for write in chunks.writes if chunks.reply is None else (*chunks.writes, chunks.reply):
         for _, length, offset in write.segments:
-            if offset + length > _OFFSET_END:
+            if offset + length > _OFFSET_END or length > segment_octets:
                 return False
     return True
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeAlias
 
 from rpcrdma.transport.config import Role
+from rpcrdma.transport.introduction import Introduction
 from rpcrdma.transport.message import Inbound, Kind
 from rpcrdma.transport.negotiation import State
 from rpcrdma.transport.requester import Requester
@@ -18,10 +19,11 @@ Handler: TypeAlias = Callable[[Inbound, int | None], bool]
 
 
 class Halves(NamedTuple):
-    """Who calls and who is called at this end; None where that direction is not in use."""
+    """Who calls and who is called at this end; None where that direction is not in use. And who begins a connection."""
 
     requester: Requester | None
     responder: Responder | None
+    introduction: Introduction
 
 
 Route: TypeAlias = Callable[[Halves], Handler | None]
@@ -43,6 +45,24 @@ def _unreadable(halves: Halves) -> Handler | None:
     return None if halves.responder is None else halves.responder.on_unreadable
 
 
+def _told(halves: Halves) -> Handler | None:
+    return halves.introduction.on_properties
+
+
+def _not_taken(halves: Halves) -> Handler | None:
+    return halves.introduction.on_refused
+
+
+def _granted(halves: Halves) -> Handler | None:
+    return halves.introduction.on_grant
+
+
+def _continued(halves: Halves) -> Handler | None:
+    return halves.introduction.on_piece
+
+
+_WITH_PROPERTIES = (State.INTRODUCING, State.AUTHENTICATING, State.OPEN)
+
 ROUTES: Mapping[tuple[Kind, Role, State], Route] = {
     (Kind.CALL, Role.SERVER, State.OPEN): _called,
     (Kind.CALL, Role.CLIENT, State.OPEN): _called,
@@ -50,8 +70,14 @@ ROUTES: Mapping[tuple[Kind, Role, State], Route] = {
     (Kind.REPLY, Role.CLIENT, State.OPEN): _answered,
     (Kind.ERROR, Role.SERVER, State.OPEN): _refused,
     (Kind.ERROR, Role.CLIENT, State.OPEN): _refused,
+    (Kind.ERROR, Role.CLIENT, State.INTRODUCING): _not_taken,
+    (Kind.ERROR, Role.CLIENT, State.AUTHENTICATING): _not_taken,
     # A server answers as a responder must; a client discards as a requester must, also where it is called.
-    (Kind.UNREADABLE, Role.SERVER, State.OPEN): _unreadable,
+    (Kind.UNREADABLE, Role.SERVER, State.AWAITING): _unreadable,
+    **{(Kind.UNREADABLE, Role.SERVER, state): _unreadable for state in _WITH_PROPERTIES},
+    **{(Kind.PROPERTIES, role, state): _told for role in Role for state in _WITH_PROPERTIES},
+    **{(Kind.GRANT, role, state): _granted for role in Role for state in _WITH_PROPERTIES},
+    **{(Kind.PIECE, role, state): _continued for role in Role for state in _WITH_PROPERTIES},
 }
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import deque
 
+from rpcrdma.errors import HostAuthenticationFailed
+from rpcrdma.limits import CHUNK_SEGMENTS_MAX
 from rpcrdma.transport.config import ReverseSupport, Role, TransportConfig
 from rpcrdma.transport.dialects import Dialect
 from rpcrdma.transport.events import EndpointEvent
 from rpcrdma.transport.negotiation import TRANSITIONS, Input, State
 from rpcrdma.transport.plan_call import REPLY_ALLOWANCE_OCTETS, PlanLimits
-from rpcrdma.transport.private_data import Agreement, PrivateData
+from rpcrdma.transport.private_data import PrivateData
+from rpcrdma.transport.properties import Properties, decode_properties, properties_of
 from rpcrdma.transport.statistics import TransportStatistics
 from rpcrdma.verbs.memory import ProtectionDomain
 from rpcrdma.verbs.queue_pair import QueuePair
@@ -18,28 +21,39 @@ __all__ = ["Session"]
 
 
 class Session:
-    """`send_octets` and `receive_octets` are the largest messages of either direction.
+    """What holds for the connection at present.
 
-    `call_octets` and `results_octets` are the largest RPC call, and the largest results, that go without chunks. `owed`
-    counts what this side holds memory for until the peer does something: calls whose Read chunks are being read, and
-    replies on their way.
+    `send_octets` and `receive_octets` are the largest messages of either direction; `splits` if a longer one goes out,
+    and comes in, as several. `names_ended`: a call says which handle its reply may invalidate. `call_octets` and
+    `results_octets` are the largest RPC call, and the largest results, that go in one message without chunks;
+    `segment_octets_taken` is the largest segment that this side takes. `owed` counts what this side holds memory for
+    until the peer does something: calls whose Read chunks are being read, and replies on their way. `peer` are the
+    transport properties that the peer has told of.
     """
 
     __slots__ = (
+        "_peer_data",
+        "_reverse",
         "call_octets",
         "config",
         "dialect",
         "events",
         "failure",
+        "names_ended",
         "owed",
         "pd",
+        "peer",
         "plan_limits",
         "qp",
         "receive_octets",
+        "refusal",
         "remote_invalidation",
         "results_octets",
         "reverse_support",
+        "role",
+        "segment_octets_taken",
         "send_octets",
+        "splits",
         "state",
         "statistics",
         "window",
@@ -58,39 +72,101 @@ class Session:
         self.qp = qp
         self.pd = pd
         self.config = config
-        self.dialect = dialect
-        self.window = dialect.window(config, role, reverse=reverse)
-        self.reverse_support = ReverseSupport.NONE
-        if reverse:
-            self.reverse_support = ReverseSupport.GENERAL if config.reverse_chunks else ReverseSupport.INLINE
+        self.role = role
+        self._reverse = reverse
+        self._peer_data: PrivateData | None = None
         self.state = State.CONNECTING
         self.failure = ""
+        self.refusal: HostAuthenticationFailed | None = None
         self.owed = 0
         self.events: deque[EndpointEvent] = deque()
         self.statistics = TransportStatistics()
-        self._take(dialect.agree(config.abilities, None))
+        self.use(dialect)
+
+    def use(self, dialect: Dialect) -> None:
+        """Speaks another version from here on: nothing of the one before is left."""
+        self.dialect = dialect
+        self.window = dialect.window(self.config, self.role, reverse=self._reverse)
+        self.peer: Properties | None = None
+        self.reverse_support = ReverseSupport.NONE
+        if self._reverse:
+            general = self.config.reverse_chunks
+            self.reverse_support = ReverseSupport.GENERAL if general else ReverseSupport.INLINE
+        self.splits = dialect.geometry.piece_header > 0
+        self.names_ended = self.config.remote_invalidation and dialect.introduces
+        self.segment_octets_taken = self.own.segment_octets_max if self.splits else (1 << 32) - 1
+        self._agree()
 
     def agree(self, peer: PrivateData | None) -> None:
         """Takes what the peer said while connecting."""
-        self._take(self.dialect.agree(self.config.abilities, peer))
+        self._peer_data = peer
+        self._agree()
 
-    def _take(self, agreement: Agreement) -> None:
-        self.send_octets, self.receive_octets, self.remote_invalidation = agreement
+    def _agree(self) -> None:
+        agreed = self.dialect.agree(self.config.abilities, self._peer_data)
+        self.remote_invalidation = agreed.remote_invalidation
+        self._limit(agreed.send_octets, agreed.receive_octets)
+
+    @property
+    def own(self) -> Properties:
+        """The transport properties of this side, those that the version has."""
+        return properties_of(self.config, ReverseSupport.GENERAL if self._reverse else ReverseSupport.NONE)
+
+    def take_properties(self, peer: Properties) -> None:
+        """Takes the transport properties that the peer has told of."""
+        own = self.own
+        self.peer = peer
+        if self._reverse:
+            self.reverse_support = own.reverse if self.role is Role.CLIENT else peer.reverse
+        self._limit(min(own.send_octets, peer.receive_octets), min(own.receive_octets, peer.send_octets))
+
+    @property
+    def segment_octets_possible(self) -> int:
+        """The largest segments that the peer takes, which may be more than this side uses."""
+        return self._told.segment_octets_max if self.splits else self.config.segment_octets_max
+
+    @property
+    def _told(self) -> Properties:
+        """The properties of the peer, which are the defaults where it has told of none."""
+        return self.peer or decode_properties((), self.dialect.properties)
+
+    def _limit(self, send_octets: int, receive_octets: int) -> None:
         config, geometry = self.config, self.dialect.geometry
-        self.call_octets = self.send_octets - geometry.call_header
-        self.results_octets = self.receive_octets - geometry.reply_header - REPLY_ALLOWANCE_OCTETS
+        self.send_octets = send_octets
+        self.receive_octets = receive_octets
+        self.call_octets = send_octets - geometry.call_header
+        self.results_octets = receive_octets - geometry.reply_header - REPLY_ALLOWANCE_OCTETS
+        # Without continuation nothing but the largest message bounds what goes inline.
         self.plan_limits = PlanLimits(
-            self.send_octets,
-            self.receive_octets,
+            send_octets,
+            receive_octets,
             config.segment_octets_max,
             config.direct_octets_min,
             config.read_chunks_max,
             geometry,
+            send_octets,
+            receive_octets,
+            CHUNK_SEGMENTS_MAX,
         )
+        if self.splits:
+            self.plan_limits = self.plan_limits._replace(
+                segment_octets_max=min(config.segment_octets_max, self._told.segment_octets_max),
+                call_octets_max=config.in_messages_octets_max,
+                reply_octets_max=config.in_messages_octets_max,
+                segments_max=self._told.segments_max,
+            )
 
     def move(self, moved: Input) -> None:
         """Changes the state."""
         self.state = TRANSITIONS[self.state, moved]
+
+    def refuse(self, error: HostAuthenticationFailed) -> None:
+        """Ends the connection after what has been sent: one of the hosts is not content with the other."""
+        if not self.failure:
+            self.refusal = error
+            self.failure = str(error)
+            self.move(Input.BREAK)
+            self.qp.disconnect()
 
     def violation(self, reason: str) -> None:
         """Ends the connection because the peer broke the protocol in a way that no message can answer."""

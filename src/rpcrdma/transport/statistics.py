@@ -62,6 +62,22 @@ class TransportStatistics:
     """Octets of them that replies filled (client)."""
     reverse_calls: int = 0
     """Calls that came in the reverse direction (client)."""
+    messages_continued: int = 0
+    """Messages that went out in several Sends."""
+    pieces_sent: int = 0
+    """Sends that do not end their message, likewise the next one."""
+    pieces_received: int = 0
+    grants_sent: int = 0
+    """Messages with nothing but credits, likewise the next one."""
+    grants_received: int = 0
+    resent_long: int = 0
+    """Calls that were refused and sent again with their arguments in one chunk (client)."""
+    resent_without_chunks: int = 0
+    """Likewise without Write chunks."""
+    resent_in_segments: int = 0
+    """Likewise with fewer segments."""
+    resent_larger: int = 0
+    """Likewise with more memory for the results."""
 
 
 LINUX_CLIENT = {

@@ -21,6 +21,9 @@ class CallWindow:
 
     __slots__ = ("_calls_expected", "allowed", "granted", "in_flight", "receives_wanted", "requested", "unanswered")
 
+    counts_arrivals = False
+    refresh_due = False
+
     def __init__(self, requested: int, granted: int, *, promised: bool) -> None:
         self.requested = requested
         self.granted = granted
@@ -45,6 +48,10 @@ class CallWindow:
             self.receives_wanted = self.granted + self.in_flight + SPARE_RECEIVES
         return self.granted
 
+    def admit_piece(self, message: Outgoing) -> int:
+        """Credits count calls, however many messages one takes."""
+        return self.requested if message.kind is Kind.CALL else self.granted
+
     def take_back(self, message: Outgoing) -> None:
         """Only calls are counted: their memory may turn out to be unfit."""
         if message.kind is Kind.CALL:
@@ -64,6 +71,17 @@ class CallWindow:
         if message.kind is Kind.REPLY:
             self.allowed = min(message.credit_word, self.requested) or 1
         return True
+
+    def on_arrival(self, _message: Inbound | None) -> bool:
+        """Messages are not counted."""
+        return True
+
+    def on_dropped(self) -> None:
+        """The credit is lost to the peer, which nothing but an answer would give it back to."""
+
+    def grant_word(self) -> int:
+        """The grant stands in every header, and is never told by itself."""
+        return self.granted
 
     def may_owe(self, sends: int) -> bool:
         """Twice as many as the peer may have calls unanswered, and this side has.

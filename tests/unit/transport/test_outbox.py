@@ -28,6 +28,9 @@ CALL, REPLY = 0, 1
 class EveryMessage:
     """Credits that count Sends of any kind; each received call gives back the balance that it names."""
 
+    counts_arrivals = False
+    refresh_due = False
+
     def __init__(self) -> None:
         self.allowed = self.granted = 64
         self.receives_wanted = 80
@@ -66,7 +69,7 @@ class Server(BarePeer):
 
     def __init__(self) -> None:
         self.dialect = Counted()
-        super().__init__(Role.SERVER, TransportConfig(reverse_chunks=True), reverse=True, dialect=self.dialect)
+        super().__init__(Role.SERVER, TransportConfig(reverse_chunks=True), reverse=True, dialects=(self.dialect,))
         self.endpoint.allow_reverse()
 
     def called(self, xid: int, *, credit: int = 0, chunks: bytes = bytes(12)) -> CallArrived:

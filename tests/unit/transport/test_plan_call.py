@@ -16,6 +16,9 @@ LIMITS = PlanLimits(
     direct_octets_min=1024,
     read_chunks_max=15,
     geometry=GEOMETRY,
+    call_octets_max=4096,
+    reply_octets_max=4096,
+    segments_max=1000,
 )
 FITS_CALL = 4096 - 28
 FITS_REPLY = 4096 - 28 - 32
@@ -119,7 +122,7 @@ THRESHOLDS = (1024, 4096, 65536)
 @pytest.mark.req("V1-27", "V1-47", "V1-51")
 @pytest.mark.parametrize(("send", "receive"), list(itertools.product(THRESHOLDS, THRESHOLDS)))
 def test_every_plan_keeps_within_both_thresholds(send: int, receive: int) -> None:
-    limits = LIMITS._replace(send_octets=send, receive_octets=receive)
+    limits = LIMITS._replace(send_octets=send, receive_octets=receive, call_octets_max=send, reply_octets_max=receive)
     seen = set()
     for reduced, item, results, result_item in itertools.product(SIZES, SIZES, SIZES, SIZES):
         found = plan_call(reduced, (item,), results, (result_item,), limits)

@@ -8,7 +8,7 @@ import pytest
 
 from rpcrdma import limits
 from rpcrdma.testing.endpoint_pair import BarePeer, message
-from rpcrdma.transport import CallFailed, ChunkRefused, ReplyArrived, ReplyBound, Role
+from rpcrdma.transport import CallFailed, CallRefused, ChunkRefused, ReplyArrived, ReplyBound, Role
 from rpcrdma.transport.calls import CallHandle
 from rpcrdma.transport.chunks import ChunkLists
 from rpcrdma.transport.dialects.header_v1 import RdmaMsg, RdmaNoMsg, decode_header
@@ -40,7 +40,7 @@ class Caller(BarePeer):
     """A client with one call out, whose server refuses as it is told."""
 
     def __init__(self, bound: ReplyBound, *arguments: int, into: tuple[bytearray | None, ...] = ()) -> None:
-        super().__init__(Role.CLIENT, dialect=Talkative())
+        super().__init__(Role.CLIENT, dialects=(Talkative(),))
         parts = [(b"", bytes(octets)) for octets in arguments]
         self.handle: CallHandle = self.endpoint.call(XID, message(XID, CALL, *parts), bound, into)
         self.run()
@@ -63,7 +63,7 @@ class Caller(BarePeer):
         (event,) = self.endpoint_events()
         assert isinstance(event, CallFailed)
         assert event.handle is self.handle
-        assert isinstance(event.error, ChunkRefused)
+        assert isinstance(event.error, ChunkRefused | CallRefused)
         assert not self.endpoint_pd.regions
 
 
@@ -162,7 +162,9 @@ def test_a_form_that_cannot_be_sent_fails_the_call() -> None:
 
 def test_each_form_is_counted() -> None:
     form = CallForm(ReplyBound(10))
-    after = form_after(Refusal(Cause.REPLY_RESOURCE, needed=50), form, ())
+    after = form_after(Refusal(Cause.REPLY_RESOURCE, needed=50), form, (), 1 << 20)
     assert after == CallForm(ReplyBound(50), one_chunk=False, attempts=2)
-    assert form_after(Refusal(Cause.READ_CHUNKS), after, ()) == CallForm(ReplyBound(50), one_chunk=True, attempts=3)
+    assert form_after(Refusal(Cause.READ_CHUNKS), after, (), 1 << 20) == CallForm(
+        ReplyBound(50), one_chunk=True, attempts=3
+    )
     assert Reaction.FAIL not in REACTIONS.values()

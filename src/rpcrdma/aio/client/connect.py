@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Coroutine, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from rpcrdma.aio.answering.answering import Answering
 from rpcrdma.aio.answering.buffer_pool import BufferPool
@@ -62,7 +62,8 @@ class ConnectOptions:
     provider: ProviderChoice = "auto"
     """What carries RDMA: "iwarp" is the software RNIC, which is also what "auto" takes, since it reaches any server; or
     an object of your own, see `rpcrdma.aio.drivers.provider`."""
-    rpcrdma_version: Literal["auto", 1] = "auto"
+    rpcrdma_version: str = "auto"
+    """One of `rpcrdma.transport.VERSION_CHOICES`; "auto" is the newest that the server speaks."""
     credential: Credential = field(default_factory=own_credential)
     """An AUTH_SYS credential whose stamp is 0 gets one at random for each `Connection`: it tells the calls of one from
     those of another where a server looks for repeats."""
@@ -222,6 +223,7 @@ class _Connecting:
     async def _connect(self) -> Connection:
         url, options, program = self._url, _stamped(self._options), self._program
         answering = _answering(url, options)
+        options.host_authentication.check_version(options.rpcrdma_version)
         if url.scheme == "tcp" and options.host_authentication.wanted is HostPolicy.REQUIRED:
             raise HostAuthenticationFailed(
                 f"host authentication is required, and there is none over TCP; write rdma://{url.host}, or make it "
@@ -312,9 +314,9 @@ async def _dial(url: Url, options: ConnectOptions, answering: Answering | None) 
     connection = await _connect_rdma(url, options, answering)
     agreed = connection.negotiated
     _LOGGER.info(
-        "connected to %s: RPC-over-RDMA version %d, provider %s, inline %d/%d octets, %d credits requested, %s",
+        "connected to %s: RPC-over-RDMA version %s, provider %s, inline %d/%d octets, %d credits requested, %s",
         place,
-        agreed.version,
+        agreed.dialect,
         agreed.provider,
         agreed.inline_send_octets,
         agreed.inline_receive_octets,
@@ -337,6 +339,7 @@ async def _connect_rdma(url: Url, options: ConnectOptions, answering: Answering 
                 credential=options.credential,
                 answering=answering,
                 authenticator=authenticator,
+                version=options.rpcrdma_version,
                 on_call=options.on_call,
             )
             try:
@@ -346,6 +349,8 @@ async def _connect_rdma(url: Url, options: ConnectOptions, answering: Answering 
                 raise
     except TimeoutError:
         raise unanswered(url.host, url.port, options.connect_timeout_s) from None
+    except HostAuthenticationFailed as error:
+        raise HostAuthenticationFailed(f"{url.authority}: {error}", cause=error.cause) from None
     except TransportClosed as error:
         raise ConnectFailed(provider.explain_unmade(url.authority, str(error))) from None
     return connection

@@ -20,10 +20,10 @@ from rpcrdma.aio.answering.answering import Answering
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.answering.call_context import ServerCallContext
 from rpcrdma.aio.connections.call_record import CallObserver, CallRecord, form_of
-from rpcrdma.aio.drivers.deadline_timer import Alarm, DeadlineTimer
+from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.aio.drivers.provider import Link
 from rpcrdma.aio.drivers.sockets import authority
-from rpcrdma.errors import CallTimeout, HostAuthenticationFailed, RpcRdmaError, TransportClosed
+from rpcrdma.errors import CallTimeout, RpcRdmaError, TransportClosed
 from rpcrdma.limits import CALL_OCTETS_PULLED_MAX, RDMA_UNSENT_REPLY_OCTETS_MAX
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.calls import CallEncoder, decode_result
@@ -43,9 +43,11 @@ from rpcrdma.transport import (
     ReplyArrived,
     ReplyBound,
     ReplySent,
+    ReverseSupport,
     Role,
     TransportConfig,
     TransportStatistics,
+    offered,
 )
 from rpcrdma.transport.authenticator import Authenticator
 from rpcrdma.verbs import ReceivePool
@@ -70,6 +72,8 @@ class Negotiated:
 
     version: int
     """Of RPC-over-RDMA."""
+    dialect: str
+    """Its name, which tells drafts of one version apart."""
     provider: str
     inline_send_octets: int
     inline_receive_octets: int
@@ -89,6 +93,7 @@ class RdmaConnection:
     The end that connects is the client.
     `answering` answers the peer's calls; a client without it takes none. `authenticator` is this connection's own.
     `results` and `arguments` give memory for what handlers return and for what is pulled from the peer.
+    `version` is one of `rpcrdma.transport.VERSION_CHOICES`.
     `on_established` is called in the loop when both sides are connected, `on_ended` once when the connection has ended,
     `on_call` with a record of each call of this side.
     """
@@ -104,6 +109,7 @@ class RdmaConnection:
         answering: Answering | None = None,
         receive_pool: ReceivePool | None = None,
         authenticator: Authenticator | None = None,
+        version: str = "auto",
         on_established: Callable[[RdmaConnection], None] | None = None,
         on_ended: Callable[[RdmaConnection], None] | None = None,
         on_call: CallObserver | None = None,
@@ -120,7 +126,6 @@ class RdmaConnection:
         self._called_back = False
         self._answering = answering
         self._authenticator = authenticator
-        self._host_failure: HostAuthenticationFailed | None = None
         self._on_established = on_established
         self._on_ended = on_ended
         self._on_call_ended = on_call
@@ -130,8 +135,6 @@ class RdmaConnection:
         self._broken = False
         self._deferred: deque[IncomingCall] = deque()
         self._unsent_octets = 0
-        self._pause = Alarm(self._report_established)
-        self._settle_s = link.settle_s if link.active else 0.0
         self._encoder = CallEncoder(credential)
         self._xid = secrets.randbits(32)
         self._established: asyncio.Future[None] = self._loop.create_future()
@@ -149,10 +152,12 @@ class RdmaConnection:
             self._arguments,
             reverse=not link.active or answering is not None,
             receive_pool=receive_pool,
+            dialects=offered(version),
+            settle_s=link.settle_s,
+            authenticator=authenticator,
         )
         self._transport = transport
         timer.watch(self._endpoint)
-        timer.watch(self._pause)
         driver.flush()
 
     @property
@@ -181,6 +186,7 @@ class RdmaConnection:
         endpoint, terms = self._endpoint, self._driver.terms
         return Negotiated(
             version=endpoint.version,
+            dialect=endpoint.dialect,
             provider=self._provider,
             inline_send_octets=endpoint.inline_send_octets,
             inline_receive_octets=endpoint.inline_receive_octets,
@@ -197,6 +203,11 @@ class RdmaConnection:
     def host_identity(self) -> HostIdentity | None:
         """See `ReverseCaller.host_identity`."""
         return None if self._authenticator is None else self._authenticator.peer
+
+    @property
+    def unanswered(self) -> bool:
+        """See `Endpoint.unanswered`."""
+        return self._endpoint.unanswered
 
     @property
     def closed(self) -> bool:
@@ -219,7 +230,7 @@ class RdmaConnection:
     @property
     def arguments_octets_max(self) -> int:
         """See `ReverseCaller.arguments_octets_max`."""
-        if self._role is Role.SERVER and not self._transport.reverse_chunks:
+        if self._role is Role.SERVER and self._endpoint.reverse_support is not ReverseSupport.GENERAL:
             return self._endpoint.inline_arguments_octets - self._encoder.credential_octets
         return self._transport.call_octets_pulled_max - CALL_HEADER_OCTETS - self._encoder.credential_octets
 
@@ -302,7 +313,7 @@ class RdmaConnection:
         """How much the call offers for its result; `given`: the caller has given memory for the first item."""
         bound = procedure.reply_bound(args)
         items = bound.items
-        if self._role is Role.SERVER and not self._transport.reverse_chunks:
+        if self._role is Role.SERVER and self._endpoint.reverse_support is not ReverseSupport.GENERAL:
             # All replies come inline. Few results are as large as they could be: nothing is refused before it is.
             return bound.inline(self._endpoint.inline_results_octets)
         most = self._transport.reply_octets_max
@@ -413,8 +424,8 @@ class RdmaConnection:
             result: _Result = event.handle.context
             if not result.done():
                 result.over()
-                refused = isinstance(event.error, ChunkRefused)
-                result.set_exception(_explained(event.handle) if refused else event.error)
+                error = event.error
+                result.set_exception(_explained(event.handle, error) if isinstance(error, ChunkRefused) else error)
         elif isinstance(event, Ready):
             self._on_ready()
         else:
@@ -422,27 +433,6 @@ class RdmaConnection:
 
     def _on_ready(self) -> None:
         self._starting = False
-        if self._authenticator is not None:
-            try:
-                # Version 1 has no transport properties.
-                self._authenticator.begin(None)
-            except HostAuthenticationFailed as error:
-                self._host_failure = error
-                self._queue_pair.abort(str(error))
-                return
-        # Callers wait for `established`, so nothing is sent before the pause ends.
-        if self._settle_s:
-            self._pause.due_s = self._loop.time() + self._settle_s
-            self._timer.look()
-        else:
-            self._report_established()
-
-    @property
-    def pausing(self) -> bool:
-        """Whether the connection stands, but is not reported yet; see `Link.settle_s`."""
-        return self._pause.due_s is not None
-
-    def _report_established(self) -> None:
         if not self._established.done():
             self._established.set_result(None)
         if self._on_established is not None and self.end_reason is None:
@@ -528,11 +518,10 @@ class RdmaConnection:
             self._endpoint.drop(self._deferred.popleft())
         self._arguments.close()
         self.results.close()
-        self._pause.due_s = None
         self._driver.expect_end()
         if not self._established.done():
             closed = TransportClosed(event.reason, protocol_error=event.protocol_error)
-            self._established.set_exception(self._host_failure or closed)
+            self._established.set_exception(event.refusal or closed)
             # Retrieved, or asyncio logs it where no task waits for it.
             self._established.exception()
 
@@ -543,7 +532,7 @@ class RdmaConnection:
                 self._on_ended(self)
 
 
-def _explained(handle: CallHandle) -> ChunkRefused:
+def _explained(handle: CallHandle, error: ChunkRefused) -> ChunkRefused:
     """The refusal of a call's chunks, with what it may be due to."""
     procedure = handle.context.procedure
     bound = handle.form.bound
@@ -557,7 +546,7 @@ def _explained(handle: CallHandle) -> ChunkRefused:
             f"; {pulled} octets of the call were in Read chunks: a server of this library takes "
             f"{CALL_OCTETS_PULLED_MAX}, or what TransportConfig(call_octets_pulled_max=...) says there"
         )
-    return ChunkRefused(hint)
+    return ChunkRefused(hint, error.refusal)
 
 
 class _Result(asyncio.Future[Any]):

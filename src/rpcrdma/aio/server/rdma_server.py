@@ -18,7 +18,7 @@ from rpcrdma.aio.drivers.software_rnic import chosen_provider
 from rpcrdma.aio.host_options import HostAuthentication
 from rpcrdma.aio.server.admission import Admission
 from rpcrdma.iwarp import IwarpConfig
-from rpcrdma.transport import Role, TransportConfig, TransportStatistics, add_up
+from rpcrdma.transport import Role, TransportConfig, TransportStatistics, add_up, offered, receive_octets
 from rpcrdma.verbs import ReceivePool
 
 __all__ = ["RdmaServer", "RdmaServerConfig"]
@@ -41,6 +41,8 @@ class RdmaServerConfig:
     A connection whose client has said that it takes calls stays (RFC 8167 section 5.4).
     """
     transport: TransportConfig = field(default_factory=TransportConfig)
+    rpcrdma_version: str = "auto"
+    """One of `rpcrdma.transport.VERSION_CHOICES`; "auto" takes each client's."""
     provider: ProviderChoice = "auto"
     """See `ConnectOptions.provider`."""
     iwarp: IwarpConfig = field(default_factory=IwarpConfig)
@@ -65,8 +67,9 @@ class RdmaServer:
             config.connections_max, config.starting_max, lambda connection: connection.idle_since
         )
         self._sweep_timer: asyncio.TimerHandle | None = None
+        config.host_authentication.check_version(config.rpcrdma_version)
         self._authenticators = config.host_authentication.source(Role.SERVER)
-        self._receive_pool = ReceivePool(config.transport.inline_receive_octets)
+        self._receive_pool = ReceivePool(receive_octets(config.transport, offered(config.rpcrdma_version)))
         self._log = LimitedLog(_LOGGER)
         provider = chosen_provider(config.provider, config.iwarp, config.capture)
         self._listener = provider.listener(self._connected, self._log)
@@ -121,6 +124,7 @@ class RdmaServer:
             answering=self._answering,
             receive_pool=self._receive_pool,
             authenticator=self._authenticators(),
+            version=self._config.rpcrdma_version,
             on_established=self._established,
             on_ended=self._ended,
         )
@@ -153,10 +157,10 @@ class RdmaServer:
         self._log.log(
             logging.INFO,
             f"connected {connection.peer[0]}",
-            "rdma connection from %s: version %d, inline %d/%d octets, credits %d, %s, remote invalidation %s, "
+            "rdma connection from %s: version %s, inline %d/%d octets, credits %d, %s, remote invalidation %s, "
             "reads %d/%d, %s",
             name,
-            agreed.version,
+            agreed.dialect,
             agreed.inline_receive_octets,
             agreed.inline_send_octets,
             agreed.credits_granted,
@@ -186,8 +190,9 @@ class RdmaServer:
             "statistics": asdict(connection.statistics),
         }
         said = ("rdma connection from %s ended: %s", name, reason.reason)
-        if reason.protocol_error:
-            self._log.log(logging.WARNING, "protocol", *said, extra={"event": event})
+        if reason.protocol_error or reason.refusal is not None:
+            kind = "protocol" if reason.refusal is None else "host"
+            self._log.log(logging.WARNING, kind, *said, extra={"event": event})
         else:
             kind = f"disconnected {connection.peer[0]}"
             self._log.log(logging.INFO, kind, *said, extra={"event": event}, most=CONNECTION_LINES_MAX)

@@ -1,11 +1,35 @@
 """The versions of RPC-over-RDMA. Nothing outside of this folder knows one by name."""
 
+from collections.abc import Callable, Mapping, Sequence
+
+from rpcrdma.transport.config import TransportConfig
 from rpcrdma.transport.dialects.dialect import Dialect, Geometry, Window
 from rpcrdma.transport.dialects.v1 import Version1
+from rpcrdma.transport.dialects.v2_00 import Version2
 
-__all__ = ["Dialect", "Geometry", "Window", "first_dialect"]
+__all__ = ["VERSION_CHOICES", "Dialect", "Geometry", "Window", "offered", "receive_octets"]
+
+_OFFERS: Mapping[str, tuple[Callable[[], Dialect], ...]] = {
+    "auto": (Version2, Version1),
+    "1": (Version1,),
+    "2": (Version2,),
+}
+
+VERSION_CHOICES = tuple(_OFFERS)
+"""What may be asked for: a version by its name, or all that every peer can be asked about."""
 
 
-def first_dialect() -> Dialect:
-    """The version with which a connection begins."""
-    return Version1()
+def offered(choice: str = "auto") -> tuple[Dialect, ...]:
+    """The versions of one connection, the preferred one first.
+
+    Raises:
+        KeyError: `choice` is not one of `VERSION_CHOICES`.
+    """
+    return tuple(version() for version in _OFFERS[choice])
+
+
+def receive_octets(config: TransportConfig, dialects: Sequence[Dialect]) -> int:
+    """The size of receive buffers for a connection that speaks one of these versions."""
+    if any(dialect.introduces for dialect in dialects):
+        return max(config.inline_receive_octets, config.offered_receive_octets)
+    return config.inline_receive_octets

@@ -1,0 +1,246 @@
+"""Credits that count messages (version 2): every Send takes one, in either direction, and headers give new ones.
+
+What an endpoint lets its peer send, the messages `outstanding`, follows from calls: one message for each call that the
+peer may still make, one for the answer to each of this side's own calls, and two over and above. A call thus brings the
+credit for its answer along, an answer gives back the credit of its call, and while messages are single ones no credits
+travel but in their headers. The further pieces of long messages, errors and what is discarded use up credits that come
+back with the next header or, where there is none to come, with an asynchronous grant.
+
+Calls never take the last credit, save the first one. So what answers the peer always goes out in the end: when the last
+credit is gone, the peer knows it, and gives one as long as an answer or a piece can be waiting for it. Of two further
+messages, one lets a call start while the last credit is kept; the other makes sure that a peer which is down to its
+last credit has used one that came with the latest grant, by which that grant is known to have arrived.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from rpcrdma.limits import SPARE_RECEIVES, UNREAD_SENDS_MAX
+from rpcrdma.transport.message import Inbound, Kind, Outgoing
+
+__all__ = ["CREDITS_MAX", "CumulativeWindow", "IncrementalWindow"]
+
+CREDITS_MAX = 0xFFFF
+"""The most that a 16-bit field can say."""
+
+_OVER_AND_ABOVE = 2
+"""Messages that a peer may send beyond its calls and its answers."""
+
+_COUNTER_MASK = 0xFFFFFFFF
+_COUNTER_HALF = 1 << 31
+
+_CALL, _ERROR, _GRANT, _UNREADABLE = Kind.CALL, Kind.ERROR, Kind.GRANT, Kind.UNREADABLE
+
+
+class _MessageWindow(ABC):
+    """What both ways of counting have in common; see the module.
+
+    Of this side's calls at most `requested` are unanswered; of the peer's, `granted` and a few more that it makes with
+    credits meant for answers. `balance` messages may be sent. The peer may send `outstanding` messages as far as this
+    side knows: some of them may be on their way.
+    """
+
+    __slots__ = (
+        "_balance_max",
+        "_last_given",
+        "_pool",
+        "balance",
+        "granted",
+        "in_flight",
+        "outstanding",
+        "receives_wanted",
+        "requested",
+        "unanswered",
+    )
+
+    counts_arrivals = True
+
+    def __init__(self, requested: int, granted: int) -> None:
+        self.requested = requested
+        self.granted = granted
+        self.in_flight = 0
+        self.unanswered = 0
+        self.balance = 1
+        self.outstanding = 1
+        self._balance_max = 1
+        self._last_given = 0
+        self._pool = min(requested + granted + _OVER_AND_ABOVE, CREDITS_MAX)
+        self.receives_wanted = 2 + SPARE_RECEIVES
+
+    @property
+    def allowed(self) -> int:
+        """Calls that could be unanswered at once as things stand."""
+        return min(self.requested, max(1, self.in_flight + self.balance - 1))
+
+    def admit(self, message: Outgoing) -> int | None:
+        """A call keeps the last credit back for what answers the peer, unless there is no other call."""
+        if message.kind is _CALL:
+            if self.in_flight >= self.requested or self.balance <= (1 if self.in_flight else 0):
+                return None
+            self.in_flight += 1
+        elif self.balance <= 0:
+            return None
+        elif message.answers_call:
+            self.unanswered -= 1
+        return self._spend(message)
+
+    def admit_piece(self, message: Outgoing) -> int | None:
+        """Any credit will do: nothing can go out before the rest of what has begun."""
+        return self._spend(message) if self.balance > 0 else None
+
+    def take_back(self, message: Outgoing) -> None:
+        """Neither the credit nor those that the header would have given are gone."""
+        if message.kind is _CALL:
+            self.in_flight -= 1
+        elif message.answers_call:
+            self.unanswered += 1
+        self.outstanding -= self._last_given
+        self._last_given = 0
+        self._unspend()
+
+    def on_received(self, message: Inbound) -> bool:
+        """A peer that only uses the credits it was given cannot have more calls unanswered than the whole pool."""
+        if message.kind is _CALL:
+            self.unanswered += 1
+            return self.unanswered <= self._pool
+        self.in_flight -= 1
+        return True
+
+    def on_dropped(self) -> None:
+        """A call that is never answered gives its credit back as well."""
+        self.unanswered -= 1
+
+    def may_owe(self, sends: int) -> bool:
+        """Twice what the peer ever let this side send at once, for not every Send's end is known at once."""
+        return sends <= 2 * (min(self._balance_max, UNREAD_SENDS_MAX) + SPARE_RECEIVES)
+
+    @property
+    def owed(self) -> int:
+        """Credits that the peer should have and was not given; never less than none, as they are not taken back."""
+        wanted = self.granted + _OVER_AND_ABOVE + self.in_flight - self.unanswered
+        if wanted < 1 and self.in_flight:
+            # The peer made calls with the credits for its answers: these must be able to come nevertheless.
+            wanted = 1
+        return max(0, min(wanted, self._pool - self.unanswered) - self.outstanding)
+
+    @property
+    def _refreshable(self) -> bool:
+        """Whether the peer may be waiting for credits, or soon will be.
+
+        Half of what it should have is owed, and two at least. A single one that the peer lacks keeps it from nothing.
+        """
+        owed = self.owed
+        return owed > 0 and (self.outstanding <= 0 or (owed > 1 and owed >= self.outstanding))
+
+    def _give(self) -> int:
+        """Gives what is owed."""
+        given = self._last_given = self.owed
+        self.outstanding += given
+        self.receives_wanted = self.outstanding + 1 + SPARE_RECEIVES
+        return given
+
+    @abstractmethod
+    def _spend(self, message: Outgoing, /) -> int:
+        """Takes one credit and makes the credit word of a header."""
+
+    @abstractmethod
+    def _unspend(self) -> None:
+        """Undoes the taking of one credit."""
+
+
+class IncrementalWindow(_MessageWindow):
+    """Credit words of two halves: the most credits that can be outstanding, and those newly given.
+
+    Grants take no credit: each side has a receive over and above for one. So the next one waits until the peer has used
+    a credit that it cannot have had without the one before. `_unproven` messages prove that; 0 if it is proved.
+    """
+
+    __slots__ = ("_unproven",)
+
+    def __init__(self, requested: int, granted: int) -> None:
+        super().__init__(requested, granted)
+        self._unproven = 0
+
+    def on_arrival(self, message: Inbound | None) -> bool:
+        """The credit words of errors are ignored, and what cannot be read gives nothing."""
+        kind = None if message is None else message.kind
+        if kind is not _GRANT:
+            if not self.outstanding:
+                return False
+            self.outstanding -= 1
+            if self._unproven:
+                self._unproven -= 1
+        if message is not None and kind is not _ERROR and kind is not _UNREADABLE:
+            balance = self.balance = min(self.balance + (message.credit_word & CREDITS_MAX), CREDITS_MAX)
+            self._balance_max = max(self._balance_max, balance)
+        return True
+
+    @property
+    def refresh_due(self) -> bool:
+        """Whether an asynchronous grant should go out and finds a receive."""
+        return not self._unproven and self._refreshable
+
+    def grant_word(self) -> int:
+        """The credit word of an asynchronous grant, whose credits then count as given."""
+        self._unproven = self.outstanding + 1
+        return (self._pool << 16) | self._give()
+
+    def _spend(self, message: Outgoing, /) -> int:
+        self.balance -= 1
+        if message.kind is _ERROR:
+            self._last_given = 0
+            return self._pool << 16
+        return (self._pool << 16) | self._give()
+
+    def _unspend(self) -> None:
+        self.balance += 1
+
+
+class CumulativeWindow(_MessageWindow):
+    """Credit words that say how many messages may have been sent since the connection began, modulo 2^32.
+
+    Grants count as every Send, but one may go out when there is no credit left.
+    """
+
+    __slots__ = ("_received", "_sent")
+
+    def __init__(self, requested: int, granted: int) -> None:
+        super().__init__(requested, granted)
+        self._sent = 0
+        self._received = 0
+
+    def on_arrival(self, message: Inbound | None) -> bool:
+        """Each word replaces the one before, so that it may also take credits back."""
+        kind = None if message is None else message.kind
+        self._received = (self._received + 1) & _COUNTER_MASK
+        self.outstanding -= 1
+        if self.outstanding < (-1 if kind is _GRANT else 0):
+            return False
+        if message is not None and kind is not _UNREADABLE:
+            ahead = (message.credit_word - self._sent) & _COUNTER_MASK
+            balance = self.balance = ahead if ahead < _COUNTER_HALF else ahead - _COUNTER_MASK - 1
+            self._balance_max = max(self._balance_max, balance)
+        return True
+
+    @property
+    def refresh_due(self) -> bool:
+        """Whether an asynchronous grant should go out and finds a receive."""
+        return self.balance >= 0 and self._refreshable
+
+    def grant_word(self) -> int:
+        """The credit word of an asynchronous grant, whose credits then count as given."""
+        return self._count_sent()
+
+    def _spend(self, _message: Outgoing, /) -> int:
+        return self._count_sent()
+
+    def _count_sent(self) -> int:
+        self.balance -= 1
+        self._sent = (self._sent + 1) & _COUNTER_MASK
+        self._give()
+        return (self._received + self.outstanding) & _COUNTER_MASK
+
+    def _unspend(self) -> None:
+        self.balance += 1
+        self._sent = (self._sent - 1) & _COUNTER_MASK
