@@ -112,6 +112,15 @@ NEGOTIATION_S = 5.0
 round trip, and short enough that trying an older version on another connection is hardly noticed. Also those in which
 hosts must have authenticated themselves, which takes three round trips and some milliseconds."""
 
+VERSION_AGAIN_S = 900.0
+"""Seconds after which a server that knew an older version only is asked for a newer one again. At worst it does not
+answer, so that connecting takes NEGOTIATION_S longer: every 15 minutes that is hardly noticed, and a server that was
+replaced by a newer one is called in the old version for no longer than that."""
+
+VERSIONS_KNOWN_MAX = 1024
+"""Servers whose version is remembered, some 500 octets each: more than a program talks to in VERSION_AGAIN_S. Beyond
+them the one that was connected to longest ago is met as for the first time."""
+
 READ_CHUNKS_MAX = 16
 """Read chunks of one call, Position Zero included: no known client sends more than two (RFC 8267 section 6.4.2)."""
 
@@ -162,7 +171,12 @@ UNREAD_SENDS_MAX = 4096
 """Sends that a peer may leave unread at once because it gave so many credits: 16 MiB of messages of the usual size."""
 
 RECEIVE_BUFFERS_KEPT_MAX = 256
-"""Buffers for incoming Sends kept for reuse: 1 MiB, and more than arrive between two polls of the queue."""
+"""Buffers for incoming Sends kept for reuse: more than arrive between two polls of the queue; 1 MiB of 4 KiB each, or
+9 MiB of the size that versions with transport properties offer."""
+
+GRANTED_OCTETS_MAX = 4 << 20
+"""Octets of receive buffers that the credits of one connection stand for, where messages can be large: 113 of those
+that are offered by default, half of what calls over one TCP connection may hold."""
 
 # NFS server over a local directory
 

@@ -12,7 +12,7 @@ from rpcrdma.errors import DecodeError
 from rpcrdma.transport.dialects import header_v2_00, v2_00
 from rpcrdma.transport.dialects.dialect import Dialect
 from rpcrdma.transport.dialects.fixed_words import decode_version_refused, encode_version_refused
-from rpcrdma.transport.dialects.header_v2_00 import decode_property_set, encode_property_set
+from rpcrdma.transport.dialects.property_sets import decode_property_set, encode_property_set
 from rpcrdma.transport.message import Cause, Inbound, Kind
 from rpcrdma.transport.properties import (
     decode_host_authentication,

@@ -54,7 +54,7 @@ class HostAuthentication:
         given = any(getattr(self, field.name) for field in fields(self))
         return HostPolicy.REQUIRED if given else HostPolicy.OFF
 
-    def check_version(self, choice: str) -> None:
+    def check_version(self, choice: str | int) -> None:
         """Sees to it that `choice`, one of `rpcrdma.transport.VERSION_CHOICES`, has what is required.
 
         Raises:

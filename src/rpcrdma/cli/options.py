@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -23,6 +23,7 @@ __all__ = [
     "add_exact_modes",
     "add_json",
     "add_no_crc",
+    "add_rpcrdma_version",
     "add_shared_options",
     "connect_options",
     "host_and_port",
@@ -107,11 +108,10 @@ def _add_connection_options(group: argparse._ArgumentGroup, *, mounts: bool) -> 
         default=argparse.SUPPRESS,
         help="RDMA provider: iwarp is the software RNIC over TCP; auto takes what reaches the server (default: auto)",
     )
-    add(
-        "--rpcrdma-version",
-        choices=("auto", "1"),
-        default=argparse.SUPPRESS,
-        help="version of RPC-over-RDMA (default: auto)",
+    add_rpcrdma_version(
+        group,
+        "version of RPC-over-RDMA: %(choices)s; auto takes the newest that the server speaks, of those that can be "
+        "told apart (default: auto)",
     )
     add(
         "--mount-port",
@@ -142,6 +142,26 @@ def _add_connection_options(group: argparse._ArgumentGroup, *, mounts: bool) -> 
         metavar="FILE",
         default=argparse.SUPPRESS,
         help="record the RDMA connections for Wireshark; needs no privileges",
+    )
+
+
+class _Versions:
+    """What --rpcrdma-version may be; the transport is not loaded before the choices are wanted."""
+
+    def __iter__(self) -> Iterator[str]:
+        from rpcrdma.transport import VERSION_CHOICES  # noqa: PLC0415
+
+        return iter(VERSION_CHOICES)
+
+
+def add_rpcrdma_version(group: argparse._ActionsContainer, text: str) -> None:
+    """`--rpcrdma-version`."""
+    group.add_argument(
+        "--rpcrdma-version",
+        choices=_Versions(),
+        default=argparse.SUPPRESS,
+        metavar="VERSION",
+        help=text,
     )
 
 
@@ -206,7 +226,7 @@ def connect_options(args: argparse.Namespace) -> ConnectOptions:
     options["on_call"] = call_logger()
     options["iwarp"] = IwarpConfig(crc=not args.no_crc)
     options["host_authentication"] = host_authentication(args)
-    options["rpcrdma_version"] = "auto" if args.rpcrdma_version == "auto" else int(args.rpcrdma_version)
+    options["rpcrdma_version"] = args.rpcrdma_version
     if args.timeout is not None:
         options["connect_timeout_s"] = options["call_timeout_s"] = args.timeout
     return ConnectOptions(**options)

@@ -25,6 +25,7 @@ from rpcrdma.cli.options import (
     add_command,
     add_json,
     add_no_crc,
+    add_rpcrdma_version,
     host_and_port,
     octets,
     positive_count,
@@ -118,6 +119,11 @@ def add_parser(subparsers: Subparsers) -> None:
         type=Path,
         metavar="DIR",
         help="where to keep the key of the file handles (default: $XDG_STATE_HOME/rpcrdma, /var/lib/rpcrdma for root)",
+    )
+    add_rpcrdma_version(
+        parser,
+        "version of RPC-over-RDMA: %(choices)s; auto speaks each client's, of those that can be told apart, any other "
+        "choice is the only one that is spoken (default: auto)",
     )
     add_no_crc(parser)
     add_host_options(parser, serves=True)
@@ -224,6 +230,7 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
                 idle_s=getattr(args, "idle_timeout", RDMA_IDLE_S),
                 capture=args.capture,
                 host_authentication=host_authentication(args),
+                rpcrdma_version=args.rpcrdma_version,
             ),
             tcp=TcpServerConfig(connections_max=args.connections, idle_s=getattr(args, "idle_timeout", RPC_IDLE_S)),
             memory_octets_max=args.memory,

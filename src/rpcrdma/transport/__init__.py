@@ -6,7 +6,7 @@
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.transport.calls import CallHandle, IncomingCall
 from rpcrdma.transport.config import ReverseSupport, Role, TransportConfig
-from rpcrdma.transport.dialects import VERSION_CHOICES, offered, receive_octets
+from rpcrdma.transport.dialects import VERSION_CHOICES, offered, receive_octets, version_choice
 from rpcrdma.transport.endpoint import Endpoint
 from rpcrdma.transport.events import (
     CallArrived,
@@ -48,4 +48,5 @@ __all__ = [
     "linux_counters",
     "offered",
     "receive_octets",
+    "version_choice",
 ]

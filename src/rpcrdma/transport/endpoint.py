@@ -145,6 +145,11 @@ class Endpoint:
         return self._introduction.unanswered
 
     @property
+    def version_refused(self) -> bool:
+        """Client: the server speaks none of `dialects`, for which the connection ended."""
+        return self._introduction.version_refused
+
+    @property
     def own_properties(self) -> Properties | None:
         """The transport properties that this side told of; None in a version without."""
         return self._session.own if self._session.dialect.introduces else None

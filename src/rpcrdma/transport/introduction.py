@@ -35,6 +35,7 @@ from rpcrdma.transport.properties import (
     encode_host_authentication,
     encode_properties,
 )
+from rpcrdma.transport.refusals import versions
 from rpcrdma.transport.session import Session
 from rpcrdma.wire.buffers import Buffer
 
@@ -42,6 +43,9 @@ __all__ = ["Introduction"]
 
 _NOT_AN_ANSWER = frozenset({Kind.PIECE, Kind.PROPERTIES, Kind.UNREADABLE, Kind.ERROR})
 """Messages by which their sender does not go on without telling of its properties."""
+
+_AROUND_VALUE_OCTETS = 64
+"""Of a message that has one value of host authentication and nothing else: its header and the value's lengths."""
 
 _START = struct.Struct(">IIII")
 """XID, version, credits and type of message: the same in every version."""
@@ -62,6 +66,7 @@ class Introduction:
         "_introduced",
         "_move",
         "_outbox",
+        "_refused",
         "_session",
         "_settle_s",
         "_wait_s",
@@ -87,6 +92,7 @@ class Introduction:
         self._wait_s: float | None = None
         self._due_s: float | None = None
         self._introduced = False
+        self._refused = False
         self._xid = 0
         outbox.serve(self, Kind.PROPERTIES, Kind.GRANT)
 
@@ -94,6 +100,11 @@ class Introduction:
     def unanswered(self) -> bool:
         """Client: whether the answer to the first message is still to come, or never came."""
         return self._introduced and self._session.role is Role.CLIENT and self._session.peer is None
+
+    @property
+    def version_refused(self) -> bool:
+        """Client: whether the server has said that it speaks none of this end's versions."""
+        return self._refused
 
     def on_established(self) -> None:
         """The connection of the provider stands."""
@@ -171,8 +182,8 @@ class Introduction:
             finished = self._authenticator.finished
         if self._session.dialect.introduces and not self._introduced:
             self._introduce(value)
-        elif value is not None:
-            self._send(encode_host_authentication(value))
+        elif value is not None and not self._send_value(value):
+            return
         if finished:
             self._move(Input.AGREE)
         else:
@@ -186,18 +197,34 @@ class Introduction:
         except HostAuthenticationFailed as error:
             self._refuse(error)
             return
-        if answer is not None:
-            self._send(encode_host_authentication(answer))
+        if answer is not None and not self._send_value(answer):
+            return
         if authenticator.finished:
             self._wait_s = self._due_s = None
             self._move(Input.AGREE)
+
+    def _send_value(self, value: bytes) -> bool:
+        """Sends a further value of host authentication; False if no message has room for it: the connection ends."""
+        session = self._session
+        # Header and numbers take less than is rounded up here.
+        if not session.dialect.continues_properties and len(value) + _AROUND_VALUE_OCTETS > session.send_octets:
+            session.refuse(
+                HostAuthenticationFailed(
+                    f"host authentication failed: the certificates of this side take {len(value)} octets, and the peer "
+                    f"receives no more than {session.send_octets}; shorten the chain in the file of --host-cert",
+                    cause="too long",
+                )
+            )
+            return False
+        self._send(encode_host_authentication(value))
+        return True
 
     def _refuse(self, error: HostAuthenticationFailed) -> None:
         """Ends the connection, after the peer has been told why."""
         session = self._session
         if error.alert and session.dialect.introduces:
             if self._introduced:
-                self._send(encode_host_authentication(error.alert))
+                self._send_value(error.alert)
             else:
                 if session.state is State.AWAITING:
                     self._move(Input.INTRODUCE)
@@ -236,16 +263,19 @@ class Introduction:
         refusal = message.refusal
         assert refusal is not None
         session = self._session
+        self._introduced = False
         if refusal.cause is Cause.VERSION:
             for dialect in self._dialects:
                 if refusal.low <= dialect.version <= refusal.high and dialect is not session.dialect:
                     session.use(dialect)
-                    self._introduced = False
                     self._begin()
                     return True
-            spoken = " or ".join(dialect.name for dialect in self._dialects)
+            self._refused = True
+            own = " or ".join(dialect.name for dialect in self._dialects)
+            theirs = versions(refusal.low, refusal.high)
             session.violation(
-                f"the server speaks versions {refusal.low} to {refusal.high} of RPC-over-RDMA, this end {spoken} only"
+                f"the server speaks {theirs} of RPC-over-RDMA only, this end was told to speak {own}; choose a version "
+                "that both have, or auto"
             )
         else:
             session.violation(f"the server refused the transport properties of this end ({refusal.cause.value})")

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from rpcrdma.limits import SPARE_RECEIVES, UNREAD_SENDS_MAX
+from rpcrdma.limits import GRANTED_OCTETS_MAX, SPARE_RECEIVES, UNREAD_SENDS_MAX
+from rpcrdma.transport.config import Role, TransportConfig
 from rpcrdma.transport.message import Inbound, Kind, Outgoing
 
-__all__ = ["CREDITS_MAX", "CumulativeWindow", "IncrementalWindow"]
+__all__ = ["CREDITS_MAX", "CumulativeWindow", "IncrementalWindow", "calls_counted"]
 
 CREDITS_MAX = 0xFFFF
 """The most that a 16-bit field can say."""
@@ -31,6 +32,15 @@ _COUNTER_MASK = 0xFFFFFFFF
 _COUNTER_HALF = 1 << 31
 
 _CALL, _ERROR, _GRANT, _UNREADABLE = Kind.CALL, Kind.ERROR, Kind.GRANT, Kind.UNREADABLE
+
+
+def calls_counted(config: TransportConfig, role: Role, *, reverse: bool) -> tuple[int, int]:
+    """How many calls this side wants to have unanswered, and how many of the peer's it takes."""
+    if role is Role.CLIENT:
+        return config.credits_requested, config.reverse_credits_granted if reverse else 0
+    # Each may come in a message of the largest size, and is held until it is answered.
+    granted = max(1, min(config.credits_granted, GRANTED_OCTETS_MAX // config.offered_receive_octets))
+    return config.reverse_credits_requested if reverse else 0, granted
 
 
 class _MessageWindow(ABC):

@@ -7,14 +7,19 @@ from collections.abc import Callable, Mapping
 from rpcrdma.errors import RpcError
 from rpcrdma.transport.message import Cause, Refusal
 
-__all__ = ["CallRefused", "ChunkRefused", "VersionRefused", "error_of"]
+__all__ = ["CallRefused", "ChunkRefused", "VersionRefused", "error_of", "versions"]
+
+
+def versions(low: int, high: int) -> str:
+    """A range of versions in words."""
+    return f"version {low}" if low == high else f"versions {low} to {high}"
 
 
 class VersionRefused(RpcError):
     """The responder speaks versions `low` to `high` of RPC-over-RDMA, not the one of the call."""
 
     def __init__(self, low: int, high: int) -> None:
-        super().__init__(f"the server speaks RPC-over-RDMA versions {low} to {high} only")
+        super().__init__(f"the server speaks RPC-over-RDMA {versions(low, high)} only")
         self.low = low
         self.high = high
 
@@ -54,6 +59,7 @@ _WORDS: Mapping[Cause, Callable[[Refusal], str]] = {
     Cause.REPLY_RESOURCE: lambda refusal: f"{_CHUNKS}: the reply has {refusal.needed} octets",
     Cause.HEADER: lambda _: "the server could not read the call's transport header",
     Cause.HEADER_TYPE: lambda _: "the server does not know the type of the call's transport header",
+    Cause.VERSION_MISMATCH: lambda _: "the server was sent another version of RPC-over-RDMA than before",
     Cause.FLAGS: lambda _: "the server does not take the flags, or the order, of the call's messages",
     Cause.PROPERTY: lambda _: "the server does not take a transport property",
     Cause.INELIGIBLE: lambda _: "an argument of the call may not be moved in a Read chunk",

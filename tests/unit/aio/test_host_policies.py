@@ -21,7 +21,7 @@ from rpcrdma.errors import HostAuthenticationFailed
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.host_identity import HostIdentity
 from rpcrdma.rpc.service import CallContext
-from rpcrdma.transport import TransportConfig, VersionRefused
+from rpcrdma.transport import VERSION_CHOICES, TransportConfig, VersionRefused
 
 OUTCOMES = {
     ("off", "off"): "unauthenticated",
@@ -75,13 +75,14 @@ async def ask(connection: Connection) -> None:
     await connection.call(v3.GETATTR, v3.GETATTR3args(v3.nfs_fh3(b"handle")))
 
 
+@pytest.mark.parametrize("version", [name for name in VERSION_CHOICES if name != "1"])
 @pytest.mark.parametrize("client", ["off", "optional", "required"])
 @pytest.mark.parametrize("server", ["off", "optional", "required"])
-def test_the_policies_of_both_sides(hosts: Hosts, each_provider: str, client: str, server: str) -> None:
+def test_the_policies_of_both_sides(hosts: Hosts, each_provider: str, client: str, server: str, version: str) -> None:
     async def work() -> None:
         outcome = OUTCOMES[client, server]
-        options = ConnectOptions(host_authentication=client_of(hosts, client))
-        async with serving(server_of(hosts, server)) as (served, service):
+        options = ConnectOptions(host_authentication=client_of(hosts, client), rpcrdma_version=version)
+        async with serving(server_of(hosts, server), rpcrdma_version=version) as (served, service):
             connecting = connect(served.listening[0], v3.PROGRAM, options=options)
             if outcome not in {"authenticated", "unauthenticated"}:
                 with pytest.raises(HostAuthenticationFailed, match=outcome):

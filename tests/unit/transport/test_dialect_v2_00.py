@@ -18,8 +18,8 @@ from rpcrdma.transport.dialects.header_v2_00 import (
     Rdma2Msg,
     decode_header,
     encode_message,
-    encode_property_set,
 )
+from rpcrdma.transport.dialects.property_sets import encode_property_set
 from rpcrdma.transport.dialects.v1 import Version1
 from rpcrdma.transport.dialects.v2_00 import Version2
 from rpcrdma.transport.message import (

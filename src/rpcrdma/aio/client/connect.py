@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import logging
 import os
@@ -16,13 +15,15 @@ from typing import Any, TypeVar
 from rpcrdma.aio.answering.answering import Answering
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.answering.handler_runner import HandlerRunner
+from rpcrdma.aio.client.known_versions import KnownVersions
+from rpcrdma.aio.client.rdma_dialer import RdmaDialer
 from rpcrdma.aio.client.reconnecting import ReconnectingCaller, ReconnectPolicy, SingleConnection
 from rpcrdma.aio.client.tcp_client import TcpCaller
 from rpcrdma.aio.connections.call_record import CallObserver
 from rpcrdma.aio.connections.rdma_connection import Negotiated, RdmaConnection
 from rpcrdma.aio.drivers.capture import PacketCapture
 from rpcrdma.aio.drivers.provider import ProviderChoice
-from rpcrdma.aio.drivers.sockets import authority, unanswered
+from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.aio.drivers.software_rnic import chosen_provider
 from rpcrdma.aio.host_options import HostAuthentication
 from rpcrdma.aio.urls import DEFAULT_PORTS, Url, parse_url
@@ -33,7 +34,7 @@ from rpcrdma.rpc.auth import AuthSys, Credential
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import Service
-from rpcrdma.transport import Role, TransportConfig, TransportStatistics, add_up
+from rpcrdma.transport import Role, TransportConfig, TransportStatistics, add_up, version_choice
 from rpcrdma.transport.authenticator import HostPolicy
 from rpcrdma.wire.buffers import Buffer
 
@@ -45,6 +46,7 @@ R = TypeVar("R")
 _LOGGER = logging.getLogger("rpcrdma.client")
 _SERVE_TCP_PORT = 20048
 """The TCP port of `rpcrdma serve` by default: clients of rdma:// look for MOUNT there."""
+_KNOWN_VERSIONS = KnownVersions()
 _GROUPS_MAX = 16
 """Supplementary groups in an AUTH_SYS credential (RFC 5531 appendix A)."""
 
@@ -62,8 +64,10 @@ class ConnectOptions:
     provider: ProviderChoice = "auto"
     """What carries RDMA: "iwarp" is the software RNIC, which is also what "auto" takes, since it reaches any server; or
     an object of your own, see `rpcrdma.aio.drivers.provider`."""
-    rpcrdma_version: str = "auto"
+    rpcrdma_version: str | int = "auto"
     """One of `rpcrdma.transport.VERSION_CHOICES`; "auto" is the newest that the server speaks."""
+    known_versions: KnownVersions = field(default_factory=lambda: _KNOWN_VERSIONS)
+    """What "auto" has found out about servers, and what it finds out: that of all connections of this process."""
     credential: Credential = field(default_factory=own_credential)
     """An AUTH_SYS credential whose stamp is 0 gets one at random for each `Connection`: it tells the calls of one from
     those of another where a server looks for repeats."""
@@ -103,6 +107,9 @@ class ConnectOptions:
     """Records the connection's packets; RDMA only."""
     on_call: CallObserver | None = None
     """Is called with a record of each call when it has ended. None costs nothing."""
+
+    def __post_init__(self) -> None:
+        version_choice(self.rpcrdma_version)
 
 
 class Connection:
@@ -327,30 +334,25 @@ async def _dial(url: Url, options: ConnectOptions, answering: Answering | None) 
 
 
 async def _connect_rdma(url: Url, options: ConnectOptions, answering: Answering | None) -> RdmaConnection:
-    authenticator = options.host_authentication.source(Role.CLIENT, url.host)()
-    provider = chosen_provider(options.provider, options.iwarp, options.capture)
-    try:
-        async with asyncio.timeout(options.connect_timeout_s):
-            connection = RdmaConnection(
-                await provider.connect(url.host, url.port, reserved_port=options.reserved_port),
-                transport=options.transport,
-                results=BufferPool(),
-                arguments=BufferPool(),
-                credential=options.credential,
-                answering=answering,
-                authenticator=authenticator,
-                version=options.rpcrdma_version,
-                on_call=options.on_call,
-            )
-            try:
-                await connection.wait_established()
-            except BaseException:
-                connection.abort("connecting was given up")
-                raise
-    except TimeoutError:
-        raise unanswered(url.host, url.port, options.connect_timeout_s) from None
-    except HostAuthenticationFailed as error:
-        raise HostAuthenticationFailed(f"{url.authority}: {error}", cause=error.cause) from None
-    except TransportClosed as error:
-        raise ConnectFailed(provider.explain_unmade(url.authority, str(error))) from None
-    return connection
+    make = functools.partial(
+        RdmaConnection,
+        transport=options.transport,
+        results=BufferPool(),
+        arguments=BufferPool(),
+        credential=options.credential,
+        answering=answering,
+        authenticators=options.host_authentication.source(Role.CLIENT, url.host),
+        on_call=options.on_call,
+    )
+    # A server that was found to speak a version without host authentication may have learnt another.
+    required = options.host_authentication.wanted is HostPolicy.REQUIRED
+    dialer = RdmaDialer(
+        chosen_provider(options.provider, options.iwarp, options.capture),
+        url,
+        make,
+        version=version_choice(options.rpcrdma_version),
+        known=KnownVersions() if required else options.known_versions,
+        timeout_s=options.connect_timeout_s,
+        reserved_port=options.reserved_port,
+    )
+    return await dialer.dial()

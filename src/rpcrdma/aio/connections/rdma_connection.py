@@ -47,9 +47,10 @@ from rpcrdma.transport import (
     Role,
     TransportConfig,
     TransportStatistics,
+    VersionRefused,
     offered,
 )
-from rpcrdma.transport.authenticator import Authenticator
+from rpcrdma.transport.authenticator import AuthenticatorSource
 from rpcrdma.verbs import ReceivePool
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Payload
@@ -91,11 +92,12 @@ class RdmaConnection:
     """A connection over any provider's link; implements `rpcrdma.aio.answering.answering.CallSource`, on either side.
 
     The end that connects is the client.
-    `answering` answers the peer's calls; a client without it takes none. `authenticator` is this connection's own.
+    `answering` answers the peer's calls; a client without it takes none. `authenticators` makes one for it.
     `results` and `arguments` give memory for what handlers return and for what is pulled from the peer.
     `version` is one of `rpcrdma.transport.VERSION_CHOICES`.
     `on_established` is called in the loop when both sides are connected, `on_ended` once when the connection has ended,
-    `on_call` with a record of each call of this side.
+    `on_call` with a record of each call of this side. With `on_version_refused`, which is called first, the connection
+    ends when a call is refused because the server does not speak the connection's version.
     """
 
     def __init__(
@@ -108,11 +110,12 @@ class RdmaConnection:
         credential: Credential | None = None,
         answering: Answering | None = None,
         receive_pool: ReceivePool | None = None,
-        authenticator: Authenticator | None = None,
-        version: str = "auto",
+        authenticators: AuthenticatorSource | None = None,
+        version: str | int = "auto",
         on_established: Callable[[RdmaConnection], None] | None = None,
         on_ended: Callable[[RdmaConnection], None] | None = None,
         on_call: CallObserver | None = None,
+        on_version_refused: Callable[[], None] | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self.local = link.local
@@ -125,10 +128,11 @@ class RdmaConnection:
         self._active_at = self._loop.time()
         self._called_back = False
         self._answering = answering
-        self._authenticator = authenticator
+        self._authenticator = authenticator = None if authenticators is None else authenticators()
         self._on_established = on_established
         self._on_ended = on_ended
         self._on_call_ended = on_call
+        self._on_version_refused = on_version_refused
         self._draining = False
         self._in_turn = False
         self._starting = True
@@ -208,6 +212,11 @@ class RdmaConnection:
     def unanswered(self) -> bool:
         """See `Endpoint.unanswered`."""
         return self._endpoint.unanswered
+
+    @property
+    def version_refused(self) -> bool:
+        """See `Endpoint.version_refused`."""
+        return self._endpoint.version_refused
 
     @property
     def closed(self) -> bool:
@@ -424,12 +433,23 @@ class RdmaConnection:
             result: _Result = event.handle.context
             if not result.done():
                 result.over()
-                error = event.error
-                result.set_exception(_explained(event.handle, error) if isinstance(error, ChunkRefused) else error)
+                result.set_exception(self._failure_of(event.handle, event.error))
         elif isinstance(event, Ready):
             self._on_ready()
         else:
             self._on_end(event)
+
+    def _failure_of(self, handle: CallHandle, error: RpcRdmaError) -> RpcRdmaError:
+        """What the caller of a failed call is told."""
+        if isinstance(error, ChunkRefused):
+            return _explained(handle, error)
+        if isinstance(error, VersionRefused) and self._on_version_refused is not None:
+            reason = f"{error}, not version {self._endpoint.dialect}, which it was known by"
+            self._on_version_refused()
+            # Before the caller goes on, which may want to call on another connection at once.
+            self._loop.call_soon(self.abort, reason)
+            return TransportClosed(reason)
+        return error
 
     def _on_ready(self) -> None:
         self._starting = False

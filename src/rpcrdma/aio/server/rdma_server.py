@@ -18,7 +18,15 @@ from rpcrdma.aio.drivers.software_rnic import chosen_provider
 from rpcrdma.aio.host_options import HostAuthentication
 from rpcrdma.aio.server.admission import Admission
 from rpcrdma.iwarp import IwarpConfig
-from rpcrdma.transport import Role, TransportConfig, TransportStatistics, add_up, offered, receive_octets
+from rpcrdma.transport import (
+    Role,
+    TransportConfig,
+    TransportStatistics,
+    add_up,
+    offered,
+    receive_octets,
+    version_choice,
+)
 from rpcrdma.verbs import ReceivePool
 
 __all__ = ["RdmaServer", "RdmaServerConfig"]
@@ -41,8 +49,9 @@ class RdmaServerConfig:
     A connection whose client has said that it takes calls stays (RFC 8167 section 5.4).
     """
     transport: TransportConfig = field(default_factory=TransportConfig)
-    rpcrdma_version: str = "auto"
-    """One of `rpcrdma.transport.VERSION_CHOICES`; "auto" takes each client's."""
+    rpcrdma_version: str | int = "auto"
+    """One of `rpcrdma.transport.VERSION_CHOICES`: the only one that is spoken; "auto" takes each client's, of all that
+    first messages tell apart."""
     provider: ProviderChoice = "auto"
     """See `ConnectOptions.provider`."""
     iwarp: IwarpConfig = field(default_factory=IwarpConfig)
@@ -50,6 +59,9 @@ class RdmaServerConfig:
     capture: PacketCapture | None = None
     host_authentication: HostAuthentication = field(default_factory=HostAuthentication)
     """Whether clients prove which hosts they are. Where it is required, what is offered over RDMA is not over TCP."""
+
+    def __post_init__(self) -> None:
+        version_choice(self.rpcrdma_version)
 
 
 class RdmaServer:
@@ -123,7 +135,7 @@ class RdmaServer:
             arguments=self._arguments,
             answering=self._answering,
             receive_pool=self._receive_pool,
-            authenticator=self._authenticators(),
+            authenticators=self._authenticators,
             version=self._config.rpcrdma_version,
             on_established=self._established,
             on_ended=self._ended,

@@ -111,7 +111,13 @@ def _check_space(workspace: Path, octets: int) -> None:
 async def _travel(args: argparse.Namespace, places: _Places, size: TreeSize) -> Outcome:
     start = time.perf_counter()
     exports = [f"source={places.source}:ro", f"copy={places.returned}:rw"]
-    serving = ServerProcess(exports, places.state, as_root=os.geteuid() == 0, crc=not args.no_crc)
+    serving = ServerProcess(
+        exports,
+        places.state,
+        as_root=os.geteuid() == 0,
+        crc=not args.no_crc,
+        rpcrdma_version=args.rpcrdma_version,
+    )
     async with serving as server:
         options = connect_options(args)
         async with connect(server.rdma_url, v3.PROGRAM, options=options) as connection:

@@ -6,26 +6,36 @@ from rpcrdma.transport.config import TransportConfig
 from rpcrdma.transport.dialects.dialect import Dialect, Geometry, Window
 from rpcrdma.transport.dialects.v1 import Version1
 from rpcrdma.transport.dialects.v2_00 import Version2
+from rpcrdma.transport.dialects.v2_07 import Version207
 
-__all__ = ["VERSION_CHOICES", "Dialect", "Geometry", "Window", "offered", "receive_octets"]
+__all__ = ["VERSION_CHOICES", "Dialect", "Geometry", "Window", "offered", "receive_octets", "version_choice"]
 
 _OFFERS: Mapping[str, tuple[Callable[[], Dialect], ...]] = {
     "auto": (Version2, Version1),
     "1": (Version1,),
     "2": (Version2,),
+    "2-07": (Version207,),
 }
 
 VERSION_CHOICES = tuple(_OFFERS)
 """What may be asked for: a version by its name, or all that every peer can be asked about."""
 
 
-def offered(choice: str = "auto") -> tuple[Dialect, ...]:
-    """The versions of one connection, the preferred one first.
+def version_choice(choice: str | int) -> str:
+    """`choice` as `VERSION_CHOICES` has it; a number stands for the version of that name.
 
     Raises:
-        KeyError: `choice` is not one of `VERSION_CHOICES`.
+        ValueError: it is none of them.
     """
-    return tuple(version() for version in _OFFERS[choice])
+    name = str(choice)
+    if name not in _OFFERS:
+        raise ValueError(f"rpcrdma_version is {choice!r}, none of {', '.join(VERSION_CHOICES)}")
+    return name
+
+
+def offered(choice: str | int = "auto") -> tuple[Dialect, ...]:
+    """The versions of one connection, the preferred one first; see `version_choice`."""
+    return tuple(version() for version in _OFFERS[version_choice(choice)])
 
 
 def receive_octets(config: TransportConfig, dialects: Sequence[Dialect]) -> int:

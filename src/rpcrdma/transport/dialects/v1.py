@@ -79,6 +79,7 @@ class Version1:
     name = "1"
     geometry = GEOMETRY
     introduces = False
+    continues_properties = False
     properties: Mapping[int, Property] = {}
 
     def agree(self, own: PrivateData, peer: PrivateData | None) -> Agreement:
