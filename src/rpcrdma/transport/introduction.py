@@ -94,7 +94,8 @@ class Introduction:
         self._introduced = False
         self._refused = False
         self._xid = 0
-        outbox.serve(self, Kind.PROPERTIES, Kind.GRANT)
+        # Errors, too: an end that is never called has no responder, and refuses properties all the same.
+        outbox.serve(self, Kind.PROPERTIES, Kind.GRANT, Kind.ERROR)
 
     @property
     def unanswered(self) -> bool:
@@ -298,7 +299,7 @@ class Introduction:
         return ()
 
     def on_unsendable(self, _message: Outgoing, error: LocalProtocolError) -> None:
-        """Both kinds can always be sent."""
+        """None of these kinds is ever too large."""
         raise error
 
     @property
