@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -79,3 +81,46 @@ def test_a_failure_has_a_kind_of_its_own(
         f"{place}: host authentication failed: it is required here, and the peer takes no part in it"
     )
     assert "--host-cert" in error["hint"]
+
+
+def test_hosts_that_know_each_other(
+    start: StartServer, capfd: pytest.CaptureFixture[str], hosts: Hosts, tmp_path: Path
+) -> None:
+    """The mount goes over TCP, files over RDMA; a client without a certificate gets nowhere."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a").write_text("a")
+    authority = ["--host-ca", str(hosts.authority.path)]
+    server = ["--host-cert", str(hosts.server), *authority, "--host-name", "client.example"]
+    client = ["--host-cert", str(hosts.client), *authority, "--host-name", "server.example"]
+    with start(tmp_path / "data", tmp_path / "state", *server) as served:
+        rdma, port = served.urls["rdma"], served.urls["tcp"].rpartition(":")[2]
+        assert main(["ping", "-c", "1", *client, rdma]) == 0
+        text = capfd.readouterr().out
+        assert main(["ping", "-c", "1", "--json", *client, rdma]) == 0
+        report = json.loads(capfd.readouterr().out)
+        assert main(["cat", *client, "--mount-port", port, f"{rdma}/a"]) == 0
+        assert capfd.readouterr().out == "a"
+        assert main(["ls", "--json", "--mount-port", port, f"{rdma}/"]) == 3
+        without = json.loads(capfd.readouterr().out)["error"]
+        assert main(["ls", "--json", f"{served.urls['tcp']}/"]) == 1
+        over_tcp = json.loads(capfd.readouterr().out)["error"]
+        assert served.stop() == 0
+    assert "host: server.example, 2001:db8::1, urn:host:server (commonName=the server)" in text.splitlines()
+    assert report["host_identity"]["names"] == ["server.example", "2001:db8::1", "urn:host:server"]
+    bound = [event["host_identity"] for event in served.events if event["event"] == "connected" and "version" in event]
+    assert [host["names"] for host in bound] == [["client.example", "192.0.2.7"]] * 3
+    assert report["host_identity"]["channel_binding"] == bound[1]["channel_binding"]
+    assert (without["kind"], without["hint"]) == (
+        "host_not_authenticated",
+        "give this side one (--host-cert, --host-key and --host-ca)",
+    )
+    assert over_tcp["kind"] == "call_refused"
+
+
+def test_people_are_told_what_is_left_over_tcp(hosts: Hosts, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "rpcrdma", "serve", "--stop-at-eof", "--state-dir", str(tmp_path / "state")]
+    command += ["--host-cert", str(hosts.server), "--host-ca", str(hosts.authority.path), str(tmp_path)]
+    command += ["--listen", "rdma://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0"]
+    done = subprocess.run(command, input="", capture_output=True, text=True, check=False, timeout=30)
+    assert done.returncode == 0
+    assert "hosts have to authenticate themselves: over TCP there is MOUNT and nothing else" in done.stderr

@@ -21,6 +21,7 @@ class HostCause(enum.Enum):
     NO_CERTIFICATE = "no certificate"
     EXPIRED = "expired"
     NOT_YET_VALID = "not yet valid"
+    REVOKED = "revoked"
     UNKNOWN_ISSUER = "unknown issuer"
     UNFIT = "unfit certificate"
     WRONG_NAME = "wrong name"
@@ -55,6 +56,7 @@ REFUSALS: Mapping[HostCause, HostRefusal] = {
     HostCause.NOT_YET_VALID: HostRefusal(
         45, "the peer's certificate is not valid yet", "compare the clocks of both hosts"
     ),
+    HostCause.REVOKED: HostRefusal(44, "the peer's certificate is revoked", "issue the peer another one"),
     HostCause.UNKNOWN_ISSUER: HostRefusal(
         48,
         "the peer's certificate is of no authority that is trusted here",
@@ -127,9 +129,13 @@ _ALERTS: Mapping[int, tuple[str, str, str]] = {
 }
 _REMEDY: Final = "the peer's log says more"
 
-_EXPIRED, _NOT_YET_VALID, _PURPOSE = 10, 9, 26
-_NO_ISSUER = frozenset({2, 18, 19, 20, 21, 27, 29, 30, 31})
-"""X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT, DEPTH_ZERO_SELF_SIGNED_CERT and their like."""
+_VERIFICATION: Mapping[int, HostCause] = {
+    9: HostCause.NOT_YET_VALID,
+    10: HostCause.EXPIRED,
+    23: HostCause.REVOKED,
+    **dict.fromkeys((2, 18, 19, 20, 21, 27, 29, 30, 31), HostCause.UNKNOWN_ISSUER),
+}
+"""OpenSSL's results of a verification (X509_V_ERR_CERT_HAS_EXPIRED and so on); others are the certificate's faults."""
 _REASONS: Mapping[str, HostCause] = {
     "PEER_DID_NOT_RETURN_A_CERTIFICATE": HostCause.NO_CERTIFICATE,
     "UNSUPPORTED_PROTOCOL": HostCause.VERSION,
@@ -180,8 +186,4 @@ def cause_of(reason: str, verify_code: int | None) -> HostCause:
     """What OpenSSL found wrong: its reason, and of a certificate the result of its verification."""
     if verify_code is None:
         return _REASONS.get(reason, HostCause.HANDSHAKE)
-    if verify_code == _EXPIRED:
-        return HostCause.EXPIRED
-    if verify_code == _NOT_YET_VALID:
-        return HostCause.NOT_YET_VALID
-    return HostCause.UNKNOWN_ISSUER if verify_code in _NO_ISSUER else HostCause.UNFIT
+    return _VERIFICATION.get(verify_code, HostCause.UNFIT)
