@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
     from rpcrdma.aio.client.returning_client import ReturningClient
     from rpcrdma.aio.connections.call_record import CallRecord
-    from rpcrdma.aio.connections.rdma_connection import Negotiated
+    from rpcrdma.aio.connections.negotiated import Negotiated
     from rpcrdma.aio.drivers.capture import PacketCapture
     from rpcrdma.aio.host_options import HostAuthentication
     from rpcrdma.aio.server.serve import ServeOptions, Server, serve
@@ -74,7 +74,7 @@ _HOMES = {
     "rpcrdma.aio.host_options": ("HostAuthentication",),
     "rpcrdma.aio.client.connect": ("ConnectOptions", "Connection", "connect"),
     "rpcrdma.nfs.client": ("NfsFilesystem", "nfs_open"),
-    "rpcrdma.aio.connections.rdma_connection": ("Negotiated",),
+    "rpcrdma.aio.connections.negotiated": ("Negotiated",),
     "rpcrdma.aio.client.returning_client": ("ReturningClient",),
     "rpcrdma.aio.server.serve": ("ServeOptions", "Server", "serve"),
     "rpcrdma.rpc.auth": ("AuthNone", "AuthSys"),

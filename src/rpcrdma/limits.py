@@ -77,8 +77,8 @@ RDMA_UNSENT_REPLY_OCTETS_MAX = 1 << 20
 1 MiB at a time is still in the processor's cache when it is sent."""
 
 RDMA_STALLED_S = 30.0
-"""Seconds in which a peer must have answered the RDMA Reads of one call, and taken one reply, while we hold memory for
-them: 35 KB/s. All connections share that memory."""
+"""Seconds in which a peer must have answered the RDMA Reads of one call, sent the rest of a message in pieces, and
+taken one reply, while we hold memory for them: 35 KB/s. All connections share that memory."""
 
 # Calls that must not run twice
 
@@ -106,6 +106,9 @@ work. Linux servers look at the first 256 octets of every call."""
 
 CHUNK_SEGMENTS_MAX = 272
 """Segments of one chunk: 1 MiB and its headers in pages of 4 KiB, for peers that register page by page."""
+
+EXTENSION_MESSAGES_REMEMBERED = 64
+"""Messages of extensions of which it is remembered who sent them, in case the peer answers with an error."""
 
 NEGOTIATION_S = 5.0
 """Seconds in which a server must have answered the first message of a version that it may not know: far more than a
@@ -140,6 +143,10 @@ call whose result could be longer exposes this much."""
 CONTINUED_OCTETS_MAX = RPC_RECORD_OCTETS_MAX
 """Octets of a message that comes in pieces: as many as the same message may have over TCP. A connection assembles one
 at a time, and memory for it is taken only as it arrives."""
+
+UNSENT_REFUSALS_MAX = 256
+"""Refusals of messages that are no calls, waiting for the peer to give credits for them: twice the calls that a client
+may have sent at once by default. Each holds a few words."""
 
 CONTINUED_PIECES_MAX = 2048
 """Pieces of such a message: the smallest that fill a message, of 1,024 octets, make 1,128 of the longest; empty ones

@@ -182,9 +182,13 @@ class Empty(v3.NFS_V3_Service):
 
 
 class ClientScene:
-    """A place where a hostile server listens, and a connection to one that behaves."""
+    """A place where a hostile server listens, and a connection to one that behaves.
+
+    Clients speak `rpcrdma_version`, so that scripted servers know what they will hear.
+    """
 
     good: Connection
+    rpcrdma_version = "1"
 
     def __init__(self, listener: socket.socket) -> None:
         self.listener = listener
@@ -198,7 +202,8 @@ class ClientScene:
         async def run() -> Connection:
             # Scripted servers hear what calls make, whenever they answer.
             quiet = IwarpConfig(nudge_after_s=0)
-            settings = {"credential": AuthNone(), "reconnect": False, "iwarp": quiet, **options}
+            settings: dict[str, Any] = {"credential": AuthNone(), "reconnect": False, "iwarp": quiet}
+            settings |= {"rpcrdma_version": self.rpcrdma_version, **options}
             return await connect(self.url, options=ConnectOptions(**settings))
 
         return asyncio.create_task(run())

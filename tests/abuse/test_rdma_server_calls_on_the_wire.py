@@ -109,15 +109,20 @@ def test_calls_that_ask_for_no_credits_are_served(scene: Scenes) -> None:
 
 
 @pytest.mark.req("V1-57", "V1-59")
-@pytest.mark.parametrize("version", [0, 2, 0xFFFFFFFF])
-def test_an_unknown_version_is_told_which_there_are(scene: Scenes, version: int) -> None:
+@pytest.mark.parametrize(("offered", "newest"), [("1", 1), ("auto", 2)])
+@pytest.mark.parametrize("version", [0, 2, 3, 0xFFFFFFFF])
+def test_an_unknown_version_is_told_which_there_are(scene: Scenes, version: int, offered: str, newest: int) -> None:
     async def main() -> None:
-        async with scene() as it:
+        async with scene(rpcrdma_version=offered) as it:
             peer = await it.connected()
-            await peer.send_segments(send(header(version=version) + rpc(0)))
+            if version == newest:
+                # What the client begins with settles the version.
+                await assert_works(peer, 1)
+            await peer.send_segments(send(header(version=version) + rpc(0), 1 + (version == newest)))
             heard = await peer.segment()
-            assert heard.payload == struct.pack(">IIIIIII", XID, version, 128, 4, 1, 1, 1)
-            await assert_works(peer, 2)
+            high = 1 if version == newest else newest
+            assert heard.payload == struct.pack(">IIIIIII", XID, version, 128, 4, 1, 1, high)
+            await assert_works(peer, 2 + (version == newest))
 
     asyncio.run(main())
 

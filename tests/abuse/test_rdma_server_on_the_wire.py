@@ -36,6 +36,7 @@ from rpcrdma.testing.raw_calls import (
     write_call,
 )
 from rpcrdma.testing.raw_iwarp import fpdu, read_request, startup_frame, tagged, terminate, untagged
+from rpcrdma.transport import TransportConfig
 
 Scenes = Callable[..., Any]
 MIB = 1 << 20
@@ -259,6 +260,8 @@ def test_calls_with_octets_changed_at_random(scene: Scenes, seed: int) -> None:
 
 # Lengths that lie, checksums that do not fit, memory that was not given
 
+RECEIVE_OCTETS = 4096
+"""Of the server: less than one segment can carry."""
 LIES: dict[str, tuple[bytes, int | None]] = {
     "ULPDU of nothing": (fpdu(b""), None),
     "ULPDU of one octet": (fpdu(b"\x41"), None),
@@ -270,9 +273,9 @@ LIES: dict[str, tuple[bytes, int | None]] = {
     "length too large": (b"\0\x80" + fpdu(send(NULL_CALL))[2:] + bytes(100), None),
     "largest possible ULPDU to a handle never given": (fpdu(tagged(WRITE, 7, 0, bytes(65521))), 0x1100),
     "largest possible Send": (fpdu(send(bytes(65517))), 0x1205),
-    "Send larger than the receive": (fpdu(send(bytes(4097))), 0x1205),
+    "Send larger than the receive": (fpdu(send(bytes(RECEIVE_OCTETS + 1))), 0x1205),
     "Send in parts larger than the receive": (
-        fpdu(send(bytes(4096), last=False)) + fpdu(send(b"x", offset=4096)),
+        fpdu(send(bytes(RECEIVE_OCTETS), last=False)) + fpdu(send(b"x", offset=RECEIVE_OCTETS)),
         0x1205,
     ),
     "Send with a hole": (fpdu(send(b"xxxx", last=False)) + fpdu(send(b"x", offset=8)), 0x1204),
@@ -301,7 +304,7 @@ def test_a_rule_broken_on_the_stream_gets_its_terminate(scene: Scenes, lie: str,
     octets, code = LIES[lie]
 
     async def main() -> None:
-        async with scene() as it:
+        async with scene(transport=TransportConfig(offered_receive_octets=RECEIVE_OCTETS)) as it:
             peer = await it.connected()
             if not first:
                 await assert_works(peer, 1)

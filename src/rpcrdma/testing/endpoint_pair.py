@@ -10,6 +10,7 @@ from rpcrdma.transport import (
     CallArrived,
     Endpoint,
     EndpointEvent,
+    Extension,
     IncomingCall,
     Ready,
     Role,
@@ -68,6 +69,8 @@ class EndpointPair:
         receive_pool: ReceivePool | None = None,
         version: str = "1",
         server_version: str = "",
+        client_extensions: Sequence[Extension] = (),
+        server_extensions: Sequence[Extension] = (),
     ) -> None:
         client = client or TransportConfig()
         self.client_pd = SoftwareProtectionDomain(counted_bits(1))
@@ -76,7 +79,13 @@ class EndpointPair:
             self.client_pd, self.server_pd, private_data=client.private_data()
         )
         self.client = Endpoint(
-            self.client_qp, self.client_pd, client, Role.CLIENT, reverse=reverse, dialects=offered(version)
+            self.client_qp,
+            self.client_pd,
+            client,
+            Role.CLIENT,
+            reverse=reverse,
+            dialects=offered(version),
+            extensions=client_extensions,
         )
         self.server = Endpoint(
             self.server_qp,
@@ -87,6 +96,7 @@ class EndpointPair:
             reverse=reverse,
             receive_pool=receive_pool,
             dialects=offered(server_version or version),
+            extensions=server_extensions,
         )
 
     def run(self) -> None:
@@ -135,7 +145,10 @@ def _drain(endpoint: Endpoint) -> list[EndpointEvent]:
 
 
 class BarePeer:
-    """One endpoint, and as its peer a queue pair that the test drives: any octets, in any order, true or false."""
+    """One endpoint, and as its peer a queue pair that the test drives: any octets, in any order, true or false.
+
+    Unless it is not to be `ready` at once, since its version begins with messages of its own, its first event is gone.
+    """
 
     def __init__(
         self,
@@ -148,6 +161,8 @@ class BarePeer:
         reverse: bool = False,
         buffers: BufferSource | None = None,
         dialects: Sequence[Dialect] = (),
+        extensions: Sequence[Extension] = (),
+        ready: bool = True,
     ) -> None:
         config = config or TransportConfig()
         if private_data is None:
@@ -160,7 +175,14 @@ class BarePeer:
         self.endpoint_pd, self.pd = (pd_a, pd_b) if active else (pd_b, pd_a)
         endpoint_qp, self.qp = (a, b) if active else (b, a)
         self.endpoint = Endpoint(
-            endpoint_qp, self.endpoint_pd, config, role, buffers, reverse=reverse, dialects=dialects or offered("1")
+            endpoint_qp,
+            self.endpoint_pd,
+            config,
+            role,
+            buffers,
+            reverse=reverse,
+            dialects=dialects or offered("1"),
+            extensions=extensions,
         )
         self.received: list[bytes] = []
         self.invalidated: list[int | None] = []
@@ -172,7 +194,7 @@ class BarePeer:
         if active:
             self.qp.accept(private_data)
         self.run()
-        assert [type(event) for event in self.endpoint_events()] == [Ready]
+        assert [type(event) for event in self.endpoint_events()] == [Ready] * ready
         self.events.clear()
 
     def _post_receive(self, buffer: memoryview) -> None:

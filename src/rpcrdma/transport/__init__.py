@@ -17,6 +17,16 @@ from rpcrdma.transport.events import (
     ReplyArrived,
     ReplySent,
 )
+from rpcrdma.transport.extensions import (
+    ErrorRow,
+    Extension,
+    ExtensionError,
+    ExtensionLink,
+    ExtensionMessage,
+    HeaderRow,
+    PropertyRow,
+    check_extensions,
+)
 from rpcrdma.transport.properties import Properties
 from rpcrdma.transport.refusals import CallRefused, ChunkRefused, VersionRefused
 from rpcrdma.transport.responder import BufferSource
@@ -33,8 +43,15 @@ __all__ = [
     "Closed",
     "Endpoint",
     "EndpointEvent",
+    "ErrorRow",
+    "Extension",
+    "ExtensionError",
+    "ExtensionLink",
+    "ExtensionMessage",
+    "HeaderRow",
     "IncomingCall",
     "Properties",
+    "PropertyRow",
     "Ready",
     "ReplyArrived",
     "ReplyBound",
@@ -45,6 +62,7 @@ __all__ = [
     "TransportStatistics",
     "VersionRefused",
     "add_up",
+    "check_extensions",
     "linux_counters",
     "offered",
     "receive_octets",

@@ -35,12 +35,17 @@ class Step(enum.Enum):
 
 
 class Assembly:
-    """What one end has received of a message that goes on. `idle` is True while nothing of any sequence is awaited."""
+    """What one end has received of a message that goes on. `idle` is True while nothing of any sequence is awaited.
 
-    __slots__ = ("_dropping", "_key", "_octets", "_pieces", "idle")
+    `unfinished` is the number of the sequence of which octets are kept, counted from 1; 0 if there is none.
+    """
+
+    __slots__ = ("_begun", "_dropping", "_key", "_octets", "_pieces", "idle", "unfinished")
 
     def __init__(self) -> None:
         self.idle = True
+        self.unfinished = 0
+        self._begun = 0
         self._octets = bytearray()
         self._key: Key | None = None
         self._pieces = 0
@@ -62,6 +67,7 @@ class Assembly:
         if self._key is None:
             self._key = key
             self._octets = bytearray()
+            self.unfinished = self._begun = self._begun + 1
         elif key != self._key:
             self.give_up(key, more=more)
             return Step.FOREIGN
@@ -96,6 +102,7 @@ class Assembly:
     def _end(self) -> None:
         self._key = None
         self._pieces = 0
+        self.unfinished = 0
         self._settle()
 
     def _settle(self) -> None:

@@ -91,7 +91,8 @@ class TransportConfig:
     connection_octets_pulled_max: int = limits.CONNECTION_OCTETS_PULLED_MAX
     """Server: what unanswered calls of one connection may hold; further calls wait."""
     stalled_s: float = limits.RDMA_STALLED_S
-    """Seconds in which a peer must have answered the RDMA Reads of one call, and taken one reply."""
+    """Seconds in which a peer must have answered the RDMA Reads of one call, sent all of one message that it sends in
+    pieces, and taken one reply."""
 
     def __post_init__(self) -> None:
         for name in ("inline_send_octets", "inline_receive_octets"):

@@ -7,7 +7,7 @@ owner asks for `next_deadline_s`, calls `on_time` then, and asks again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rpcrdma.errors import LocalProtocolError, TransportClosed
 from rpcrdma.rpc.message import CALL_HEADER_OCTETS
@@ -17,6 +17,7 @@ from rpcrdma.transport.calls import CallHandle, IncomingCall
 from rpcrdma.transport.config import ReverseSupport, Role, TransportConfig
 from rpcrdma.transport.dialects import Dialect, offered, receive_octets
 from rpcrdma.transport.events import Closed, EndpointEvent, Ready
+from rpcrdma.transport.extensions import Extension, ExtensionLink, Extensions
 from rpcrdma.transport.introduction import Introduction
 from rpcrdma.transport.message import Cause, Direction, Inbound, Kind
 from rpcrdma.transport.negotiation import Input, State
@@ -58,8 +59,9 @@ class Endpoint:
     `config.private_data()`; a server accepts by itself when a peer asks. `buffers` gives memory for Read
     chunks (responder); `receive_pool`, of `receive_octets`, may be shared by connections. `dialects` are the versions
     that are spoken, the preferred one first; the last of them is understood by all peers that the others are not. A
-    client lets `settle_s` pass before its first message. `authenticator` is for this connection alone: a server that
-    requires the host to be authenticated offers none of the versions in which that cannot be.
+    client lets `settle_s` pass before its first message. `extensions` add to the versions that can be extended.
+    `authenticator` is for this connection alone: a server that requires the host to be authenticated offers none of the
+    versions in which that cannot be.
 
     With `reverse` a client takes calls, too, and a server may make some (RFC 8167), but not before `allow_reverse`.
     Without it a reverse call is discarded. The two directions share nothing but the receives.
@@ -68,6 +70,7 @@ class Endpoint:
     __slots__ = (
         "_disconnected",
         "_established",
+        "_extensions",
         "_introduction",
         "_may_call",
         "_outbox",
@@ -95,6 +98,7 @@ class Endpoint:
         dialects: Sequence[Dialect] = (),
         settle_s: float = 0.0,
         authenticator: Authenticator | None = None,
+        extensions: Sequence[Extension] = (),
     ) -> None:
         self.role = role
         self._may_call = role is Role.CLIENT
@@ -107,8 +111,18 @@ class Endpoint:
         self._session = session = Session(qp, pd, config, role, first, reverse=reverse)
         self._receives = ReceiveBuffers(qp, receive_pool or ReceivePool(receive_octets(config, dialects)))
         self._outbox = Outbox(session, self._receives)
+        self._extensions = Extensions(session, self._outbox, extensions) if extensions else None
+        if self._extensions is not None:
+            for dialect in dialects:
+                dialect.extend(self._extensions.headers, self._extensions.error_words)
         self._introduction = Introduction(
-            session, self._outbox, dialects, self._move, settle_s=settle_s, authenticator=authenticator
+            session,
+            self._outbox,
+            dialects,
+            self._move,
+            self._extensions,
+            settle_s=settle_s,
+            authenticator=authenticator,
         )
         self._requester: Requester | None = None
         self._responder: Responder | None = None
@@ -158,6 +172,11 @@ class Endpoint:
     def peer_properties(self) -> Properties | None:
         """Those that the peer told of; None where it has not."""
         return self._session.peer
+
+    @property
+    def extensions(self) -> Mapping[str, ExtensionLink]:
+        """The extensions of this connection, by name."""
+        return {} if self._extensions is None else self._extensions.links
 
     @property
     def reverse_support(self) -> ReverseSupport:
@@ -326,13 +345,13 @@ class Endpoint:
     @property
     def timed(self) -> bool:
         """Whether the peer owes something, for which there is a deadline."""
-        return self._session.owed > 0
+        return self._session.owed > 0 or self._session.dialect.unfinished > 0
 
     @property
     def untimed(self) -> bool:
         """Whether a wait has begun for which `next_deadline_s` is to be asked."""
         session = self._session
-        if session.owed > 0 and self._stall is not None and not self._stall.running:
+        if self._stall is not None and not self._stall.running and (session.owed > 0 or session.dialect.unfinished):
             return True
         return session.state is not State.OPEN and self._introduction.untimed
 
@@ -390,10 +409,14 @@ class Endpoint:
     def _move(self, moved: Input) -> None:
         session = self._session
         session.move(moved)
-        self._routes = routes(self.role, session.state, Halves(self._requester, self._responder, self._introduction))
+        self._routes = routes(
+            self.role, session.state, Halves(self._requester, self._responder, self._introduction, self._extensions)
+        )
         if session.state is State.OPEN:
             assert self._established is not None
             session.events.append(Ready(self._established.inbound_reads, self._established.outbound_reads))
+            if self._extensions is not None:
+                self._extensions.on_ready()
         if self._outbox.queued:
             self._outbox.drain()
 
@@ -443,6 +466,8 @@ class Endpoint:
             refuse = self._routes[Kind.UNREADABLE]
             if refuse is not None and refuse(message, invalidated):
                 return
+        if message is not None and self._extensions is not None and self._extensions.on_error(message, invalidated):
+            return
         session.statistics.discarded += 1
         if invalidated is not None:
             session.violation(f"the peer invalidated handle {invalidated:#010x} without answering its call")

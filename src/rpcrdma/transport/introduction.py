@@ -17,6 +17,7 @@ from rpcrdma.limits import NEGOTIATION_S
 from rpcrdma.transport.authenticator import Authenticator
 from rpcrdma.transport.config import Role
 from rpcrdma.transport.dialects import Dialect
+from rpcrdma.transport.extensions import Extensions
 from rpcrdma.transport.message import (
     Cause,
     Inbound,
@@ -63,6 +64,7 @@ class Introduction:
         "_authenticator",
         "_dialects",
         "_due_s",
+        "_extensions",
         "_introduced",
         "_move",
         "_outbox",
@@ -79,10 +81,12 @@ class Introduction:
         outbox: Outbox,
         dialects: Sequence[Dialect],
         move: Callable[[Input], None],
+        extensions: Extensions | None,
         *,
         settle_s: float,
         authenticator: Authenticator | None = None,
     ) -> None:
+        self._extensions = extensions
         self._session = session
         self._authenticator = authenticator
         self._outbox = outbox
@@ -134,7 +138,10 @@ class Introduction:
         self._introduced = True
         session = self._session
         own = session.own._replace(host_authentication=value)
-        self._send(encode_properties(own, session.dialect.properties))
+        told = encode_properties(own, session.dialect.properties)
+        if self._extensions is not None:
+            told += self._extensions.own
+        self._send(told)
 
     def _send(self, properties: PropertySet) -> None:
         self._xid += 1
@@ -244,6 +251,8 @@ class Introduction:
         rows = session.dialect.properties
         with contextlib.suppress(DecodeError):
             if session.peer is None:
+                if self._extensions is not None:
+                    self._extensions.take_properties(message.properties)
                 peer = decode_properties(message.properties, rows)
                 session.take_properties(peer)
                 value = peer.host_authentication
@@ -255,8 +264,8 @@ class Introduction:
             if authenticator is not None:
                 self._authenticate(authenticator, decode_host_authentication(message.properties, rows))
                 return True
-        session.statistics.errors_sent += 1
-        self._outbox.send(OutgoingError(message.xid, message.version, Refusal(Cause.PROPERTY), answers_call=False))
+        refusal = Refusal(Cause.PROPERTY)
+        self._outbox.refuse(OutgoingError(message.xid, message.version, refusal, answers_call=False))
         return True
 
     def on_refused(self, message: Inbound, _invalidated: int | None) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
 from typing import ClassVar, NamedTuple, TypeAlias
 
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists
@@ -15,6 +16,7 @@ __all__ = [
     "Kind",
     "Outgoing",
     "OutgoingError",
+    "OutgoingExtension",
     "OutgoingGrant",
     "OutgoingProperties",
     "PropertySet",
@@ -47,6 +49,8 @@ class Kind(enum.IntEnum):
     """Nothing but credits."""
     PIECE = 6
     """Only received: part of a message that goes on in the next one, and that is kept until all of it is here."""
+    EXTENSION = 7
+    """Of a header type that the version does not have, but an extension."""
 
 
 class Cause(enum.Enum):
@@ -82,13 +86,16 @@ class Cause(enum.Enum):
     """What is left of the reply fits neither a message nor the Reply chunk."""
     SYSTEM = "system"
     """Something else, for good."""
+    EXTENSION = "extension"
+    """An error that an extension has."""
 
 
 class Refusal(NamedTuple):
     """Why a message was refused, in as much detail as the version at work can tell.
 
     `chunk` counts Write chunks from 1 on, 0 for none; `needed` is in octets. `low` and `high` are the versions that the
-    refusing end speaks (`Cause.VERSION`). `limit` is the most chunks or segments that it takes.
+    refusing end speaks (`Cause.VERSION`). `limit` is the most chunks or segments that it takes. `code` and `words` are
+    those of an extension's error.
     """
 
     cause: Cause
@@ -97,6 +104,8 @@ class Refusal(NamedTuple):
     low: int = 0
     high: int = 0
     limit: int = 0
+    code: int = 0
+    words: tuple[int, ...] = ()
 
 
 class Inbound(NamedTuple):
@@ -105,7 +114,8 @@ class Inbound(NamedTuple):
     `data[start:]` is what came inline of the RPC message; nothing did if `long`, where all of it is in a chunk. `ends`
     is the handle of a call that its reply may invalidate. `refusal` says why a message is unreadable, or, of an error,
     why the call was refused; a reply with one is unreadable if no call waits for it. `version` is the header's.
-    `properties` are those of a message that has some.
+    `properties` are those of a message that has some. Of an extension's message, `header_type` and `flags` are those of
+    its header, and `answers` says whose XID it has.
     """
 
     kind: Kind
@@ -119,6 +129,9 @@ class Inbound(NamedTuple):
     ends: int | None = None
     refusal: Refusal | None = None
     properties: PropertySet = ()
+    header_type: int = 0
+    flags: int = 0
+    answers: bool = False
 
 
 class Outgoing:
@@ -163,6 +176,21 @@ class OutgoingProperties(Outgoing):
     def __init__(self, xid: int, properties: PropertySet) -> None:
         super().__init__(xid, answers_call=False)
         self.properties = properties
+
+
+class OutgoingExtension(Outgoing):
+    """A message of an extension; with `answer`, its XID is one of the peer's."""
+
+    __slots__ = ("answer", "body", "flags", "header_type")
+
+    kind = Kind.EXTENSION
+
+    def __init__(self, xid: int, header_type: int, flags: int, body: Sequence[Buffer], *, answer: bool) -> None:
+        super().__init__(xid, answers_call=False)
+        self.header_type = header_type
+        self.flags = flags
+        self.body = body
+        self.answer = answer
 
 
 class OutgoingGrant(Outgoing):

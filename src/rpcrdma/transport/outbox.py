@@ -1,8 +1,8 @@
 """The only gate for Sends: what may go out, in which order, and what becomes of it.
 
 A message goes out when the window admits it and no message waits that goes first: errors, then transport properties,
-replies, calls. What it consists of, memory registered and RDMA Writes posted, is prepared at that moment and not
-before.
+replies, messages of extensions, calls. What it consists of, memory registered and RDMA Writes posted, is prepared at
+that moment and not before.
 
 Where the version allows it a message that is too long for one Send goes out as several; when credits run out in its
 midst, all others wait until it is done, but for grants of credits.
@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from rpcrdma.errors import LocalProtocolError
+from rpcrdma.limits import UNSENT_REFUSALS_MAX
 from rpcrdma.transport.calls import IncomingCall, OutgoingReply
-from rpcrdma.transport.message import Kind, Outgoing, OutgoingGrant
+from rpcrdma.transport.message import Kind, Outgoing, OutgoingError, OutgoingGrant
 from rpcrdma.transport.negotiation import MAY_LEAVE, State
 from rpcrdma.transport.receive_buffers import ReceiveBuffers
 from rpcrdma.transport.session import Session
@@ -36,7 +37,7 @@ _SIGNAL_EVERY = 16
 UNFINISHED_SELDOM = 24
 """Sends whose end is not known, above which the window is asked whether the peer reads: never fewer are too many."""
 
-_ORDER = (Kind.ERROR, Kind.PROPERTIES, Kind.REPLY, Kind.CALL)
+_ORDER = (Kind.ERROR, Kind.PROPERTIES, Kind.REPLY, Kind.EXTENSION, Kind.CALL)
 """Calls go last: what answers the peer's calls lets it go on."""
 
 
@@ -132,6 +133,18 @@ class Outbox:
         self._queues[message.kind].append(message)
         self.queued += 1
         return False
+
+    def refuse(self, error: OutgoingError) -> None:
+        """Sends an error, if the peer reads such answers at all, and lets them go out.
+
+        Those to calls are no more than the calls, whose credits come back only with them; of others few may wait.
+        """
+        session = self._session
+        if self.backlog or (not error.answers_call and len(self._queues[Kind.ERROR]) >= UNSENT_REFUSALS_MAX):
+            session.violation("the peer does not read its errors")
+            return
+        session.statistics.errors_sent += 1
+        self.send(error)
 
     def send_grant(self) -> None:
         """Sends credits and nothing else, which needs none itself and may stand between the pieces of a message."""

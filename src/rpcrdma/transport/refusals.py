@@ -64,6 +64,7 @@ _WORDS: Mapping[Cause, Callable[[Refusal], str]] = {
     Cause.PROPERTY: lambda _: "the server does not take a transport property",
     Cause.INELIGIBLE: lambda _: "an argument of the call may not be moved in a Read chunk",
     Cause.TOO_LARGE: lambda _: "the server has no memory for what the call's Read chunks hold",
+    Cause.EXTENSION: lambda refusal: f"the server refused the call with error {refusal.code:#x} of an extension",
     Cause.SYSTEM: lambda _: "the server could not run the call (a permanent error of its transport)",
 }
 

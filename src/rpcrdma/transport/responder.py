@@ -159,17 +159,8 @@ class Responder:
     def on_unreadable(self, message: Inbound, _invalidated: int | None) -> bool:
         """Answers a message that is no call to be counted."""
         assert message.refusal is not None
-        self._refuse(OutgoingError(message.xid, message.version, message.refusal, answers_call=False))
+        self._outbox.refuse(OutgoingError(message.xid, message.version, message.refusal, answers_call=False))
         return True
-
-    def _refuse(self, error: OutgoingError) -> None:
-        """Sends an error, if the peer reads such answers at all."""
-        session = self._session
-        if self._outbox.backlog:
-            session.violation("the peer does not read its errors")
-            return
-        session.statistics.errors_sent += 1
-        self._outbox.send(error)
 
     def _pull(self, incoming: IncomingCall) -> bool:
         """Posts the RDMA Reads of a call, all into one sink, each chunk at a multiple of four; False without memory."""
@@ -394,7 +385,7 @@ class Responder:
             self.unanswered -= 1
             session.statistics.calls += 1
             session.statistics.calls_failed += 1
-            self._refuse(OutgoingError(incoming.xid, session.dialect.version, refusal, answers_call=True))
+            self._outbox.refuse(OutgoingError(incoming.xid, session.dialect.version, refusal, answers_call=True))
         self._release(incoming)
 
     def _answer(self, incoming: IncomingCall) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeAlias
 
 from rpcrdma.transport.config import Role
+from rpcrdma.transport.extensions import Extensions
 from rpcrdma.transport.introduction import Introduction
 from rpcrdma.transport.message import Inbound, Kind
 from rpcrdma.transport.negotiation import State
@@ -19,11 +20,15 @@ Handler: TypeAlias = Callable[[Inbound, int | None], bool]
 
 
 class Halves(NamedTuple):
-    """Who calls and who is called at this end; None where that direction is not in use. And who begins a connection."""
+    """Who calls and who is called at this end; None where that direction is not in use.
+
+    And who begins a connection, and takes what belongs to extensions, if there are any.
+    """
 
     requester: Requester | None
     responder: Responder | None
     introduction: Introduction
+    extensions: Extensions | None
 
 
 Route: TypeAlias = Callable[[Halves], Handler | None]
@@ -61,6 +66,10 @@ def _continued(halves: Halves) -> Handler | None:
     return halves.introduction.on_piece
 
 
+def _extended(halves: Halves) -> Handler | None:
+    return None if halves.extensions is None else halves.extensions.on_message
+
+
 _WITH_PROPERTIES = (State.INTRODUCING, State.AUTHENTICATING, State.OPEN)
 
 ROUTES: Mapping[tuple[Kind, Role, State], Route] = {
@@ -72,6 +81,8 @@ ROUTES: Mapping[tuple[Kind, Role, State], Route] = {
     (Kind.ERROR, Role.CLIENT, State.OPEN): _refused,
     (Kind.ERROR, Role.CLIENT, State.INTRODUCING): _not_taken,
     (Kind.ERROR, Role.CLIENT, State.AUTHENTICATING): _not_taken,
+    (Kind.EXTENSION, Role.SERVER, State.OPEN): _extended,
+    (Kind.EXTENSION, Role.CLIENT, State.OPEN): _extended,
     # A server answers as a responder must; a client discards as a requester must, also where it is called.
     (Kind.UNREADABLE, Role.SERVER, State.AWAITING): _unreadable,
     **{(Kind.UNREADABLE, Role.SERVER, state): _unreadable for state in _WITH_PROPERTIES},

@@ -1,4 +1,4 @@
-"""What the peer owes while this side holds memory for it: answers to RDMA Reads, and that it takes replies."""
+"""What the peer owes while this side holds memory for it: answers to RDMA Reads, ends of messages, and that it reads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["StallWatch"]
 class StallWatch:
     """Ends the connection when nothing of what is owed has come within `TransportConfig.stalled_s`."""
 
-    __slots__ = ("_deadline_s", "_pulling", "_replies_sent", "_responder", "_session")
+    __slots__ = ("_deadline_s", "_pulling", "_replies_sent", "_responder", "_session", "_unfinished")
 
     def __init__(self, session: Session, responder: Responder) -> None:
         self._session = session
@@ -20,6 +20,7 @@ class StallWatch:
         self._deadline_s: float | None = None
         self._pulling: IncomingCall | None = None
         self._replies_sent = 0
+        self._unfinished = 0
 
     @property
     def running(self) -> bool:
@@ -28,7 +29,7 @@ class StallWatch:
 
     def next_deadline_s(self, now_s: float) -> float | None:
         """When the peer must have done something; None where it owes nothing."""
-        if not self._session.owed:
+        if not self._session.owed and not self._session.dialect.unfinished:
             self._deadline_s = None
         elif self._deadline_s is None:
             self._begin(now_s)
@@ -37,6 +38,7 @@ class StallWatch:
     def _begin(self, now_s: float) -> None:
         responder = self._responder
         self._deadline_s = now_s + self._session.config.stalled_s
+        self._unfinished = self._session.dialect.unfinished
         self._pulling = responder.pulling
         self._replies_sent = responder.replies_sent if responder.replies_unsent else -1
 
@@ -49,5 +51,7 @@ class StallWatch:
         pulling = responder.pulling
         if pulling is not None and pulling is self._pulling:
             session.qp.abort(f"the peer did not answer our RDMA Reads within {session.config.stalled_s:g} s")
+        elif self._unfinished and session.dialect.unfinished == self._unfinished:
+            session.qp.abort(f"the peer did not send the rest of a message within {session.config.stalled_s:g} s")
         elif responder.replies_unsent and responder.replies_sent == self._replies_sent:
             session.qp.abort(f"the peer took no reply within {session.config.stalled_s:g} s")

@@ -20,7 +20,8 @@ from rpcrdma.aio.client.rdma_dialer import RdmaDialer
 from rpcrdma.aio.client.reconnecting import ReconnectingCaller, ReconnectPolicy, SingleConnection
 from rpcrdma.aio.client.tcp_client import TcpCaller
 from rpcrdma.aio.connections.call_record import CallObserver
-from rpcrdma.aio.connections.rdma_connection import Negotiated, RdmaConnection
+from rpcrdma.aio.connections.negotiated import Negotiated
+from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.aio.drivers.capture import PacketCapture
 from rpcrdma.aio.drivers.provider import ProviderChoice
 from rpcrdma.aio.drivers.sockets import authority
@@ -34,7 +35,16 @@ from rpcrdma.rpc.auth import AuthSys, Credential
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import Service
-from rpcrdma.transport import Role, TransportConfig, TransportStatistics, add_up, version_choice
+from rpcrdma.transport import (
+    Extension,
+    ExtensionLink,
+    Role,
+    TransportConfig,
+    TransportStatistics,
+    add_up,
+    check_extensions,
+    version_choice,
+)
 from rpcrdma.transport.authenticator import HostPolicy
 from rpcrdma.wire.buffers import Buffer
 
@@ -97,6 +107,9 @@ class ConnectOptions:
     record_octets_max: int = RPC_RECORD_OCTETS_MAX
     """TCP: octets of a call that is sent, or of a reply that is taken; a longer one fails with `MessageTooLong`, and
     the connection goes on. A server has a limit of its own: see `TcpServerConfig.record_octets_max`."""
+    extensions: Sequence[Extension] = ()
+    """Extensions of the protocol, for versions that can be extended; the server must have them, too. See
+    `rpcrdma.transport.extensions`."""
     transport: TransportConfig = field(default_factory=TransportConfig)
     iwarp: IwarpConfig = field(default_factory=IwarpConfig)
     """Of the software RNIC; other providers have settings of their own."""
@@ -110,6 +123,7 @@ class ConnectOptions:
 
     def __post_init__(self) -> None:
         version_choice(self.rpcrdma_version)
+        check_extensions(self.extensions)
 
 
 class Connection:
@@ -162,6 +176,14 @@ class Connection:
         if not isinstance(present, RdmaConnection):
             return None
         return add_up((self._lost, present.statistics))
+
+    def extension(self, name: str) -> ExtensionLink | None:
+        """The extension of this name on the present connection; None over TCP, or if it was made without it.
+
+        After a reconnect there is another one.
+        """
+        present = self._present
+        return present.extension(name) if isinstance(present, RdmaConnection) else None
 
     @property
     def reconnects(self) -> int:
@@ -342,6 +364,7 @@ async def _connect_rdma(url: Url, options: ConnectOptions, answering: Answering 
         credential=options.credential,
         answering=answering,
         authenticators=options.host_authentication.source(Role.CLIENT, url.host),
+        extensions=options.extensions,
         on_call=options.on_call,
     )
     # A server that was found to speak a version without host authentication may have learnt another.

@@ -12,14 +12,14 @@ import logging
 import secrets
 import time
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from rpcrdma.aio.answering.answering import Answering
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.answering.call_context import ServerCallContext
 from rpcrdma.aio.connections.call_record import CallObserver, CallRecord, form_of
+from rpcrdma.aio.connections.negotiated import Negotiated
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.aio.drivers.provider import Link
 from rpcrdma.aio.drivers.sockets import authority
@@ -38,6 +38,8 @@ from rpcrdma.transport import (
     Closed,
     Endpoint,
     EndpointEvent,
+    Extension,
+    ExtensionLink,
     IncomingCall,
     Ready,
     ReplyArrived,
@@ -55,7 +57,7 @@ from rpcrdma.verbs import ReceivePool
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Payload
 
-__all__ = ["Negotiated", "RdmaConnection"]
+__all__ = ["RdmaConnection"]
 
 _LOGGER = logging.getLogger("rpcrdma")
 _REMEDY = (
@@ -65,27 +67,6 @@ _REMEDY = (
 
 A = TypeVar("A")
 R = TypeVar("R")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Negotiated:
-    """What the two sides of a connection have agreed on, as this side sees it now."""
-
-    version: int
-    """Of RPC-over-RDMA."""
-    dialect: str
-    """Its name, which tells drafts of one version apart."""
-    provider: str
-    inline_send_octets: int
-    inline_receive_octets: int
-    credits_requested: int
-    credits_granted: int
-    remote_invalidation: bool
-    crc: bool
-    inbound_reads: int
-    outbound_reads: int
-    host_identity: HostIdentity | None
-    """Which host the peer has proved to be; None if it was not asked to."""
 
 
 class RdmaConnection:
@@ -112,6 +93,7 @@ class RdmaConnection:
         receive_pool: ReceivePool | None = None,
         authenticators: AuthenticatorSource | None = None,
         version: str | int = "auto",
+        extensions: Sequence[Extension] = (),
         on_established: Callable[[RdmaConnection], None] | None = None,
         on_ended: Callable[[RdmaConnection], None] | None = None,
         on_call: CallObserver | None = None,
@@ -157,10 +139,13 @@ class RdmaConnection:
             reverse=not link.active or answering is not None,
             receive_pool=receive_pool,
             dialects=offered(version),
+            extensions=extensions,
             settle_s=link.settle_s,
             authenticator=authenticator,
         )
         self._transport = transport
+        for link_of_extension in self._endpoint.extensions.values():
+            link_of_extension.wake = self._flush_posted
         timer.watch(self._endpoint)
         driver.flush()
 
@@ -340,6 +325,15 @@ class RdmaConnection:
         """The caller no longer waits: the call's memory is fenced when this returns."""
         self._endpoint.abandon(handle)
         self._driver.flush()
+
+    def extension(self, name: str) -> ExtensionLink | None:
+        """The extension of this name; None if the connection was made without it."""
+        return self._endpoint.extensions.get(name)
+
+    def _flush_posted(self) -> None:
+        """Sends what an extension has posted, unless a turn will."""
+        if not self._in_turn:
+            self._driver.flush()
 
     def drain(self) -> None:
         """Answers no calls but those that run already: the connection is about to end."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 
 from rpcrdma import limits
@@ -19,10 +20,12 @@ from rpcrdma.aio.host_options import HostAuthentication
 from rpcrdma.aio.server.admission import Admission
 from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.transport import (
+    Extension,
     Role,
     TransportConfig,
     TransportStatistics,
     add_up,
+    check_extensions,
     offered,
     receive_octets,
     version_choice,
@@ -48,6 +51,8 @@ class RdmaServerConfig:
 
     A connection whose client has said that it takes calls stays (RFC 8167 section 5.4).
     """
+    extensions: Sequence[Extension] = ()
+    """See `ConnectOptions.extensions`."""
     transport: TransportConfig = field(default_factory=TransportConfig)
     rpcrdma_version: str | int = "auto"
     """One of `rpcrdma.transport.VERSION_CHOICES`: the only one that is spoken; "auto" takes each client's, of all that
@@ -62,6 +67,7 @@ class RdmaServerConfig:
 
     def __post_init__(self) -> None:
         version_choice(self.rpcrdma_version)
+        check_extensions(self.extensions)
 
 
 class RdmaServer:
@@ -137,6 +143,7 @@ class RdmaServer:
             receive_pool=self._receive_pool,
             authenticators=self._authenticators,
             version=self._config.rpcrdma_version,
+            extensions=self._config.extensions,
             on_established=self._established,
             on_ended=self._ended,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rpcrdma.aio.connections.rdma_connection import Negotiated
+from rpcrdma.aio.connections.negotiated import Negotiated
 from rpcrdma.cli import console
 from rpcrdma.transport import TransportStatistics
 

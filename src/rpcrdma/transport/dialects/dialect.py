@@ -105,7 +105,8 @@ class Dialect(Protocol):
     """One version of the protocol, for one connection: it may keep what it has received of a continued message.
 
     `name` is what users call the version. With `introduces`, the first message of each side is its properties, which
-    `properties` lists by their numbers; `continues_properties`: they may take several messages.
+    `properties` lists by their numbers; `continues_properties`: they may take several messages. `has_flags`: headers
+    have flags, also those of extensions.
     """
 
     version: int
@@ -113,7 +114,15 @@ class Dialect(Protocol):
     geometry: Geometry
     introduces: bool
     continues_properties: bool
+    has_flags: bool
     properties: Mapping[int, Property]
+
+    @property
+    def unfinished(self) -> int:
+        """Which message has come in part, as a number that no other message of the connection has; 0 for none."""
+
+    def extend(self, headers: Mapping[int, tuple[int, bool]], error_words: Mapping[int, int], /) -> None:
+        """Adds what extensions have: flags and continuation of further header types, and the words of errors."""
 
     def agree(self, own: PrivateData, peer: PrivateData | None, /) -> Agreement:
         """What holds for a connection from what both sides said while they connected."""

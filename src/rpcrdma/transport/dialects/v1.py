@@ -80,7 +80,12 @@ class Version1:
     geometry = GEOMETRY
     introduces = False
     continues_properties = False
+    has_flags = False
+    unfinished = 0
     properties: Mapping[int, Property] = {}
+
+    def extend(self, _headers: Mapping[int, tuple[int, bool]], _error_words: Mapping[int, int]) -> None:
+        """Extensions have no place in this version."""
 
     def agree(self, own: PrivateData, peer: PrivateData | None) -> Agreement:
         """As RFC 8797 says."""
@@ -148,6 +153,9 @@ class Version1:
                         None,
                         None,
                         (),
+                        0,
+                        0,
+                        False,
                     ),
                 )
         return _decode_other(data)
@@ -213,7 +221,9 @@ def _decode_one_segment(data: Buffer) -> Inbound | None:
     rpc_xid, direction = _RPC_START.unpack_from(data, size)
     if rpc_xid != xid or direction > _REPLY:
         return None
-    return _tuple(Inbound, (_KINDS[direction], xid, credits_, version, chunks, data, size, False, handle, None, ()))
+    return _tuple(
+        Inbound, (_KINDS[direction], xid, credits_, version, chunks, data, size, False, handle, None, (), 0, 0, False)
+    )
 
 
 def _decode_long(header: RdmaNoMsg, malformed: Inbound) -> Inbound:

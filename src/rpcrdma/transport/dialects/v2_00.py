@@ -47,6 +47,7 @@ from rpcrdma.transport.message import (
     Kind,
     Outgoing,
     OutgoingError,
+    OutgoingExtension,
     OutgoingProperties,
     Refusal,
 )
@@ -90,6 +91,7 @@ class Version2(Version2Draft):
     name = "2"
     geometry = GEOMETRY
     properties = PROPERTIES
+    has_flags = True
     make_window = IncrementalWindow
 
     def encode(self, message: Outgoing, credit_word: int) -> bytes:
@@ -120,6 +122,8 @@ class Version2(Version2Draft):
         """A header with MORE. How much remains is not told; handle and chunks go with the last piece."""
         if message.kind is Kind.PROPERTIES:
             return PREFIX.pack(message.xid, VERSION, credit_word, RDMA2_CONNPROP, MORE)
+        if isinstance(message, OutgoingExtension):
+            return _extension_prefix(message, credit_word, MORE)
         return SHORT_HEADER.pack(message.xid, VERSION, credit_word, RDMA2_MSG, message.kind | MORE, 0, 0, 0, 0)
 
     def decode(self, data: Buffer) -> Inbound | None:
@@ -144,6 +148,9 @@ class Version2(Version2Draft):
                             None,
                             None,
                             (),
+                            0,
+                            0,
+                            False,
                         ),
                     )
                 if len(data) >= _ONE_SEGMENT_MESSAGE_OCTETS:
@@ -158,7 +165,7 @@ class Version2(Version2Draft):
             return None
         xid, version, credits_, header_type = FIXED.unpack_from(data)
         if header_type == RDMA2_ERROR:
-            return _decode_error(data)
+            return self._decode_error(data)
         if version != VERSION:
             refusal = Refusal(Cause.VERSION, low=VERSION, high=VERSION)
             return Inbound(Kind.UNREADABLE, xid, credits_, version, refusal=refusal)
@@ -172,7 +179,13 @@ class Version2(Version2Draft):
         if found is not None:
             return found
         if header_type not in (RDMA2_MSG, RDMA2_NOMSG, RDMA2_CONNPROP):
-            return self._refuse(head, Cause.HEADER_TYPE)
+            row = self._extended.get(header_type)
+            if row is None:
+                return self._refuse(head, Cause.HEADER_TYPE)
+            extra, continues = row
+            if flags & ~(FLAGS_KNOWN | extra) or (head.more and not continues):
+                return self._refuse(head, Cause.FLAGS)
+            return self._extension(head, data, PREFIX_OCTETS, header_type, flags & extra)
         if flags & ~FLAGS_KNOWN or (head.more and header_type == RDMA2_NOMSG):
             return self._refuse(head, Cause.FLAGS)
         if header_type == RDMA2_CONNPROP:
@@ -211,14 +224,30 @@ class Version2(Version2Draft):
             return self._refuse(head, Cause.PROPERTY)
         return Inbound(Kind.PROPERTIES, head.xid, head.credits, VERSION, properties=properties)
 
+    def _decode_error(self, data: Buffer) -> Inbound | None:
+        """Errors are not answered: a faulty one is discarded. Only calls are refused: flags say nothing more."""
+        try:
+            header = decode_header(data)
+        except DecodeError:
+            return self._extension_error(data, PREFIX_OCTETS)
+        assert isinstance(header, Rdma2Error)
+        return Inbound(Kind.ERROR, header.xid, header.credits, VERSION, refusal=header.refusal)
+
 
 def _encode_other(message: Outgoing, credit_word: int) -> bytes:
     if isinstance(message, OutgoingError):
         prefix = PREFIX.pack(message.xid, message.version, credit_word, RDMA2_ERROR, RESPONSE)
         return refusal_octets(message, credit_word, prefix, ERRORS)
+    if isinstance(message, OutgoingExtension):
+        return _extension_prefix(message, credit_word, 0)
     if isinstance(message, OutgoingProperties):
         return PREFIX.pack(message.xid, VERSION, credit_word, RDMA2_CONNPROP, 0)
     return SHORT_HEADER.pack(0, VERSION, credit_word, RDMA2_NOMSG, 0, 0, 0, 0, 0)
+
+
+def _extension_prefix(message: OutgoingExtension, credit_word: int, more: int) -> bytes:
+    flags = message.flags | more | (RESPONSE if message.answer else 0)
+    return PREFIX.pack(message.xid, VERSION, credit_word, message.header_type, flags)
 
 
 def _decode_one_segment(data: Buffer) -> Inbound | None:
@@ -245,15 +274,6 @@ def _decode_one_segment(data: Buffer) -> Inbound | None:
     elif ends != handle:
         return None
     return _tuple(
-        Inbound, (_KINDS[flags], xid, credits_, version, chunks, data, _ONE_WRITE.size, False, ends, None, ())
+        Inbound,
+        (_KINDS[flags], xid, credits_, version, chunks, data, _ONE_WRITE.size, False, ends, None, (), 0, 0, False),
     )
-
-
-def _decode_error(data: Buffer) -> Inbound | None:
-    """Errors are not answered: a faulty one is discarded. Only calls are refused, so that flags say nothing more."""
-    try:
-        header = decode_header(data)
-    except DecodeError:
-        return None
-    assert isinstance(header, Rdma2Error)
-    return Inbound(Kind.ERROR, header.xid, header.credits, VERSION, refusal=header.refusal)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 
 from rpcrdma.errors import DecodeError
-from rpcrdma.transport.chunks import NO_CHUNKS
+from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
 from rpcrdma.transport.config import ReverseSupport
 from rpcrdma.transport.dialects.chunk_lists import TooMany
 from rpcrdma.transport.dialects.dialect import Geometry
@@ -46,6 +46,7 @@ from rpcrdma.transport.message import (
     Kind,
     Outgoing,
     OutgoingError,
+    OutgoingExtension,
     OutgoingProperties,
     PropertySet,
     Refusal,
@@ -72,6 +73,13 @@ PROPERTIES = rows_with(tuple(ReverseSupport), default=ReverseSupport.NONE)
 _SHORT_CALL_MESSAGE = struct.Struct(">IIIIIIIIII")
 """A header without chunks, and the XID and direction of the RPC message after it."""
 _SHORT_REPLY_MESSAGE = struct.Struct(">IIIIIII")
+_RPC_START = struct.Struct(">II")
+_ONE_WRITE = struct.Struct(">IIIIIIIIIIQII")
+"""The header of a call with one Write chunk of one segment: the words 0, 1, 1 before it, 0, 0 after it."""
+_ONE_READ = struct.Struct(">IIIIIIIIIQIII")
+"""The header of a call with one Read segment: the word 1 and its Position before it, 0, 0, 0 after it."""
+_ONE_WRITTEN = struct.Struct(">IIIIIIIIQIII")
+"""A reply with one Write chunk of one segment, 1, 1 before it, 0 after it, and the XID and direction that follow."""
 
 _CONNPROPS = (RDMA2_CONNPROP_MIDDLE, RDMA2_CONNPROP_FINAL)
 _REPLIES = (RDMA2_REPLY_EXTERNAL, RDMA2_REPLY_MIDDLE, RDMA2_REPLY_INLINE)
@@ -85,6 +93,58 @@ _tuple = tuple.__new__
 """Makes a named tuple without the Python function that its class has for it."""
 
 
+def _encode_one_segment(xid: int, credit_word: int, ends: int, chunks: ChunkLists) -> bytes | None:
+    """The header of an inline call with one chunk of one segment, as most have that have any; None for others."""
+    reads, writes, reply = chunks
+    if reply is not None or len(reads) + len(writes) != 1:
+        return None
+    segments = (reads or writes)[0].segments
+    if len(segments) != 1 or (reads and not reads[0].position):
+        return None
+    if reads:
+        position = reads[0].position
+        return _ONE_READ.pack(xid, VERSION, credit_word, RDMA2_CALL_INLINE, ends, 1, position, *segments[0], 0, 0, 0)
+    return _ONE_WRITE.pack(xid, VERSION, credit_word, RDMA2_CALL_INLINE, ends, 0, 1, 1, *segments[0], 0, 0)
+
+
+def _decode_one_segment(data: Buffer) -> Inbound | None:
+    """An inline message with one chunk of one segment, as most have that have any; None for others, and faulty ones."""
+    if len(data) < _ONE_WRITTEN.size:
+        return None
+    xid, version, credits_, kind, present, count, handle, octets, offset, end, rpc_xid, direction = (
+        _ONE_WRITTEN.unpack_from(data)
+    )
+    if version != VERSION:
+        return None
+    if kind == RDMA2_REPLY_INLINE:
+        if present != 1 or count != 1 or end or rpc_xid != xid or direction != Kind.REPLY:
+            return None
+        written = _tuple(ChunkLists, ((), (_written(handle, octets, offset),), None))
+        return Inbound(Kind.REPLY, xid, credits_, VERSION, written, data, _ONE_WRITTEN.size - _RPC_START.size)
+    start = _ONE_WRITE.size
+    if kind != RDMA2_CALL_INLINE or len(data) < start + _RPC_START.size:
+        return None
+    ends, reads, present, count, handle, octets, offset, end, reply = _ONE_WRITE.unpack_from(data)[4:]
+    if not (reads or end or reply) and present == count == 1:
+        chunks = _tuple(ChunkLists, ((), (_written(handle, octets, offset),), None))
+    elif reads == 1 and present and not present & 3:
+        position, handle, octets, offset, end, writes, reply = _ONE_READ.unpack_from(data)[6:]
+        if end or writes or reply:
+            return None
+        read = _tuple(ReadChunk, (position, (_tuple(Segment, (handle, octets, offset)),)))
+        chunks = _tuple(ChunkLists, ((read,), (), None))
+    else:
+        return None
+    if _RPC_START.unpack_from(data, start) != (xid, Kind.CALL) or ends not in (0, handle):
+        return None
+    return Inbound(Kind.CALL, xid, credits_, VERSION, chunks, data, start, ends=ends or None)
+
+
+def _written(handle: int, octets: int, offset: int) -> WriteChunk:
+    chunk: WriteChunk = _tuple(WriteChunk, ((_tuple(Segment, (handle, octets, offset)),),))
+    return chunk
+
+
 class Version207(Version2Draft):
     """The dialect object of a connection, and whether the peer has told all its properties."""
 
@@ -92,6 +152,7 @@ class Version207(Version2Draft):
     name = "2-07"
     geometry = GEOMETRY
     properties = PROPERTIES
+    has_flags = False
     make_window = CumulativeWindow
     continues_properties = False
 
@@ -101,15 +162,18 @@ class Version207(Version2Draft):
 
     def encode(self, message: Outgoing, credit_word: int) -> bytes:
         """The type follows from the kind of the message and from where its payload is."""
-        kind, chunks = message.kind, message.chunks
+        kind, chunks, xid = message.kind, message.chunks, message.xid
         if kind is Kind.CALL:
             if chunks is NO_CHUNKS:
-                return SHORT_CALL.pack(message.xid, VERSION, credit_word, RDMA2_CALL_INLINE, 0, 0, 0, 0)
-            return encode_header(Rdma2Call(message.xid, credit_word, message.ends or 0, chunks, message.long))
+                return SHORT_CALL.pack(xid, VERSION, credit_word, RDMA2_CALL_INLINE, 0, 0, 0, 0)
+            ends = message.ends or 0
+            return _encode_one_segment(xid, credit_word, ends, chunks) or encode_header(
+                Rdma2Call(xid, credit_word, ends, chunks, message.long)
+            )
         if kind is Kind.REPLY:
             if chunks is NO_CHUNKS:
-                return SHORT_REPLY.pack(message.xid, VERSION, credit_word, RDMA2_REPLY_INLINE, 0)
-            return encode_header(Rdma2Reply(message.xid, credit_word, chunks, message.long))
+                return SHORT_REPLY.pack(xid, VERSION, credit_word, RDMA2_REPLY_INLINE, 0)
+            return encode_header(Rdma2Reply(xid, credit_word, chunks, message.long))
         return _encode_other(message, credit_word)
 
     def encode_piece(self, message: Outgoing, credit_word: int, remaining: int) -> bytes:
@@ -118,7 +182,7 @@ class Version207(Version2Draft):
         return PIECE_HEADER.pack(message.xid, VERSION, credit_word, kind, remaining)
 
     def decode(self, data: Buffer) -> Inbound | None:
-        """Ten words at once, or seven, tell the plain messages from the others."""
+        """Ten words at once, or seven, tell the plain messages from the others, which mostly have one segment."""
         length = len(data)
         if length >= _SHORT_REPLY_MESSAGE.size and self._assembly.idle:
             kind = data[15]
@@ -134,7 +198,22 @@ class Version207(Version2Draft):
                 ):
                     return _tuple(
                         Inbound,
-                        (Kind.CALL, xid, credits_, VERSION, NO_CHUNKS, data, SHORT_CALL_OCTETS, False, None, None, ()),
+                        (
+                            Kind.CALL,
+                            xid,
+                            credits_,
+                            VERSION,
+                            NO_CHUNKS,
+                            data,
+                            SHORT_CALL_OCTETS,
+                            False,
+                            None,
+                            None,
+                            (),
+                            0,
+                            0,
+                            False,
+                        ),
                     )
             elif kind == RDMA2_REPLY_INLINE:
                 xid, version, credits_, kind, writes, rpc_xid, direction = _SHORT_REPLY_MESSAGE.unpack_from(data)
@@ -159,8 +238,14 @@ class Version207(Version2Draft):
                             None,
                             None,
                             (),
+                            0,
+                            0,
+                            False,
                         ),
                     )
+            found = _decode_one_segment(data)
+            if found is not None:
+                return found
         return self._decode_other(data)
 
     def _decode_other(self, data: Buffer) -> Inbound | None:
@@ -168,7 +253,7 @@ class Version207(Version2Draft):
             return None
         xid, version, credits_, kind = FIXED.unpack_from(data)
         if kind == RDMA2_ERROR:
-            return _decode_error(data)
+            return self._decode_error(data)
         if version != VERSION:
             refusal = Refusal(Cause.VERSION, low=VERSION, high=VERSION)
             if 0 < version < VERSION:
@@ -184,6 +269,8 @@ class Version207(Version2Draft):
             return found
         if kind == RDMA2_GRANT:
             return self._refuse(head, Cause.HEADER)
+        if kind in self._extended:
+            return self._extension(head, data, FIXED_OCTETS, kind, 0)
         if not RDMA2_CONNPROP_MIDDLE <= kind <= RDMA2_REPLY_INLINE:
             return self._refuse(head, Cause.HEADER_TYPE)
         if kind in _CONNPROPS:
@@ -231,21 +318,22 @@ class Version207(Version2Draft):
             return self._refuse(head, Cause.FLAGS)
         return Inbound(Kind.PROPERTIES, head.xid, head.credits, VERSION, properties=properties)
 
+    def _decode_error(self, data: Buffer) -> Inbound | None:
+        """Errors are not answered: a faulty one is discarded."""
+        try:
+            header = decode_header(data)
+        except DecodeError:
+            return self._extension_error(data, FIXED_OCTETS)
+        assert isinstance(header, Rdma2Error)
+        return Inbound(Kind.ERROR, header.xid, header.credits, VERSION, refusal=header.refusal)
+
 
 def _encode_other(message: Outgoing, credit_word: int) -> bytes:
     if isinstance(message, OutgoingError):
         prefix = FIXED.pack(message.xid, message.version, credit_word, RDMA2_ERROR)
         return refusal_octets(message, credit_word, prefix, ERRORS)
+    if isinstance(message, OutgoingExtension):
+        return FIXED.pack(message.xid, VERSION, credit_word, message.header_type)
     if isinstance(message, OutgoingProperties):
         return FIXED.pack(message.xid, VERSION, credit_word, RDMA2_CONNPROP_FINAL)
     return FIXED.pack(0, VERSION, credit_word, RDMA2_GRANT)
-
-
-def _decode_error(data: Buffer) -> Inbound | None:
-    """Errors are not answered: a faulty one is discarded."""
-    try:
-        header = decode_header(data)
-    except DecodeError:
-        return None
-    assert isinstance(header, Rdma2Error)
-    return Inbound(Kind.ERROR, header.xid, header.credits, VERSION, refusal=header.refusal)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
 from rpcrdma import limits
@@ -17,6 +18,7 @@ from rpcrdma.transport.config import Role, TransportConfig
 from rpcrdma.transport.dialects.dialect import Window
 from rpcrdma.transport.dialects.error_codes import ErrorCodes
 from rpcrdma.transport.dialects.fixed_words import (
+    FIXED,
     VersionRefusal,
     decode_version_refused,
     encode_version_refused,
@@ -37,6 +39,7 @@ FIRST_MESSAGE_OCTETS = 1024
 _THRESHOLD_OCTETS = 4096
 """What every peer sends and receives before it has told its properties."""
 
+_WORD = struct.Struct(">I")
 RPC_START = struct.Struct(">II")
 """XID and direction of an RPC message."""
 
@@ -63,7 +66,7 @@ class Head(NamedTuple):
 class Version2Draft(ABC):
     """The dialect object of a connection, with what has arrived of a continued message."""
 
-    __slots__ = ("_assembly",)
+    __slots__ = ("_assembly", "_error_words", "_extended")
     version = VERSION
     introduces = True
     continues_properties = True
@@ -72,6 +75,18 @@ class Version2Draft(ABC):
 
     def __init__(self) -> None:
         self._assembly = Assembly()
+        self._extended: Mapping[int, tuple[int, bool]] = {}
+        self._error_words: Mapping[int, int] = {}
+
+    @property
+    def unfinished(self) -> int:
+        """See `Dialect`."""
+        return self._assembly.unfinished
+
+    def extend(self, headers: Mapping[int, tuple[int, bool]], error_words: Mapping[int, int]) -> None:
+        """Header types and errors of extensions."""
+        self._extended = headers
+        self._error_words = error_words
 
     def agree(self, _own: PrivateData, _peer: PrivateData | None) -> Agreement:
         """Private data have no say: sizes are told as properties, and each call says what may be invalidated."""
@@ -107,6 +122,34 @@ class Version2Draft(ABC):
             return self.decode(data)
         xid, version, credits_, low, high = refused
         return Inbound(Kind.ERROR, xid, credits_, version, refusal=Refusal(Cause.VERSION, low=low, high=high))
+
+    def _extension(self, head: Head, data: Buffer, start: int, header_type: int, flags: int) -> Inbound:
+        """A message of an extension, or a piece of one, whose body is `data[start:]`."""
+        if head.more or not self._assembly.idle:
+            found = self._add(head, memoryview(data)[start:])
+            if found is not None:
+                return found
+            data, start = self._assembly.release(), 0
+        return Inbound(
+            Kind.EXTENSION,
+            head.xid,
+            head.credits,
+            VERSION,
+            data=data,
+            start=start,
+            header_type=header_type,
+            flags=flags,
+            answers=head.answers,
+        )
+
+    def _extension_error(self, data: Buffer, start: int) -> Inbound | None:
+        """An error of an extension, whose code is at `start`; None for one that no extension has."""
+        xid, _, credits_, _ = FIXED.unpack_from(data)
+        words = tuple(word for (word,) in _WORD.iter_unpack(memoryview(data)[start : len(data) & ~3]))
+        if not words or self._error_words.get(words[0]) != len(words) - 1:
+            return None
+        refusal = Refusal(Cause.EXTENSION, code=words[0], words=words[1:])
+        return Inbound(Kind.ERROR, xid, credits_, VERSION, refusal=refusal)
 
     def _drop(self, head: Head) -> Inbound | None:
         """A message of a sequence that was broken before; None if it is of none."""
@@ -166,6 +209,8 @@ def refusal_octets(error: OutgoingError, credit_word: int, prefix: bytes, codes:
     refusal = error.refusal
     if refusal.cause is Cause.VERSION:
         return encode_version_refused(VersionRefusal(error.xid, error.version, credit_word, refusal.low, refusal.high))
+    if refusal.cause is Cause.EXTENSION:
+        return prefix + b"".join(map(_WORD.pack, (refusal.code, *refusal.words)))
     return prefix + codes.encode(refusal)
 
 

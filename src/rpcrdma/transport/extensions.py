@@ -1,0 +1,329 @@
+"""Extensions of the protocol: header types, transport properties, flags and errors that its versions do not have.
+
+An `Extension` is a set of rows and some functions (draft-ietf-nfsv4-rpcrdma-version-two-00 appendix B). Both ends give
+the same one to their connections; each connection then has an `ExtensionLink` for it. A peer that does not know an
+extension skips its properties, so that `ExtensionLink.supported` says who does, and answers its header types with an
+error.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from rpcrdma.errors import DecodeError, LocalProtocolError, TransportClosed
+from rpcrdma.limits import EXTENSION_MESSAGES_REMEMBERED
+from rpcrdma.transport.config import Role
+from rpcrdma.transport.message import (
+    Cause,
+    Inbound,
+    Kind,
+    Outgoing,
+    OutgoingError,
+    OutgoingExtension,
+    PropertySet,
+    Refusal,
+)
+from rpcrdma.transport.negotiation import State
+from rpcrdma.transport.outbox import Outbox
+from rpcrdma.transport.session import Session
+from rpcrdma.wire.buffers import Buffer
+
+__all__ = [
+    "ErrorRow",
+    "Extension",
+    "ExtensionError",
+    "ExtensionLink",
+    "ExtensionMessage",
+    "Extensions",
+    "HeaderRow",
+    "PropertyRow",
+    "check_extensions",
+]
+
+_FIRST_XID = 0x80000000
+
+
+class ExtensionMessage(NamedTuple):
+    """A received message of a header type that an extension has: `body` is what follows the header's prefix.
+
+    `flags` are those beyond the ones that every version has; `answers` if the XID is one of the receiver's.
+    """
+
+    header_type: int
+    xid: int
+    flags: int
+    answers: bool
+    body: memoryview
+
+
+class ExtensionError(NamedTuple):
+    """The peer's error about a message of the extension: a code of its own with its words, or `cause`."""
+
+    xid: int
+    code: int
+    words: tuple[int, ...]
+    cause: Cause
+
+
+class HeaderRow(NamedTuple):
+    """A header type.
+
+    `handler` takes its messages, in the thread of the event loop, and must not block. What it raises as `DecodeError`
+    is answered as an unreadable header. `flags` are the bits that may be set beside those that every type has.
+    `continues`: a body that is too long for one message goes in several, where the version has flags for that.
+    """
+
+    code: int
+    name: str
+    handler: Callable[[ExtensionLink, ExtensionMessage], None]
+    flags: int = 0
+    continues: bool = False
+
+
+class PropertyRow(NamedTuple):
+    """A transport property: `value` is what this side tells, encoded; None to tell nothing. `decode` reads the peer's.
+
+    What `decode` raises as `DecodeError` is answered as an invalid property.
+    """
+
+    number: int
+    name: str
+    value: bytes | None
+    decode: Callable[[bytes], Any]
+
+
+class ErrorRow(NamedTuple):
+    """An error code, followed by so many words."""
+
+    code: int
+    name: str
+    words: int = 0
+
+
+def _ignore(*_: object) -> None:
+    """Nothing to do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extension:
+    """All that one extension adds. Codes of header types, properties and errors must be free: take them from 0x100 on.
+
+    `on_ready` is called when the connection stands and the peer's properties are known, `on_error` with errors about
+    messages of the extension. Both are called in the thread of the event loop, and must not block.
+    """
+
+    name: str
+    headers: tuple[HeaderRow, ...] = ()
+    properties: tuple[PropertyRow, ...] = ()
+    errors: tuple[ErrorRow, ...] = ()
+    on_ready: Callable[[ExtensionLink], None] = _ignore
+    on_error: Callable[[ExtensionLink, ExtensionError], None] = _ignore
+
+
+class ExtensionLink:
+    """One extension on one connection.
+
+    `peer` are the values that the peer told, by the numbers of the extension's properties. `state` is the extension's
+    own, None at first. `wake` is called after a message was posted: the connection's owner sends then.
+    """
+
+    __slots__ = ("_headers", "_hub", "extension", "peer", "state", "wake")
+
+    def __init__(self, extension: Extension, hub: Extensions) -> None:
+        self.extension = extension
+        self._hub = hub
+        self._headers = {row.code: row for row in extension.headers}
+        self.peer: dict[int, Any] = {}
+        self.state: Any = None
+        self.wake: Callable[[], None] = _ignore
+
+    @property
+    def supported(self) -> bool:
+        """Whether the peer has told any property of the extension."""
+        return bool(self.peer)
+
+    @property
+    def role(self) -> Role:
+        """Which end of the connection this is."""
+        return self._hub.session.role
+
+    def send(
+        self,
+        header_type: int,
+        body: Sequence[Buffer] = (),
+        *,
+        xid: int | None = None,
+        flags: int = 0,
+        answer: bool = False,
+    ) -> int:
+        """Sends a message as soon as credits allow; it waits for what answers calls, but for no call.
+
+        `body` must be left alone until the connection has sent it. `answer`: `xid` is one of the peer's. Returns the
+        XID, which is a new one unless it is given.
+
+        Raises:
+            LocalProtocolError: the type or a flag is not of the extension, or the body is too long for one message.
+            TransportClosed: the connection has ended, or does not stand yet.
+        """
+        row = self._headers.get(header_type)
+        if row is None or flags & ~row.flags:
+            what = f"header type {header_type:#x}" if row is None else f"flags {flags:#x} of {row.name}"
+            raise LocalProtocolError(f"{what}: the extension {self.extension.name} has no such row")
+        return self._hub.send(self, row, body, xid, flags, answer=answer)
+
+    def refuse(self, message: ExtensionMessage, code: int, *words: int) -> None:
+        """Answers a message with an error of the extension.
+
+        Raises:
+            LocalProtocolError: the error is not of the extension, or has another number of words.
+        """
+        if not any(row.code == code and row.words == len(words) for row in self.extension.errors):
+            raise LocalProtocolError(f"error {code:#x} with {len(words)} words: {self.extension.name} has no such row")
+        self._hub.refuse(message.xid, Refusal(Cause.EXTENSION, code=code, words=words))
+
+
+def check_extensions(extensions: Iterable[Extension]) -> None:
+    """Sees to it that no two extensions, nor one and the protocol, use the same codes.
+
+    Raises:
+        LocalProtocolError: they do; the message names them.
+    """
+    taken: dict[tuple[str, int], str] = {}
+    for extension in extensions:
+        rows = [("header type", row.code) for row in extension.headers]
+        rows += [("property", row.number) for row in extension.properties]
+        rows += [("error", row.code) for row in extension.errors]
+        for what, code in rows:
+            other = "the protocol" if code < _OWN_CODES_MAX else taken.get((what, code))
+            if other is not None:
+                raise LocalProtocolError(f"{what} {code:#x} of the extension {extension.name} is used by {other}")
+            taken[what, code] = extension.name
+
+
+_OWN_CODES_MAX = 0x80
+"""Codes below are left to revisions of the protocol: the last error code that it has is 100."""
+
+
+class Extensions:
+    """Those of one connection."""
+
+    __slots__ = ("_by_header", "_outbox", "_sent", "_xid", "links", "session")
+
+    def __init__(self, session: Session, outbox: Outbox, extensions: Sequence[Extension]) -> None:
+        check_extensions(extensions)
+        self.session = session
+        self._outbox = outbox
+        self.links = {extension.name: ExtensionLink(extension, self) for extension in extensions}
+        self._by_header = {row.code: (link, row) for link in self.links.values() for row in link.extension.headers}
+        self._xid = _FIRST_XID
+        self._sent: OrderedDict[int, ExtensionLink] = OrderedDict()
+        outbox.serve(self, Kind.EXTENSION)
+
+    @property
+    def headers(self) -> Mapping[int, tuple[int, bool]]:
+        """For each header type the flags that it may have, and whether it goes on in further messages."""
+        return {code: (row.flags, row.continues) for code, (_, row) in self._by_header.items()}
+
+    @property
+    def error_words(self) -> Mapping[int, int]:
+        """How many words follow each error code."""
+        return {row.code: row.words for link in self.links.values() for row in link.extension.errors}
+
+    @property
+    def own(self) -> PropertySet:
+        """What this side tells of itself."""
+        return tuple(
+            (row.number, row.value)
+            for link in self.links.values()
+            for row in link.extension.properties
+            if row.value is not None
+        )
+
+    def take_properties(self, told: PropertySet) -> None:
+        """Takes what the peer told of itself.
+
+        Raises:
+            DecodeError: a value is not what its row says.
+        """
+        values = dict(told)
+        for link in self.links.values():
+            link.peer = {
+                row.number: row.decode(values[row.number]) for row in link.extension.properties if row.number in values
+            }
+
+    def on_ready(self) -> None:
+        """The connection stands."""
+        for link in self.links.values():
+            link.extension.on_ready(link)
+
+    def on_message(self, message: Inbound, invalidated: int | None) -> bool:
+        """Hands a message to its extension; False for one that is discarded, since it cannot invalidate anything."""
+        if invalidated is not None:
+            return False
+        link, row = self._by_header[message.header_type]
+        body = memoryview(message.data)[message.start :]
+        taken = ExtensionMessage(message.header_type, message.xid, message.flags, message.answers, body)
+        try:
+            row.handler(link, taken)
+        except DecodeError:
+            self.refuse(message.xid, Refusal(Cause.HEADER))
+        return True
+
+    def on_error(self, message: Inbound, invalidated: int | None) -> bool:
+        """Hands an error to the extension whose message it is about; False if there is none, or it is no error."""
+        if message.kind is not Kind.ERROR or invalidated is not None:
+            return False
+        link = self._sent.pop(message.xid, None)
+        if link is None:
+            return False
+        refusal = message.refusal
+        assert refusal is not None
+        link.extension.on_error(link, ExtensionError(message.xid, refusal.code, refusal.words, refusal.cause))
+        return True
+
+    def send(
+        self,
+        link: ExtensionLink,
+        row: HeaderRow,
+        body: Sequence[Buffer],
+        xid: int | None,
+        flags: int,
+        *,
+        answer: bool,
+    ) -> int:
+        """See `ExtensionLink.send`."""
+        session = self.session
+        if session.state is not State.OPEN:
+            raise TransportClosed(session.failure or "the connection does not stand yet")
+        if not session.dialect.introduces:
+            raise LocalProtocolError("the connection speaks a version without extensions")
+        if (flags or row.continues) and not session.dialect.has_flags:
+            raise LocalProtocolError(f"{row.name}: the version that the connection speaks has no flags")
+        octets = sum(map(len, body)) + session.dialect.geometry.call_header
+        if octets > session.send_octets and not row.continues:
+            raise LocalProtocolError(f"{row.name}: {octets} octets, one message holds {session.send_octets}")
+        if xid is None:
+            self._xid = xid = (self._xid + 1) & 0xFFFFFFFF
+        if not answer:
+            self._sent[xid] = link
+            if len(self._sent) > EXTENSION_MESSAGES_REMEMBERED:
+                self._sent.popitem(last=False)
+        self._outbox.send(OutgoingExtension(xid, row.code, flags, body, answer=answer))
+        link.wake()
+        return xid
+
+    def refuse(self, xid: int, refusal: Refusal) -> None:
+        """Sends an error."""
+        self._outbox.refuse(OutgoingError(xid, self.session.dialect.version, refusal, answers_call=False))
+
+    def prepare(self, message: Outgoing) -> Sequence[Buffer]:
+        """See `Preparer`."""
+        assert isinstance(message, OutgoingExtension)
+        return message.body
+
+    def on_unsendable(self, _message: Outgoing, error: LocalProtocolError) -> None:
+        """Whatever was taken can be sent."""
+        raise error

@@ -1,0 +1,125 @@
+"""A server's endpoint in version 2 against a client that sends messages in pieces as it pleases."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from message_server import BAD_XDR, CALL, INVAL_FLAG, REPLY, SYSTEM, XID, answered, arrived, assert_works, server
+from rpcrdma import limits
+from rpcrdma.testing import raw_messages as raw
+from rpcrdma.testing.endpoint_pair import message
+from rpcrdma.testing.raw_messages import CONNPROP, ERROR, MORE, MSG, NOMSG, HeardMessage, word
+from rpcrdma.transport import Closed
+
+
+@pytest.mark.req("V2-41")
+@pytest.mark.parametrize("more", [False, True])
+@pytest.mark.parametrize("first_more", [1, 3])
+def test_interleaved_calls_are_refused_and_neither_is_run(more: bool, first_more: int) -> None:
+    peer = server()
+    for _ in range(first_more):
+        peer.send(raw.message(XID, CALL, MORE))
+    other = struct.pack(">II", XID + 1, 0)
+    assert answered(peer, raw.message(XID + 1, other, MORE if more else 0)) == (INVAL_FLAG,)
+    for xid in (XID, XID + 1) if more else (XID,):
+        peer.send(raw.message(xid, bytes(4), MORE))
+        peer.send(raw.message(xid, bytes(4)))
+    assert peer.heard() == []
+    assert peer.endpoint_events() == []
+    assert_works(peer)
+
+
+@pytest.mark.req("V2-41")
+@pytest.mark.parametrize(
+    "octets",
+    [
+        raw.message(XID, kind=NOMSG, reads=raw.read_segment(0, (1, 8, 0))),
+        raw.prefix(XID, CONNPROP) + raw.property_set(),
+        raw.prefix(XID, CONNPROP, MORE) + raw.property_set(),
+    ],
+)
+def test_another_type_in_mid_sequence_is_refused(octets: bytes) -> None:
+    peer = server()
+    peer.send(raw.message(XID, CALL, MORE))
+    assert answered(peer, octets) == (INVAL_FLAG,)
+    peer.send(raw.message(XID, bytes(4)))
+    if octets[19] & MORE:
+        peer.send(raw.prefix(XID, CONNPROP))
+    assert peer.heard() == []
+    assert peer.endpoint_events() == []
+    assert_works(peer)
+
+
+@pytest.mark.parametrize("size", [0, 4, 4060])
+def test_an_endless_call_is_given_up_and_dropped_to_its_end(size: int) -> None:
+    peer = server()
+    errors: list[HeardMessage] = []
+    pieces = 0
+    while not errors:
+        pieces += 1
+        assert pieces <= limits.CONTINUED_PIECES_MAX + 1
+        assert (pieces - 1) * size <= limits.CONTINUED_OCTETS_MAX
+        peer.send(raw.message(XID, bytes(size), MORE))
+        errors = [each for each in peer.heard() if each.kind == ERROR]
+    assert [(each.xid, each.numbers) for each in errors] == [(XID, (SYSTEM,))]
+    for _ in range(2000):
+        peer.send(raw.message(XID, bytes(size), MORE))
+        assert [each for each in peer.heard() if (each.kind, each.xid) != (NOMSG, 0)] == []
+    peer.send(raw.message(XID, bytes(4)))
+    assert peer.endpoint_events() == []
+    assert_works(peer)
+
+
+def test_a_call_whose_pieces_come_one_octet_at_a_time_is_whole() -> None:
+    peer = server()
+    payload = CALL + bytes(range(52))
+    for octet in payload[:-1]:
+        peer.send(raw.message(XID, bytes([octet]), MORE))
+    peer.send(raw.message(XID, payload[-1:]))
+    incoming = arrived(peer)
+    assert incoming.decoder.octets(len(payload), "call") == payload
+    peer.endpoint.reply(incoming, message(XID, 1))
+    peer.heard()
+    assert_works(peer)
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        raw.message(XID, CALL[4:], ends=7),
+        raw.message(XID, CALL[4:], reads=raw.read_segment(6, (1, 8, 0))),
+        raw.message(XID, CALL[4:], reads=raw.read_segment(0, (1, 8, 0))),
+        raw.message(XID, CALL[4:], reads=raw.read_segment(12, (1, 8, 0))),
+        raw.message(XID, word(1)),
+        raw.message(XID),
+        raw.prefix(XID, MSG) + word(0) + word(2),
+    ],
+)
+def test_a_last_piece_that_is_wrong_fails_the_call(last: bytes) -> None:
+    peer = server()
+    peer.send(raw.message(XID, CALL[:4], MORE))
+    assert answered(peer, last) == (BAD_XDR,)
+    assert_works(peer)
+
+
+def test_a_call_that_is_never_finished_holds_nothing_once_its_peer_has_left() -> None:
+    peer = server()
+    for _ in range(100):
+        peer.send(raw.message(XID, bytes(4060), MORE))
+    peer.qp.abort("gone")
+    peer.run()
+    (closed,) = peer.endpoint_events()
+    assert isinstance(closed, Closed)
+    assert not peer.endpoint_pd.regions
+    assert peer.endpoint.calls_in_flight == 0
+
+
+def test_a_grant_between_pieces_is_none_of_them() -> None:
+    peer = server(give=1)
+    peer.send(raw.message(XID, CALL[:4], MORE, give=0))
+    peer.send(raw.grant(5))
+    peer.send(raw.message(XID, CALL[4:], give=0))
+    peer.endpoint.reply(arrived(peer), message(XID, 1))
+    assert [each.payload for each in peer.heard()] == [REPLY]

@@ -1,0 +1,291 @@
+"""Extensions: what their rows add to a connection of version 2, and what becomes of messages that no row is for."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from rpcrdma.errors import DecodeError, LocalProtocolError, TransportClosed
+from rpcrdma.rpc.reply_bound import ReplyBound
+from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
+from rpcrdma.transport import (
+    CallFailed,
+    ErrorRow,
+    Extension,
+    ExtensionError,
+    ExtensionLink,
+    ExtensionMessage,
+    HeaderRow,
+    PropertyRow,
+    Role,
+    TransportConfig,
+    check_extensions,
+    offered,
+)
+from rpcrdma.transport.message import Cause
+
+ASK, ANSWER, UNFLAGGED = 0x100, 0x101, 0x102
+BOLD = 0x40
+SIZE = 0x200
+REFUSED = 0x300
+RESPONSE, MORE = 1, 2
+INVAL_HTYPE, INVAL_FLAG, BAD_XDR = 3, 4, 2
+
+
+class Recorded:
+    """One end's extension, which keeps what it is given."""
+
+    def __init__(self, value: bytes | None = b"\0\0\0\7") -> None:
+        self.messages: list[tuple[int, int, int, bool, bytes]] = []
+        self.errors: list[ExtensionError] = []
+        self.ready: list[Any] = []
+        self.extension = Extension(
+            name="recorded",
+            headers=(
+                HeaderRow(ASK, "ASK", self._take, flags=BOLD, continues=True),
+                HeaderRow(ANSWER, "ANSWER", self._take),
+            ),
+            properties=(PropertyRow(SIZE, "size", value, _number),),
+            errors=(ErrorRow(REFUSED, "REFUSED", words=2),),
+            on_ready=lambda link: self.ready.append(dict(link.peer)),
+            on_error=lambda _, error: self.errors.append(error),
+        )
+
+    def _take(self, link: ExtensionLink, taken: ExtensionMessage) -> None:
+        if bytes(taken.body) == b"faulty  ":
+            raise DecodeError("body", 0, "another one", "this one")
+        if bytes(taken.body) == b"refuse  ":
+            link.refuse(taken, REFUSED, 5, 6)
+        self.messages.append((taken.header_type, taken.xid, taken.flags, taken.answers, bytes(taken.body)))
+
+
+def _number(data: bytes) -> int:
+    if len(data) != 4:
+        raise DecodeError("size", 0, "4 octets", f"{len(data)}")
+    return int.from_bytes(data)
+
+
+class Pair(EndpointPair):
+    def __init__(self, client: Recorded, server: Recorded | None, version: str = "2", **sizes: int) -> None:
+        self.of_client, self.of_server = client, server
+        config = TransportConfig(**sizes)
+        super().__init__(
+            config,
+            config,
+            version=version,
+            client_extensions=[client.extension],
+            server_extensions=[] if server is None else [server.extension],
+        )
+        self.connect()
+        self.link = self.client.extensions["recorded"]
+
+
+def test_both_ends_learn_what_the_other_tells_before_any_message() -> None:
+    pair = Pair(Recorded(b"\0\0\0\7"), Recorded(b"\0\0\0\x09"))
+    assert pair.of_client.ready == [{SIZE: 9}]
+    assert pair.of_server is not None
+    assert pair.of_server.ready == [{SIZE: 7}]
+    assert pair.link.supported
+    assert pair.link.role is Role.CLIENT
+
+
+@pytest.mark.parametrize("value", [None, b"\0\0\0\7"])
+def test_a_peer_without_the_extension_skips_its_property(value: bytes | None) -> None:
+    pair = Pair(Recorded(value), None)
+    assert pair.of_client.ready == [{}]
+    assert not pair.link.supported
+    assert pair.client.peer_properties is not None
+    assert pair.server.peer_properties is not None
+
+
+@pytest.mark.parametrize("version", ["2", "2-07"])
+@pytest.mark.parametrize("body", [(), (b"eight   ",), (b"one ", b"two ")])
+def test_a_message_reaches_the_handler_of_its_type(version: str, body: Sequence[bytes]) -> None:
+    pair = Pair(Recorded(), Recorded(), version)
+    xid = pair.link.send(ANSWER, body)
+    pair.run()
+    assert pair.of_server is not None
+    assert pair.of_server.messages == [(ANSWER, xid, 0, False, b"".join(body))]
+
+
+def test_flags_and_the_owner_of_the_xid_are_told() -> None:
+    pair = Pair(Recorded(), Recorded())
+    assert pair.link.send(ASK, [b"word"], xid=99, flags=BOLD, answer=True) == 99
+    pair.run()
+    assert pair.of_server is not None
+    assert pair.of_server.messages == [(ASK, 99, BOLD, True, b"word")]
+
+
+@pytest.mark.parametrize("octets", [4000, 4096, 4097, 10_000, 100_000])
+def test_a_long_body_goes_on_in_further_messages(octets: int) -> None:
+    pair = Pair(Recorded(), Recorded(), offered_send_octets=4096, offered_receive_octets=4096)
+    body = bytes(range(256)) * (octets // 256 + 1)
+    xid = pair.link.send(ASK, [body[:octets]], flags=BOLD)
+    pair.run()
+    assert pair.of_server is not None
+    assert pair.of_server.messages == [(ASK, xid, BOLD, False, body[:octets])]
+    assert pair.client.statistics.pieces_sent == pair.server.statistics.pieces_received
+    assert (pair.client.statistics.pieces_sent > 0) == (octets + 20 > 4096)
+
+
+def test_a_body_that_does_not_fit_is_refused_before_it_is_sent() -> None:
+    pair = Pair(Recorded(), Recorded(), offered_send_octets=4096, offered_receive_octets=4096)
+    with pytest.raises(LocalProtocolError, match="ANSWER: 5036 octets, one message holds 4096"):
+        pair.link.send(ANSWER, [bytes(5000)])
+    with pytest.raises(LocalProtocolError, match="header type 0x102: the extension recorded has no such row"):
+        pair.link.send(UNFLAGGED)
+    with pytest.raises(LocalProtocolError, match="flags 0x40 of ANSWER"):
+        pair.link.send(ANSWER, flags=BOLD)
+    pair.run()
+    assert pair.of_server is not None
+    assert pair.of_server.messages == []
+
+
+def test_a_version_without_flags_or_without_extensions_says_so() -> None:
+    with pytest.raises(LocalProtocolError, match="has no flags"):
+        Pair(Recorded(), Recorded(), "2-07").link.send(ASK)
+    with pytest.raises(LocalProtocolError, match="a version without extensions"):
+        Pair(Recorded(), Recorded(), "1").link.send(ANSWER)
+
+
+def test_nothing_is_sent_on_a_connection_that_has_ended() -> None:
+    pair = Pair(Recorded(), Recorded())
+    pair.client.abort("enough")
+    pair.run()
+    with pytest.raises(TransportClosed, match="enough"):
+        pair.link.send(ANSWER)
+
+
+@pytest.mark.req("V2-36", "V2-50")
+def test_a_peer_that_does_not_know_the_type_answers_so_and_the_extension_is_told() -> None:
+    pair = Pair(Recorded(), None)
+    xid = pair.link.send(ANSWER, [b"word"])
+    pair.run()
+    assert pair.of_client.errors == [ExtensionError(xid, 0, (), Cause.HEADER_TYPE)]
+    handle = pair.client.call(5, message(5, 0), ReplyBound(8))
+    (incoming,) = pair.arrived()
+    pair.server.reply(incoming, message(5, 1))
+    pair.run()
+    assert pair.client_events()[0].handle is handle  # type: ignore[union-attr]
+
+
+def test_errors_of_the_extension_reach_the_sender() -> None:
+    pair = Pair(Recorded(), Recorded())
+    refused = pair.link.send(ANSWER, [b"refuse  "])
+    faulty = pair.link.send(ANSWER, [b"faulty  "])
+    pair.run()
+    assert pair.of_client.errors == [
+        ExtensionError(refused, REFUSED, (5, 6), Cause.EXTENSION),
+        ExtensionError(faulty, 0, (), Cause.HEADER),
+    ]
+
+
+def test_only_errors_with_a_row_are_sent() -> None:
+    pair = Pair(Recorded(), Recorded())
+    taken = ExtensionMessage(ASK, 1, 0, False, memoryview(b""))
+    for code, words in ((REFUSED, ()), (REFUSED, (1, 2, 3)), (REFUSED + 1, ())):
+        with pytest.raises(LocalProtocolError, match="has no such row"):
+            pair.link.refuse(taken, code, *words)
+
+
+def test_an_error_of_the_extension_about_a_call_fails_the_call() -> None:
+    pair = Pair(Recorded(), Recorded())
+    handle = pair.client.call(5, message(5, 0), ReplyBound(8))
+    pair.arrived()
+    taken = ExtensionMessage(ASK, 5, 0, False, memoryview(b""))
+    pair.server.extensions["recorded"].refuse(taken, REFUSED, 1, 2)
+    pair.run()
+    (event,) = pair.client_events()
+    assert isinstance(event, CallFailed)
+    assert event.handle is handle
+    assert "error 0x300 of an extension" in str(event.error)
+
+
+def row(code: int) -> HeaderRow:
+    return HeaderRow(code, "ROW", lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    ("extensions", "words"),
+    [
+        ([Extension(name="a", headers=(row(5),))], "header type 0x5 of the extension a is used by the protocol"),
+        (
+            [Extension(name="a", headers=(row(256),)), Extension(name="b", headers=(row(256),))],
+            "header type 0x100 of the extension b is used by a",
+        ),
+        (
+            [Extension(name="a", properties=(PropertyRow(6, "p", None, bytes),))],
+            "property 0x6 of the extension a is used by the protocol",
+        ),
+        ([Extension(name="a", errors=(ErrorRow(100, "e"),))], "error 0x64 of the extension a is used by the protocol"),
+        (
+            [Extension(name="a", errors=(ErrorRow(300, "e"), ErrorRow(300, "f")))],
+            "error 0x12c of the extension a is used by a",
+        ),
+    ],
+)
+def test_codes_are_used_once(extensions: list[Extension], words: str) -> None:
+    with pytest.raises(LocalProtocolError, match=words):
+        check_extensions(extensions)
+
+
+class Asked(BarePeer):
+    """A server with the extension, whose client is the test."""
+
+    def __init__(self) -> None:
+        self.recorded = Recorded()
+        super().__init__(Role.SERVER, dialects=offered("2"), ready=False, extensions=[self.recorded.extension])
+
+    def introduce(self, *properties: tuple[int, bytes]) -> list[bytes]:
+        body = struct.pack(">I", len(properties))
+        for number, data in properties:
+            body += struct.pack(">II", number, len(data)) + data + bytes(-len(data) & 3)
+        return self.send(struct.pack(">IIIII", 1, 2, 64, 5, 0) + body)
+
+    def error(self, *words: int) -> int:
+        """The code of the error that answers a message of these words."""
+        (answer,) = self.send(struct.pack(f">{len(words)}I", *words))
+        xid, version, _, header_type, flags, code = struct.unpack_from(">6I", answer)
+        assert (xid, version, header_type, flags) == (words[0], 2, 4, RESPONSE)
+        return int(code)
+
+
+@pytest.mark.req("V2-33")
+def test_a_property_that_the_extension_cannot_read_is_refused() -> None:
+    peer = Asked()
+    (answer,) = peer.introduce((SIZE, b"12345"))
+    assert struct.unpack(">6I", answer)[3:] == (4, RESPONSE, BAD_XDR)
+    answers = peer.introduce((SIZE, b"\0\0\0\3"))
+    assert struct.unpack_from(">IIIII", answers[0])[3:] == (5, 0)
+    assert peer.recorded.ready == [{SIZE: 3}]
+
+
+@pytest.mark.req("V2-51", "V2-42")
+@pytest.mark.parametrize(
+    ("header_type", "flags", "code"),
+    [
+        (UNFLAGGED, 0, INVAL_HTYPE),
+        (UNFLAGGED, MORE, INVAL_HTYPE),
+        (ASK, BOLD << 1, INVAL_FLAG),
+        (ANSWER, BOLD, INVAL_FLAG),
+        (ANSWER, MORE, INVAL_FLAG),
+    ],
+)
+def test_types_and_flags_without_a_row_are_refused(header_type: int, flags: int, code: int) -> None:
+    peer = Asked()
+    peer.introduce((SIZE, b"\0\0\0\3"))
+    assert peer.error(77, 2, 1, header_type, flags, 0) == code
+    assert peer.recorded.messages == []
+
+
+def test_errors_of_unknown_extensions_and_of_another_length_are_discarded() -> None:
+    peer = Asked()
+    peer.introduce((SIZE, b"\0\0\0\3"))
+    discarded = peer.endpoint.statistics.discarded
+    for words in ((REFUSED + 1, 0, 0), (REFUSED, 0), (REFUSED, 0, 0, 0), (REFUSED, 0, 0)):
+        assert peer.send(struct.pack(f">{5 + len(words)}I", 3, 2, 1, 4, RESPONSE, *words)) == []
+    assert peer.endpoint.statistics.discarded == discarded + 4
+    assert peer.recorded.errors == []
