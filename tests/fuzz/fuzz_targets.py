@@ -5,6 +5,7 @@ from __future__ import annotations
 from decoder_targets import DECODERS
 from dialect_targets import DIALECTS
 from endpoint_targets import ENDPOINT_MACHINES
+from host_targets import HOST_MACHINES
 from iwarp_targets import IWARP_MACHINES
 
-TARGETS = [*DECODERS, *DIALECTS, *IWARP_MACHINES, *ENDPOINT_MACHINES]
+TARGETS = [*DECODERS, *DIALECTS, *IWARP_MACHINES, *ENDPOINT_MACHINES, *HOST_MACHINES]
