@@ -386,6 +386,26 @@ def test_later_segments_of_a_read_response_against_the_rules(name: str, chunking
     assert_terminated(victim, terminate(code, segment))
 
 
+@pytest.mark.req("RD-8", "RD-16", "DDP-16")
+@pytest.mark.parametrize(
+    ("code", "other", "ahead"), [(0x1100, True, 0), (0x1101, False, 1)], ids=["other memory", "other place"]
+)
+@cuts
+def test_an_empty_segment_leads_a_read_response_nowhere_else(
+    code: int, other: bool, ahead: int, chunking: Chunking
+) -> None:
+    victim = Victim(chunking)
+    memory = bytearray(300)
+    region = victim.pd.register(memory, Access.REMOTE_WRITE)
+    region.offset = victim.reading()
+    # Handle and offset of an empty segment are not looked at, but those of the next one are.
+    handle, offset = region.handle if other else WRITABLE, region.offset + ahead
+    segment = tagged(2, handle, offset, b"x" * (100 - ahead))
+    victim.give(fpdu(tagged(2, handle, offset, last=False)) + fpdu(segment))
+    assert_terminated(victim, terminate(code, segment))
+    assert memory == bytes(300)
+
+
 @pytest.mark.req("DDP-20", "RD-17", "RD-8")
 def test_a_read_response_for_memory_that_was_withdrawn() -> None:
     victim = Victim()
