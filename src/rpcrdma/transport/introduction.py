@@ -68,12 +68,20 @@ class Introduction:
         self._due_s: float | None = None
         self._introduced = False
         self._xid = 0
-        outbox.serve(self, Kind.PROPERTIES, Kind.GRANT)
+        # An end that takes no calls has no other errors to send than about properties.
+        outbox.serve(self, Kind.PROPERTIES, Kind.GRANT, Kind.ERROR)
 
     @property
     def unanswered(self) -> bool:
         """Client: whether the answer to the first message is still to come, or never came."""
         return self._introduced and self._session.role is Role.CLIENT and self._session.peer is None
+
+    @property
+    def may_grant(self) -> bool:
+        """Whether this side may send more than its first message: not before the server has answered it properly."""
+        session = self._session
+        answered = session.peer is not None or session.statistics.pieces_received > 0
+        return session.role is Role.SERVER or answered
 
     def on_established(self) -> None:
         """The connection of the provider stands."""
@@ -192,7 +200,7 @@ class Introduction:
         return ()
 
     def on_unsendable(self, _message: Outgoing, error: LocalProtocolError) -> None:
-        """Both kinds can always be sent."""
+        """Messages of these kinds can always be sent."""
         raise error
 
     @property
