@@ -152,6 +152,7 @@ class BarePeer:
         buffers: BufferSource | None = None,
         dialects: Sequence[Dialect] = (),
         ready: bool = True,
+        settle_s: float = 0.0,
     ) -> None:
         config = config or TransportConfig()
         if private_data is None:
@@ -164,7 +165,14 @@ class BarePeer:
         self.endpoint_pd, self.pd = (pd_a, pd_b) if active else (pd_b, pd_a)
         endpoint_qp, self.qp = (a, b) if active else (b, a)
         self.endpoint = Endpoint(
-            endpoint_qp, self.endpoint_pd, config, role, buffers, reverse=reverse, dialects=dialects or offered("1")
+            endpoint_qp,
+            self.endpoint_pd,
+            config,
+            role,
+            buffers,
+            reverse=reverse,
+            dialects=dialects or offered("1"),
+            settle_s=settle_s,
         )
         self.received: list[bytes] = []
         self.invalidated: list[int | None] = []
