@@ -112,7 +112,8 @@ EXTENSION_MESSAGES_REMEMBERED = 64
 
 NEGOTIATION_S = 5.0
 """Seconds in which a server must have answered the first message of a version that it may not know: far more than a
-round trip, and short enough that trying an older version on another connection is hardly noticed."""
+round trip, and short enough that trying an older version on another connection is hardly noticed. Also those in which
+hosts must have authenticated themselves, which takes three round trips and some milliseconds."""
 
 VERSION_AGAIN_S = 900.0
 """Seconds after which a server that knew an older version only is asked for a newer one again. At worst it does not
@@ -160,6 +161,14 @@ of chunk."""
 
 SPARE_RECEIVES = 8
 """Receives posted beyond the credits granted: messages that are discarded or refused use up a receive, too."""
+
+HOST_AUTHENTICATION_OCTETS_MAX = 64 << 10
+"""Octets of TLS records by which a peer authenticates itself: a chain of four certificates with RSA keys of 4096 bits
+takes 8 KiB, with ML-DSA-87 36 KiB. The connections that may be starting hold 16 MiB of them."""
+
+HOST_AUTHENTICATION_VALUES_MAX = 3
+"""Values of a peer after its announcement: of the client at most three flights, if the server asks for another group of
+keys; of the server two, and the end mark."""
 
 UNREAD_SENDS_MAX = 4096
 """Sends that a peer may leave unread at once because it gave so many credits: 16 MiB of messages of the usual size."""

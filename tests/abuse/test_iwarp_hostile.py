@@ -400,7 +400,7 @@ def test_an_empty_segment_leads_a_read_response_nowhere_else(
     region.offset = victim.reading()
     # Handle and offset of an empty segment are not looked at, but those of the next one are.
     handle, offset = region.handle if other else WRITABLE, region.offset + ahead
-    segment = tagged(2, handle, offset, b"x" * 99)
+    segment = tagged(2, handle, offset, b"x" * (100 - ahead))
     victim.give(fpdu(tagged(2, handle, offset, last=False)) + fpdu(segment))
     assert_terminated(victim, terminate(code, segment))
     assert memory == bytes(300)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
+from rpcrdma.errors import HostAuthenticationFailed
 from rpcrdma.limits import CHUNK_SEGMENTS_MAX
 from rpcrdma.transport.config import ReverseSupport, Role, TransportConfig
 from rpcrdma.transport.dialects import Dialect
@@ -45,6 +46,7 @@ class Session:
         "plan_limits",
         "qp",
         "receive_octets",
+        "refusal",
         "remote_invalidation",
         "results_octets",
         "reverse_support",
@@ -75,6 +77,7 @@ class Session:
         self._peer_data: PrivateData | None = None
         self.state = State.CONNECTING
         self.failure = ""
+        self.refusal: HostAuthenticationFailed | None = None
         self.owed = 0
         self.events: deque[EndpointEvent] = deque()
         self.statistics = TransportStatistics()
@@ -156,6 +159,14 @@ class Session:
     def move(self, moved: Input) -> None:
         """Changes the state."""
         self.state = TRANSITIONS[self.state, moved]
+
+    def refuse(self, error: HostAuthenticationFailed) -> None:
+        """Ends the connection after what has been sent: one of the hosts is not content with the other."""
+        if not self.failure:
+            self.refusal = error
+            self.failure = str(error)
+            self.move(Input.BREAK)
+            self.qp.disconnect()
 
     def violation(self, reason: str) -> None:
         """Ends the connection because the peer broke the protocol in a way that no message can answer."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from rpcrdma.aio.answering.buffer_pool import BufferShare, OutOfBuffers, octets_taken
 from rpcrdma.limits import BULK_RESULT_OCTETS
 from rpcrdma.rpc.dispatch import Invocation
+from rpcrdma.rpc.host_identity import HostIdentity
 from rpcrdma.rpc.service import ReverseCaller
 
 __all__ = ["ServerCallContext"]
@@ -44,6 +45,11 @@ class ServerCallContext:
         self._share = share
         self._wanted = 0
         self._buffers: list[memoryview] | None = None
+
+    @property
+    def host_identity(self) -> HostIdentity | None:
+        """See `CallContext.host_identity`."""
+        return self.client.host_identity
 
     @property
     def ended(self) -> bool:

@@ -16,7 +16,7 @@ from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.aio.drivers.provider import Link, Provider
 from rpcrdma.aio.drivers.sockets import unanswered
 from rpcrdma.aio.urls import Url
-from rpcrdma.errors import ConnectFailed, TransportClosed
+from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed, TransportClosed
 from rpcrdma.transport import offered
 
 __all__ = ["RdmaDialer"]
@@ -58,6 +58,7 @@ class RdmaDialer:
         """An established connection.
 
         Raises:
+            HostAuthenticationFailed: the hosts are not content with each other.
             ConnectFailed: there is none; says why, what was tried, and what to do.
         """
         try:
@@ -101,6 +102,8 @@ class RdmaDialer:
             await self._wait(connection, answer_s)
         except BaseException as error:
             connection.abort("connecting was given up")
+            if isinstance(error, HostAuthenticationFailed):
+                raise HostAuthenticationFailed(f"{self._url.authority}: {error}", cause=error.cause) from None
             if not isinstance(error, TransportClosed):
                 raise
             if connection.version_refused:

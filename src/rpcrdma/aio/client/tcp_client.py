@@ -136,6 +136,11 @@ class TcpCaller:
         """See `ReverseCaller.ready`; no effect on the side that connected."""
 
     @property
+    def host_identity(self) -> None:
+        """See `ReverseCaller.host_identity`."""
+        return
+
+    @property
     def arguments_octets_max(self) -> int:
         """See `ReverseCaller.arguments_octets_max`."""
         return self._record_octets_max - CALL_HEADER_OCTETS - self._calls.encoder.credential_octets

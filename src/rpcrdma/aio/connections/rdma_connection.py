@@ -20,13 +20,15 @@ from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.answering.call_context import ServerCallContext
 from rpcrdma.aio.connections.call_record import CallObserver, CallRecord, form_of
 from rpcrdma.aio.connections.negotiated import Negotiated, by_name
+from rpcrdma.aio.connections.refusal_hints import REMEDY, explained, octets_pulled
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.aio.drivers.provider import Link
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.errors import CallTimeout, RpcRdmaError, TransportClosed
-from rpcrdma.limits import CALL_OCTETS_PULLED_MAX, RDMA_UNSENT_REPLY_OCTETS_MAX
+from rpcrdma.limits import RDMA_UNSENT_REPLY_OCTETS_MAX
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.calls import CallEncoder, decode_result
+from rpcrdma.rpc.host_identity import HostIdentity
 from rpcrdma.rpc.message import CALL_HEADER_OCTETS
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.transport import (
@@ -52,6 +54,7 @@ from rpcrdma.transport import (
     VersionRefused,
     offered,
 )
+from rpcrdma.transport.authenticator import AuthenticatorSource
 from rpcrdma.verbs import ReceivePool
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Payload
@@ -59,11 +62,6 @@ from rpcrdma.xdr.codec import Decoder, Payload
 __all__ = ["RdmaConnection"]
 
 _LOGGER = logging.getLogger("rpcrdma")
-_REMEDY = (
-    "`pragma limit` and `pragma bound` in the program's definition (or Procedure.bound), the length of `into`, and "
-    "TransportConfig(reply_octets_max=...) say how much a call offers"
-)
-
 A = TypeVar("A")
 R = TypeVar("R")
 
@@ -72,7 +70,7 @@ class RdmaConnection:
     """A connection over any provider's link; implements `rpcrdma.aio.answering.answering.CallSource`, on either side.
 
     The end that connects is the client.
-    `answering` answers the peer's calls; a client without it takes none.
+    `answering` answers the peer's calls; a client without it takes none. `authenticators` makes one for it.
     `results` and `arguments` give memory for what handlers return and for what is pulled from the peer.
     `version` is one of `rpcrdma.transport.VERSION_CHOICES`.
     `on_established` is called in the loop when both sides are connected, `on_ended` once when the connection has ended,
@@ -90,6 +88,7 @@ class RdmaConnection:
         credential: Credential | None = None,
         answering: Answering | None = None,
         receive_pool: ReceivePool | None = None,
+        authenticators: AuthenticatorSource | None = None,
         version: str = "auto",
         extensions: Sequence[Extension] = (),
         on_established: Callable[[RdmaConnection], None] | None = None,
@@ -108,6 +107,7 @@ class RdmaConnection:
         self._active_at = self._loop.time()
         self._called_back = False
         self._answering = answering
+        self._authenticator = authenticator = None if authenticators is None else authenticators()
         self._on_established = on_established
         self._on_ended = on_ended
         self._on_call_ended = on_call
@@ -139,6 +139,7 @@ class RdmaConnection:
             dialects=offered(version),
             extensions=extensions,
             settle_s=link.settle_s,
+            authenticator=authenticator,
         )
         self._transport = transport
         for link_of_extension in self._endpoint.extensions.values():
@@ -185,7 +186,13 @@ class RdmaConnection:
             reverse_credits_granted=endpoint.reverse_credits_granted,
             own_properties=by_name(endpoint.own_properties),
             peer_properties=by_name(endpoint.peer_properties),
+            host_identity=self.host_identity,
         )
+
+    @property
+    def host_identity(self) -> HostIdentity | None:
+        """See `ReverseCaller.host_identity`."""
+        return None if self._authenticator is None else self._authenticator.peer
 
     @property
     def unanswered(self) -> bool:
@@ -206,7 +213,8 @@ class RdmaConnection:
         """Waits until both sides are connected.
 
         Raises:
-            TransportClosed: it did not come to that; the message says why.
+            HostAuthenticationFailed: the hosts are not content with each other.
+            TransportClosed: it did not come to that for another reason; the message says why.
         """
         await asyncio.shield(self._established)
 
@@ -429,9 +437,9 @@ class RdmaConnection:
     def _failure_of(self, handle: CallHandle, error: RpcRdmaError) -> RpcRdmaError:
         """What the caller of a failed call is told."""
         if isinstance(error, ChunkRefused):
-            return _explained(handle, error)
+            return explained(handle, error)
         if isinstance(error, CallRefused):
-            return CallRefused(error.refusal, _pulled(handle))
+            return CallRefused(error.refusal, octets_pulled(handle))
         if isinstance(error, VersionRefused) and self._on_version_refused is not None:
             reason = f"{error}, not version {self._endpoint.dialect}, which it was known by"
             self._on_version_refused()
@@ -518,7 +526,7 @@ class RdmaConnection:
         if self._answering is not None and call.context is not None:
             self._answering.log_unfit_reply(
                 call,
-                f"{call.refusal}, and so it was answered with ERR_CHUNK: the client has to offer more ({_REMEDY})",
+                f"{call.refusal}, and so it was answered with ERR_CHUNK: the client has to offer more ({REMEDY})",
             )
 
     def _on_end(self, event: Closed) -> None:
@@ -531,7 +539,8 @@ class RdmaConnection:
             self._answering.connection_ended(self)
         self._driver.expect_end()
         if not self._established.done():
-            self._established.set_exception(TransportClosed(event.reason, protocol_error=event.protocol_error))
+            closed = TransportClosed(event.reason, protocol_error=event.protocol_error)
+            self._established.set_exception(event.refusal or closed)
             # Retrieved, or asyncio logs it where no task waits for it.
             self._established.exception()
 
@@ -540,27 +549,6 @@ class RdmaConnection:
             self._ended.set_result(None)
             if self._on_ended is not None:
                 self._on_ended(self)
-
-
-def _explained(handle: CallHandle, error: ChunkRefused) -> ChunkRefused:
-    """The refusal of a call's chunks, with what it may be due to."""
-    procedure = handle.context.procedure
-    bound = handle.form.bound
-    hint = f"; the reply of {procedure.name} could have {bound.results} octets"
-    if bound.items:
-        hint += f" and {', '.join(map(str, bound.items))} placed directly"
-    return ChunkRefused(f"{hint}: {_REMEDY}{_pulled(handle)}", error.refusal)
-
-
-def _pulled(handle: CallHandle) -> str:
-    """What a server may have against the call's Read chunks; "" without any."""
-    pulled = sum(segment.length for chunk in handle.chunks.reads for segment in chunk.segments)
-    if not pulled:
-        return ""
-    return (
-        f"; {pulled} octets of the call were in Read chunks: a server of this library takes "
-        f"{CALL_OCTETS_PULLED_MAX}, or what TransportConfig(call_octets_pulled_max=...) says there"
-    )
 
 
 class _Result(asyncio.Future[Any]):

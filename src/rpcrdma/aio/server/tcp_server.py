@@ -319,6 +319,11 @@ class _Connection:
         return self._stream.closed
 
     @property
+    def host_identity(self) -> None:
+        """See `ReverseCaller.host_identity`."""
+        return
+
+    @property
     def arguments_octets_max(self) -> int:
         """See `ReverseCaller.arguments_octets_max`."""
         return self._server.config.record_octets_max - CALL_HEADER_OCTETS - self._encoder.credential_octets
