@@ -123,6 +123,17 @@ REPLY_OCTETS_MAX = (4 << 20) + (1 << 16)
 """Octets that a call exposes for its result, and for each item placed directly: as many as a READ of 4 MiB takes. A
 call whose result could be longer exposes this much."""
 
+CONTINUED_OCTETS_MAX = RPC_RECORD_OCTETS_MAX
+"""Octets of a message that comes in pieces: as many as the same message may have over TCP. A connection assembles one
+at a time, and memory for it is taken only as it arrives."""
+
+CONTINUED_PIECES_MAX = 2048
+"""Pieces of such a message: the smallest that fill a message, of 1,024 octets, make 1,128 of the longest; empty ones
+count."""
+
+PROPERTIES_MAX = 256
+"""Transport properties in one message: six are defined, and unknown ones have to be passed over."""
+
 CALL_ATTEMPTS_MAX = 4
 """How often a call is sent if the responder refuses one form of it after another: once plainly, and once for each kind
 of chunk."""

@@ -18,7 +18,6 @@ ALONE = {
     "encode_auth_error": "read by decode_reply",
     "decode_result": "reads a whole reply message; the dispatcher writes it piece by piece",
     "encode_message": "read by decode_header, and written without making a Header first: the hot path",
-    "encode_version_refused": "read by decode_header",
     "encode_chunk_refused": "read by decode_header",
 }
 

@@ -85,6 +85,18 @@ class ChunkLists(NamedTuple):
         """All of them: those that are written to first."""
         return (*self.writes, *self.reads) if self.reply is None else (*self.writes, self.reply, *self.reads)
 
+    def count_segments(self) -> int:
+        """Of all chunks."""
+        return sum(len(chunk.segments) for chunk in self.chunks)
+
+    def names(self, handle: int) -> bool:
+        """Whether any segment has this handle."""
+        for chunk in self.chunks:
+            for segment in chunk.segments:
+                if segment.handle == handle:
+                    return True
+        return False
+
 
 NO_CHUNKS = ChunkLists()
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import tomllib
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+import header_vectors
+from header_vectors import load_headers, octets_of
 from rpcrdma import limits
 from rpcrdma.errors import DecodeError
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
 from rpcrdma.transport.dialects import header_v1
+from rpcrdma.transport.dialects.fixed_words import VersionRefusal, encode_version_refused
 from rpcrdma.transport.dialects.header_v1 import (
     RDMA_MSG,
     RDMA_NOMSG,
@@ -25,11 +26,10 @@ from rpcrdma.transport.dialects.header_v1 import (
     encode_chunk_refused,
     encode_header,
     encode_message,
-    encode_version_refused,
 )
 from rpcrdma.transport.dialects.v1 import GEOMETRY
 
-VECTORS = tomllib.loads((Path(__file__).parents[2] / "vectors/transport/headers.toml").read_text())
+VECTORS = load_headers("headers.toml")
 HEADERS = VECTORS["header"]
 headers = pytest.mark.parametrize("vector", HEADERS, ids=[vector["name"] for vector in HEADERS])
 malformed = pytest.mark.parametrize(
@@ -37,46 +37,26 @@ malformed = pytest.mark.parametrize(
 )
 
 
-def octets(vector: dict[str, Any]) -> bytes:
-    return bytes.fromhex(vector["hex"])
-
-
-def segments(listed: list[list[int]]) -> tuple[Segment, ...]:
-    return tuple(Segment(*segment) for segment in listed)
-
-
 def header_of(vector: dict[str, Any]) -> Header:
-    fields = {key: vector[key] for key in vector.keys() & {"xid", "credits", "align", "threshold", "code", "low"}}
-    if "high" in vector:
-        fields["high"] = vector["high"]
-        fields["version"] = vector["version"]
-    if vector["type"] in {"RdmaMsg", "RdmaNoMsg", "RdmaMsgp"}:
-        fields["chunks"] = ChunkLists(
-            tuple(ReadChunk(position, segments(listed)) for position, listed in vector.get("reads", ())),
-            tuple(WriteChunk(segments(listed)) for listed in vector.get("writes", ())),
-            WriteChunk(segments(vector["reply"])) if "reply" in vector else None,
-        )
-    if vector["type"] == "RdmaMsg":
-        fields["size"] = len(octets(vector))
-    header: Header = getattr(header_v1, vector["type"])(**fields)
+    header: Header = header_vectors.header_of(vector, header_v1)
     return header
 
 
 @pytest.mark.req("V1-36", "V1-40", "V1-76")
 @headers
 def test_header_decodes(vector: dict[str, Any]) -> None:
-    assert decode_header(octets(vector)) == header_of(vector)
+    assert decode_header(octets_of(vector)) == header_of(vector)
 
 
 @pytest.mark.req("V1-36", "V1-40", "V1-76")
 @headers
 def test_header_encodes(vector: dict[str, Any]) -> None:
-    assert encode_header(header_of(vector)) == octets(vector)
+    assert encode_header(header_of(vector)) == octets_of(vector)
 
 
 @headers
 def test_truncated_header_does_not_decode(vector: dict[str, Any]) -> None:
-    whole = octets(vector)
+    whole = octets_of(vector)
     for length in range(len(whole)):
         with pytest.raises(DecodeError):
             decode_header(whole[:length])
@@ -88,17 +68,17 @@ def test_truncated_header_does_not_decode(vector: dict[str, Any]) -> None:
 def test_only_a_payload_may_follow(vector: dict[str, Any]) -> None:
     header = header_of(vector)
     if isinstance(header, RdmaMsg | RdmaMsgp):
-        assert decode_header(octets(vector) + b"payload!") == header
+        assert decode_header(octets_of(vector) + b"payload!") == header
     else:
         with pytest.raises(DecodeError, match="end of data"):
-            decode_header(octets(vector) + bytes(4))
+            decode_header(octets_of(vector) + bytes(4))
 
 
 @pytest.mark.req("V1-21")
 @malformed
 def test_malformed_header_does_not_decode(vector: dict[str, Any]) -> None:
     with pytest.raises(DecodeError) as caught:
-        decode_header(octets(vector))
+        decode_header(octets_of(vector))
     assert caught.value.field == vector["field"]
 
 
@@ -107,8 +87,8 @@ def test_messages_are_encoded_without_a_header_object_as_well(vector: dict[str, 
     header = header_of(vector)
     if isinstance(header, RdmaMsg | RdmaNoMsg):
         procedure = RDMA_MSG if isinstance(header, RdmaMsg) else RDMA_NOMSG
-        assert encode_message(procedure, header.xid, header.credits, header.chunks) == octets(vector)
-        assert SHORT_HEADER_OCTETS + GEOMETRY.size_chunks(header.chunks) == len(octets(vector))
+        assert encode_message(procedure, header.xid, header.credits, header.chunks) == octets_of(vector)
+        assert SHORT_HEADER_OCTETS + GEOMETRY.size_chunks(header.chunks) == len(octets_of(vector))
 
 
 def test_header_without_chunks_has_one_encoding() -> None:
@@ -118,7 +98,9 @@ def test_header_without_chunks_has_one_encoding() -> None:
 
 @pytest.mark.req("V1-57", "V1-59", "V1-60")
 def test_errors_copy_xid_and_version_of_the_request() -> None:
-    assert decode_header(encode_version_refused(77, 9, 32)) == RdmaError(77, 32, 1, 1, 1, version=9)
+    assert decode_header(encode_version_refused(VersionRefusal(77, 9, 32, 1, 1))) == RdmaError(
+        77, 32, 1, 1, 1, version=9
+    )
     assert decode_header(encode_chunk_refused(77, 1, 32)) == RdmaError(77, 32, 2, version=1)
 
 

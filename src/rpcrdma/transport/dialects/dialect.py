@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 from rpcrdma.transport.chunks import ChunkLists
 from rpcrdma.transport.config import Role, TransportConfig
 from rpcrdma.transport.message import Inbound, Outgoing
 from rpcrdma.transport.private_data import Agreement, PrivateData
+from rpcrdma.transport.properties import Property
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = ["Dialect", "Geometry", "Window"]
@@ -18,7 +20,8 @@ class Geometry(NamedTuple):
 
     `call_header` and `reply_header` are those of headers without chunks; `read_segment` is one entry of a Read list,
     `write_chunk` and `reply_chunk` are a Write chunk and the Reply chunk without their segments. `piece_header` is the
-    header of a message that goes on in the next one; 0 where none does.
+    header of a message that goes on in the next one; 0 where none does. `first_message` is the most that the first
+    message of a client has, its payload included; 0 for no such limit.
     """
 
     call_header: int
@@ -28,6 +31,7 @@ class Geometry(NamedTuple):
     reply_chunk: int
     segment: int
     piece_header: int = 0
+    first_message: int = 0
 
     def size_chunks(self, chunks: ChunkLists) -> int:
         """Octets that these lists add to a header."""
@@ -66,22 +70,41 @@ class Window(Protocol):
 
 
 class Dialect(Protocol):
-    """One version of the protocol, for one connection."""
+    """One version of the protocol, for one connection: it may keep what it has received of a continued message.
+
+    `name` is what users call the version. With `introduces`, the first message of each side is its properties, which
+    `properties` lists by their numbers.
+    """
 
     version: int
+    name: str
     geometry: Geometry
+    introduces: bool
+    properties: Mapping[int, Property]
 
-    def agree(self, own: PrivateData, peer: PrivateData | None) -> Agreement:
+    def agree(self, own: PrivateData, peer: PrivateData | None, /) -> Agreement:
         """What holds for a connection from what both sides said while they connected."""
 
     def window(self, config: TransportConfig, role: Role, *, reverse: bool) -> Window:
         """The credits at the beginning of a connection, on which the server calls, too, if `reverse`."""
 
     def encode(self, message: Outgoing, credit_word: int) -> bytes:
-        """The header of a message, or the whole message where that is an error."""
+        """The header of a message, or of its last piece; the whole message where that is no call and no reply."""
+
+    def encode_piece(self, message: Outgoing, credit_word: int, remaining: int, /) -> bytes:
+        """The header of a piece of a call or a reply, after which `remaining` octets are still to come."""
 
     def decode(self, data: Buffer) -> Inbound | None:
-        """A received message; None for one that is silently discarded."""
+        """A received message; None for one that is silently discarded.
+
+        A continued message comes with its last piece, and `Kind.PIECE` instead of each one before that.
+        """
+
+    def decode_answer(self, data: Buffer) -> Inbound | None:
+        """As `decode`, of the first message from a server, which may refuse the version in an older one's form."""
+
+    def claims(self, data: Buffer) -> bool:
+        """Whether the first message from a client is of this version."""
 
     def may_end(self, call: Outgoing, handle: int) -> bool:
         """Whether the reply to `call`, which has chunks, may invalidate `handle`, which these name."""

@@ -7,14 +7,21 @@ the responder, a REPLY for the requester (RFC 8167); an RDMA_ERROR always answer
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 
 from rpcrdma.errors import DecodeError
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
 from rpcrdma.transport.config import Role, TransportConfig
 from rpcrdma.transport.dialects.dialect import Geometry
+from rpcrdma.transport.dialects.fixed_words import (
+    FIXED,
+    FIXED_OCTETS,
+    VersionRefusal,
+    encode_version_refused,
+    version_of,
+)
 from rpcrdma.transport.dialects.header_v1 import (
     ERR_VERS,
-    FIXED_OCTETS,
     RDMA_DONE,
     RDMA_ERROR,
     RDMA_MSG,
@@ -28,10 +35,10 @@ from rpcrdma.transport.dialects.header_v1 import (
     decode_header,
     encode_chunk_refused,
     encode_message,
-    encode_version_refused,
 )
 from rpcrdma.transport.message import Cause, Inbound, Kind, Outgoing, OutgoingError, Refusal
 from rpcrdma.transport.private_data import Agreement, PrivateData, agree
+from rpcrdma.transport.properties import Property
 from rpcrdma.transport.windows import CallWindow
 from rpcrdma.wire.buffers import Buffer
 
@@ -49,7 +56,6 @@ GEOMETRY = Geometry(
 _CALL = 0
 _REPLY = 1
 
-_FIXED = struct.Struct(">IIII")
 _SHORT_MESSAGE = struct.Struct(">IIIIIIIII")
 """A header without chunks, and the XID and direction of the RPC message after it."""
 _RPC_START = struct.Struct(">II")
@@ -70,7 +76,10 @@ class Version1:
 
     __slots__ = ()
     version = VERSION
+    name = "1"
     geometry = GEOMETRY
+    introduces = False
+    properties: Mapping[int, Property] = {}
 
     def agree(self, own: PrivateData, peer: PrivateData | None) -> Agreement:
         """As RFC 8797 says."""
@@ -85,8 +94,11 @@ class Version1:
     def encode(self, message: Outgoing, credit_word: int) -> bytes:
         """An RDMA_MSG, RDMA_NOMSG or RDMA_ERROR."""
         if isinstance(message, OutgoingError):
-            if message.refusal.cause is Cause.VERSION:
-                return encode_version_refused(message.xid, message.version, credit_word)
+            refusal = message.refusal
+            if refusal.cause is Cause.VERSION:
+                return encode_version_refused(
+                    VersionRefusal(message.xid, message.version, credit_word, refusal.low, refusal.high)
+                )
             return encode_chunk_refused(message.xid, VERSION, credit_word)
         chunks = message.chunks
         if chunks is NO_CHUNKS:
@@ -102,13 +114,13 @@ class Version1:
                 return _ONE_WRITE.pack(message.xid, VERSION, credit_word, RDMA_MSG, 0, 1, 1, *segments[0], 0, 0)
         return encode_message(RDMA_NOMSG if message.long else RDMA_MSG, message.xid, credit_word, chunks)
 
+    def encode_piece(self, _message: Outgoing, _credit_word: int, _remaining: int) -> bytes:
+        """Never called: no message goes on in the next one, as `Geometry.piece_header` says."""
+        raise AssertionError("version 1 has no continued messages")
+
     def may_end(self, call: Outgoing, handle: int) -> bool:
         """Any handle of the call: the responder chooses."""
-        for chunk in call.chunks.chunks:
-            for segment in chunk.segments:
-                if segment.handle == handle:
-                    return True
-        return False
+        return call.chunks.names(handle)
 
     def decode(self, data: Buffer) -> Inbound | None:
         """Nine words at once tell the plain messages from the others, which mostly have one segment."""
@@ -135,12 +147,18 @@ class Version1:
                 )
         return _decode_other(data)
 
+    decode_answer = decode
+
+    def claims(self, data: Buffer) -> bool:
+        """By the version alone."""
+        return version_of(data) == VERSION
+
 
 def _decode_other(data: Buffer) -> Inbound | None:
     length = len(data)
     if length < FIXED_OCTETS:
         return None
-    xid, version, credits_, procedure = _FIXED.unpack_from(data)
+    xid, version, credits_, procedure = FIXED.unpack_from(data)
     if procedure == RDMA_ERROR:
         return _decode_error(data)
     if length < SHORT_HEADER_OCTETS or (procedure == RDMA_DONE and version == VERSION):

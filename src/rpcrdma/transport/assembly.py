@@ -1,0 +1,102 @@
+"""Messages that come in pieces: one sequence at a time, in order, bounded in octets and in pieces.
+
+A message of another sequence breaks the one that has begun. Neither of the two is run, and what is still to come of a
+broken sequence is dropped, up to its last piece.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TypeAlias
+
+from rpcrdma import limits
+from rpcrdma.wire.buffers import Buffer
+
+__all__ = ["Assembly", "Step"]
+
+Key: TypeAlias = tuple[int, ...]
+"""What all pieces of a sequence have in common: the XID and the type of their headers, or more."""
+
+
+class Step(enum.Enum):
+    """What became of a message that is a piece, or comes between pieces."""
+
+    KEPT = "kept"
+    WHOLE = "whole"
+    """It was the last piece: `Assembly.release` has all."""
+    FOREIGN = "foreign"
+    """It belongs to another sequence than the one that had begun, which is broken by it."""
+    TOO_LONG = "too long"
+    """The sequence is given up."""
+    DROPPED = "dropped"
+    """It belongs to a sequence that was given up."""
+    LOST = "lost"
+    """As `DROPPED`, and it is the last of a sequence that was broken by another message."""
+
+
+class Assembly:
+    """What one end has received of a message that goes on. `idle` is True while nothing of any sequence is awaited."""
+
+    __slots__ = ("_dropping", "_key", "_octets", "_pieces", "idle")
+
+    def __init__(self) -> None:
+        self.idle = True
+        self._octets = bytearray()
+        self._key: Key | None = None
+        self._pieces = 0
+        # Of the last break, so at most two: what had begun, and what broke it. True: its failure is to be told.
+        self._dropping: dict[Key, bool] = {}
+
+    def drop(self, key: Key, *, more: bool) -> Step | None:
+        """Drops a message that belongs to a broken sequence; None if it does not."""
+        if key not in self._dropping:
+            return None
+        if more:
+            return Step.DROPPED
+        untold = self._dropping.pop(key)
+        self._settle()
+        return Step.LOST if untold else Step.DROPPED
+
+    def take(self, key: Key, payload: Buffer, *, more: bool) -> Step:
+        """Adds a message to its sequence, which begins or ends with it; `more` pieces follow it, or none."""
+        if self._key is None:
+            self._key = key
+            self._octets = bytearray()
+        elif key != self._key:
+            self.give_up(key, more=more)
+            return Step.FOREIGN
+        self._pieces += 1
+        if self._pieces > limits.CONTINUED_PIECES_MAX or len(self._octets) + len(payload) > limits.CONTINUED_OCTETS_MAX:
+            self.give_up(key, more=more)
+            return Step.TOO_LONG
+        self._octets += payload
+        if more:
+            self.idle = False
+            return Step.KEPT
+        self._end()
+        return Step.WHOLE
+
+    def release(self) -> memoryview:
+        """The octets of the message that became whole last."""
+        octets, self._octets = self._octets, bytearray()
+        return memoryview(octets)
+
+    def give_up(self, key: Key, *, more: bool) -> None:
+        """A message is refused: so are what had begun before it and what belongs to it, if `more` follows."""
+        dropping = {}
+        if self._key is not None and self._key != key:
+            dropping[self._key] = True
+        if more:
+            dropping[key] = False
+        self._octets = bytearray()
+        if dropping or self._key is not None:
+            self._dropping = dropping
+            self._end()
+
+    def _end(self) -> None:
+        self._key = None
+        self._pieces = 0
+        self._settle()
+
+    def _settle(self) -> None:
+        self.idle = self._key is None and not self._dropping

@@ -1,0 +1,166 @@
+"""Read list, Write list and Reply chunk in octets, the same in every version (RFC 8166 section 4.3)."""
+
+from __future__ import annotations
+
+import struct
+
+from rpcrdma import limits
+from rpcrdma.errors import DecodeError
+from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
+from rpcrdma.transport.message import Cause
+from rpcrdma.wire.cursor import Reader
+
+__all__ = [
+    "TooMany",
+    "decode_lists",
+    "decode_read_list",
+    "decode_reply_chunk",
+    "decode_write_list",
+    "encode_lists",
+    "encode_read_list",
+    "encode_reply_chunk",
+    "encode_write_list",
+]
+
+_WORD = struct.Struct(">I")
+_SEGMENT = struct.Struct(">IIQ")
+_READ_SEGMENT = struct.Struct(">IIIQ")
+_LISTED_READ_SEGMENT = struct.Struct(">IIIIQ")
+
+_ONE = b"\0\0\0\1"
+_ZERO = b"\0\0\0\0"
+
+
+class TooMany(DecodeError):
+    """More chunks or segments than `limit`; `cause` says which."""
+
+    def __init__(self, field: str, offset: int, cause: Cause, limit: int) -> None:
+        super().__init__(
+            field, offset, f"at most {limit} {'segments' if cause is Cause.SEGMENTS else 'chunks'}", "more"
+        )
+        self.cause = cause
+        self.limit = limit
+
+
+def encode_lists(out: bytearray, chunks: ChunkLists) -> None:
+    """All three of them."""
+    encode_read_list(out, chunks.reads)
+    encode_write_list(out, chunks.writes)
+    encode_reply_chunk(out, chunks.reply)
+
+
+def encode_read_list(out: bytearray, reads: tuple[ReadChunk, ...]) -> None:
+    """xdr_read_list: one entry for each segment."""
+    for position, segments in reads:
+        for handle, length, offset in segments:
+            out += _LISTED_READ_SEGMENT.pack(1, position, handle, length, offset)
+    out += _ZERO
+
+
+def encode_write_list(out: bytearray, writes: tuple[WriteChunk, ...]) -> None:
+    """xdr_write_list."""
+    for write in writes:
+        out += _ONE
+        _encode_segments(out, write.segments)
+    out += _ZERO
+
+
+def encode_reply_chunk(out: bytearray, reply: WriteChunk | None) -> None:
+    """The Reply chunk, which may be there or not."""
+    if reply is None:
+        out += _ZERO
+    else:
+        out += _ONE
+        _encode_segments(out, reply.segments)
+
+
+def _encode_segments(out: bytearray, segments: tuple[Segment, ...]) -> None:
+    out += _WORD.pack(len(segments))
+    for segment in segments:
+        out += _SEGMENT.pack(*segment)
+
+
+def decode_lists(reader: Reader) -> ChunkLists:
+    """All three of them.
+
+    Raises:
+        TooMany: a list is longer than `rpcrdma.limits` allows.
+        DecodeError: the octets are no such lists.
+    """
+    reads = decode_read_list(reader)
+    writes = decode_write_list(reader)
+    reply = decode_reply_chunk(reader)
+    if not reads and not writes and reply is None:
+        return NO_CHUNKS
+    return ChunkLists(reads, writes, reply)
+
+
+def decode_read_list(reader: Reader, *, ascending: bool = False) -> tuple[ReadChunk, ...]:
+    """xdr_read_list; with `ascending` no Position may be smaller than the one before it.
+
+    RFC 8166 does not demand that the segments of one Position stand together: they are collected by Position, in list
+    order.
+
+    Raises:
+        TooMany: it is longer than `rpcrdma.limits` allows.
+        DecodeError: the octets are no such list.
+    """
+    reads: dict[int, list[Segment]] = {}
+    before = 0
+    while _present(reader, "Read list"):
+        position, handle, length, offset = reader.take(_READ_SEGMENT, "Read segment")
+        if position & 3:
+            raise DecodeError("Position", reader.pos - 20, "a multiple of 4", str(position), rfc="8166 3.4.5")
+        if ascending and position < before:
+            raise DecodeError("Position", reader.pos - 20, f"{before} or more", str(position))
+        before = position
+        segments = reads.setdefault(position, [])
+        segments.append(Segment(handle, length, offset))
+        if len(reads) > limits.READ_CHUNKS_MAX:
+            raise TooMany("Read list", reader.pos - 20, Cause.READ_CHUNKS, limits.READ_CHUNKS_MAX)
+        if len(segments) > limits.CHUNK_SEGMENTS_MAX:
+            raise TooMany("Read list", reader.pos - 20, Cause.SEGMENTS, limits.CHUNK_SEGMENTS_MAX)
+    return tuple(ReadChunk(position, tuple(segments)) for position, segments in reads.items())
+
+
+def decode_write_list(reader: Reader) -> tuple[WriteChunk, ...]:
+    """xdr_write_list.
+
+    Raises:
+        TooMany: it is longer than `rpcrdma.limits` allows.
+        DecodeError: the octets are no such list.
+    """
+    writes: list[WriteChunk] = []
+    while _present(reader, "Write list"):
+        if len(writes) == limits.WRITE_CHUNKS_MAX:
+            raise TooMany("Write list", reader.pos - 4, Cause.WRITE_CHUNKS, limits.WRITE_CHUNKS_MAX)
+        writes.append(_decode_segments(reader, "Write chunk"))
+    return tuple(writes)
+
+
+def decode_reply_chunk(reader: Reader) -> WriteChunk | None:
+    """The Reply chunk; None where there is none.
+
+    Raises:
+        TooMany: it has more segments than `rpcrdma.limits` allows.
+        DecodeError: the octets are no such chunk.
+    """
+    return _decode_segments(reader, "Reply chunk") if _present(reader, "Reply chunk") else None
+
+
+def _present(reader: Reader, field: str) -> int:
+    word = reader.u32(field)
+    if word > 1:
+        raise DecodeError(field, reader.pos - 4, "0 or 1", str(word), rfc="4506 4.19")
+    return word
+
+
+def _decode_segments(reader: Reader, field: str) -> WriteChunk:
+    count = reader.u32(field)
+    if count > limits.CHUNK_SEGMENTS_MAX:
+        raise TooMany(field, reader.pos - 4, Cause.SEGMENTS, limits.CHUNK_SEGMENTS_MAX)
+    if count == 1:
+        handle, length, offset = reader.take(_SEGMENT, field)
+        return WriteChunk((Segment(handle, length, offset),))
+    octets = reader.view(16 * count, field)
+    return WriteChunk(tuple(map(Segment._make, _SEGMENT.iter_unpack(octets))))

@@ -1,0 +1,190 @@
+"""Transport properties: what each end of a connection says of itself, as rows.
+
+A row has the number of a property, its codec and its default. What versions number alike is written here; a version
+puts its rows together with `rows_with`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from rpcrdma import limits
+from rpcrdma.errors import DecodeError
+from rpcrdma.transport.config import ReverseSupport, TransportConfig
+from rpcrdma.transport.message import PropertySet
+from rpcrdma.wire.cursor import Reader
+
+__all__ = [
+    "HOST_AUTHENTICATION",
+    "SMALLEST_MESSAGE_OCTETS",
+    "Properties",
+    "Property",
+    "decode_host_authentication",
+    "decode_properties",
+    "encode_host_authentication",
+    "encode_properties",
+    "properties_of",
+    "rows_with",
+]
+
+SMALLEST_MESSAGE_OCTETS = 1024
+"""No peer may receive less. One that says so cannot be sent a reply, and one with smaller segments than this would be
+named more of them than headers hold."""
+
+DEFAULT_MESSAGE_OCTETS = 4096
+HOST_AUTHENTICATION = 6
+"""The number of the property that may come again, in a message of its own."""
+
+_WORD = struct.Struct(">I")
+
+
+class Properties(NamedTuple):
+    """What one peer says of itself. All sizes are octets.
+
+    It sends and receives messages of up to `send_octets` and `receive_octets`. Its segments, and those that it takes,
+    have up to `segment_octets_max`, and a header that it takes has up to `segments_max`. `reverse` is what it takes of
+    calls in the reverse direction; `host_authentication` is None unless it wants to prove who it is.
+    """
+
+    send_octets: int
+    receive_octets: int
+    segment_octets_max: int
+    segments_max: int
+    reverse: ReverseSupport
+    host_authentication: bytes | None
+
+
+class Codec(Protocol):
+    """How the value of a property is written."""
+
+    def encode(self, value: Any) -> bytes:
+        """rdma_data."""
+
+    def decode(self, reader: Reader, field: str) -> Any:
+        """The value at the start of rdma_data; raises DecodeError."""
+
+
+class Property(NamedTuple):
+    """A row; `field` is the one of `Properties`."""
+
+    number: int
+    field: str
+    codec: Codec
+    default: Any
+
+
+class _Number(NamedTuple):
+    """uint32, where values under `smallest` mean nothing."""
+
+    smallest: int = 0
+
+    def encode(self, value: int) -> bytes:
+        return _WORD.pack(value)
+
+    def decode(self, reader: Reader, field: str) -> int:
+        value = reader.u32(field)
+        if value < self.smallest:
+            raise DecodeError(field, 0, f"at least {self.smallest}", str(value))
+        return value
+
+
+class _Level(NamedTuple):
+    """uint32: the place of a level among those of the version."""
+
+    levels: tuple[ReverseSupport, ...]
+
+    def encode(self, value: ReverseSupport) -> bytes:
+        return _WORD.pack(self.levels.index(value))
+
+    def decode(self, reader: Reader, field: str) -> ReverseSupport:
+        level = reader.u32(field)
+        if level >= len(self.levels):
+            raise DecodeError(field, 0, f"at most {len(self.levels) - 1}", str(level))
+        return self.levels[level]
+
+
+class _Opaque(NamedTuple):
+    """opaque<>, of itself: its length stands before it once more."""
+
+    def encode(self, value: bytes) -> bytes:
+        return _WORD.pack(len(value)) + value + bytes(-len(value) & 3)
+
+    def decode(self, reader: Reader, field: str) -> bytes:
+        length = reader.u32(field)
+        value = reader.octets(length, field)
+        reader.view(-length & 3, field)
+        return value
+
+
+_HOST_AUTHENTICATION = Property(HOST_AUTHENTICATION, "host_authentication", _Opaque(), None)
+
+
+def rows_with(levels: Sequence[ReverseSupport], default: ReverseSupport) -> Mapping[int, Property]:
+    """The rows of a version that numbers the levels of `Properties.reverse` in this order."""
+    rows = (
+        Property(1, "send_octets", _Number(SMALLEST_MESSAGE_OCTETS), DEFAULT_MESSAGE_OCTETS),
+        Property(2, "receive_octets", _Number(SMALLEST_MESSAGE_OCTETS), DEFAULT_MESSAGE_OCTETS),
+        Property(3, "segment_octets_max", _Number(SMALLEST_MESSAGE_OCTETS), 1 << 20),
+        Property(4, "segments_max", _Number(), 16),
+        Property(5, "reverse", _Level(tuple(levels)), default),
+        _HOST_AUTHENTICATION,
+    )
+    return {row.number: row for row in rows}
+
+
+def properties_of(config: TransportConfig, reverse: ReverseSupport, proof: bytes | None = None) -> Properties:
+    """What this side says of itself; `proof` is its first message of host authentication."""
+    return Properties(
+        send_octets=config.inline_send_octets,
+        receive_octets=max(config.inline_receive_octets, DEFAULT_MESSAGE_OCTETS),
+        segment_octets_max=max(config.segment_octets_max, 1 << 20),
+        segments_max=limits.CHUNK_SEGMENTS_MAX,
+        reverse=reverse,
+        host_authentication=proof,
+    )
+
+
+def encode_properties(values: Properties, rows: Mapping[int, Property]) -> PropertySet:
+    """All that have a value, also those at their default: a set is never empty."""
+    told = ((row, getattr(values, row.field)) for row in rows.values())
+    return tuple((row.number, row.codec.encode(value)) for row, value in told if value is not None)
+
+
+def encode_host_authentication(proof: bytes) -> PropertySet:
+    """A further message of host authentication."""
+    return ((HOST_AUTHENTICATION, _HOST_AUTHENTICATION.codec.encode(proof)),)
+
+
+def decode_properties(properties: PropertySet, rows: Mapping[int, Property]) -> Properties:
+    """What the peer says of itself. Unknown properties are passed over; absent and empty ones have their default.
+
+    Raises:
+        DecodeError: a value is not what its row says, or a property comes twice.
+    """
+    found = {row.field: row.default for row in rows.values()}
+    seen: set[int] = set()
+    for number, data in properties:
+        if number in seen:
+            raise DecodeError("rdma_which", 0, "each property once", f"{number} twice")
+        seen.add(number)
+        row = rows.get(number)
+        if row is not None and data:
+            found[row.field] = row.codec.decode(Reader(data), row.field)
+    return Properties(**found)
+
+
+def decode_host_authentication(properties: PropertySet, rows: Mapping[int, Property]) -> bytes:
+    """The peer's further message of host authentication.
+
+    Raises:
+        DecodeError: there is none, or it comes with other properties, which may not change any more.
+    """
+    others = [number for number, _ in properties if number in rows and number != HOST_AUTHENTICATION]
+    if others:
+        raise DecodeError("rdma_which", 0, "nothing but host authentication", str(others[0]))
+    proof = decode_properties(properties, rows).host_authentication
+    if proof is None:
+        raise DecodeError("rdma_which", 0, "host authentication", "none")
+    return proof

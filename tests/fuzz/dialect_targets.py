@@ -1,0 +1,140 @@
+"""Fuzz targets: the headers of later versions, and what their dialects make of sequences of messages."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from decoder_targets import FuzzTarget, golden, vectors
+from rpcrdma import limits
+from rpcrdma.errors import DecodeError
+from rpcrdma.transport.dialects import header_v2_00, v2_00
+from rpcrdma.transport.dialects.dialect import Dialect
+from rpcrdma.transport.dialects.fixed_words import decode_version_refused, encode_version_refused
+from rpcrdma.transport.dialects.header_v2_00 import decode_property_set, encode_property_set
+from rpcrdma.transport.message import Cause, Inbound, Kind
+from rpcrdma.transport.properties import (
+    decode_host_authentication,
+    decode_properties,
+    encode_host_authentication,
+    encode_properties,
+)
+
+__all__ = ["DIALECTS"]
+
+
+def header_target(module: Any, with_payload: tuple[type, ...]) -> Callable[[bytes], None]:
+    """What decodes survives the way back; only what has a payload may be longer than its header."""
+
+    def run(data: bytes) -> None:
+        try:
+            header = module.decode_header(data)
+        except DecodeError:
+            return
+        encoded = module.encode_header(header)
+        again = module.decode_header(encoded)
+        assert module.encode_header(again) == encoded
+        if isinstance(header, with_payload):
+            assert len(encoded) <= len(data)
+        else:
+            assert len(encoded) == len(data)
+
+    return run
+
+
+def dialect_target(make: Callable[[], Dialect]) -> Callable[[bytes], None]:
+    """A connection: messages, each after two octets of its length, to one dialect object."""
+
+    def run(data: bytes) -> None:
+        dialect = make()
+        for number, octets in enumerate(_split(data)):
+            alone = make().decode(octets)
+            assert make()._decode_other(octets) == alone  # type: ignore[attr-defined]
+            found = dialect.decode(octets) if number else dialect.decode_answer(octets)
+            if found is not None:
+                _check(found)
+
+    return run
+
+
+def _split(data: bytes) -> Iterator[bytes]:
+    start = 0
+    while start + 2 <= len(data):
+        length = int.from_bytes(data[start : start + 2], "big")
+        yield data[start + 2 : start + 2 + length]
+        start += 2 + length
+
+
+def _check(found: Inbound) -> None:
+    """What the machines above rely on."""
+    assert 0 <= found.start <= len(found.data)
+    assert len(found.data) <= limits.CONTINUED_OCTETS_MAX
+    assert (found.refusal is not None) == (found.kind in {Kind.UNREADABLE, Kind.ERROR})
+    assert not (found.properties and found.kind is not Kind.PROPERTIES)
+    if found.kind in {Kind.CALL, Kind.REPLY}:
+        assert found.version == 2
+        if not found.long:
+            assert struct.unpack_from(">II", found.data, found.start) == (found.xid, found.kind)
+    if found.kind is Kind.CALL:
+        assert found.long == any(chunk.position == 0 for chunk in found.chunks.reads)
+        assert found.ends is None or found.chunks.names(found.ends)
+        assert sum(len(chunk.segments) for chunk in found.chunks.chunks) <= limits.CHUNK_SEGMENTS_MAX
+    elif found.kind is Kind.GRANT:
+        assert found.xid == 0
+    elif found.kind is Kind.ERROR:
+        assert found.refusal is not None
+        assert found.refusal.cause is not Cause.VERSION or found.refusal.low <= 0xFFFFFFFF
+
+
+def property_sets(data: bytes) -> None:
+    try:
+        properties = decode_property_set(data)
+    except DecodeError:
+        return
+    assert len(properties) <= limits.PROPERTIES_MAX
+    assert encode_property_set(properties) == data
+    try:
+        told = decode_properties(properties, v2_00.PROPERTIES)
+    except DecodeError:
+        return
+    assert min(told.send_octets, told.receive_octets, told.segment_octets_max) >= 1024
+    assert decode_properties(encode_properties(told, v2_00.PROPERTIES), v2_00.PROPERTIES) == told
+    try:
+        proof = decode_host_authentication(properties, v2_00.PROPERTIES)
+    except DecodeError:
+        return
+    assert decode_host_authentication(encode_host_authentication(proof), v2_00.PROPERTIES) == proof
+
+
+def version_refusal(data: bytes) -> None:
+    refusal = decode_version_refused(data)
+    if refusal is not None:
+        assert 1 <= refusal.low <= refusal.high
+        assert encode_version_refused(refusal) == data
+
+
+def _connections(path: str) -> list[bytes]:
+    """Each golden message by itself, then many on one connection, each with the start of an RPC message after it."""
+    messages = [octets + octets[:4] + bytes(8) for octets in golden(path, "header", "malformed")]
+    framed = [len(octets).to_bytes(2, "big") + octets for octets in messages]
+    return [*framed, b"".join(framed[: len(framed) // 2]), b"".join(framed[len(framed) // 2 :])]
+
+
+def _property_seeds(path: str) -> list[bytes]:
+    return [bytes.fromhex(case["hex"]) for table in ("set", "malformed_set") for case in vectors(path)[table]]
+
+
+DIALECTS = [
+    FuzzTarget(
+        "transport_version_refused", version_refusal, [bytes.fromhex("00000007 00000002 00000009 00000004") * 2]
+    ),
+    FuzzTarget("transport_properties", property_sets, _property_seeds("transport/headers_v2_00.toml")),
+    FuzzTarget(
+        "transport_header_v2_00",
+        header_target(header_v2_00, (header_v2_00.Rdma2Msg,)),
+        golden("transport/headers_v2_00.toml", "header", "malformed"),
+    ),
+    FuzzTarget("transport_dialect_v2_00", dialect_target(v2_00.Version2), _connections("transport/headers_v2_00.toml")),
+]
+"""The targets, named after what they decode."""
