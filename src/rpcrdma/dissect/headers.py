@@ -138,7 +138,8 @@ def _with_body(header: Header, walk: Walk) -> Header:
         note = version.definition.note("header_type", header.kind)
         walk.done(header.kind, Note("", note.section))
     header.size = header.group.size = walk.pos
-    _check_values(header)
+    if not header.faults:
+        _check_values(header)
     _collect_chunks(header)
     return header
 
@@ -167,6 +168,9 @@ def _check_values(header: Header) -> None:
         if one.name in {"position", "rdma_position"} and isinstance(one.value, int) and one.value & 3:
             one.faults.append("a Position is a multiple of 4")
             header.faults.append(Fault(one.name, one.offset, "a Position is a multiple of 4", one.section))
+        if one.name == "rdma_err" and one.value not in header.version.definition.codes["error_code"]:
+            one.faults.append("this version has no such code")
+            header.faults.append(Fault(one.name, one.offset, one.faults[-1], one.section))
 
 
 def _collect_chunks(header: Header) -> None:

@@ -142,6 +142,9 @@ class RdmapHalf:
         payload = ulpdu[UNTAGGED_ROWS.size :]
         queue = queue if queue in {0, 1, 2, 3} else -1
         message = self._unfinished.pop(queue, None)
+        following = 0 if message is None else message.octets
+        if place != following:
+            faults.append(Fault("MO", 16, f"{place}, {following} is next in this message", "RFC 5041 5.2"))
         if message is None:
             self._check_number(faults, queue, number)
             message = RdmapMessage(ulpdu[3] & 0x0F, [group], faults, group.number("Invalidate STag") or 0)
@@ -151,15 +154,11 @@ class RdmapHalf:
                 reason = f"message {message.number} of this queue has not ended"
                 faults.append(Fault("MSN", 12, reason, "RFC 5041 5.3"))
             self._join(message, faults)
-        if place != message.octets:
-            faults.append(Fault("MO", 16, f"{place}, {message.octets} is next in this message", "RFC 5041 5.2"))
-            message.faults += [fault for fault in faults if fault not in message.faults]
+        most = limits.DISSECTED_MESSAGE_OCTETS_MAX
+        if message.octets <= most < message.octets + len(payload):
+            message.faults.append(Fault("L", 2, f"the message has more than {most} octets, the rest is left out", ""))
         message.octets += len(payload)
-        room = limits.DISSECTED_MESSAGE_OCTETS_MAX - len(message.data)
-        if len(payload) > room:
-            reason = f"the message has more than {limits.DISSECTED_MESSAGE_OCTETS_MAX} octets, the rest is left out"
-            message.faults.append(Fault("L", 2, reason, ""))
-        message.data += payload[: max(room, 0)]
+        message.data += payload[: most - len(message.data)]
         if not last:
             self._unfinished[queue] = message
             return None

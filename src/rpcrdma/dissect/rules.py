@@ -27,9 +27,9 @@ def check_message(header: Header, payload_octets: int, rpc: RpcHeader | None) ->
         header.fault("rdma_reads", "a reply has no Read chunks", section)
 
 
-def _version_1(header: Header, payload_octets: int, rpc: RpcHeader | None) -> None:
+def _version_1(header: Header, payload_octets: int, _rpc: RpcHeader | None) -> None:
     match header.kind:
-        case "RDMA_MSG" if rpc is not None and not payload_octets:
+        case "RDMA_MSG" if not payload_octets:
             header.fault("rdma_proc", "no RPC message follows", "RFC 8166 4.2.4")
         case "RDMA_NOMSG" if not (header.reads or header.writes or header.reply is not None):
             header.fault("rdma_proc", "no chunk holds the RPC message", "RFC 8166 4.5.2")

@@ -74,7 +74,8 @@ class Sequences:
             sequence = None
         if sequence is None:
             if not more:
-                return Piece(True, with_rpc, payload[:_START_OCTETS], 1, len(payload), faults=piece.faults)
+                begins_rpc = with_rpc and bool(payload)
+                return Piece(True, begins_rpc, payload[:_START_OCTETS], 1, len(payload), faults=piece.faults)
             sequence = self._unfinished[end] = _Sequence(header.xid, family)
         is_properties = header.kind == _SET
         part = data[_PREFIX_OCTETS:] if is_properties else payload
