@@ -83,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
     from rpcrdma.dissect.rpc_header import ProgramNames  # noqa: PLC0415
     from rpcrdma.nfs import mount, v3, watch  # noqa: PLC0415
 
-    programs = [found for module in (v3, mount, watch) for found in vars(module).values() if _is_program(found)]
+    programs = (v3.PROGRAM, mount.PROGRAM, watch.WATCH_V1, watch.WATCHER_V1)
     settings = Settings(draft, ProgramNames(programs))
     with ExitStack() as stack:
         if args.file is None or str(args.file) == "-":
@@ -91,12 +91,6 @@ def run(args: argparse.Namespace) -> int:
         else:
             file = stack.enter_context(args.file.open("rb"))
         return _decode(args, settings, file)
-
-
-def _is_program(value: object) -> bool:
-    from rpcrdma.rpc.program import Program  # noqa: PLC0415
-
-    return isinstance(value, Program)
 
 
 @dataclass(slots=True)
@@ -109,7 +103,7 @@ def _decode(args: argparse.Namespace, settings: Settings, file: BinaryIO) -> int
     from rpcrdma.dissect.capture_dissector import CaptureDissector  # noqa: PLC0415
     from rpcrdma.dissect.capture_file import MAGIC_OCTETS, is_capture, read_packets  # noqa: PLC0415
     from rpcrdma.dissect.hex_input import hex_messages  # noqa: PLC0415
-    from rpcrdma.dissect.hex_text import octets_limit, read_hex  # noqa: PLC0415
+    from rpcrdma.dissect.hex_text import TEXT_MAX, read_hex  # noqa: PLC0415
 
     start = file.read(MAGIC_OCTETS)
     count = _Count()
@@ -125,8 +119,11 @@ def _decode(args: argparse.Namespace, settings: Settings, file: BinaryIO) -> int
             return console.error(
                 "the input is compressed", "decompress it first, for example with gunzip -c or zstd -dc"
             )
-        text = (start + file.read(octets_limit())).decode("ascii", "replace")
-        found = read_hex(text)
+        data = start + file.read(TEXT_MAX)
+        if b"\0" in data:
+            hint = "the octets of one message become hex text by: xxd -p FILE | rpcrdma decode"
+            return console.error("the input is neither pcap, pcapng nor hex text", hint)
+        found = read_hex(data.decode("ascii", "replace"))
         what = "an iWARP stream" if args.iwarp else "an RPC-over-RDMA message"
         _say_input(args, f"{found.form}, {len(found.octets)} octets of {what}")
         _show(args, hex_messages(found.octets, settings, iwarp=args.iwarp), count)

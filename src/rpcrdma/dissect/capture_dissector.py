@@ -66,7 +66,7 @@ class CaptureDissector:
         if segment.synchronizes:
             tcp.synchronize(segment.sequence)
             return
-        yield from self._octets(tracked, end, tcp.add(segment.sequence, segment.data), time_s)
+        yield from self._octets(tracked, end, tcp.add(segment.sequence, segment.data, segment.missing), time_s)
 
     def _tracked(self, segment: TcpSegment) -> _Tracked:
         key = (segment.source, segment.destination)

@@ -38,11 +38,6 @@ class IwarpConnection:
         self.conversation = settings.conversation()
         self._spoke = [False, False]
 
-    @property
-    def foreign(self) -> bool:
-        """Whether what came so far is not iWARP."""
-        return all(half.foreign or not half.unread for half in self.halves) and not any(self._spoke)
-
     def feed(self, end: int, data: bytes) -> Iterator[Message]:
         """The messages that `data`, which `end` has sent, makes whole. Each is to be numbered, then `finish`ed."""
         for unit in self.halves[end].feed(data):
@@ -75,10 +70,11 @@ class IwarpConnection:
 
     def lose(self, end: int, octets: int) -> Message | None:
         """So many octets of `end` are not in the capture."""
-        if self.halves[end].foreign or not (self._spoke[end] or self._spoke[1 - end]):
-            self.halves[end].lose()
+        half = self.halves[end]
+        known = any(self._spoke) or any(one.unread for one in self.halves)
+        half.lose()
+        if half.foreign or not known:
             return None
-        self.halves[end].lose()
         self._rdmap[end].lose()
         self.conversation.lose()
         reason = f"{octets} octets are missing" if octets else "octets are missing"

@@ -8,7 +8,10 @@ from typing import NamedTuple
 from rpcrdma import limits
 from rpcrdma.errors import RpcRdmaError
 
-__all__ = ["HexText", "NotHex", "octets_limit", "read_hex"]
+__all__ = ["TEXT_MAX", "HexText", "NotHex", "read_hex"]
+
+TEXT_MAX = 5 * limits.DISSECTED_MESSAGE_OCTETS_MAX
+"""Characters that are read: a dump has five for each octet."""
 
 _COMMENT = re.compile(r"#.*")
 _PREFIX = re.compile(r"(?:0x|\\x)(?=[0-9a-fA-F]{2})")
@@ -34,6 +37,8 @@ def read_hex(text: str) -> HexText:
     Raises:
         NotHex: a line is neither digits nor a line of a dump, a digit is odd, or offsets do not fit to the octets.
     """
+    if len(text) > TEXT_MAX:
+        raise NotHex(f"more than {TEXT_MAX} characters of hex text; use a capture")
     lines = [_COMMENT.sub("", line).rstrip() for line in text.splitlines()]
     filled = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
     if not filled:
@@ -126,8 +131,3 @@ def _row(rest: str, form: _Form) -> bytes | None:
         if len(octets) >= _ROW_OCTETS or form is _FORMS[0]:
             break
     return bytes(octets) or None
-
-
-def octets_limit() -> int:
-    """Characters of hex text that are read: a dump has five for each octet."""
-    return limits.DISSECTED_MESSAGE_OCTETS_MAX * 5

@@ -27,7 +27,7 @@ class TcpHalf:
     def __init__(self) -> None:
         self._next: int | None = None
         self._first: int | None = None
-        self._held: dict[int, bytes] = {}
+        self._held: dict[int, tuple[bytes, int]] = {}
         self._held_octets = 0
 
     def synchronize(self, sequence: int) -> None:
@@ -40,9 +40,12 @@ class TcpHalf:
         """Whether a SYN with this number is the first of another connection, not one that is repeated."""
         return self._first is not None and self._first != sequence
 
-    def add(self, sequence: int, data: bytes) -> Iterator[bytes | Gap]:
-        """A segment; gives what follows in order, each piece as long as the segment that it came in."""
-        if not data:
+    def add(self, sequence: int, data: bytes, missing: int = 0) -> Iterator[bytes | Gap]:
+        """A segment; gives what follows in order, each piece as long as the segment that it came in.
+
+        `missing`: octets at the segment's end that were not captured.
+        """
+        if not data and not missing:
             return
         if self._next is None:
             self._next = sequence
@@ -54,7 +57,7 @@ class TcpHalf:
             data = data[known:]
             sequence, ahead = self._next, 0
         if ahead:
-            self._hold(sequence, data)
+            self._hold(sequence, data, missing)
             if (
                 self._held_octets <= limits.CAPTURE_OUT_OF_ORDER_OCTETS_MAX
                 and len(self._held) <= limits.CAPTURE_OUT_OF_ORDER_SEGMENTS_MAX
@@ -62,7 +65,7 @@ class TcpHalf:
                 return
             yield from self._give_up()
             return
-        yield self._take(data)
+        yield from self._take(data, missing)
         yield from self._held_in_order()
 
     def finish(self) -> Iterator[bytes | Gap]:
@@ -70,15 +73,18 @@ class TcpHalf:
         while self._held:
             yield from self._give_up()
 
-    def _take(self, data: bytes) -> bytes:
+    def _take(self, data: bytes, missing: int) -> Iterator[bytes | Gap]:
         assert self._next is not None
-        self._next = (self._next + len(data)) % _SPACE
-        return data
+        self._next = (self._next + len(data) + missing) % _SPACE
+        if data:
+            yield data
+        if missing:
+            yield Gap(missing)
 
-    def _hold(self, sequence: int, data: bytes) -> None:
-        old = self._held.get(sequence, b"")
-        if len(data) > len(old):
-            self._held[sequence] = data
+    def _hold(self, sequence: int, data: bytes, missing: int) -> None:
+        old, _ = self._held.get(sequence, (b"", 0))
+        if len(data) > len(old) or sequence not in self._held:
+            self._held[sequence] = data, missing
             self._held_octets += len(data) - len(old)
 
     def _give_up(self) -> Iterator[bytes | Gap]:
@@ -88,20 +94,20 @@ class TcpHalf:
         self._next = first
         yield from self._held_in_order()
 
-    def _held_in_order(self) -> Iterator[bytes]:
+    def _held_in_order(self) -> Iterator[bytes | Gap]:
         while self._held and self._next is not None:
-            data = self._held.pop(self._next, None)
-            if data is None:
-                # A held segment may overlap with what came in the meantime.
-                late = [sequence for sequence in self._held if (sequence - (self._next or 0)) % _SPACE >= _HALF]
-                if not late:
-                    return
-                for sequence in late:
-                    old = self._held.pop(sequence)
-                    self._held_octets -= len(old)
-                    rest = old[(self._next - sequence) % _SPACE :]
-                    if rest:
-                        self._hold(self._next, rest)
+            held = self._held.pop(self._next, None)
+            if held is not None:
+                self._held_octets -= len(held[0])
+                yield from self._take(*held)
                 continue
-            self._held_octets -= len(data)
-            yield self._take(data)
+            # A held segment may overlap with what came in the meantime.
+            late = [sequence for sequence in self._held if (sequence - (self._next or 0)) % _SPACE >= _HALF]
+            if not late:
+                return
+            for sequence in late:
+                data, missing = self._held.pop(sequence)
+                self._held_octets -= len(data)
+                rest = data[(self._next - sequence) % _SPACE :]
+                if rest:
+                    self._hold(self._next, rest, missing)

@@ -157,7 +157,6 @@ def test_an_error_refuses_its_call() -> None:
     assert "ERR_CHUNK" in messages[1].summary
     # A refusal of the version has the same octets in all versions.
     assert messages[3].facts["version"] == "1"
-    assert messages[3].groups[1].number("rdma_err", "range", "rdma_vers_high") is None
     assert "ERR_VERS" in messages[3].summary
     assert "RDMA2_ERR_REPLY_RESOURCE" in messages[5].summary
 
@@ -298,7 +297,7 @@ BROKEN_1 = {
     "no credits": (v1(7, credits_=0) + call(7), "neither a request nor a grant may be 0", "3.3.1"),
     "other XID": (v1(7) + call(8), "the RPC message has XID 0x00000008", "4.2.1"),
     "no payload": (v1(7), "no RPC message follows", "4.2.4"),
-    "half an RPC header": (v1(7) + call(7)[:30], "4 octets needed, 2 left", ""),
+    "half an RPC header": (v1(7) + call(7)[:22], "4 octets needed, 2 left", ""),
     "reply with Read chunks": (v1(7, lists=CHUNK) + reply(7), "a reply has no Read chunks", "4.3.1"),
     "unknown version": (words(7, 9, 32, 0) + bytes(40), "1 is needed", "4.2.2"),
 }

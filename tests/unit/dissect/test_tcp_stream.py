@@ -75,3 +75,13 @@ def test_a_repeated_syn_is_no_other_connection() -> None:
     assert not half.other_connection(5)
     assert half.other_connection(6)
     assert list(half.add(6, b"a")) == [b"a"]
+
+
+def test_octets_that_were_not_captured_are_a_gap_at_once() -> None:
+    half = started()
+    assert list(half.add(100, b"abc", 5)) == [b"abc", Gap(5)]
+    assert list(half.add(112, b"late", 2)) == []
+    assert list(half.add(108, b"next")) == [b"next", b"late", Gap(2)]
+    assert list(half.add(118, b"", 4)) == [Gap(4)]
+    assert list(half.add(122, b"end")) == [b"end"]
+    assert list(half.finish()) == []
