@@ -208,10 +208,15 @@ local function join(pinfo, tvb, walk, more)
     return joined[place]
 end
 
-local function give_to_rpc(tvb, pinfo, root)
+local function give_to_rpc(tvb, pinfo, tree, root)
     local rpc = Dissector.get("rpc")
-    local done = rpc and rpc:call(tvb, pinfo, root) or 0
-    if done == 0 then Dissector.get("data"):call(tvb, pinfo, root) end
+    -- It stops at the end of a message that is cut off.
+    local whole, done = pcall(function() return rpc:call(tvb, pinfo, root) end)
+    if not whole then
+        tree:add_proto_expert_info(malformed, "the RPC message is malformed")
+    elseif done == 0 then
+        Dissector.get("data"):call(tvb, pinfo, root)
+    end
 end
 
 local function check(walk, tree, kind, more)
@@ -257,7 +262,7 @@ local function dissect_payload(walk, tvb, pinfo, tree, root, more)
         tree:add(pieces_field, whole.pieces):set_generated()
         tree:add(joined_field, whole.octets:len()):set_generated()
         if whole.complete and whole.octets:len() > 0 then
-            give_to_rpc(whole.octets:tvb("RPC message"), pinfo, root)
+            give_to_rpc(whole.octets:tvb("RPC message"), pinfo, tree, root)
         end
     elseif walk:left() > 0 then
         local payload = tvb(walk.at):tvb()
@@ -270,15 +275,26 @@ local function dissect_payload(walk, tvb, pinfo, tree, root, more)
         if payload:len() >= 4 and payload(0, 4):uint() ~= walk.found.rdma_xid then
             walk.items.rdma_xid:add_proto_expert_info(rule_broken, "the RPC message has another XID")
         end
-        give_to_rpc(payload, pinfo, root)
+        give_to_rpc(payload, pinfo, tree, root)
     end
+end
+
+-- A refusal of the version has the same 28 octets in all versions, without flags (RFC 8166 section 7). In version 2 the
+-- same octets could be another error, but not one with a range of versions in it.
+local function refuses_version(tvb)
+    if tvb:len() ~= 28 or tvb(12, 4):uint() ~= 4 or tvb(16, 4):uint() ~= 1 then return false end
+    local low, high = tvb(20, 4):uint(), tvb(24, 4):uint()
+    return (low == 1 or low == 2) and low <= high
 end
 
 function protocol.dissector(tvb, pinfo, root)
     local tree = root:add(protocol, tvb())
     local walk = new_walk(tvb)
-    walk:members(tree, "prefix")
-    if walk.failed then return tvb:len() end
+    local without_flags = refuses_version(tvb)
+    for _, member in ipairs(STRUCTS.prefix) do
+        if not (without_flags and member.name == "rdma_flags") then walk:member(tree, member) end
+        if walk.failed then return tvb:len() end
+    end
     local code = walk.found.rdma_htype
     local kind = TYPES[code]
     if not kind then
