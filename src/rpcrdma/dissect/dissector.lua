@@ -320,6 +320,9 @@ function protocol.dissector(tvb, pinfo, root)
     end
     if STRUCTS[body] or UNIONS[body] then walk:members(tree, body) end
     if walk.found.rdma_err then
+        if not ERRORS[walk.found.rdma_err] then
+            walk.items.rdma_err:add_proto_expert_info(malformed, "this version has no such code")
+        end
         pinfo.cols.info:append(" " .. (ERRORS[walk.found.rdma_err] or "unknown error"))
     end
     if not walk.failed then
