@@ -32,6 +32,8 @@ class ReverseSupport(enum.Enum):
     """There are none."""
     INLINE = "inline"
     """They and their replies come without chunks."""
+    CONTINUED = "continued"
+    """The same, but they may come in pieces."""
     GENERAL = "general"
     """Everything that forward calls may use."""
 

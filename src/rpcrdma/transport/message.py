@@ -54,6 +54,8 @@ class Cause(enum.Enum):
 
     VERSION = "version"
     """The receiver speaks other versions of the protocol."""
+    VERSION_MISMATCH = "version mismatch"
+    """The receiver speaks that version as well, but not on this connection."""
     HEADER = "header"
     """The header is against the rules, or names memory that cannot be."""
     CHUNKS = "chunks"

@@ -91,12 +91,14 @@ class _Number(NamedTuple):
 
 
 class _Level(NamedTuple):
-    """uint32: the place of a level among those of the version."""
+    """uint32: the place of a level among those of the version, the least first."""
 
     levels: tuple[ReverseSupport, ...]
 
     def encode(self, value: ReverseSupport) -> bytes:
-        return _WORD.pack(self.levels.index(value))
+        """A level that the version has not is told as the next lower one."""
+        lower = list(ReverseSupport)[: list(ReverseSupport).index(value) + 1]
+        return _WORD.pack(max(place for place, level in enumerate(self.levels) if level in lower))
 
     def decode(self, reader: Reader, field: str) -> ReverseSupport:
         level = reader.u32(field)
@@ -122,7 +124,7 @@ _HOST_AUTHENTICATION = Property(HOST_AUTHENTICATION, "host_authentication", _Opa
 
 
 def rows_with(levels: Sequence[ReverseSupport], default: ReverseSupport) -> Mapping[int, Property]:
-    """The rows of a version that numbers the levels of `Properties.reverse` in this order."""
+    """The rows of a version that has these levels of `Properties.reverse`, which it numbers from 0 on."""
     rows = (
         Property(1, "send_octets", _Number(SMALLEST_MESSAGE_OCTETS), DEFAULT_MESSAGE_OCTETS),
         Property(2, "receive_octets", _Number(SMALLEST_MESSAGE_OCTETS), DEFAULT_MESSAGE_OCTETS),

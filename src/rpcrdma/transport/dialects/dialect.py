@@ -19,7 +19,9 @@ class Geometry(NamedTuple):
     """Octets of which transport headers consist.
 
     `call_header` and `reply_header` are those of headers without chunks; `read_segment` is one entry of a Read list,
-    `write_chunk` and `reply_chunk` are a Write chunk and the Reply chunk without their segments. `piece_header` is the
+    `write_chunk` and `reply_chunk` are a Write chunk and the Reply chunk without their segments. `call_chunk` is what a
+    Read chunk at Position Zero takes beside its entries; where a chunk takes more in some headers than in others, the
+    most is counted. `piece_header` is the
     header of a message that goes on in the next one; 0 where none does. `first_message` is the most that the first
     message of a client has, its payload included; 0 for no such limit.
     """
@@ -32,12 +34,15 @@ class Geometry(NamedTuple):
     segment: int
     piece_header: int = 0
     first_message: int = 0
+    call_chunk: int = 0
 
     def size_chunks(self, chunks: ChunkLists) -> int:
         """Octets that these lists add to a header."""
         size = 0
         for read in chunks.reads:
             size += self.read_segment * len(read.segments)
+            if not read.position:
+                size += self.call_chunk
         for write in chunks.writes:
             size += self.write_chunk + self.segment * len(write.segments)
         if chunks.reply is not None:

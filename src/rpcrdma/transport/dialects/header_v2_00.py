@@ -11,13 +11,13 @@ import struct
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from rpcrdma import limits
 from rpcrdma.errors import DecodeError
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists
 from rpcrdma.transport.dialects.chunk_lists import decode_lists, encode_lists
 from rpcrdma.transport.dialects.error_codes import ErrorCode, ErrorCodes
 from rpcrdma.transport.dialects.fixed_words import ERR_VERS
-from rpcrdma.transport.message import Cause, PropertySet, Refusal
+from rpcrdma.transport.dialects.version_2 import VERSION
+from rpcrdma.transport.message import Cause, Refusal
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.wire.cursor import Reader
 
@@ -34,20 +34,15 @@ __all__ = [
     "RESPONSE",
     "SHORT_HEADER",
     "SHORT_HEADER_OCTETS",
-    "VERSION",
     "Header",
     "Rdma2ConnProp",
     "Rdma2Error",
     "Rdma2Msg",
     "Rdma2NoMsg",
     "decode_header",
-    "decode_property_set",
     "encode_header",
     "encode_message",
-    "encode_property_set",
 ]
-
-VERSION = 2
 
 RDMA2_MSG = 0
 RDMA2_NOMSG = 1
@@ -81,6 +76,7 @@ ERRORS = ErrorCodes(
         ErrorCode(10, Cause.SYSTEM),
     ),
     {
+        Cause.VERSION_MISMATCH: Cause.SYSTEM,
         Cause.PROPERTY: Cause.HEADER,
         Cause.INELIGIBLE: Cause.SYSTEM,
         Cause.TOO_LARGE: Cause.SYSTEM,
@@ -91,7 +87,6 @@ ERRORS = ErrorCodes(
 """RDMA2_ERR_VERS to RDMA2_ERR_SYSTEM, with the data of the union rpcrdma2_error."""
 
 _WORD = struct.Struct(">I")
-_PROPERTY = struct.Struct(">II")
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,16 +145,6 @@ def encode_message(header_type: int, xid: int, credits_: int, flags: int, inv_ha
     return bytes(out)
 
 
-def encode_property_set(properties: PropertySet) -> bytes:
-    """rpcrdma2_propset."""
-    out = bytearray(_WORD.pack(len(properties)))
-    for number, value in properties:
-        out += _PROPERTY.pack(number, len(value))
-        out += value
-        out += bytes(-len(value) & 3)
-    return bytes(out)
-
-
 def encode_header(header: Header) -> bytes:
     """Any header, also those that the draft forbids to send: for decoders of captures and for hostile peers in tests.
 
@@ -172,27 +157,6 @@ def encode_header(header: Header) -> bytes:
         prefix = PREFIX.pack(header.xid, VERSION, header.credits, RDMA2_ERROR, header.flags)
         return prefix + ERRORS.encode(header.refusal)
     return PREFIX.pack(header.xid, VERSION, header.credits, RDMA2_CONNPROP, header.flags) + header.octets
-
-
-def decode_property_set(octets: Buffer) -> PropertySet:
-    """rpcrdma2_propset, which is all of `octets`.
-
-    Raises:
-        DecodeError: the octets are no property set, or it is longer than `rpcrdma.limits` allows.
-    """
-    reader = Reader(octets)
-    count = reader.u32("rdma_props")
-    if count > limits.PROPERTIES_MAX:
-        raise DecodeError("rdma_props", 0, f"at most {limits.PROPERTIES_MAX} properties", str(count))
-    properties = []
-    for _ in range(count):
-        number, length = reader.take(_PROPERTY, "rdma_which")
-        value = reader.octets(length, "rdma_data")
-        if any(reader.octets(-length & 3, "padding of rdma_data")):
-            raise DecodeError("padding of rdma_data", reader.pos - 4, "zero", "another value")
-        properties.append((number, value))
-    reader.done("rdma_props")
-    return tuple(properties)
 
 
 def decode_header(data: Buffer) -> Header:

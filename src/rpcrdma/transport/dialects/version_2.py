@@ -1,0 +1,174 @@
+"""What the drafts of version 2 have in common, whatever their headers look like.
+
+A message with an XID of its receiver's answers a call, and nothing answers it. A faulty one looks like a long reply
+that is in no chunk, which fails its call, if there is one.
+"""
+
+from __future__ import annotations
+
+import struct
+from abc import ABC, abstractmethod
+from importlib import import_module
+from typing import ClassVar, NamedTuple
+
+from rpcrdma import limits
+from rpcrdma.transport.assembly import Assembly, Step
+from rpcrdma.transport.chunks import ChunkLists
+from rpcrdma.transport.config import Role, TransportConfig
+from rpcrdma.transport.dialects.dialect import Window
+from rpcrdma.transport.dialects.error_codes import ErrorCodes
+from rpcrdma.transport.dialects.fixed_words import (
+    VersionRefusal,
+    decode_version_refused,
+    encode_version_refused,
+    version_of,
+)
+from rpcrdma.transport.message import Cause, Inbound, Kind, Outgoing, OutgoingError, Refusal
+from rpcrdma.transport.private_data import Agreement, PrivateData
+from rpcrdma.wire.buffers import Buffer
+
+__all__ = ["FIRST_MESSAGE_OCTETS", "RPC_START", "VERSION", "Head", "Version2Draft", "error_octets"]
+
+VERSION = 2
+
+FIRST_MESSAGE_OCTETS = 1024
+"""Of a client, which does not know yet what the server can receive."""
+_THRESHOLD_OCTETS = 4096
+"""What every peer sends and receives before it has told its properties."""
+
+RPC_START = struct.Struct(">II")
+"""XID and direction of an RPC message."""
+
+
+class Head(NamedTuple):
+    """What the start of a header says.
+
+    All pieces of a message have the same `key`, and all but the last have `more`. `answers`: the XID is the receiver's.
+    """
+
+    xid: int
+    credits: int
+    key: tuple[int, ...]
+    more: bool
+    answers: bool
+
+    def refused(self, cause: Cause, limit: int = 0) -> Inbound:
+        """A message that is answered with an error, unless it is an answer itself: it fails its call."""
+        if self.answers:
+            return Inbound(Kind.REPLY, self.xid, self.credits, VERSION, long=True)
+        return Inbound(Kind.UNREADABLE, self.xid, self.credits, VERSION, refusal=Refusal(cause, limit=limit))
+
+
+class Version2Draft(ABC):
+    """The dialect object of a connection, with what has arrived of a continued message."""
+
+    __slots__ = ("_assembly",)
+    version = VERSION
+    introduces = True
+    window_name: ClassVar[str]
+    """The class in `rpcrdma.transport.message_windows` that has the credits of the draft."""
+
+    def __init__(self) -> None:
+        self._assembly = Assembly()
+
+    def agree(self, _own: PrivateData, _peer: PrivateData | None) -> Agreement:
+        """Private data have no say: sizes are told as properties, and each call says what may be invalidated."""
+        return Agreement(_THRESHOLD_OCTETS, _THRESHOLD_OCTETS, remote_invalidation=True)
+
+    def may_end(self, call: Outgoing, handle: int) -> bool:
+        """The one that the call named, if any."""
+        return handle == call.ends
+
+    def claims(self, data: Buffer) -> bool:
+        """By the version alone, also in a message that is too short."""
+        return version_of(data) == VERSION
+
+    def window(self, config: TransportConfig, role: Role, *, reverse: bool) -> Window:
+        """Credits that count messages, each way by itself."""
+        make = getattr(import_module("rpcrdma.transport.message_windows"), self.window_name)
+        window: Window
+        if role is Role.SERVER:
+            window = make(config.reverse_credits_requested if reverse else 0, config.credits_granted)
+        else:
+            window = make(config.credits_requested, config.reverse_credits_granted if reverse else 0)
+        return window
+
+    @abstractmethod
+    def decode(self, data: Buffer) -> Inbound | None:
+        """A received message; None for one that is silently discarded."""
+
+    def decode_answer(self, data: Buffer) -> Inbound | None:
+        """A server that does not know version 2 refuses it in the form that RFC 8166 gives to every version.
+
+        In the first draft, where flags stand before the code, no error has this length and this content.
+        """
+        refused = decode_version_refused(data)
+        if refused is None or refused.low > VERSION:
+            return self.decode(data)
+        xid, version, credits_, low, high = refused
+        return Inbound(Kind.ERROR, xid, credits_, version, refusal=Refusal(Cause.VERSION, low=low, high=high))
+
+    def _drop(self, head: Head) -> Inbound | None:
+        """A message of a sequence that was broken before; None if it is of none."""
+        if self._assembly.idle:
+            return None
+        step = self._assembly.drop(head.key, more=head.more)
+        return None if step is None else self._stepped(head, step)
+
+    def _refuse(self, head: Head, cause: Cause, limit: int = 0) -> Inbound:
+        """Nothing of the message is used, nor of the sequence that it stands in."""
+        self._assembly.give_up(head.key, more=head.more)
+        return head.refused(cause, limit)
+
+    def _add(self, head: Head, payload: Buffer) -> Inbound | None:
+        """Adds a message to the sequence that it stands in; None if that is whole."""
+        step = self._assembly.take(head.key, payload, more=head.more)
+        return None if step is Step.WHOLE else self._stepped(head, step)
+
+    def _stepped(self, head: Head, step: Step) -> Inbound:
+        """What a message is that does not complete its sequence."""
+        if step is Step.FOREIGN:
+            return head.refused(Cause.FLAGS)
+        if step is Step.TOO_LONG:
+            return head.refused(Cause.SYSTEM)
+        if step is Step.LOST and head.answers:
+            return head.refused(Cause.FLAGS)
+        return Inbound(Kind.PIECE, head.xid, head.credits, VERSION)
+
+    def _message(
+        self, head: Head, chunks: ChunkLists, inv_handle: int, data: Buffer, start: int, *, long: bool
+    ) -> Inbound:
+        """A call, a reply, or a piece of one, whose header is read; unless `long`, its payload is `data[start:]`."""
+        if head.more or not self._assembly.idle:
+            found = self._add(head, b"" if long else memoryview(data)[start:])
+            if found is not None:
+                return found
+            data, start = self._assembly.release(), 0
+        if long:
+            data, start = b"", 0
+        kind, ends = Kind.CALL, inv_handle or None
+        if head.answers:
+            kind, ends = Kind.REPLY, None
+            sound = chunks.reply is not None if long else _opens(data, start, head.xid, Kind.REPLY)
+        else:
+            if chunks.count_segments() > limits.CHUNK_SEGMENTS_MAX:
+                return self._refuse(head, Cause.SEGMENTS, limits.CHUNK_SEGMENTS_MAX)
+            at_zero = any(chunk.position == 0 for chunk in chunks.reads)
+            sound = at_zero == long and (long or _opens(data, start, head.xid, Kind.CALL))
+            sound = sound and (ends is None or chunks.names(ends))
+        if not sound:
+            return self._refuse(head, Cause.HEADER)
+        return Inbound(kind, head.xid, head.credits, VERSION, chunks, data, start, long, ends)
+
+
+def error_octets(error: OutgoingError, credit_word: int, prefix: bytes, codes: ErrorCodes) -> bytes:
+    """The message, with the `prefix` of the draft unless it refuses the version."""
+    refusal = error.refusal
+    if refusal.cause is Cause.VERSION:
+        return encode_version_refused(VersionRefusal(error.xid, error.version, credit_word, refusal.low, refusal.high))
+    return prefix + codes.encode(refusal)
+
+
+def _opens(data: Buffer, start: int, xid: int, direction: int) -> bool:
+    """Whether an RPC message with this XID and direction begins here."""
+    return len(data) - start >= RPC_START.size and RPC_START.unpack_from(data, start) == (xid, direction)
