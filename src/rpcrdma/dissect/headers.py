@@ -140,6 +140,8 @@ def _with_body(header: Header, walk: Walk) -> Header:
     header.size = header.group.size = walk.pos
     if not header.faults:
         _check_values(header)
+        if version.name == "2-07":
+            _check_lists_of_last_draft(header)
     _collect_chunks(header)
     return header
 
@@ -173,19 +175,35 @@ def _check_values(header: Header) -> None:
             header.faults.append(Fault(one.name, one.offset, one.faults[-1], one.section))
 
 
+def _check_lists_of_last_draft(header: Header) -> None:
+    """What the last draft demands of lists: the Call chunk has one of its own."""
+    call, reads = ([_position(entry) for entry in _entries(header, name)] for name in ("rdma_call", "rdma_reads"))
+    if header.kind == "RDMA2_CALL_EXTERNAL" and (not call or any(call)):
+        header.fault("rdma_call", "one chunk at Position Zero holds the RPC call", "version-two-07 4.5.1.2")
+    if 0 in reads:
+        header.fault("rdma_reads", "Position Zero is for the Call chunk", "version-two-07 4.5.1.1")
+    elif reads != sorted(reads):
+        header.fault("rdma_reads", "Positions do not go backwards", "version-two-07 4.5.1.1")
+    reply = header.find("rdma_reply")
+    if header.kind == "RDMA2_REPLY_EXTERNAL" and (reply is None or not reply.fields):
+        header.fault("rdma_reply", "no Reply chunk holds the RPC reply", "version-two-07 6.3.8")
+
+
+def _entries(header: Header, *names: str) -> list[Field]:
+    listed = header.find(*names)
+    return listed.fields if listed is not None else []
+
+
+def _position(entry: Field) -> int:
+    return entry.number("position") or entry.number("rdma_position") or 0
+
+
 def _collect_chunks(header: Header) -> None:
-    for name in ("rdma_call", "rdma_reads"):
-        listed = header.find(name)
-        for entry in listed.fields if listed is not None else ():
-            position = entry.number("position")
-            position = entry.number("rdma_position") if position is None else position
-            target = entry.member("target") or entry.member("rdma_target")
-            segment = _segment(target)
-            if segment is not None:
-                header.reads.append((position or 0, segment))
-    listed = header.find("rdma_writes", "rdma_provisional_writes")
-    for entry in listed.fields if listed is not None else ():
-        header.writes.append(_segments(entry))
+    for entry in [*_entries(header, "rdma_call"), *_entries(header, "rdma_reads")]:
+        segment = _segment(entry.member("target") or entry.member("rdma_target"))
+        if segment is not None:
+            header.reads.append((_position(entry), segment))
+    header.writes = [_segments(entry) for entry in _entries(header, "rdma_writes", "rdma_provisional_writes")]
     reply = header.find("rdma_reply", "rdma_provisional_reply")
     if reply is not None and reply.fields:
         header.reply = _segments(reply)

@@ -56,23 +56,29 @@ def _draft_00(header: Header, payload_octets: int, rpc: RpcHeader | None) -> Non
         header.fault("rdma_flags", f"RESPONSE does not fit to {which}", "version-two-00 6.3.2")
     if header.kind == "RDMA2_MSG" and not payload_octets and not flags & _MORE:
         header.fault("rdma_htype", "no part of an RPC message follows", "version-two-00 6.4.1")
-    if header.kind == "RDMA2_NOMSG" and header.xid and not (header.reads or header.writes or header.reply is not None):
-        header.fault("rdma_xid", "no chunk holds an RPC message, and a grant has XID 0", "version-two-00 6.4.2")
+    if header.kind == "RDMA2_NOMSG" and not flags & _MORE:
+        _check_external(header, is_call=not flags & _RESPONSE)
     if header.kind == "RDMA2_MSG" and any(position == 0 for position, _ in header.reads):
         header.fault("rdma_reads", "Position Zero beside a payload", "version-two-00 4.5.4")
     _check_invalidation(header, response=bool(flags & _RESPONSE), section="version-two-00 6.3.3")
 
 
-def _draft_07(header: Header, payload_octets: int, _rpc: RpcHeader | None) -> None:
+def _check_external(header: Header, *, is_call: bool) -> None:
+    held = any(position == 0 for position, _ in header.reads) if is_call else header.reply is not None
+    if not (header.reads or header.writes or header.reply is not None):
+        if header.xid:
+            header.fault("rdma_xid", "no chunk holds an RPC message, and a grant has XID 0", "version-two-00 6.4.2")
+    elif not held:
+        chunk = "Position-Zero Read chunk holds the RPC call" if is_call else "Reply chunk holds the RPC reply"
+        header.fault("rdma_chunks", f"no {chunk}", "version-two-00 6.4.2")
+
+
+def _draft_07(header: Header, payload_octets: int, rpc: RpcHeader | None) -> None:
     section = f"version-two-07 {_SECTION_07.get(header.kind, '6.3')}"
     if header.kind.endswith("_INLINE") and not payload_octets:
         header.fault("rdma_htype", "no part of an RPC message follows", section)
-    if header.kind == "RDMA2_CALL_INLINE" and any(position == 0 for position, _ in header.reads):
-        header.fault("rdma_reads", "Position Zero is for the Call chunk", section)
-    if header.kind == "RDMA2_CALL_EXTERNAL" and not getattr(header.find("rdma_call"), "fields", None):
-        header.fault("rdma_call", "no Call chunk holds the RPC call", section)
-    if header.kind == "RDMA2_REPLY_EXTERNAL" and header.reply is None:
-        header.fault("rdma_reply", "no Reply chunk holds the RPC reply", section)
+    if rpc is not None and rpc.is_call is not None and rpc.is_call != ("_CALL_" in header.kind):
+        header.fault("rdma_htype", f"{'a call' if rpc.is_call else 'a reply'} follows", section)
     if header.kind == "RDMA2_GRANT" and header.xid:
         header.fault("rdma_xid", "a grant of credits has XID 0", section)
     _check_invalidation(header, response=False, section="version-two-07 6.5")
@@ -80,9 +86,9 @@ def _draft_07(header: Header, payload_octets: int, _rpc: RpcHeader | None) -> No
 
 _SECTION_07 = {
     "RDMA2_GRANT": "6.3.2",
-    "RDMA2_CALL_EXTERNAL": "6.3.5",
+    "RDMA2_CALL_MIDDLE": "6.3.6",
     "RDMA2_CALL_INLINE": "6.3.7",
-    "RDMA2_REPLY_EXTERNAL": "6.3.8",
+    "RDMA2_REPLY_MIDDLE": "6.3.9",
     "RDMA2_REPLY_INLINE": "6.3.10",
 }
 
@@ -103,9 +109,8 @@ _RULES: dict[str, Callable[[Header, int, RpcHeader | None], None]] = {
 def add_property_values(header: Header) -> None:
     """Adds the values of transport properties below their octets, and what is wrong with them."""
     section = header.version.definition.note("property", "rdma_data").section
-    listed = header.find("rdma_props")
     seen: set[int] = set()
-    for entry in listed.fields if listed is not None else ():
+    for entry in [entry for one in header.group.fields if one.name == "rdma_props" for entry in one.fields]:
         which, data = entry.number("rdma_which"), entry.member("rdma_data")
         if which is None or data is None or not isinstance(data.value, bytes):
             continue

@@ -127,8 +127,10 @@ def _section(header: Header) -> str:
 
 
 def _read_properties(header: Header, piece: Piece) -> None:
-    """Reads a property set that came in pieces, now that it is whole."""
-    walk = Walk(header.version.definition, piece.start)
-    body = walk.structure("rdma2_connprop")
-    header.group.fields += body.fields
-    header.faults += walk.faults
+    """Reads a property set that came in pieces, now that it is whole; or several, if each piece was one."""
+    at = 0
+    while not header.faults and (at < len(piece.start) or not at):
+        walk = Walk(header.version.definition, piece.start, at)
+        header.group.fields += walk.structure("rdma2_connprop").fields
+        header.faults += walk.faults
+        at = walk.pos

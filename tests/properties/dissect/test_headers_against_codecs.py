@@ -20,13 +20,14 @@ from rpcrdma.dissect.xdr_walk import Walk
 from rpcrdma.errors import DecodeError, RpcError
 from rpcrdma.rpc.message import decode_call, decode_reply
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
-from rpcrdma.transport.dialects import header_v1, header_v2_00
+from rpcrdma.transport.dialects import header_v1, header_v2_00, header_v2_07
+from rpcrdma.transport.dialects.property_sets import decode_property_set
 from rpcrdma.xdr.codec import Decoder
 
 VECTORS = Path(__file__).parents[2] / "vectors"
 VERSIONS = header_versions()
-MODULES = {"1": header_v1, "2": header_v2_00}
-FILES = {"1": "headers.toml", "2": "headers_v2_00.toml"}
+MODULES = {"1": header_v1, "2": header_v2_00, "2-07": header_v2_07}
+FILES = {"1": "headers.toml", "2": "headers_v2_00.toml", "2-07": "headers_v2_07.toml"}
 
 
 def vectors(file: str, *tables: str) -> list[bytes]:
@@ -55,22 +56,24 @@ def compare(version: str, octets: bytes) -> None:
         bound_of_ours = error.need.startswith("at most")
         assert found.faults or bound_of_ours, octets.hex()
         return
-    if isinstance(decoded, header_v2_00.Rdma2ConnProp):
-        compare_properties(found, decoded)
+    if isinstance(decoded, header_v2_00.Rdma2ConnProp | header_v2_07.Rdma2ConnProp):
+        whole = version == "2-07" or not decoded.flags & header_v2_00.MORE  # type: ignore[union-attr]
+        compare_properties(found, decoded.octets if whole else None)
         return
     assert not found.faults, decoded
     compare_values(found, decoded)
 
 
-def compare_properties(found: Header, decoded: header_v2_00.Rdma2ConnProp) -> None:
-    if decoded.flags & header_v2_00.MORE:
+def compare_properties(found: Header, octets: bytes | None) -> None:
+    """`octets` are a whole property set; a part of one is not looked into."""
+    if octets is None:
         assert not found.faults
         return
     try:
-        properties = header_v2_00.decode_property_set(decoded.octets)
+        properties = decode_property_set(octets)
     except DecodeError as error:
         bound_of_ours = error.need.startswith("at most")
-        assert found.faults or bound_of_ours, decoded.octets.hex()
+        assert found.faults or bound_of_ours, octets.hex()
         return
     assert not found.faults
     listed = found.find("rdma_props")
@@ -94,6 +97,8 @@ def compare_values(found: Header, decoded: Any) -> None:
         assert found.size == decoded.size
     if hasattr(decoded, "flags"):
         assert found.number("rdma_flags") == decoded.flags
+    if hasattr(decoded, "remaining"):
+        assert found.number("rdma_remaining") == decoded.remaining
     if hasattr(decoded, "inv_handle"):
         assert found.number("rdma_inv_handle") == decoded.inv_handle
 
@@ -150,6 +155,20 @@ ENCODERS: list[tuple[str, Encode]] = [
     ("1", lambda xid, credit, chunks: header_v1.encode_message(1, xid, credit, chunks)),
     ("2", lambda xid, credit, chunks: header_v2_00.encode_message(0, xid, credit, credit & 3, xid, chunks)),
     ("2", lambda xid, credit, chunks: header_v2_00.encode_message(1, xid, credit, credit & 3, xid, chunks)),
+    ("2-07", lambda xid, credit, chunks: header_v2_07.encode_header(header_v2_07.Rdma2Call(xid, credit, xid, chunks))),
+    (
+        "2-07",
+        lambda xid, credit, chunks: header_v2_07.encode_header(
+            header_v2_07.Rdma2Call(xid, credit, xid, chunks, external=True)
+        ),
+    ),
+    ("2-07", lambda xid, credit, chunks: header_v2_07.encode_header(header_v2_07.Rdma2Reply(xid, credit, chunks))),
+    (
+        "2-07",
+        lambda xid, credit, chunks: header_v2_07.encode_header(
+            header_v2_07.Rdma2Reply(xid, credit, chunks, external=True)
+        ),
+    ),
 ]
 
 

@@ -213,6 +213,18 @@ def test_a_property_set_in_pieces_is_read_when_it_is_whole() -> None:
     assert last.faults == []
 
 
+def test_each_piece_may_be_a_property_set_of_its_own() -> None:
+    def script(capture: HandMadeCapture) -> None:
+        capture.send(CLIENT, v2(1, 2, kind=5, lists=words(1, 1, 4, 8192)))
+        capture.send(SERVER, v2(2, kind=5, lists=words(1, 2, 4, 4096), credit=0x00200004))
+        capture.send(CLIENT, v2(1, kind=5, lists=words(1, 2, 4, 4096)))
+
+    last = told(script)[2]
+    values = [field.value for field in last.groups[1].walk() if field.name in {"max_send", "receive_buffer"}]
+    assert values == [8192, 4096]
+    assert last.faults == []
+
+
 def test_credits_of_the_first_draft_are_given_and_used() -> None:
     def script(capture: HandMadeCapture) -> None:
         capture.send(CLIENT, v2(1, credit=0x00200002) + call(1))
@@ -247,6 +259,16 @@ BROKEN_00 = {
     "RESPONSE on a call": (v2(7, 1) + call(7), "RESPONSE does not fit to a call", "6.3.2"),
     "no payload": (v2(7), "no part of an RPC message follows", "6.4.1"),
     "NOMSG with XID": (v2(7, kind=1), "no chunk holds an RPC message", "6.4.2"),
+    "long call without its chunk": (
+        v2(7, kind=1, lists=words(0) + CHUNK),
+        "no Position-Zero Read chunk holds the RPC call",
+        "6.4.2",
+    ),
+    "long reply without its chunk": (
+        v2(1, 1, kind=1, lists=words(0, 0, 1, 1) + SEGMENT + words(0, 0)),
+        "no Reply chunk holds the RPC reply",
+        "6.4.2",
+    ),
     "Position Zero": (
         v2(7, lists=words(0, 1, 0) + SEGMENT + words(0, 0, 0)) + call(7),
         "Position Zero beside a payload",
@@ -351,10 +373,11 @@ BROKEN_07 = {
     "Position Zero": (
         [g3(7, 10, words(0, 1, 0) + SEGMENT + words(0, 0, 0)) + call(7)],
         "Position Zero is for the Call chunk",
-        "6.3.7",
+        "4.5.1.1",
     ),
-    "no Call chunk": ([g3(7, 8, words(0, 0, 0, 0, 0))], "no Call chunk holds the RPC call", "6.3.5"),
+    "no Call chunk": ([g3(7, 8, words(0, 0, 0, 0, 0))], "one chunk at Position Zero holds the RPC call", "4.5.1.2"),
     "no Reply chunk": ([g3(7, 11, words(0, 0))], "no Reply chunk holds the RPC reply", "6.3.8"),
+    "reply in a call": ([g3(7, 10, words(0, 0, 0, 0)) + reply(7)], "a reply follows", "6.3.7"),
     "grant with XID": ([g3(7, 5, b"")], "a grant of credits has XID 0", "6.3.2"),
     "grant with a body": ([g3(0, 5, words(0))], "4 more octets follow", "6.3.2"),
     "no payload": ([g3(7, 10, words(0, 0, 0, 0))], "no part of an RPC message follows", "6.3.7"),
