@@ -25,7 +25,7 @@ __all__ = ["add_parser", "run"]
 _EXAMPLES = """\
   rpcrdma decode demo.pcap
   rpcrdma decode --brief --faults demo.pcap
-  tcpdump -w - port 20049 | rpcrdma decode --json
+  tcpdump -s 0 -w - port 20049 | rpcrdma decode --json
   xxd -p header.bin | rpcrdma decode
   rpcrdma decode --lua > ~/.local/lib/wireshark/plugins/rpcrdma2.lua
 """
@@ -191,5 +191,5 @@ def _print_fields(fields: list[Field], level: int) -> None:
         line = f"  {field.offset:>6} {field.size:>5}  {indent}{field.name:<{_NAME_COLUMNS - 2 * level}} {field.shown}"
         line += f"  {about}" if about else ""
         line += "".join(f"  <-- wrong: {fault}" for fault in field.faults)
-        console.data(console.printable(line))
+        console.data(console.printable(line.rstrip()))
         _print_fields(field.fields, level + 1)

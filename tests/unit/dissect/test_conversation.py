@@ -312,6 +312,19 @@ def test_a_sequence_that_another_message_interrupts_is_told() -> None:
     assert all_faults(told(script)) == [(6, reason, "version-two-00 6.3.2")]
 
 
+def test_a_last_piece_that_cannot_be_read_ends_its_sequence() -> None:
+    def script(capture: HandMadeCapture) -> None:
+        first(capture)
+        capture.send(CLIENT, v2(7, 2) + call(7)[:20])
+        capture.send(CLIENT, v2(7, lists=words(0, 2, 0, 0)))
+        capture.send(CLIENT, v2(8) + call(8))
+
+    messages = told(script)
+    assert [number for number, _, _ in all_faults(messages)] == [6]
+    assert messages[-1].facts["procedure"] == "NFS_V3 GETATTR"
+    assert messages[-1].facts["credits"] == {"granted": 1, "outstanding_max": 32, "left": 61}
+
+
 BROKEN_1 = {
     "no chunk": (v1(7, kind=1), "no chunk holds the RPC message", "4.5.2"),
     "MSGP": (v1(7, kind=2, lists=words(0, 0, 0, 0, 0)) + call(7), "padded messages are never sent", "4.6.1"),
