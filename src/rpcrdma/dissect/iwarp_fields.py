@@ -253,4 +253,5 @@ def terminate_fields(payload: bytes) -> tuple[Field, list[Fault], str]:
             group.fields.append(Field(name, at, len(octets), octets, octets_shown(octets), "", "RFC 5040 4.8"))
             at += len(octets)
     group.size = at
-    return group, faults, message.words
+    swapped = ", layer and type swapped as Linux siw does" if payload[0] != message.code >> 8 else ""
+    return group, faults, message.words + swapped
