@@ -298,7 +298,14 @@ CAPTURE_OUT_OF_ORDER_SEGMENTS_MAX = 4096
 """Segments among them: that many octets in packets of 1 KiB."""
 
 CAPTURE_CALLS_MAX = 4096
-"""Unanswered calls of one connection that are remembered, some kilobytes each: far more than credits allow."""
+"""Unanswered calls of one connection that are remembered: far more than credits allow."""
 
-CAPTURE_CONNECTIONS_MAX = 4096
-"""TCP connections of a capture that are followed at a time; of more, the one that was silent longest is given up."""
+CAPTURE_CALL_SEGMENTS_MAX = 1 << 16
+"""Segments in the chunks of those calls, some 300 octets each: 16 for each call."""
+
+CAPTURE_CONNECTIONS_MAX = 1024
+"""TCP connections of a capture that are followed at a time, as many as a listener here takes; of more, the one that was
+silent longest is given up."""
+
+CAPTURE_HELD_OCTETS_MAX = 64 << 20
+"""Octets of all connections that wait for missing segments: 16 connections that miss as much as one may."""

@@ -33,6 +33,7 @@ class CaptureDissector:
         self._connections: dict[tuple[_End, _End], _Tracked] = {}
         self._start_s: float | None = None
         self._messages = 0
+        self._held_octets = 0
         self.packets = 0
         self.segments = 0
         self.cut_packets = 0
@@ -66,7 +67,14 @@ class CaptureDissector:
         if segment.synchronizes:
             tcp.synchronize(segment.sequence)
             return
+        if tracked.iwarp.halves[end].foreign:
+            return
+        before = tcp.held_octets
         yield from self._octets(tracked, end, tcp.add(segment.sequence, segment.data, segment.missing), time_s)
+        self._held_octets += tcp.held_octets - before
+        if self._held_octets > limits.CAPTURE_HELD_OCTETS_MAX:
+            self._held_octets -= tcp.held_octets
+            yield from self._octets(tracked, end, tcp.finish(), time_s)
 
     def _tracked(self, segment: TcpSegment) -> _Tracked:
         key = (segment.source, segment.destination)
@@ -76,14 +84,20 @@ class CaptureDissector:
             tracked = self._connections.pop(key, None)
         else:
             key = back
-        if tracked is None or (segment.synchronizes and self._is_new(tracked, segment)):
+        if tracked is not None and segment.synchronizes and self._is_new(tracked, segment):
+            self._forget(tracked)
+            tracked = None
+        if tracked is None:
             tracked = _Tracked(segment.source, segment.destination, self._settings)
             key = (segment.source, segment.destination)
         # The one whose last packet is longest ago is first.
         self._connections[key] = tracked
         if len(self._connections) > limits.CAPTURE_CONNECTIONS_MAX:
-            del self._connections[next(iter(self._connections))]
+            self._forget(self._connections.pop(next(iter(self._connections))))
         return tracked
+
+    def _forget(self, tracked: _Tracked) -> None:
+        self._held_octets -= sum(tcp.held_octets for tcp in tracked.tcp)
 
     @staticmethod
     def _is_new(tracked: _Tracked, segment: TcpSegment) -> bool:

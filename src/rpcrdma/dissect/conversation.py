@@ -26,7 +26,8 @@ class _Call:
     number: int
     time_s: float | None
     procedure: str
-    header: Header
+    xid: int
+    chunks: list[tuple[str, list[MemorySegment]]]
     reply_start: bytes = b""
     """The first octets that were written to the Reply chunk."""
 
@@ -51,6 +52,7 @@ class Conversation:
     names: ProgramNames
     late: bool = False
     _calls: dict[tuple[int, int], _Call] = field(default_factory=dict)
+    _segments: int = 0
     _exposed: dict[tuple[int, int], list[_Exposed]] = field(default_factory=dict)
     _reads: dict[tuple[int, int], tuple[_Exposed, bool]] = field(default_factory=dict)
     _sequences: Sequences = field(default_factory=Sequences)
@@ -149,12 +151,15 @@ class Conversation:
         if known is not None:
             message.notes.append(f"the same XID as #{known.number}, which was not answered")
             self._hide(end, known)
-        while len(self._calls) >= limits.CAPTURE_CALLS_MAX:
-            (owner, _), oldest = next(iter(self._calls.items()))
-            del self._calls[next(iter(self._calls))]
-            self._hide(owner, oldest)
-        call = self._calls[end, header.xid] = _Call(message.number, message.time_s, procedure, header)
-        for chunk, segments in _chunks_of(header):
+        chunks = _chunks_of(header)
+        self._segments += sum(len(segments) for _, segments in chunks)
+        call = self._calls[end, header.xid] = _Call(message.number, message.time_s, procedure, header.xid, chunks)
+        while len(self._calls) > limits.CAPTURE_CALLS_MAX or self._segments > limits.CAPTURE_CALL_SEGMENTS_MAX:
+            key = next(iter(self._calls))
+            self._hide(key[0], self._calls.pop(key))
+        if (end, header.xid) not in self._calls:
+            return
+        for chunk, segments in call.chunks:
             for number, segment in enumerate(segments, 1):
                 exposed = _Exposed(call, chunk, segment, number, number == 1)
                 self._exposed.setdefault((end, segment.handle), []).append(exposed)
@@ -176,11 +181,11 @@ class Conversation:
 
     def _hide(self, end: int, call: _Call) -> None:
         """The chunks of a call are no more."""
-        for _, segments in _chunks_of(call.header):
-            for segment in segments:
-                left = [one for one in self._exposed.pop((end, segment.handle), ()) if one.call is not call]
-                if left:
-                    self._exposed[end, segment.handle] = left
+        self._segments -= sum(len(segments) for _, segments in call.chunks)
+        for handle in {segment.handle for _, segments in call.chunks for segment in segments}:
+            left = [one for one in self._exposed.pop((end, handle), ()) if one.call is not call]
+            if left:
+                self._exposed[end, handle] = left
 
     # RDMA Reads and Writes
 
@@ -237,7 +242,7 @@ class Conversation:
         of = f"#{found.call.number}" + (f", {found.call.procedure}" if found.call.procedure else "")
         message.notes.append(f"serves segment {found.number} of the {found.chunk} of {of}")
         message.facts["serves"] = {"call": found.call.number, "chunk": found.chunk, "segment": found.number}
-        message.facts["xid"] = found.call.header.xid
+        message.facts["xid"] = found.call.xid
 
     # Credits
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from rpcrdma import limits
 from rpcrdma.dissect.headers import Header
 
 __all__ = ["CreditAccount", "CreditsSaid", "account_for"]
@@ -37,18 +38,20 @@ class _Calls:
 
     def __init__(self) -> None:
         self._granted = [1, 1]
-        self._unanswered: tuple[set[int], set[int]] = (set(), set())
+        self._unanswered: tuple[dict[int, None], dict[int, None]] = ({}, {})
 
     def add(self, end: int, header: Header, *, is_call: bool | None) -> CreditsSaid | None:
         if is_call is None or header.xid is None:
             return None
         value = header.number("rdma_credit")
         if not is_call:
-            self._unanswered[1 - end].discard(header.xid)
+            self._unanswered[1 - end].pop(header.xid, None)
             self._granted[1 - end] = value
             return CreditsSaid(f"grants {value} credits", {"granted": value})
         waiting = self._unanswered[end]
-        waiting.add(header.xid)
+        waiting[header.xid] = None
+        if len(waiting) > limits.CAPTURE_CALLS_MAX:
+            del waiting[next(iter(waiting))]
         note = f"requests {value} credits, {len(waiting)} in flight"
         granted = self._granted[end]
         beyond = f"{len(waiting)} calls in flight, {granted} were granted" if len(waiting) > granted else ""

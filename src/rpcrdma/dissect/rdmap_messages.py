@@ -8,6 +8,7 @@ from rpcrdma import limits
 from rpcrdma.dissect.fields import Fault, Field
 from rpcrdma.dissect.iwarp_fields import (
     OPCODES,
+    QUEUES,
     READ_REQUEST_ROWS,
     TAGGED_ROWS,
     UNTAGGED_ROWS,
@@ -140,7 +141,7 @@ class RdmapHalf:
     def _untagged(self, group: Field, faults: list[Fault], ulpdu: bytes, *, last: bool) -> RdmapMessage | None:
         queue, number, place = (group.number(name) or 0 for name in ("QN", "MSN", "MO"))
         payload = ulpdu[UNTAGGED_ROWS.size :]
-        queue = queue if queue in {0, 1, 2, 3} else -1
+        queue = queue if queue in QUEUES else -1
         message = self._unfinished.pop(queue, None)
         following = 0 if message is None else message.octets
         if place != following:

@@ -30,6 +30,11 @@ class TcpHalf:
         self._held: dict[int, tuple[bytes, int]] = {}
         self._held_octets = 0
 
+    @property
+    def held_octets(self) -> int:
+        """Octets that wait for missing ones before them."""
+        return self._held_octets
+
     def synchronize(self, sequence: int) -> None:
         """A SYN: the first octet has the number after its own. One that is repeated changes nothing."""
         if self._first is None:
@@ -38,7 +43,7 @@ class TcpHalf:
 
     def other_connection(self, sequence: int) -> bool:
         """Whether a SYN with this number is the first of another connection, not one that is repeated."""
-        return self._first is not None and self._first != sequence
+        return self._next is not None and self._first != sequence
 
     def add(self, sequence: int, data: bytes, missing: int = 0) -> Iterator[bytes | Gap]:
         """A segment; gives what follows in order, each piece as long as the segment that it came in.

@@ -430,6 +430,28 @@ def test_only_so_many_unanswered_calls_are_remembered() -> None:
     assert sum(map(len, conversation._exposed.values())) == limits.CAPTURE_CALLS_MAX
 
 
+def test_only_so_many_segments_of_calls_are_remembered() -> None:
+    conversation = Settings("2", NAMES).conversation()
+    count = 1000
+    lists = words(0, 1, count) + WRITE * count + words(0, 0)
+    for xid in range(100):
+        conversation.send(0, v1(xid, lists=lists) + call(xid), Message("rdmap", "", number=xid))
+    kept = limits.CAPTURE_CALL_SEGMENTS_MAX // count
+    assert [xid for _, xid in conversation._calls] == list(range(100 - kept, 100))
+    assert sum(map(len, conversation._exposed.values())) == kept * count
+    for xid in range(100):
+        conversation.send(1, v1(xid) + reply(xid), Message("rdmap", "", number=xid))
+    assert conversation._segments == 0
+    assert conversation._exposed == {}
+
+
+def test_a_call_of_more_segments_than_are_remembered_is_not() -> None:
+    conversation = Settings("2", NAMES).conversation()
+    conversation._segments = limits.CAPTURE_CALL_SEGMENTS_MAX
+    conversation.send(0, v1(7, lists=words(0, 1, 1) + WRITE + words(0, 0)) + call(7), Message("rdmap", ""))
+    assert conversation._exposed == {}
+
+
 def test_a_call_with_the_same_xid_takes_the_place_of_the_first() -> None:
     def script(capture: HandMadeCapture) -> None:
         capture.send(CLIENT, v1(7) + call(7))
