@@ -156,7 +156,8 @@ DISSECTORS = [
         "dissect_message",
         message,
         [b"\0" + _CALL, b"\1" + bytes.fromhex("00000007 00000002 00000005 00000009 00000014")]
-        + [b"\0" + octets for octets in golden("transport/headers_v2_00.toml", "header", "malformed")],
+        + [b"\0" + octets for octets in golden("transport/headers_v2_00.toml", "header", "malformed")]
+        + [b"\1" + octets for octets in golden("transport/headers_v2_07.toml", "header", "malformed")],
     ),
     FuzzTarget("dissect_streams", streams, [_streams(), b"\1" + _streams()[1:]]),
     FuzzTarget("dissect_capture", capture, list(_captures())),
