@@ -255,6 +255,7 @@ FAULTY_CALLS = {
     "a handle that is not in the Write list": message(chunks=WRITE, inv_handle=2),
     "a handle that is not in the Read list": message(chunks=ChunkLists((ReadChunk(4, (ONE,)),)), inv_handle=2),
     "a handle in a piece": message(b"", MORE, inv_handle=1),
+    "a Position that is no multiple of four": message(chunks=ChunkLists((ReadChunk(6, (ONE,)),))),
     "Position Zero beside a payload": message(chunks=ZERO),
     "Position Zero of two segments beside a payload": message(chunks=ChunkLists((ReadChunk(0, (ONE, ONE)),))),
     "long, without Position Zero": message(b"", header_type=RDMA2_NOMSG, chunks=WRITE),

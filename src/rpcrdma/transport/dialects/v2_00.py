@@ -39,7 +39,7 @@ from rpcrdma.transport.dialects.version_2 import (
     VERSION,
     Head,
     Version2Draft,
-    error_octets,
+    encode_refusal,
 )
 from rpcrdma.transport.message import (
     Cause,
@@ -212,7 +212,7 @@ class Version2(Version2Draft):
 def _encode_other(message: Outgoing, credit_word: int) -> bytes:
     if isinstance(message, OutgoingError):
         prefix = PREFIX.pack(message.xid, message.version, credit_word, RDMA2_ERROR, RESPONSE)
-        return error_octets(message, credit_word, prefix, ERRORS)
+        return encode_refusal(message, credit_word, prefix, ERRORS)
     if isinstance(message, OutgoingProperties):
         prefix = PREFIX.pack(message.xid, VERSION, credit_word, RDMA2_CONNPROP, 0)
         return prefix + encode_property_set(message.properties)

@@ -39,14 +39,7 @@ from rpcrdma.transport.dialects.header_v2_07 import (
     encode_header,
 )
 from rpcrdma.transport.dialects.property_sets import decode_property_set, encode_property_set
-from rpcrdma.transport.dialects.version_2 import (
-    FIRST_MESSAGE_OCTETS,
-    RPC_START,
-    VERSION,
-    Head,
-    Version2Draft,
-    error_octets,
-)
+from rpcrdma.transport.dialects.version_2 import FIRST_MESSAGE_OCTETS, VERSION, Head, Version2Draft, encode_refusal
 from rpcrdma.transport.message import Cause, Inbound, Kind, Outgoing, OutgoingError, OutgoingProperties, Refusal
 from rpcrdma.transport.properties import rows_with
 from rpcrdma.wire.buffers import Buffer
@@ -69,6 +62,7 @@ PROPERTIES = rows_with(tuple(ReverseSupport), default=ReverseSupport.NONE)
 _SHORT_CALL_MESSAGE = struct.Struct(">IIIIIIIIII")
 """A header without chunks, and the XID and direction of the RPC message after it."""
 _SHORT_REPLY_MESSAGE = struct.Struct(">IIIIIII")
+_RPC_START = struct.Struct(">II")
 _ONE_WRITE = struct.Struct(">IIIIIIIIIIQII")
 """The header of a call with one Write chunk of one segment: the words 0, 1, 1 before it, 0, 0 after it."""
 _ONE_READ = struct.Struct(">IIIIIIIIIQIII")
@@ -86,6 +80,58 @@ _PROPERTIES_KEY = (RDMA2_CONNPROP_FINAL,)
 
 _tuple = tuple.__new__
 """Makes a named tuple without the Python function that its class has for it."""
+
+
+def _encode_one_segment(xid: int, credit_word: int, ends: int, chunks: ChunkLists) -> bytes | None:
+    """The header of an inline call with one chunk of one segment, as most have that have any; None for others."""
+    reads, writes, reply = chunks
+    if reply is not None or len(reads) + len(writes) != 1:
+        return None
+    segments = (reads or writes)[0].segments
+    if len(segments) != 1 or (reads and not reads[0].position):
+        return None
+    if reads:
+        position = reads[0].position
+        return _ONE_READ.pack(xid, VERSION, credit_word, RDMA2_CALL_INLINE, ends, 1, position, *segments[0], 0, 0, 0)
+    return _ONE_WRITE.pack(xid, VERSION, credit_word, RDMA2_CALL_INLINE, ends, 0, 1, 1, *segments[0], 0, 0)
+
+
+def _decode_one_segment(data: Buffer) -> Inbound | None:
+    """An inline message with one chunk of one segment, as most have that have any; None for others, and faulty ones."""
+    if len(data) < _ONE_WRITTEN.size:
+        return None
+    xid, version, credits_, kind, present, count, handle, octets, offset, end, rpc_xid, direction = (
+        _ONE_WRITTEN.unpack_from(data)
+    )
+    if version != VERSION:
+        return None
+    if kind == RDMA2_REPLY_INLINE:
+        if present != 1 or count != 1 or end or rpc_xid != xid or direction != Kind.REPLY:
+            return None
+        written = _tuple(ChunkLists, ((), (_written(handle, octets, offset),), None))
+        return Inbound(Kind.REPLY, xid, credits_, VERSION, written, data, _ONE_WRITTEN.size - _RPC_START.size)
+    start = _ONE_WRITE.size
+    if kind != RDMA2_CALL_INLINE or len(data) < start + _RPC_START.size:
+        return None
+    ends, reads, present, count, handle, octets, offset, end, reply = _ONE_WRITE.unpack_from(data)[4:]
+    if not (reads or end or reply) and present == count == 1:
+        chunks = _tuple(ChunkLists, ((), (_written(handle, octets, offset),), None))
+    elif reads == 1 and present and not present & 3:
+        position, handle, octets, offset, end, writes, reply = _ONE_READ.unpack_from(data)[6:]
+        if end or writes or reply:
+            return None
+        read = _tuple(ReadChunk, (position, (_tuple(Segment, (handle, octets, offset)),)))
+        chunks = _tuple(ChunkLists, ((read,), (), None))
+    else:
+        return None
+    if _RPC_START.unpack_from(data, start) != (xid, Kind.CALL) or ends not in (0, handle):
+        return None
+    return Inbound(Kind.CALL, xid, credits_, VERSION, chunks, data, start, ends=ends or None)
+
+
+def _written(handle: int, octets: int, offset: int) -> WriteChunk:
+    chunk: WriteChunk = _tuple(WriteChunk, ((_tuple(Segment, (handle, octets, offset)),),))
+    return chunk
 
 
 class Version207(Version2Draft):
@@ -126,31 +172,47 @@ class Version207(Version2Draft):
         """Ten words at once, or seven, tell the plain messages from the others, which mostly have one segment."""
         length = len(data)
         if length >= _SHORT_REPLY_MESSAGE.size and self._assembly.idle:
-            found = None
-            if data[15] == RDMA2_CALL_INLINE and length >= _SHORT_CALL_MESSAGE.size:
+            kind = data[15]
+            if kind == RDMA2_CALL_INLINE and length >= _SHORT_CALL_MESSAGE.size:
                 xid, version, credits_, kind, ends, reads, writes, reply, rpc_xid, direction = (
                     _SHORT_CALL_MESSAGE.unpack_from(data)
                 )
-                if version == VERSION and kind == RDMA2_CALL_INLINE:
-                    if rpc_xid == xid and not (ends or reads or writes or reply or direction):
-                        start = SHORT_CALL_OCTETS
-                        return _tuple(
-                            Inbound,
-                            (Kind.CALL, xid, credits_, VERSION, NO_CHUNKS, data, start, False, None, None, ()),
-                        )
-                    if length >= _ONE_WRITE.size + RPC_START.size:
-                        found = _decode_one_segment(data)
-            elif data[15] == RDMA2_REPLY_INLINE:
+                if (
+                    version == VERSION
+                    and kind == RDMA2_CALL_INLINE
+                    and rpc_xid == xid
+                    and not (ends or reads or writes or reply or direction)
+                ):
+                    return _tuple(
+                        Inbound,
+                        (Kind.CALL, xid, credits_, VERSION, NO_CHUNKS, data, SHORT_CALL_OCTETS, False, None, None, ()),
+                    )
+            elif kind == RDMA2_REPLY_INLINE:
                 xid, version, credits_, kind, writes, rpc_xid, direction = _SHORT_REPLY_MESSAGE.unpack_from(data)
-                if version == VERSION and kind == RDMA2_REPLY_INLINE:
-                    if rpc_xid == xid and not writes and direction == 1:
-                        start = SHORT_REPLY_OCTETS
-                        return _tuple(
-                            Inbound,
-                            (Kind.REPLY, xid, credits_, VERSION, NO_CHUNKS, data, start, False, None, None, ()),
-                        )
-                    if length >= _ONE_WRITTEN.size:
-                        found = _decode_one_written(data)
+                if (
+                    version == VERSION
+                    and kind == RDMA2_REPLY_INLINE
+                    and rpc_xid == xid
+                    and not writes
+                    and direction == 1
+                ):
+                    return _tuple(
+                        Inbound,
+                        (
+                            Kind.REPLY,
+                            xid,
+                            credits_,
+                            VERSION,
+                            NO_CHUNKS,
+                            data,
+                            SHORT_REPLY_OCTETS,
+                            False,
+                            None,
+                            None,
+                            (),
+                        ),
+                    )
+            found = _decode_one_segment(data)
             if found is not None:
                 return found
         return self._decode_other(data)
@@ -215,60 +277,14 @@ class Version207(Version2Draft):
         return Inbound(Kind.PROPERTIES, head.xid, head.credits, VERSION, properties=properties)
 
 
-def _encode_one_segment(xid: int, credit_word: int, ends: int, chunks: ChunkLists) -> bytes | None:
-    """An inline call with one chunk of one segment, as most have that have any; None for others."""
-    reads, writes, reply = chunks
-    if reply is not None or len(reads) + len(writes) != 1:
-        return None
-    segments = (reads or writes)[0].segments
-    if len(segments) != 1 or (reads and not reads[0].position):
-        return None
-    if reads:
-        position = reads[0].position
-        return _ONE_READ.pack(xid, VERSION, credit_word, RDMA2_CALL_INLINE, ends, 1, position, *segments[0], 0, 0, 0)
-    return _ONE_WRITE.pack(xid, VERSION, credit_word, RDMA2_CALL_INLINE, ends, 0, 1, 1, *segments[0], 0, 0)
-
-
 def _encode_other(message: Outgoing, credit_word: int) -> bytes:
     if isinstance(message, OutgoingError):
         prefix = FIXED.pack(message.xid, message.version, credit_word, RDMA2_ERROR)
-        return error_octets(message, credit_word, prefix, ERRORS)
+        return encode_refusal(message, credit_word, prefix, ERRORS)
     if isinstance(message, OutgoingProperties):
         properties = encode_property_set(message.properties)
         return FIXED.pack(message.xid, VERSION, credit_word, RDMA2_CONNPROP_FINAL) + properties
     return FIXED.pack(0, VERSION, credit_word, RDMA2_GRANT)
-
-
-def _decode_one_segment(data: Buffer) -> Inbound | None:
-    """An inline call with one chunk of one segment, as most have that have any; None for others, and faulty ones."""
-    xid, _, credits_, _, ends, reads, present, count, handle, octets, offset, end, reply = _ONE_WRITE.unpack_from(data)
-    if not (reads or end or reply) and present == count == 1:
-        write = _tuple(WriteChunk, ((_tuple(Segment, (handle, octets, offset)),),))
-        chunks = _tuple(ChunkLists, ((), (write,), None))
-    elif reads == 1 and present and not present & 3:
-        _, _, _, _, _, _, position, handle, octets, offset, end, writes, reply = _ONE_READ.unpack_from(data)
-        if end or writes or reply:
-            return None
-        read = _tuple(ReadChunk, (position, (_tuple(Segment, (handle, octets, offset)),)))
-        chunks = _tuple(ChunkLists, ((read,), (), None))
-    else:
-        return None
-    if RPC_START.unpack_from(data, _ONE_WRITE.size) != (xid, Kind.CALL) or ends not in (0, handle):
-        return None
-    start = _ONE_WRITE.size
-    return _tuple(Inbound, (Kind.CALL, xid, credits_, VERSION, chunks, data, start, False, ends or None, None, ()))
-
-
-def _decode_one_written(data: Buffer) -> Inbound | None:
-    """An inline reply with one Write chunk of one segment; None for others, and faulty ones."""
-    words = _ONE_WRITTEN.unpack_from(data)
-    xid, _, credits_, _, present, count, handle, octets, offset, end, rpc_xid, direction = words
-    if present != 1 or count != 1 or end or rpc_xid != xid or direction != Kind.REPLY:
-        return None
-    write = _tuple(WriteChunk, ((_tuple(Segment, (handle, octets, offset)),),))
-    chunks = _tuple(ChunkLists, ((), (write,), None))
-    start = _ONE_WRITTEN.size - RPC_START.size
-    return _tuple(Inbound, (Kind.REPLY, xid, credits_, VERSION, chunks, data, start, False, None, None, ()))
 
 
 def _decode_error(data: Buffer) -> Inbound | None:

@@ -27,7 +27,7 @@ from rpcrdma.transport.message import Cause, Inbound, Kind, Outgoing, OutgoingEr
 from rpcrdma.transport.private_data import Agreement, PrivateData
 from rpcrdma.wire.buffers import Buffer
 
-__all__ = ["FIRST_MESSAGE_OCTETS", "RPC_START", "VERSION", "Head", "Version2Draft", "error_octets"]
+__all__ = ["FIRST_MESSAGE_OCTETS", "RPC_START", "VERSION", "Head", "Version2Draft", "encode_refusal"]
 
 VERSION = 2
 
@@ -66,7 +66,7 @@ class Version2Draft(ABC):
     version = VERSION
     introduces = True
     window_name: ClassVar[str]
-    """The class in `rpcrdma.transport.message_windows` that has the credits of the draft."""
+    """The class in `rpcrdma.transport.windows` that has the credits of the draft."""
 
     def __init__(self) -> None:
         self._assembly = Assembly()
@@ -85,7 +85,7 @@ class Version2Draft(ABC):
 
     def window(self, config: TransportConfig, role: Role, *, reverse: bool) -> Window:
         """Credits that count messages, each way by itself."""
-        make = getattr(import_module("rpcrdma.transport.message_windows"), self.window_name)
+        make = getattr(import_module("rpcrdma.transport.windows"), self.window_name)
         window: Window
         if role is Role.SERVER:
             window = make(config.reverse_credits_requested if reverse else 0, config.credits_granted)
@@ -161,7 +161,7 @@ class Version2Draft(ABC):
         return Inbound(kind, head.xid, head.credits, VERSION, chunks, data, start, long, ends)
 
 
-def error_octets(error: OutgoingError, credit_word: int, prefix: bytes, codes: ErrorCodes) -> bytes:
+def encode_refusal(error: OutgoingError, credit_word: int, prefix: bytes, codes: ErrorCodes) -> bytes:
     """The message, with the `prefix` of the draft unless it refuses the version."""
     refusal = error.refusal
     if refusal.cause is Cause.VERSION:
