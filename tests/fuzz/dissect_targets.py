@@ -12,7 +12,7 @@ from pathlib import Path
 
 from decoder_targets import FuzzTarget, golden
 from rpcrdma.dissect.capture_dissector import CaptureDissector
-from rpcrdma.dissect.capture_file import MAGIC_OCTETS, CaptureDamaged, is_capture, read_packets
+from rpcrdma.dissect.capture_file import MAGIC_OCTETS, CaptureDamaged, capture_form, read_packets
 from rpcrdma.dissect.connection import IwarpConnection, Settings
 from rpcrdma.dissect.fields import Field
 from rpcrdma.dissect.hex_input import hex_messages
@@ -88,7 +88,7 @@ def capture(data: bytes) -> None:
     """A file."""
     file = io.BytesIO(data)
     start = file.read(MAGIC_OCTETS)
-    if not is_capture(start):
+    if not capture_form(start):
         return
     dissector = CaptureDissector(settings("2"))
     with contextlib.suppress(CaptureDamaged):
