@@ -224,3 +224,20 @@ def test_a_cut_or_garbled_message_ends_no_dissection(tshark: Tshark, tmp_path: P
     rows = tshark.fields(capture, "rpcrdma2.xid", "_ws.lua.error")
     assert len(rows) > 200
     assert [row for row in rows if row != [["0x00000007"], []]] == []
+
+
+def test_captures_that_wireshark_has_written_are_read(rpcrdma_command: str, tmp_path: Path) -> None:
+    """editcap comes with tshark."""
+    capture = tmp_path / "own.pcap"
+    with HandMadeCapture(capture) as made:
+        made.send(CLIENT, words(7, 1, 32, 0, 0, 0, 0) + call(7))
+        made.send(SERVER, words(7, 1, 32, 0, 0, 0, 0) + reply(7))
+    shown = set()
+    for form in ("pcapng", "nsecpcap"):
+        converted = tmp_path / form
+        subprocess.run(["editcap", "-F", form, str(capture), str(converted)], check=True, capture_output=True)
+        command = [rpcrdma_command, "decode", "--brief", str(converted)]
+        shown.add(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
+    (text,) = shown
+    assert text.count("\n") == 4
+    assert "call NFS_V3 NULL" in text
