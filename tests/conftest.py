@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from rpcrdma.aio.client import connect
 from rpcrdma.aio.drivers.loopback_provider import LoopbackProvider
 from rpcrdma.aio.drivers.provider import Provider, ProviderChoice
 from rpcrdma.aio.drivers.software_rnic import chosen_provider
+from rpcrdma.transport import VERSION_CHOICES, offered, version_choice
 
 # `pytester` runs the guard on suites of its own.
 pytest_plugins = ["ledger_guard", "pytester"]
@@ -30,29 +32,83 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def leave_choice_to(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Clients and servers that leave the choice of a provider to the library get `name`."""
+PROVIDERS = ("iwarp", "loopback")
+VERSIONS = tuple(choice for choice in VERSION_CHOICES if choice != "auto")
+_OF_AUTO = {dialect.name for dialect in offered("auto")}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Runs a test of the API over each provider in each version of RPC-over-RDMA, by the fixture that it uses.
+
+    The marks `providers` and `versions` name those of a test that is about some only.
+    """
+
+    def marked(mark: str, all_of_them: tuple[str, ...]) -> tuple[str, ...]:
+        found = metafunc.definition.get_closest_marker(mark)
+        return all_of_them if found is None else found.args
+
+    versions = marked("versions", VERSIONS)
+    over_rdma = [f"{provider}-{version}" for provider in marked("providers", PROVIDERS) for version in versions]
+    parameters = {
+        "each_version": versions,
+        "each_provider": over_rdma,
+        "scheme": [*(f"rdma-{each}" for each in over_rdma), "tcp"],
+        # Commands use a server that leaves the choice of a version to them.
+        "remote": [*(f"rdma-{version}" for version in versions if version in _OF_AUTO), "tcp"],
+    }
+    set_by_test = {
+        name.strip()
+        for mark in metafunc.definition.iter_markers("parametrize")
+        for name in (mark.args[0].split(",") if isinstance(mark.args[0], str) else mark.args[0])
+    }
+    for name, values in parameters.items():
+        if name in metafunc.fixturenames and name not in set_by_test:
+            metafunc.parametrize(name, values, indirect=True)
+
+
+def leave_choice_to(provider: str, version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients and servers that leave the choice of a provider or of a version to the library get these."""
     loopback = LoopbackProvider()
 
     def chosen(choice: ProviderChoice, *settings: Any) -> Provider:
-        return loopback if choice == "auto" and name == "loopback" else chosen_provider(choice, *settings)
+        return loopback if choice == "auto" and provider == "loopback" else chosen_provider(choice, *settings)
+
+    def version_of(choice: str | int) -> str:
+        return version if choice == "auto" else version_choice(choice)
 
     for module in ("client.connect", "server.rdma_server"):
         monkeypatch.setattr(f"rpcrdma.aio.{module}.chosen_provider", chosen)
+    monkeypatch.setattr("rpcrdma.aio.client.connect.version_choice", version_of)
+    if version not in _OF_AUTO:
+        # A server leaves it to its clients, where it can.
+        monkeypatch.setattr("rpcrdma.aio.server.rdma_server.version_choice", version_of)
 
 
-@pytest.fixture(params=["iwarp", "loopback"])
+@pytest.fixture
+def each_version(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The version that the test's clients speak, over the software RNIC."""
+    version: str = request.param
+    leave_choice_to("iwarp", version, monkeypatch)
+    return version
+
+
+@pytest.fixture
 def each_provider(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """The provider that the test's clients and servers take; its name. What users see is the same over any."""
-    name: str = request.param
-    leave_choice_to(name, monkeypatch)
-    return name
+    provider, version = request.param.split("-", 1)
+    leave_choice_to(provider, version, monkeypatch)
+    return str(provider)
 
 
-@pytest.fixture(params=["rdma-iwarp", "rdma-loopback", "tcp"])
+@pytest.fixture
 def scheme(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The scheme of the test's URLs: over RDMA by each provider, and over TCP."""
-    name, _, provider = request.param.partition("-")
-    if provider:
-        leave_choice_to(provider, monkeypatch)
+    """The scheme of the test's URLs: over RDMA by each provider in each version, and over TCP."""
+    name, *over = request.param.split("-", 2)
+    if over:
+        leave_choice_to(*over, monkeypatch)
     return str(name)
+
+
+@pytest.fixture(autouse=True)
+def _servers_are_met_for_the_first_time() -> None:
+    connect._KNOWN_VERSIONS.clear()

@@ -138,7 +138,7 @@ CONNECTION_OCTETS_PULLED_MAX = 32 << 20
 
 REPLY_OCTETS_MAX = (4 << 20) + (1 << 16)
 """Octets that a call exposes for its result, and for each item placed directly: as many as a READ of 4 MiB takes. A
-call whose result could be longer exposes this much."""
+call whose result could be longer exposes this much, and no more when the responder asks for it."""
 
 CONTINUED_OCTETS_MAX = RPC_RECORD_OCTETS_MAX
 """Octets of a message that comes in pieces: as many as the same message may have over TCP. A connection assembles one
@@ -158,10 +158,6 @@ PROPERTIES_MAX = 256
 CALL_ATTEMPTS_MAX = 4
 """How often a call is sent if the responder refuses one form of it after another: once plainly, and once for each kind
 of chunk."""
-
-OFFERED_OCTETS_MAX = (1 << 20) + (1 << 18)
-"""Octets that we offer for a result or a reply because the responder asked for more than the caller expected: as many
-as a responder here takes of a call."""
 
 SPARE_RECEIVES = 8
 """Receives posted beyond the credits granted: messages that are discarded or refused use up a receive, too."""

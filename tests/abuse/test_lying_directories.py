@@ -16,7 +16,7 @@ GROWTH_MAX = 64 * MIB
 """Octets that a command may grow by. Two of its kinds of growth before there were bounds: 90 MB a second (`rm -r`), and
 1,200 octets for each name (`ls`)."""
 
-both = pytest.mark.parametrize("scheme", ["tcp", "rdma"])
+both = pytest.mark.providers("iwarp")
 slow = pytest.mark.timeout(120)
 
 

@@ -103,7 +103,7 @@ async def copied(service: Service, scheme: str, tmp_path: Path, how: str, size: 
             await fs.write_bytes("/copy", local.read_bytes())
 
 
-@pytest.mark.parametrize("scheme", ["rdma", "tcp"])
+@pytest.mark.providers("iwarp")
 @pytest.mark.parametrize("how", ["upload", "stream"])
 @pytest.mark.parametrize("size", [10, BLOCKS * BLOCK])
 @pytest.mark.parametrize("promise", [LIES, NEARLY], ids=["unstable", "data-sync"])

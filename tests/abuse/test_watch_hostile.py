@@ -42,7 +42,7 @@ from watch_rig import (
     words,
 )
 
-over_both = pytest.mark.parametrize("scheme", ["rdma", "tcp"])
+over_both = pytest.mark.providers("iwarp")
 
 
 @over_both

@@ -146,9 +146,15 @@ class Ran:
 
 
 class Remote:
-    """The command against one listener of the server, within a directory of the test's own."""
+    """The command against one listener of the server, within a directory of the test's own.
 
-    def __init__(self, server: Served, scheme: str, name: str, capture: pytest.CaptureFixture[bytes]) -> None:
+    `version` is that of RPC-over-RDMA; "" over TCP.
+    """
+
+    def __init__(
+        self, server: Served, scheme: str, version: str, name: str, capture: pytest.CaptureFixture[bytes]
+    ) -> None:
+        self.version = version
         self.base = server.urls[scheme]
         self.local = server.root / name
         self.local.mkdir()
@@ -161,7 +167,8 @@ class Remote:
 
     def run(self, *arguments: str) -> Ran:
         self._capture.readouterr()
-        status = main(["--mount-port", self.mount_port, *arguments])
+        version = ["--rpcrdma-version", self.version] if self.version else []
+        status = main(["--mount-port", self.mount_port, *version, *arguments])
         said = self._capture.readouterr()
         assert b"Traceback" not in said.err
         return Ran(status, said.out, said.err.decode())
@@ -172,7 +179,8 @@ class Remote:
         return ran
 
 
-@pytest.fixture(params=["rdma", "tcp"])
+@pytest.fixture
 def remote(request: pytest.FixtureRequest, server: Served, capfdbinary: pytest.CaptureFixture[bytes]) -> Remote:
     name = "".join(character if character.isalnum() else "-" for character in request.node.name)
-    return Remote(server, request.param, name, capfdbinary)
+    scheme, _, version = request.param.partition("-")
+    return Remote(server, scheme, version, name, capfdbinary)

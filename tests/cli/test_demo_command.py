@@ -8,6 +8,7 @@ import pytest
 
 from rpcrdma.cli.demo.comparison import digests
 from rpcrdma.cli.main import main
+from rpcrdma.transport import VERSION_CHOICES
 
 FILES = 60
 
@@ -22,30 +23,38 @@ def tree(tmp_path: Path) -> Path:
     return root
 
 
-def test_the_demo_moves_a_tree_both_ways(tree: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("version", [choice for choice in VERSION_CHOICES if choice != "auto"])
+def test_the_demo_moves_a_tree_both_ways(
+    tree: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], version: str
+) -> None:
     import json
 
     before = digests(tree)
     arguments = ["--source", str(tree), "--pcap", str(tmp_path / "demo.pcap"), "--keep", str(tmp_path / "kept")]
-    assert main(["demo", "--json", *arguments]) == 0
+    assert main(["demo", "--json", "--rpcrdma-version", version, *arguments]) == 0
     said = capfd.readouterr()
     assert said.err == ""
     report = json.loads(said.out)
     assert report.keys() == {
-        "version", "provider", "source", "files", "bytes", "mismatches", "seconds", "get_bytes_per_s",
+        "version", "dialect", "provider", "source", "files", "bytes", "mismatches", "seconds", "get_bytes_per_s",
         "put_bytes_per_s", "calls", "rdma", "credits",
     }  # fmt: skip
-    assert (report["version"], report["provider"], report["mismatches"]) == (1, "iwarp", 0)
+    assert (report["version"], report["dialect"], report["provider"], report["mismatches"]) == (
+        (int(version[0]), version, "iwarp", 0)
+    )
     assert report["files"] == FILES
     assert report["bytes"] == sum(path.stat().st_size for path in tree.rglob("*") if path.is_file())
     assert report["calls"].keys() == {
-        "total", "short", "read_chunk", "write_chunk", "long_call", "long_reply", "continued", "placed_by_send"
+        "total", "short", "read_chunk", "write_chunk", "long_call", "long_reply", "continued", "resent",
+        "placed_by_send",
     }  # fmt: skip
-    assert report["rdma"].keys() == {"sends", "reads", "writes", "registrations", "remote_invalidations"}
+    assert report["rdma"].keys() == {
+        "sends", "pieces", "grants", "reads", "writes", "registrations", "remote_invalidations"
+    }  # fmt: skip
     assert report["credits"].keys() == {"requested", "granted"}
     for kind in ("short", "read_chunk", "write_chunk"):
         assert report["calls"][kind] > 0, kind
-    assert all(report["rdma"].values())
+    assert all(value for name, value in report["rdma"].items() if name not in {"pieces", "grants"})
     assert (tmp_path / "demo.pcap").stat().st_size > 2 * report["bytes"]
     assert digests(tree) == before == digests(tmp_path / "kept" / "fetched") == digests(tmp_path / "kept" / "returned")
 

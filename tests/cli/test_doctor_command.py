@@ -17,6 +17,7 @@ from rpcrdma.cli.doctor.findings import Mark
 from rpcrdma.cli.exit_status import ExitStatus
 from rpcrdma.cli.main import main
 from rpcrdma.errors import ConnectFailed
+from rpcrdma.transport import VERSION_CHOICES
 
 if TYPE_CHECKING:
     from conftest import Remote
@@ -24,13 +25,15 @@ if TYPE_CHECKING:
 SUBJECTS = ["software_rnic", "rdma_devices", "kernel_modules", "memory_lock", "open_files", "listening"]
 
 
-def test_the_machine_is_examined(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["doctor", "--json", "--root", str(tmp_path)]) == ExitStatus.DONE
+@pytest.mark.parametrize("version", [choice for choice in VERSION_CHOICES if choice != "auto"])
+def test_the_machine_is_examined(tmp_path: Path, capsys: pytest.CaptureFixture[str], version: str) -> None:
+    assert main(["doctor", "--json", "--root", str(tmp_path), "--rpcrdma-version", version]) == ExitStatus.DONE
     report = json.loads(capsys.readouterr().out)
     assert [finding["subject"] for finding in report["findings"]] == SUBJECTS
     assert report["problems"] == 0
     loopback = report["findings"][0]
-    assert (loopback["mark"], loopback["version"], loopback["remedy"]) == ("ok", 1, None)
+    assert (loopback["mark"], loopback["version"], loopback["remedy"]) == ("ok", int(version[0]), None)
+    assert loopback["dialect"] == version
     assert loopback["call_us"] > 0
 
 
@@ -38,7 +41,7 @@ def test_people_get_one_line_a_finding_and_remedies_below(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rpcrdma.cli.doctor.examination.why_not_listening", lambda port: "address already in use")
-    assert main(["doctor", "--root", str(tmp_path)]) == ExitStatus.DONE
+    assert main(["doctor", "--root", str(tmp_path), "--rpcrdma-version", "1"]) == ExitStatus.DONE
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("ok       software RNIC   works: RPC-over-RDMA version 1 over iWARP on 127.0.0.1")
     assert lines[-2].startswith("note     TCP port 20049  cannot be listened on: address already in use")
@@ -50,7 +53,8 @@ def test_a_server_that_answers(remote: Remote, tmp_path: Path) -> None:
     way, server = report["findings"][-2:]
     assert (way["subject"], way["interface"], way["devices"]) == ("route", "lo", [])
     assert (server["mark"], server["url"]) == ("ok", remote.base)
-    assert server["version"] == (1 if remote.base.startswith("rdma") else None)
+    assert server["version"] == (int(remote.version) if remote.version else None)
+    assert server["dialect"] == (remote.version or None)
 
 
 def test_a_bare_address_means_rdma(capsys: pytest.CaptureFixture[str]) -> None:

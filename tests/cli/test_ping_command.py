@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rpcrdma.cli.main import main
+from rpcrdma.transport import Properties
 
 if TYPE_CHECKING:
     from conftest import Remote, Served
@@ -23,11 +24,22 @@ def test_ping_reports_as_json(remote: Remote) -> None:
     assert list(rtt) == ["min", "p50", "p90", "p99", "max"]
     assert sorted(rtt.values()) == list(rtt.values())
     if remote.base.startswith("rdma"):
-        assert (report["version"], report["provider"]) == (1, "iwarp")
-        assert report["thresholds"] == {"send_bytes": 4096, "receive_bytes": 4096}
+        assert (report["version"], report["dialect"]) == (int(remote.version), remote.version)
+        assert report["provider"] == "iwarp"
         assert report["credits"]["requested"] >= report["credits"]["granted"] > 0
+        assert report["credits"]["reverse_granted"] == 0, "this command offers no services"
+        own, peer = report["properties"]["own"], report["properties"]["peer"]
+        if remote.version == "1":
+            assert report["thresholds"] == {"send_bytes": 4096, "receive_bytes": 4096}
+            assert own is peer is None
+        else:
+            assert list(own) == list(peer) == list(Properties._fields)
+            assert (own["reverse"], peer["reverse"]) == ("none", "general")
+            send_octets = min(own["send_octets"], peer["receive_octets"])
+            assert report["thresholds"]["send_bytes"] == send_octets > 4096
     else:
-        assert (report["version"], report["credits"], report["thresholds"]) == (None, None, None)
+        agreed = ("version", "dialect", "credits", "thresholds", "properties")
+        assert [report[name] for name in agreed] == [None] * len(agreed)
 
 
 def test_ping_shows_a_histogram(remote: Remote) -> None:
@@ -44,8 +56,14 @@ def test_ping_shows_a_histogram(remote: Remote) -> None:
 def test_ping_shows_what_was_negotiated(remote: Remote) -> None:
     text = remote.done("ping", "-c", "1", remote.base).text
     if remote.base.startswith("rdma"):
-        assert "RPC-over-RDMA version 1, provider iwarp" in text
-        assert "send 4096 bytes, receive 4096 bytes" in text
+        assert f"RPC-over-RDMA version {remote.version}, provider iwarp" in text
+        assert ("send 4096 bytes, receive 4096 bytes" in text) == (remote.version == "1")
+        assert "credits: 256 requested," in text
+        told = [line for line in text.splitlines() if line.startswith("transport properties, ")]
+        assert [line.split(":")[0] for line in told] == (
+            [] if remote.version == "1" else ["transport properties, this end's", "transport properties, the server's"]
+        )
+        assert all("reverse " in line and "host_authentication no" in line for line in told)
     else:
         assert text.endswith("RPC over TCP\n")
 
@@ -55,8 +73,11 @@ def test_ping_shows_counters_with_linux_names(remote: Remote) -> None:
     lines = remote.done("ping", "-c", "7", "--stats", remote.base).lines
     if remote.base.startswith("rdma"):
         assert report["statistics"]["calls"] == 7
-        assert report["linux_counters"]["sends"] == report["linux_counters"]["recvs"] == 7
-        assert ["receives", "7", "recvs"] in [line.split() for line in lines]
+        # What is not version 1 begins with a message from each side.
+        messages = 7 if remote.version == "1" else 8
+        assert report["linux_counters"]["sends"] == report["linux_counters"]["recvs"] == messages
+        assert ["receives", str(messages), "recvs"] in [line.split() for line in lines]
+        assert report["statistics"]["pieces_sent"] == report["statistics"]["grants_sent"] == 0
     else:
         assert (report["statistics"], report["linux_counters"]) == (None, None)
         assert lines[-1] == "no counters: they are kept of RDMA connections"

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rpcrdma.cli.main import main
+from rpcrdma.transport import VERSION_CHOICES
 
 if TYPE_CHECKING:
     from conftest import Served, StartServer
@@ -68,11 +69,37 @@ def test_serve_tells_of_connections(start: StartServer, data: Path, tmp_path: Pa
     connected = [event for event in served.events if event["event"] == "connected"]
     ended = [event for event in served.events if event["event"] == "disconnected"]
     assert [event["transport"] for event in connected] == ["rdma", "tcp"]
-    assert connected[0]["version"] == 1
-    assert connected[0]["credits_granted"] > 0
+    agreed = connected[0]
+    assert (agreed["version"], agreed["dialect"]) == (2, "2")
+    assert agreed["credits_granted"] > 0
+    assert (agreed["own_properties"]["reverse"], agreed["peer_properties"]["reverse"]) == ("general", "none")
+    assert agreed["peer_properties"]["receive_octets"] == agreed["inline_send_octets"]
     assert sorted(event["transport"] for event in ended) == ["rdma", "tcp"]
     assert {event["peer"] for event in ended} == {event["peer"] for event in connected}
-    assert next(event for event in ended if event["transport"] == "rdma")["statistics"]["calls"] == 3
+    counters = next(event for event in ended if event["transport"] == "rdma")["statistics"]
+    assert counters["calls"] == 3
+    assert {"messages_continued", "pieces_sent", "grants_received", "resent_larger"} <= counters.keys()
+
+
+@pytest.mark.parametrize("version", [choice for choice in VERSION_CHOICES if choice != "auto"])
+def test_serve_speaks_the_version_that_it_is_told_alone(
+    start: StartServer, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], version: str
+) -> None:
+    other = "1" if version != "1" else "2"
+    with start(data, tmp_path / "state", "--rpcrdma-version", version) as served:
+        url = served.urls["rdma"]
+        assert main(["ping", "-c", "1", "--rpcrdma-version", version, url]) == 0
+        capsys.readouterr()
+        assert main(["ping", "-c", "1", "--rpcrdma-version", other, url]) != 0
+        said = capsys.readouterr().err
+        assert (
+            f"version {version[0]} of RPC-over-RDMA only" in said or f"RPC-over-RDMA version {version[0]} only" in said
+        )
+        if version in {"1", "2"}:
+            assert main(["ping", "-c", "1", url]) == 0
+        assert served.stop() == 0
+    connected = [event["dialect"] for event in served.events if event["event"] == "connected"]
+    assert set(connected) == {version}
 
 
 @pytest.mark.parametrize("scheme", ["rdma", "tcp"])

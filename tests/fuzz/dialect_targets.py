@@ -9,7 +9,7 @@ from typing import Any
 from decoder_targets import FuzzTarget, golden, vectors
 from rpcrdma import limits
 from rpcrdma.errors import DecodeError
-from rpcrdma.transport.dialects import header_v2_00, v2_00
+from rpcrdma.transport.dialects import header_v2_00, header_v2_07, v2_00, v2_07
 from rpcrdma.transport.dialects.dialect import Dialect
 from rpcrdma.transport.dialects.fixed_words import decode_version_refused, encode_version_refused
 from rpcrdma.transport.dialects.property_sets import decode_property_set, encode_property_set
@@ -135,6 +135,14 @@ DIALECTS = [
         header_target(header_v2_00, (header_v2_00.Rdma2Msg,)),
         golden("transport/headers_v2_00.toml", "header", "malformed"),
     ),
+    FuzzTarget(
+        "transport_header_v2_07",
+        header_target(header_v2_07, (header_v2_07.Rdma2Call, header_v2_07.Rdma2Reply, header_v2_07.Rdma2Middle)),
+        golden("transport/headers_v2_07.toml", "header", "malformed"),
+    ),
     FuzzTarget("transport_dialect_v2_00", dialect_target(v2_00.Version2), _connections("transport/headers_v2_00.toml")),
+    FuzzTarget(
+        "transport_dialect_v2_07", dialect_target(v2_07.Version207), _connections("transport/headers_v2_07.toml")
+    ),
 ]
 """The targets, named after what they decode."""

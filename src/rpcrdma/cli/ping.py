@@ -30,6 +30,7 @@ _EXAMPLES = """\
 _COUNT = 1000
 _LOGGER = logging.getLogger("rpcrdma.ping")
 _BAR_COLUMNS = 40
+_SIDES = {"own": "this end's", "peer": "the server's"}
 _PERCENTILES = {"p50": 0.50, "p90": 0.90, "p99": 0.99}
 
 
@@ -141,10 +142,17 @@ def _report(args: argparse.Namespace, connection: Connection, outcome: _Outcome)
         "lost": outcome.lost,
         "rtt_us": rtt,
         "version": agreed and agreed.version,
+        "dialect": agreed and agreed.dialect,
         "provider": agreed and agreed.provider,
         "thresholds": agreed
         and {"send_bytes": agreed.inline_send_octets, "receive_bytes": agreed.inline_receive_octets},
-        "credits": agreed and {"requested": agreed.credits_requested, "granted": agreed.credits_granted},
+        "credits": agreed
+        and {
+            "requested": agreed.credits_requested,
+            "granted": agreed.credits_granted,
+            "reverse_granted": agreed.reverse_credits_granted,
+        },
+        "properties": agreed and {"own": agreed.own_properties, "peer": agreed.peer_properties},
         "remote_invalidation": agreed and agreed.remote_invalidation,
         "host_identity": host and host.as_json(),
         "crc": agreed and agreed.crc,
@@ -181,11 +189,18 @@ def _print(report: dict[str, Any], outcome: _Outcome) -> None:
         console.data("RPC over TCP")
         return
     thresholds, credits_ = report["thresholds"], report["credits"]
-    console.data(f"RPC-over-RDMA version {report['version']}, provider {report['provider']}")
+    console.data(f"RPC-over-RDMA version {report['dialect']}, provider {report['provider']}")
     console.data(
         f"inline thresholds: send {thresholds['send_bytes']} bytes, receive {thresholds['receive_bytes']} bytes"
     )
-    console.data(f"credits: {credits_['requested']} requested, {credits_['granted']} granted")
+    console.data(
+        f"credits: {credits_['requested']} requested, {credits_['granted']} granted, "
+        f"{credits_['reverse_granted']} granted for calls back"
+    )
+    for side, told in report["properties"].items():
+        if told is not None:
+            values = ", ".join(f"{name} {_worded(value)}" for name, value in told.items())
+            console.data(f"transport properties, {_SIDES[side]}: {values}")
     console.data(
         f"remote invalidation {'on' if report['remote_invalidation'] else 'off'}, "
         f"CRC32C {'on' if report['crc'] else 'off'}"
@@ -193,6 +208,10 @@ def _print(report: dict[str, Any], outcome: _Outcome) -> None:
     host = report["host_identity"]
     told = f"{', '.join(host['names'])} ({host['subject']})" if host else "not authenticated"
     console.data(f"host: {console.printable(told)}")
+
+
+def _worded(value: int | str | bool) -> str:
+    return ("no", "yes")[value] if isinstance(value, bool) else str(value)
 
 
 def _print_histogram(round_trips_us: list[float]) -> None:

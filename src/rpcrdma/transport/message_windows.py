@@ -1,15 +1,14 @@
 """Credits that count messages (version 2): every Send takes one, in either direction, and headers give new ones.
 
 What an endpoint lets its peer send, the messages `outstanding`, follows from calls: one message for each call that the
-peer may still make, one for the answer to each of this side's own calls, and two over and above. A call thus brings the
+peer may still make, one for the answer to each of this side's own calls, and one over and above. A call thus brings the
 credit for its answer along, an answer gives back the credit of its call, and while messages are single ones no credits
 travel but in their headers. The further pieces of long messages, errors and what is discarded use up credits that come
 back with the next header or, where there is none to come, with an asynchronous grant.
 
-Calls never take the last credit, save the first one. So what answers the peer always goes out in the end: when the last
-credit is gone, the peer knows it, and gives one as long as an answer or a piece can be waiting for it. Of two further
-messages, one lets a call start while the last credit is kept; the other makes sure that a peer which is down to its
-last credit has used one that came with the latest grant, by which that grant is known to have arrived.
+No word says how many calls the peer takes, but the sum does: credits at hand and calls in flight, less the answers owed
+and the one over and above. The highest sum seen bounds the calls in flight; so the credits for answers are not used up
+by calls, and whenever a message waits because no credit is left, the peer knows that, and has one to give.
 """
 
 from __future__ import annotations
@@ -25,13 +24,20 @@ __all__ = ["CREDITS_MAX", "CumulativeWindow", "IncrementalWindow", "calls_counte
 CREDITS_MAX = 0xFFFF
 """The most that a 16-bit field can say."""
 
-_OVER_AND_ABOVE = 2
-"""Messages that a peer may send beyond its calls and its answers."""
+_OVER_AND_ABOVE = 1
+"""Messages that a peer may send beyond its calls and its answers: pieces, and what belongs to no call."""
 
 _COUNTER_MASK = 0xFFFFFFFF
 _COUNTER_HALF = 1 << 31
 
-_CALL, _ERROR, _GRANT, _UNREADABLE = Kind.CALL, Kind.ERROR, Kind.GRANT, Kind.UNREADABLE
+_CALL, _ERROR, _UNREADABLE, _PROPERTIES, _GRANT, _PIECE = (
+    Kind.CALL,
+    Kind.ERROR,
+    Kind.UNREADABLE,
+    Kind.PROPERTIES,
+    Kind.GRANT,
+    Kind.PIECE,
+)
 
 
 def calls_counted(config: TransportConfig, role: Role, *, reverse: bool) -> tuple[int, int]:
@@ -46,15 +52,18 @@ def calls_counted(config: TransportConfig, role: Role, *, reverse: bool) -> tupl
 class _MessageWindow(ABC):
     """What both ways of counting have in common; see the module.
 
-    Of this side's calls at most `requested` are unanswered; of the peer's, `granted` and a few more that it makes with
-    credits meant for answers. `balance` messages may be sent. The peer may send `outstanding` messages as far as this
-    side knows: some of them may be on their way.
+    Of this side's calls `requested` is the most that it wants to have unanswered; `allowed` are as many as the peer was
+    seen to take, and never less than one. Of the peer's, `granted` may be. `balance` messages may be sent; the peer may
+    send `outstanding` ones as far as this side knows: some of them may be on their way.
     """
 
     __slots__ = (
+        "_arriving",
         "_balance_max",
+        "_heard",
         "_last_given",
         "_pool",
+        "allowed",
         "balance",
         "granted",
         "in_flight",
@@ -69,34 +78,32 @@ class _MessageWindow(ABC):
     def __init__(self, requested: int, granted: int) -> None:
         self.requested = requested
         self.granted = granted
+        self.allowed = 1
         self.in_flight = 0
         self.unanswered = 0
         self.balance = 1
         self.outstanding = 1
+        self._heard = False
+        self._arriving = False
         self._balance_max = 1
         self._last_given = 0
         self._pool = min(requested + granted + _OVER_AND_ABOVE, CREDITS_MAX)
         self.receives_wanted = 2 + SPARE_RECEIVES
 
-    @property
-    def allowed(self) -> int:
-        """Calls that could be unanswered at once as things stand."""
-        return min(self.requested, max(1, self.in_flight + self.balance - 1))
-
     def admit(self, message: Outgoing) -> int | None:
-        """A call keeps the last credit back for what answers the peer, unless there is no other call."""
+        """Any message needs a credit, and a call may not be one too many for the peer."""
+        if self.balance <= 0:
+            return None
         if message.kind is _CALL:
-            if self.in_flight >= self.requested or self.balance <= (1 if self.in_flight else 0):
+            if self.in_flight >= self.allowed:
                 return None
             self.in_flight += 1
-        elif self.balance <= 0:
-            return None
         elif message.answers_call:
             self.unanswered -= 1
         return self._spend(message)
 
     def admit_piece(self, message: Outgoing) -> int | None:
-        """Any credit will do: nothing can go out before the rest of what has begun."""
+        """Nothing can go out before the rest of what has begun, so that any credit will do."""
         return self._spend(message) if self.balance > 0 else None
 
     def take_back(self, message: Outgoing) -> None:
@@ -107,6 +114,7 @@ class _MessageWindow(ABC):
             self.unanswered += 1
         self.outstanding -= self._last_given
         self._last_given = 0
+        self.receives_wanted = self.outstanding + 1 + SPARE_RECEIVES
         self._unspend()
 
     def on_received(self, message: Inbound) -> bool:
@@ -118,7 +126,7 @@ class _MessageWindow(ABC):
         return True
 
     def on_dropped(self) -> None:
-        """A call that is never answered gives its credit back as well."""
+        """The credit of a call that is never answered goes back with others; the only one that there is has to wait."""
         self.unanswered -= 1
 
     def may_owe(self, sends: int) -> bool:
@@ -129,19 +137,33 @@ class _MessageWindow(ABC):
     def owed(self) -> int:
         """Credits that the peer should have and was not given; never less than none, as they are not taken back."""
         wanted = self.granted + _OVER_AND_ABOVE + self.in_flight - self.unanswered
-        if wanted < 1 and self.in_flight:
-            # The peer made calls with the credits for its answers: these must be able to come nevertheless.
-            wanted = 1
-        return max(0, min(wanted, self._pool - self.unanswered) - self.outstanding)
+        return max(0, min(wanted, self._pool) - self.outstanding)
 
     @property
     def _refreshable(self) -> bool:
-        """Whether the peer may be waiting for credits, or soon will be.
+        """Whether the peer may be waiting for credits, or soon will be; a connection does not begin with a grant.
 
-        Half of what it should have is owed, and two at least. A single one that the peer lacks keeps it from nothing.
+        It has none left, or half of what it should have is owed: two at least, as nothing waits for a single one.
         """
         owed = self.owed
-        return owed > 0 and (self.outstanding <= 0 or (owed > 1 and owed >= self.outstanding))
+        return self._heard and owed > 0 and (self.outstanding <= 0 or (owed > 1 and owed >= self.outstanding))
+
+    def _count(self, kind: Kind) -> None:
+        """Learns how many calls the peer takes from the credits at hand after a message of a kind.
+
+        That message ends a call or begins to wait for an answer, but that is not counted yet, and of a message in
+        pieces it will not be before the last one.
+        """
+        if kind is _GRANT:
+            uncounted = self._arriving
+        else:
+            self._arriving = kind is _PIECE
+            uncounted = kind is not _PROPERTIES
+        balance = self.balance
+        taken = self.in_flight + balance - self.unanswered - uncounted - _OVER_AND_ABOVE
+        if taken > self.allowed:
+            self.allowed = min(taken, self.requested)
+        self._balance_max = max(self._balance_max, balance)
 
     def _give(self) -> int:
         """Gives what is owed."""
@@ -174,6 +196,7 @@ class IncrementalWindow(_MessageWindow):
 
     def on_arrival(self, message: Inbound | None) -> bool:
         """The credit words of errors are ignored, and what cannot be read gives nothing."""
+        self._heard = True
         kind = None if message is None else message.kind
         if kind is not _GRANT:
             if not self.outstanding:
@@ -182,8 +205,8 @@ class IncrementalWindow(_MessageWindow):
             if self._unproven:
                 self._unproven -= 1
         if message is not None and kind is not _ERROR and kind is not _UNREADABLE:
-            balance = self.balance = min(self.balance + (message.credit_word & CREDITS_MAX), CREDITS_MAX)
-            self._balance_max = max(self._balance_max, balance)
+            self.balance = min(self.balance + (message.credit_word & CREDITS_MAX), CREDITS_MAX)
+            self._count(message.kind)
         return True
 
     @property
@@ -222,6 +245,7 @@ class CumulativeWindow(_MessageWindow):
 
     def on_arrival(self, message: Inbound | None) -> bool:
         """Each word replaces the one before, so that it may also take credits back."""
+        self._heard = True
         kind = None if message is None else message.kind
         self._received = (self._received + 1) & _COUNTER_MASK
         self.outstanding -= 1
@@ -229,8 +253,8 @@ class CumulativeWindow(_MessageWindow):
             return False
         if message is not None and kind is not _UNREADABLE:
             ahead = (message.credit_word - self._sent) & _COUNTER_MASK
-            balance = self.balance = ahead if ahead < _COUNTER_HALF else ahead - _COUNTER_MASK - 1
-            self._balance_max = max(self._balance_max, balance)
+            self.balance = ahead if ahead < _COUNTER_HALF else ahead - _COUNTER_MASK - 1
+            self._count(message.kind)
         return True
 
     @property

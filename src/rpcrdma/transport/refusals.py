@@ -39,10 +39,10 @@ class ChunkRefused(RpcError):
 
 
 class CallRefused(RpcError):
-    """The responder did not run the call, for a reason that has nothing to do with its chunks."""
+    """The responder did not run the call. `hint`: what may be the reason, where the refusal does not tell."""
 
-    def __init__(self, refusal: Refusal) -> None:
-        super().__init__(_WORDS[refusal.cause](refusal))
+    def __init__(self, refusal: Refusal, hint: str = "") -> None:
+        super().__init__(_WORDS[refusal.cause](refusal) + hint)
         self.refusal = refusal
 
 

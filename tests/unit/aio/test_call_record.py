@@ -18,7 +18,7 @@ from rpcrdma.rpc.service import CallContext, Service
 from rpcrdma.xdr.codec import Decoder, Encoder
 
 NUMBER = 0x20CA1157
-OCTETS_MAX = 20_000
+OCTETS_MAX = 200_000
 HEADERS_MAX = 200
 
 
@@ -98,9 +98,9 @@ async def recorded(scheme: str, *orders: tuple[Procedure[bytes, bytes], int]) ->
     ("asked", "octets", "form"),
     [
         (SMALL, 8, "short"),
-        (PLACED, 10_000, "read chunk + write chunk"),
+        (PLACED, 100_000, "read chunk + write chunk"),
         (PLACED, 100, "write chunk"),
-        (WHOLE, 10_000, "long call + long reply"),
+        (WHOLE, 100_000, "long call + long reply"),
         (WHOLE, 1000, "reply chunk"),
     ],
 )

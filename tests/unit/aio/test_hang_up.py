@@ -44,7 +44,7 @@ class Counter(Service):
 
 
 @LOOPS
-@pytest.mark.parametrize("scheme", ["tcp", "rdma"])
+@pytest.mark.providers("iwarp")
 @pytest.mark.parametrize("octets", [b"", b"MPA", startup_frame("Req", 0x50, 2, bytes(4))])
 def test_a_server_lets_go_of_a_client_that_resets(loop_factory: LoopFactory, scheme: str, octets: bytes) -> None:
     async def main() -> None:

@@ -18,12 +18,13 @@ from rpcrdma.aio.server.serve import serve
 from rpcrdma.limits import REPLY_OCTETS_MAX
 from rpcrdma.rpc.auth import AuthNone
 from rpcrdma.rpc.service import CallContext, Service
-from rpcrdma.transport import ChunkRefused, TransportConfig
+from rpcrdma.transport import VERSION_CHOICES, ChunkRefused, TransportConfig
 from rpcrdma.xdr.language import compile_source
 
 pytestmark = pytest.mark.usefixtures("each_provider")
 
 MIB = 1 << 20
+NEWER = tuple(choice for choice in VERSION_CHOICES if choice not in {"auto", "1"})
 
 DEFINITION = """
 struct ask { unsigned int most; unsigned int made; };
@@ -141,6 +142,7 @@ def test_memory_of_the_caller_counts_for_more_than_the_cap(large: ModuleType) ->
     asyncio.run(main())
 
 
+@pytest.mark.versions("1")
 @pytest.mark.parametrize("method", ["large_anything", "large_words", "large_fetch", "large_list"])
 def test_what_is_over_the_cap_is_refused_with_words_that_help(large: ModuleType, method: str) -> None:
     async def main() -> None:
@@ -154,6 +156,27 @@ def test_what_is_over_the_cap_is_refused_with_words_that_help(large: ModuleType,
             for remedy in ("pragma bound", "pragma limit", "`into`", "TransportConfig(reply_octets_max=...)"):
                 assert remedy in said
             await call(large.ask(10_000, 10_000))
+
+    asyncio.run(main())
+
+
+@pytest.mark.versions(*NEWER)
+@pytest.mark.parametrize("method", ["large_anything", "large_words", "large_fetch", "large_list"])
+def test_what_is_over_the_cap_comes_all_the_same_where_messages_may_be_long(large: ModuleType, method: str) -> None:
+    async def main() -> None:
+        async with joined(large, reply_octets_max=1 << 16) as connection:
+            call = getattr(large.LARGE_V1_Client(connection), method)
+            result = await call(large.ask(100_000, 100_000))
+            assert len(result.lines if method == "large_list" else result.data) == 100_000
+            assert connection.statistics is not None
+            assert connection.statistics.pieces_received + connection.statistics.resent_larger > 0
+            if method == "large_list":
+                return
+            with pytest.raises(ChunkRefused) as raised:
+                await call(large.ask(2 * MIB, 2 * MIB))
+            said = str(raised.value)
+            for remedy in (method.upper(), "pragma bound", "`into`", "TransportConfig(reply_octets_max=...)"):
+                assert remedy in said
 
     asyncio.run(main())
 

@@ -34,7 +34,7 @@ async def answers(url: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("scheme", ["rdma", "tcp"])
+@pytest.mark.providers("iwarp")
 def test_every_ipv6_address_means_every_ipv4_address_as_well(scheme: str) -> None:
     async def work() -> None:
         async with serve([_Nothing()], [f"{scheme}://[::]:0"]) as server:

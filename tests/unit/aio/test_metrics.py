@@ -42,8 +42,8 @@ def with_server(work: Callable[[Server], Awaitable[None]]) -> None:
     asyncio.run(main())
 
 
-async def use(server: Server) -> None:
-    """READ, WRITE and two NULL over RDMA; NULL over TCP."""
+async def use(server: Server) -> int:
+    """READ, WRITE and two NULL over RDMA; NULL over TCP. Returns the version of RPC-over-RDMA."""
     rdma, tcp = server.listening
     async with connect(tcp, v3.PROGRAM) as client:
         await client.call(v3.NULL, None)
@@ -59,6 +59,8 @@ async def use(server: Server) -> None:
         assert connection.counters.calls == 4
         assert connection.peer.startswith("127.0.0.1:")
         assert connection.calls_in_progress == 0
+        assert client.negotiated is not None
+        return client.negotiated.version
 
 
 async def scrape(url: str) -> dict[tuple[str, ...], float]:
@@ -114,7 +116,7 @@ def test_prometheus_is_told_what_the_server_counts() -> None:
         exporter = MetricsExporter(server)
         exporter.start("127.0.0.1", 0)
         try:
-            await use(server)
+            version = await use(server)
             samples = await scrape(exporter.url)
             assert samples["rpcrdma_calls_total", "rdma"] == 4
             assert samples["rpcrdma_calls_total", "tcp"] == 1
@@ -123,7 +125,13 @@ def test_prometheus_is_told_what_the_server_counts() -> None:
             assert samples["rpcrdma_calls_by_form_total", "write_chunk"] == 1
             assert samples["rpcrdma_calls_by_form_total", "read_chunk"] == 1
             assert samples["rpcrdma_transferred_bytes_total", "rdma_write"] == OCTETS
-            assert samples["rpcrdma_operations_total", "receive"] == 4
+            # Not version 1: the client's transport properties come first.
+            assert samples["rpcrdma_operations_total", "receive"] == (4 if version == 1 else 5)
+            for direction in ("sent", "received"):
+                assert samples["rpcrdma_pieces_total", direction] == 0
+                assert samples["rpcrdma_grants_total", direction] == 0
+            assert samples["rpcrdma_messages_continued_total",] == 0
+            assert samples["rpcrdma_calls_resent_total", "larger"] == 0
             assert samples["rpcrdma_registrations_total",] >= 1
             assert samples["rpcrdma_errors_sent_total",] == 0
             assert samples["rpcrdma_buffer_bytes",] == 0

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import inspect
+import json
 import socket
 import threading
 from collections.abc import AsyncIterator
@@ -27,7 +29,7 @@ from rpcrdma.transport.responder import Responder
 
 pytestmark = pytest.mark.usefixtures("each_provider")
 # What is said to the socket of a server, or of its checksums, is said to the software RNIC.
-on_sockets = pytest.mark.parametrize("each_provider", ["iwarp"], indirect=True)
+on_sockets = pytest.mark.providers("iwarp")
 
 _MIB = 1 << 20
 _CONTENT = memoryview(bytes(range(256)) * (_MIB // 256))
@@ -149,17 +151,34 @@ def test_256_calls_are_in_flight_under_fewer_credits() -> None:
 
 def test_both_sides_agree_on_thresholds(each_provider: str) -> None:
     async def main() -> None:
-        transport = TransportConfig(inline_send_octets=8192, inline_receive_octets=2048, credits_granted=7)
+        transport = TransportConfig(
+            inline_send_octets=8192,
+            inline_receive_octets=2048,
+            offered_send_octets=8192,
+            offered_receive_octets=5120,
+            credits_granted=7,
+        )
         async with serving(transport=transport) as (server, _), connect(server.listening[0]) as client:
             await client.call(v3.NULL, None)
             agreed = client.negotiated
             assert agreed is not None
-            assert (agreed.inline_send_octets, agreed.inline_receive_octets) == (2048, 4096)
-            assert agreed.credits_granted == 7
+            by_private_data = agreed.version == 1
+            sizes = (2048, 4096) if by_private_data else (5120, 8192)
+            assert (agreed.inline_send_octets, agreed.inline_receive_octets) == sizes
+            # Credits that count messages are for those of either direction.
+            assert agreed.credits_granted == 7 if by_private_data else 1 <= agreed.credits_granted <= 8
             assert agreed.remote_invalidation
             assert agreed.provider == each_provider
             (connection,) = server.connections
-            assert connection.negotiated.inline_send_octets == 4096
+            at_server = connection.negotiated
+            assert (at_server.inline_receive_octets, at_server.inline_send_octets) == sizes
+            assert at_server.peer_properties == agreed.own_properties
+            assert at_server.own_properties == agreed.peer_properties
+            assert (agreed.own_properties is None) == by_private_data
+            if agreed.peer_properties is not None:
+                assert agreed.peer_properties["receive_octets"] == 5120
+                assert agreed.peer_properties["reverse"] == "general"
+                json.dumps(dataclasses.asdict(agreed))
             assert connection.negotiated.provider == each_provider
 
     asyncio.run(main())

@@ -83,7 +83,7 @@ def run_against_listener(work: Callable[[int], Any]) -> None:
 
 
 @privileged
-@pytest.mark.parametrize("scheme", ["rdma", "tcp"])
+@pytest.mark.providers("iwarp")
 def test_a_client_connects_from_a_reserved_port(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ports: list[int] = []
     take = sockets._take_reserved_port

@@ -44,7 +44,9 @@ def test_the_segment_size_is_that_of_the_connection(told: int) -> None:
 def test_the_frames_of_a_connection_fill_its_segments(told: int) -> None:
     async def main() -> None:
         with listening(told) as listener:
-            quiet = ConnectOptions(reconnect=False, credential=AuthNone(), iwarp=IwarpConfig(nudge_after_s=0))
+            quiet = ConnectOptions(
+                rpcrdma_version=1, reconnect=False, credential=AuthNone(), iwarp=IwarpConfig(nudge_after_s=0)
+            )
             host, port = listener.getsockname()
             connecting = asyncio.ensure_future(connect(f"rdma://{host}:{port}", options=quiet))
             sock, _ = await asyncio.get_running_loop().sock_accept(listener)

@@ -15,7 +15,7 @@ from rpcrdma.nfs.server import Export, build_services, open_state
 EXAMPLE = Path(__file__).parents[3] / "examples" / "copy_tree.py"
 
 
-@pytest.mark.parametrize("scheme", ["rdma", "tcp"])
+@pytest.mark.providers("iwarp")
 def test_a_tree_is_copied_there_and_back(tmp_path: Path, scheme: str) -> None:
     tree, export = tmp_path / "tree", tmp_path / "export"
     (tree / "sub").mkdir(parents=True)

@@ -7,6 +7,7 @@ import struct
 
 import pytest
 
+from dialect_messages import FAULTY_REPLY, PIECE, RpcMessage, refused, simple, words
 from rpcrdma import limits
 from rpcrdma.testing.endpoint_pair import BarePeer
 from rpcrdma.transport import Role
@@ -26,7 +27,6 @@ from rpcrdma.transport.message import (
     Cause,
     Inbound,
     Kind,
-    Outgoing,
     OutgoingError,
     OutgoingGrant,
     OutgoingProperties,
@@ -51,19 +51,6 @@ CALL_7, REPLY_7 = struct.pack(">II", 7, 0), struct.pack(">II", 7, 1)
 PROPERTY_SET = encode_property_set(((2, b"\0\0\x20\0"),))
 
 
-class Message(Outgoing):
-    def __init__(self, kind: Kind, chunks: ChunkLists = NO_CHUNKS, *, long: bool = False, ends: int | None = None):
-        super().__init__(7, answers_call=kind is Kind.REPLY)
-        self.kind = kind  # type: ignore[misc]
-        self.chunks = chunks
-        self.long = long
-        self.ends = ends
-
-
-def words(*numbers: int) -> bytes:
-    return b"".join(number.to_bytes(4, "big") for number in numbers)
-
-
 def message(
     payload: bytes = CALL_7,
     flags: int = 0,
@@ -80,23 +67,9 @@ def properties(payload: bytes = PROPERTY_SET, flags: int = 0, *, xid: int = 7) -
     return words(xid, 2, 9, 5, flags) + payload
 
 
-def refused(cause: Cause, *, xid: int = 7, limit: int = 0) -> Inbound:
-    return Inbound(Kind.UNREADABLE, xid, 9, 2, refusal=Refusal(cause, limit=limit))
-
-
-FAULTY_REPLY = Inbound(Kind.REPLY, 7, 9, 2, long=True)
-"""What fails the call without an answer to it."""
-PIECE = Inbound(Kind.PIECE, 7, 9, 2)
-
-
 def decode(*messages: bytes) -> list[Inbound | None]:
     dialect = Version2()
     return [dialect.decode(octets) for octets in messages]
-
-
-def simple(found: Inbound | None) -> Inbound | None:
-    """With its payload cut out, so that it can be compared."""
-    return None if found is None else found._replace(data=bytes(found.data[found.start :]), start=0)
 
 
 # What is sent
@@ -111,7 +84,7 @@ def test_calls_and_replies_are_encoded_as_the_long_course_does(kind: Kind, long:
         shared = NO_CHUNKS if chunks == NO_CHUNKS else chunks
         long_here = long and shared is not NO_CHUNKS
         ends_here = ends if shared is not NO_CHUNKS else None
-        octets = Version2().encode(Message(kind, shared, long=long_here, ends=ends_here), 9)
+        octets = Version2().encode(RpcMessage(kind, shared, long=long_here, ends=ends_here), 9)
         header_type = RDMA2_NOMSG if long_here else RDMA2_MSG
         assert octets == encode_message(header_type, 7, 9, int(kind), ends_here or 0, chunks)
 
@@ -119,7 +92,7 @@ def test_calls_and_replies_are_encoded_as_the_long_course_does(kind: Kind, long:
 @pytest.mark.req("V2-37", "V2-43")
 @pytest.mark.parametrize("kind", [Kind.CALL, Kind.REPLY])
 def test_pieces_have_neither_chunks_nor_handle(kind: Kind) -> None:
-    piece = Version2().encode_piece(Message(kind, WRITE, ends=1), 9, 100)
+    piece = Version2().encode_piece(RpcMessage(kind, WRITE, ends=1), 9, 100)
     assert piece == words(7, 2, 9, 0, MORE | kind, 0, 0, 0, 0)
     assert len(piece) == Version2.geometry.piece_header
 
@@ -155,7 +128,7 @@ def test_properties_travel_whole() -> None:
 
 
 def test_a_reply_may_end_what_its_call_names_for_that() -> None:
-    call = Message(Kind.CALL, ChunkLists((), (WriteChunk((Segment(2, 1, 1), Segment(3, 1, 1))),)), ends=3)
+    call = RpcMessage(Kind.CALL, ChunkLists((), (WriteChunk((Segment(2, 1, 1), Segment(3, 1, 1))),)), ends=3)
     assert [Version2().may_end(call, handle) for handle in range(5)] == [False, False, False, True, False]
     call.ends = None
     assert not any(Version2().may_end(call, handle) for handle in range(5))
@@ -282,6 +255,7 @@ FAULTY_CALLS = {
     "a handle that is not in the Write list": message(chunks=WRITE, inv_handle=2),
     "a handle that is not in the Read list": message(chunks=ChunkLists((ReadChunk(4, (ONE,)),)), inv_handle=2),
     "a handle in a piece": message(b"", MORE, inv_handle=1),
+    "a Position that is no multiple of four": message(chunks=ChunkLists((ReadChunk(6, (ONE,)),))),
     "Position Zero beside a payload": message(chunks=ZERO),
     "Position Zero of two segments beside a payload": message(chunks=ChunkLists((ReadChunk(0, (ONE, ONE)),))),
     "long, without Position Zero": message(b"", header_type=RDMA2_NOMSG, chunks=WRITE),

@@ -256,8 +256,9 @@ class Asked(BarePeer):
 @pytest.mark.req("V2-33")
 def test_a_property_that_the_extension_cannot_read_is_refused() -> None:
     peer = Asked()
-    (answer,) = peer.introduce((SIZE, b"12345"))
+    answer, grant = peer.introduce((SIZE, b"12345"))
     assert struct.unpack(">6I", answer)[3:] == (4, RESPONSE, BAD_XDR)
+    assert struct.unpack(">9I", grant)[3:] == (1, 0, 0, 0, 0, 0)
     answers = peer.introduce((SIZE, b"\0\0\0\3"))
     assert struct.unpack_from(">IIIII", answers[0])[3:] == (5, 0)
     assert peer.recorded.ready == [{SIZE: 3}]

@@ -215,3 +215,14 @@ def test_every_cause_has_a_code(module: ModuleType, as_others: dict[Cause, Cause
 def test_a_number_that_fits_no_word_is_told_as_the_largest() -> None:
     octets = header_v2_00.ERRORS.encode(Refusal(Cause.REPLY_RESOURCE, needed=1 << 40))
     assert header_v2_00.ERRORS.decode(Reader(octets)).needed == 0xFFFFFFFF
+
+
+def test_a_chunk_may_have_as_many_segments_as_limits_allow() -> None:
+    most = SEGMENTS[1:]
+    for chunks in (
+        ChunkLists((ReadChunk(4, most),)),
+        ChunkLists((), (WriteChunk(most),)),
+        ChunkLists((), (), WriteChunk(most)),
+    ):
+        decoded = header_v2_00.decode_header(encode_message(RDMA2_MSG, 1, 1, 0, 0, chunks))
+        assert decoded.chunks == chunks  # type: ignore[union-attr]

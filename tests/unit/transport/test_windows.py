@@ -125,3 +125,23 @@ def test_receives_are_wanted_for_what_was_granted_and_for_each_reply() -> None:
     assert window.on_received(received(Kind.REPLY, 4))
     assert window.receives_wanted == 10 + SPARE_RECEIVES
     assert CallWindow(4, 10, promised=True).receives_wanted == 10 + SPARE_RECEIVES
+
+
+def test_messages_are_not_counted() -> None:
+    window = CallWindow(4, 10, promised=True)
+    wanted = window.receives_wanted
+    assert not window.counts_arrivals
+    assert not window.refresh_due
+    for message in (received(Kind.CALL), received(Kind.GRANT, 3), None):
+        assert window.on_arrival(message)
+    assert window.grant_word() == 10
+    assert window.admit(CALL) == window.admit_piece(CALL) == 4
+    assert window.admit_piece(REPLY) == 10
+    assert (window.in_flight, window.receives_wanted) == (1, wanted + 1)
+
+
+def test_the_credit_of_a_call_that_is_never_answered_is_lost() -> None:
+    window = CallWindow(1, 1, promised=False)
+    assert window.on_received(received(Kind.CALL))
+    window.on_dropped()
+    assert not window.on_received(received(Kind.CALL))

@@ -1,4 +1,4 @@
-"""Who is next where something scarce is dealt out: first it goes by clients, and within a client by its connections.
+"""The order in which waiting connections get memory or threads: clients take turns, and the connections within each.
 
 A client is an address. Of those that wait the next is the client that holds least, and of its connections that which
 holds least; among equals the one that has had no turn for longest. While no connection waits, nothing is sorted.

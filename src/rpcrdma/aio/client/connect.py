@@ -260,16 +260,16 @@ class _Connecting:
                 cause="absent",
             )
         dial = functools.partial(_dial, url, options, answering)
-        line = await dial()
+        connection = await dial()
         if not options.reconnect:
-            return Connection(url, line, program, options.call_timeout_s, answering)
+            return Connection(url, connection, program, options.call_timeout_s, answering)
         policy = ReconnectPolicy(
             max_s=options.reconnect_delay_max_s,
             for_s=options.reconnect_for_s,
             retransmissions=options.retransmissions,
             keepalive_s=options.keepalive_s,
         )
-        caller = ReconnectingCaller(line, dial, policy, program, functools.partial(_no_answer, url))
+        caller = ReconnectingCaller(connection, dial, policy, program, functools.partial(_no_answer, url))
         return Connection(url, caller, program, options.call_timeout_s, answering)
 
 

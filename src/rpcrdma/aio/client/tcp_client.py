@@ -72,6 +72,8 @@ class TcpCaller:
             on_lost=self._on_lost,
             on_sent=self._on_sent,
         )
+        self.timer = self._stream.timer
+        """The connection's one timer."""
         self._calls = TcpCalls(self._stream, credential, peer=authority(*peer), on_call=on_call)
 
     @classmethod
@@ -211,6 +213,9 @@ class TcpCaller:
             self._on_lost(error)
 
     def _on_lost(self, error: TransportClosed) -> None:
+        self.results.close()
+        if self._answering is not None:
+            self._answering.connection_ended(self)
         for ticket in self._stream.unsent_tickets():
             self._on_sent(ticket)
         self._calls.fail(error)

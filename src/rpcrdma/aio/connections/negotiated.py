@@ -1,12 +1,17 @@
-"""What the two sides of an RDMA connection have agreed on."""
+"""What the two sides of an RDMA connection have agreed on, for people and for programs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from rpcrdma.rpc.host_identity import HostIdentity
+from rpcrdma.transport import Properties
 
-__all__ = ["Negotiated"]
+__all__ = ["Negotiated", "PropertyValue", "by_name"]
+
+PropertyValue: TypeAlias = int | str | bool
+"""Octets, a number, a level by its name, or whether there is host authentication."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,3 +33,19 @@ class Negotiated:
     outbound_reads: int
     host_identity: HostIdentity | None
     """Which host the peer has proved to be; None if it was not asked to."""
+    reverse_credits_granted: int
+    """As `credits_granted`, of calls that the server makes; 0 where the client takes none."""
+    own_properties: dict[str, PropertyValue] | None
+    """The transport properties that this side told of, by their names; None in a version without."""
+    peer_properties: dict[str, PropertyValue] | None
+    """Those of the other side; None where it has told of none."""
+
+
+def by_name(properties: Properties | None) -> dict[str, PropertyValue] | None:
+    """As `Negotiated` has them."""
+    if properties is None:
+        return None
+    return properties._asdict() | {
+        "reverse": properties.reverse.value,
+        "host_authentication": properties.host_authentication is not None,
+    }

@@ -1,7 +1,7 @@
 """One RPC-over-RDMA connection on the event loop: calls go out, replies and calls come in.
 
 Joins a transport `Endpoint`, its queue pair and the driver that moves octets. All of it runs in the loop's thread:
-`_turn` is the only place where what the queue pair has done becomes futures and handlers.
+`_turn` alone turns what the queue pair reports into results of calls and runs of handlers.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from rpcrdma.aio.answering.answering import Answering
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.answering.call_context import ServerCallContext
 from rpcrdma.aio.connections.call_record import CallObserver, CallRecord, form_of
-from rpcrdma.aio.connections.negotiated import Negotiated
+from rpcrdma.aio.connections.chunk_advice import OFFER_REMEDY, explained, pulled_remedy
+from rpcrdma.aio.connections.negotiated import Negotiated, by_name
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.aio.drivers.provider import Link
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.errors import CallTimeout, RpcRdmaError, TransportClosed
-from rpcrdma.limits import CALL_OCTETS_PULLED_MAX, RDMA_UNSENT_REPLY_OCTETS_MAX
+from rpcrdma.limits import RDMA_UNSENT_REPLY_OCTETS_MAX
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.calls import CallEncoder, decode_result
 from rpcrdma.rpc.host_identity import HostIdentity
@@ -34,6 +35,7 @@ from rpcrdma.transport import (
     CallArrived,
     CallFailed,
     CallHandle,
+    CallRefused,
     ChunkRefused,
     Closed,
     Endpoint,
@@ -60,11 +62,6 @@ from rpcrdma.xdr.codec import Decoder, Payload
 __all__ = ["RdmaConnection"]
 
 _LOGGER = logging.getLogger("rpcrdma")
-_REMEDY = (
-    "`pragma limit` and `pragma bound` in the program's definition (or Procedure.bound), the length of `into`, and "
-    "TransportConfig(reply_octets_max=...) say how much a call offers"
-)
-
 A = TypeVar("A")
 R = TypeVar("R")
 
@@ -92,7 +89,7 @@ class RdmaConnection:
         answering: Answering | None = None,
         receive_pool: ReceivePool | None = None,
         authenticators: AuthenticatorSource | None = None,
-        version: str | int = "auto",
+        version: str = "auto",
         extensions: Sequence[Extension] = (),
         on_established: Callable[[RdmaConnection], None] | None = None,
         on_ended: Callable[[RdmaConnection], None] | None = None,
@@ -127,7 +124,8 @@ class RdmaConnection:
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self.end_reason: Closed | None = None
         self._provider = link.provider
-        self._timer = timer = DeadlineTimer(self._loop, self._turn)
+        self.timer = timer = DeadlineTimer(self._loop, self._turn)
+        """The connection's one timer."""
         self._driver = driver = link.open(transport.private_data(), timer, self._turn, self._closed)
         self._queue_pair = driver.queue_pair
         self._endpoint = Endpoint(
@@ -186,6 +184,9 @@ class RdmaConnection:
             inbound_reads=terms.inbound_reads,
             outbound_reads=terms.outbound_reads,
             host_identity=self.host_identity,
+            reverse_credits_granted=endpoint.reverse_credits_granted,
+            own_properties=by_name(endpoint.own_properties),
+            peer_properties=by_name(endpoint.peer_properties),
         )
 
     @property
@@ -218,7 +219,7 @@ class RdmaConnection:
         await asyncio.shield(self._established)
 
     async def wait_closed(self) -> None:
-        """Waits until the connection has ended, for whatever reason."""
+        """Waits until the connection has ended, for any reason."""
         await asyncio.shield(self._ended)
 
     @property
@@ -260,7 +261,7 @@ class RdmaConnection:
         timeout_s: float | None = None,
         xid: int | None = None,
     ) -> asyncio.Future[R]:
-        """As `call`, but sends the call at once: the future has its result. To cancel that fences the call's memory."""
+        """As `call`, but sends the call at once and returns a future; cancelling that fences the call's memory."""
         if self.end_reason is not None:
             raise TransportClosed(self.end_reason.reason, protocol_error=self.end_reason.protocol_error)
         if xid is None:
@@ -376,7 +377,7 @@ class RdmaConnection:
         driver, endpoint = self._driver, self._endpoint
         events = endpoint.events
         self._in_turn = True
-        # A reply from outside of a turn is as much as an event: what it sends frees buffers.
+        # A reply that was made outside of a turn counts as an event: sending it frees buffers.
         busy = True
         while True:
             endpoint.progress()
@@ -387,14 +388,13 @@ class RdmaConnection:
                 self._answer(self._deferred.popleft())
                 busy = True
             driver.flush()
-            # What has just been sent frees buffers, which may be what a deferred call waits for; or it was the Reply
-            # by which a start-up ends.
+            # Sending frees buffers, for which a deferred call may wait; or it has sent the Reply that ends a start-up.
             if not (busy and (self._unsent_octets or self._starting)) or driver.blocked:
                 break
             busy = False
         self._in_turn = False
         if endpoint.untimed:
-            self._timer.look()
+            self.timer.look()
         if endpoint.wanted_octets:
             self._wait_for_memory(endpoint.wanted_octets)
 
@@ -436,7 +436,9 @@ class RdmaConnection:
     def _failure_of(self, handle: CallHandle, error: RpcRdmaError) -> RpcRdmaError:
         """What the caller of a failed call is told."""
         if isinstance(error, ChunkRefused):
-            return _explained(handle, error)
+            return explained(handle, error)
+        if isinstance(error, CallRefused):
+            return CallRefused(error.refusal, pulled_remedy(handle))
         if isinstance(error, VersionRefused) and self._on_version_refused is not None:
             reason = f"{error}, not version {self._endpoint.dialect}, which it was known by"
             self._on_version_refused()
@@ -523,7 +525,7 @@ class RdmaConnection:
         if self._answering is not None and call.context is not None:
             self._answering.log_unfit_reply(
                 call,
-                f"{call.refusal}, and so it was answered with ERR_CHUNK: the client has to offer more ({_REMEDY})",
+                f"{call.refusal}, and so it was answered with ERR_CHUNK: the client has to offer more ({OFFER_REMEDY})",
             )
 
     def _on_end(self, event: Closed) -> None:
@@ -532,6 +534,8 @@ class RdmaConnection:
             self._endpoint.drop(self._deferred.popleft())
         self._arguments.close()
         self.results.close()
+        if self._answering is not None:
+            self._answering.connection_ended(self)
         self._driver.expect_end()
         if not self._established.done():
             closed = TransportClosed(event.reason, protocol_error=event.protocol_error)
@@ -544,23 +548,6 @@ class RdmaConnection:
             self._ended.set_result(None)
             if self._on_ended is not None:
                 self._on_ended(self)
-
-
-def _explained(handle: CallHandle, error: ChunkRefused) -> ChunkRefused:
-    """The refusal of a call's chunks, with what it may be due to."""
-    procedure = handle.context.procedure
-    bound = handle.form.bound
-    hint = f"; the reply of {procedure.name} could have {bound.results} octets"
-    if bound.items:
-        hint += f" and {', '.join(map(str, bound.items))} placed directly"
-    hint += f": {_REMEDY}"
-    pulled = sum(segment.length for chunk in handle.chunks.reads for segment in chunk.segments)
-    if pulled:
-        hint += (
-            f"; {pulled} octets of the call were in Read chunks: a server of this library takes "
-            f"{CALL_OCTETS_PULLED_MAX}, or what TransportConfig(call_octets_pulled_max=...) says there"
-        )
-    return ChunkRefused(hint, error.refusal)
 
 
 class _Result(asyncio.Future[Any]):
@@ -586,7 +573,7 @@ class _Result(asyncio.Future[Any]):
         return True
 
     def over(self) -> None:
-        """Nothing is waited for any more."""
+        """The call has ended or is given up: forgets the handle and stops the timer."""
         self.handle = None
         if self.timer is not None:
             self.timer.cancel()

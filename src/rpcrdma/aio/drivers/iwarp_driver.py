@@ -169,7 +169,7 @@ class IwarpDriver:
             self._loop.add_writer(self._socket.fileno(), self._writable)
         except OSError as error:
             self._lost(error)
-            # The caller may be in the midst of its own work: it hears of the loss from the loop.
+            # The caller may be in the midst of its own work: a callback of its own tells it of the loss.
             self._loop.call_soon(self._on_turn)
         if queue_pair.timed:
             self._timer.look()
@@ -213,7 +213,7 @@ class IwarpDriver:
         self.close()
 
     def close(self) -> None:
-        """Closes the socket at once. Whoever closes it early aborts the queue pair first."""
+        """Closes the socket at once; to be called before the connection's end only after the queue pair's `abort`."""
         if self._closed:
             return
         self._closed = True

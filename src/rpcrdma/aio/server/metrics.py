@@ -29,10 +29,19 @@ _FORMS = {
 }
 _OPERATIONS = {"send": "sends", "receive": "receives", "rdma_read": "rdma_reads", "rdma_write": "rdma_writes"}
 _OCTETS = {"rdma_read": "octets_read", "rdma_write": "octets_written"}
+_PIECES = {"sent": "pieces_sent", "received": "pieces_received"}
+_GRANTS = {"sent": "grants_sent", "received": "grants_received"}
+_RESENT = {
+    "long_call": "resent_long",
+    "without_chunks": "resent_without_chunks",
+    "in_segments": "resent_in_segments",
+    "larger": "resent_larger",
+}
 _COUNTS = {
     "registrations": "Memory regions registered.",
     "remote_invalidations": "Handles of clients ended along with a reply.",
     "errors_sent": "RDMA_ERROR messages sent.",
+    "messages_continued": "Messages sent in several Sends.",
     "calls_failed": "Calls answered with an RDMA_ERROR.",
     "discarded": "Messages silently discarded, as the protocol says.",
 }
@@ -118,6 +127,9 @@ def _metrics(statistics: ServerStatistics) -> Iterable[Metric]:
         ("rpcrdma_calls_by_form", "RDMA calls by form; one may have several.", "form", _FORMS),
         ("rpcrdma_operations", "Work requests over RDMA.", "operation", _OPERATIONS),
         ("rpcrdma_transferred_bytes", "Octets moved by RDMA Read and RDMA Write.", "operation", _OCTETS),
+        ("rpcrdma_pieces", "Sends that do not end their message.", "direction", _PIECES),
+        ("rpcrdma_grants", "Messages with nothing but credits.", "direction", _GRANTS),
+        ("rpcrdma_calls_resent", "Calls to clients sent again after a refusal, by their new form.", "form", _RESENT),
     ):
         family = CounterMetricFamily(name, help_text, labels=[label])
         for value, member in members.items():

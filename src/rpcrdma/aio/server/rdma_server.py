@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from rpcrdma import limits
 from rpcrdma.aio.answering.answering import Answering
 from rpcrdma.aio.answering.buffer_pool import BufferPool
+from rpcrdma.aio.connections.negotiated import PropertyValue
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.aio.drivers.capture import PacketCapture
 from rpcrdma.aio.drivers.limited_log import CONNECTION_LINES_MAX, LimitedLog
@@ -87,7 +88,8 @@ class RdmaServer:
         self._sweep_timer: asyncio.TimerHandle | None = None
         config.host_authentication.check_version(config.rpcrdma_version)
         self._authenticators = config.host_authentication.source(Role.SERVER)
-        self._receive_pool = ReceivePool(receive_octets(config.transport, offered(config.rpcrdma_version)))
+        self._version = version_choice(config.rpcrdma_version)
+        self._receive_pool = ReceivePool(receive_octets(config.transport, offered(self._version)))
         self._log = LimitedLog(_LOGGER)
         provider = chosen_provider(config.provider, config.iwarp, config.capture)
         self._listener = provider.listener(self._connected, self._log)
@@ -142,7 +144,7 @@ class RdmaServer:
             answering=self._answering,
             receive_pool=self._receive_pool,
             authenticators=self._authenticators,
-            version=self._config.rpcrdma_version,
+            version=self._version,
             extensions=self._config.extensions,
             on_established=self._established,
             on_ended=self._ended,
@@ -176,17 +178,19 @@ class RdmaServer:
         self._log.log(
             logging.INFO,
             f"connected {connection.peer[0]}",
-            "rdma connection from %s: version %s, inline %d/%d octets, credits %d, %s, remote invalidation %s, "
-            "reads %d/%d, %s",
+            "rdma connection from %s: version %s, inline %d/%d octets, credits %d (back: %d), %s, "
+            "remote invalidation %s, reads %d/%d%s, %s",
             name,
             agreed.dialect,
             agreed.inline_receive_octets,
             agreed.inline_send_octets,
             agreed.credits_granted,
+            agreed.reverse_credits_granted,
             "CRC" if agreed.crc else "no CRC",
             "on" if agreed.remote_invalidation else "off",
             agreed.inbound_reads,
             agreed.outbound_reads,
+            _listed(agreed.peer_properties),
             "host not authenticated" if host is None else f"host {host.subject}",
             extra={"event": event},
             most=CONNECTION_LINES_MAX,
@@ -215,3 +219,10 @@ class RdmaServer:
         else:
             kind = f"disconnected {connection.peer[0]}"
             self._log.log(logging.INFO, kind, *said, extra={"event": event}, most=CONNECTION_LINES_MAX)
+
+
+def _listed(properties: dict[str, PropertyValue] | None) -> str:
+    """What the client has told of itself."""
+    if properties is None:
+        return ""
+    return f"; of the client: {', '.join(f'{name} {value}' for name, value in properties.items())}"

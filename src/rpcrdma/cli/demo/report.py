@@ -12,6 +12,7 @@ from rpcrdma.transport import TransportStatistics
 __all__ = ["Outcome", "as_json", "print_report"]
 
 _SHOWN_MISMATCHES = 10
+_RESENT = ("resent_long", "resent_without_chunks", "resent_in_segments", "resent_larger")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,12 +35,13 @@ class Outcome:
 def as_json(outcome: Outcome) -> dict[str, Any]:
     """The interface that programs read.
 
-    Calls, registrations and remote invalidations are the client's; sends are those of both sides; RDMA Reads and
-    Writes are the server's, who alone makes them.
+    Calls, registrations and remote invalidations are the client's; sends, pieces, grants and continued messages are
+    those of both sides; RDMA Reads and Writes are the server's, who alone makes them.
     """
     client, server = outcome.client, outcome.server
     return {
         "version": outcome.negotiated.version,
+        "dialect": outcome.negotiated.dialect,
         "provider": outcome.negotiated.provider,
         "source": outcome.source,
         "files": outcome.files,
@@ -55,11 +57,14 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
             "write_chunk": client.calls_write_chunk,
             "long_call": client.calls_long,
             "long_reply": client.replies_long,
-            "continued": 0,
+            "continued": client.messages_continued + server.get("messages_continued", 0),
+            "resent": sum(getattr(client, name) for name in _RESENT),
             "placed_by_send": 0,
         },
         "rdma": {
             "sends": client.sends + server.get("sends", 0),
+            "pieces": client.pieces_sent + server.get("pieces_sent", 0),
+            "grants": client.grants_sent + server.get("grants_sent", 0),
             "reads": server.get("rdma_reads", 0),
             "writes": server.get("rdma_writes", 0),
             "registrations": client.registrations,
@@ -83,19 +88,22 @@ def print_report(outcome: Outcome) -> None:
         ("seconds", f"{outcome.seconds:.2f}", f"out {outcome.get_s:.2f}, back {outcome.put_s:.2f}"),
         ("throughput out", console.readable_rate(outcome.octets, outcome.get_s), "server to client"),
         ("throughput back", console.readable_rate(outcome.octets, outcome.put_s), "client to server"),
-        ("calls", f"{calls['total']:,}", "of one connection; the next five by form"),
+        ("calls", f"{calls['total']:,}", "of one connection; the next ones by form"),
         ("  short", f"{calls['short']:,}", "call and reply without a chunk"),
         ("  read chunk", f"{calls['read_chunk']:,}", "argument pulled by RDMA Read"),
         ("  write chunk", f"{calls['write_chunk']:,}", "result placed by RDMA Write"),
         ("  long call", f"{calls['long_call']:,}", "call in a Position-Zero Read chunk"),
         ("  long reply", f"{calls['long_reply']:,}", "reply in a Reply chunk"),
+        ("  continued", f"{calls['continued']:,}", f"messages in several Sends, with {rdma['pieces']:,} more"),
+        ("  sent again", f"{calls['resent']:,}", "refused by the server in another form"),
         ("RDMA Sends", f"{rdma['sends']:,}", "of both sides"),
         ("RDMA Reads", f"{rdma['reads']:,}", "by the server"),
         ("RDMA Writes", f"{rdma['writes']:,}", "by the server"),
         ("registrations", f"{rdma['registrations']:,}", "memory exposed by the client"),
         ("invalidated remotely", f"{rdma['remote_invalidations']:,}", "handles ended along with the reply"),
         ("credits granted", f"{granted['granted']:,}", f"of {granted['requested']:,} requested"),
-        ("version", str(facts["version"]), "of RPC-over-RDMA"),
+        ("credit grants", f"{rdma['grants']:,}", "messages with nothing else, of both sides"),
+        ("version", facts["dialect"], "of RPC-over-RDMA"),
         ("provider", facts["provider"], "software RNIC over TCP" if facts["provider"] == "iwarp" else ""),
     ]
     console.table(rows, right=(1,))

@@ -9,8 +9,10 @@ import time
 from dataclasses import replace
 
 from rpcrdma.aio.client.connect import ConnectOptions, connect
+from rpcrdma.aio.connections.negotiated import Negotiated
 from rpcrdma.aio.host_options import HostAuthentication
-from rpcrdma.aio.server.serve import serve
+from rpcrdma.aio.server.rdma_server import RdmaServerConfig
+from rpcrdma.aio.server.serve import ServeOptions, serve
 from rpcrdma.aio.urls import Url
 from rpcrdma.cli.doctor.findings import Finding, Mark
 from rpcrdma.cli.exit_status import ExitStatus
@@ -40,9 +42,10 @@ class _Nothing(v3.NFS_V3_Service):
 async def check_software_rnic(options: ConnectOptions) -> Finding:
     """An empty call over the software RNIC, from this process to itself."""
     try:
-        async with serve([_Nothing()], ["rdma://127.0.0.1:0"]) as server:
+        config = RdmaServerConfig(rpcrdma_version=options.rpcrdma_version)
+        async with serve([_Nothing()], ["rdma://127.0.0.1:0"], options=ServeOptions(rdma=config)) as server:
             own = replace(options, reserved_port=False, host_authentication=HostAuthentication())
-            version, connect_ms, call_us = await _measure(server.listening[0], own)
+            agreed, connect_ms, call_us = await _measure(server.listening[0], own)
     except (RpcRdmaError, OSError) as error:
         message, hint, _ = describe(error)
         return Finding(
@@ -56,9 +59,9 @@ async def check_software_rnic(options: ConnectOptions) -> Finding:
         mark=Mark.OK,
         subject="software_rnic",
         title="software RNIC",
-        text=f"works: RPC-over-RDMA version {version} over iWARP on 127.0.0.1, "
+        text=f"works: {_named(agreed)} over iWARP on 127.0.0.1, "
         f"connected in {connect_ms:.1f} ms, an empty call takes {call_us:.0f} µs",
-        facts={"version": version, "connect_ms": round(connect_ms, 3), "call_us": round(call_us, 1)},
+        facts={**_facts(agreed), "connect_ms": round(connect_ms, 3), "call_us": round(call_us, 1)},
     )
 
 
@@ -66,7 +69,7 @@ async def check_server(url: Url, options: ConnectOptions) -> tuple[Finding, Exit
     """Whether a server answers at `url`: the connection, and an empty call of NFS version 3."""
     place = f"{url.scheme}://{url.authority}"
     try:
-        version, connect_ms, call_us = await _measure(place, options)
+        agreed, connect_ms, call_us = await _measure(place, options)
     except RpcError as error:
         return Finding(
             mark=Mark.NOTE,
@@ -90,23 +93,33 @@ async def check_server(url: Url, options: ConnectOptions) -> tuple[Finding, Exit
             remedy=remedy,
             facts={"url": place},
         ), status
-    how = "RPC over TCP" if version is None else f"RPC-over-RDMA version {version}"
     return Finding(
         mark=Mark.OK,
         subject="server",
         title="server",
-        text=f"{place} answers with {how}: connected in {connect_ms:.1f} ms, an empty call takes {call_us:.0f} µs",
+        text=f"{place} answers with {_named(agreed)}: connected in {connect_ms:.1f} ms, "
+        f"an empty call takes {call_us:.0f} µs",
         facts={
             "url": place,
-            "version": version,
+            **_facts(agreed),
             "connect_ms": round(connect_ms, 3),
             "call_us": round(call_us, 1),
         },
     ), ExitStatus.DONE
 
 
-async def _measure(url: str, options: ConnectOptions) -> tuple[int | None, float, float]:
-    """(version of RPC-over-RDMA, milliseconds to connect, microseconds of an empty call)."""
+def _named(agreed: Negotiated | None) -> str:
+    return "RPC over TCP" if agreed is None else f"RPC-over-RDMA version {agreed.dialect}"
+
+
+def _facts(agreed: Negotiated | None) -> dict[str, int | str | None]:
+    return (
+        {"version": None, "dialect": None} if agreed is None else {"version": agreed.version, "dialect": agreed.dialect}
+    )
+
+
+async def _measure(url: str, options: ConnectOptions) -> tuple[Negotiated | None, float, float]:
+    """(what was agreed on over RDMA, milliseconds to connect, microseconds of an empty call)."""
     start = time.perf_counter_ns()
     async with connect(url, v3.PROGRAM, options=options) as connection:
         connected = time.perf_counter_ns()
@@ -115,8 +128,7 @@ async def _measure(url: str, options: ConnectOptions) -> tuple[int | None, float
         begun = time.perf_counter_ns()
         await connection.call(v3.NULL, None)
         done = time.perf_counter_ns()
-        agreed = connection.negotiated
-    return None if agreed is None else agreed.version, (connected - start) / 1e6, (done - begun) / 1e3
+    return connection.negotiated, (connected - start) / 1e6, (done - begun) / 1e3
 
 
 def why_not_listening(port: int) -> str:

@@ -1,0 +1,74 @@
+"""What is remembered of servers' versions: for how long, of how many, and what a guess needs to hold."""
+
+from __future__ import annotations
+
+import pytest
+
+from rpcrdma import limits
+from rpcrdma.aio.client.connect import ConnectOptions
+from rpcrdma.aio.client.known_versions import KnownVersions
+from rpcrdma.aio.server.rdma_server import RdmaServerConfig
+from rpcrdma.transport import VERSION_CHOICES, TransportStatistics, offered, version_choice
+
+SERVER = ("iwarp", "server", 20049)
+OTHER = ("iwarp", "server", 20050)
+
+
+def test_what_was_found_holds_for_a_time() -> None:
+    known = KnownVersions()
+    assert known.version_of(SERVER, 0) is None
+    known.found(SERVER, "1", 7)
+    again_s = 7 + limits.VERSION_AGAIN_S
+    assert known.version_of(SERVER, again_s - 1) == "1"
+    assert known.version_of(SERVER, again_s) is None
+    assert known.version_of(OTHER, 7) is None
+    known.found(SERVER, "2", again_s)
+    assert known.version_of(SERVER, again_s) == "2"
+    known.forget(SERVER)
+    known.forget(SERVER)
+    assert known.version_of(SERVER, again_s) is None
+
+
+def test_a_guess_holds_once_a_call_was_answered() -> None:
+    known = KnownVersions()
+    proof = TransportStatistics()
+    known.guessed(SERVER, "1", 0, proof)
+    assert known.version_of(SERVER, 1) is None
+    proof.calls = 1
+    assert known.version_of(SERVER, 1) == "1"
+
+
+def test_one_lost_message_does_not_outweigh_what_the_server_has_said() -> None:
+    known = KnownVersions()
+    known.found(SERVER, "2", 0)
+    known.guessed(SERVER, "1", 1, TransportStatistics(calls=1))
+    assert known.version_of(SERVER, 1) is None, "the newer one is asked for again"
+    known.guessed(SERVER, "1", 2, TransportStatistics(calls=1))
+    assert known.version_of(SERVER, 2) == "1"
+
+
+def test_only_so_many_servers_are_remembered() -> None:
+    known = KnownVersions(servers_max=3)
+    for port in range(5):
+        known.found(("iwarp", "server", port), "1", port)
+        known.found(("iwarp", "server", 0), "1", port)
+    assert len(known) == 3
+    remembered = [port for port in range(5) if known.version_of(("iwarp", "server", port), 5)]
+    assert remembered == [0, 3, 4], "the ones met last"
+    known.clear()
+    assert len(known) == 0
+
+
+@pytest.mark.parametrize("options", [ConnectOptions, RdmaServerConfig])
+def test_a_version_is_named_by_its_number_or_its_name(options: type[ConnectOptions] | type[RdmaServerConfig]) -> None:
+    for choice in (*VERSION_CHOICES, 1):
+        assert version_choice(options(rpcrdma_version=choice).rpcrdma_version) == str(choice)
+    for wrong in ("", "3", 0, "v1"):
+        with pytest.raises(ValueError, match=f"rpcrdma_version is {wrong!r}, none of {', '.join(VERSION_CHOICES)}"):
+            options(rpcrdma_version=wrong)
+
+
+def test_every_version_that_a_connection_may_end_up_with_can_be_asked_for_by_its_name() -> None:
+    for choice in VERSION_CHOICES:
+        for dialect in offered(choice):
+            assert [each.name for each in offered(dialect.name)] == [dialect.name]
