@@ -17,6 +17,8 @@ GROWTH_MAX = 64 * MIB
 1,200 octets for each name (`ls`)."""
 
 both = pytest.mark.providers("iwarp")
+# The commands find the version themselves.
+pytestmark = pytest.mark.versions("1", "2")
 slow = pytest.mark.timeout(120)
 
 

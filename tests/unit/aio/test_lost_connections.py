@@ -220,6 +220,7 @@ async def dialled(scheme: str, port: int, credential: AuthSys) -> SingleConnecti
         results=BufferPool(),
         arguments=BufferPool(),
         credential=credential,
+        version=connecting.version_choice("auto"),
     )
     await connection.wait_established()
     return connection

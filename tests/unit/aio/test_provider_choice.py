@@ -22,6 +22,8 @@ from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
 
+pytestmark = pytest.mark.usefixtures("each_version")
+
 
 class Files(v3.NFS_V3_Service):
     """GETATTR notes who asks."""

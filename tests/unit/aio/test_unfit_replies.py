@@ -60,10 +60,10 @@ def test_a_result_that_is_larger_than_expected_names_the_remedy_on_both_sides(ca
     async def main() -> int:
         service = Plain()
         async with serve([service], [LISTEN]) as server, connect(server.listening[0], Plain.PROGRAM) as client:
+            assert client.negotiated is not None
+            # Where a reply may have several messages, more than the call offered goes there.
+            octets = 70_000 if client.negotiated.version == 1 else 2 * MIB
             with pytest.raises(ChunkRefused) as raised:
-                # Where a reply may have several messages, more than the call offered goes there.
-                assert client.negotiated is not None
-                octets = 70_000 if client.negotiated.version == 1 else 2 * MIB
                 await client.call(GIVE, octets)
             said = str(raised.value)
             assert ("ERR_CHUNK" in said) == (octets == 70_000)

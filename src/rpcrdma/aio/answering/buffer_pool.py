@@ -39,12 +39,12 @@ class BufferPool:
         "_loop",
         "_pooled",
         "_serving",
-        "_turns",
         "lent_octets",
         "lock",
         "octets_max",
         "on_short",
         "pool_octets_max",
+        "turns",
     )
 
     def __init__(self, *, pool_octets_max: int = BUFFER_POOL_OCTETS_MAX, octets_max: int = BUFFER_OCTETS_MAX) -> None:
@@ -56,7 +56,7 @@ class BufferPool:
         self._lent: dict[int, tuple[bytearray, bool]] = {}
         """By the identity of the whole buffer: that, and whether it goes back to a size class."""
         self.lock = threading.Lock()
-        self._turns: Turns[BufferShare] = Turns()
+        self.turns: Turns[BufferShare] = Turns()
         self._loop: asyncio.AbstractEventLoop | None = None
         """Of those that wait."""
         self._serving = False
@@ -71,7 +71,7 @@ class BufferPool:
     @property
     def waited_for(self) -> bool:
         """Whether a connection waits for memory."""
-        return bool(self._turns)
+        return bool(self.turns.waiting)
 
     def acquire(self, length: int) -> memoryview:
         """Writable memory of `length` octets with unspecified content.
@@ -93,7 +93,7 @@ class BufferPool:
 
     def share(self, client: str) -> BufferShare:
         """A connection's share; `client` is what all its connections have in common, its address."""
-        return BufferShare(self, self._turns.join(client))
+        return BufferShare(self, self.turns.join(client))
 
     def take(self, length: int, room: int) -> bytearray | None:
         """For shares, under the lock: lends a buffer, whole, if it takes at most `room` octets."""
@@ -142,21 +142,21 @@ class BufferPool:
     def wait_in_line(self, share: BufferShare) -> None:
         """For shares: `share` waits for its turn."""
         self._loop = asyncio.get_running_loop()
-        self._turns.wait(share)
+        self.turns.wait(share)
         if self.on_short is not None:
             self.on_short()
 
     def leave_line(self, share: BufferShare) -> None:
         """For shares: `share` waits no more."""
-        self._turns.leave(share)
+        self.turns.leave(share)
 
     def forget(self, share: BufferShare) -> None:
         """For shares: `share` is closed and holds nothing."""
-        self._turns.part(share)
+        self.turns.part(share)
 
     def serve_soon(self) -> None:
         """Gives out free memory, in a callback: the connection that freed it may be in the midst of a turn."""
-        if self._turns and not self._serving:
+        if self.turns.waiting and not self._serving:
             self._serving = True
             assert self._loop is not None
             self._loop.call_soon_threadsafe(self._serve)
@@ -164,10 +164,10 @@ class BufferPool:
     def _serve(self) -> None:
         """One turn for each client that waits and can have what one of its connections waits for."""
         self._serving = False
-        for client in self._turns.in_order():
+        for client in self.turns.in_order():
             for share in client.in_order():
                 if share.take_turn():
-                    self._turns.had_turn(share, waits=share.waits)
+                    self.turns.had_turn(share, waits=share.waits)
                     self.serve_soon()
                     break
 
@@ -240,7 +240,8 @@ class BufferShare(Share):
             self.hold(-pool.take_back(buffer))
         if self.closed:
             self._leave()
-        pool.serve_soon()
+        if pool.turns.waiting:
+            pool.serve_soon()
 
     def reserve(self, octets: int) -> bool:
         """Counts so many octets as held, without lending any; False if there is no room at present: see `wait`."""

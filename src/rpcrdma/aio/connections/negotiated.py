@@ -31,14 +31,14 @@ class Negotiated:
     crc: bool
     inbound_reads: int
     outbound_reads: int
-    host_identity: HostIdentity | None
-    """Which host the peer has proved to be; None if it was not asked to."""
     reverse_credits_granted: int
     """As `credits_granted`, of calls that the server makes; 0 where the client takes none."""
     own_properties: dict[str, PropertyValue] | None
     """The transport properties that this side told of, by their names; None in a version without."""
     peer_properties: dict[str, PropertyValue] | None
     """Those of the other side; None where it has told of none."""
+    host_identity: HostIdentity | None
+    """Which host the peer has proved to be; None if it was not asked to."""
 
 
 def by_name(properties: Properties | None) -> dict[str, PropertyValue] | None:

@@ -19,8 +19,8 @@ from rpcrdma.aio.answering.answering import Answering
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.answering.call_context import ServerCallContext
 from rpcrdma.aio.connections.call_record import CallObserver, CallRecord, form_of
-from rpcrdma.aio.connections.chunk_advice import OFFER_REMEDY, explained, pulled_remedy
 from rpcrdma.aio.connections.negotiated import Negotiated, by_name
+from rpcrdma.aio.connections.refusal_hints import REMEDY, explained, octets_pulled
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.aio.drivers.provider import Link
 from rpcrdma.aio.drivers.sockets import authority
@@ -183,10 +183,10 @@ class RdmaConnection:
             crc=terms.crc,
             inbound_reads=terms.inbound_reads,
             outbound_reads=terms.outbound_reads,
-            host_identity=self.host_identity,
             reverse_credits_granted=endpoint.reverse_credits_granted,
             own_properties=by_name(endpoint.own_properties),
             peer_properties=by_name(endpoint.peer_properties),
+            host_identity=self.host_identity,
         )
 
     @property
@@ -354,16 +354,6 @@ class RdmaConnection:
         self._turn()
         self._driver.close()
 
-    def _turn(self) -> None:
-        """One turn; a fault of our own costs this connection alone, and no peer can make the loop spin on it."""
-        try:
-            self._run_turn()
-        except Exception as error:  # noqa: BLE001 - logged
-            self._break(error)
-            self._run_turn()
-        if self._broken:
-            self._driver.close()
-
     def _break(self, error: Exception) -> None:
         """Ends the connection for a fault of our own; raises `error` if that has not helped against the one before."""
         if self._broken:
@@ -372,31 +362,42 @@ class RdmaConnection:
         _LOGGER.error("a fault in the connection with %s, which is ended", authority(*self.peer), exc_info=error)
         self._queue_pair.abort("an internal error")
 
-    def _run_turn(self) -> None:
-        """Takes what the queue pair has done, answers what can be answered at once, and sends."""
+    def _turn(self) -> None:
+        """Takes what the queue pair has done, answers what can be answered at once, and sends.
+
+        A fault of our own costs this connection alone, and no peer can make the loop spin on it.
+        """
         driver, endpoint = self._driver, self._endpoint
         events = endpoint.events
         self._in_turn = True
         # A reply that was made outside of a turn counts as an event: sending it frees buffers.
         busy = True
-        while True:
-            endpoint.progress()
-            while events:
-                busy = True
-                self._on_event(events.popleft())
-            while self._deferred and self._unsent_octets < RDMA_UNSENT_REPLY_OCTETS_MAX:
-                self._answer(self._deferred.popleft())
-                busy = True
-            driver.flush()
-            # Sending frees buffers, for which a deferred call may wait; or it has sent the Reply that ends a start-up.
-            if not (busy and (self._unsent_octets or self._starting)) or driver.blocked:
-                break
-            busy = False
-        self._in_turn = False
-        if endpoint.untimed:
-            self.timer.look()
-        if endpoint.wanted_octets:
-            self._wait_for_memory(endpoint.wanted_octets)
+        try:
+            while True:
+                endpoint.progress()
+                while events:
+                    busy = True
+                    self._on_event(events.popleft())
+                while self._deferred and self._unsent_octets < RDMA_UNSENT_REPLY_OCTETS_MAX:
+                    self._answer(self._deferred.popleft())
+                    busy = True
+                driver.flush()
+                # Sending frees buffers, for which a deferred call may wait; or it has sent the Reply that ends a
+                # start-up.
+                if not (busy and (self._unsent_octets or self._starting)) or driver.blocked:
+                    break
+                busy = False
+            self._in_turn = False
+            if endpoint.untimed:
+                self.timer.look()
+            if endpoint.wanted_octets:
+                self._wait_for_memory(endpoint.wanted_octets)
+        except Exception as error:  # noqa: BLE001 - logged
+            # A second one is raised.
+            self._break(error)
+            self._turn()
+        if self._broken:
+            driver.close()
 
     def _wait_for_memory(self, octets: int) -> None:
         if not self._waits_for_memory and self.end_reason is None:
@@ -438,7 +439,7 @@ class RdmaConnection:
         if isinstance(error, ChunkRefused):
             return explained(handle, error)
         if isinstance(error, CallRefused):
-            return CallRefused(error.refusal, pulled_remedy(handle))
+            return CallRefused(error.refusal, octets_pulled(handle))
         if isinstance(error, VersionRefused) and self._on_version_refused is not None:
             reason = f"{error}, not version {self._endpoint.dialect}, which it was known by"
             self._on_version_refused()
@@ -525,7 +526,7 @@ class RdmaConnection:
         if self._answering is not None and call.context is not None:
             self._answering.log_unfit_reply(
                 call,
-                f"{call.refusal}, and so it was answered with ERR_CHUNK: the client has to offer more ({OFFER_REMEDY})",
+                f"{call.refusal}, and so it was answered with ERR_CHUNK: the client has to offer more ({REMEDY})",
             )
 
     def _on_end(self, event: Closed) -> None:

@@ -86,9 +86,9 @@ class RdmaServer:
             config.connections_max, config.starting_max, lambda connection: connection.idle_since
         )
         self._sweep_timer: asyncio.TimerHandle | None = None
-        config.host_authentication.check_version(config.rpcrdma_version)
-        self._authenticators = config.host_authentication.source(Role.SERVER)
         self._version = version_choice(config.rpcrdma_version)
+        config.host_authentication.check_version(self._version)
+        self._authenticators = config.host_authentication.source(Role.SERVER)
         self._receive_pool = ReceivePool(receive_octets(config.transport, offered(self._version)))
         self._log = LimitedLog(_LOGGER)
         provider = chosen_provider(config.provider, config.iwarp, config.capture)

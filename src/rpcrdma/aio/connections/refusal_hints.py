@@ -1,13 +1,13 @@
-"""What would have to be set for a call whose chunks were refused."""
+"""What a caller, or a server's log, is told about a call whose chunks do not suffice: how to offer more."""
 
 from __future__ import annotations
 
 from rpcrdma.limits import CALL_OCTETS_PULLED_MAX
 from rpcrdma.transport import CallHandle, ChunkRefused
 
-__all__ = ["OFFER_REMEDY", "explained", "pulled_remedy"]
+__all__ = ["REMEDY", "explained", "octets_pulled"]
 
-OFFER_REMEDY = (
+REMEDY = (
     "`pragma limit` and `pragma bound` in the program's definition (or Procedure.bound), the length of `into`, and "
     "TransportConfig(reply_octets_max=...) say how much a call offers"
 )
@@ -20,10 +20,10 @@ def explained(handle: CallHandle, error: ChunkRefused) -> ChunkRefused:
     hint = f"; the reply of {procedure.name} could have {bound.results} octets"
     if bound.items:
         hint += f" and {', '.join(map(str, bound.items))} placed directly"
-    return ChunkRefused(f"{hint}: {OFFER_REMEDY}{pulled_remedy(handle)}", error.refusal)
+    return ChunkRefused(f"{hint}: {REMEDY}{octets_pulled(handle)}", error.refusal)
 
 
-def pulled_remedy(handle: CallHandle) -> str:
+def octets_pulled(handle: CallHandle) -> str:
     """What a server may have against the call's Read chunks; "" without any."""
     pulled = sum(segment.length for chunk in handle.chunks.reads for segment in chunk.segments)
     if not pulled:
