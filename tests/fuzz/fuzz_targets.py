@@ -7,5 +7,13 @@ from dialect_targets import DIALECTS
 from endpoint_targets import ENDPOINT_MACHINES
 from host_targets import HOST_MACHINES
 from iwarp_targets import IWARP_MACHINES
+from message_endpoint_targets import MESSAGE_ENDPOINT_MACHINES
 
-TARGETS = [*DECODERS, *DIALECTS, *IWARP_MACHINES, *ENDPOINT_MACHINES, *HOST_MACHINES]
+TARGETS = [
+    *DECODERS,
+    *DIALECTS,
+    *IWARP_MACHINES,
+    *ENDPOINT_MACHINES,
+    *MESSAGE_ENDPOINT_MACHINES,
+    *HOST_MACHINES,
+]

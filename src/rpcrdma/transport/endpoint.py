@@ -388,7 +388,7 @@ class Endpoint:
                 self._on_receive(completion)
             else:
                 self._on_work_ended(completion)
-        if session.window.refresh_due and session.state is not State.CLOSED:
+        if session.window.refresh_due and (session.state is State.OPEN or self._introduction.may_grant):
             self._outbox.send_grant()
         if self._disconnected is not None and self._session.state is not State.CLOSED:
             self._close(self._disconnected)

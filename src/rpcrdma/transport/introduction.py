@@ -111,6 +111,13 @@ class Introduction:
         """Client: whether the server has said that it speaks none of this end's versions."""
         return self._refused
 
+    @property
+    def may_grant(self) -> bool:
+        """Whether this side may send more than its first message: not before the server has answered it properly."""
+        session = self._session
+        answered = session.peer is not None or session.statistics.pieces_received > 0
+        return session.role is Role.SERVER or answered
+
     def on_established(self) -> None:
         """The connection of the provider stands."""
         if self._session.role is Role.CLIENT:
