@@ -223,6 +223,24 @@ def test_a_bad_value_is_answered_with_an_alert_and_the_end(
     assert (closed.protocol_error, closed.by_peer) == (False, False)
 
 
+def test_a_peer_that_does_not_take_the_alert_is_left(hosts: Hosts, version: str) -> None:
+    facing, _ = authenticating(hosts, SERVER, version)
+    facing.xid += 1
+    properties = encode_host_authentication(b"garbage")
+    header = facing.dialect.encode(OutgoingProperties(facing.xid, properties), facing.credits)
+    facing.qp.post_send(None, [header + facing.dialect.encode_properties(properties)], signaled=False)
+    facing.link.progress(1)
+    facing.endpoint.progress()
+    assert facing.endpoint_events() == []
+    assert facing.endpoint.untimed
+    assert facing.endpoint.next_deadline_s(100.0) == 100.0 + NEGOTIATION_S
+    facing.endpoint.on_time(100.0 + NEGOTIATION_S)
+    facing.endpoint.progress()
+    (closed,) = facing.endpoint_events()
+    assert isinstance(closed, Closed)
+    assert closed.refusal is not None
+
+
 @pytest.mark.parametrize("role", Role)
 def test_an_alert_is_not_answered(hosts: Hosts, role: Role, version: str) -> None:
     facing, _ = authenticating(hosts, role, version)
