@@ -1,8 +1,12 @@
-"""How many Python functions one call enters, at the client and in the server's event loop.
+"""How many Python functions one call enters, at the client and in the server's event loop, and how many of its own.
 
 Unlike a time, this count is the same on a busy machine and on a slow one: it shows what a change adds to the path of a
-call. Client and server run in one process, each in a thread with a loop of its own, and `sys.setprofile` counts in
-both. Worker threads of the server are not counted, nor are functions of the event loop, which may be replaced.
+call. Beside the functions entered stand the different ones among them, and the modules of the package that they are in:
+the length of the way that somebody has to read who wants to know what happens to a call. What fewer than half of the
+calls enter is not part of the way.
+
+Client and server run in one process, each in a thread with a loop of its own, and `sys.setprofile` counts in both.
+Worker threads of the server are not counted, nor are functions of the event loop, which may be replaced.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 
 import nfs_calls
 
@@ -38,19 +42,24 @@ NOT_COUNTED = ("asyncio.", "selectors", "threading", __name__)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Functions entered for one call, on average."""
+    """Functions entered for one call, on average; the different ones on its way, and the modules that these are in."""
 
     call: str
     size_bytes: int
     client: int
     server: int
+    client_functions: int
+    server_functions: int
+    client_modules: int
+    server_modules: int
 
 
 class Counting:
-    """Counts the functions that one thread enters, by file and name."""
+    """Counts how often one thread enters each function: code objects, with the modules that they are in."""
 
     def __init__(self) -> None:
-        self.entered: Counter[str] = Counter()
+        self.entered: Counter[CodeType] = Counter()
+        self.modules: dict[CodeType, str] = {}
 
     def start(self) -> None:
         """Counts from here on in the thread that calls this."""
@@ -62,9 +71,29 @@ class Counting:
         sys.setprofile(None)
 
     def _count(self, frame: FrameType, event: str, _argument: object) -> None:
-        if event == "call" and not frame.f_globals["__name__"].startswith(NOT_COUNTED):
-            code = frame.f_code
-            self.entered[f"{code.co_filename.rpartition('/')[2]}:{code.co_qualname}"] += 1
+        if event == "call":
+            module = frame.f_globals["__name__"]
+            if not module.startswith(NOT_COUNTED):
+                self.entered[frame.f_code] += 1
+                self.modules[frame.f_code] = module
+
+    def average(self) -> int:
+        """Functions entered for one call."""
+        return round(self.entered.total() / CALLS)
+
+    def on_the_way(self) -> list[CodeType]:
+        """The different functions that a call enters."""
+        return [code for code, times in self.entered.items() if times >= CALLS / 2]
+
+    def modules_on_the_way(self) -> list[str]:
+        """The package's modules that these are in."""
+        modules = {self.modules[code] for code in self.on_the_way()}
+        return sorted(module for module in modules if module.startswith("rpcrdma."))
+
+    def name(self, code: CodeType) -> str:
+        """A function's file and name; the methods of data classes, made from strings, have only a module."""
+        made = code.co_filename.startswith("<")
+        return f"{self.modules[code] if made else code.co_filename.rpartition('/')[2]}:{code.co_qualname}"
 
 
 class ServerThread:
@@ -142,8 +171,8 @@ def calls(connection: rpcrdma.Connection, handle: v3.nfs_fh3) -> dict[Key, Calla
     return found
 
 
-async def count(server: ServerThread) -> dict[Key, tuple[Counter[str], Counter[str]]]:
-    """For each kind of call, the functions that client and server entered, summed over all calls of the kind."""
+async def count(server: ServerThread) -> dict[Key, tuple[Counting, Counting]]:
+    """For each kind of call, what was counted at client and server, summed over all calls of the kind."""
     handle = await nfs_calls.file_handle(server.addresses.tcp)
     counted = {}
     async with rpcrdma.connect(server.addresses.rdma, v3.PROGRAM) as connection:
@@ -157,7 +186,7 @@ async def count(server: ServerThread) -> dict[Key, tuple[Counter[str], Counter[s
                 await call()
             at_client.stop()
             server.in_loop(at_server.stop)
-            counted[key] = at_client.entered, at_server.entered
+            counted[key] = at_client, at_server
     return counted
 
 
@@ -166,26 +195,37 @@ def rows() -> list[Row]:
     with served() as server:
         counted = asyncio.run(count(server))
     return [
-        Row(name, size, round(client.total() / CALLS), round(at_server.total() / CALLS))
-        for (name, size), (client, at_server) in counted.items()
+        Row(
+            name,
+            size,
+            *(side.average() for side in sides),
+            *(len(side.on_the_way()) for side in sides),
+            *(len(side.modules_on_the_way()) for side in sides),
+        )
+        for (name, size), sides in counted.items()
     ]
 
 
 def print_table(table: list[Row]) -> None:
-    print(f"{'Python functions entered':36}{'client':>10}{'server':>10}")
+    print(f"{'Python functions':16}{'entered':>18}{'different ones':>22}{'in modules':>22}")
+    print(f"{'':12}" + f"{'client':>12}{'server':>10}" * 3)
     for row in table:
-        print(f"{row.call:36}{row.client:>10}{row.server:>10}")
+        print(
+            f"{row.call:12}{row.client:>12}{row.server:>10}{row.client_functions:>12}{row.server_functions:>10}"
+            f"{row.client_modules:>12}{row.server_modules:>10}"
+        )
 
 
 def print_functions(name: str) -> None:
-    """Prints the functions that one kind of call enters, and how often."""
+    """Prints the functions that one kind of call enters, and how often, and the modules."""
     with served() as server:
         counted = asyncio.run(count(server))
-    client, at_server = next(entered for (call, _), entered in counted.items() if call == name)
-    for side, entered in (("client", client), ("server", at_server)):
-        print(f"{side}, {name}: {entered.total() / CALLS:.1f}")
-        for function, times in entered.most_common():
-            print(f"{times / CALLS:10.2f}  {function}")
+    sides = next(sides for (call, _), sides in counted.items() if call == name)
+    for side, counting in zip(("client", "server"), sides, strict=True):
+        print(f"{side}, {name}: {counting.entered.total() / CALLS:.1f}")
+        for code, times in counting.entered.most_common():
+            print(f"{times / CALLS:10.2f}  {counting.name(code)}")
+        print(f"modules: {' '.join(counting.modules_on_the_way())}")
 
 
 def main() -> None:

@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     from rpcrdma.aio.connections.call_record import CallRecord
     from rpcrdma.aio.connections.negotiated import Negotiated
     from rpcrdma.aio.drivers.capture import PacketCapture
+    from rpcrdma.aio.host_options import HostAuthentication
     from rpcrdma.aio.server.serve import ServeOptions, Server, serve
     from rpcrdma.errors import (
         CallTimeout,
         ConnectFailed,
         DecodeError,
+        HostAuthenticationFailed,
         LocalProtocolError,
         MessageTooLong,
         NoAnswer,
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     )
     from rpcrdma.nfs.client import NfsFilesystem, nfs_open
     from rpcrdma.rpc.auth import AuthNone, AuthSys
+    from rpcrdma.rpc.host_identity import HostIdentity
 
 __all__ = [
     "AuthNone",
@@ -42,6 +45,9 @@ __all__ = [
     "ConnectOptions",
     "Connection",
     "DecodeError",
+    "HostAuthentication",
+    "HostAuthenticationFailed",
+    "HostIdentity",
     "LocalProtocolError",
     "MessageTooLong",
     "Negotiated",
@@ -65,12 +71,14 @@ __all__ = [
 _HOMES = {
     "rpcrdma.aio.connections.call_record": ("CallRecord",),
     "rpcrdma.aio.drivers.capture": ("PacketCapture",),
+    "rpcrdma.aio.host_options": ("HostAuthentication",),
     "rpcrdma.aio.client.connect": ("ConnectOptions", "Connection", "connect"),
     "rpcrdma.nfs.client": ("NfsFilesystem", "nfs_open"),
     "rpcrdma.aio.connections.negotiated": ("Negotiated",),
     "rpcrdma.aio.client.returning_client": ("ReturningClient",),
     "rpcrdma.aio.server.serve": ("ServeOptions", "Server", "serve"),
     "rpcrdma.rpc.auth": ("AuthNone", "AuthSys"),
+    "rpcrdma.rpc.host_identity": ("HostIdentity",),
 }
 
 

@@ -6,6 +6,7 @@ __all__ = [
     "CallTimeout",
     "ConnectFailed",
     "DecodeError",
+    "HostAuthenticationFailed",
     "LocalProtocolError",
     "MessageTooLong",
     "NoAnswer",
@@ -71,6 +72,19 @@ class ConnectFailed(RpcRdmaError):
     def __init__(self, message: str = "", *, refused: bool = False) -> None:
         super().__init__(message)
         self.refused = refused
+
+
+class HostAuthenticationFailed(ConnectFailed):
+    """A host did not prove which one it is, or cannot; the message names the cause and the remedy.
+
+    `cause` is the same in one word ("expired"). `alert` tells the peer why it is refused: the last value to send it, or
+    empty.
+    """
+
+    def __init__(self, message: str = "", *, cause: str = "", alert: bytes = b"") -> None:
+        super().__init__(message)
+        self.cause = cause
+        self.alert = alert
 
 
 class NotPermitted(ConnectFailed):

@@ -112,7 +112,8 @@ EXTENSION_MESSAGES_REMEMBERED = 64
 
 NEGOTIATION_S = 5.0
 """Seconds in which a server must have answered the first message of a version that it may not know: far more than a
-round trip, and short enough that trying an older version on another connection is hardly noticed."""
+round trip, and short enough that trying an older version on another connection is hardly noticed. Also those in which
+hosts must have authenticated themselves, which takes three round trips and some milliseconds."""
 
 VERSION_AGAIN_S = 900.0
 """Seconds after which a server that knew an older version only is asked for a newer one again. At worst it does not
@@ -137,7 +138,7 @@ CONNECTION_OCTETS_PULLED_MAX = 32 << 20
 
 REPLY_OCTETS_MAX = (4 << 20) + (1 << 16)
 """Octets that a call exposes for its result, and for each item placed directly: as many as a READ of 4 MiB takes. A
-call whose result could be longer exposes this much."""
+call whose result could be longer exposes this much, and no more when the responder asks for it."""
 
 CONTINUED_OCTETS_MAX = RPC_RECORD_OCTETS_MAX
 """Octets of a message that comes in pieces: as many as the same message may have over TCP. A connection assembles one
@@ -158,12 +159,16 @@ CALL_ATTEMPTS_MAX = 4
 """How often a call is sent if the responder refuses one form of it after another: once plainly, and once for each kind
 of chunk."""
 
-OFFERED_OCTETS_MAX = (1 << 20) + (1 << 18)
-"""Octets that we offer for a result or a reply because the responder asked for more than the caller expected: as many
-as a responder here takes of a call."""
-
 SPARE_RECEIVES = 8
 """Receives posted beyond the credits granted: messages that are discarded or refused use up a receive, too."""
+
+HOST_AUTHENTICATION_OCTETS_MAX = 64 << 10
+"""Octets of TLS records by which a peer authenticates itself: a chain of four certificates with RSA keys of 4096 bits
+takes 8 KiB, with ML-DSA-87 36 KiB. The connections that may be starting hold 16 MiB of them."""
+
+HOST_AUTHENTICATION_VALUES_MAX = 3
+"""Values of a peer after its announcement: of the client at most three flights, if the server asks for another group of
+keys; of the server two, and the end mark."""
 
 UNREAD_SENDS_MAX = 4096
 """Sends that a peer may leave unread at once because it gave so many credits: 16 MiB of messages of the usual size."""
@@ -294,3 +299,46 @@ NFS_WATCH_KEPT_S = 120.0
 
 NFS_WATCH_UNREAD_CHANGES_MAX = 65536
 """Changes that a client's program has not asked for yet, some 300 octets each; if more, a `rescan` replaces them."""
+
+# Decoding of captures and hex text
+
+DISSECTED_FIELDS_MAX = 20_000
+"""Annotated fields of one message, some 300 octets each: the largest header that this side reads has 6,000."""
+
+DISSECTED_MESSAGE_OCTETS_MAX = 1 << 20
+"""Octets of one Send that are looked at: inline thresholds end at 256 KiB (RFC 8797); hex text is written by hand."""
+
+DISSECTED_FAULTS_MAX = 100
+"""Faults told of one message: nobody reads more."""
+
+CAPTURE_PACKET_OCTETS_MAX = 1 << 18
+"""Octets of one captured packet: the largest that capture programs write."""
+
+CAPTURE_INTERFACES_MAX = 4096
+"""Interfaces of one section of a capture: more than a machine has."""
+
+CAPTURE_VLAN_TAGS_MAX = 4
+"""VLAN tags of one Ethernet frame: two are in use."""
+
+CAPTURE_IPV6_EXTENSIONS_MAX = 8
+"""Headers between IPv6 and TCP: each kind may stand there once or twice (RFC 8200 section 4.1)."""
+
+CAPTURE_OUT_OF_ORDER_OCTETS_MAX = 4 << 20
+"""Octets of one direction of a TCP connection that wait for a missing segment: a receive window of today; what a
+capture lacks longer it will not have."""
+
+CAPTURE_OUT_OF_ORDER_SEGMENTS_MAX = 4096
+"""Segments among them: that many octets in packets of 1 KiB."""
+
+CAPTURE_CALLS_MAX = 4096
+"""Unanswered calls of one connection that are remembered: far more than credits allow."""
+
+CAPTURE_CALL_SEGMENTS_MAX = 1 << 16
+"""Segments in the chunks of those calls, some 300 octets each: 16 for each call."""
+
+CAPTURE_CONNECTIONS_MAX = 1024
+"""TCP connections of a capture that are followed at a time, as many as a listener here takes; of more, the one that was
+silent longest is given up."""
+
+CAPTURE_HELD_OCTETS_MAX = 64 << 20
+"""Octets of all connections that wait for missing segments: 16 connections that miss as much as one may."""

@@ -116,6 +116,7 @@ TAGGED = {
     "behind the memory": (0x1101, tagged(0, WRITABLE, START + LENGTH, b"x")),
     "past the end": (0x1101, tagged(0, WRITABLE, START + LENGTH - 1, b"xy")),
     "past the end, much data": (0x1101, tagged(0, WRITABLE, START + LENGTH - 8999, BIG)),
+    "past the end, more data than comes at once": (0x1101, tagged(0, WRITABLE, START, b"x" * 30_000)),
     "past the end of all offsets": (0x1103, tagged(0, WRITABLE, END, b"xy")),
 }
 
@@ -383,6 +384,26 @@ def test_later_segments_of_a_read_response_against_the_rules(name: str, chunking
     code, segment = LONG_RESPONSES[name]
     victim.give(fpdu(tagged(2, WRITABLE, START, bytes(5000), last=False)) + fpdu(segment))
     assert_terminated(victim, terminate(code, segment))
+
+
+@pytest.mark.req("RD-8", "RD-16", "DDP-16")
+@pytest.mark.parametrize(
+    ("code", "other", "ahead"), [(0x1100, True, 0), (0x1101, False, 1)], ids=["other memory", "other place"]
+)
+@cuts
+def test_an_empty_segment_leads_a_read_response_nowhere_else(
+    code: int, other: bool, ahead: int, chunking: Chunking
+) -> None:
+    victim = Victim(chunking)
+    memory = bytearray(300)
+    region = victim.pd.register(memory, Access.REMOTE_WRITE)
+    region.offset = victim.reading()
+    # Handle and offset of an empty segment are not looked at, but those of the next one are.
+    handle, offset = region.handle if other else WRITABLE, region.offset + ahead
+    segment = tagged(2, handle, offset, b"x" * (100 - ahead))
+    victim.give(fpdu(tagged(2, handle, offset, last=False)) + fpdu(segment))
+    assert_terminated(victim, terminate(code, segment))
+    assert memory == bytes(300)
 
 
 @pytest.mark.req("DDP-20", "RD-17", "RD-8")

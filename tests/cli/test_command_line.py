@@ -12,7 +12,23 @@ from rpcrdma.cli.exit_status import ExitStatus
 from rpcrdma.cli.main import build_parser, main
 from rpcrdma.cli.options import connect_options
 
-COMMANDS = ["demo", "serve", "ls", "stat", "cat", "get", "put", "rm", "mkdir", "mv", "watch", "ping", "doctor", "xdr"]
+COMMANDS = [
+    "demo",
+    "serve",
+    "ls",
+    "stat",
+    "cat",
+    "get",
+    "put",
+    "rm",
+    "mkdir",
+    "mv",
+    "watch",
+    "ping",
+    "doctor",
+    "decode",
+    "xdr",
+]
 URL = "rdma://127.0.0.1:1/data"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 from pathlib import Path
@@ -9,7 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rpcrdma.aio.client.connect import ConnectOptions
+from rpcrdma.aio.host_options import HostAuthentication
 from rpcrdma.cli.doctor import network
+from rpcrdma.cli.doctor.findings import Mark
 from rpcrdma.cli.exit_status import ExitStatus
 from rpcrdma.cli.main import main
 from rpcrdma.errors import ConnectFailed
@@ -107,3 +111,9 @@ def test_what_is_no_place_is_wrong_usage() -> None:
     with pytest.raises(SystemExit) as ended:
         main(["doctor", "host:port"])
     assert ended.value.code == ExitStatus.USAGE
+
+
+def test_the_software_rnic_is_tried_out_without_certificates(tmp_path: Path) -> None:
+    """Those of `--host-cert` are for the server that is examined."""
+    options = ConnectOptions(host_authentication=HostAuthentication(certificate=tmp_path / "none"))
+    assert asyncio.run(network.check_software_rnic(options)).mark is Mark.OK

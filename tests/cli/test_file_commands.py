@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import re
 import stat
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rpcrdma.cli.remote import TOLD_MAX
 from rpcrdma.nfs.client.procedures import NfsProcedures
 
 if TYPE_CHECKING:
@@ -264,6 +266,43 @@ def test_rm_removes_files_and_trees(remote: Remote, tree: Path) -> None:
     assert not (remote.local / "a").exists()
     remote.done("rm", "-r", remote.url("/tree"))
     assert list(remote.local.iterdir()) == []
+
+
+@pytest.mark.parametrize("json", [False, True])
+def test_rm_names_the_first_failures_with_a_tree_and_goes_on(
+    remote: Remote, monkeypatch: pytest.MonkeyPatch, json: bool
+) -> None:
+    top, kept, free = (remote.local / name for name in ("mixed", "mixed/kept", "mixed/free"))
+    for directory in (top, kept, free):
+        directory.mkdir()
+    for number in range(TOLD_MAX + 5):
+        (kept / f"{number:02}").touch()
+    (free / "file").touch()
+    (remote.local / "last").touch()
+    if os.geteuid() == 0:
+        # The server lets root remove everything: the client is somebody else.
+        for path in (remote.local, top, free, free / "file", remote.local / "last"):
+            os.chown(path, 65534, 65534)
+        remote.local.parent.chmod(0o755)
+        monkeypatch.setattr(os, "geteuid", lambda: 65534)
+        monkeypatch.setattr(os, "getegid", lambda: 65534)
+        monkeypatch.setattr(os, "getgroups", list)
+    kept.chmod(0o555)
+    ran = remote.run("rm", "-r", *(["--json"] if json else []), remote.url("/mixed"), remote.url("/last"))
+    kept.chmod(0o755)
+    assert ran.status == 1
+    errors = [line for line in ran.err.splitlines() if line.startswith("error: ")]
+    assert len(errors) == TOLD_MAX + 1
+    where = re.escape(f"/{remote.name}/mixed/kept/")
+    assert all(re.fullmatch(rf"error: {where}\d\d: permission denied", line) for line in errors[:-1])
+    assert len(set(errors)) == len(errors)
+    assert errors[-1] == f"error: 5 more failures to remove parts of {remote.url('/mixed')}"
+    assert not free.exists()
+    assert not (remote.local / "last").exists()
+    if json:
+        *failed, removed = ran.json_lines
+        assert [f"error: {each['error']['message']}" for each in failed] == errors
+        assert removed == {"removed": remote.url("/last")}
 
 
 def test_rm_minds_what_does_not_exist_unless_told_otherwise(remote: Remote) -> None:

@@ -141,6 +141,15 @@ def test_errors_name_the_path_of_the_url(
     assert capfd.readouterr().err.startswith(f"error: {path}: no such file or directory")
 
 
+@pytest.mark.parametrize("command", ["stat", "cat", "ls"])
+def test_links_without_end_are_named_by_the_path_of_the_url(
+    named: Served, command: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (named.root / "data" / "self").symlink_to("self")
+    assert main([command, in_url(named, "rdma", "/data/self/below")]) == 1
+    assert capfd.readouterr().err == "error: /data/self/below: too many levels of symbolic links\n"
+
+
 def test_copies_name_the_path_of_the_url(named: Served, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["get", in_url(named, "rdma", "/data/none"), str(tmp_path / "copy")]) == 1
     assert capfd.readouterr().err == "error: /data/none: no such file or directory\n"

@@ -19,6 +19,7 @@ from rpcrdma.transport import (
     CallHandle,
     Closed,
     IncomingCall,
+    Ready,
     ReplyArrived,
     ReplySent,
     Role,
@@ -36,7 +37,7 @@ from rpcrdma.transport.dialects.header_v1 import (
 )
 from rpcrdma.verbs.memory import Access, MemoryRegion
 
-__all__ = ["ENDPOINT_MACHINES"]
+__all__ = ["CONFIG", "ENDPOINT_MACHINES", "RPC_START", "STEPS_MAX", "Play"]
 
 CONFIG = TransportConfig(
     inline_send_octets=1024,
@@ -82,15 +83,7 @@ class Play:
         self.script = Script(data)
         self.role = role
         self.memory = Memory()
-        self.peer = BarePeer(
-            role,
-            CONFIG,
-            private_data=CONFIG.private_data(),
-            receives=12,
-            receive_octets=1024,
-            reverse=reverse,
-            buffers=self.memory,
-        )
+        self.peer = self.make_peer(reverse=reverse)
         if reverse and role is Role.SERVER:
             self.peer.endpoint.allow_reverse()
         self.exposed: list[MemoryRegion] = []
@@ -102,7 +95,20 @@ class Play:
         self.waiting: list[IncomingCall] = []
         self.arrived: list[IncomingCall] = []
         self.closed = False
+        self.ready = False
         self.xid = 0
+
+    def make_peer(self, *, reverse: bool) -> BarePeer:
+        """The endpoint, and what it talks to."""
+        return BarePeer(
+            self.role,
+            CONFIG,
+            private_data=CONFIG.private_data(),
+            receives=12,
+            receive_octets=1024,
+            reverse=reverse,
+            buffers=self.memory,
+        )
 
     def settle(self) -> None:
         """Lets both sides run until no data is left to send, and takes the endpoint's events."""
@@ -117,6 +123,9 @@ class Play:
                 self.on_ended(event.handle)
             elif isinstance(event, ReplySent):
                 self.waiting.remove(event.incoming)
+            elif isinstance(event, Ready):
+                assert not self.ready, "ready twice"
+                self.ready = True
             else:
                 assert isinstance(event, Closed)
                 assert event.reason

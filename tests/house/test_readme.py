@@ -155,6 +155,35 @@ def test_commands_run_against_the_server(directory: Path, who: Sequence[str]) ->
     assert not (directory / "shared" / "archive" / "notes.txt").exists()
 
 
+def test_certificates_made_as_documented_authenticate_hosts(directory: Path) -> None:
+    from rpcrdma import HostAuthentication
+    from rpcrdma.transport import Role
+
+    if shutil.which("openssl") is None:
+        pytest.skip(reason="no openssl on this machine, by which the document makes certificates")
+    assert len(commands("certificates")) == 6
+    for line in commands("certificates"):
+        run(line, directory)
+    client, server = (
+        HostAuthentication(
+            certificate=directory / f"{name}.pem",
+            key=directory / f"{name}-key.pem",
+            authorities=directory / "authority.pem",
+            names=names,
+        )
+        for name, names in (("client", ()), ("server", ("client.example",)))
+    )
+    one, other = client.source(Role.CLIENT, "localhost")(), server.source(Role.SERVER)()
+    value = one.begin(other.begin(one.announce()))
+    for receiver in (other, one, other, one):
+        assert value is not None
+        value = receiver.receive(value)
+    assert one.peer is not None
+    assert one.peer.names == ("localhost", "127.0.0.1")
+    assert other.peer is not None
+    assert other.peer.names == ("client.example",)
+
+
 @pytest.mark.parametrize("body", [body for _, body in blocks("python")])
 def test_python_imports_what_exists(body: str) -> None:
     tree = ast.parse(body)

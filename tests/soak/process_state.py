@@ -6,43 +6,92 @@ import ctypes
 import gc
 import mmap
 import statistics
+import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.iwarp import IwarpQueuePair
+from rpcrdma.rpc.record import RecordReceiver
+from rpcrdma.rpc.reply_cache import ReplyCache
 from rpcrdma.verbs import SoftwareProtectionDomain
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _malloc_trim = getattr(_libc, "malloc_trim", None)
 """Only glibc has it; None elsewhere."""
+_LEVEL = 0.03
+"""By so much the number of objects goes up and down with the tasks that are at work."""
 _SLACK = 0.03
 _SLACK_KIB = 6 << 10
 """KiB by which the memory of a process that repeats the same work goes up and down."""
 
 
-def resident_kib() -> int:
-    """The resident memory of this process, without freed memory and without the contents of buffer pools.
+class Look(NamedTuple):
+    """What a process holds at one moment, when no call runs, without what is bounded and comes and goes.
 
-    The pools have a bound, and grow to the most that was ever needed at once, which may happen late in a run.
+    That is left out: the contents of buffer pools, kept replies, messages that are being received, and the one buffer
+    that each connection has last received bulk data in, to which it refers until the next comes. How much of them there
+    is follows the speed of the machine and what misbehaving clients are at.
     """
+
+    kib: int
+    """Resident memory."""
+    objects: int
+    """Of Python, that may refer to others: while caches fill, there are more and more."""
+
+
+def look() -> Look:
+    """Looks at this process."""
     gc.collect()
     if _malloc_trim is not None:
         # The C library keeps freed memory for each thread, and the number of threads grows at first.
         _malloc_trim(0)
-    pooled = sum(map(_resident_octets, _pooled_memory()))
-    return _resident_kib() - (pooled >> 10)
+    objects = gc.get_objects()
+    buffers = [buffer for each in objects if type(each) is BufferPool for buffer in _buffers_of(each)]
+    buffers += [each._message for each in objects if type(each) is RecordReceiver]
+    buffers += filter(None, map(_last_target, objects))
+    # A connection may have received into a buffer of a pool.
+    octets = sum(map(_resident_octets, {id(buffer): buffer for buffer in buffers}.values()))
+    count = len(objects)
+    for each in objects:
+        if type(each) is ReplyCache:
+            replies, kept_octets = _kept(each)
+            count -= replies
+            octets += kept_octets
+    return Look(_resident_kib() - (octets >> 10), count)
 
 
-def _pooled_memory() -> list[bytearray]:
-    """The memory of all pools that outlives its use, in use or not."""
-    pools = [each for each in gc.get_objects() if type(each) is BufferPool]
-    free = [memory for pool in pools for size in pool._free.values() for memory in size]
-    return free + [memory for pool in pools for memory, pooled in list(pool._lent.values()) if pooled]
+def _last_target(each: object) -> bytearray | None:
+    """The buffer of a receiver's record of the payload that went straight to its place, if `each` is one."""
+    # A class may have anything for its module.
+    if not str(type(each).__module__).startswith("rpcrdma.iwarp."):
+        return None
+    target = getattr(each, "target", None)
+    return target.obj if isinstance(target, memoryview) and isinstance(target.obj, bytearray) else None
+
+
+def _buffers_of(pool: BufferPool) -> list[bytearray]:
+    """Those that are free, and those that are lent."""
+    return [buffer for size in pool._free.values() for buffer in size] + [lent for lent, _ in list(pool._lent.values())]
+
+
+def _kept(cache: ReplyCache) -> tuple[int, int]:
+    """How many objects the cache has of answered calls, and the octets that they take."""
+    objects: list[object] = []
+    for call in cache._answered.values():
+        objects += [call, call.key]
+        if call.reply is not None:
+            objects += [call.reply, call.reply.items, *call.reply.items]
+            objects += [call.reply.reduced, *(item.data for item in call.reply.items)]
+    tables = (cache._answered, cache._small, cache._large)
+    return sum(map(gc.is_tracked, objects)), sum(map(sys.getsizeof, (*objects, *tables)))
 
 
 def _resident_octets(memory: bytearray) -> int:
     """Octets of whole pages that have been touched: memory set aside for data that never came takes no room."""
+    if len(memory) < mmap.PAGESIZE:
+        return 0
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     first = -(-address // mmap.PAGESIZE)
     pages = (address + len(memory)) // mmap.PAGESIZE - first
@@ -74,9 +123,20 @@ def queue_pairs() -> int:
     return sum(type(each) is IwarpQueuePair for each in gc.get_objects())
 
 
-def growth(resident: Sequence[int]) -> tuple[int, int]:
-    """The median of the last quarter less that of the second quarter, and the growth that is tolerated, in KiB."""
-    quarter = max(1, len(resident) // 4)
-    before = statistics.median(resident[quarter : 2 * quarter])
-    after = statistics.median(resident[-quarter:])
+def warmed_up(looks: Sequence[Look]) -> int | None:
+    """The number of the first look at which caches were full: there were hardly more objects than at the one before.
+
+    None if that was never so.
+    """
+    for number in range(1, len(looks)):
+        if looks[number].objects <= looks[number - 1].objects * (1 + _LEVEL):
+            return number
+    return None
+
+
+def growth(looks: Sequence[Look]) -> tuple[int, int]:
+    """The median of the second half less that of the first one, and the growth that is tolerated, in KiB."""
+    half = max(1, len(looks) // 2)
+    before = statistics.median(look.kib for look in looks[:half])
+    after = statistics.median(look.kib for look in looks[-half:])
     return round(after - before), round(max(before * _SLACK, _SLACK_KIB))

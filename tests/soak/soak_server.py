@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from process_state import queue_pairs, regions_registered, resident_kib
+from process_state import look, queue_pairs, regions_registered
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
 from rpcrdma.cli.event_loop import run_async
 from rpcrdma.nfs.server import Export, build_services, object_tree, open_state
@@ -43,7 +43,6 @@ class Repeats:
 def state(server: Server, tickets: Tickets, repeats: Repeats) -> dict[str, Any]:
     told = server.statistics()
     return {
-        "resident_kib": resident_kib(),
         "regions": regions_registered(),
         "queue_pairs": queue_pairs(),
         "rdma_connections": told.rdma.connections,
@@ -71,8 +70,8 @@ async def main() -> None:
     async with serve([*services, tickets], listen, options=options) as server:
         print(json.dumps(server.listening), flush=True)
         while command := await asyncio.to_thread(sys.stdin.readline):
-            if command == "memory\n":
-                print(json.dumps(resident_kib()), flush=True)
+            if command == "look\n":
+                print(json.dumps(look()), flush=True)
             else:
                 print(json.dumps(state(server, tickets, repeats)), flush=True)
     services.nfs.close()

@@ -47,8 +47,8 @@ async def _cat(args: argparse.Namespace) -> int:
             with failures:
                 filesystem, path = await servers.locate(url)
                 async with await filesystem.open(path, "rb") as file:
-                    async for block in file.views():
-                        _write_all(output, block)
+                    async for data in file.views():
+                        _write_all(output, data)
     return failures.status
 
 

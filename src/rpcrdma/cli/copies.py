@@ -13,14 +13,12 @@ from rpcrdma.cli import console
 from rpcrdma.cli.exit_status import ExitStatus
 from rpcrdma.cli.failures import as_json
 from rpcrdma.cli.progress import Advance
-from rpcrdma.cli.remote import Failures
+from rpcrdma.cli.remote import TOLD_MAX, Failures
 
 if TYPE_CHECKING:
     from rpcrdma.nfs.client.trees.tree_copy import CopyReport
 
 __all__ = ["Copies"]
-
-_TOLD_MAX = 20
 
 _NOT_CARRIED = {
     "holes": "holes",
@@ -82,7 +80,7 @@ class Copies:
         self.not_carried.update({kind.value: count for kind, count in report.not_carried.items()})
         skipped = [named(path) for path in report.skipped]
         self.skipped += skipped
-        for path in skipped[:_TOLD_MAX]:
+        for path in skipped[:TOLD_MAX]:
             console.talk(f"warning: {path} was left out: it is neither file, directory nor symbolic link")
         _tell_rest("left out", len(report.skipped))
         for index, failure in enumerate(report.failures):
@@ -93,7 +91,7 @@ class Copies:
             if failures.status is ExitStatus.DONE or facts["exit_status"] == ExitStatus.PROTOCOL_VIOLATION:
                 failures.status = ExitStatus(facts["exit_status"])
             self.failed.append(facts)
-            if index < _TOLD_MAX:
+            if index < TOLD_MAX:
                 console.error(facts["message"], facts["hint"] or "", in_report=True)
         self._failures_left_out += report.failures_total - len(report.failures)
         _tell_rest("not copied", report.failures_total)
@@ -135,5 +133,5 @@ def _naming(path: str, message: str) -> str:
 
 
 def _tell_rest(what: str, total: int) -> None:
-    if total > _TOLD_MAX:
-        console.talk(f"and {total - _TOLD_MAX:,} more {what}")
+    if total > TOLD_MAX:
+        console.talk(f"and {total - TOLD_MAX:,} more {what}")

@@ -12,6 +12,7 @@ from rpcrdma.cli.exit_status import ExitStatus
 from rpcrdma.errors import (
     CallTimeout,
     ConnectFailed,
+    HostAuthenticationFailed,
     LocalProtocolError,
     NoAnswer,
     RemoteProtocolError,
@@ -60,6 +61,7 @@ def as_json(error: BaseException) -> dict[str, Any]:
 
 
 _KINDS: tuple[tuple[type[BaseException], str], ...] = (
+    (HostAuthenticationFailed, "host_not_authenticated"),
     (ConnectFailed, "not_connected"),
     (RemoteProtocolError, "protocol_violation"),
     (TransportClosed, "connection_lost"),

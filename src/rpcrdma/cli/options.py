@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from rpcrdma.cli import console
 from rpcrdma.cli.exit_status import ExitStatus
+from rpcrdma.cli.host_options import HOST_DEFAULTS, add_host_options, host_authentication
 
 if TYPE_CHECKING:
     from rpcrdma.aio.client.connect import ConnectOptions
@@ -48,6 +49,7 @@ _DEFAULTS: dict[str, Any] = {
     "log_level": None,
     "verbose": 0,
     "beside_errors": {},
+    **HOST_DEFAULTS,
 }
 
 
@@ -81,6 +83,7 @@ def add_shared_options(
         parser.set_defaults(**_DEFAULTS)
     if connects:
         _add_connection_options(parser.add_argument_group("connection"), mounts=mounts)
+        add_host_options(parser)
     add = parser.add_argument_group("logging").add_argument
     add(
         "--log-level",
@@ -222,6 +225,7 @@ def connect_options(args: argparse.Namespace) -> ConnectOptions:
     options["capture"] = getattr(args, "capture", None)
     options["on_call"] = call_logger()
     options["iwarp"] = IwarpConfig(crc=not args.no_crc)
+    options["host_authentication"] = host_authentication(args)
     options["rpcrdma_version"] = args.rpcrdma_version
     if args.timeout is not None:
         options["connect_timeout_s"] = options["call_timeout_s"] = args.timeout

@@ -135,6 +135,7 @@ def _report(args: argparse.Namespace, connection: Connection, outcome: _Outcome)
         rtt["max"] = ordered[-1]
         rtt = {name: round(value, 1) for name, value in rtt.items()}
     agreed = connection.negotiated
+    host = agreed and agreed.host_identity
     return {
         "url": str(args.url),
         "calls": len(ordered) + outcome.lost,
@@ -153,6 +154,7 @@ def _report(args: argparse.Namespace, connection: Connection, outcome: _Outcome)
         },
         "properties": agreed and {"own": agreed.own_properties, "peer": agreed.peer_properties},
         "remote_invalidation": agreed and agreed.remote_invalidation,
+        "host_identity": host and host.as_json(),
         "crc": agreed and agreed.crc,
     }
 
@@ -203,6 +205,9 @@ def _print(report: dict[str, Any], outcome: _Outcome) -> None:
         f"remote invalidation {'on' if report['remote_invalidation'] else 'off'}, "
         f"CRC32C {'on' if report['crc'] else 'off'}"
     )
+    host = report["host_identity"]
+    told = f"{', '.join(host['names'])} ({host['subject']})" if host else "not authenticated"
+    console.data(f"host: {console.printable(told)}")
 
 
 def _worded(value: int | str | bool) -> str:

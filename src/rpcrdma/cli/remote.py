@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+from collections.abc import Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from rpcrdma.cli import console
 from rpcrdma.cli.exit_status import ExitStatus
 from rpcrdma.cli.failures import as_json, tell
 from rpcrdma.cli.options import connect_options
-from rpcrdma.nfs.errors import NfsError
+from rpcrdma.nfs.errors import ServerPathError
 
 if TYPE_CHECKING:
     from rpcrdma.aio.client.connect import Connection
     from rpcrdma.aio.urls import Url
     from rpcrdma.nfs.client import NfsFilesystem
 
-__all__ = ["Failures", "Servers"]
+__all__ = ["TOLD_MAX", "Failures", "Servers"]
+
+TOLD_MAX = 20
+"""Failures with one tree that are told one by one; the rest is counted."""
 
 T = TypeVar("T")
 
@@ -43,13 +48,24 @@ class Failures:
             self.collected.append(as_json(error))
         self.status = tell(error, in_report=self.collected is not None)
 
+    def tell_of_tree(self, errors: Sequence[Exception], total: int, what: str) -> None:
+        """Prints the first failures with a tree, and how many more of its `total` there are: "5 more `what`"."""
+        violated = False
+        for error in errors[:TOLD_MAX]:
+            self.tell(error)
+            violated = violated or self.status is ExitStatus.PROTOCOL_VIOLATION
+        if total > TOLD_MAX:
+            console.error(f"{total - TOLD_MAX:,} more {what}")
+        if violated:
+            self.status = ExitStatus.PROTOCOL_VIOLATION
+
     def name_as_in_url(self, error: BaseException | None) -> None:
         """Makes an error of the server, which names a path in the export, name the path as URLs do."""
         if isinstance(error, ExceptionGroup):
             for single in error.exceptions:
                 self.name_as_in_url(single)
-        elif isinstance(error, NfsError) and self.export:
-            error.path = error.filename = self.in_url(error.filename)
+        elif isinstance(error, ServerPathError) and self.export:
+            error.filename = self.in_url(error.filename)
             error.filename2 = self.in_url(error.filename2)
 
     def in_url(self, path: T) -> T | str:

@@ -15,6 +15,7 @@ from rpcrdma.cli.remote import Failures, Servers
 if TYPE_CHECKING:
     from rpcrdma.aio.urls import Url
     from rpcrdma.nfs.client import NfsFilesystem
+    from rpcrdma.nfs.client.trees.tree_remove import RemoveReport
 
 __all__ = ["add_parser", "run"]
 
@@ -54,21 +55,25 @@ async def _rm(args: argparse.Namespace) -> int:
             with failures:
                 filesystem, path = await servers.locate(url)
                 try:
-                    await _remove(filesystem, path, url, recursive=args.recursive)
+                    report = await _remove(filesystem, path, url, recursive=args.recursive)
                 except FileNotFoundError:
                     if not args.force:
                         raise
                     continue
-                if args.json:
+                if report is not None and report.failures:
+                    failures.tell_of_tree(report.failures, report.failures_total, f"failures to remove parts of {url}")
+                elif args.json:
                     console.json_line({"removed": str(url)})
     return failures.status
 
 
-async def _remove(filesystem: NfsFilesystem, path: str, url: Url, *, recursive: bool) -> None:
+async def _remove(filesystem: NfsFilesystem, path: str, url: Url, *, recursive: bool) -> RemoveReport | None:
+    """The report on a tree; None for what is no directory."""
     attributes = await filesystem.lstat(path)
     if not attributes.is_dir():
         await filesystem.unlink(path)
     elif recursive:
-        (await filesystem.rmtree(path)).check()
+        return await filesystem.rmtree(path)
     else:
         raise IsADirectoryError(errno.EISDIR, "is a directory; rm -r removes it with what it holds", url.path)
+    return None

@@ -19,6 +19,7 @@ from rpcrdma.cli.exit_status import ExitStatus
 from rpcrdma.cli.exports import Exported, allowed_networks, default_state_dir, existing_directory, parse_export
 from rpcrdma.cli.failures import describe
 from rpcrdma.cli.file_limit import raise_file_limit
+from rpcrdma.cli.host_options import add_host_options, host_authentication
 from rpcrdma.cli.options import (
     Subparsers,
     add_command,
@@ -125,6 +126,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "choice is the only one that is spoken (default: auto)",
     )
     add_no_crc(parser)
+    add_host_options(parser, serves=True)
     add(
         "--workers",
         type=positive_count,
@@ -227,6 +229,7 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
                 connections_max=args.connections,
                 idle_s=getattr(args, "idle_timeout", RDMA_IDLE_S),
                 capture=args.capture,
+                host_authentication=host_authentication(args),
                 rpcrdma_version=args.rpcrdma_version,
             ),
             tcp=TcpServerConfig(connections_max=args.connections, idle_s=getattr(args, "idle_timeout", RPC_IDLE_S)),
@@ -345,6 +348,8 @@ def _announce(
             },
             f"exporting {directory} as {export.name}, {mode}; {_acting(args, is_root=is_root)}",
         )
+    if host_authentication(args).wanted.value == "required" and not args.json:
+        console.talk("hosts have to authenticate themselves: over TCP there is MOUNT and nothing else")
     _tell_mount_port(args, server.listening)
     if not any(url.startswith("tcp://") for url in server.listening):
         console.talk("warning: nothing listens on tcp://, so that clients cannot mount")

@@ -2,5 +2,6 @@
 
 from rpcrdma.iwarp.config import IwarpConfig, MpaRole, ReadyFrame
 from rpcrdma.iwarp.queue_pair import IwarpQueuePair
+from rpcrdma.iwarp.runs import Receive
 
-__all__ = ["IwarpConfig", "IwarpQueuePair", "MpaRole", "ReadyFrame"]
+__all__ = ["IwarpConfig", "IwarpQueuePair", "MpaRole", "ReadyFrame", "Receive"]

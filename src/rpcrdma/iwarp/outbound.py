@@ -52,16 +52,20 @@ class Outbound:
         if source is not None:
             self._has_sources = True
 
-    def append_run(self, pieces: Sequence[Buffer], sizes: Sequence[int], shown: Sequence[ResponseSource] = ()) -> None:
-        """Appends FPDUs of these sizes, which show `shown` if that is not empty."""
+    def append_run(
+        self, pieces: Sequence[Buffer], sizes: Sequence[int], source: ResponseSource | None = None, step: int = 0
+    ) -> None:
+        """Appends FPDUs of these sizes; if the first shows `source`, each other one what is `step` octets behind."""
         self.pieces += pieces
         frames, built = self._frames, self.built
-        for index, octets in enumerate(sizes):
+        for octets in sizes:
             built += octets
-            frames.append((built, shown[index] if shown else None))
+            frames.append((built, source))
+            if source is not None:
+                region, response, position = source
+                source = region, response, position + step
+                self._has_sources = True
         self.built = built
-        if shown:
-            self._has_sources = True
 
     def bytes_sent(self, octets: int) -> None:
         """The first `octets` of `pieces` have been given to TCP."""

@@ -26,6 +26,7 @@ from collections.abc import Sequence
 from rpcrdma.errors import LocalProtocolError, RemoteProtocolError
 from rpcrdma.iwarp.config import IwarpConfig, MpaRole, ReadyFrame
 from rpcrdma.iwarp.receiver import Receiver
+from rpcrdma.iwarp.runs import Receive
 from rpcrdma.iwarp.segments import READ_REQUEST, SEND, SEND_INVALIDATE, WRITE
 from rpcrdma.iwarp.sender import Sender
 from rpcrdma.iwarp.startup import (
@@ -71,6 +72,7 @@ _STARTING = frozenset(
     {State.AWAITING_REPLY, State.AWAITING_REQUEST, State.REQUESTED, State.REPLYING, State.AWAITING_READY}
 )
 
+_REMOTE_WRITE = int(Access.REMOTE_WRITE)
 _MESSAGE_OCTETS_MAX = 0xFFFFFFFF
 _OFFSET_END = 1 << 64
 
@@ -162,11 +164,16 @@ class IwarpQueuePair:
     ) -> None:
         length = sum(map(len, gather))
         _check_remote(handle, offset, length)
-        self._post(Work(wr, Verb.RDMA_WRITE, WRITE, gather, length, handle, offset, signaled=signaled))
+        if self._ended:
+            self._completions.append(Completion(wr, Verb.RDMA_WRITE, Status.FLUSHED))
+        else:
+            self._sender.send_queue.append(
+                Work(wr, Verb.RDMA_WRITE, WRITE, gather, length, handle, offset, signaled=signaled)
+            )
 
     def post_read(self, wr: object, sink: MemoryRegion, sink_start: int, length: int, handle: int, offset: int) -> None:
         _check_remote(handle, offset, length)
-        if not sink.access & Access.REMOTE_WRITE:
+        if not sink.rights & _REMOTE_WRITE:
             raise LocalProtocolError("the sink of an RDMA Read is not registered for remote writing")
         if sink_start < 0 or sink_start + length > sink.length:
             raise LocalProtocolError(f"{length} octets at {sink_start} are not within a sink of {sink.length}")
@@ -191,20 +198,25 @@ class IwarpQueuePair:
         """Where the next octets of the stream belong, never empty. To be asked for before each receive."""
         if self._full_operation:
             receiver = self._receiver
-            return receiver.next_buffers() if receiver.left else [receiver.view[receiver.filled : receiver.limit]]
+            return receiver.next_buffers() if receiver.run.left else [receiver.view[receiver.filled : receiver.limit]]
         if self._ended:
             return [_DISCARD]
         return [memoryview(self._startup)[self._startup_filled :]]
 
-    def bytes_received(self, octets: int) -> None:
-        """`octets`, more than 0, were received into the buffers of `next_buffers`, filled in order."""
+    def bytes_received(self, octets: int, receive: Receive | None = None, most: int = 0) -> int:
+        """`octets`, more than 0, were received into the buffers of `next_buffers`, filled in order.
+
+        Where more of the same message is to come, the queue pair asks `receive` for it, if given, until that has no
+        more or `most` octets have come; an exception of `receive` is passed on. Returns what is left of `most`, 0 if
+        `receive` filled less than it could.
+        """
         if not self._full_operation:
             if not self._ended:
                 self._startup_received(octets)
-            return
+            return most
         receiver = self._receiver
         try:
-            receiver.received(octets)
+            most = receiver.received(octets, receive, most)
         except Fault as fault:
             if receiver.heard:
                 if receiver.ready_frame is None:
@@ -219,6 +231,7 @@ class IwarpQueuePair:
         else:
             if receiver.heard and not self._sender.open:
                 self._first_frame()
+        return most
 
     def end_of_stream(self) -> None:
         """The peer closed its side of the TCP connection, or reset it."""
@@ -259,7 +272,9 @@ class IwarpQueuePair:
     def bytes_sent(self, octets: int) -> None:
         """The first `octets`, more than 0, of the last `next_gather` have been given to TCP."""
         sender = self._sender
-        sender.bytes_sent(octets)
+        sender.out.bytes_sent(octets)
+        if sender.in_flight:
+            sender.report()
         state = self.state
         if state is State.OPEN or state is State.DRAINING:
             # The responder may send FPDUs once it has the first one of the initiator, which begins with these octets.

@@ -4,9 +4,12 @@ The driver asks for the buffers of the next octets (`next_buffers`) and says how
 receiver is in one of three phases:
 
 - scratch: octets go into a small scratch buffer, where whole FPDUs are found, checked and taken apart;
-- payload (`left` > 0): the payload of a large FPDU goes from the socket straight into its target memory. The FPDU's
-  header has arrived and has passed every check of DDP and RDMAP; the scatter list is [rest of the target, scratch];
-- trailer (`_segment.trailer` > 0, `left` 0): padding and CRC of that FPDU are awaited in the scratch buffer.
+- payload (`run.left` > 0): the payload of a large FPDU goes from the socket straight into its target memory. The
+  FPDU's header has arrived and has passed every check of DDP and RDMAP; the scatter list is [rest of the target,
+  scratch];
+- trailer (`run.trailer` > 0, `run.left` 0): padding and CRC of that FPDU are awaited in the scratch buffer.
+
+What is usual in FPDUs of one tagged message is done for all that are on hand in one step, in both places (`runs`).
 
 A payload that goes straight to its target is placed before its CRC can be checked. That is harmless: a corrupted header
 can only name memory that this peer may write anyway, memory is undefined until a later message is delivered (RFC 5041
@@ -22,8 +25,14 @@ from collections import deque
 
 from rpcrdma.errors import DecodeError, RemoteAccessError, RemoteProtocolError
 from rpcrdma.iwarp.config import ReadyFrame
-from rpcrdma.iwarp.direct_segment import DISCARD, DirectSegment
 from rpcrdma.iwarp.framing import CRC, size_fpdu
+from rpcrdma.iwarp.runs import (
+    DIRECT_OCTETS_MIN,
+    DISCARD,
+    DirectRun,
+    Receive,
+    take_direct_run,
+)
 from rpcrdma.iwarp.segments import (
     LAST,
     QUEUE_OF,
@@ -41,6 +50,7 @@ from rpcrdma.iwarp.segments import (
     decode_read_header,
 )
 from rpcrdma.iwarp.sender import Sender
+from rpcrdma.iwarp.tagged import DDP_VERSION, RDMAP_VERSION, READ_RESPONSE_OPCODE, TaggedMessages, Violation
 from rpcrdma.iwarp.terminate import Code, Fault, PeerTerminated, decode_terminate, read_source_code, tagged_code
 from rpcrdma.iwarp.work import ReadResponse
 from rpcrdma.verbs.memory import Access, SoftwareProtectionDomain
@@ -57,17 +67,12 @@ little of a bulk payload, which would have to be copied."""
 _FULL_OCTETS = 9 << 13
 """Scratch octets offered after one receive has filled `_IDLE_OCTETS`: room for any FPDU, and for many small ones."""
 
-_DIRECT_OCTETS_MIN = 2048
-"""Octets of an FPDU still to come from which on they are received straight into their target; fewer are copied."""
-
 _BULK_FRAME_OCTETS = 4096
 """After an FPDU of at least this size only the header of its message's next one is received into the scratch buffer,
 and its payload straight into the target. Smaller FPDUs are received many at a time, and copied."""
 
-_WRITE_OPCODE, _READ_RESPONSE_OPCODE = 0, 2
 _READ_QUEUE = 1
 _TAGGED_BIT = 0x80
-_VERSION, _RDMAP_VERSION = 0x03, 0xC0
 _WHOLE_TAGGED, _WHOLE_UNTAGGED = TAGGED_CONTROL | LAST, UNTAGGED_CONTROL | LAST
 """The DDP control octets of a message that is one segment."""
 
@@ -77,16 +82,14 @@ _NO_OFFSET = bytes(4)
 _tuple = tuple.__new__
 """Makes a named tuple without the Python function that its class has for it."""
 
-_Violation = tuple[str, Code]
-
 
 class Receiver:
     """The receive queue, the scratch buffer, and the state of the messages that have partly arrived.
 
     `view` is the scratch buffer: `filled` octets of it hold received data, and `limit` bounds the part that is offered.
-    `left` counts the payload's octets that are still to come straight into their target.
-    `heard` is True once a valid FPDU has come. `ready_frame` is the RTR frame that must come first, if any. `shared`
-    counts the posted receives whose buffers come from `pool` when a message arrives.
+    `run` has what is received straight into its target, `tagged` the tagged message that is open. `heard` is True once
+    a valid FPDU has come. `ready_frame` is the RTR frame that must come first, if any. `shared` counts the posted
+    receives whose buffers come from `pool` when a message arrives.
     """
 
     __slots__ = (
@@ -95,21 +98,20 @@ class Receiver:
         "_msn",
         "_pd",
         "_scratch",
-        "_segment",
         "_send_octets",
         "_send_opened",
         "_sender",
-        "_tagged_opened",
         "crc",
         "filled",
         "heard",
         "inbound_reads",
-        "left",
         "limit",
         "pool",
         "ready_frame",
         "receives",
+        "run",
         "shared",
+        "tagged",
         "view",
     )
 
@@ -122,15 +124,14 @@ class Receiver:
         self.filled = 0
         self.limit = _IDLE_OCTETS
         # Phases of payload and trailer.
-        self._segment = DirectSegment()
-        self.left = 0
+        self.run = DirectRun()
         # The next MSN of queues 0 to 2.
         self._msn = [1, 1, 1]
         # The partly received Send: octets placed, and the RDMAP control and Invalidate STag of its first segment.
         self._send_octets = 0
         self._send_opened = (0, 0)
-        # The partly received tagged message: RDMAP control and STag; and whether a large FPDU of it is to come next.
-        self._tagged_opened: tuple[int, int] | None = None
+        self.tagged = TaggedMessages(pd, sender)
+        # Whether a large FPDU of the open tagged message is to come next.
         self._bulk = False
         self.crc = True
         self.heard = False
@@ -156,67 +157,95 @@ class Receiver:
             self._completions.append(Completion(wr, Verb.RECEIVE, Status.FLUSHED))
         self.receives.clear()
         self.shared = 0
-        self._segment.target = DISCARD[:0]
+        self.run.target = DISCARD[:0]
+        self.run.region = None
 
     @property
     def mid_frame(self) -> bool:
         """Whether an FPDU has arrived in part."""
-        return bool(self._segment.trailer or self.filled)
+        return bool(self.run.trailer or self.filled)
 
     def next_buffers(self) -> list[memoryview]:
         """The buffers for the next octets. To be asked before each receive: memory may have been invalidated.
 
         The offered part of the scratch buffer, `view[filled:limit]`, preceded by the target of the payload if octets
-        of one are `left`.
+        of one are left.
         """
-        if not self.left:
+        run = self.run
+        left = run.left
+        if not left:
             return [self.view[self.filled : self.limit]]
-        self._segment.target = target = self._find_target()
-        return [target, self.view[: self.limit]]
+        region = run.region
+        if region is None or region.abandoned or self._pd.regions.get(region.handle) is not region:
+            target = self._find_target()
+        else:
+            start = run.header[4] + run.placed - region.offset
+            target = region.view[start : start + left]
+        run.target = target
+        self.limit = limit = run.trailer + TAGGED.size if self._bulk else _IDLE_OCTETS
+        return [target, self.view[:limit]]
 
     def _find_target(self) -> memoryview:
         """The memory for the rest of the payload; `DISCARD` if the segment breaks a rule or its region has ended."""
-        segment = self._segment
-        if segment.fault is None:
-            _, control, _, word, *rest = segment.header
+        run = self.run
+        run.region = None
+        run.exact = False
+        if run.fault is None:
+            length, control, rdmap, word, *rest = run.header
             if not control & _TAGGED_BIT:
-                start = rest[2] + segment.placed
-                return self.receives[0][1][start : start + self.left]
+                start = rest[2] + run.placed
+                return self.receives[0][1][start : start + run.left]
             try:
-                return self._pd.find(word, rest[0] + segment.placed, self.left, Access.REMOTE_WRITE)
+                target = self._pd.find(word, rest[0], length - TAGGED_OCTETS, Access.REMOTE_WRITE)
             except RemoteAccessError as error:
-                segment.fault = _fault((str(error), tagged_code(error)), segment.header)
-        return DISCARD[: self.left]
+                run.fault = _fault((str(error), tagged_code(error)), run.header)
+            else:
+                region = self._pd.regions[word]
+                if not region.abandoned:
+                    run.region = region
+                    run.exact = rdmap & 0x0F == READ_RESPONSE_OPCODE
+                    run.bound = self.tagged.bound(region, rdmap)
+                return target[run.placed : run.placed + run.left]
+        return DISCARD[: run.left]
 
-    def received(self, octets: int) -> None:
-        """Takes `octets` more, which fill the buffers of `next_buffers` in order.
+    def received(self, octets: int, receive: Receive | None, most: int) -> int:
+        """Takes `octets` more, which fill the buffers of `next_buffers` in order, and what `receive` has for a run.
+
+        Of the latter, no more is asked for after `most` octets. Returns how many of these are left, 0 if there is
+        nothing more to receive.
 
         Raises:
             Fault: the peer broke a rule.
             PeerTerminated: the peer sent a Terminate.
             RemoteProtocolError: the peer sent a Terminate that does not decode.
         """
-        segment = self._segment
-        left = self.left
-        if left:
-            placed = min(octets, left)
-            if self.crc:
-                segment.digest = crc32c(segment.target[:placed], segment.digest)
-            segment.placed += placed
-            self.left = left = left - placed
-            if left:
-                return
-            octets -= placed
-            if octets == self.limit and self._bulk and self._follow_on():
-                return
+        run = self.run
+        if run.left:
+            run.most = most
+            octets = take_direct_run(run, octets, self.view, _IDLE_OCTETS, receive, crc=self.crc)
+            if run.ended:
+                self._end_run()
+            most = run.most
+            if octets < 0:
+                return most
         self.filled = filled = self.filled + octets
         full = filled == self.limit
         taken = self._take_frames()
         self.filled = filled = filled - taken
         if filled and taken:
             self.view[:filled] = self.view[taken : taken + filled]
-        if not segment.trailer:
+        if not run.trailer:
             self.limit = self._next_limit(filled, full=full) if filled or full or self._bulk else _IDLE_OCTETS
+        return most
+
+    def _end_run(self) -> None:
+        """FPDUs of a tagged message are in place, and `run` has its next one."""
+        run = self.run
+        _, control, rdmap, stag, _ = run.header
+        self.heard = True
+        self.tagged.end(0, rdmap, stag, run.ended)
+        self._bulk = not control & LAST
+        self.limit = run.trailer + TAGGED.size if self._bulk else _IDLE_OCTETS
 
     def _next_limit(self, filled: int, *, full: bool) -> int:
         """The `limit` of the scratch buffer for the next receive."""
@@ -238,7 +267,7 @@ class Receiver:
     def _take_frames(self) -> int:
         """Takes all whole FPDUs out of the scratch buffer; returns the number of octets taken."""
         pos = 0
-        if self._segment.trailer:
+        if self.run.trailer:
             pos = self._end_direct()
             if not pos:
                 return 0
@@ -246,25 +275,29 @@ class Receiver:
         while True:
             available = filled - pos
             if available < TAGGED.size:
-                if available >= 2:
-                    _check_length(scratch[pos] << 8 | scratch[pos + 1], TAGGED_OCTETS)
+                if available >= 2 and (length := scratch[pos] << 8 | scratch[pos + 1]) < TAGGED_OCTETS:
+                    raise _too_short(length)
                 return pos
             header = TAGGED.unpack_from(scratch, pos)
             length, control, rdmap, stag, offset = header
             frame = (length + 5 & ~3) + 4
             least = TAGGED_OCTETS if control & _TAGGED_BIT else UNTAGGED_OCTETS
             if available < frame:
-                _check_length(length, least)
+                if length < least:
+                    raise _too_short(length)
                 return filled if self._start_direct(pos, available, frame) else pos
             end = pos + frame
             if crc and crc32c(view[pos : end - 4]) != CRC.unpack_from(scratch, end - 4)[0]:
                 raise Fault("CRC mismatch", Code.MPA_CRC)
             if length < least:
-                _check_length(length, least)
+                raise _too_short(length)
             self.heard = True
             if control & _TAGGED_BIT:
                 self._take_tagged(header, view[pos + TAGGED.size : pos + 2 + length])
                 self._bulk = frame >= _BULK_FRAME_OCTETS and not control & LAST
+                if not control & LAST and end < filled:
+                    end += self.tagged.take_run(header, view[end:filled], crc=crc)
+                    self._bulk = self._bulk and self.tagged.opened is not None
             elif control != _WHOLE_UNTAGGED or not self._take_send(rdmap, stag, offset, pos, length):
                 self._take_untagged(pos, length)
             pos = end
@@ -275,9 +308,11 @@ class Receiver:
         octets = len(payload)
         violation = None
         # An RDMA Write of one segment can break only the rules of memory access.
-        plain = control == _WHOLE_TAGGED and rdmap == WRITE and not (self._tagged_opened or self.ready_frame)
+        plain = control == _WHOLE_TAGGED and rdmap == WRITE and not (self.tagged.opened or self.ready_frame)
         if not plain:
-            violation = self._check_tagged(control, rdmap, stag, offset, octets)
+            violation = self.tagged.check(header, octets, self.ready_frame)
+            if violation is None:
+                self.ready_frame = None
         if violation is None and octets:
             try:
                 self._pd.find(stag, offset, octets, Access.REMOTE_WRITE)[:] = payload
@@ -286,7 +321,7 @@ class Receiver:
         if violation is not None:
             raise _fault(violation, header)
         if not plain:
-            self._end_tagged(control, rdmap, stag, octets)
+            self.tagged.end(control, rdmap, stag, octets)
 
     def _take_send(self, rdmap: int, invalidate: int, queue_and_number: int, pos: int, length: int) -> bool:
         """A short path for the usual Send: a message of one segment that is in the scratch buffer as a whole.
@@ -370,16 +405,18 @@ class Receiver:
 
     def _start_direct(self, pos: int, available: int, frame: int) -> bool:
         """Begins the payload phase for an FPDU that has partly arrived, if enough is still to come; True if begun."""
-        if frame - available < _DIRECT_OCTETS_MIN:
+        if frame - available < DIRECT_OCTETS_MIN:
             return False
         scratch = self._scratch
         header: tuple[int, ...]
         if scratch[pos + 2] & _TAGGED_BIT:
             size = TAGGED.size
             header = TAGGED.unpack_from(scratch, pos)
-            length, control, rdmap, stag, offset = header
+            length, control = header[:2]
             payload = length - TAGGED_OCTETS
-            violation = self._check_tagged(control, rdmap, stag, offset, payload)
+            violation = self.tagged.check(header, payload, self.ready_frame)
+            if violation is None:
+                self.ready_frame = None
             self._bulk = frame >= _BULK_FRAME_OCTETS and not control & LAST
         else:
             size = UNTAGGED.size
@@ -389,141 +426,52 @@ class Receiver:
             payload = header[0] - UNTAGGED_OCTETS
             violation = self._check_untagged(header, payload)
             self._bulk = False
-        segment = self._segment
-        segment.header = header
-        segment.fault = None if violation is None else _fault(violation, header)
-        segment.trailer = trailer = frame - size - payload
-        segment.placed = 0
+        run = self.run
+        run.header = header
+        run.fault = None if violation is None else _fault(violation, header)
+        run.trailer = frame - size - payload
+        run.placed = 0
+        run.region = None
         arrived = available - size
-        self.left = arrived
         if arrived:
+            run.left = arrived
             self._find_target()[:] = self.view[pos + size : pos + available]
-        segment.placed = arrived
-        self.left = payload - arrived
+        run.placed = arrived
+        run.left = payload - arrived
         if self.crc:
-            segment.digest = crc32c(self.view[pos : pos + available])
-        self.limit = trailer + TAGGED.size if self._bulk else _IDLE_OCTETS
-        return True
-
-    def _follow_on(self) -> bool:
-        """A short path for bulk: the scratch buffer has an FPDU's CRC and the header of its message's next FPDU.
-
-        Ends the one and begins the payload phase of the other. False, with nothing changed, if either is unusual.
-        """
-        segment = self._segment
-        length, control, rdmap, stag, offset = segment.header
-        trailer = segment.trailer
-        following = TAGGED.unpack_from(self._scratch, trailer)
-        next_length, next_control, next_rdmap, next_stag, next_offset = following
-        payload = length - TAGGED_OCTETS
-        next_payload = next_length - TAGGED_OCTETS
-        if (
-            trailer != CRC.size
-            or segment.fault is not None
-            or next_stag != stag
-            or next_rdmap != rdmap
-            or next_offset != offset + payload
-            or next_control | LAST != control | LAST
-            or next_payload < _DIRECT_OCTETS_MIN
-            or (self.crc and segment.digest != CRC.unpack_from(self._scratch)[0])
-        ):
-            return False
-        last = next_control & LAST
-        if rdmap & 0x0F == _READ_RESPONSE_OPCODE:
-            read = self._sender.reads[0]
-            received = read.received + payload
-            if received + next_payload > read.length or (last and received + next_payload != read.length):
-                return False
-            read.received = received
-        self.heard = True
-        self._tagged_opened = rdmap, stag
-        segment.header = following
-        segment.placed = 0
-        self.left = next_payload
-        segment.trailer = trailer = (-(next_length + 2) & 3) + CRC.size
-        if self.crc:
-            segment.digest = crc32c(self.view[CRC.size : CRC.size + TAGGED.size])
-        if last:
-            self._bulk = False
-            self.limit = _IDLE_OCTETS
-        else:
-            self.limit = trailer + TAGGED.size
+            run.digest = crc32c(self.view[pos : pos + available])
         return True
 
     def _end_direct(self) -> int:
         """Ends the trailer phase: checks the CRC. Returns the octets of padding and CRC, or 0 if some are missing."""
-        segment = self._segment
-        trailer = segment.trailer
+        run = self.run
+        trailer = run.trailer
         if self.filled < trailer:
             return 0
-        digest = segment.digest
+        digest = run.digest
         if self.crc:
             if trailer > CRC.size:
                 digest = crc32c(self.view[: trailer - CRC.size], digest)
             if digest != CRC.unpack_from(self._scratch, trailer - CRC.size)[0]:
                 raise Fault("CRC mismatch", Code.MPA_CRC)
         self.heard = True
-        segment.trailer = 0
-        if segment.fault is not None:
-            raise segment.fault
-        header = segment.header
+        run.trailer = 0
+        if run.fault is not None:
+            raise run.fault
+        header = run.header
         _, control, rdmap, word, *_ = header
         if control & _TAGGED_BIT:
-            self._end_tagged(control, rdmap, word, segment.placed)
+            self.tagged.end(control, rdmap, word, run.placed)
         else:
-            self._end_send(control, rdmap, word, segment.placed, header)
+            self._end_send(control, rdmap, word, run.placed, header)
         return trailer
 
-    def _check_tagged(self, control: int, rdmap: int, stag: int, offset: int, octets: int) -> _Violation | None:
-        """The rule that a tagged segment breaks, other than those of memory access (RFC 5041 7.1, RFC 5040 7.2)."""
-        if control & _VERSION != 1:
-            return f"DDP version {control & _VERSION}", Code.TAGGED_VERSION
-        if rdmap & _RDMAP_VERSION != 0x40:
-            return f"RDMAP version {rdmap >> 6}", Code.OPERATION_VERSION
-        opcode = rdmap & 0x0F
-        if self.ready_frame is not None:
-            if opcode != _WRITE_OPCODE or octets or not control & LAST or self.ready_frame is not ReadyFrame.WRITE:
-                return "not the ready-to-receive frame that was agreed on", Code.NO_MATCHING_RTR
-            self.ready_frame = None
-        opened = self._tagged_opened
-        if opened is not None:
-            if opened[0] & 0x0F != opcode:
-                return "the opcode changed within a tagged message", Code.OPERATION_OPCODE
-            if opened[1] != stag:
-                return "the handle changed within a tagged message", Code.TAGGED_STAG
-        if opcode == _READ_RESPONSE_OPCODE:
-            reads = self._sender.reads
-            if not reads:
-                return "an RDMA Read Response that nobody asked for", Code.OPERATION_OPCODE
-            read = reads[0]
-            received = read.received
-            # Steering tag and offset of an empty segment are not checked (RFC 5041 section 5.2).
-            if octets and stag != read.sink_handle:
-                return f"an RDMA Read Response for handle {stag:#010x}", Code.TAGGED_STAG
-            if octets and offset != read.sink_offset + received:
-                return f"an RDMA Read Response for offset {offset:#x}", Code.TAGGED_BOUNDS
-            received += octets
-            if received > read.length or (control & LAST and received != read.length):
-                return f"{received} octets in answer to an RDMA Read of {read.length}", Code.TAGGED_BOUNDS
-        elif opcode != _WRITE_OPCODE:
-            return f"opcode {opcode:#x} in a tagged segment", Code.OPERATION_OPCODE
-        return None
-
-    def _end_tagged(self, control: int, rdmap: int, stag: int, octets: int) -> None:
-        """A tagged segment is in place."""
-        if rdmap & 0x0F == _READ_RESPONSE_OPCODE:
-            read = self._sender.reads[0]
-            read.received += octets
-            if control & LAST:
-                self._sender.read_answered()
-        self._tagged_opened = None if control & LAST else (rdmap, stag)
-
-    def _check_untagged(self, header: tuple[int, ...], octets: int) -> _Violation | None:
+    def _check_untagged(self, header: tuple[int, ...], octets: int) -> Violation | None:
         """The rule that an untagged segment breaks, those of its buffer included (RFC 5041 7.1, RFC 5040 7.2)."""
         _, control, rdmap, invalidate, queue, msn, offset = header
-        if control & _VERSION != 1:
-            return f"DDP version {control & _VERSION}", Code.UNTAGGED_VERSION
-        if rdmap & _RDMAP_VERSION != 0x40:
+        if control & DDP_VERSION != 1:
+            return f"DDP version {control & DDP_VERSION}", Code.UNTAGGED_VERSION
+        if rdmap & RDMAP_VERSION != 0x40:
             return f"RDMAP version {rdmap >> 6}", Code.OPERATION_VERSION
         expected = QUEUE_OF.get(rdmap & 0x0F)
         if expected is None:
@@ -571,12 +519,11 @@ class Receiver:
         self._completions.append(Completion(wr, Verb.RECEIVE, Status.SUCCESS, octets, ended))
 
 
-def _check_length(length: int, least: int) -> None:
-    if length < least:
-        raise Fault(f"a ULPDU of {length} octets has no room for its header", Code.DDP_CATASTROPHIC)
+def _too_short(length: int) -> Fault:
+    return Fault(f"a ULPDU of {length} octets has no room for its header", Code.DDP_CATASTROPHIC)
 
 
-def _fault(violation: _Violation, header: tuple[int, ...], read_header: bytes = b"") -> Fault:
+def _fault(violation: Violation, header: tuple[int, ...], read_header: bytes = b"") -> Fault:
     """The Fault with the headers of the segment, `header` being TAGGED or UNTAGGED."""
     layout = TAGGED if header[1] & _TAGGED_BIT else UNTAGGED
     return Fault(

@@ -71,13 +71,13 @@ class Sender:
 
     While `open` is False, no FPDU is built. `current` is work of which some FPDUs are built.
     `reads` are RDMA Reads that were requested and are not answered. `drained` is True once the queue is worked off up
-    to its disconnect. `out` holds the octets handed to the driver and not yet sent.
+    to its disconnect. `in_flight` is work that has been begun and not reported. `out` holds the octets handed to the
+    driver and not yet sent.
     """
 
     __slots__ = (
         "_completions",
         "_frame_max",
-        "_in_flight",
         "_message_ended",
         "_msn",
         "_one_message",
@@ -93,6 +93,7 @@ class Sender:
         "crc",
         "current",
         "drained",
+        "in_flight",
         "markers",
         "open",
         "out",
@@ -109,7 +110,7 @@ class Sender:
         self._completions = completions
         self._one_message = flush_each_message
         self.send_queue: deque[Work] = deque()
-        self._in_flight: deque[Work] = deque()
+        self.in_flight: deque[Work] = deque()
         self.reads: deque[ReadWork] = deque()
         self.responses: deque[ReadResponse] = deque()
         self._response_turn = True
@@ -206,7 +207,7 @@ class Sender:
             self.drained = True
             return False
         self.send_queue.popleft()
-        self._in_flight.append(work)
+        self.in_flight.append(work)
         self.current = work
         self._piece = self._piece_start = 0
         return True
@@ -306,8 +307,7 @@ class Sender:
         offset = sink_offset + position & 0xFFFFFFFFFFFFFFFF
         if not self.markers:
             pieces, sizes = self._build_run(READ_RESPONSE, sink_handle, offset, view, end)
-            shown = [(region, response, position + index * self._tagged_max) for index in range(len(sizes))]
-            self.out.append_run(pieces, sizes, shown)
+            self.out.append_run(pieces, sizes, (region, response, position), self._tagged_max)
         else:
             self._message_ended = octets <= self._tagged_max
             octets = min(octets, self._tagged_max)
@@ -375,12 +375,6 @@ class Sender:
             length = (total + 3 & ~3) + 4
         self.out.append(fpdu, length, source)
 
-    def bytes_sent(self, octets: int) -> None:
-        """The socket took the first `octets` of the gather list."""
-        self.out.bytes_sent(octets)
-        if self._in_flight:
-            self.report()
-
     def read_answered(self) -> None:
         """The response to the first of `reads` is complete."""
         self.reads.popleft().done = True
@@ -388,7 +382,7 @@ class Sender:
 
     def report(self) -> None:
         """Reports the completions of work that has ended, in the order of posting."""
-        in_flight, sent = self._in_flight, self.out.sent
+        in_flight, sent = self.in_flight, self.out.sent
         while in_flight:
             work = in_flight[0]
             if isinstance(work, ReadWork):
@@ -413,17 +407,17 @@ class Sender:
             return
         handle = int.from_bytes(segment[2:6], "big")
         offset = int.from_bytes(segment[6:14], "big")
-        for work in self._in_flight:
+        for work in self.in_flight:
             if work.control == WRITE and work.handle == handle and 0 <= offset - work.offset <= work.length:
                 work.status = Status.REMOTE_ACCESS
                 return
 
     def flush(self) -> None:
         """Ends all work that has not ended, in the order of posting."""
-        for work in (*self._in_flight, *self.send_queue):
+        for work in (*self.in_flight, *self.send_queue):
             if work.verb is not None and not work.internal:
                 self._completions.append(Completion(work.wr, work.verb, work.status))
-        self._in_flight.clear()
+        self.in_flight.clear()
         self.send_queue.clear()
         self.reads.clear()
         self.responses.clear()

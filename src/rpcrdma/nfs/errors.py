@@ -15,6 +15,7 @@ __all__ = [
     "NfsNotADirectory",
     "NfsNotFound",
     "NfsPermission",
+    "ServerPathError",
     "nfs_error",
 ]
 
@@ -61,7 +62,20 @@ _TEXT: dict[nfsstat3, str] = {
 }
 
 
-class NfsError(OSError):
+class ServerPathError(OSError):
+    """A failure with an object of a server: `filename`, and `filename2` where there are two, are paths in the export.
+
+    An OSError that is none of these is about paths of this machine.
+    """
+
+    @property
+    def path(self) -> str | None:
+        """The same as `filename`."""
+        path: str | None = self.filename
+        return path
+
+
+class NfsError(ServerPathError):
     """An operation was refused with a status other than NFS3_OK (RFC 1813 section 2.6).
 
     `status` is the code, `errno` its local counterpart, `path` (and `filename`) what it happened to; `filename2` is
@@ -77,7 +91,6 @@ class NfsError(OSError):
         if path2 is not None:
             self.filename2 = path2
         self.status = status
-        self.path = path
 
     def __reduce__(self) -> tuple[Any, ...]:
         return nfs_error, (self.status, self.path, self.filename2)

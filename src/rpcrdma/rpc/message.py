@@ -60,6 +60,9 @@ _SIX = struct.Struct(">6I")
 _TEN = struct.Struct(">10I")
 _PAD = (b"", b"\0\0\0", b"\0\0", b"\0")
 
+_tuple = tuple.__new__
+"""Makes a named tuple without the Python function that its class has for it."""
+
 
 class MessageType(enum.IntEnum):
     """msg_type."""
@@ -174,7 +177,8 @@ def decode_call(dec: Decoder) -> CallHeader:
                 if not (verifier_flavor or verifier_length):
                     dec.pos = after + 8
                     body = bytes(dec.data[start + 32 : start + 32 + length])
-                    return CallHeader(xid, program, version, procedure, OpaqueAuth(flavor, body))
+                    credential = _tuple(OpaqueAuth, (flavor, body))
+                    return _tuple(CallHeader, (xid, program, version, procedure, credential, NO_AUTH))
     return _decode_call_in_steps(dec)
 
 

@@ -155,6 +155,10 @@ class ReplyCache:
         call = self._running[key] = KnownCall(key)
         return call
 
+    def forget(self, call: KnownCall) -> None:
+        """Ends `begin` of a call that has not run after all."""
+        del self._running[call.key]
+
     def finish(self, call: KnownCall, reply: Payload, now_s: float) -> None:
         """Keeps the reply to a running call; the reply's memory must not change afterwards."""
         config = self._config

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, ParamSpec, Protocol, TypeVar, cast
 
 from rpcrdma.errors import RpcRdmaError
 from rpcrdma.rpc.auth import Credential
+from rpcrdma.rpc.host_identity import HostIdentity
 from rpcrdma.rpc.program import Caller, Procedure, Program
 from rpcrdma.wire.buffers import Buffer
 
@@ -85,6 +86,10 @@ class ReverseCaller(Caller, Protocol):
         """Octets that the arguments of a call may have: over RDMA, without chunks, the rest of an inline message."""
 
     @property
+    def host_identity(self) -> HostIdentity | None:
+        """Which host the peer has proved to be; None if it was not asked to, and over TCP."""
+
+    @property
     def closed(self) -> bool:
         """Whether the connection has ended."""
 
@@ -102,6 +107,10 @@ class CallContext(Protocol):
     @property
     def peer(self) -> str:
         """The caller's network address without port, for host limits: "192.0.2.7", "::1"."""
+
+    @property
+    def host_identity(self) -> HostIdentity | None:
+        """See `ReverseCaller.host_identity`: of the host, whatever user `credential` names."""
 
     @property
     def xid(self) -> int:

@@ -163,6 +163,7 @@ class BarePeer:
         dialects: Sequence[Dialect] = (),
         extensions: Sequence[Extension] = (),
         ready: bool = True,
+        settle_s: float = 0.0,
     ) -> None:
         config = config or TransportConfig()
         if private_data is None:
@@ -183,6 +184,7 @@ class BarePeer:
             reverse=reverse,
             dialects=dialects or offered("1"),
             extensions=extensions,
+            settle_s=settle_s,
         )
         self.received: list[bytes] = []
         self.invalidated: list[int | None] = []

@@ -25,7 +25,7 @@ class ByteStreamQueuePair(Protocol):
     def next_buffers(self) -> list[memoryview]:
         """The buffers for the next octets received."""
 
-    def bytes_received(self, octets: int) -> None:
+    def bytes_received(self, octets: int) -> object:
         """`octets` were received into those buffers."""
 
     def end_of_stream(self) -> None:

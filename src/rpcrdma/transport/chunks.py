@@ -37,13 +37,6 @@ class Segment(NamedTuple):
     offset: int
 
 
-def _total(segments: tuple[Segment, ...]) -> int:
-    total = 0
-    for segment in segments:
-        total += segment.length
-    return total
-
-
 class ReadChunk(NamedTuple):
     """The xdr_read_chunk entries of one Position, in list order: argument data for the responder to read.
 
@@ -56,7 +49,10 @@ class ReadChunk(NamedTuple):
     @property
     def length(self) -> int:
         """Octets of the whole chunk."""
-        return _total(self.segments)
+        total = 0
+        for segment in self.segments:
+            total += segment.length
+        return total
 
 
 class WriteChunk(NamedTuple):
@@ -70,7 +66,10 @@ class WriteChunk(NamedTuple):
     @property
     def length(self) -> int:
         """Octets of the whole chunk."""
-        return _total(self.segments)
+        total = 0
+        for segment in self.segments:
+            total += segment.length
+        return total
 
 
 class ChunkLists(NamedTuple):

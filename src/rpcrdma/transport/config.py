@@ -104,7 +104,6 @@ class TransportConfig:
             if not OFFERED_OCTETS_MIN <= getattr(self, name) <= INLINE_OCTETS_MAX:
                 raise ValueError(f"{name} must be from {OFFERED_OCTETS_MIN} to {INLINE_OCTETS_MAX}")
         for name in (
-            "in_messages_octets_max",
             "credits_requested",
             "credits_granted",
             "reverse_credits_requested",
@@ -115,6 +114,8 @@ class TransportConfig:
         ):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1")
+        if self.in_messages_octets_max < 0:
+            raise ValueError("in_messages_octets_max must be at least 0")
         if self.stalled_s <= 0:
             raise ValueError("stalled_s must be more than 0")
         if self.connection_octets_pulled_max < self.call_octets_pulled_max:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from rpcrdma.errors import LocalProtocolError, TransportClosed
 from rpcrdma.rpc.message import CALL_HEADER_OCTETS
 from rpcrdma.rpc.reply_bound import ReplyBound
+from rpcrdma.transport.authenticator import Authenticator
 from rpcrdma.transport.calls import CallHandle, IncomingCall
 from rpcrdma.transport.config import ReverseSupport, Role, TransportConfig
 from rpcrdma.transport.dialects import Dialect, offered, receive_octets
@@ -59,6 +60,8 @@ class Endpoint:
     chunks (responder); `receive_pool`, of `receive_octets`, may be shared by connections. `dialects` are the versions
     that are spoken, the preferred one first; the last of them is understood by all peers that the others are not. A
     client lets `settle_s` pass before its first message. `extensions` add to the versions that can be extended.
+    `authenticator` is for this connection alone: a server that requires the host to be authenticated offers none of the
+    versions in which that cannot be.
 
     With `reverse` a client takes calls, too, and a server may make some (RFC 8167), but not before `allow_reverse`.
     Without it a reverse call is discarded. The two directions share nothing but the receives.
@@ -94,12 +97,15 @@ class Endpoint:
         receive_pool: ReceivePool | None = None,
         dialects: Sequence[Dialect] = (),
         settle_s: float = 0.0,
+        authenticator: Authenticator | None = None,
         extensions: Sequence[Extension] = (),
     ) -> None:
         self.role = role
         self._may_call = role is Role.CLIENT
         self._qp = qp
         dialects = dialects or offered()
+        if role is Role.SERVER and authenticator is not None and authenticator.required:
+            dialects = [dialect for dialect in dialects if dialect.introduces] or dialects
         # A server speaks the version that is understood best until the client has chosen one.
         first = dialects[0] if role is Role.CLIENT else dialects[-1]
         self._session = session = Session(qp, pd, config, role, first, reverse=reverse)
@@ -110,7 +116,13 @@ class Endpoint:
             for dialect in dialects:
                 dialect.extend(self._extensions.headers, self._extensions.error_words)
         self._introduction = Introduction(
-            session, self._outbox, dialects, self._move, self._extensions, settle_s=settle_s
+            session,
+            self._outbox,
+            dialects,
+            self._move,
+            self._extensions,
+            settle_s=settle_s,
+            authenticator=authenticator,
         )
         self._requester: Requester | None = None
         self._responder: Responder | None = None
@@ -376,7 +388,7 @@ class Endpoint:
                 self._on_receive(completion)
             else:
                 self._on_work_ended(completion)
-        if session.window.refresh_due and session.state is not State.CLOSED:
+        if session.window.refresh_due and (session.state is State.OPEN or self._introduction.may_grant):
             self._outbox.send_grant()
         if self._disconnected is not None and self._session.state is not State.CLOSED:
             self._close(self._disconnected)
@@ -477,7 +489,7 @@ class Endpoint:
 
     def _close(self, event: Disconnected) -> None:
         session = self._session
-        violated = bool(session.failure)
+        violated = bool(session.failure) and session.refusal is None
         reason = session.failure or event.reason
         session.failure = reason
         self._move(Input.END)
@@ -486,7 +498,8 @@ class Endpoint:
             self._requester.on_closed(reason, protocol_error=event.protocol_error or violated)
         if self._responder is not None:
             self._responder.on_closed(waited)
-        session.events.append(Closed(reason, event.by_peer or violated, event.protocol_error or violated))
+        protocol_error = event.protocol_error or violated
+        session.events.append(Closed(reason, event.by_peer or violated, protocol_error, session.refusal))
 
 
 def _direction(role: Role, forward: Role) -> Direction:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
-from rpcrdma.errors import RpcRdmaError
+from rpcrdma.errors import HostAuthenticationFailed, RpcRdmaError
 from rpcrdma.transport.calls import CallHandle, IncomingCall
 from rpcrdma.xdr.codec import Decoder
 
@@ -50,12 +50,14 @@ class ReplySent(NamedTuple):
 class Closed(NamedTuple):
     """The connection ended, or was not made: the last event.
 
-    `by_peer` if the peer ended it or broke the protocol (then `protocol_error`).
+    `by_peer` if the peer ended it or broke the protocol (then `protocol_error`). `refusal`: it ended since one of the
+    hosts is not content with the other.
     """
 
     reason: str
     by_peer: bool
     protocol_error: bool
+    refusal: HostAuthenticationFailed | None = None
 
 
 EndpointEvent: TypeAlias = Ready | CallArrived | ReplyArrived | CallFailed | ReplySent | Closed

@@ -2,7 +2,8 @@
 
 A version with transport properties begins with those of the client, which the server answers with its own. A server
 that does not know the version names those that it does; the client then goes on with one of them on the same
-connection. A server of several versions takes the one of the first message.
+connection. A server of several versions takes the one of the first message. Where both ends want it, their hosts then
+prove to each other which ones they are, in further messages of the kind.
 """
 
 from __future__ import annotations
@@ -11,15 +12,30 @@ import contextlib
 import struct
 from collections.abc import Callable, Sequence
 
-from rpcrdma.errors import DecodeError, LocalProtocolError
+from rpcrdma.errors import DecodeError, HostAuthenticationFailed, LocalProtocolError
 from rpcrdma.limits import NEGOTIATION_S
+from rpcrdma.transport.authenticator import Authenticator
 from rpcrdma.transport.config import Role
 from rpcrdma.transport.dialects import Dialect
 from rpcrdma.transport.extensions import Extensions
-from rpcrdma.transport.message import Cause, Inbound, Kind, Outgoing, OutgoingError, OutgoingProperties, Refusal
+from rpcrdma.transport.message import (
+    Cause,
+    Inbound,
+    Kind,
+    Outgoing,
+    OutgoingError,
+    OutgoingProperties,
+    PropertySet,
+    Refusal,
+)
 from rpcrdma.transport.negotiation import Input, State
 from rpcrdma.transport.outbox import Outbox
-from rpcrdma.transport.properties import decode_properties, encode_properties
+from rpcrdma.transport.properties import (
+    decode_host_authentication,
+    decode_properties,
+    encode_host_authentication,
+    encode_properties,
+)
 from rpcrdma.transport.refusals import versions
 from rpcrdma.transport.session import Session
 from rpcrdma.wire.buffers import Buffer
@@ -29,6 +45,9 @@ __all__ = ["Introduction"]
 _NOT_AN_ANSWER = frozenset({Kind.PIECE, Kind.PROPERTIES, Kind.UNREADABLE, Kind.ERROR})
 """Messages by which their sender does not go on without telling of its properties."""
 
+_AROUND_VALUE_OCTETS = 64
+"""Of a message that has one value of host authentication and nothing else: its header and the value's lengths."""
+
 _START = struct.Struct(">IIII")
 """XID, version, credits and type of message: the same in every version."""
 
@@ -37,10 +56,12 @@ class Introduction:
     """Of one end. `dialects` are those that it speaks, the preferred one first.
 
     `settle_s`: how long the client waits before its first message. `unanswered`: the client's first message had no
-    answer, which a server of another version may be the reason for.
+    answer, which a server of another version may be the reason for. Without an `authenticator` what a peer says of host
+    authentication is passed over.
     """
 
     __slots__ = (
+        "_authenticator",
         "_dialects",
         "_due_s",
         "_extensions",
@@ -63,9 +84,11 @@ class Introduction:
         extensions: Extensions | None,
         *,
         settle_s: float,
+        authenticator: Authenticator | None = None,
     ) -> None:
         self._extensions = extensions
         self._session = session
+        self._authenticator = authenticator
         self._outbox = outbox
         self._dialects = dialects
         self._move = move
@@ -75,7 +98,8 @@ class Introduction:
         self._introduced = False
         self._refused = False
         self._xid = 0
-        outbox.serve(self, Kind.PROPERTIES, Kind.GRANT)
+        # Errors, too: an end that is never called has no responder, and refuses properties all the same.
+        outbox.serve(self, Kind.PROPERTIES, Kind.GRANT, Kind.ERROR)
 
     @property
     def unanswered(self) -> bool:
@@ -86,6 +110,13 @@ class Introduction:
     def version_refused(self) -> bool:
         """Client: whether the server has said that it speaks none of this end's versions."""
         return self._refused
+
+    @property
+    def may_grant(self) -> bool:
+        """Whether this side may send more than its first message: not before the server has answered it properly."""
+        session = self._session
+        answered = session.peer is not None or session.statistics.pieces_received > 0
+        return session.role is Role.SERVER or answered
 
     def on_established(self) -> None:
         """The connection of the provider stands."""
@@ -98,25 +129,38 @@ class Introduction:
         elif any(dialect.introduces for dialect in self._dialects):
             self._move(Input.AWAIT)
         else:
-            self._move(Input.AGREE)
+            self._go_on(None)
 
     def _begin(self) -> None:
         """Client: sends the first message, if the version has one."""
         if self._session.dialect.introduces:
             self._wait_s = NEGOTIATION_S
             self._move(Input.INTRODUCE)
-            self._introduce()
+            self._introduce(None if self._authenticator is None else self._authenticator.announce())
         else:
-            self._move(Input.AGREE)
+            self._go_on(None)
 
-    def _introduce(self) -> None:
+    def _introduce(self, value: bytes | None) -> None:
+        """Sends this side's properties; `value` is the one of host authentication, if it has that property."""
         self._introduced = True
-        self._xid += 1
         session = self._session
-        told = encode_properties(session.own, session.dialect.properties)
+        own = session.own._replace(host_authentication=value)
+        told = encode_properties(own, session.dialect.properties)
         if self._extensions is not None:
             told += self._extensions.own
-        self._outbox.send(OutgoingProperties(self._xid, told))
+        session.limit_first_message()
+        octets = len(session.dialect.encode_properties(told)) + _AROUND_VALUE_OCTETS
+        if octets > session.send_octets and not session.dialect.continues_properties:
+            session.qp.abort(
+                f"the transport properties of this end take {octets} octets, and its first message may have "
+                f"{session.send_octets}; use fewer extensions"
+            )
+            return
+        self._send(told)
+
+    def _send(self, properties: PropertySet) -> None:
+        self._xid += 1
+        self._outbox.send(OutgoingProperties(self._xid, properties))
 
     def receive_first(self, data: Buffer) -> Inbound | None:
         """Server: reads the first message, whose version is the connection's from here on if it is one that is spoken.
@@ -131,7 +175,7 @@ class Introduction:
                 if dialect.introduces and (message is None or message.kind in _NOT_AN_ANSWER):
                     self._move(Input.INTRODUCE)
                 else:
-                    self._go_on()
+                    self._go_on(None)
                 return message
         if len(data) < _START.size:
             return None
@@ -143,33 +187,101 @@ class Introduction:
     def go_without(self, message: Inbound) -> None:
         """The peer goes on without having told of its properties, which are then the defaults."""
         if self._session.state is State.INTRODUCING and message.kind not in _NOT_AN_ANSWER:
-            self._go_on()
+            self._go_on(None)
 
-    def _go_on(self) -> None:
-        """This side's properties go before anything else."""
+    def _go_on(self, announced: bytes | None) -> None:
+        """Both sides' properties are known, this side's being the first that it sends.
+
+        `announced`: the peer's first value of host authentication; None for none.
+        """
         self._wait_s = self._due_s = None
+        self._session.use_defaults()
+        value, finished = None, True
+        if self._authenticator is not None:
+            try:
+                value = self._authenticator.begin(announced)
+            except HostAuthenticationFailed as error:
+                self._refuse(error)
+                return
+            finished = self._authenticator.finished
         if self._session.dialect.introduces and not self._introduced:
-            self._introduce()
-        self._move(Input.AGREE)
+            self._introduce(value)
+        elif value is not None and not self._send_value(value):
+            return
+        if finished:
+            self._move(Input.AGREE)
+        else:
+            self._wait_s = NEGOTIATION_S
+            self._move(Input.AUTHENTICATE)
+
+    def _authenticate(self, authenticator: Authenticator, value: bytes) -> None:
+        """Takes a further value of host authentication, and sends what follows."""
+        try:
+            answer = authenticator.receive(value)
+        except HostAuthenticationFailed as error:
+            self._refuse(error)
+            return
+        if answer is not None and not self._send_value(answer):
+            return
+        if authenticator.finished:
+            self._wait_s = self._due_s = None
+            self._move(Input.AGREE)
+
+    def _send_value(self, value: bytes) -> bool:
+        """Sends a further value of host authentication; False if no message has room for it: the connection ends."""
+        session = self._session
+        # Header and numbers take less than is rounded up here.
+        if not session.dialect.continues_properties and len(value) + _AROUND_VALUE_OCTETS > session.send_octets:
+            session.refuse(
+                HostAuthenticationFailed(
+                    f"host authentication failed: the certificates of this side take {len(value)} octets, and the peer "
+                    f"receives no more than {session.send_octets}; shorten the chain in the file of --host-cert",
+                    cause="too long",
+                )
+            )
+            return False
+        self._send(encode_host_authentication(value))
+        return True
+
+    def _refuse(self, error: HostAuthenticationFailed) -> None:
+        """Ends the connection, after the peer has been told why."""
+        session = self._session
+        if error.alert and session.dialect.introduces:
+            if self._introduced:
+                self._send_value(error.alert)
+            else:
+                if session.state is State.AWAITING:
+                    self._move(Input.INTRODUCE)
+                self._introduce(error.alert)
+        session.refuse(error)
+        self._wait_s = NEGOTIATION_S
 
     def on_properties(self, message: Inbound, invalidated: int | None) -> bool:
-        """Takes the peer's transport properties, which may come once; False for a message that is discarded."""
+        """Takes the peer's transport properties, which may come once; False for a message that is discarded.
+
+        Of those that come again the only one may be that of host authentication.
+        """
         if invalidated is not None:
             return False
-        session = self._session
-        properties = None
-        if session.peer is None:
-            with contextlib.suppress(DecodeError):
+        session, authenticator = self._session, self._authenticator
+        rows = session.dialect.properties
+        with contextlib.suppress(DecodeError):
+            if session.peer is None:
                 if self._extensions is not None:
                     self._extensions.take_properties(message.properties)
-                properties = decode_properties(message.properties, session.dialect.properties)
-        if properties is None:
-            refusal = Refusal(Cause.PROPERTY)
-            self._outbox.refuse(OutgoingError(message.xid, message.version, refusal, answers_call=False))
-            return True
-        session.take_properties(properties)
-        if session.state is not State.OPEN:
-            self._go_on()
+                peer = decode_properties(message.properties, rows)
+                session.take_properties(peer)
+                value = peer.host_authentication
+                if session.state is not State.OPEN:
+                    self._go_on(value)
+                elif value is not None and authenticator is not None:
+                    self._authenticate(authenticator, value)
+                return True
+            if authenticator is not None:
+                self._authenticate(authenticator, decode_host_authentication(message.properties, rows))
+                return True
+        refusal = Refusal(Cause.PROPERTY)
+        self._outbox.refuse(OutgoingError(message.xid, message.version, refusal, answers_call=False))
         return True
 
     def on_refused(self, message: Inbound, _invalidated: int | None) -> bool:
@@ -212,7 +324,7 @@ class Introduction:
         return ()
 
     def on_unsendable(self, _message: Outgoing, error: LocalProtocolError) -> None:
-        """Both kinds can always be sent."""
+        """None of these kinds is ever too large."""
         raise error
 
     @property
@@ -238,3 +350,5 @@ class Introduction:
         elif session.state is State.INTRODUCING:
             name = session.dialect.name
             session.qp.abort(f"no answer in version {name} of RPC-over-RDMA within {NEGOTIATION_S:g} s")
+        elif session.state in {State.AUTHENTICATING, State.BROKEN}:
+            session.qp.abort(f"host authentication has not come to its end within {NEGOTIATION_S:g} s")

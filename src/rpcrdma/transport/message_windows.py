@@ -118,10 +118,10 @@ class _MessageWindow(ABC):
         self._unspend()
 
     def on_received(self, message: Inbound) -> bool:
-        """A peer that only uses the credits it was given cannot have more calls unanswered than the whole pool."""
+        """A peer that uses all of its credits for calls has this many unanswered, and cannot have more."""
         if message.kind is _CALL:
             self.unanswered += 1
-            return self.unanswered <= self._pool
+            return self.unanswered <= self.granted + self.requested + _OVER_AND_ABOVE
         self.in_flight -= 1
         return True
 

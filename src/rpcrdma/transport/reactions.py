@@ -6,7 +6,7 @@ import enum
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from rpcrdma.limits import CALL_ATTEMPTS_MAX, OFFERED_OCTETS_MAX
+from rpcrdma.limits import CALL_ATTEMPTS_MAX
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.transport.message import Cause, Refusal
 from rpcrdma.transport.plan_call import PlanLimits
@@ -64,15 +64,20 @@ class CallForm(NamedTuple):
 
 
 def form_after(
-    refusal: Refusal, form: CallForm, into: Sequence[Buffer | None], segment_octets_possible: int
+    refusal: Refusal,
+    form: CallForm,
+    into: Sequence[Buffer | None],
+    reply_octets_max: int,
+    segment_octets_possible: int,
 ) -> CallForm | None:
     """The form in which to send a call again that was refused in `form`; None if it fails.
 
     `into` are the memory for its results that its caller gave, which cannot become larger;
-    `segment_octets_possible` is the largest segment that the peer takes.
+    `reply_octets_max` is what a call offers at most, see `TransportConfig`; `segment_octets_possible` is the largest
+    segment that the peer takes.
     """
     reaction = REACTIONS.get(refusal.cause, Reaction.FAIL)
-    if reaction is Reaction.FAIL or form.attempts >= CALL_ATTEMPTS_MAX or refusal.needed > OFFERED_OCTETS_MAX:
+    if reaction is Reaction.FAIL or form.attempts >= CALL_ATTEMPTS_MAX or refusal.needed > reply_octets_max:
         return None
     again = form._replace(attempts=form.attempts + 1)
     if reaction is Reaction.LONG:

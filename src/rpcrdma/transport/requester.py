@@ -272,7 +272,8 @@ class Requester:
             return True
         form = None
         if not abandoned:
-            form = form_after(message.refusal, handle.form, handle.into, session.segment_octets_possible)
+            most, possible = session.config.reply_octets_max, session.segment_octets_possible
+            form = form_after(message.refusal, handle.form, handle.into, most, possible)
         if form is not None:
             self._count_again(message.refusal)
             session.window.on_received(message)

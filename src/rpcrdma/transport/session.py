@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
+from rpcrdma.errors import HostAuthenticationFailed
 from rpcrdma.limits import CHUNK_SEGMENTS_MAX
 from rpcrdma.transport.config import ReverseSupport, Role, TransportConfig
 from rpcrdma.transport.dialects import Dialect
@@ -45,6 +46,7 @@ class Session:
         "plan_limits",
         "qp",
         "receive_octets",
+        "refusal",
         "remote_invalidation",
         "results_octets",
         "reverse_support",
@@ -75,6 +77,7 @@ class Session:
         self._peer_data: PrivateData | None = None
         self.state = State.CONNECTING
         self.failure = ""
+        self.refusal: HostAuthenticationFailed | None = None
         self.owed = 0
         self.events: deque[EndpointEvent] = deque()
         self.statistics = TransportStatistics()
@@ -103,6 +106,17 @@ class Session:
         agreed = self.dialect.agree(self.config.abilities, self._peer_data)
         self.remote_invalidation = agreed.remote_invalidation
         self._limit(agreed.send_octets, agreed.receive_octets)
+
+    def limit_first_message(self) -> None:
+        """Until the server has answered, a client's messages are no larger than every server receives."""
+        first = self.dialect.geometry.first_message
+        if self.role is Role.CLIENT and first:
+            self._limit(min(self.send_octets, first), self.receive_octets)
+
+    def use_defaults(self) -> None:
+        """The peer has not told of its properties: its messages are as large as every peer receives."""
+        if self.peer is None:
+            self._agree()
 
     @property
     def own(self) -> Properties:
@@ -156,6 +170,14 @@ class Session:
     def move(self, moved: Input) -> None:
         """Changes the state."""
         self.state = TRANSITIONS[self.state, moved]
+
+    def refuse(self, error: HostAuthenticationFailed) -> None:
+        """Ends the connection after what has been sent: one of the hosts is not content with the other."""
+        if not self.failure:
+            self.refusal = error
+            self.failure = str(error)
+            self.move(Input.BREAK)
+            self.qp.disconnect()
 
     def violation(self, reason: str) -> None:
         """Ends the connection because the peer broke the protocol in a way that no message can answer."""

@@ -1,4 +1,4 @@
-"""What the peer owes while this side holds memory for it: answers to RDMA Reads, ends of messages, reading replies."""
+"""What the peer owes while this side holds memory for it: data for RDMA Reads, ends of messages, reading replies."""
 
 from __future__ import annotations
 

@@ -106,11 +106,14 @@ class Payload:
         return length
 
     def gather(self, leave_out: Iterable[BulkItem] = ()) -> list[Buffer]:
-        """The stream as a gather list with every item in place but those of `leave_out`; nothing is copied."""
+        """The stream as a gather list with every item in place but those of `leave_out`, each named once.
+
+        Nothing is copied.
+        """
         left_out = list(leave_out)
-        items = [item for item in self.items if item not in left_out] if left_out else self.items
-        if not items:
+        if len(left_out) == len(self.items):
             return [self.reduced]
+        items = [item for item in self.items if item not in left_out] if left_out else self.items
         view = memoryview(self.reduced)
         gather: list[Buffer] = []
         start = 0
@@ -334,7 +337,9 @@ class Decoder(Reader):
     __slots__ = ("placed", "removed")
 
     def __init__(self, data: Buffer, start: int = 0, end: int | None = None, *, placed: Placed | None = None) -> None:
-        super().__init__(data, start, end)
+        self.data = data
+        self.start = self.pos = start
+        self.end = len(data) if end is None else end
         self.placed = placed
         self.removed = 0
 
@@ -384,6 +389,14 @@ class Decoder(Reader):
 
     def opaque(self, limit: int, field: str) -> bytes:
         """Variable-length opaque data, copied out of the received buffer."""
+        start = self.pos + 4
+        if start <= self.end:
+            length = _U32.unpack_from(self.data, start - 4)[0]
+            after = start + (length + 3 & ~3)
+            if length <= limit and after <= self.end:
+                self.pos = after
+                return bytes(self.data[start : start + length])
+        # Not as it should be: the steps say what is wrong.
         return self.fixed(self.count(limit, field), field)
 
     def string(self, limit: int, field: str) -> str:
@@ -415,6 +428,7 @@ class Decoder(Reader):
             self.pos += pad
 
     def done(self, what: str) -> None:
-        super().done(what)
+        if self.pos != self.end:
+            super().done(what)
         if self.placed is not None:
             self.placed.done()

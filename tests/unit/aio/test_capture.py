@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
 import struct
 from pathlib import Path
 
 import pytest
 
+from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.aio.drivers.capture import PacketCapture
+from rpcrdma.aio.server.serve import serve
+from rpcrdma.nfs import v3
+from rpcrdma.rpc.service import CallContext
 
 _REQUEST = b"MPA ID Req Frame" + bytes([0x40, 1, 0, 3]) + b"abc"
 _REPLY = b"MPA ID Rep Frame" + bytes([0x40, 1, 0, 0])
@@ -104,3 +110,44 @@ def test_a_closed_capture_drops_what_comes_later(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_made_is_an_os_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         PacketCapture(tmp_path / "no" / "x.pcap")
+
+
+class OneFile(v3.NFS_V3_Service):
+    """READ gives this data."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def read(self, args: v3.READ3args, context: CallContext) -> v3.READ3res:
+        resok = v3.READ3resok(v3.post_op_attr(False, None), args.count, True, self.data[: args.count])
+        return v3.READ3res(v3.nfsstat3.NFS3_OK, resok)
+
+
+def test_bulk_that_is_received_many_frames_at_a_time_is_recorded_as_a_whole(tmp_path: Path) -> None:
+    path = tmp_path / "x.pcap"
+    data = random.Random(1).randbytes(1 << 20)
+
+    async def main() -> None:
+        options = ConnectOptions(capture=capture)
+        async with (
+            serve([OneFile(data)], ["rdma://127.0.0.1:0"]) as server,
+            connect(server.listening[0], v3.PROGRAM, options=options) as client,
+        ):
+            memory = bytearray(len(data))
+            await client.call(v3.READ, v3.READ3args(v3.nfs_fh3(b"file"), 0, len(data)), into=memory)
+            assert memory == data
+
+    capture = PacketCapture(path)
+    asyncio.run(main())
+    capture.close()
+    server_port = next(segment(packet)[1] for packet in packets(path))
+    stream = b"".join(part for source, *_, part in map(segment, packets(path)) if source == server_port)
+    # The payloads of the FPDUs that carry the file, without what frames them.
+    carried = b""
+    position = 20 + int.from_bytes(stream[18:20])
+    while position < len(stream):
+        length = int.from_bytes(stream[position : position + 2])
+        if stream[position + 2] & 0x80:
+            carried += stream[position + 16 : position + 2 + length]
+        position += (length + 5 & ~3) + 4
+    assert carried == data

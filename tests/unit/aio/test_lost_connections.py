@@ -10,24 +10,31 @@ import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.client import connect as connecting
-from rpcrdma.aio.client.connect import ConnectOptions, connect
-from rpcrdma.aio.client.reconnecting import ReconnectingCaller, ReconnectPolicy
+from rpcrdma.aio.client.connect import connect, own_credential
+from rpcrdma.aio.client.reconnecting import ReconnectingCaller, ReconnectPolicy, SingleConnection
+from rpcrdma.aio.client.tcp_client import TcpCaller
+from rpcrdma.aio.connections.rdma_connection import RdmaConnection
+from rpcrdma.aio.drivers.software_rnic import SoftwareRnic
 from rpcrdma.aio.server.serve import ServeOptions, serve
 from rpcrdma.aio.urls import parse_url
 from rpcrdma.errors import CallTimeout, TransportClosed
 from rpcrdma.nfs.client import nfs_open
 from rpcrdma.nfs.server import Export, build_services, open_state
+from rpcrdma.rpc.auth import AuthSys
 from rpcrdma.rpc.errors import RemoteSystemError
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.reply_cache import ReplyCacheConfig
 from rpcrdma.rpc.service import CallContext, Service, in_worker
+from rpcrdma.transport import TransportConfig
 from rpcrdma.transport.refusals import CallRefused, ChunkRefused
 from rpcrdma.xdr.codec import Decoder, Encoder
 
@@ -117,6 +124,8 @@ class Proxy:
         self._tasks: set[asyncio.Task[None]] = set()
         self.made = 0
         self.cut = 0
+        self.told = 0
+        """Pieces of replies that were passed on."""
         self.deaf = False
         """Replies are swallowed."""
 
@@ -175,6 +184,7 @@ class Proxy:
                         return
                 if not (replies and self.deaf):
                     writer.write(data)
+                    self.told += replies
         except OSError:
             pass
         finally:
@@ -192,13 +202,28 @@ async def ordering(
         serve([orders], listen, options=options) as server,
         Proxy(parse_url(server.listening[0]).port, cuts) as proxy,
     ):
-        timing = ReconnectPolicy(initial_s=0.001, **policy)
-        connecting = ConnectOptions(reconnect=True, keepalive_s=timing.keepalive_s)
-        async with connect(f"{scheme}://127.0.0.1:{proxy.port}", options=connecting) as connection:
-            caller = connection._caller
-            assert isinstance(caller, ReconnectingCaller)
-            caller._policy = timing
+        dial = functools.partial(dialled, scheme, proxy.port, replace(own_credential(), stamp=secrets.randbits(32)))
+        caller = ReconnectingCaller(await dial(), dial, ReconnectPolicy(initial_s=0.001, **policy))
+        try:
             yield orders, proxy, caller
+        finally:
+            await caller.close()
+
+
+async def dialled(scheme: str, port: int, credential: AuthSys) -> SingleConnection:
+    """A connection as `connect` makes it, for a policy that its options do not have."""
+    if scheme == "tcp":
+        return await TcpCaller.connect("127.0.0.1", port, credential)
+    connection = RdmaConnection(
+        await SoftwareRnic().connect("127.0.0.1", port),
+        transport=TransportConfig(),
+        results=BufferPool(),
+        arguments=BufferPool(),
+        credential=credential,
+        version=connecting.version_choice("auto"),
+    )
+    await connection.wait_established()
+    return connection
 
 
 @pytest.mark.providers("iwarp")
@@ -298,7 +323,9 @@ def test_a_server_that_does_not_answer_the_keep_alive_is_left(scheme: str) -> No
     async def main() -> None:
         async with ordering(scheme, keepalive_s=0.02, keepalive_reply_s=0.1) as (orders, proxy, caller):
             assert await answered(caller, AGAIN, 7) == EXPECTED[AGAIN]
-            await asyncio.sleep(0.1)
+            told = proxy.told
+            while proxy.told < told + 3:  # noqa: ASYNC110 - what is waited for has no event
+                await asyncio.sleep(0.001)
             assert caller.reconnects == 0
             proxy.deaf = True
             call = asyncio.ensure_future(answered(caller, PLACED, 7))

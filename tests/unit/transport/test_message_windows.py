@@ -105,6 +105,17 @@ def test_a_peer_that_gives_one_credit_at_a_time_is_called_nevertheless(kind: typ
         assert client.on_received(reply)
 
 
+@pytest.mark.parametrize("kind", WINDOWS)
+def test_a_grant_within_a_call_does_not_look_like_room_for_another(kind: type[Window]) -> None:
+    client, server = introduced(kind, (8, 1), (8, 2))
+    word = server.admit(CALL)
+    assert word is not None
+    assert client.on_arrival(received(Kind.PIECE, word))
+    assert client.on_arrival(received(Kind.GRANT, 0 if kind is IncrementalWindow else word))
+    assert client.balance == 4, "one of them is for the answer, one is over and above"
+    assert client.allowed == 2
+
+
 @pytest.mark.req("V2-6")
 @pytest.mark.parametrize("kind", WINDOWS)
 def test_grants_follow_the_calls_of_both_sides(kind: type[Window]) -> None:

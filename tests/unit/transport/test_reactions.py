@@ -8,7 +8,15 @@ import pytest
 
 from rpcrdma import limits
 from rpcrdma.testing.endpoint_pair import BarePeer, message
-from rpcrdma.transport import CallFailed, CallRefused, ChunkRefused, ReplyArrived, ReplyBound, Role
+from rpcrdma.transport import (
+    CallFailed,
+    CallRefused,
+    ChunkRefused,
+    ReplyArrived,
+    ReplyBound,
+    Role,
+    TransportConfig,
+)
 from rpcrdma.transport.calls import CallHandle
 from rpcrdma.transport.chunks import ChunkLists
 from rpcrdma.transport.dialects.header_v1 import RdmaMsg, RdmaNoMsg, decode_header
@@ -19,7 +27,7 @@ from rpcrdma.wire.buffers import Buffer
 
 XID, CALL, REPLY = 7, 0, 1
 CAUSES = list(Cause)
-LARGE = limits.OFFERED_OCTETS_MAX
+LARGE = limits.REPLY_OCTETS_MAX
 
 
 class Talkative(Version1):
@@ -39,8 +47,14 @@ def error(cause: Cause, chunk: int = 0, needed: int = 0) -> bytes:
 class Caller(BarePeer):
     """A client with one call out, whose server refuses as it is told."""
 
-    def __init__(self, bound: ReplyBound, *arguments: int, into: tuple[bytearray | None, ...] = ()) -> None:
-        super().__init__(Role.CLIENT, dialects=(Talkative(),))
+    def __init__(
+        self,
+        bound: ReplyBound,
+        *arguments: int,
+        into: tuple[bytearray | None, ...] = (),
+        config: TransportConfig | None = None,
+    ) -> None:
+        super().__init__(Role.CLIENT, config, dialects=(Talkative(),))
         parts = [(b"", bytes(octets)) for octets in arguments]
         self.handle: CallHandle = self.endpoint.call(XID, message(XID, CALL, *parts), bound, into)
         self.run()
@@ -131,6 +145,16 @@ def test_what_cannot_be_mended_fails(cause: Cause, chunk: int, needed: int) -> N
     assert caller.endpoint.calls_in_flight == 0
 
 
+@pytest.mark.parametrize(("needed", "mended"), [(9000, True), (9001, False)])
+@pytest.mark.parametrize(("cause", "chunk"), [(Cause.REPLY_RESOURCE, 0), (Cause.WRITE_RESOURCE, 1)])
+def test_a_responder_that_asks_for_more_gets_no_more_than_calls_may_offer(
+    cause: Cause, chunk: int, needed: int, mended: bool
+) -> None:
+    caller = Caller(ReplyBound(20, (2000,)), config=TransportConfig(reply_octets_max=9000))
+    again = caller.refuse(cause, chunk, needed)
+    assert (again is not None) == mended
+
+
 def test_a_call_is_not_sent_again_for_ever() -> None:
     caller = Caller(ReplyBound(20))
     sent = 1
@@ -162,9 +186,9 @@ def test_a_form_that_cannot_be_sent_fails_the_call() -> None:
 
 def test_each_form_is_counted() -> None:
     form = CallForm(ReplyBound(10))
-    after = form_after(Refusal(Cause.REPLY_RESOURCE, needed=50), form, (), 1 << 20)
+    after = form_after(Refusal(Cause.REPLY_RESOURCE, needed=50), form, (), LARGE, 1 << 20)
     assert after == CallForm(ReplyBound(50), one_chunk=False, attempts=2)
-    assert form_after(Refusal(Cause.READ_CHUNKS), after, (), 1 << 20) == CallForm(
+    assert form_after(Refusal(Cause.READ_CHUNKS), after, (), LARGE, 1 << 20) == CallForm(
         ReplyBound(50), one_chunk=True, attempts=3
     )
     assert Reaction.FAIL not in REACTIONS.values()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 from typing import Any, Protocol, TypeVar
 
-from rpcrdma.aio.answering.at_most_once import REPLY_NOT_KEPT, AtMostOnce, Unanswered
+from rpcrdma.aio.answering.at_most_once import REPLY_NOT_KEPT, AtMostOnce
 from rpcrdma.aio.answering.buffer_pool import BufferShare
 from rpcrdma.aio.answering.call_context import ServerCallContext
-from rpcrdma.aio.answering.handler_runner import HandlerRunner
+from rpcrdma.aio.answering.handler_runner import HandlerRunner, Unanswered
 from rpcrdma.errors import MessageTooLong
 from rpcrdma.rpc.dispatch import Dispatcher, Invocation
 from rpcrdma.rpc.service import ReverseCaller
@@ -28,9 +28,8 @@ C_contra = TypeVar("C_contra", bound=_Arrived, contravariant=True)
 class CallSource(ReverseCaller, Protocol[C_contra]):
     """A connection on which calls arrive. Of each it keeps an object of its own; `Answering` sets its `context`.
 
-    For each call that it hands to `Answering.answer` exactly one of `reply`, `refuse` and `drop` does something. Then,
-    or once the reply has left, the source releases the call's context, if it has one: arguments that are wrong never
-    get one.
+    Each call that it hands to `Answering.answer` is ended by one of `reply`, `drop` and a `refuse` that returns True.
+    Then, or once the reply has left, the source releases the call's context. A call that cannot be decoded has none.
     """
 
     @property
@@ -86,8 +85,12 @@ class Answering:
         elif not source.refuse(call):
             source.drop(call)
 
+    def connection_ended(self, source: CallSource[C]) -> None:
+        """Lets go of calls that have not begun; to be called when the connection has ended and has closed `results`."""
+        self.runner.connection_ended(source)
+
     def _done(self, source: CallSource[C], call: C, reply: Payload | Unanswered) -> None:
-        if reply is Unanswered.SUPERSEDED:
+        if reply is Unanswered.SUPERSEDED or reply is Unanswered.LET_GO:
             source.drop(call)
         elif reply is Unanswered.NOT_KEPT:
             if not source.refuse(call):

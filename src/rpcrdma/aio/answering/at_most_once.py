@@ -8,45 +8,34 @@ need none of this and go straight to the runner.
 from __future__ import annotations
 
 import asyncio
-import enum
 import functools
-from collections.abc import Callable
-from typing import TypeAlias
 
 from rpcrdma.aio.answering.call_context import ServerCallContext
-from rpcrdma.aio.answering.handler_runner import HandlerRunner
+from rpcrdma.aio.answering.handler_runner import Done, HandlerRunner, Unanswered
 from rpcrdma.rpc.auth import AuthSys
 from rpcrdma.rpc.dispatch import Invocation
 from rpcrdma.rpc.reply_cache import KnownCall, ReplyCache, ReplyCacheConfig, call_key, detached
 from rpcrdma.xdr.codec import Decoder, Payload
 
-__all__ = ["REPLY_NOT_KEPT", "Answer", "AtMostOnce", "Unanswered"]
-
-
-class Unanswered(enum.Enum):
-    """Why a call gets no reply."""
-
-    SUPERSEDED = "superseded"
-    """A repeat of it has come meanwhile, which gets the reply: this call is dropped."""
-    NOT_KEPT = "not kept"
-    """It is the repeat of a call whose reply is no longer kept: refused in the transport's way (RFC 8166 section 4.5.3:
-    ERR_CHUNK), lest the requester go on repeating it."""
+__all__ = ["REPLY_NOT_KEPT", "AtMostOnce"]
 
 
 REPLY_NOT_KEPT = RuntimeError("the reply to the call that this one repeats is not kept")
-"""What a refused repeat is answered with where the transport has no refusal of its own."""
-
-Answer: TypeAlias = Callable[[Payload | Unanswered], None]
+"""The error that a refused repeat gets where the transport has no refusal of its own."""
 
 
 class _Asking:
-    """Who waits for a running call: the memory of the `first` is in use until then, the `newest` gets the reply."""
+    """The connections that a running call came on: `first`, whose memory its handler uses, and that of the last repeat.
 
-    __slots__ = ("first", "newest")
+    `newest` gets the reply. `repeat` is the last repeat, to be run should the first be let go; None without repeats.
+    """
 
-    def __init__(self, answer: Answer) -> None:
+    __slots__ = ("first", "newest", "repeat")
+
+    def __init__(self, answer: Done) -> None:
         self.first = answer
         self.newest = answer
+        self.repeat: tuple[Invocation, ServerCallContext] | None = None
 
 
 class AtMostOnce:
@@ -57,7 +46,7 @@ class AtMostOnce:
         self._runner = runner
         self.cache = ReplyCache(config)
 
-    def run(self, invocation: Invocation, stream: Decoder, context: ServerCallContext, answer: Answer) -> None:
+    def run(self, invocation: Invocation, stream: Decoder, context: ServerCallContext, answer: Done) -> None:
         """Runs the handler, unless it runs or has run; calls `answer` exactly once, as `HandlerRunner.run` does.
 
         `stream` is the decoder that `invocation` was opened from.
@@ -73,13 +62,17 @@ class AtMostOnce:
         elif known.running:
             asking: _Asking = known.context
             superseded, asking.newest = asking.newest, answer
+            asking.repeat = invocation, context
             if superseded is not asking.first:
                 superseded(Unanswered.SUPERSEDED)
         else:
             answer(Unanswered.NOT_KEPT if known.reply is None else known.reply)
 
-    def _done(self, call: KnownCall, reply: Payload) -> None:
+    def _done(self, call: KnownCall, reply: Payload | Unanswered) -> None:
         asking: _Asking = call.context
+        if isinstance(reply, Unanswered):
+            self._let_go(call, asking)
+            return
         call.context = None
         lasting = detached(reply)
         self.cache.finish(call, lasting, self._time())
@@ -88,3 +81,18 @@ class AtMostOnce:
         else:
             asking.newest(lasting)
             asking.first(Unanswered.SUPERSEDED)
+
+    def _let_go(self, call: KnownCall, asking: _Asking) -> None:
+        """The connection of the first ended before its handler began: the repeat is run in its place, if there is one.
+
+        Without a repeat the call is forgotten, so that one that comes later runs.
+        """
+        first = asking.first
+        if asking.repeat is None:
+            self.cache.forget(call)
+            first(Unanswered.LET_GO)
+            return
+        (invocation, context), asking.repeat = asking.repeat, None
+        asking.first = asking.newest
+        self._runner.run_unless_ended(invocation, context, functools.partial(self._done, call))
+        first(Unanswered.SUPERSEDED)

@@ -21,7 +21,7 @@ class OutOfBuffers(RpcRdmaError):
 
 
 def octets_taken(length: int) -> int:
-    """How much of the memory there is a buffer of `length` octets takes at most."""
+    """What a buffer of `length` octets takes of a pool at most: its size class."""
     return 1 << max(_SMALLEST_BITS, (length - 1).bit_length()) if length <= 1 << _LARGEST_BITS else length
 
 
@@ -39,12 +39,12 @@ class BufferPool:
         "_loop",
         "_pooled",
         "_serving",
-        "_turns",
         "lent_octets",
         "lock",
         "octets_max",
         "on_short",
         "pool_octets_max",
+        "turns",
     )
 
     def __init__(self, *, pool_octets_max: int = BUFFER_POOL_OCTETS_MAX, octets_max: int = BUFFER_OCTETS_MAX) -> None:
@@ -54,24 +54,24 @@ class BufferPool:
         self._pooled = 0
         self._free: dict[int, list[bytearray]] = {}
         self._lent: dict[int, tuple[bytearray, bool]] = {}
-        """By the identity of the memory: the memory, and whether it goes back to a size class."""
+        """By the identity of the whole buffer: that, and whether it goes back to a size class."""
         self.lock = threading.Lock()
-        self._turns: Turns[BufferShare] = Turns()
+        self.turns: Turns[BufferShare] = Turns()
         self._loop: asyncio.AbstractEventLoop | None = None
         """Of those that wait."""
         self._serving = False
         self.on_short: Callable[[], None] | None = None
-        """Called when somebody begins to wait: for whoever knows how to get memory back."""
+        """Is called when a connection begins to wait: a server can end connections that hold memory for too long."""
 
     @property
     def pooled_octets(self) -> int:
-        """What there is in size classes, lent or free."""
+        """Octets of all buffers of size classes, lent or free."""
         return self._pooled
 
     @property
     def waited_for(self) -> bool:
-        """Whether somebody waits for memory."""
-        return bool(self._turns)
+        """Whether a connection waits for memory."""
+        return bool(self.turns.waiting)
 
     def acquire(self, length: int) -> memoryview:
         """Writable memory of `length` octets with unspecified content.
@@ -80,51 +80,51 @@ class BufferPool:
             OutOfBuffers: `octets_max` octets would be exceeded.
         """
         with self.lock:
-            memory = self.take(length, self.octets_max - self.lent_octets)
-        if memory is None:
+            buffer = self.take(length, self.octets_max - self.lent_octets)
+        if buffer is None:
             raise OutOfBuffers(f"{length} octets asked for, {self.lent_octets} of at most {self.octets_max} are in use")
-        return memoryview(memory)[:length]
+        return memoryview(buffer)[:length]
 
     def release(self, buffer: memoryview) -> None:
-        """Takes back what `acquire` returned; nobody may use it any more. No effect on other memory."""
+        """Takes back what `acquire` returned, which must not be used any more. No effect on other buffers."""
         with self.lock:
             self.take_back(buffer)
         self.serve_soon()
 
     def share(self, client: str) -> BufferShare:
         """A connection's share; `client` is what all its connections have in common, its address."""
-        return BufferShare(self, self._turns.join(client))
+        return BufferShare(self, self.turns.join(client))
 
     def take(self, length: int, room: int) -> bytearray | None:
-        """For shares, under the lock: lends memory that takes at most `room` octets."""
+        """For shares, under the lock: lends a buffer, whole, if it takes at most `room` octets."""
         if length > room:
             return None
         size = octets_taken(length)
         free = self._free.get(size)
         if free and size <= room:
-            memory = free.pop()
+            buffer = free.pop()
             pooled = True
         else:
             pooled = length <= 1 << _LARGEST_BITS and size <= room and self._may_pool(size)
             if not pooled:
                 size = length
-            memory = bytearray(size)
+            buffer = bytearray(size)
             if pooled:
                 self._pooled += size
-        self._lent[id(memory)] = (memory, pooled)
+        self._lent[id(buffer)] = (buffer, pooled)
         self.lent_octets += size
-        return memory
+        return buffer
 
     def take_back(self, buffer: memoryview) -> int:
         """For shares, under the lock. Returns how many octets have become free."""
         lent = self._lent.pop(id(buffer.obj), None)
         if lent is None:
             return 0
-        memory, pooled = lent
-        size = len(memory)
+        whole, pooled = lent
+        size = len(whole)
         self.lent_octets -= size
         if pooled:
-            self._free.setdefault(size, []).append(memory)
+            self._free.setdefault(size, []).append(whole)
         return size
 
     def _may_pool(self, size: int) -> bool:
@@ -140,23 +140,23 @@ class BufferPool:
         return excess <= 0
 
     def wait_in_line(self, share: BufferShare) -> None:
-        """For shares: one that waits for its turn."""
+        """For shares: `share` waits for its turn."""
         self._loop = asyncio.get_running_loop()
-        self._turns.wait(share)
+        self.turns.wait(share)
         if self.on_short is not None:
             self.on_short()
 
     def leave_line(self, share: BufferShare) -> None:
-        """For shares: one that waits no more."""
-        self._turns.leave(share)
+        """For shares: `share` waits no more."""
+        self.turns.leave(share)
 
     def forget(self, share: BufferShare) -> None:
-        """For shares: one that is over."""
-        self._turns.part(share)
+        """For shares: `share` is closed and holds nothing."""
+        self.turns.part(share)
 
     def serve_soon(self) -> None:
-        """What has become free is given out in the loop, outside of whatever the connection that freed it is at."""
-        if self._turns and not self._serving:
+        """Gives out free memory, in a callback: the connection that freed it may be in the midst of a turn."""
+        if self.turns.waiting and not self._serving:
             self._serving = True
             assert self._loop is not None
             self._loop.call_soon_threadsafe(self._serve)
@@ -164,10 +164,10 @@ class BufferPool:
     def _serve(self) -> None:
         """One turn for each client that waits and can have what one of its connections waits for."""
         self._serving = False
-        for client in self._turns.in_order():
+        for client in self.turns.in_order():
             for share in client.in_order():
                 if share.take_turn():
-                    self._turns.had_turn(share, waits=share.waits)
+                    self.turns.had_turn(share, waits=share.waits)
                     self.serve_soon()
                     break
 
@@ -184,7 +184,7 @@ class BufferShare(Share):
         super().__init__(client)
         self._pool = pool
         self._own: dict[int, int] = {}
-        """What each buffer takes, by the identity of its memory."""
+        """What each buffer takes, by the identity of the whole of it."""
         self._turns: list[tuple[int, Callable[[], None]]] = []
         self.closed = False
         self._over = False
@@ -206,7 +206,7 @@ class BufferShare(Share):
 
     @property
     def waits(self) -> bool:
-        """Whether something waits for memory."""
+        """Whether the connection waits for memory."""
         return bool(self._turns)
 
     def acquire(self, length: int, *, outliving: bool = False) -> memoryview | None:
@@ -223,16 +223,16 @@ class BufferShare(Share):
         if self.closed and not outliving:
             raise OutOfBuffers("the connection has ended")
         with pool.lock:
-            memory = pool.take(length, self._room())
-            if memory is None:
+            buffer = pool.take(length, self._room())
+            if buffer is None:
                 return None
-            size = len(memory)
-            self._own[id(memory)] = size
+            size = len(buffer)
+            self._own[id(buffer)] = size
             self.hold(size)
-        return memoryview(memory)[:length]
+        return memoryview(buffer)[:length]
 
     def release(self, buffer: memoryview) -> None:
-        """Takes back what `acquire` returned, also when closed; no effect on other memory."""
+        """Takes back what `acquire` returned, also when closed; no effect on other buffers."""
         pool = self._pool
         with pool.lock:
             if self._own.pop(id(buffer.obj), None) is None:
@@ -240,7 +240,8 @@ class BufferShare(Share):
             self.hold(-pool.take_back(buffer))
         if self.closed:
             self._leave()
-        pool.serve_soon()
+        if pool.turns.waiting:
+            pool.serve_soon()
 
     def reserve(self, octets: int) -> bool:
         """Counts so many octets as held, without lending any; False if there is no room at present: see `wait`."""
@@ -265,7 +266,7 @@ class BufferShare(Share):
     def wait(self, length: int, resume: Callable[[], None]) -> None:
         """Calls `resume` in the event loop when it is this share's turn and `length` octets are there, or at its end.
 
-        Whoever is called may find that they are gone again, and wait once more.
+        `resume` may find that they are gone again, and wait once more.
         """
         if self.closed:
             resume()
@@ -283,7 +284,7 @@ class BufferShare(Share):
         return True
 
     def close(self) -> None:
-        """Lends nothing more; whoever waits is resumed and finds that. Buffers come back as ever."""
+        """Lends nothing more; all that wait are resumed, and find it closed. Lent buffers come back as before."""
         if not self.closed:
             self.closed = True
             while self._turns:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from rpcrdma.aio.answering.buffer_pool import BufferShare, OutOfBuffers, octets_taken
 from rpcrdma.limits import BULK_RESULT_OCTETS
 from rpcrdma.rpc.dispatch import Invocation
+from rpcrdma.rpc.host_identity import HostIdentity
 from rpcrdma.rpc.service import ReverseCaller
 
 __all__ = ["ServerCallContext"]
@@ -39,11 +40,16 @@ class ServerCallContext:
         self.may_block = False
         self.unsent_octets = 0
         """Of the reply, from when it is handed to the transport until it has been sent; the connection's own."""
-        # What must not run twice runs to its end: a repeat on another connection gets its result.
+        # A call that must not run twice gets memory also when its connection has ended: a repeat may get its result.
         self._outliving = invocation.at_most_once
         self._share = share
         self._wanted = 0
         self._buffers: list[memoryview] | None = None
+
+    @property
+    def host_identity(self) -> HostIdentity | None:
+        """See `CallContext.host_identity`."""
+        return self.client.host_identity
 
     @property
     def ended(self) -> bool:
@@ -64,7 +70,7 @@ class ServerCallContext:
             self._buffers = [buffer]
         else:
             self._buffers.append(buffer)
-        # A view of its own: a handler may release what it was given.
+        # A second view, since the handler may release the one that it gets.
         return buffer[:]
 
     def release(self) -> None:
@@ -76,9 +82,9 @@ class ServerCallContext:
                 self._share.release(buffer)
 
     def wait_if_crowded(self, resume: Callable[..., None], *args: object) -> bool:
-        """Calls `resume(*args)` when there is memory for an ordinary result; False if there is: nothing is called.
+        """Whether the call has to wait until there is memory for an ordinary result; then `resume(*args)` is called.
 
-        What may run again need not wait if its connection holds nothing: most calls want no memory.
+        A call that may be run again need not wait if its connection holds nothing: most calls want no memory.
         """
         share = self._share
         if not share.client.held or not share.crowded or share.closed or not (share.held or self._outliving):

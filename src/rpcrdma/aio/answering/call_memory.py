@@ -1,7 +1,7 @@
 """What the calls of one record stream hold, counted against the memory that all clients share.
 
 Records are received into memory of their own, which the kernel gives as it is written to. So nothing is lent here: it
-is only counted, and the stream is left unread while there is no room for what its next octets are part of.
+is only counted, and the stream is left unread while there is no room for the record that its next octets are part of.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ Knows nothing of how calls arrive and replies leave, so every server uses it.
 from __future__ import annotations
 
 import asyncio
+import enum
 import functools
 import logging
 from collections import deque
@@ -21,9 +22,22 @@ from rpcrdma.rpc.dispatch import Invocation
 from rpcrdma.rpc.service import Execution, ProcedureUnavailable
 from rpcrdma.xdr.codec import Payload
 
-__all__ = ["Done", "HandlerRunner"]
+__all__ = ["Done", "HandlerRunner", "Unanswered"]
 
-Done: TypeAlias = Callable[[Payload], None]
+
+class Unanswered(enum.Enum):
+    """Why a call gets no reply."""
+
+    LET_GO = "let go"
+    """Its connection ended before its handler began, or before the handler of a call that may run again was done."""
+    SUPERSEDED = "superseded"
+    """A repeat of it has come meanwhile, which gets the reply: this call is dropped."""
+    NOT_KEPT = "not kept"
+    """It is the repeat of a call whose reply is no longer kept: refused in the transport's way (RFC 8166 section 4.5.3:
+    ERR_CHUNK), lest the requester go on repeating it."""
+
+
+Done: TypeAlias = Callable[[Payload | Unanswered], None]
 _Rest: TypeAlias = Generator[None, None, Any]
 """What is left of a handler that has begun."""
 _Result: TypeAlias = tuple[Done, Payload, Invocation, ServerCallContext, BaseException | None, ConnectionCalls]
@@ -51,16 +65,16 @@ class HandlerRunner:
         """Calls in worker threads and tasks."""
 
     def run(self, invocation: Invocation, context: ServerCallContext, done: Done) -> None:
-        """Runs the handler and calls `done` with the reply, exactly once, in the event loop.
+        """Runs the handler and calls `done` with the reply, or with LET_GO, exactly once, in the event loop.
 
         An inline handler is done when this returns. A call of a client that holds its share of memory waits first; one
         that finds none while it runs is run again later, if it is idempotent. After `drain` has run into its deadline
-        `done` is not called for what was still running; whatever is run after it is answered with SYSTEM_ERR.
+        `done` is not called for what was still running; a call that is run after it is answered with SYSTEM_ERR.
         """
         if self._drained:
             done(invocation.failure(_STOPPED))
             return
-        if context.wait_if_crowded(self.run, invocation, context, done):
+        if context.wait_if_crowded(self.run_unless_ended, invocation, context, done):
             return
         execution = invocation.execution
         if execution is Execution.INLINE or execution is Execution.INLINE_OR_WORKER:
@@ -79,7 +93,7 @@ class HandlerRunner:
                 else:
                     self._start_task(invocation, result, context, done)
                     return
-            except Exception as error:  # noqa: BLE001 - whatever a handler raises is answered
+            except Exception as error:  # noqa: BLE001 - any error of a handler is answered
                 if self._waits(error, invocation, context, done):
                     return
                 reply = self._failed(invocation, context, error)
@@ -89,8 +103,22 @@ class HandlerRunner:
         else:
             self._start_task(invocation, invocation.handler(invocation.args, context), context, done)
 
+    def run_unless_ended(self, invocation: Invocation, context: ServerCallContext, done: Done) -> None:
+        """As `run`, for a call that has waited: its connection may have ended meanwhile."""
+        if context.ended:
+            done(Unanswered.LET_GO)
+        else:
+            self.run(invocation, context, done)
+
+    def connection_ended(self, connection: object) -> None:
+        """Lets go of the calls of an ended connection that wait for a thread.
+
+        A call that must not run twice and has begun is run to its end: a repeat of it gets the reply.
+        """
+        self._workers.connection_ended(connection)
+
     async def drain(self, deadline_s: float) -> bool:
-        """Waits until nothing runs, at most `deadline_s` seconds; cancels what is left and ends the worker threads.
+        """Waits until nothing runs, at most `deadline_s` seconds; cancels tasks that still run, and ends the threads.
 
         A handler that blocks in a thread cannot be cancelled: its result is dropped, but the interpreter does not exit
         before it returns. Returns whether all were done. The runner runs nothing afterwards.
@@ -116,7 +144,7 @@ class HandlerRunner:
     def _failed(self, invocation: Invocation, context: ServerCallContext, error: BaseException) -> Payload:
         name = invocation.procedure.name
         if context.ended and isinstance(error, OutOfBuffers | TransportClosed):
-            # Neither a fault nor an answer: whoever asked is gone, and what the handler needed of it.
+            # The connection has ended, and with it the memory or the peer that the handler needed: no fault.
             pass
         elif isinstance(error, OutOfBuffers):
             # Clients bring this about, not the handler.
@@ -147,7 +175,7 @@ class HandlerRunner:
             return False
         # It begins in the event loop again.
         context.may_block = False
-        return context.wait_for_buffers(functools.partial(self.run, invocation, context, done))
+        return context.wait_for_buffers(functools.partial(self.run_unless_ended, invocation, context, done))
 
     def _start_task(
         self, invocation: Invocation, result: Awaitable[Any], context: ServerCallContext, done: Done
@@ -169,7 +197,7 @@ class HandlerRunner:
                     raise
                 # Something that the handler awaited was cancelled, not the call.
                 reply = self._failed(invocation, context, error)
-            except Exception as error:  # noqa: BLE001 - whatever a handler raises is answered
+            except Exception as error:  # noqa: BLE001 - any error of a handler is answered
                 if self._waits(error, invocation, context, done):
                     return
                 reply = self._failed(invocation, context, error)
@@ -185,7 +213,21 @@ class HandlerRunner:
         context.may_block = True
         self.running += 1
         work = functools.partial(self._work, invocation, context, done, rest)
-        self._workers.submit(context.peer, context.client, work)
+        let_go = None
+        if rest is None or not invocation.at_most_once:
+            let_go = functools.partial(self._let_go, invocation, context, done, rest)
+        self._workers.submit(context.peer, context.client, work, let_go)
+
+    def _let_go(self, invocation: Invocation, context: ServerCallContext, done: Done, rest: _Rest | None) -> None:
+        try:
+            if rest is not None:
+                rest.close()
+        except Exception as error:  # noqa: BLE001 - logged; other calls are let go as well
+            self._failed(invocation, context, error)
+        try:
+            done(Unanswered.LET_GO)
+        finally:
+            self._finished()
 
     def _work(
         self,
@@ -199,7 +241,7 @@ class HandlerRunner:
         try:
             result = invocation.handler(invocation.args, context) if rest is None else _finished(rest)
             reply = invocation.success(result)
-        except BaseException as error:  # noqa: BLE001 - in a thread nobody else would see even a SystemExit
+        except BaseException as error:  # noqa: BLE001 - in a thread even a SystemExit would go unnoticed
             reply = invocation.failure(error)
             failure = error
         self._results.append((done, reply, invocation, context, failure, calls))
@@ -209,7 +251,7 @@ class HandlerRunner:
             try:
                 self._loop.call_soon_threadsafe(self._deliver)
             except RuntimeError:
-                # The loop was closed after a drain that ran into its deadline: nobody waits for this result.
+                # The loop was closed after a drain that ran into its deadline: no connection waits for this result.
                 self._results.clear()
 
     def _deliver(self) -> None:

@@ -1,4 +1,4 @@
-"""Who is next where something scarce is dealt out: first it goes by clients, and within a client by its connections.
+"""The order in which waiting connections get memory or threads: clients take turns, and the connections within each.
 
 A client is an address. Of those that wait the next is the client that holds least, and of its connections that which
 holds least; among equals the one that has had no turn for longest. While no connection waits, nothing is sorted.
@@ -49,17 +49,13 @@ class Client(Generic[S]):
 
 
 class Turns(Generic[S]):
-    """The clients of one resource."""
+    """The clients of one resource; `waiting` has those of which a connection waits."""
 
-    __slots__ = ("_clients", "_waiting")
+    __slots__ = ("_clients", "waiting")
 
     def __init__(self) -> None:
         self._clients: dict[str, Client[S]] = {}
-        self._waiting: dict[Client[S], None] = {}
-
-    def __bool__(self) -> bool:
-        """Whether a connection waits."""
-        return bool(self._waiting)
+        self.waiting: dict[Client[S], None] = {}
 
     def join(self, address: str) -> Client[S]:
         """The client with this address, for one share more; until `part`."""
@@ -80,28 +76,28 @@ class Turns(Generic[S]):
         """The connection waits, after all others that hold as much, unless it waits already."""
         client: Client[S] = share.client
         client.waiting.setdefault(share)
-        self._waiting.setdefault(client)
+        self.waiting.setdefault(client)
 
     def leave(self, share: S) -> None:
         """The connection waits no more; no effect if it does not wait."""
         client: Client[S] = share.client
         client.waiting.pop(share, None)
         if not client.waiting:
-            self._waiting.pop(client, None)
+            self.waiting.pop(client, None)
 
     def had_turn(self, share: S, *, waits: bool) -> None:
         """The connection has got its share; if it waits on, others that hold as much come first."""
         client: Client[S] = share.client
         self.leave(share)
         if waits:
-            self._waiting.pop(client, None)
+            self.waiting.pop(client, None)
             self.wait(share)
         elif client.waiting:
-            self._waiting[client] = self._waiting.pop(client)
+            self.waiting[client] = self.waiting.pop(client)
 
     def in_order(self) -> Iterator[Client[S]]:
         """The clients that wait, the next one first."""
-        return _in_order(self._waiting)
+        return _in_order(self.waiting)
 
 
 class _Holder(Protocol):

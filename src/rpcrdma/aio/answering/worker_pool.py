@@ -2,10 +2,11 @@
 
 The client that has fewest calls running is next, so that the time that calls take counts, too: of clients that always
 have calls waiting each has as many threads, whether its calls are long or short. The last idle thread is for a client
-that has none, and the last but one for a connection that has none: as many calls as may be on one connection do not
-make another wait for as much as one of them.
+that has none, and the last but one for a connection that has none: however many calls one connection has, another one
+need not wait for any of them to end.
 
-A thread is given away again when its result has been taken, lest results pile up in front of those of others.
+A thread is given away again when the event loop has taken its result: so the results of one client do not pile up in
+front of those of others.
 """
 
 from __future__ import annotations
@@ -31,10 +32,11 @@ class ConnectionCalls(Share):
     def __init__(self, client: Client[ConnectionCalls], connection: object) -> None:
         super().__init__(client)
         self.connection = connection
-        self.waiting: deque[_Work] = deque()
+        self.waiting: deque[tuple[_Work, _LetGo]] = deque()
 
 
 _Work: TypeAlias = Callable[[ConnectionCalls], None]
+_LetGo: TypeAlias = Callable[[], None] | None
 
 
 class WorkerPool:
@@ -50,12 +52,15 @@ class WorkerPool:
         """Those with calls."""
         self._ended = False
 
-    def submit(self, address: str, connection: object, work: _Work) -> None:
-        """Runs `work(calls)` in a thread when it is the turn of this connection of `address`; then `release(calls)`."""
+    def submit(self, address: str, connection: object, work: _Work, let_go: _LetGo = None) -> None:
+        """Runs `work(calls)` in a thread when it is the turn of this connection of `address`; then `release(calls)`.
+
+        `let_go` is called instead if the connection ends before that turn comes; None: the work is done all the same.
+        """
         calls = self._connections.get(connection)
         if calls is None:
             calls = self._connections[connection] = ConnectionCalls(self._turns.join(address), connection)
-        calls.waiting.append(work)
+        calls.waiting.append((work, let_go))
         self._turns.wait(calls)
         self._start()
 
@@ -63,10 +68,27 @@ class WorkerPool:
         """The result of one has been taken: its thread is for the next."""
         self._idle += 1
         calls.hold(-1)
+        self._part_if_done(calls)
+        self._start()
+
+    def connection_ended(self, connection: object) -> None:
+        """Lets go of the connection's work that waits, as far as it may be let go."""
+        calls = self._connections.get(connection)
+        if calls is None:
+            return
+        waiting, calls.waiting = calls.waiting, deque()
+        calls.waiting.extend(each for each in waiting if each[1] is None)
+        if not calls.waiting:
+            self._turns.leave(calls)
+            self._part_if_done(calls)
+        for _, let_go in waiting:
+            if let_go is not None:
+                let_go()
+
+    def _part_if_done(self, calls: ConnectionCalls) -> None:
         if not (calls.held or calls.waiting):
             del self._connections[calls.connection]
             self._turns.part(calls)
-        self._start()
 
     def shutdown(self, *, wait: bool) -> None:
         """Starts nothing more; what waits is dropped. `wait`: until the threads have ended."""
@@ -78,7 +100,7 @@ class WorkerPool:
         while self._idle and not self._ended and (calls := self._next()) is not None:
             self._idle -= 1
             calls.hold(1)
-            work = calls.waiting.popleft()
+            work, _ = calls.waiting.popleft()
             self._turns.had_turn(calls, waits=bool(calls.waiting))
             self._executor.submit(work, calls)
 

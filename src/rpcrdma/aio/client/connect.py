@@ -26,8 +26,9 @@ from rpcrdma.aio.drivers.capture import PacketCapture
 from rpcrdma.aio.drivers.provider import ProviderChoice
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.aio.drivers.software_rnic import chosen_provider
+from rpcrdma.aio.host_options import HostAuthentication
 from rpcrdma.aio.urls import DEFAULT_PORTS, Url, parse_url
-from rpcrdma.errors import ConnectFailed, LocalProtocolError, NoAnswer, TransportClosed
+from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed, LocalProtocolError, NoAnswer, TransportClosed
 from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.limits import RPC_RECORD_OCTETS_MAX
 from rpcrdma.rpc.auth import AuthSys, Credential
@@ -37,12 +38,14 @@ from rpcrdma.rpc.service import Service
 from rpcrdma.transport import (
     Extension,
     ExtensionLink,
+    Role,
     TransportConfig,
     TransportStatistics,
     add_up,
     check_extensions,
     version_choice,
 )
+from rpcrdma.transport.authenticator import HostPolicy
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = ["ConnectOptions", "Connection", "connect", "own_credential"]
@@ -110,6 +113,9 @@ class ConnectOptions:
     transport: TransportConfig = field(default_factory=TransportConfig)
     iwarp: IwarpConfig = field(default_factory=IwarpConfig)
     """Of the software RNIC; other providers have settings of their own."""
+    host_authentication: HostAuthentication = field(default_factory=HostAuthentication)
+    """Whether the server proves which host it is, and this one to the server; RDMA only: where it is required, tcp://
+    is refused."""
     capture: PacketCapture | None = None
     """Records the connection's packets; RDMA only."""
     on_call: CallObserver | None = None
@@ -246,17 +252,24 @@ class _Connecting:
     async def _connect(self) -> Connection:
         url, options, program = self._url, _stamped(self._options), self._program
         answering = _answering(url, options)
+        options.host_authentication.check_version(options.rpcrdma_version)
+        if url.scheme == "tcp" and options.host_authentication.wanted is HostPolicy.REQUIRED:
+            raise HostAuthenticationFailed(
+                f"host authentication is required, and there is none over TCP; write rdma://{url.host}, or make it "
+                "optional (--host-auth optional)",
+                cause="absent",
+            )
         dial = functools.partial(_dial, url, options, answering)
-        line = await dial()
+        connection = await dial()
         if not options.reconnect:
-            return Connection(url, line, program, options.call_timeout_s, answering)
+            return Connection(url, connection, program, options.call_timeout_s, answering)
         policy = ReconnectPolicy(
             max_s=options.reconnect_delay_max_s,
             for_s=options.reconnect_for_s,
             retransmissions=options.retransmissions,
             keepalive_s=options.keepalive_s,
         )
-        caller = ReconnectingCaller(line, dial, policy, program, functools.partial(_no_answer, url))
+        caller = ReconnectingCaller(connection, dial, policy, program, functools.partial(_no_answer, url))
         return Connection(url, caller, program, options.call_timeout_s, answering)
 
 
@@ -269,6 +282,8 @@ def connect(url: str, program: Program | None = None, *, options: ConnectOptions
     Raises:
         LocalProtocolError: `url` is no such URL.
         NotPermitted: when entered or awaited: `reserved_port` is wanted, but not allowed.
+        HostAuthenticationFailed: when entered or awaited: the hosts are not content with each other, or a file of
+            `host_authentication` is unfit.
         ConnectFailed: when entered or awaited: no connection could be made; the message says why and what to do.
     """
     return _Connecting(parse_url(url), program, options or ConnectOptions())
@@ -348,15 +363,18 @@ async def _connect_rdma(url: Url, options: ConnectOptions, answering: Answering 
         arguments=BufferPool(),
         credential=options.credential,
         answering=answering,
+        authenticators=options.host_authentication.source(Role.CLIENT, url.host),
         extensions=options.extensions,
         on_call=options.on_call,
     )
+    # A server that was found to speak a version without host authentication may have learnt another.
+    required = options.host_authentication.wanted is HostPolicy.REQUIRED
     dialer = RdmaDialer(
         chosen_provider(options.provider, options.iwarp, options.capture),
         url,
         make,
         version=version_choice(options.rpcrdma_version),
-        known=options.known_versions,
+        known=KnownVersions() if required else options.known_versions,
         timeout_s=options.connect_timeout_s,
         reserved_port=options.reserved_port,
     )

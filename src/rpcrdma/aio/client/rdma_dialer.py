@@ -8,6 +8,7 @@ knows.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Protocol
 
@@ -16,10 +17,12 @@ from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.aio.drivers.provider import Link, Provider
 from rpcrdma.aio.drivers.sockets import unanswered
 from rpcrdma.aio.urls import Url
-from rpcrdma.errors import ConnectFailed, TransportClosed
+from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed, TransportClosed
 from rpcrdma.transport import offered
 
 __all__ = ["RdmaDialer"]
+
+_LOGGER = logging.getLogger("rpcrdma.client")
 
 
 class _MakeConnection(Protocol):
@@ -58,6 +61,7 @@ class RdmaDialer:
         """An established connection.
 
         Raises:
+            HostAuthenticationFailed: the hosts are not content with each other.
             ConnectFailed: there is none; says why, what was tried, and what to do.
         """
         try:
@@ -78,6 +82,8 @@ class RdmaDialer:
             if len(self._names) == 1 or not connection.unanswered:
                 raise
             first = connection
+            trying = "%s: version %s of RPC-over-RDMA had no answer, trying version %s"
+            _LOGGER.info(trying, self._url.authority, self._names[0], fallback)
         else:
             if len(self._names) > 1:
                 known.found(server, connection.negotiated.dialect, loop.time())
@@ -101,6 +107,8 @@ class RdmaDialer:
             await self._wait(connection, answer_s)
         except BaseException as error:
             connection.abort("connecting was given up")
+            if isinstance(error, HostAuthenticationFailed):
+                raise HostAuthenticationFailed(f"{self._url.authority}: {error}", cause=error.cause) from None
             if not isinstance(error, TransportClosed):
                 raise
             if connection.version_refused:

@@ -14,7 +14,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
+from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.errors import CallTimeout, RpcError, RpcRdmaError, TransportClosed
+from rpcrdma.rpc.keep_alive import KeepAlive
 from rpcrdma.rpc.program import Procedure, Program, null_procedure
 from rpcrdma.rpc.xid_source import XidSource
 from rpcrdma.wire.buffers import Buffer
@@ -32,11 +34,15 @@ _UNANSWERED_MAX = 3
 """Connections lost before the very first answer: a peer that takes connections and never answers is no server."""
 
 
-_LOST = "the connection was lost and is not to be had again: "
+_LOST = "the connection was lost and could not be made again: "
 
 
 class SingleConnection(Protocol):
     """One connection, as `RdmaConnection` and `TcpCaller` are."""
+
+    @property
+    def timer(self) -> DeadlineTimer:
+        """The connection's one timer."""
 
     @property
     def closed(self) -> bool:
@@ -119,6 +125,7 @@ class ReconnectingCaller:
         """Connections made after the first one."""
         self._usable: SingleConnection | None = connection
         self._next: asyncio.Future[SingleConnection] = self._loop.create_future()
+        self._silent = asyncio.Event()
         self._lost = asyncio.Event()
         self._wanted = asyncio.Event()
         self._leaving: set[SingleConnection] = set()
@@ -288,11 +295,12 @@ class ReconnectingCaller:
 
     async def _supervise(self, connection: SingleConnection) -> None:
         """Makes a new connection whenever the present one is lost."""
+        keep_alive = self._keep_alive(connection)
         while True:
             self._leaving.add(connection)
             ended = asyncio.ensure_future(connection.wait_closed())
             ended.add_done_callback(lambda _, gone=connection: self._leaving.discard(gone))  # type: ignore[misc]
-            await self._watch(connection, ended)
+            await self._watch(connection, keep_alive, ended)
             self._drop(connection, TransportClosed("the connection ended"))
             while (made := await self._reconnect()) is None:
                 lost = "" if self._hopeless and not self._answers else _LOST
@@ -302,51 +310,82 @@ class ReconnectingCaller:
                 self._failures = self._breaches = self._losses = 0
             if self.on_replaced is not None:
                 self.on_replaced(connection)
-            connection = made
+            connection, keep_alive = made
             self.reconnects += 1
             self.connection = self._usable = connection
             self._lost.clear()
             self._next.set_result(connection)
             self._next = self._loop.create_future()
 
-    async def _watch(self, connection: SingleConnection, ended: asyncio.Future[None]) -> None:
-        """Returns when `connection` is lost; a keep-alive call without a reply counts as its loss."""
+    def _keep_alive(self, connection: SingleConnection, *, asked: bool = False) -> KeepAlive:
+        """Has the connection's timer watch over the replies that come on it; see `KeepAlive` for `asked`."""
+        policy = self._policy
+        self._silent.clear()
+
+        def ask() -> bool:
+            if self._addressed is None or connection is not self._usable:
+                return False
+            self._silent.set()
+            return True
+
+        def give_up() -> None:
+            reason = f"the server did not answer within {policy.keepalive_reply_s:g} s whether it is there"
+            self._drop(connection, TransportClosed(reason))
+            connection.abort(reason)
+
+        keep_alive = KeepAlive(
+            policy.keepalive_s,
+            policy.keepalive_reply_s,
+            replies=lambda: self._answers,
+            ask=ask,
+            give_up=give_up,
+            asked=asked,
+        )
+        connection.timer.watch(keep_alive)
+        connection.timer.look()
+        return keep_alive
+
+    async def _watch(self, connection: SingleConnection, keep_alive: KeepAlive, ended: asyncio.Future[None]) -> None:
+        """Returns when `connection` is lost; makes its keep-alive calls until then."""
         lost = asyncio.ensure_future(self._lost.wait())
-        ends: list[asyncio.Future[Any]] = [ended, lost]
         try:
             while True:
-                answers = self._answers
-                await asyncio.wait(ends, timeout=self._policy.keepalive_s or None, return_when=asyncio.FIRST_COMPLETED)
+                silent = asyncio.ensure_future(self._silent.wait())
+                ends: list[asyncio.Future[Any]] = [ended, lost, silent]
+                try:
+                    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    silent.cancel()
                 if ended.done() or lost.done():
                     return
-                if self._answers == answers and self._addressed is not None:
-                    await self._ask(connection, self._addressed)
+                self._silent.clear()
+                try:
+                    await self._ask(connection, keep_alive)
+                except TransportClosed as error:
+                    self._drop(connection, error)
         finally:
             lost.cancel()
 
-    async def _ask(self, connection: SingleConnection, addressed: tuple[int, int]) -> None:
-        """Makes a NULL call; ends the connection if it is not answered in time."""
-        reply_s = self._policy.keepalive_reply_s
+    async def _ask(self, connection: SingleConnection, keep_alive: KeepAlive) -> None:
+        """Makes the NULL call for which `keep_alive` has a deadline.
+
+        Raises:
+            TransportClosed: the connection has ended meanwhile, maybe by that deadline.
+        """
+        assert self._addressed is not None
         xid = self._xids.take()
         try:
-            await connection.start(null_procedure(*addressed), None, timeout_s=reply_s, xid=xid)
-            self._answers += 1
-        except CallTimeout:
-            reason = f"the server did not answer within {reply_s:g} s whether it is there"
-            self._drop(connection, TransportClosed(reason))
-            connection.abort(reason)
+            await connection.start(null_procedure(*self._addressed), None, xid=xid)
         except RpcError:
             # Even a refusal shows that the server answers.
-            self._answers += 1
-        except TransportClosed as error:
-            if connection is self._usable:
-                self._drop(connection, error)
-            else:
-                self._note(error)
+            pass
         finally:
             self._xids.give_back(xid)
+        self._answers += 1
+        keep_alive.answered()
+        connection.timer.look()
 
-    async def _reconnect(self) -> SingleConnection | None:
+    async def _reconnect(self) -> tuple[SingleConnection, KeepAlive] | None:
         """The next connection, or None when the time for attempts is up or further attempts make no sense."""
         policy, time = self._policy, self._loop.time
         give_up_at_s = None if policy.for_s is None else time() + policy.for_s
@@ -361,13 +400,14 @@ class ReconnectingCaller:
             except (RpcRdmaError, OSError) as error:
                 self._trouble = str(error)
             else:
-                if await self._greet(connection):
-                    return connection
+                keep_alive = self._keep_alive(connection, asked=self._addressed is not None)
+                if await self._greet(connection, keep_alive):
+                    return connection, keep_alive
             if give_up_at_s is not None and time() >= give_up_at_s:
                 break
         return None
 
-    async def _greet(self, connection: SingleConnection) -> bool:
+    async def _greet(self, connection: SingleConnection, keep_alive: KeepAlive) -> bool:
         """Whether a new connection can be used.
 
         The first reply on an RDMA connection says how many calls may be sent (RFC 8166 section 3.3.3). A NULL call
@@ -375,7 +415,13 @@ class ReconnectingCaller:
         """
         try:
             if self._addressed is not None:
-                await self._ask(connection, self._addressed)
+                await self._ask(connection, keep_alive)
+        except TransportClosed as error:
+            if keep_alive.given_up:
+                # A server that hangs is tried again and again; one that ends each connection is not.
+                self._trouble = str(error)
+            else:
+                self._note(error)
         except BaseException:
             connection.abort("connecting was given up")
             raise

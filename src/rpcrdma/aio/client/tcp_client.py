@@ -72,6 +72,8 @@ class TcpCaller:
             on_lost=self._on_lost,
             on_sent=self._on_sent,
         )
+        self.timer = self._stream.timer
+        """The connection's one timer."""
         self._calls = TcpCalls(self._stream, credential, peer=authority(*peer), on_call=on_call)
 
     @classmethod
@@ -132,6 +134,11 @@ class TcpCaller:
 
     def ready(self, credential: Credential | None = None) -> None:
         """See `ReverseCaller.ready`; no effect on the side that connected."""
+
+    @property
+    def host_identity(self) -> None:
+        """See `ReverseCaller.host_identity`."""
+        return
 
     @property
     def arguments_octets_max(self) -> int:
@@ -206,6 +213,9 @@ class TcpCaller:
             self._on_lost(error)
 
     def _on_lost(self, error: TransportClosed) -> None:
+        self.results.close()
+        if self._answering is not None:
+            self._answering.connection_ended(self)
         for ticket in self._stream.unsent_tickets():
             self._on_sent(ticket)
         self._calls.fail(error)

@@ -1,4 +1,4 @@
-"""What is told of a call of this side, once it has ended, to those who asked for it."""
+"""The record of a call of this side, which an observer of calls gets once the call has ended."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def form_of(handle: CallHandle, reply: Decoder | None) -> str:
     if chunks.writes:
         words.append("write chunk")
     if chunks.reply is not None:
-        octets = reply.data if reply is not None else None
-        offered = None if handle.exposure is None else handle.exposure.reply_view
-        used = isinstance(octets, memoryview) and offered is not None and octets.obj is offered.obj
+        data = reply.data if reply is not None else None
+        buffer = None if handle.exposure is None else handle.exposure.reply_view
+        used = isinstance(data, memoryview) and buffer is not None and data.obj is buffer.obj
         words.append("long reply" if used else "reply chunk")
     return " + ".join(words) or "short"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from rpcrdma.rpc.host_identity import HostIdentity
 from rpcrdma.transport import Properties
 
 __all__ = ["Negotiated", "PropertyValue", "by_name"]
@@ -36,6 +37,8 @@ class Negotiated:
     """The transport properties that this side told of, by their names; None in a version without."""
     peer_properties: dict[str, PropertyValue] | None
     """Those of the other side; None where it has told of none."""
+    host_identity: HostIdentity | None
+    """Which host the peer has proved to be; None if it was not asked to."""
 
 
 def by_name(properties: Properties | None) -> dict[str, PropertyValue] | None:

@@ -1,7 +1,7 @@
 """One RPC-over-RDMA connection on the event loop: calls go out, replies and calls come in.
 
 Joins a transport `Endpoint`, its queue pair and the driver that moves octets. All of it runs in the loop's thread:
-`_turn` is the only place where what the queue pair has done becomes futures and handlers.
+`_turn` alone turns what the queue pair reports into results of calls and runs of handlers.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.answering.call_context import ServerCallContext
 from rpcrdma.aio.connections.call_record import CallObserver, CallRecord, form_of
 from rpcrdma.aio.connections.negotiated import Negotiated, by_name
+from rpcrdma.aio.connections.refusal_hints import REMEDY, explained, octets_pulled
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.aio.drivers.provider import Link
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.errors import CallTimeout, RpcRdmaError, TransportClosed
-from rpcrdma.limits import CALL_OCTETS_PULLED_MAX, RDMA_UNSENT_REPLY_OCTETS_MAX
+from rpcrdma.limits import RDMA_UNSENT_REPLY_OCTETS_MAX
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.calls import CallEncoder, decode_result
+from rpcrdma.rpc.host_identity import HostIdentity
 from rpcrdma.rpc.message import CALL_HEADER_OCTETS
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.transport import (
@@ -52,6 +54,7 @@ from rpcrdma.transport import (
     VersionRefused,
     offered,
 )
+from rpcrdma.transport.authenticator import AuthenticatorSource
 from rpcrdma.verbs import ReceivePool
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Payload
@@ -59,11 +62,6 @@ from rpcrdma.xdr.codec import Decoder, Payload
 __all__ = ["RdmaConnection"]
 
 _LOGGER = logging.getLogger("rpcrdma")
-_REMEDY = (
-    "`pragma limit` and `pragma bound` in the program's definition (or Procedure.bound), the length of `into`, and "
-    "TransportConfig(reply_octets_max=...) say how much a call offers"
-)
-
 A = TypeVar("A")
 R = TypeVar("R")
 
@@ -72,7 +70,7 @@ class RdmaConnection:
     """A connection over any provider's link; implements `rpcrdma.aio.answering.answering.CallSource`, on either side.
 
     The end that connects is the client.
-    `answering` answers the peer's calls; a client without it takes none.
+    `answering` answers the peer's calls; a client without it takes none. `authenticators` makes one for it.
     `results` and `arguments` give memory for what handlers return and for what is pulled from the peer.
     `version` is one of `rpcrdma.transport.VERSION_CHOICES`.
     `on_established` is called in the loop when both sides are connected, `on_ended` once when the connection has ended,
@@ -90,6 +88,7 @@ class RdmaConnection:
         credential: Credential | None = None,
         answering: Answering | None = None,
         receive_pool: ReceivePool | None = None,
+        authenticators: AuthenticatorSource | None = None,
         version: str = "auto",
         extensions: Sequence[Extension] = (),
         on_established: Callable[[RdmaConnection], None] | None = None,
@@ -108,6 +107,7 @@ class RdmaConnection:
         self._active_at = self._loop.time()
         self._called_back = False
         self._answering = answering
+        self._authenticator = authenticator = None if authenticators is None else authenticators()
         self._on_established = on_established
         self._on_ended = on_ended
         self._on_call_ended = on_call
@@ -124,7 +124,8 @@ class RdmaConnection:
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self.end_reason: Closed | None = None
         self._provider = link.provider
-        self._timer = timer = DeadlineTimer(self._loop, self._turn)
+        self.timer = timer = DeadlineTimer(self._loop, self._turn)
+        """The connection's one timer."""
         self._driver = driver = link.open(transport.private_data(), timer, self._turn, self._closed)
         self._queue_pair = driver.queue_pair
         self._endpoint = Endpoint(
@@ -138,6 +139,7 @@ class RdmaConnection:
             dialects=offered(version),
             extensions=extensions,
             settle_s=link.settle_s,
+            authenticator=authenticator,
         )
         self._transport = transport
         for link_of_extension in self._endpoint.extensions.values():
@@ -184,7 +186,13 @@ class RdmaConnection:
             reverse_credits_granted=endpoint.reverse_credits_granted,
             own_properties=by_name(endpoint.own_properties),
             peer_properties=by_name(endpoint.peer_properties),
+            host_identity=self.host_identity,
         )
+
+    @property
+    def host_identity(self) -> HostIdentity | None:
+        """See `ReverseCaller.host_identity`."""
+        return None if self._authenticator is None else self._authenticator.peer
 
     @property
     def unanswered(self) -> bool:
@@ -205,12 +213,13 @@ class RdmaConnection:
         """Waits until both sides are connected.
 
         Raises:
-            TransportClosed: it did not come to that; the message says why.
+            HostAuthenticationFailed: the hosts are not content with each other.
+            TransportClosed: it did not come to that for another reason; the message says why.
         """
         await asyncio.shield(self._established)
 
     async def wait_closed(self) -> None:
-        """Waits until the connection has ended, for whatever reason."""
+        """Waits until the connection has ended, for any reason."""
         await asyncio.shield(self._ended)
 
     @property
@@ -252,7 +261,7 @@ class RdmaConnection:
         timeout_s: float | None = None,
         xid: int | None = None,
     ) -> asyncio.Future[R]:
-        """As `call`, but sends the call at once: the future has its result. To cancel that fences the call's memory."""
+        """As `call`, but sends the call at once and returns a future; cancelling that fences the call's memory."""
         if self.end_reason is not None:
             raise TransportClosed(self.end_reason.reason, protocol_error=self.end_reason.protocol_error)
         if xid is None:
@@ -345,16 +354,6 @@ class RdmaConnection:
         self._turn()
         self._driver.close()
 
-    def _turn(self) -> None:
-        """One turn; a fault of our own costs this connection alone, and no peer can make the loop spin on it."""
-        try:
-            self._run_turn()
-        except Exception as error:  # noqa: BLE001 - logged
-            self._break(error)
-            self._run_turn()
-        if self._broken:
-            self._driver.close()
-
     def _break(self, error: Exception) -> None:
         """Ends the connection for a fault of our own; raises `error` if that has not helped against the one before."""
         if self._broken:
@@ -363,32 +362,42 @@ class RdmaConnection:
         _LOGGER.error("a fault in the connection with %s, which is ended", authority(*self.peer), exc_info=error)
         self._queue_pair.abort("an internal error")
 
-    def _run_turn(self) -> None:
-        """Takes what the queue pair has done, answers what can be answered at once, and sends."""
+    def _turn(self) -> None:
+        """Takes what the queue pair has done, answers what can be answered at once, and sends.
+
+        A fault of our own costs this connection alone, and no peer can make the loop spin on it.
+        """
         driver, endpoint = self._driver, self._endpoint
         events = endpoint.events
         self._in_turn = True
-        # A reply from outside of a turn is as much as an event: what it sends frees buffers.
+        # A reply that was made outside of a turn counts as an event: sending it frees buffers.
         busy = True
-        while True:
-            endpoint.progress()
-            while events:
-                busy = True
-                self._on_event(events.popleft())
-            while self._deferred and self._unsent_octets < RDMA_UNSENT_REPLY_OCTETS_MAX:
-                self._answer(self._deferred.popleft())
-                busy = True
-            driver.flush()
-            # What has just been sent frees buffers, which may be what a deferred call waits for; or it was the Reply
-            # by which a start-up ends.
-            if not (busy and (self._unsent_octets or self._starting)) or driver.blocked:
-                break
-            busy = False
-        self._in_turn = False
-        if endpoint.untimed:
-            self._timer.look()
-        if endpoint.wanted_octets:
-            self._wait_for_memory(endpoint.wanted_octets)
+        try:
+            while True:
+                endpoint.progress()
+                while events:
+                    busy = True
+                    self._on_event(events.popleft())
+                while self._deferred and self._unsent_octets < RDMA_UNSENT_REPLY_OCTETS_MAX:
+                    self._answer(self._deferred.popleft())
+                    busy = True
+                driver.flush()
+                # Sending frees buffers, for which a deferred call may wait; or it has sent the Reply that ends a
+                # start-up.
+                if not (busy and (self._unsent_octets or self._starting)) or driver.blocked:
+                    break
+                busy = False
+            self._in_turn = False
+            if endpoint.untimed:
+                self.timer.look()
+            if endpoint.wanted_octets:
+                self._wait_for_memory(endpoint.wanted_octets)
+        except Exception as error:  # noqa: BLE001 - logged
+            # A second one is raised.
+            self._break(error)
+            self._turn()
+        if self._broken:
+            driver.close()
 
     def _wait_for_memory(self, octets: int) -> None:
         if not self._waits_for_memory and self.end_reason is None:
@@ -428,9 +437,9 @@ class RdmaConnection:
     def _failure_of(self, handle: CallHandle, error: RpcRdmaError) -> RpcRdmaError:
         """What the caller of a failed call is told."""
         if isinstance(error, ChunkRefused):
-            return _explained(handle, error)
+            return explained(handle, error)
         if isinstance(error, CallRefused):
-            return CallRefused(error.refusal, _pulled(handle))
+            return CallRefused(error.refusal, octets_pulled(handle))
         if isinstance(error, VersionRefused) and self._on_version_refused is not None:
             reason = f"{error}, not version {self._endpoint.dialect}, which it was known by"
             self._on_version_refused()
@@ -517,7 +526,7 @@ class RdmaConnection:
         if self._answering is not None and call.context is not None:
             self._answering.log_unfit_reply(
                 call,
-                f"{call.refusal}, and so it was answered with ERR_CHUNK: the client has to offer more ({_REMEDY})",
+                f"{call.refusal}, and so it was answered with ERR_CHUNK: the client has to offer more ({REMEDY})",
             )
 
     def _on_end(self, event: Closed) -> None:
@@ -526,9 +535,12 @@ class RdmaConnection:
             self._endpoint.drop(self._deferred.popleft())
         self._arguments.close()
         self.results.close()
+        if self._answering is not None:
+            self._answering.connection_ended(self)
         self._driver.expect_end()
         if not self._established.done():
-            self._established.set_exception(TransportClosed(event.reason, protocol_error=event.protocol_error))
+            closed = TransportClosed(event.reason, protocol_error=event.protocol_error)
+            self._established.set_exception(event.refusal or closed)
             # Retrieved, or asyncio logs it where no task waits for it.
             self._established.exception()
 
@@ -537,27 +549,6 @@ class RdmaConnection:
             self._ended.set_result(None)
             if self._on_ended is not None:
                 self._on_ended(self)
-
-
-def _explained(handle: CallHandle, error: ChunkRefused) -> ChunkRefused:
-    """The refusal of a call's chunks, with what it may be due to."""
-    procedure = handle.context.procedure
-    bound = handle.form.bound
-    hint = f"; the reply of {procedure.name} could have {bound.results} octets"
-    if bound.items:
-        hint += f" and {', '.join(map(str, bound.items))} placed directly"
-    return ChunkRefused(f"{hint}: {_REMEDY}{_pulled(handle)}", error.refusal)
-
-
-def _pulled(handle: CallHandle) -> str:
-    """What a server may have against the call's Read chunks; "" without any."""
-    pulled = sum(segment.length for chunk in handle.chunks.reads for segment in chunk.segments)
-    if not pulled:
-        return ""
-    return (
-        f"; {pulled} octets of the call were in Read chunks: a server of this library takes "
-        f"{CALL_OCTETS_PULLED_MAX}, or what TransportConfig(call_octets_pulled_max=...) says there"
-    )
 
 
 class _Result(asyncio.Future[Any]):
@@ -583,7 +574,7 @@ class _Result(asyncio.Future[Any]):
         return True
 
     def over(self) -> None:
-        """Nothing is waited for any more."""
+        """The call has ended or is given up: forgets the handle and stops the timer."""
         self.handle = None
         if self.timer is not None:
             self.timer.cancel()

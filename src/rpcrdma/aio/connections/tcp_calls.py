@@ -27,25 +27,25 @@ R = TypeVar("R")
 
 
 class _CopyingDecoder(Decoder):
-    """Copies the first bulk item into the caller's memory: TCP has no other way to get it there."""
+    """Copies the first bulk item into `buffer`, the caller's: TCP has no other way to get it there."""
 
-    __slots__ = ("into",)
+    __slots__ = ("buffer",)
 
-    def __init__(self, data: Buffer, into: memoryview) -> None:
+    def __init__(self, data: Buffer, buffer: memoryview) -> None:
         super().__init__(data)
-        self.into: memoryview | None = into
+        self.buffer: memoryview | None = buffer
 
     def bulk(self, limit: int, field: str) -> memoryview:
         at = self.pos
         data = super().bulk(limit, field)
-        into = self.into
-        if into is None:
+        buffer = self.buffer
+        if buffer is None:
             return data
-        self.into = None
-        if len(data) > len(into):
-            raise DecodeError(field, at, f"at most the {len(into)} octets given", str(len(data)))
-        into[: len(data)] = data
-        return into[: len(data)]
+        self.buffer = None
+        if len(data) > len(buffer):
+            raise DecodeError(field, at, f"at most the {len(buffer)} octets given", str(len(data)))
+        buffer[: len(data)] = data
+        return buffer[: len(data)]
 
 
 class TcpCalls:
@@ -103,7 +103,7 @@ class TcpCalls:
         """See `Caller.call`. TCP cannot place: a bulk result is received elsewhere and copied into `into` once.
 
         The memory of bulk arguments must not change until the call has ended, however it ends. `xid`: that of a call
-        that is repeated, or of whoever numbers the calls of several connections.
+        that is repeated, or one from a program that numbers the calls of several connections.
 
         Raises:
             MessageTooLong: the call, or its reply, is longer than this side allows; the connection goes on.
@@ -134,7 +134,7 @@ class TcpCalls:
                 finally:
                     timer.cancel()
         except BaseException:
-            # Nobody watches over the arguments' memory any longer.
+            # From here on the caller may change the memory of the arguments: nothing of it is to be sent.
             self._stream.withdraw(future)
             if future.done() and not future.cancelled():
                 # Cancelled at the very moment the call failed: the failure has been seen to.
@@ -181,7 +181,7 @@ class TcpCalls:
         """Takes a message that is no call."""
         xid = peek_xid(message)
         future = self._pending.get(xid) if xid is not None else None
-        # A reply that nobody waits for is late: its call timed out or was cancelled.
+        # A reply without a call that waits for it is late: the call timed out or was cancelled.
         if future is not None and not future.done():
             future.set_result(message)
 

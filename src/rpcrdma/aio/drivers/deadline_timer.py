@@ -1,4 +1,4 @@
-"""The one timer of a connection: what has deadlines is told of the time when the earliest of them has come."""
+"""The one timer of a connection: it calls the machines that have deadlines when the earliest deadline has come."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Timed(Protocol):
     """Has deadlines, but no clock. Times are those of the event loop, in seconds."""
 
     def next_deadline_s(self, now_s: float, /) -> float | None:
-        """When `on_time` is to be called next; None for not at all. What begins to wait is timed from here on."""
+        """When `on_time` is to be called next; None: not at all. A wait that began meanwhile counts from `now_s`."""
 
     def on_time(self, now_s: float, /) -> None:
         """Does what is due at `now_s`, if anything is."""
@@ -38,24 +38,24 @@ class Alarm:
 
 
 class DeadlineTimer:
-    """Calls `on_time` of all that it watches, and then `after`, whenever a deadline has come."""
+    """Calls `on_time` of all that it watches, and then `after` if that is given, whenever a deadline has come."""
 
     __slots__ = ("_after", "_handle", "_loop", "_stopped", "_watched", "_when_s")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, after: Callable[[], None], *watched: Timed) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, after: Callable[[], None] | None = None) -> None:
         self._loop = loop
         self._after = after
-        self._watched = list(watched)
+        self._watched: list[Timed] = []
         self._handle: asyncio.TimerHandle | None = None
         self._when_s = 0.0
         self._stopped = False
 
     def watch(self, timed: Timed) -> None:
-        """Watches one more."""
+        """Watches one more; `look` sets the timer for it."""
         self._watched.append(timed)
 
     def look(self) -> None:
-        """Sets the timer for the earliest deadline there is; to be called when there may be an earlier one."""
+        """Sets the timer for the earliest deadline; to be called when there may be an earlier one than before."""
         if self._stopped:
             return
         now_s = self._loop.time()
@@ -76,11 +76,12 @@ class DeadlineTimer:
         now_s = max(self._loop.time(), self._when_s)
         for timed in self._watched:
             timed.on_time(now_s)
-        self._after()
+        if self._after is not None:
+            self._after()
         self.look()
 
     def stop(self) -> None:
-        """Nothing is told of the time any more."""
+        """Ends the timer: no machine is called any more."""
         self._stopped = True
         if self._handle is not None:
             self._handle.cancel()

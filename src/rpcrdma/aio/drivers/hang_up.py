@@ -1,7 +1,7 @@
-"""Hears of connections that were reset, where the event loop does not tell.
+"""Notices connections that were reset, where the event loop does not report it.
 
 libuv leaves a socket alone once the kernel reports an error of it, and uvloop then calls the reader one last time. If
-data came along with the reset, that call takes the data, and nobody ever hears of the end: calls wait until their
+data came along with the reset, that call takes the data, and the end goes unnoticed: calls wait until their
 deadline, a server keeps the connection for good. So the sockets are in an epoll set of their own as well, for nothing
 but errors and hang-ups, which the loop watches like any file. That costs nothing per message.
 """

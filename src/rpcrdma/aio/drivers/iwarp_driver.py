@@ -16,7 +16,7 @@ from rpcrdma.aio.drivers.capture import CapturedStream
 from rpcrdma.aio.drivers.deadline_timer import Alarm, DeadlineTimer
 from rpcrdma.aio.drivers.hang_up import forget_hang_up, watch_hang_up
 from rpcrdma.aio.drivers.provider import Terms
-from rpcrdma.iwarp import IwarpQueuePair
+from rpcrdma.iwarp import IwarpQueuePair, Receive
 from rpcrdma.verbs import ProtectionDomain
 
 __all__ = ["IwarpDriver"]
@@ -51,7 +51,7 @@ class IwarpDriver:
         "_on_turn",
         "_socket",
         "_timer",
-        "_writing",
+        "blocked",
         "queue_pair",
     )
 
@@ -72,7 +72,8 @@ class IwarpDriver:
         self._on_turn = on_turn
         self._on_closed = on_closed
         self._capture = capture
-        self._writing = False
+        self.blocked = False
+        """Whether the socket takes nothing at present."""
         self._closed = False
         self._ending = False
         self._timer = timer
@@ -89,7 +90,7 @@ class IwarpDriver:
             self._discard()
             return
         queue_pair = self.queue_pair
-        receive = self._socket.recvmsg_into
+        receive: Receive = self._socket.recvmsg_into if self._capture is None else self._receive_captured
         budget = _RECEIVE_BUDGET_OCTETS
         try:
             while budget > 0:
@@ -98,18 +99,21 @@ class IwarpDriver:
                 if octets == 0:
                     queue_pair.end_of_stream()
                     break
-                if self._capture is not None:
-                    self._capture.received(buffers, octets)
                 wanted = sum(map(len, buffers))
-                queue_pair.bytes_received(octets)
+                budget = queue_pair.bytes_received(octets, receive, budget - octets)
                 if octets < wanted:
                     break
-                budget -= octets
         except BlockingIOError:
             pass
         except OSError as error:
             self._lost(error)
         self._on_turn()
+
+    def _receive_captured(self, buffers: list[memoryview]) -> tuple[int, object, int, object]:
+        assert self._capture is not None
+        received = self._socket.recvmsg_into(buffers)
+        self._capture.received(buffers, received[0])
+        return received
 
     def _hung_up(self) -> None:
         """The connection is dead; what came before is read to the end, also where the loop does not ask for it."""
@@ -136,11 +140,6 @@ class IwarpDriver:
             crc=queue_pair.crc, inbound_reads=queue_pair.inbound_reads, outbound_reads=queue_pair.outbound_reads
         )
 
-    @property
-    def blocked(self) -> bool:
-        """Whether the socket takes nothing at present."""
-        return self._writing or self._closed
-
     def expect_end(self) -> None:
         """The connection has ended for its owner: what the peer does not take within a while is not sent any more."""
         if self._linger.due_s is None and not self._closed:
@@ -159,17 +158,17 @@ class IwarpDriver:
         if self._closed:
             return
         try:
-            while not self._writing and (gather := queue_pair.next_gather(_SEND_OCTETS)):
+            while not self.blocked and (gather := queue_pair.next_gather(_SEND_OCTETS)):
                 octets = self._socket.sendmsg(gather)
                 if self._capture is not None:
                     self._capture.sent(gather, octets)
                 queue_pair.bytes_sent(octets)
         except BlockingIOError:
-            self._writing = True
+            self.blocked = True
             self._loop.add_writer(self._socket.fileno(), self._writable)
         except OSError as error:
             self._lost(error)
-            # The caller may be in the midst of its own work: it hears of the loss from the loop.
+            # The caller may be in the midst of its own work: a callback of its own tells it of the loss.
             self._loop.call_soon(self._on_turn)
         if queue_pair.timed:
             self._timer.look()
@@ -178,7 +177,7 @@ class IwarpDriver:
 
     def _writable(self) -> None:
         self._loop.remove_writer(self._socket.fileno())
-        self._writing = False
+        self.blocked = False
         self.flush()
         self._on_turn()
 
@@ -213,7 +212,7 @@ class IwarpDriver:
         self.close()
 
     def close(self) -> None:
-        """Closes the socket at once. Whoever closes it early aborts the queue pair first."""
+        """Closes the socket at once; to be called before the connection's end only after the queue pair's `abort`."""
         if self._closed:
             return
         self._closed = True
@@ -221,8 +220,9 @@ class IwarpDriver:
         descriptor = self._socket.fileno()
         forget_hang_up(self._loop, descriptor)
         self._loop.remove_reader(descriptor)
-        if self._writing:
+        if self.blocked:
             self._loop.remove_writer(descriptor)
+        self.blocked = True
         self._socket.close()
         if self._capture is not None:
             self._capture.close()

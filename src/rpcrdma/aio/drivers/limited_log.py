@@ -34,12 +34,12 @@ def _later(delay_s: float, callback: Callable[[], None]) -> None:
 
 
 class LimitedLog:
-    """Logs the first events of each kind; what follows within a minute is counted and told of in one line at its end.
+    """Logs the first events of each kind; those that follow within a minute are counted and become one line at its end.
 
-    That line has the last one's words and `extra`, without its traceback; an `event` in that gets the number of the
-    others as `left_out`. A kind is any text, of peer data at most an address in it; of more than 256 kinds the oldest
-    is forgotten. To be used in the event loop, and flushed before that ends. `clock` gives seconds, `later` calls a
-    function after some.
+    That line has the text and `extra` of the last event, without its traceback; an `event` in `extra` gets the number
+    of the others as `left_out`. A kind is any text; an address is all that it may have from a peer. Of more than 256
+    kinds the oldest is forgotten. To be used in the event loop, and flushed before that ends. `clock` gives seconds,
+    `later` calls a function after some.
     """
 
     __slots__ = ("_clock", "_kinds", "_later", "_logger", "_waits")
@@ -94,12 +94,12 @@ class LimitedLog:
         self._logger.log(level, message, *args, exc_info=error, extra=extra)
 
     def flush(self) -> None:
-        """Tells at once what was held back."""
+        """Logs the events that were held back, at once."""
         for known in self._kinds.values():
             self._tell(known)
 
     def _look(self) -> None:
-        """Tells what was held back and is due, and looks again when the rest is."""
+        """Logs the events that were held back and are due, and looks again when the others are."""
         self._waits = False
         now_s = self._clock()
         for known in self._kinds.values():

@@ -14,7 +14,8 @@ __all__ = ["Listener"]
 
 _BACKLOG = 128
 _ACCEPT_RETRY_S = 1.0
-"""After running out of files or memory: the connection stays in the backlog, and readiness would spin."""
+"""Seconds without accepting after this process has run out of files or memory. The connection stays in the backlog, so
+the loop would otherwise report it as ready all the time."""
 
 
 class Listener:

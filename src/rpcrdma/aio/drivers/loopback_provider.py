@@ -1,7 +1,7 @@
 """A provider in memory: client and server in one event loop, with no socket between them.
 
-For tests of programs, and of whatever relies on the software RNIC being just one provider. Addresses are names: what
-listens at ("127.0.0.1", 20049) of one `LoopbackProvider` is found there by those who connect with the same object.
+For tests of programs, and for tests that nothing above providers depends on the software RNIC. Addresses are names:
+what listens at ("127.0.0.1", 20049) of one `LoopbackProvider` is found there by those who connect with the same object.
 """
 
 from __future__ import annotations

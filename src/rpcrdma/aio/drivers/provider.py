@@ -32,7 +32,7 @@ class Driver(Protocol):
 
     @property
     def queue_pair(self) -> QueuePair:
-        """What work is posted to. That alone moves nothing: see `flush`."""
+        """The queue pair to post work to; posting alone moves nothing: see `flush`."""
 
     @property
     def protection_domain(self) -> ProtectionDomain:
@@ -55,7 +55,7 @@ class Driver(Protocol):
     def expect_end(self) -> None:
         """The connection has ended for its owner: the driver closes by itself, a peer that does not cooperate or not.
 
-        The owner may still flush; it is called once more if there is something to take.
+        The owner may still flush; `on_turn` is called once more if there is something to poll.
         """
 
     def close(self) -> None:
@@ -91,10 +91,10 @@ class Link(Protocol):
         """Makes the queue pair and what moves its data. Neither function is called before this returns.
 
         `private_data` goes to the peer if this end connects; the other one gives its own to `QueuePair.accept`.
-        `on_turn` is called when there may be something to take from the queue pair, for Sends that are done not before
-        something else happens: it polls and posts until nothing is left to do, and calls `flush`, as is done whenever
-        work is posted. `timer` is the connection's: it is to watch
-        what of the provider has deadlines. `on_closed` is called when the driver holds nothing any more.
+        `on_turn` is called when the queue pair may have something to poll; that Sends are done may be reported along
+        with the next other event. It polls and posts until there is no more to do, and then calls `flush`, which is
+        called after all posting. `timer` is the connection's; the machines of the provider that have deadlines are to
+        be watched by it. `on_closed` is called when the driver has released everything.
         """
 
     def refuse(self) -> None:

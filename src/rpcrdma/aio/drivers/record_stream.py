@@ -14,6 +14,7 @@ import termios
 from collections.abc import Callable
 from typing import Any
 
+from rpcrdma.aio.drivers.deadline_timer import Alarm, DeadlineTimer
 from rpcrdma.aio.drivers.hang_up import forget_hang_up, watch_hang_up
 from rpcrdma.errors import RemoteProtocolError, TransportClosed
 from rpcrdma.rpc.record import RecordReceiver, RecordSender, TooLong
@@ -24,7 +25,7 @@ __all__ = ["RecordStream"]
 
 _HUNG_UP_READS = 64
 _HUNG_UP_AGAIN_S = 0.05
-"""How often a dead socket is read while there is something left."""
+"""Seconds between the reads of a dead socket whose data is not all read."""
 
 
 class RecordStream:
@@ -61,13 +62,17 @@ class RecordStream:
         self._on_sent = on_sent
         self._on_expected = on_expected
         self._expected = 0
+        self.timer = DeadlineTimer(self._loop)
+        """The one timer of the connection."""
+        self._dead = Alarm(self._on_hang_up)
+        self.timer.watch(self._dead)
         self._paused = False
         self._busy = False
         self._waits_to_write = False
         self._finishing = False
         self.closed = False
         self.blocked_at: float | None = None
-        """Since when there has been something that the socket did not take, in the loop's time."""
+        """Since when octets have waited that the socket does not take, in the loop's time; None: none wait."""
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._loop.add_reader(self._fd, self._on_readable)
@@ -145,6 +150,7 @@ class RecordStream:
         if self.closed:
             return
         self.closed = True
+        self.timer.stop()
         forget_hang_up(self._loop, self._fd)
         if not self._paused:
             self._loop.remove_reader(self._fd)
@@ -164,7 +170,8 @@ class RecordStream:
                 break
             self._on_readable()
         if not self.closed:
-            self._loop.call_later(_HUNG_UP_AGAIN_S, self._on_hang_up)
+            self._dead.due_s = self._loop.time() + _HUNG_UP_AGAIN_S
+            self.timer.look()
 
     def _on_readable(self) -> None:
         receiver = self._receiver

@@ -17,10 +17,12 @@ from rpcrdma.aio.drivers.limited_log import CONNECTION_LINES_MAX, LimitedLog
 from rpcrdma.aio.drivers.provider import Link, ProviderChoice
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.aio.drivers.software_rnic import chosen_provider
+from rpcrdma.aio.host_options import HostAuthentication
 from rpcrdma.aio.server.admission import Admission
 from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.transport import (
     Extension,
+    Role,
     TransportConfig,
     TransportStatistics,
     add_up,
@@ -61,6 +63,8 @@ class RdmaServerConfig:
     iwarp: IwarpConfig = field(default_factory=IwarpConfig)
     """Of the software RNIC; other providers have settings of their own."""
     capture: PacketCapture | None = None
+    host_authentication: HostAuthentication = field(default_factory=HostAuthentication)
+    """Whether clients prove which hosts they are. Where it is required, what is offered over RDMA is not over TCP."""
 
     def __post_init__(self) -> None:
         version_choice(self.rpcrdma_version)
@@ -83,6 +87,8 @@ class RdmaServer:
         )
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._version = version_choice(config.rpcrdma_version)
+        config.host_authentication.check_version(self._version)
+        self._authenticators = config.host_authentication.source(Role.SERVER)
         self._receive_pool = ReceivePool(receive_octets(config.transport, offered(self._version)))
         self._log = LimitedLog(_LOGGER)
         provider = chosen_provider(config.provider, config.iwarp, config.capture)
@@ -137,6 +143,7 @@ class RdmaServer:
             arguments=self._arguments,
             answering=self._answering,
             receive_pool=self._receive_pool,
+            authenticators=self._authenticators,
             version=self._version,
             extensions=self._config.extensions,
             on_established=self._established,
@@ -165,11 +172,14 @@ class RdmaServer:
         self._admission.established(connection)
         name = authority(*connection.peer)
         agreed = connection.negotiated
+        host = agreed.host_identity
+        event = {"event": "connected", "transport": "rdma", "peer": name, **asdict(agreed)}
+        event["host_identity"] = None if host is None else host.as_json()
         self._log.log(
             logging.INFO,
             f"connected {connection.peer[0]}",
             "rdma connection from %s: version %s, inline %d/%d octets, credits %d (back: %d), %s, "
-            "remote invalidation %s, reads %d/%d%s",
+            "remote invalidation %s, reads %d/%d%s, %s",
             name,
             agreed.dialect,
             agreed.inline_receive_octets,
@@ -181,7 +191,8 @@ class RdmaServer:
             agreed.inbound_reads,
             agreed.outbound_reads,
             _listed(agreed.peer_properties),
-            extra={"event": {"event": "connected", "transport": "rdma", "peer": name, **asdict(agreed)}},
+            "host not authenticated" if host is None else f"host {host.subject}",
+            extra={"event": event},
             most=CONNECTION_LINES_MAX,
         )
 
@@ -202,8 +213,9 @@ class RdmaServer:
             "statistics": asdict(connection.statistics),
         }
         said = ("rdma connection from %s ended: %s", name, reason.reason)
-        if reason.protocol_error:
-            self._log.log(logging.WARNING, "protocol", *said, extra={"event": event})
+        if reason.protocol_error or reason.refusal is not None:
+            kind = "protocol" if reason.refusal is None else "host"
+            self._log.log(logging.WARNING, kind, *said, extra={"event": event})
         else:
             kind = f"disconnected {connection.peer[0]}"
             self._log.log(logging.INFO, kind, *said, extra={"event": event}, most=CONNECTION_LINES_MAX)

@@ -24,6 +24,7 @@ from rpcrdma.limits import BUFFER_OCTETS_MAX
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.reply_cache import ReplyCacheConfig
 from rpcrdma.rpc.service import Service
+from rpcrdma.transport.authenticator import HostPolicy
 
 __all__ = ["ServeOptions", "Server", "serve"]
 
@@ -56,9 +57,11 @@ class Server:
         self._runner = HandlerRunner(workers=options.workers)
         self._over_rdma = over_rdma = Dispatcher(service for service in services if service.OVER_RDMA)
         once = AtMostOnce(self._runner, options.reply_cache)
+        required = options.rdma.host_authentication.wanted is HostPolicy.REQUIRED
         self._rdma = RdmaServer(Answering(over_rdma, self._runner, once), results, arguments, options.rdma)
         self._tcp = TcpServer(
-            Dispatcher(services),
+            # No host proves which one it is over TCP.
+            Dispatcher(service for service in services if not (required and service.OVER_RDMA)),
             runner=self._runner,
             pool=results,
             arguments=arguments,
@@ -184,6 +187,7 @@ def serve(
 
     Raises:
         LocalProtocolError: a URL of `listen` is not valid, or two services offer the same program and version.
+        HostAuthenticationFailed: when entered or awaited: a file of `host_authentication` is unfit.
         ConnectFailed: when entered or awaited: an address cannot be listened on.
     """
     return _Starting(services, listen, options or ServeOptions())

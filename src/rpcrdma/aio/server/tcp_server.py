@@ -17,6 +17,7 @@ from rpcrdma.aio.answering.call_memory import CallMemory
 from rpcrdma.aio.answering.handler_runner import HandlerRunner
 from rpcrdma.aio.connections.record_call import RecordCall
 from rpcrdma.aio.connections.tcp_calls import TcpCalls
+from rpcrdma.aio.drivers.deadline_timer import Alarm
 from rpcrdma.aio.drivers.limited_log import CONNECTION_LINES_MAX, LimitedLog
 from rpcrdma.aio.drivers.listener import Listener
 from rpcrdma.aio.drivers.record_stream import RecordStream
@@ -256,7 +257,7 @@ class _Connection:
         "_finishing",
         "_held",
         "_held_octets",
-        "_idle_timer",
+        "_idle",
         "_loop",
         "_memory",
         "_outstanding",
@@ -290,9 +291,6 @@ class _Connection:
         self._held_octets = 0
         self._end: asyncio.Future[None] | None = None
         self._active_at = self._sent_at = self._loop.time()
-        self._idle_timer: asyncio.TimerHandle | None = None
-        if server.config.idle_s is not None:
-            self._idle_timer = self._loop.call_later(server.config.idle_s, self._check_idle)
         self._stream = RecordStream(
             sock,
             record_octets_max=server.config.record_octets_max,
@@ -303,6 +301,11 @@ class _Connection:
             on_sent=self._on_sent,
             on_expected=self._on_expected,
         )
+        self._idle = Alarm(self._check_idle)
+        if server.config.idle_s is not None:
+            self._idle.due_s = self._active_at + server.config.idle_s
+            self._stream.timer.watch(self._idle)
+            self._stream.timer.look()
 
     def ready(self, credential: Credential | None = None) -> None:
         """See `ReverseCaller.ready`."""
@@ -314,6 +317,11 @@ class _Connection:
     def closed(self) -> bool:
         """See `ReverseCaller.closed`."""
         return self._stream.closed
+
+    @property
+    def host_identity(self) -> None:
+        """See `ReverseCaller.host_identity`."""
+        return
 
     @property
     def arguments_octets_max(self) -> int:
@@ -513,12 +521,11 @@ class _Connection:
         self._ended(str(error))
 
     def _ended(self, reason: str) -> None:
-        if self._idle_timer is not None:
-            self._idle_timer.cancel()
         while self._held:
             self._memory.remove(len(self._held.popleft()))
         self.results.close()
         self._memory.close()
+        self._server.answering.connection_ended(self)
         self._server.connection_ended(self)
         for ticket in self._stream.unsent_tickets():
             if isinstance(ticket, RecordCall):
@@ -538,6 +545,6 @@ class _Connection:
         if self._running or self._ready:
             left_s = idle_s
         if left_s > 0:
-            self._idle_timer = self._loop.call_later(left_s, self._check_idle)
+            self._idle.due_s = self._loop.time() + left_s
         else:
             self.end(f"idle for {idle_s:g} s")

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.aio.connections.negotiated import Negotiated
+from rpcrdma.aio.host_options import HostAuthentication
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, serve
 from rpcrdma.aio.urls import Url
@@ -43,7 +44,7 @@ async def check_software_rnic(options: ConnectOptions) -> Finding:
     try:
         config = RdmaServerConfig(rpcrdma_version=options.rpcrdma_version)
         async with serve([_Nothing()], ["rdma://127.0.0.1:0"], options=ServeOptions(rdma=config)) as server:
-            own = replace(options, reserved_port=False)
+            own = replace(options, reserved_port=False, host_authentication=HostAuthentication())
             agreed, connect_ms, call_us = await _measure(server.listening[0], own)
     except (RpcRdmaError, OSError) as error:
         message, hint, _ = describe(error)

@@ -18,7 +18,7 @@ from rpcrdma.nfs.client.directory_entry import DirEntry
 from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.paths import listed_name
 from rpcrdma.nfs.client.procedures import NfsProcedures
-from rpcrdma.nfs.errors import NfsError, NfsNotFound
+from rpcrdma.nfs.errors import NfsError, NfsNotFound, ServerPathError
 from rpcrdma.nfs.v3 import NFS3_COOKIEVERFSIZE, entry3, entryplus3, nfsstat3
 
 __all__ = ["Refused", "entry_pages", "name_pages"]
@@ -126,7 +126,7 @@ class _Listing:
                 )
             if self._names >= self._names_max:
                 text = f"the server lists more than {self._names_max:,} names here, perhaps without end"
-                raise OSError(errno.EOVERFLOW, text, self._directory.path)
+                raise ServerPathError(errno.EOVERFLOW, text, self._directory.path)
             cookie = entries[-1].cookie
 
     async def _page(
@@ -149,7 +149,7 @@ class _Listing:
                 if self._refused is None:
                     raise
                 self._names += 1
-                self._refused(OSError(errno.EINVAL, str(error), self._directory.path))
+                self._refused(ServerPathError(errno.EINVAL, str(error), self._directory.path))
                 continue
             if name is None or (known is not None and name in known):
                 continue

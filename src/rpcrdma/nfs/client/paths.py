@@ -7,7 +7,7 @@ import os
 from typing import TypeAlias
 
 from rpcrdma.errors import RemoteProtocolError
-from rpcrdma.nfs.errors import nfs_error
+from rpcrdma.nfs.errors import ServerPathError, nfs_error
 from rpcrdma.nfs.v3 import NFS3_MAXNAMLEN, nfsstat3
 
 __all__ = ["Path", "base_name", "components", "join", "listed_name", "text_of", "told_target"]
@@ -81,5 +81,5 @@ def told_target(target: str, path: str) -> str:
     """
     if not target or "\0" in target:
         fault = "holds a NUL" if target else "is empty"
-        raise OSError(errno.EINVAL, f"the target of this symbolic link, as the server tells it, {fault}", path)
+        raise ServerPathError(errno.EINVAL, f"the target of this symbolic link, as the server tells it, {fault}", path)
     return target

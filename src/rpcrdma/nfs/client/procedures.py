@@ -51,13 +51,11 @@ class NfsProcedures:
         self._put_off_retries = put_off_retries
         self._sleep = sleep
 
-    async def _result(
-        self, procedure: Procedure[A, Any], args: A, path: Place, path2: Place | None = None, into: Buffer | None = None
-    ) -> Any:
-        reply = await self._call(procedure, args, into=into)
+    async def _result(self, procedure: Procedure[A, Any], args: A, path: Place, path2: Place | None = None) -> Any:
+        reply = await self._call(procedure, args)
         if reply.status is _OK:
             return reply.value
-        return await self._retried(reply.status, procedure, args, path, path2, into)
+        return await self._retried(reply.status, procedure, args, path, path2)
 
     async def _retried(
         self,
@@ -66,7 +64,7 @@ class NfsProcedures:
         args: A,
         path: Place,
         path2: Place | None = None,
-        into: Buffer | None = None,
+        buffer: Buffer | None = None,
     ) -> Any:
         """The result after a first answer with this status, which is not NFS3_OK."""
         delay_s = _FIRST_DELAY_S
@@ -75,7 +73,7 @@ class NfsProcedures:
                 break
             await self._sleep(delay_s)
             delay_s = min(2 * delay_s, _LONGEST_DELAY_S)
-            reply = await self._call(procedure, args, into=into)
+            reply = await self._call(procedure, args, into=buffer)
             status = reply.status
             if status is _OK:
                 return reply.value
@@ -109,20 +107,20 @@ class NfsProcedures:
         value = await self._result(v3.READLINK, v3.READLINK3args(handle), path)
         return cast("str", value.data)
 
-    async def read(self, handle: nfs_fh3, offset: int, into: memoryview, path: Place) -> v3.READ3resok:
-        """READ of at most `len(into)` octets, which are placed in `into`.
+    async def read(self, handle: nfs_fh3, offset: int, buffer: memoryview, path: Place) -> v3.READ3resok:
+        """READ of at most `len(buffer)` octets, which are placed in `buffer`.
 
         Raises:
             RemoteProtocolError: the count in the reply does not fit its data.
         """
-        args = v3.READ3args(handle, offset, len(into))
-        reply: Any = await self._call(v3.READ, args, into=into)
+        args = v3.READ3args(handle, offset, len(buffer))
+        reply: Any = await self._call(v3.READ, args, into=buffer)
         value: v3.READ3resok = reply.value
         if reply.status is not _OK:
-            value = await self._retried(reply.status, v3.READ, args, path, None, into)
-        if value.count != len(value.data) or value.count > len(into):
+            value = await self._retried(reply.status, v3.READ, args, path, None, buffer)
+        if value.count != len(value.data) or value.count > len(buffer):
             raise RemoteProtocolError(
-                f"READ of {len(into)} octets answered with a count of {value.count} and {len(value.data)} octets",
+                f"READ of {len(buffer)} octets answered with a count of {value.count} and {len(value.data)} octets",
                 rfc="1813 3.3.6",
             )
         return value

@@ -13,7 +13,7 @@ from rpcrdma.nfs.client.lookup_cache import LookupCache
 from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.paths import Path, components, join, text_of
 from rpcrdma.nfs.client.procedures import NfsProcedures
-from rpcrdma.nfs.errors import NfsError, NfsNotFound, nfs_error
+from rpcrdma.nfs.errors import NfsError, NfsNotFound, ServerPathError, nfs_error
 from rpcrdma.nfs.v3 import nfs_fh3, nfsstat3
 
 __all__ = ["Resolver"]
@@ -136,7 +136,7 @@ class Resolver:
             if node.is_symlink and (follow or not last):
                 links += 1
                 if links > _LINKS_MAX:
-                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+                    raise ServerPathError(errno.ELOOP, os.strerror(errno.ELOOP), path)
                 target = await self.target_of(node)
                 if target.startswith("/"):
                     del stack[:]

@@ -16,7 +16,7 @@ from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.errors import CallTimeout, RemoteProtocolError
 from rpcrdma.limits import NFS_WATCH_UNREAD_CHANGES_MAX
 from rpcrdma.nfs.client.change import RESCAN, Change, ChangeKind, believed
-from rpcrdma.nfs.errors import nfs_error
+from rpcrdma.nfs.errors import ServerPathError, nfs_error
 from rpcrdma.nfs.v3 import nfsstat3
 from rpcrdma.nfs.watch import (
     SUBSCRIBE,
@@ -200,7 +200,7 @@ class Changes:
         try:
             result = await connection.call(SUBSCRIBE, args)
         except ProgramUnavailable:
-            raise OSError(
+            raise ServerPathError(
                 errno.EOPNOTSUPP, "the server does not offer to watch directories; `rpcrdma serve` does", self._path
             ) from None
         if result.status is watch_status.WATCHERR_JUKEBOX and resume:
@@ -211,5 +211,5 @@ class Changes:
     def _refusal(self, status: watch_status) -> OSError:
         if status is watch_status.WATCHERR_NOSPC:
             text = "the server watches as many directories as it may; watch fewer, or a smaller tree"
-            return OSError(errno.ENOSPC, text, self._path)
+            return ServerPathError(errno.ENOSPC, text, self._path)
         return nfs_error(nfsstat3(int(status)), self._path)

@@ -93,7 +93,8 @@ class Backend:
         """
         node = self.nodes.get(handle)
         if node is not None and node.tree.is_inside(node):
-            self._check_admitted(node.tree, context.peer)
+            if node.tree.export.hosts:
+                self._check_admitted(node.tree, context.peer)
             return node
         tree, _ = self._opened(handle)
         self._check_admitted(tree, context.peer)

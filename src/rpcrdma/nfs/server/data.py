@@ -64,15 +64,15 @@ class DataProcedures(Procedures):
             if wanted:
                 if not (file.tells_waiting or in_memory):
                     yield
-                view = context.buffer(wanted)
+                buffer = context.buffer(wanted)
                 got = 0
                 if not (in_memory or context.may_block):
-                    got = _read_cached(file, view, offset)
+                    got = _read_cached(file, buffer, offset)
                     if got < wanted:
                         yield
                 if got < wanted:
-                    got = _read_on(file, view, offset, got)
-                data = view if got == wanted else view[:got]
+                    got = _read_on(file, buffer, offset, got)
+                data = buffer if got == wanted else buffer[:got]
                 status = os.fstat(file.fd)
             return READ3res(
                 _OK,
@@ -150,21 +150,21 @@ class DataProcedures(Procedures):
         return written
 
 
-def _read_cached(file: OpenFile, view: memoryview, offset: int) -> int:
-    """Reads into `view` what the kernel has in memory, from the beginning on; never waits. Returns how much."""
+def _read_cached(file: OpenFile, buffer: memoryview, offset: int) -> int:
+    """Reads into `buffer` what the kernel has in memory, from the beginning on; never waits. Returns how much."""
     try:
-        return os.preadv(file.fd, (view,), offset, os.RWF_NOWAIT)
+        return os.preadv(file.fd, (buffer,), offset, os.RWF_NOWAIT)
     except OSError as error:
         file.tells_waiting = error.errno != errno.EOPNOTSUPP
         # Reading on in a worker thread finds out about true errors.
         return 0
 
 
-def _read_on(file: OpenFile, view: memoryview, offset: int, got: int) -> int:
-    """Reads what follows the first `got` octets of `view`, up to the end of the file; returns how much there is now."""
+def _read_on(file: OpenFile, buffer: memoryview, offset: int, got: int) -> int:
+    """Reads on behind the first `got` octets of `buffer`, up to the end of the file; returns how many it then has."""
     fd = file.fd
-    while got < len(view):
-        count = os.preadv(fd, (view[got:],) if got else (view,), offset + got)
+    while got < len(buffer):
+        count = os.preadv(fd, (buffer[got:],) if got else (buffer,), offset + got)
         if not count:
             break
         got += count

@@ -40,7 +40,7 @@ class OpenFile:
         """Whether the file has data that only a COMMIT puts on the disk."""
         self.used = True
         self.readers: dict[Caller, tuple[int, int, int, int]] = {}
-        """Callers that may read, each with the `_rights_state` of the file for which the kernel has allowed it."""
+        """Callers that may read, each with the state of the file for which the kernel has allowed it."""
 
     def __del__(self, _close=os.close) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
         _close(self.fd)
@@ -68,7 +68,9 @@ class OpenFiles:
             _check_regular(node)
             file = self._open(node, caller, os.O_RDONLY)
         status = os.fstat(file.fd)
-        state = _rights_state(status)
+        # What changes when rights do. The change time alone does not tell: many file systems count in milliseconds or
+        # more, and two changes share one.
+        state = status.st_ctime_ns, status.st_mode, status.st_uid, status.st_gid
         if file.readers.get(caller) != state:
             with caller:
                 allowed = (
@@ -173,14 +175,6 @@ def check_writer(file: OpenFile, node: HeldNode, caller: Caller) -> None:
     """Refuses a caller, as whom the thread acts, who neither may write the file nor owns it."""
     if not faccess_as_caller(node.fd, os.W_OK) and os.fstat(file.fd).st_uid != caller.uid:
         raise Refused(nfsstat3.NFS3ERR_ACCES)
-
-
-def _rights_state(status: os.stat_result) -> tuple[int, int, int, int]:
-    """The attributes that change when rights to a file change.
-
-    The change time alone does not tell: many file systems count in milliseconds or more, and two changes share one.
-    """
-    return status.st_ctime_ns, status.st_mode, status.st_uid, status.st_gid
 
 
 def _check_regular(node: HeldNode) -> None:

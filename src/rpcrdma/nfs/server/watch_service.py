@@ -66,6 +66,7 @@ class _BlockingContext:
         self.credential = context.credential
         self.peer = context.peer
         self.xid = context.xid
+        self.host_identity = context.host_identity
         self.client = context.client
         self.buffer = context.buffer
 

@@ -105,13 +105,15 @@ class Dialect(Protocol):
     """One version of the protocol, for one connection: it may keep what it has received of a continued message.
 
     `name` is what users call the version. With `introduces`, the first message of each side is its properties, which
-    `properties` lists by their numbers. `has_flags`: headers have flags, also those of extensions.
+    `properties` lists by their numbers; `continues_properties`: they may take several messages. `has_flags`: headers
+    have flags, also those of extensions.
     """
 
     version: int
     name: str
     geometry: Geometry
     introduces: bool
+    continues_properties: bool
     has_flags: bool
     properties: Mapping[int, Property]
 

@@ -79,6 +79,7 @@ class Version1:
     name = "1"
     geometry = GEOMETRY
     introduces = False
+    continues_properties = False
     has_flags = False
     unfinished = 0
     properties: Mapping[int, Property] = {}

@@ -48,10 +48,11 @@ from rpcrdma.transport.message import (
     OutgoingError,
     OutgoingExtension,
     OutgoingProperties,
+    PropertySet,
     Refusal,
 )
 from rpcrdma.transport.message_windows import CumulativeWindow
-from rpcrdma.transport.properties import rows_with
+from rpcrdma.transport.properties import HOST_AUTHENTICATION, rows_with
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = ["GEOMETRY", "PROPERTIES", "Version207"]
@@ -153,6 +154,7 @@ class Version207(Version2Draft):
     properties = PROPERTIES
     has_flags = False
     make_window = CumulativeWindow
+    continues_properties = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -292,11 +294,11 @@ class Version207(Version2Draft):
 
     def _decode_properties(self, head: Head, data: Buffer) -> Inbound:
         """Property sets, each whole in its message; those of all messages up to the last are one."""
-        if self._told:
-            return self._refuse(head, Cause.FLAGS)
         octets: Buffer = memoryview(data)[FIXED_OCTETS:]
         try:
             properties = decode_property_set(octets)
+            if self._told:
+                return self._decode_round(head, properties)
             if head.more or not self._assembly.idle:
                 found = self._add(head, octets)
                 if found is not None:
@@ -305,6 +307,15 @@ class Version207(Version2Draft):
         except DecodeError:
             return self._refuse(head, Cause.PROPERTY)
         self._told = True
+        return Inbound(Kind.PROPERTIES, head.xid, head.credits, VERSION, properties=properties)
+
+    def _decode_round(self, head: Head, properties: PropertySet) -> Inbound:
+        """What comes after the last set. The draft has nothing there, and so no rounds of host authentication.
+
+        Hosts that take part in it have both said so in their sets; others never see this.
+        """
+        if head.more or [number for number, _ in properties] != [HOST_AUTHENTICATION]:
+            return self._refuse(head, Cause.FLAGS)
         return Inbound(Kind.PROPERTIES, head.xid, head.credits, VERSION, properties=properties)
 
     def _decode_error(self, data: Buffer) -> Inbound | None:

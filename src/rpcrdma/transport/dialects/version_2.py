@@ -69,6 +69,7 @@ class Version2Draft(ABC):
     __slots__ = ("_assembly", "_error_words", "_extended")
     version = VERSION
     introduces = True
+    continues_properties = True
     make_window: ClassVar[type[IncrementalWindow | CumulativeWindow]]
     """The class that has the credits of the draft."""
 

@@ -16,11 +16,11 @@ async def read_whole(
     procedures: NfsProcedures,
     handle: nfs_fh3,
     offset: int,
-    into: memoryview,
+    buffer: memoryview,
     path: str,
     hear: Callable[[post_op_attr], None] | None = None,
 ) -> tuple[int, bool]:
-    """Fills `into` from `offset`, however little the server returns at a time; `hear` is given each reply's attributes.
+    """Fills `buffer` from `offset`, however little the server returns at a time; `hear` gets each reply's attributes.
 
     Returns the octets read, fewer than asked only at the end of the file, and whether that has been reached.
 
@@ -30,11 +30,11 @@ async def read_whole(
     """
     got = 0
     while True:
-        reply = await procedures.read(handle, offset + got, into[got:] if got else into, path)
+        reply = await procedures.read(handle, offset + got, buffer[got:] if got else buffer, path)
         got += reply.count
         if hear is not None:
             hear(reply.file_attributes)
-        if reply.eof or got == len(into):
+        if reply.eof or got == len(buffer):
             return got, reply.eof
         if not reply.count:
             raise RemoteProtocolError("READ returned nothing before the end of the file", rfc="1813 3.3.6")
@@ -44,20 +44,20 @@ async def read_direct(
     procedures: NfsProcedures,
     handle: nfs_fh3,
     offset: int,
-    into: memoryview,
+    buffer: memoryview,
     path: str,
     *,
     call_octets: int,
     calls: int,
 ) -> int:
-    """Fills `into` from `offset` in pieces of `call_octets`, `calls` of them in flight at a time.
+    """Fills `buffer` from `offset`, with `calls` READs of at most `call_octets` in flight at a time.
 
     Returns the octets read: fewer than asked only where the file ends. When it returns or raises, no READ
-    can write to the buffer any more. Raises: see `read_whole`.
+    can write to `buffer` any more. Raises: see `read_whole`.
     """
-    length = len(into)
+    length = len(buffer)
     if length <= call_octets:
-        return (await read_whole(procedures, handle, offset, into, path))[0] if length else 0
+        return (await read_whole(procedures, handle, offset, buffer, path))[0] if length else 0
     starts = iter(range(0, length, call_octets))
     end = length
 
@@ -66,9 +66,9 @@ async def read_direct(
         for start in starts:
             if start >= end:
                 return
-            piece = into[start : start + call_octets]
-            got, _ = await read_whole(procedures, handle, offset + start, piece, path)
-            if got < len(piece):
+            wanted = min(call_octets, length - start)
+            got, _ = await read_whole(procedures, handle, offset + start, buffer[start : start + wanted], path)
+            if got < wanted:
                 end = min(end, start + got)
 
     await run_workers(min(calls, -(-length // call_octets)), worker)

@@ -51,8 +51,8 @@ class NfsFile:
         procedures, handle, path = volume.procedures, node.handle, node.path
 
         # Does not refer to `self`: a reference cycle would keep the file until the garbage collector runs.
-        async def fetch(offset: int, into: memoryview) -> tuple[int, bool]:
-            return await read_whole(procedures, handle, offset, into, path)
+        async def fetch(offset: int, buffer: memoryview) -> tuple[int, bool]:
+            return await read_whole(procedures, handle, offset, buffer, path)
 
         self._ahead = ReadAhead(fetch, volume.start, block=sizes.read, blocks=options.read_ahead_blocks, size=size)
         self._behind = WriteBehind(
@@ -144,15 +144,15 @@ class NfsFile:
         """Up to `size` octets from the position on, or for -1 the rest; fewer only at the end of the file."""
         with self._position if self._position.free else await self._position.turn():
             await self._settle_writes()
-            view = await self._next_view(self._sizes.read if size < 0 else size)
-            if len(view) == size or not view:
-                return bytes(view)
-            pieces = [bytes(view)]
-            left = size - len(view)
-            while left and (view := await self._next_view(self._sizes.read if size < 0 else left)):
-                pieces.append(bytes(view))
-                left -= len(view)
-            return b"".join(pieces)
+            data = await self._next_data(self._sizes.read if size < 0 else size)
+            if len(data) == size or not data:
+                return bytes(data)
+            copies = [bytes(data)]
+            left = size - len(data)
+            while left and (data := await self._next_data(self._sizes.read if size < 0 else left)):
+                copies.append(bytes(data))
+                left -= len(data)
+            return b"".join(copies)
 
     async def readinto(self, buffer: Buffer) -> int:
         """Fills `buffer` from the position on; fewer octets than it holds only at the end of the file.
@@ -161,15 +161,15 @@ class NfsFile:
         """
         with self._position if self._position.free else await self._position.turn():
             await self._settle_writes()
-            view = as_view(buffer)
-            if len(view) > self._sizes.read * self._volume.options.read_ahead_blocks:
-                count = await self._direct(self._position.at, view)
+            buffer = as_view(buffer)
+            if len(buffer) > self._sizes.read * self._volume.options.read_ahead_blocks:
+                count = await self._direct(self._position.at, buffer)
                 self._position.at += count
                 return count
             filled = 0
-            while filled < len(view) and (found := await self._next_view(len(view) - filled)):
-                view[filled : filled + len(found)] = found
-                filled += len(found)
+            while filled < len(buffer) and (data := await self._next_data(len(buffer) - filled)):
+                buffer[filled : filled + len(data)] = data
+                filled += len(data)
             return filled
 
     async def views(self) -> AsyncIterator[memoryview]:
@@ -177,10 +177,10 @@ class NfsFile:
         while True:
             with self._position if self._position.free else await self._position.turn():
                 await self._settle_writes()
-                view = await self._next_view(self._sizes.read)
-            if not view:
+                data = await self._next_data(self._sizes.read)
+            if not data:
                 return
-            yield view
+            yield data
 
     async def readline(self, size: int = -1) -> bytes:
         r"""The rest of the line that the position is in, with its b"\n"; b"" at the end of the file.
@@ -189,14 +189,14 @@ class NfsFile:
         """
         with self._position if self._position.free else await self._position.turn():
             await self._settle_writes()
-            pieces = []
+            parts = []
             while size:
-                piece = await self._line_piece(size)
-                pieces.append(piece)
-                if not piece or piece.endswith(b"\n"):
+                data = await self._part_of_line(size)
+                parts.append(data)
+                if not data or data.endswith(b"\n"):
                     break
-                size -= len(piece)
-            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+                size -= len(data)
+            return parts[0] if len(parts) == 1 else b"".join(parts)
 
     async def readlines(self, hint: int = -1) -> list[bytes]:
         """The rest of the file as lines; with a `hint` above zero no more of them when they have so many octets."""
@@ -225,9 +225,9 @@ class NfsFile:
         got = await self._direct(offset, memoryview(buffer))
         if got == len(buffer) < size:
             # The file has grown since a reply last told its size.
-            more = bytearray(size - got)
-            count = await self._direct(offset + got, memoryview(more))
-            return b"".join((buffer, memoryview(more)[:count]))
+            data, buffer = buffer, bytearray(size - got)
+            count = await self._direct(offset + got, memoryview(buffer))
+            return b"".join((data, memoryview(buffer)[:count]))
         return bytes(memoryview(buffer)[:got])
 
     async def preadinto(self, buffer: Buffer, offset: int) -> int:
@@ -279,45 +279,45 @@ class NfsFile:
         self._forget_read()
         await self._behind.flush()
 
-    async def _next_view(self, wanted: int) -> memoryview:
+    async def _next_data(self, wanted: int) -> memoryview:
         """Some of the next octets, up to `wanted`, and moves the position behind them; none at the end of the file."""
         if not wanted:
             return memoryview(b"")
-        view = await self._ahead.at(self._position.at, wanted)
-        self._position.at += len(view)
-        return view
+        data = await self._ahead.at(self._position.at, wanted)
+        self._position.at += len(data)
+        return data
 
-    async def _line_piece(self, size: int) -> bytes:
-        """A part of a line, up to its end or to the end of the block that has been read."""
+    async def _part_of_line(self, size: int) -> bytes:
+        """Some of the line, up to its end or to the end of the block that has been read."""
         start = self._position.at - self._lines_start
         if not 0 <= start < len(self._lines):
             self._lines = bytes(await self._ahead.at(self._position.at, _LINES_OCTETS))
             self._lines_start, start = self._position.at, 0
         end = self._lines.find(b"\n", start) + 1 or len(self._lines)
-        piece = self._lines[start : end if size < 0 else min(end, start + size)]
-        self._position.at += len(piece)
-        return piece
+        data = self._lines[start : end if size < 0 else min(end, start + size)]
+        self._position.at += len(data)
+        return data
 
     async def _write_at(self, data: Buffer, offset: int) -> int:
         self._check(self._mode.writes, "writing")
-        view = as_view(data)
+        data = as_view(data)
         if self._mode.reads:
             self._forget_read()
-        await self._behind.write(offset, view)
-        self._end = self._ahead.size = max(self._end, offset + len(view))
-        return len(view)
+        await self._behind.write(offset, data)
+        self._end = self._ahead.size = max(self._end, offset + len(data))
+        return len(data)
 
     def _forget_read(self) -> None:
         """Discards the data that was read ahead."""
         self._ahead.discard()
         self._lines = b""
 
-    def _direct(self, offset: int, into: memoryview) -> Coroutine[Any, Any, int]:
+    def _direct(self, offset: int, buffer: memoryview) -> Coroutine[Any, Any, int]:
         return read_direct(
             self._volume.procedures,
             self._node.handle,
             offset,
-            into,
+            buffer,
             self._node.path,
             call_octets=self._sizes.read_max,
             calls=self._volume.options.direct_calls,

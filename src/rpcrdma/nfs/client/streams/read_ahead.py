@@ -64,7 +64,7 @@ class ReadAhead:
     async def at(self, position: int, wanted: int) -> memoryview:
         """Some of the octets from `position` on, up to `wanted`, without a copy; none at the end of the file.
 
-        The view is valid until the next call. Not for concurrent use. Raises the errors of `fetch`.
+        They are valid until the next call. Not for concurrent use. Raises the errors of `fetch`.
         """
         row = self._row
         sequential = position == self._expected
@@ -89,15 +89,15 @@ class ReadAhead:
             self.discard()
             raise
         start = position - head.offset
-        found = head.buffer[start : min(start + wanted, got)] if start < got else head.buffer[:0]
-        self._expected = position + len(found)
-        if not found:
+        data = head.buffer[start : min(start + wanted, got)] if start < got else head.buffer[:0]
+        self._expected = position + len(data)
+        if not data:
             # The end of the file, for now: the next call asks the server again.
             self.discard()
         elif head.offset + got < head.end:
             while len(row) > 1:
                 self._drop(row.pop())
-        return found
+        return data
 
     def discard(self) -> None:
         """Gives up all blocks, fetched or in flight: the file has changed, or is not read on."""

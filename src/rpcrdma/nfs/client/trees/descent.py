@@ -6,6 +6,7 @@ import errno
 
 from rpcrdma.limits import NFS_TREE_DEPTH_MAX, NFS_TREE_PENDING_MAX
 from rpcrdma.nfs.client.node import Node, Place, path_of
+from rpcrdma.nfs.errors import ServerPathError
 
 __all__ = ["check_descent", "too_many_pending"]
 
@@ -21,18 +22,18 @@ def check_descent(directory: Node) -> None:
         above = place[0]
         if _same(directory, above):
             text = "the server shows this directory inside itself; it is left out"
-            raise OSError(errno.ELOOP, text, directory.path)
+            raise ServerPathError(errno.ELOOP, text, directory.path)
         depth += 1
         place = above.place
     if depth > NFS_TREE_DEPTH_MAX:
         text = f"this directory lies more than {NFS_TREE_DEPTH_MAX:,} others deep; it is left out"
-        raise OSError(errno.ENAMETOOLONG, text, directory.path)
+        raise ServerPathError(errno.ENAMETOOLONG, text, directory.path)
 
 
 def too_many_pending(place: Place) -> OSError:
     """The error for a directory that is not entered, since too many others already wait for that."""
     text = f"more than {NFS_TREE_PENDING_MAX:,} directories wait to be entered; this one and others are left out"
-    return OSError(errno.ENOBUFS, text, path_of(place))
+    return ServerPathError(errno.ENOBUFS, text, path_of(place))
 
 
 def _same(one: Node, other: Node) -> bool:

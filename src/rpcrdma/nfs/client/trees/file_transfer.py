@@ -159,8 +159,8 @@ class FileTransfer:
         if self._progress is not None:
             self._progress(self.files, self.octets)
 
-    async def _read(self, handle: nfs_fh3, offset: int, into: memoryview, source: RemoteFile) -> tuple[int, bool]:
-        return await read_whole(self._volume.procedures, handle, offset, into, source.path, source.hear)
+    async def _read(self, handle: nfs_fh3, offset: int, buffer: memoryview, source: RemoteFile) -> tuple[int, bool]:
+        return await read_whole(self._volume.procedures, handle, offset, buffer, source.path, source.hear)
 
     async def _fetch_large(
         self, handle: nfs_fh3, source: RemoteFile, directory: int, name: str, ring: BufferRing, block: int
@@ -174,7 +174,7 @@ class FileTransfer:
         starts = iter(range(0, attributes.size, block))
         end: int | None = None
 
-        async def piece(start: int, octets: int) -> None:
+        async def fetch_range(start: int, octets: int) -> None:
             nonlocal end
             buffer = await ring.acquire()
             try:
@@ -194,14 +194,14 @@ class FileTransfer:
                     return
                 # No more than the file has: the buffer is exposed for as many octets as are asked for, and analysers
                 # of captures take a Write chunk that is not filled for a damaged one.
-                await piece(start, min(block, attributes.size - start))
+                await fetch_range(start, min(block, attributes.size - start))
 
         try:
             await run_workers(min(self._volume.options.direct_calls, -(-attributes.size // block)), worker)
             # The file may have grown since its size was asked for.
             start = attributes.size
             while end is None:
-                await piece(start, block)
+                await fetch_range(start, block)
                 start += block
             if not source.heard:
                 source.hear(post_op_attr(True, await self._volume.procedures.getattr(handle, source.path)))
@@ -253,7 +253,8 @@ class _Upload:
             await self._commit()
         return self._end
 
-    def _piece(self) -> tuple[int, int, bool] | None:
+    def _next_range(self) -> tuple[int, int, bool] | None:
+        """(start, length, whether the server has lost it); None when all are being carried."""
         if self._again:
             return *self._again.popleft(), True
         start = self._next
@@ -263,8 +264,8 @@ class _Upload:
         return start, min(self._block, self._end - start), False
 
     async def _worker(self) -> None:
-        while (piece := self._piece()) is not None:
-            await self._carry(*piece)
+        while (following := self._next_range()) is not None:
+            await self._carry(*following)
             if self._uncommitted >= self._volume.options.commit_octets:
                 await self._commit()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 
+from rpcrdma.nfs.errors import ServerPathError
 from rpcrdma.nfs.v3 import fattr3, post_op_attr
 
 __all__ = ["FileChanged", "RemoteFile", "require_unchanged"]
@@ -20,6 +21,10 @@ class FileChanged(OSError):
     def __init__(self, path: str) -> None:
         text = "changed while it was copied, so no copy was kept; copy it again when nothing writes to it"
         super().__init__(errno.EBUSY, text, path)
+
+
+class _RemoteFileChanged(FileChanged, ServerPathError):
+    """As `FileChanged`; the file is one of the server's."""
 
 
 def require_unchanged(descriptor: int, before: os.stat_result, path: str) -> None:
@@ -52,7 +57,7 @@ class RemoteFile:
     def require_unchanged(self) -> None:
         """Raises `FileChanged` if the file is known to have changed."""
         if self.changed:
-            raise FileChanged(self.path)
+            raise _RemoteFileChanged(self.path)
 
 
 def _local_state(found: os.stat_result) -> tuple[int, int, int]:

@@ -1,0 +1,128 @@
+"""Which host a peer is: the names in its certificate, and whether they are the wanted ones (RFC 9525)."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+__all__ = ["HostIdentity", "HostName", "host_identity", "host_name", "is_named", "printable"]
+
+_WILDCARD: Final = "*."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostIdentity:
+    """Which host the peer of a connection has proved to be.
+
+    The names are those of the certificate's subjectAltName, as they stand there. `subject` and `issuer` are for people
+    to read, without control characters: they name nothing that was checked.
+    """
+
+    dns_names: tuple[str, ...]
+    """Host names; one may begin with a wildcard label."""
+    addresses: tuple[str, ...]
+    """IP addresses in their canonical form."""
+    uris: tuple[str, ...]
+    subject: str
+    issuer: str
+    channel_binding: bytes
+    """32 octets that are the same at both ends and differ for any other handshake: see docs/host-authentication.md."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names."""
+        return (*self.dns_names, *self.addresses, *self.uris)
+
+    def as_json(self) -> dict[str, Any]:
+        """The same for programs that read JSON; the channel binding in hexadecimal."""
+        return {
+            "names": list(self.names),
+            "subject": self.subject,
+            "issuer": self.issuer,
+            "channel_binding": self.channel_binding.hex(),
+        }
+
+
+class HostName(NamedTuple):
+    """A name that a peer may be asked to have: `kind` is the type in the certificate, `name` is in canonical form."""
+
+    kind: str
+    name: str
+
+
+def host_name(text: str) -> HostName:
+    """The name that a person has written: an IP address, a URI (which has a colon), or the name of a host.
+
+    Raises:
+        ValueError: it is none of them; the message says why.
+    """
+    text = text.strip()
+    address = _address(text)
+    if address is not None:
+        return HostName("IP Address", address)
+    if ":" in text:
+        return HostName("URI", text)
+    if not text or "*" in text or any(not label for label in text.removesuffix(".").split(".")):
+        raise ValueError(f"{text!r} is not the name of a host; write a whole DNS name, an IP address or a URI")
+    try:
+        return HostName("DNS", text.removesuffix(".").encode("idna").decode("ascii").lower())
+    except UnicodeError:
+        raise ValueError(f"{text!r} is not the name of a host; write it as it stands in the DNS") from None
+
+
+def host_identity(certificate: Mapping[str, Any], channel_binding: bytes) -> HostIdentity:
+    """Of a validated certificate, as `ssl.SSLObject.getpeercert` describes it."""
+    names: Sequence[tuple[str, str]] = certificate.get("subjectAltName", ())
+    addresses = [_address(name) for kind, name in names if kind == "IP Address"]
+    return HostIdentity(
+        dns_names=tuple(name for kind, name in names if kind == "DNS"),
+        addresses=tuple(address for address in addresses if address is not None),
+        uris=tuple(name for kind, name in names if kind == "URI"),
+        subject=_distinguished(certificate.get("subject", ())),
+        issuer=_distinguished(certificate.get("issuer", ())),
+        channel_binding=channel_binding,
+    )
+
+
+def is_named(identity: HostIdentity, wanted: Collection[HostName]) -> bool:
+    """Whether one of the certificate's names is one of the wanted ones.
+
+    A wildcard is the whole first label, stands for one label, and has at least two labels after it.
+    """
+    names = {*wanted}
+    if any(HostName("IP Address", address) in names for address in identity.addresses):
+        return True
+    if any(HostName("URI", uri) in names for uri in identity.uris):
+        return True
+    for presented in identity.dns_names:
+        dns_name = presented.lower().removesuffix(".")
+        if HostName("DNS", dns_name) in names:
+            return True
+        parent = dns_name.removeprefix(_WILDCARD)
+        if parent != dns_name and "." in parent and "*" not in parent:
+            parents = (name.name.partition(".")[2] for name in names if name.kind == "DNS")
+            if parent in parents:
+                return True
+    return False
+
+
+def printable(text: str) -> str:
+    """The text with escapes for what would act on a terminal or a log."""
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
+        for character in text
+    )
+
+
+def _address(text: str) -> str | None:
+    """The canonical form of an IP address, without the zone, which no certificate has; None for other text."""
+    try:
+        return str(ipaddress.ip_address(text.strip().partition("%")[0]))
+    except ValueError:
+        return None
+
+
+def _distinguished(name: Sequence[Sequence[tuple[str, str]]]) -> str:
+    return printable(", ".join(f"{key}={value}" for part in name for key, value in part))

@@ -1,0 +1,282 @@
+"""Hosts that prove which ones they are: a TLS 1.3 handshake in the HOSTAUTH values of a connection.
+
+docs/host-authentication.md defines the values. TLS is used for its handshake alone: both sides show certificates and
+prove that they have the keys, no octet is ever encrypted, and the TLS connection is forgotten afterwards. OpenSSL
+draws random numbers and compares certificates with the clock; nothing else here does, and nothing does I/O.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import ssl
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from rpcrdma import limits
+from rpcrdma.errors import HostAuthenticationFailed
+from rpcrdma.rpc.host_identity import HostIdentity, HostName, host_identity, is_named, printable
+from rpcrdma.transport.authenticator import TAKES_PART, HostPolicy
+from rpcrdma.transport.config import Role
+from rpcrdma.transport.host_refusals import HostCause, alert_in, cause_of, refused, refused_by_peer
+
+__all__ = ["TRANSITIONS", "HandshakeInput", "HandshakeState", "HostAuthenticator", "prepare_context"]
+
+_APPLICATION: Final = "rpcrdma-hostauth"
+"""ALPN: no handshake that was begun for another protocol, by a host with the same certificate, is taken for one."""
+_BINDING_LABEL: Final = b"rpcrdma host authentication"
+_ANNOUNCEMENT: Final = b""
+_END_MARK: Final = b""
+_NAMES_SHOWN: Final = 4
+_NAME_SHOWN: Final = 80
+
+
+class HandshakeState(enum.Enum):
+    """How far one side is."""
+
+    WAITING = "waiting"
+    """For the peer's first message."""
+    HANDSHAKE = "handshake"
+    """Flights of TLS go to and fro."""
+    CONFIRMING = "confirming"
+    """Client: the server is authenticated, and has yet to say that it accepts the client."""
+    AUTHENTICATED = "authenticated"
+    UNAUTHENTICATED = "unauthenticated"
+    """As the policies of both sides allow it."""
+    FAILED = "failed"
+
+
+class HandshakeInput(enum.Enum):
+    """What moves it on."""
+
+    DECLINE = "decline"
+    TAKE_PART = "take part"
+    FLIGHT = "flight"
+    """Of the peer, after which its next one is awaited."""
+    PROOF = "proof"
+    """Client: the last flight of the server."""
+    ACCEPT = "accept"
+    """Server: the last flight of the client; client: the end mark."""
+    FAIL = "fail"
+
+
+TRANSITIONS: Mapping[tuple[HandshakeState, HandshakeInput], HandshakeState] = {
+    (HandshakeState.WAITING, HandshakeInput.DECLINE): HandshakeState.UNAUTHENTICATED,
+    (HandshakeState.WAITING, HandshakeInput.TAKE_PART): HandshakeState.HANDSHAKE,
+    (HandshakeState.HANDSHAKE, HandshakeInput.FLIGHT): HandshakeState.HANDSHAKE,
+    (HandshakeState.HANDSHAKE, HandshakeInput.PROOF): HandshakeState.CONFIRMING,
+    (HandshakeState.HANDSHAKE, HandshakeInput.ACCEPT): HandshakeState.AUTHENTICATED,
+    (HandshakeState.CONFIRMING, HandshakeInput.ACCEPT): HandshakeState.AUTHENTICATED,
+    **{(state, HandshakeInput.FAIL): HandshakeState.FAILED for state in HandshakeState},
+}
+"""A pair that is missing cannot come about."""
+
+_FINISHED: Final = frozenset({HandshakeState.AUTHENTICATED, HandshakeState.UNAUTHENTICATED})
+_MANIFOLD: Final = frozenset({HostCause.UNKNOWN_ISSUER, HostCause.UNFIT, HostCause.NOT_TLS, HostCause.HANDSHAKE})
+"""What OpenSSL has more to say of."""
+_ENDS: Final = _FINISHED | {HandshakeState.FAILED}
+
+
+def prepare_context(context: ssl.SSLContext, role: Role) -> ssl.SSLContext:
+    """Sets what every handshake relies on; certificate, key and authorities are the caller's.
+
+    Raises:
+        ValueError: the context is for the other role, or does not allow TLS 1.3.
+    """
+    fit = ssl.PROTOCOL_TLS_CLIENT if role is Role.CLIENT else ssl.PROTOCOL_TLS_SERVER
+    if context.protocol not in {fit, ssl.PROTOCOL_TLS}:
+        raise ValueError(f"the SSL context is not for a {role.value}; make it with ssl.{fit.name}")
+    if context.maximum_version not in {ssl.TLSVersion.MAXIMUM_SUPPORTED, ssl.TLSVersion.TLSv1_3}:
+        raise ValueError("the SSL context does not allow TLS 1.3; leave its maximum_version as it is")
+    # Names are compared here: there may be several, a server has some of clients, and common names do not count.
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.set_alpn_protocols([_APPLICATION])
+    if role is Role.SERVER:
+        context.num_tickets = 0
+    return context
+
+
+class HostAuthenticator:
+    """`Authenticator` by TLS, for one connection.
+
+    `context` comes from `prepare_context`; None with the policy OFF. The peer must have one of `names`; with none, any
+    that its authority has certified will do.
+    """
+
+    def __init__(
+        self, context: ssl.SSLContext | None, role: Role, policy: HostPolicy, names: Sequence[HostName] = ()
+    ) -> None:
+        assert context is not None or policy is HostPolicy.OFF
+        self._context = context
+        self._role = role
+        self._policy = policy
+        self._names = names
+        self._state = HandshakeState.WAITING
+        self._tls: ssl.SSLObject | None = None
+        self._incoming = ssl.MemoryBIO()
+        self._outgoing = ssl.MemoryBIO()
+        self._values = 0
+        self._octets = 0
+        self._peer: HostIdentity | None = None
+
+    @property
+    def state(self) -> HandshakeState:
+        """How far this side is."""
+        return self._state
+
+    @property
+    def required(self) -> bool:
+        """See `Authenticator.required`."""
+        return self._policy is HostPolicy.REQUIRED
+
+    @property
+    def finished(self) -> bool:
+        """See `Authenticator.finished`."""
+        return self._state in _FINISHED
+
+    @property
+    def peer(self) -> HostIdentity | None:
+        """See `Authenticator.peer`."""
+        return self._peer if self._state is HandshakeState.AUTHENTICATED else None
+
+    def announce(self) -> bytes | None:
+        """See `Authenticator.announce`."""
+        return None if self._policy is HostPolicy.OFF or self._role is Role.SERVER else _ANNOUNCEMENT
+
+    def begin(self, announced: bytes | None) -> bytes | None:
+        """See `Authenticator.begin`."""
+        try:
+            return self._begin(announced)
+        except HostAuthenticationFailed:
+            self._move(HandshakeInput.FAIL)
+            raise
+
+    def receive(self, value: bytes) -> bytes | None:
+        """See `Authenticator.receive`."""
+        try:
+            return self._receive(value)
+        except HostAuthenticationFailed:
+            self._move(HandshakeInput.FAIL)
+            raise
+
+    def _begin(self, announced: bytes | None) -> bytes | None:
+        alert = None if announced is None else alert_in(announced)
+        if alert is not None:
+            raise refused_by_peer(alert)
+        takes_part = TAKES_PART[self._policy, announced is not None]
+        if takes_part is None:
+            raise refused(HostCause.ABSENT)
+        if not takes_part:
+            self._move(HandshakeInput.DECLINE)
+            return None
+        if announced != _ANNOUNCEMENT:
+            raise refused(HostCause.UNEXPECTED, "the first one must be empty")
+        assert self._context is not None
+        self._move(HandshakeInput.TAKE_PART)
+        self._tls = self._context.wrap_bio(self._incoming, self._outgoing, server_side=self._role is Role.SERVER)
+        if self._role is Role.SERVER:
+            return _ANNOUNCEMENT
+        self._advance(self._tls)
+        return self._outgoing.read()
+
+    def _receive(self, value: bytes) -> bytes | None:
+        alert = alert_in(value)
+        if alert is not None:
+            raise refused_by_peer(alert)
+        if self._tls is None:
+            raise refused(HostCause.UNEXPECTED, "none is awaited")
+        self._count(value)
+        if self._state is HandshakeState.CONFIRMING:
+            self._confirm(self._tls, value)
+            return None
+        if not value:
+            raise refused(HostCause.UNEXPECTED, "an empty one within the handshake")
+        self._incoming.write(value)
+        complete = self._advance(self._tls)
+        answer = self._outgoing.read()
+        if self._incoming.pending or not (complete or answer):
+            raise refused(HostCause.UNEXPECTED, "it is not one whole flight")
+        if not complete:
+            self._move(HandshakeInput.FLIGHT)
+            return answer
+        self._peer = self._identify(self._tls)
+        if self._role is Role.CLIENT:
+            self._move(HandshakeInput.PROOF)
+            return answer
+        self._move(HandshakeInput.ACCEPT)
+        return _END_MARK
+
+    def _count(self, value: bytes) -> None:
+        self._values += 1
+        self._octets += len(value)
+        for count, most, unit in (
+            (self._values, limits.HOST_AUTHENTICATION_VALUES_MAX, "values"),
+            (self._octets, limits.HOST_AUTHENTICATION_OCTETS_MAX, "octets"),
+        ):
+            if count > most:
+                raise refused(HostCause.TOO_LONG, f"more than {most} {unit}")
+
+    def _advance(self, tls: ssl.SSLObject) -> bool:
+        """Goes on with the records that have come; whether the handshake is complete at this side."""
+        try:
+            tls.do_handshake()
+        except ssl.SSLWantReadError:
+            return False
+        except ssl.SSLError as error:
+            raise _refusal(error) from None
+        return True
+
+    def _identify(self, tls: ssl.SSLObject) -> HostIdentity:
+        if tls.selected_alpn_protocol() != _APPLICATION:
+            raise refused(HostCause.OTHER_USE)
+        # TLS 1.3 has no tls-unique: what is called so here is the client's Finished message at either end, since no
+        # session is ever resumed.
+        finished = tls.get_channel_binding("tls-unique")
+        try:
+            certificate = tls.getpeercert()
+        except ValueError as error:
+            raise refused(HostCause.UNFIT, str(error)) from None
+        if not certificate or not finished:
+            raise refused(HostCause.NO_CERTIFICATE)
+        identity = host_identity(certificate, hashlib.sha256(_BINDING_LABEL + finished).digest())
+        if self._names and not is_named(identity, self._names):
+            wanted = _listed([name.name for name in self._names])
+            raise refused(HostCause.WRONG_NAME, f"its certificate names {_listed(identity.names)}, not {wanted}")
+        return identity
+
+    def _confirm(self, tls: ssl.SSLObject, value: bytes) -> None:
+        if value == _END_MARK:
+            self._move(HandshakeInput.ACCEPT)
+            return
+        self._incoming.write(value)
+        try:
+            tls.read(1)
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLError as error:
+            raise _refusal(error) from None
+        raise refused(HostCause.UNEXPECTED, "records after the handshake")
+
+    def _move(self, moved: HandshakeInput) -> None:
+        self._state = TRANSITIONS[self._state, moved]
+        if self._state in _ENDS:
+            # OpenSSL holds 45 KB for it.
+            self._tls = None
+
+
+def _refusal(error: ssl.SSLError) -> HostAuthenticationFailed:
+    reason = error.reason or ""
+    _, alert, name = reason.partition("ALERT_")
+    if alert:
+        return refused_by_peer(name)
+    cause = cause_of(reason, getattr(error, "verify_code", None))
+    detail = getattr(error, "verify_message", None) or reason.replace("_", " ").lower()
+    return refused(cause, detail if cause in _MANIFOLD else "")
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Some of the names, for a person to read: those in certificates may hold anything."""
+    shown = ", ".join(printable(name[:_NAME_SHOWN]) for name in names[:_NAMES_SHOWN])
+    return (shown or "no host") + (f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else "")

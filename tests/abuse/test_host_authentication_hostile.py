@@ -1,0 +1,213 @@
+"""Values of hostile peers: each ends host authentication with one typed error, and with nobody authenticated."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+import pytest
+
+from host_certificates import Authority, tls_context
+from host_pair import ALERT, Hosts, Pair, shaken
+from rpcrdma import limits
+from rpcrdma.errors import HostAuthenticationFailed
+from rpcrdma.transport import Role
+from rpcrdma.transport.authenticator import HostPolicy
+from rpcrdma.transport.host_authentication import HandshakeState, HostAuthenticator
+
+OFF, OPTIONAL, REQUIRED = HostPolicy.OFF, HostPolicy.OPTIONAL, HostPolicy.REQUIRED
+CLIENT, SERVER = Role.CLIENT, Role.SERVER
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory: pytest.TempPathFactory) -> Hosts:
+    return Hosts(tmp_path_factory.mktemp("certificates"))
+
+
+class TestHostilePeers:
+    def cases(self, hosts: Hosts) -> list[tuple[Role, int]]:
+        """Each value that comes after the announcements: to whom, and how many come before it."""
+        return [(SERVER, 0), (CLIENT, 0), (SERVER, 1), (CLIENT, 1)]
+
+    def test_truncated_values(self, hosts: Hosts) -> None:
+        """At every offset of the first 80 octets of each flight, and at every 37th after."""
+        for role, values in self.cases(hosts)[:3]:
+            _, whole = shaken(hosts, role, values)
+            offsets = [*range(min(80, len(whole))), *range(80, len(whole), 37)]
+            for offset in offsets:
+                machine, value = shaken(hosts, role, values)
+                with pytest.raises(HostAuthenticationFailed) as failure:
+                    machine.receive(value[: min(offset, len(value) - 1)])
+                assert failure.value.cause == "unexpected", offset
+                assert machine.peer is None
+
+    def test_damaged_values(self, hosts: Hosts) -> None:
+        for role, values in self.cases(hosts)[1:3]:
+            _, whole = shaken(hosts, role, values)
+            for offset in range(0, len(whole), 41):
+                machine, value = shaken(hosts, role, values)
+                damaged = bytearray(value)
+                damaged[min(offset, len(damaged) - 1)] ^= 0x5A
+                with pytest.raises(HostAuthenticationFailed):
+                    machine.receive(bytes(damaged))
+                assert machine.state is HandshakeState.FAILED
+
+    @pytest.mark.parametrize(
+        "value",
+        [
+            b"\0",
+            b"GET / HTTP/1.1\r\n\r\n",
+            bytes(1000),
+            b"\xff" * 1000,
+            b"\x16\x03\x01\x40\x01" + bytes(20000),
+            b"\x17\x03\x03\x00\x05hello",
+            b"\x14\x03\x03\x00\x01\x01" * 40,
+            b"\x18\x03\x03\x00\x03\x01\x00\x00",
+        ],
+    )
+    def test_garbage(self, hosts: Hosts, value: bytes) -> None:
+        for role, values in self.cases(hosts):
+            machine, _ = shaken(hosts, role, values)
+            with pytest.raises(HostAuthenticationFailed) as failure:
+                machine.receive(value)
+            assert failure.value.cause in {"not TLS", "handshake", "unexpected", "version", "refused"}
+            assert failure.value.alert[:6] in {ALERT, b""}
+
+    @pytest.mark.parametrize("alert", range(256))
+    def test_alerts_in_the_clear(self, hosts: Hosts, alert: int) -> None:
+        value = ALERT + bytes((alert,))
+        machine = HostAuthenticator(None, CLIENT, OFF)
+        with pytest.raises(HostAuthenticationFailed) as failure:
+            machine.begin(value)
+        assert (failure.value.cause, failure.value.alert) == ("refused", b"")
+        if alert % 50 == 0:
+            for role, values in self.cases(hosts):
+                machine, _ = shaken(hosts, role, values)
+                with pytest.raises(HostAuthenticationFailed) as failure:
+                    machine.receive(value)
+                assert failure.value.cause == "refused"
+
+    def test_alerts_that_tls_encrypts(self, hosts: Hosts, tmp_path: Path) -> None:
+        """Another implementation may leave them to its TLS library, which encrypts them after the handshake."""
+        server = tls_context(SERVER, hosts.server, Authority(tmp_path, "stranger").path)
+        pair = Pair(hosts)
+        hello = pair.client.begin(pair.server.begin(pair.client.announce()))
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = server.wrap_bio(incoming, outgoing, server_side=True)
+        assert hello is not None
+        incoming.write(hello)
+        with pytest.raises(ssl.SSLWantReadError):
+            tls.do_handshake()
+        proof = pair.client.receive(outgoing.read())
+        assert proof is not None
+        incoming.write(proof)
+        with pytest.raises(ssl.SSLCertVerificationError):
+            tls.do_handshake()
+        alert = outgoing.read()
+        assert alert[0] == 0x17
+        with pytest.raises(HostAuthenticationFailed, match="the peer refuses: it does not know the authority"):
+            pair.client.receive(alert)
+
+    @pytest.mark.parametrize("in_flight", [True, False])
+    def test_application_data_after_the_handshake(self, hosts: Hosts, in_flight: bool) -> None:
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = hosts.context(CLIENT).wrap_bio(incoming, outgoing)
+        machine = HostAuthenticator(hosts.context(SERVER), SERVER, REQUIRED)
+        assert machine.begin(b"") == b""
+        with pytest.raises(ssl.SSLWantReadError):
+            tls.do_handshake()
+        flight = machine.receive(outgoing.read())
+        assert flight is not None
+        incoming.write(flight)
+        tls.do_handshake()
+        if in_flight:
+            tls.write(b"more")
+            with pytest.raises(HostAuthenticationFailed, match="not one whole flight"):
+                machine.receive(outgoing.read())
+        else:
+            assert machine.receive(outgoing.read()) == b""
+            tls.write(b"more")
+            with pytest.raises(HostAuthenticationFailed, match="none is awaited"):
+                machine.receive(outgoing.read())
+        assert machine.peer is None
+
+    @pytest.mark.parametrize("sends", ["data", "tickets"])
+    @pytest.mark.parametrize("in_flight", [True, False])
+    def test_a_server_that_says_more_than_its_handshake(self, hosts: Hosts, sends: str, in_flight: bool) -> None:
+        server = hosts.context(SERVER)
+        if sends == "tickets":
+            server.num_tickets = 2
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = server.wrap_bio(incoming, outgoing, server_side=True)
+        machine = HostAuthenticator(hosts.context(CLIENT), CLIENT, REQUIRED)
+        hello = machine.begin(b"")
+        assert hello is not None
+        incoming.write(hello)
+        with pytest.raises(ssl.SSLWantReadError):
+            tls.do_handshake()
+        flight = outgoing.read()
+        if in_flight:
+            with pytest.raises(HostAuthenticationFailed, match="not one whole flight"):
+                machine.receive(flight + b"\x17\x03\x03\x00\x05hello")
+            return
+        proof = machine.receive(flight)
+        assert proof is not None
+        incoming.write(proof)
+        tls.do_handshake()
+        if sends == "data":
+            tls.write(b"more")
+        value = outgoing.read()
+        assert value
+        with pytest.raises(HostAuthenticationFailed, match="records after the handshake"):
+            machine.receive(value)
+        assert machine.peer is None
+
+    def test_our_servers_send_no_tickets(self, hosts: Hosts) -> None:
+        assert hosts.context(SERVER).num_tickets == 0
+
+    @pytest.mark.parametrize("value", [b"\x16", b"\0\0\0\0", b"x" * 100])
+    def test_the_first_value_is_empty(self, hosts: Hosts, value: bytes) -> None:
+        for role in Role:
+            machine = Pair(hosts).client if role is CLIENT else Pair(hosts).server
+            with pytest.raises(HostAuthenticationFailed, match="first one must be empty"):
+                machine.begin(value)
+
+    def test_values_that_nobody_awaits(self, hosts: Hosts) -> None:
+        before = Pair(hosts).server
+        declined = Pair(hosts, policies=(OPTIONAL, OPTIONAL)).server
+        assert declined.begin(None) is None
+        done, end_mark = shaken(hosts, CLIENT, 1)
+        done.receive(end_mark)
+        for machine in (before, declined, done):
+            with pytest.raises(HostAuthenticationFailed, match="none is awaited"):
+                machine.receive(b"")
+            assert machine.state is HandshakeState.FAILED
+            assert machine.peer is None
+
+    def test_too_many_octets(self, hosts: Hosts) -> None:
+        machine, value = shaken(hosts, SERVER, 0)
+        with pytest.raises(HostAuthenticationFailed, match="more than 65536 octets"):
+            machine.receive(value + bytes(limits.HOST_AUTHENTICATION_OCTETS_MAX))
+
+    def test_too_many_values(self, hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+        machine, end_mark = shaken(hosts, CLIENT, 1)
+        monkeypatch.setattr(limits, "HOST_AUTHENTICATION_VALUES_MAX", 1)
+        with pytest.raises(HostAuthenticationFailed, match="more than 1 values"):
+            machine.receive(end_mark)
+
+    def test_a_second_wish_for_another_group_of_keys(self, hosts: Hosts) -> None:
+        """So the rounds have an end whatever a server does."""
+        server = hosts.context(SERVER)
+        server.set_ecdh_curve("secp521r1")
+        machine = HostAuthenticator(hosts.context(CLIENT), CLIENT, REQUIRED)
+        hello = machine.begin(b"")
+        assert hello is not None
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = server.wrap_bio(incoming, outgoing, server_side=True)
+        incoming.write(hello)
+        with pytest.raises(ssl.SSLWantReadError):
+            tls.do_handshake()
+        retry = outgoing.read()
+        assert machine.receive(retry)
+        with pytest.raises(HostAuthenticationFailed):
+            machine.receive(retry)

@@ -1,0 +1,417 @@
+"""A client's endpoint in version 2 against a server whose messages are wrong, come out of turn or never end."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+import pytest
+
+from message_client import CALL, NOTHING, REPLY, XID, Client, assert_works, unused
+from rpcrdma import limits
+from rpcrdma.errors import DecodeError, RemoteProtocolError
+from rpcrdma.testing import raw_messages as raw
+from rpcrdma.testing.bare_messages import BareMessages
+from rpcrdma.testing.endpoint_pair import message
+from rpcrdma.testing.raw_messages import CONNPROP, MORE, MSG, NOMSG, RESPONSE, word
+from rpcrdma.transport import (
+    CallFailed,
+    CallRefused,
+    Closed,
+    Ready,
+    ReplyArrived,
+    ReplyBound,
+    Role,
+    TransportConfig,
+)
+
+# The answer to the first message
+
+
+@pytest.mark.req("V2-10", "V2-11")
+@pytest.mark.parametrize("versions", ["auto", "2"])
+@pytest.mark.parametrize("octets", [b"", b"x" * 15, raw.prefix(XID, 77), raw.message(XID, b"x"), raw.error(XID, 0)])
+def test_client_sends_one_message_of_at_most_1024_octets_and_no_more_until_it_is_answered(
+    versions: str, octets: bytes
+) -> None:
+    peer = BareMessages(Role.CLIENT, introduce=False, versions=versions)
+    peer.endpoint.call(XID, message(XID, 0), NOTHING)
+    peer.run()
+    (first,) = peer.received
+    assert 28 <= len(first) <= 1024
+    assert raw.HeardMessage(first).kind == CONNPROP
+    # This is no answer, and nothing follows from it; two of them use up what the client has granted.
+    for _ in range(2):
+        assert peer.send(octets) == []
+        assert peer.endpoint_events() == []
+    peer.send(octets)
+    assert isinstance(peer.endpoint_events()[-1], Closed)
+    assert len(peer.received) == 1
+
+
+@pytest.mark.parametrize(
+    ("octets", "reason"),
+    [
+        (raw.error(1, 2), "refused the transport properties"),
+        (raw.error(1, 3), "refused the transport properties"),
+        (raw.error(1, 10), "refused the transport properties"),
+        (raw.error(77, 10), "refused the transport properties"),
+        (struct.pack(">IIIIIII", 1, 2, 32, 4, 1, 2, 2), "versions 2 to 2"),
+        (raw.error(1, 1, 3, 9), "versions 3 to 9"),
+        (raw.error(1, 1, 2, 2), "versions 2 to 2"),
+    ],
+)
+@pytest.mark.parametrize("versions", ["auto", "2"])
+def test_refusal_of_the_first_message_ends_the_connection_with_the_reason(
+    octets: bytes, reason: str, versions: str
+) -> None:
+    peer = BareMessages(Role.CLIENT, introduce=False, versions=versions)
+    peer.endpoint.call(XID, message(XID, 0), NOTHING)
+    peer.send(octets)
+    failed, closed = peer.endpoint_events()
+    assert isinstance(failed, CallFailed)
+    assert isinstance(closed, Closed)
+    assert reason in closed.reason
+    assert len(peer.received) == 1
+
+
+@pytest.mark.parametrize("long", [False, True])
+def test_client_goes_on_with_an_older_version_once_and_not_back(long: bool) -> None:
+    peer = BareMessages(Role.CLIENT, introduce=False, versions="auto")
+    refused = raw.error(1, 1, 1, 1) if long else struct.pack(">IIIIIII", 1, 2, 32, 4, 1, 1, 1)
+    peer.send(refused)
+    assert [type(event) for event in peer.endpoint_events()] == [Ready]
+    assert peer.endpoint.version == 1
+    peer.endpoint.call(XID, message(XID, 0), NOTHING)
+    peer.run()
+    assert peer.received[-1][:8] == struct.pack(">II", XID, 1)
+    before = peer.endpoint.statistics.discarded
+    # Another refusal, properties, and a reply of version 2 mean nothing to the call.
+    for octets in (refused, raw.properties(), raw.message(XID, REPLY, RESPONSE)):
+        peer.send(octets)
+        assert peer.endpoint_events() == []
+    assert peer.endpoint.statistics.discarded == before + 3
+    peer.send(struct.pack(">IIIIIII", XID, 1, 32, 0, 0, 0, 0) + REPLY)
+    assert [type(event) for event in peer.endpoint_events()] == [ReplyArrived]
+
+
+def test_a_server_that_never_answers_the_first_message_is_left() -> None:
+    peer = BareMessages(Role.CLIENT, introduce=False, versions="auto")
+    assert peer.endpoint.next_deadline_s(10.0) == 10.0 + limits.NEGOTIATION_S
+    for _ in range(2):
+        peer.send(raw.prefix(1, CONNPROP, MORE, give=1) + b"\0")
+    peer.endpoint.on_time(10.0 + limits.NEGOTIATION_S)
+    peer.run()
+    (closed,) = peer.endpoint_events()
+    assert isinstance(closed, Closed)
+    assert "no answer in version 2" in closed.reason
+    assert peer.endpoint.unanswered
+
+
+def test_properties_of_a_server_that_come_in_many_pieces_are_taken() -> None:
+    peer = BareMessages(Role.CLIENT, introduce=False)
+    whole = raw.property_set((2, word(8192)), (99, bytes(40)))
+    for start in range(0, len(whole), 4):
+        more = MORE if start + 4 < len(whole) else 0
+        peer.send(raw.prefix(1, CONNPROP, more, give=1) + whole[start : start + 4])
+    assert [type(event) for event in peer.endpoint_events()] == [Ready]
+    assert peer.endpoint.peer_properties is not None
+    assert peer.endpoint.peer_properties.receive_octets == 8192
+    peer.received.clear()
+    assert_works(peer)
+
+
+@pytest.mark.parametrize("octets", [raw.grant(3), raw.message(XID, CALL, give=3)])
+def test_a_server_that_begins_without_properties_has_the_defaults(octets: bytes) -> None:
+    peer = BareMessages(Role.CLIENT, introduce=False)
+    peer.send(octets)
+    assert [type(event) for event in peer.endpoint_events()] == [Ready]
+    assert peer.endpoint.inline_send_octets == peer.endpoint.inline_receive_octets == 4096
+    peer.received.clear()
+    assert_works(peer)
+
+
+# Messages that answer nothing
+
+
+@pytest.mark.parametrize(
+    "octets",
+    [
+        b"",
+        REPLY,
+        *(raw.message(XID, flags=RESPONSE)[:length] for length in range(1, 20)),
+        # another version
+        struct.pack(">IIIIIII", XID, 1, 9, 0, 0, 0, 0) + REPLY,
+        raw.message(XID, REPLY, RESPONSE)[:4] + word(3) + raw.message(XID, REPLY, RESPONSE)[8:],
+        # what is not for a requester, or not in this direction: also faulty ones are not answered
+        raw.message(XID, CALL),
+        raw.message(XID, REPLY),
+        raw.message(XID, b""),
+        raw.message(XID, kind=NOMSG),
+        raw.message(XID, kind=NOMSG, reads=raw.read_segment(0, (1, 8, 0))),
+        raw.prefix(XID, 77),
+        raw.prefix(XID, MSG, 0x80),
+        # an XID that no call has
+        raw.message(XID + 1, struct.pack(">II", XID + 1, 1), RESPONSE),
+        raw.message(XID + 1, b"", RESPONSE),
+        raw.error(XID + 1, 10),
+        raw.error(XID + 1, 9, 100_000),
+        # errors that do not decode
+        raw.prefix(XID, 4, RESPONSE),
+        raw.error(XID, 0),
+        raw.error(XID, 11),
+        raw.error(XID, 2, 0),
+        raw.error(XID, 5),
+        raw.error(XID, 8, 1),
+        raw.error(XID, 9, 1, 2),
+        raw.error(XID, 10)[:22],
+        # the version error of a version that has been agreed on, in its two forms
+        struct.pack(">IIIIIII", XID, 2, 32, 4, 1, 1, 1),
+    ],
+)
+def test_message_that_answers_nothing_is_discarded(octets: bytes) -> None:
+    peer = Client()
+    peer.send(octets)
+    assert [each for each in peer.heard() if each.xid] == []
+    assert peer.endpoint_events() == []
+    assert peer.endpoint.statistics.discarded == 1
+    peer.reply()
+    assert isinstance(peer.event(), ReplyArrived)
+    assert_works(peer)
+
+
+def test_a_refusal_of_the_version_fails_the_call_alone() -> None:
+    peer = Client()
+    peer.send(raw.error(XID, 1, 1, 1))
+    assert "versions 1 to 1" in str(peer.failure())
+    assert_works(peer)
+
+
+# Replies
+
+
+@pytest.mark.parametrize(
+    "octets",
+    [
+        raw.message(XID, CALL, RESPONSE),
+        raw.message(XID, b"", RESPONSE),
+        raw.message(XID, REPLY[:7], RESPONSE),
+        raw.message(XID, struct.pack(">II", XID + 1, 1), RESPONSE),
+        raw.message(XID, REPLY, RESPONSE | 4),
+        raw.message(XID, REPLY, RESPONSE | MORE | 0x80000000),
+        raw.message(XID, REPLY, RESPONSE | MORE, writes=raw.chunk()),
+        raw.message(XID, REPLY, RESPONSE | MORE, kind=NOMSG),
+        raw.message(XID, kind=NOMSG, flags=RESPONSE),
+        raw.message(XID, kind=NOMSG, flags=RESPONSE, reply=raw.chunk((1, 8, 0))),
+        raw.message(XID, REPLY, RESPONSE, reply=raw.chunk((1, 8, 0))),
+        raw.message(XID, REPLY, RESPONSE, writes=raw.chunk()),
+        raw.message(XID, REPLY, RESPONSE, reads=raw.read_segment(8, (1, 8, 0))),
+        raw.prefix(XID, MSG, RESPONSE) + word(0) + word(2),
+        raw.prefix(XID, MSG, RESPONSE) + word(0) * 2 + struct.pack(">II", 1, 0xFFFFFFFF),
+        raw.prefix(XID, 77, RESPONSE),
+    ],
+)
+def test_a_reply_against_the_rules_fails_its_call_and_is_not_answered(octets: bytes) -> None:
+    peer = Client()
+    peer.send(octets)
+    assert isinstance(peer.failure(), RemoteProtocolError)
+    assert [each for each in peer.heard() if each.xid] == []
+    if octets[19] & MORE:
+        # Its rest is dropped.
+        peer.send(raw.message(XID, bytes(4), RESPONSE, kind=octets[15]))
+        assert peer.endpoint_events() == []
+    assert_works(peer)
+
+
+def test_a_second_reply_is_discarded() -> None:
+    peer = Client()
+    peer.reply()
+    assert isinstance(peer.event(), ReplyArrived)
+    peer.reply()
+    assert peer.endpoint_events() == []
+    assert peer.endpoint.statistics.bad_xids == 1
+    assert_works(peer)
+
+
+@pytest.mark.req("V2-24")
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda w: b"",
+        lambda w: raw.chunk(w) * 2,
+        lambda w: raw.chunk(),
+        lambda w: raw.chunk(w, w),
+        lambda w: raw.chunk((w[0], 5001, w[2])),
+        lambda w: raw.chunk((w[0], 0xFFFFFFFF, w[2])),
+    ],
+    ids=["none", "two", "empty", "more segments", "longer", "far longer"],
+)
+def test_echo_that_differs_from_what_was_offered_fails_the_call(change: Callable[[raw.Segment], bytes]) -> None:
+    peer = Client(ReplyBound(20, (5000,)))
+    peer.reply(REPLY + word(5000), writes=change(peer.offered))
+    assert isinstance(peer.failure(), RemoteProtocolError)
+    assert_works(peer)
+
+
+@pytest.mark.req("V2-67")
+@pytest.mark.parametrize("length", [0, 1, 4999, 5000])
+@pytest.mark.parametrize("pieces", [1, 2])
+def test_a_result_that_comes_inline_in_spite_of_a_free_write_chunk_does_not_decode(length: int, pieces: int) -> None:
+    peer = Client(ReplyBound(20, (5000,)))
+    whole = REPLY + word(length) + bytes(length + -length % 4)
+    if pieces == 2 or length > 4000:
+        peer.reply(whole[:100], RESPONSE | MORE)
+        whole = whole[100:]
+        while len(whole) > 3000:
+            peer.reply(whole[:3000], RESPONSE | MORE)
+            whole = whole[3000:]
+    peer.reply(whole, writes=unused(peer.offered))
+    event = peer.event()
+    assert isinstance(event, ReplyArrived)
+    event.decoder.octets(8, "start")
+    if length:
+        with pytest.raises(DecodeError, match="Write chunk"):
+            event.decoder.bulk(6000, "item")
+    else:
+        assert event.decoder.bulk(6000, "item") == b""
+    assert_works(peer)
+
+
+def test_a_result_that_comes_inline_since_the_chunk_was_too_small_is_fine() -> None:
+    peer = Client(ReplyBound(20, (5000,)))
+    peer.reply(REPLY + word(5001) + bytes(2000), RESPONSE | MORE)
+    peer.reply(b"\xee" * 3004, writes=unused(peer.offered))
+    event = peer.event()
+    assert isinstance(event, ReplyArrived)
+    event.decoder.octets(8, "start")
+    # The caller's memory cannot hold it; another caller's could.
+    with pytest.raises(DecodeError, match="at most 5000 octets"):
+        event.decoder.bulk(6000, "item")
+    assert peer.memory == bytes(5000)
+    assert_works(peer)
+
+
+@pytest.mark.parametrize("returned", [4, 6, 5000])
+def test_returned_length_other_than_the_items_does_not_decode(returned: int) -> None:
+    peer = Client(ReplyBound(20, (5000,)))
+    handle, _, offset = peer.offered
+    peer.reply(REPLY + word(5), writes=raw.chunk((handle, returned, offset)))
+    event = peer.event()
+    assert isinstance(event, ReplyArrived)
+    event.decoder.octets(8, "start")
+    with pytest.raises(DecodeError, match="Write chunk"):
+        event.decoder.bulk(5000, "item")
+
+
+@pytest.mark.parametrize("case", ["inline, but filled", "too long", "nothing in it", "no RPC message", "another XID"])
+def test_reply_chunk_that_cannot_be_right_fails_the_call(case: str) -> None:
+    peer = Client(ReplyBound(9000))
+    assert peer.calls[-1].reply is not None
+    ((handle, length, offset),) = peer.calls[-1].reply
+    peer.write(handle, offset, [struct.pack(">II", XID + (case == "another XID"), 1)])
+    told = {"too long": length + 1, "nothing in it": 0, "no RPC message": 4}.get(case, 8)
+    long = case != "inline, but filled"
+    peer.reply(b"" if long else REPLY, kind=NOMSG if long else MSG, reply=raw.chunk((handle, told, offset)))
+    assert isinstance(peer.failure(), RemoteProtocolError)
+    assert_works(peer)
+
+
+# Replies in pieces
+
+
+@pytest.mark.req("V2-41")
+def test_replies_that_are_interleaved_fail_both_of_their_calls() -> None:
+    peer = Client()
+    other = peer.endpoint.call(9, message(9, 0), NOTHING)
+    peer.heard()
+    peer.reply(REPLY, RESPONSE | MORE)
+    peer.send(raw.message(9, struct.pack(">II", 9, 1), RESPONSE | MORE))
+    peer.send(raw.message(9, bytes(4), RESPONSE))
+    peer.reply(bytes(4))
+    events = peer.endpoint_events()
+    assert {getattr(event, "handle", None) for event in events} == {peer.handle, other}
+    assert all(isinstance(event, CallFailed) and isinstance(event.error, RemoteProtocolError) for event in events)
+    assert_works(peer)
+
+
+def test_a_reply_in_the_midst_of_another_fails_both() -> None:
+    peer = Client()
+    other = peer.endpoint.call(9, message(9, 0), NOTHING)
+    peer.heard()
+    peer.reply(REPLY, RESPONSE | MORE)
+    peer.send(raw.message(9, struct.pack(">II", 9, 1), RESPONSE))
+    (event,) = peer.endpoint_events()
+    assert isinstance(event, CallFailed)
+    assert event.handle is other
+    peer.reply(bytes(4))
+    assert isinstance(peer.failure(), RemoteProtocolError)
+    assert_works(peer)
+
+
+@pytest.mark.parametrize("size", [0, 4, 4060])
+def test_a_reply_that_is_continued_for_ever_fails_its_call(size: int) -> None:
+    peer = Client()
+    events: list = []
+    sent = 0
+    while not events:
+        sent += 1
+        assert sent <= limits.CONTINUED_PIECES_MAX + 1
+        assert (sent - 1) * size <= limits.CONTINUED_OCTETS_MAX
+        peer.reply(bytes(size), RESPONSE | MORE)
+        events = peer.endpoint_events()
+    (event,) = events
+    assert isinstance(event, CallFailed)
+    assert isinstance(event.error, RemoteProtocolError)
+    # The rest of it does not fill any memory, and when it ends the connection goes on.
+    for _ in range(500):
+        peer.reply(bytes(size), RESPONSE | MORE)
+    assert not peer.endpoint.unanswered
+    peer.reply(bytes(4))
+    assert peer.endpoint_events() == []
+    peer.heard()
+    assert_works(peer)
+
+
+def test_a_reply_in_the_midst_of_its_call_ends_the_call_and_the_rest_of_it_still_goes_out() -> None:
+    peer = Client(config=TransportConfig(in_messages_octets_max=1 << 20), argument=20_000, give=3)
+    assert [each.flags for each in peer.calls] == [MORE] * 3
+    peer.reply(give=0)
+    assert isinstance(peer.event(), ReplyArrived)
+    # Its receiver finds it whole.
+    peer.send(raw.grant(8))
+    rest = [each for each in peer.heard() if each.xid]
+    assert [each.flags for each in rest] == [MORE] * (len(rest) - 1) + [0]
+    assert sum(len(each.payload) for each in peer.calls + rest) == 20_012
+    # It is answered a second time, in vain.
+    peer.reply()
+    assert peer.endpoint_events() == []
+    assert_works(peer)
+
+
+@pytest.mark.parametrize("code", [2, 10])
+def test_an_error_in_the_midst_of_its_call_fails_the_call_and_the_rest_of_it_still_goes_out(code: int) -> None:
+    peer = Client(config=TransportConfig(in_messages_octets_max=1 << 20), argument=20_000, give=3)
+    peer.send(raw.error(XID, code))
+    assert isinstance(peer.failure(), CallRefused)
+    peer.send(raw.grant(8))
+    rest = [each for each in peer.heard() if each.xid]
+    assert sum(len(each.payload) for each in peer.calls + rest) == 20_012
+    assert_works(peer)
+
+
+def test_a_call_that_is_refused_in_its_midst_and_sent_again_is_not_mixed_with_itself() -> None:
+    config = TransportConfig(in_messages_octets_max=1 << 20)
+    peer = Client(ReplyBound(20), config, argument=20_000, give=3)
+    peer.send(raw.error(XID, 9, 2_000))
+    assert peer.heard() == []
+    peer.send(raw.error(XID, 9, 1_200_000))
+    assert peer.endpoint_events() == [], "the first attempt is still on its way: this error is none of the second"
+    peer.send(raw.grant(30))
+    told = peer.calls + [each for each in peer.heard() if each.xid]
+    ends = [index for index, each in enumerate(told) if not each.flags & MORE]
+    first, second = told[: ends[0] + 1], told[ends[0] + 1 :]
+    assert sum(len(each.payload) for each in first) == 20_012
+    assert all(each.reply is None for each in first)
+    assert sum(len(each.payload) for each in second) == 20_012
+    peer.reply(reply=unused(*(second[-1].reply or ())) if second[-1].reply else b"")
+    assert isinstance(peer.event(), ReplyArrived)

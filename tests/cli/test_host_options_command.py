@@ -1,0 +1,126 @@
+"""`--host-auth` and what it needs, on commands that connect and on `serve`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from host_pair import Hosts
+from rpcrdma.cli.host_options import host_authentication
+from rpcrdma.cli.main import build_parser, main
+
+if TYPE_CHECKING:
+    from conftest import StartServer
+
+CONNECTING = [
+    "ping rdma://h",
+    "ls rdma://h/",
+    "stat rdma://h/",
+    "cat rdma://h/a",
+    "get rdma://h/a .",
+    "put a rdma://h/",
+]
+CONNECTING += ["rm rdma://h/a", "mkdir rdma://h/a", "mv rdma://h/a rdma://h/b", "watch rdma://h/"]
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory: pytest.TempPathFactory) -> Hosts:
+    return Hosts(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.mark.parametrize("command", [*CONNECTING, "serve /srv"])
+def test_every_command_takes_them(command: str) -> None:
+    name, *arguments = command.split()
+    options = ["--host-auth=optional", "--host-cert=c", "--host-key=k", "--host-ca=a", "--host-name=n", "--host-name=m"]
+    parsed = host_authentication(build_parser().parse_args([name, *options, *arguments]))
+    assert (parsed.policy, parsed.names) == ("optional", ("n", "m"))
+    assert (parsed.certificate, parsed.key, parsed.authorities) == (Path("c"), Path("k"), Path("a"))
+    bare = host_authentication(build_parser().parse_args([name, *arguments]))
+    assert bare.wanted.value == "off"
+
+
+def test_they_may_stand_before_the_command() -> None:
+    parsed = build_parser().parse_args(["--host-cert=c", "--host-name=n", "ls", "rdma://h/"])
+    assert host_authentication(parsed).certificate == Path("c")
+    assert host_authentication(parsed).names == ("n",)
+
+
+def test_a_file_that_is_not_there_is_told_at_start(
+    capfd: pytest.CaptureFixture[str], hosts: Hosts, tmp_path: Path
+) -> None:
+    options = ["--host-cert", str(tmp_path / "none.pem"), "--host-ca", str(hosts.authority.path)]
+    for command in (
+        ["ping", *options, "rdma://127.0.0.1:1"],
+        ["serve", *options, "--state-dir", str(tmp_path / "state"), "--listen", "rdma://127.0.0.1:0", str(tmp_path)],
+    ):
+        assert main(command) in {1, 3}
+        said = capfd.readouterr().err
+        assert said.splitlines()[-2:] == [
+            f"error: host authentication: cannot read {tmp_path / 'none.pem'}: no such file or directory",
+            "hint: name a file in PEM that this user may read (--host-cert)",
+        ]
+
+
+def test_a_failure_has_a_kind_of_its_own(
+    start: StartServer, capfd: pytest.CaptureFixture[str], hosts: Hosts, tmp_path: Path
+) -> None:
+    options = ["--host-cert", str(hosts.client), "--host-ca", str(hosts.authority.path)]
+    (tmp_path / "data").mkdir()
+    with start(tmp_path / "data", tmp_path / "state") as served:
+        assert main(["ping", "--json", *options, served.urls["rdma"]]) == 3
+        error = json.loads(capfd.readouterr().out)["error"]
+        assert served.stop() == 0
+    assert error["kind"] == "host_not_authenticated"
+    place = served.urls["rdma"].removeprefix("rdma://")
+    assert error["message"] == (
+        f"{place}: host authentication failed: it is required here, and the peer takes no part in it"
+    )
+    assert "--host-cert" in error["hint"]
+
+
+def test_hosts_that_know_each_other(
+    start: StartServer, capfd: pytest.CaptureFixture[str], hosts: Hosts, tmp_path: Path
+) -> None:
+    """The mount goes over TCP, files over RDMA; a client without a certificate gets nowhere."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a").write_text("a")
+    authority = ["--host-ca", str(hosts.authority.path)]
+    server = ["--host-cert", str(hosts.server), *authority, "--host-name", "client.example"]
+    client = ["--host-cert", str(hosts.client), *authority, "--host-name", "server.example"]
+    with start(tmp_path / "data", tmp_path / "state", *server) as served:
+        rdma, port = served.urls["rdma"], served.urls["tcp"].rpartition(":")[2]
+        assert main(["ping", "-c", "1", *client, rdma]) == 0
+        text = capfd.readouterr().out
+        assert main(["ping", "-c", "1", "--json", *client, rdma]) == 0
+        report = json.loads(capfd.readouterr().out)
+        assert main(["cat", *client, "--mount-port", port, f"{rdma}/a"]) == 0
+        assert capfd.readouterr().out == "a"
+        assert main(["ls", "--json", "--mount-port", port, f"{rdma}/"]) == 3
+        without = json.loads(capfd.readouterr().out)["error"]
+        assert main(["ls", "--json", f"{served.urls['tcp']}/"]) == 1
+        over_tcp = json.loads(capfd.readouterr().out)["error"]
+        assert served.stop() == 0
+    assert "host: server.example, 2001:db8::1, urn:host:server (commonName=the server)" in text.splitlines()
+    assert report["host_identity"]["names"] == ["server.example", "2001:db8::1", "urn:host:server"]
+    bound = [event["host_identity"] for event in served.events if event["event"] == "connected" and "version" in event]
+    assert [host["names"] for host in bound] == [["client.example", "192.0.2.7"]] * 3
+    assert report["host_identity"]["channel_binding"] == bound[1]["channel_binding"]
+    assert (without["kind"], without["hint"]) == (
+        "host_not_authenticated",
+        "give this side one (--host-cert, --host-key and --host-ca)",
+    )
+    assert over_tcp["kind"] == "call_refused"
+
+
+def test_people_are_told_what_is_left_over_tcp(hosts: Hosts, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "rpcrdma", "serve", "--stop-at-eof", "--state-dir", str(tmp_path / "state")]
+    command += ["--host-cert", str(hosts.server), "--host-ca", str(hosts.authority.path), str(tmp_path)]
+    command += ["--listen", "rdma://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0"]
+    done = subprocess.run(command, input="", capture_output=True, text=True, check=False, timeout=30)
+    assert done.returncode == 0
+    assert "hosts have to authenticate themselves: over TCP there is MOUNT and nothing else" in done.stderr

@@ -1,0 +1,208 @@
+"""FPDUs that are taken many in one step come to the same as FPDUs that come one by one, right or wrong."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rpcrdma.iwarp import IwarpConfig, MpaRole
+from rpcrdma.testing.raw_iwarp import RawPeer, completions_of, events_of, fpdu, tagged, untagged
+from rpcrdma.verbs import Access, Completion, MemoryRegion, QueuePairEvent, SoftwareProtectionDomain
+
+MEMORY_OCTETS = 90_000
+
+Script = list[tuple[str, int, int, int, int]]
+"""Messages: their kind, the size of full segments and how many there are, the size of the last one, and its place."""
+
+_small = st.one_of(st.sampled_from([0, 1, 3, 100, 1424, 2028, 2048, 2049]), st.integers(0, 4000))
+_bulk = st.one_of(st.sampled_from([4080, 4096, 9000, 10_400, 10_402]), st.integers(4000, 12_000))
+scripts = st.lists(
+    st.tuples(
+        st.sampled_from(["write", "read", "write", "read", "send"]),
+        _small | _bulk,
+        st.integers(0, 8),
+        _small | _bulk,
+        st.integers(0, MEMORY_OCTETS),
+    ),
+    min_size=1,
+    max_size=4,
+)
+FAULTS = ["none", "crc", "offset", "bounds", "handle", "opcode", "last", "version", "short", "cut"]
+
+
+def draws() -> Callable[[int], int]:
+    count = itertools.count(1)
+    return lambda bits: next(count) * 0x9E3779B97F4A7C15F39CC0605CEDC835 >> 7 & (1 << bits) - 1
+
+
+class Receiving:
+    """A responder with memory that may be written, and another region that may be read only."""
+
+    def __init__(self, *, crc: bool) -> None:
+        self.crc = crc
+        self.raw = RawPeer(MpaRole.RESPONDER, SoftwareProtectionDomain(draws()), IwarpConfig(crc=crc))
+        self.raw.connect(crc=crc)
+        self.memory = bytearray(MEMORY_OCTETS)
+        self.region = self.raw.pd.register(self.memory, Access.REMOTE_WRITE)
+        self.sink_memory = bytearray(MEMORY_OCTETS)
+        self.sink = self.raw.pd.register(self.sink_memory, Access.REMOTE_WRITE)
+        self.buffers = [bytearray(9000) for _ in range(4)]
+        for n, buffer in enumerate(self.buffers):
+            self.raw.qp.post_receive(n, memoryview(buffer))
+
+    def outcome(self) -> tuple[bytes, list[Completion], list[QueuePairEvent], object, list[bytearray]]:
+        qp = self.raw.qp
+        return self.raw.take(), completions_of(qp), events_of(qp), qp.state, self.buffers
+
+    def give_one_by_one(self, frames: list[bytes]) -> None:
+        for frame in frames:
+            self.raw.give(frame)
+
+    def give_as_a_driver(self, stream: bytes, arriving: Callable[[], int], most: int) -> None:
+        """As the driver on a socket in which `arriving` octets more are each time that the loop turns."""
+        qp = self.raw.qp
+        view = memoryview(stream)
+        end = position = 0
+
+        def receive(buffers: list[memoryview]) -> tuple[int, object, int, object]:
+            nonlocal position
+            start = position
+            if position == end:
+                raise BlockingIOError
+            for buffer in buffers:
+                part = view[position : min(position + len(buffer), end)]
+                buffer[: len(part)] = part
+                position += len(part)
+            return position - start, [], 0, None
+
+        while position < len(view):
+            end = min(end + arriving(), len(view))
+            left = most
+            try:
+                while left > 0:
+                    buffers = qp.next_buffers()
+                    octets = receive(buffers)[0]
+                    left = qp.bytes_received(octets, receive, left - octets)
+            except BlockingIOError:
+                pass
+
+
+@dataclass
+class Segment:
+    message: str
+    opcode: int
+    region: MemoryRegion
+    start: int
+    payload: bytes
+    last: bool
+    msn: int = 0
+
+    def frame(self, *, crc: bool, fault: str = "none") -> bytes:
+        if self.message == "send":
+            segment = untagged(3, 0, self.msn, self.payload, offset=self.start, last=self.last)
+        else:
+            opcode = 2 - self.opcode if fault == "opcode" else self.opcode
+            handle = self.region.handle ^ (fault == "handle")
+            offset = self.region.offset + self.start + (fault == "offset") + MEMORY_OCTETS * (fault == "bounds")
+            last = self.last != (fault == "last")
+            payload = self.payload[:-1] if fault == "short" else self.payload
+            segment = tagged(opcode, handle, offset, payload, last=last, ddp_version=1 + (fault == "version"))
+        if fault == "cut":
+            segment = segment[:13]
+        return fpdu(segment, crc=crc, flaw=int(fault == "crc"))
+
+
+def segments_of(
+    script: Script, region: MemoryRegion, sink: MemoryRegion
+) -> tuple[list[Segment], list[tuple[int, int]]]:
+    """The segments of all messages, and start and length of the RDMA Reads that are answered."""
+    segments: list[Segment] = []
+    reads: list[tuple[int, int]] = []
+    sends = 0
+    for n, (message, full, count, last, at) in enumerate(script):
+        sizes = [full] * count + [last]
+        if message == "send":
+            # It has to fit into its receive.
+            sizes = [size for size, end in zip(sizes, itertools.accumulate(sizes), strict=True) if end <= 9000] or [9]
+            sends += 1
+        total = sum(sizes)
+        # A Write may go beyond its region, and a response beyond what was asked for.
+        start = 0 if message == "send" else at
+        if message == "read":
+            start = min(at, max(MEMORY_OCTETS - total, 0))
+            total = min(total, MEMORY_OCTETS - start)
+            reads.append((start, total))
+        opcode = 2 if message == "read" else 0
+        for index, size in enumerate(sizes):
+            payload = random.Random(100 * n + index).randbytes(size)
+            end = index == len(sizes) - 1
+            target = sink if message == "read" else region
+            segments.append(Segment(message, opcode, target, start, payload, end, sends))
+            start += size
+    return segments, reads
+
+
+def compare(script: Script, fault: str, faulty: int, arriving: Callable[[], int], *, most: int, crc: bool) -> None:
+    """Has the same frames taken one by one and as they come; `fault` is that of frame `faulty`."""
+    single, run = (Receiving(crc=crc) for _ in range(2))
+    segments, reads = segments_of(script, single.region, single.sink)
+    faulty %= len(segments)
+    frames = [segment.frame(crc=crc, fault=fault if n == faulty else "none") for n, segment in enumerate(segments)]
+    for end in (single, run):
+        # A responder sends nothing, not even a Terminate, before the first frame has come.
+        end.raw.give(fpdu(tagged(0, 0, 0), crc=crc))
+        for n, (start, length) in enumerate(reads):
+            end.raw.qp.post_read(n, end.sink, start, length, 1, 0)
+        end.raw.take()
+    single.give_one_by_one(frames)
+    run.give_as_a_driver(b"".join(frames), arriving, most)
+    if fault == "crc" and crc:
+        # The octets may be in the memory that their header named.
+        wrong = segments[faulty]
+        for end in (single, run):
+            if wrong.message == "send":
+                end.buffers.clear()
+            else:
+                memory = end.sink_memory if wrong.message == "read" else end.memory
+                octets = max(min(len(wrong.payload), MEMORY_OCTETS - wrong.start), 0)
+                memory[wrong.start : wrong.start + octets] = bytes(octets)
+    assert run.outcome() == single.outcome()
+    assert run.memory == single.memory
+    assert run.sink_memory == single.sink_memory
+
+
+@pytest.mark.req("MPA-49", "DDP-7", "DDP-16", "RD-8")
+@given(
+    script=scripts,
+    crc=st.booleans(),
+    fault=st.sampled_from(FAULTS),
+    faulty=st.integers(0, 30),
+    seed=st.integers(0, 2**32),
+    largest=st.sampled_from([1, 30, 3000, 20_000, 200_000]),
+    most=st.sampled_from([1, 5000, 1 << 20]),
+)
+def test_runs_do_what_single_frames_do(
+    script: Script, crc: bool, fault: str, faulty: int, seed: int, largest: int, most: int
+) -> None:
+    octets = sum(full * count + last + 20 for _, full, count, last, _ in script)
+    numbers = random.Random(seed)
+    compare(script, fault, faulty, lambda: numbers.randint(1, max(largest, octets // 200)), most=most, crc=crc)
+
+
+@pytest.mark.req("MPA-49", "DDP-7", "DDP-16", "RD-8")
+@pytest.mark.parametrize("faulty", range(7))
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("octets", [1424, 4096, 10_400, 10_402])
+@pytest.mark.parametrize("message", ["write", "read"])
+def test_each_fault_in_each_place_of_a_run(message: str, octets: int, fault: str, faulty: int) -> None:
+    """One of six full segments and a last one, with a message before and one behind."""
+    for last, at in itertools.product((0, 2047, octets), (0, MEMORY_OCTETS - 25_000)):
+        script = [(message, 5000, 1, 5000, 100), (message, octets, 6, last, at), (message, 10, 1, 0, 0)]
+        for arriving in (1 << 20, 30_000):
+            compare(script, fault, 2 + faulty, lambda arriving=arriving: arriving, most=1 << 20, crc=True)

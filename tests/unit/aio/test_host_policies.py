@@ -1,0 +1,239 @@
+"""Hosts that authenticate themselves to each other over real connections, and those that do not."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from host_certificates import Authority
+from host_pair import Hosts
+from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
+from rpcrdma.aio.host_options import HostAuthentication
+from rpcrdma.aio.server.rdma_server import RdmaServerConfig
+from rpcrdma.aio.server.serve import ServeOptions, Server, serve
+from rpcrdma.errors import HostAuthenticationFailed
+from rpcrdma.nfs import v3
+from rpcrdma.rpc.host_identity import HostIdentity
+from rpcrdma.rpc.service import CallContext
+from rpcrdma.transport import VERSION_CHOICES, TransportConfig, VersionRefused
+
+OUTCOMES = {
+    ("off", "off"): "unauthenticated",
+    ("off", "optional"): "unauthenticated",
+    ("off", "required"): "the peer refuses: it wants a certificate of this side",
+    ("optional", "off"): "unauthenticated",
+    ("optional", "optional"): "authenticated",
+    ("optional", "required"): "authenticated",
+    ("required", "off"): "it is required here, and the peer takes no part in it",
+    ("required", "optional"): "authenticated",
+    ("required", "required"): "authenticated",
+}
+
+
+class Nfs(v3.NFS_V3_Service):
+    """Keeps what its handler learns of the client's host."""
+
+    def __init__(self) -> None:
+        self.seen: list[HostIdentity | None] = []
+
+    def getattr(self, args: v3.GETATTR3args, context: CallContext) -> v3.GETATTR3res:
+        assert context.client.host_identity is context.host_identity
+        self.seen.append(context.host_identity)
+        return v3.GETATTR3res(v3.nfsstat3.NFS3ERR_STALE, None)
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory: pytest.TempPathFactory) -> Hosts:
+    return Hosts(tmp_path_factory.mktemp("certificates"))
+
+
+def client_of(hosts: Hosts, policy: str = "required", **changes: Any) -> HostAuthentication:
+    given = {"certificate": hosts.client, "authorities": hosts.authority.path, "names": ["server.example"]}
+    return HostAuthentication(policy=policy, **{**given, **changes})  # type: ignore[arg-type]
+
+
+def server_of(hosts: Hosts, policy: str = "required", **changes: Any) -> HostAuthentication:
+    given = {"certificate": hosts.server, "authorities": hosts.authority.path}
+    return HostAuthentication(policy=policy, **{**given, **changes})  # type: ignore[arg-type]
+
+
+@asynccontextmanager
+async def serving(authentication: HostAuthentication, **more: Any) -> AsyncIterator[tuple[Server, Nfs]]:
+    service = Nfs()
+    rdma = RdmaServerConfig(host_authentication=authentication, **more)
+    async with serve([service], ["rdma://127.0.0.1:0"], options=ServeOptions(rdma=rdma)) as server:
+        yield server, service
+
+
+async def ask(connection: Connection) -> None:
+    await connection.call(v3.GETATTR, v3.GETATTR3args(v3.nfs_fh3(b"handle")))
+
+
+@pytest.mark.parametrize("version", [name for name in VERSION_CHOICES if name != "1"])
+@pytest.mark.parametrize("client", ["off", "optional", "required"])
+@pytest.mark.parametrize("server", ["off", "optional", "required"])
+def test_the_policies_of_both_sides(hosts: Hosts, each_provider: str, client: str, server: str, version: str) -> None:
+    async def work() -> None:
+        outcome = OUTCOMES[client, server]
+        options = ConnectOptions(host_authentication=client_of(hosts, client), rpcrdma_version=version)
+        async with serving(server_of(hosts, server), rpcrdma_version=version) as (served, service):
+            connecting = connect(served.listening[0], v3.PROGRAM, options=options)
+            if outcome not in {"authenticated", "unauthenticated"}:
+                with pytest.raises(HostAuthenticationFailed, match=outcome):
+                    await connecting
+                assert served.statistics().rdma.calls == 0
+                assert service.seen == []
+                return
+            async with connecting as connection:
+                await ask(connection)
+                assert connection.negotiated is not None
+                of_server, (of_client,) = connection.negotiated.host_identity, service.seen
+            if outcome == "unauthenticated":
+                assert of_server is of_client is None
+            else:
+                assert of_server is not None
+                assert of_client is not None
+                assert of_server.names == ("server.example", "2001:db8::1", "urn:host:server")
+                assert of_client.names == ("client.example", "192.0.2.7")
+                assert of_server.channel_binding == of_client.channel_binding
+
+    asyncio.run(work())
+
+
+def test_a_chain_longer_than_a_message_is_continued(hosts: Hosts, tmp_path: Path, each_provider: str) -> None:
+    """Certificates that nobody needs make it long."""
+    other = Authority(tmp_path, "other")
+    long = tmp_path / "long.pem"
+    long.write_bytes(hosts.server.read_bytes() + b"".join(other.issue(f"h{n}").read_bytes() for n in range(100)))
+    key = tmp_path / "key.pem"
+    key.write_bytes(hosts.server.read_bytes())
+
+    async def work() -> None:
+        small = TransportConfig(offered_send_octets=4096, offered_receive_octets=4096)
+        options = ConnectOptions(host_authentication=client_of(hosts), transport=small)
+        authentication = server_of(hosts, certificate=long, key=key)
+        async with serving(authentication, transport=small) as (served, service):
+            async with connect(served.listening[0], v3.PROGRAM, options=options) as connection:
+                await ask(connection)
+                assert connection.statistics is not None
+                assert connection.statistics.pieces_received >= 8
+            assert service.seen[0] is not None
+
+    asyncio.run(work())
+
+
+def test_a_chain_without_end_is_refused(hosts: Hosts, tmp_path: Path) -> None:
+    long = tmp_path / "long.pem"
+    other = Authority(tmp_path, "other")
+    long.write_bytes(hosts.server.read_bytes() + other.issue("h").read_bytes() * 230)
+    key = tmp_path / "key.pem"
+    key.write_bytes(hosts.server.read_bytes())
+
+    async def work() -> None:
+        options = ConnectOptions(host_authentication=client_of(hosts))
+        async with serving(server_of(hosts, certificate=long, key=key)) as (served, _):
+            with pytest.raises(HostAuthenticationFailed, match="more than 65536 octets"):
+                await connect(served.listening[0], v3.PROGRAM, options=options)
+
+    asyncio.run(work())
+
+
+def test_the_host_of_the_url_is_the_name_that_is_asked_for(hosts: Hosts) -> None:
+    right = hosts.authority.issue("127.0.0.1")
+
+    async def work() -> None:
+        options = ConnectOptions(host_authentication=client_of(hosts, names=()))
+        async with (
+            serving(server_of(hosts, certificate=right)) as (served, _),
+            connect(served.listening[0], v3.PROGRAM, options=options) as connection,
+        ):
+            await ask(connection)
+        async with serving(server_of(hosts)) as (served, _):
+            with pytest.raises(HostAuthenticationFailed, match=r"names server.example.*, not 127.0.0.1\)"):
+                await connect(served.listening[0], v3.PROGRAM, options=options)
+
+    asyncio.run(work())
+
+
+def test_a_client_that_the_server_does_not_know_is_told_why_and_logged(
+    hosts: Hosts, each_provider: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work() -> None:
+        options = ConnectOptions(host_authentication=client_of(hosts))
+        async with serving(server_of(hosts, names=["another.example"])) as (served, service):
+            with pytest.raises(HostAuthenticationFailed, match="it expects another host than the certificate of"):
+                await connect(served.listening[0], v3.PROGRAM, options=options)
+            assert service.seen == []
+            while served.connections:  # noqa: ASYNC110 - the server's end of it is heard of a turn later
+                await asyncio.sleep(0)
+
+    with caplog.at_level(logging.INFO, "rpcrdma.server"):
+        asyncio.run(work())
+    warnings = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert len(warnings) == 1
+    assert "the peer is another host (its certificate names client.example, 192.0.2.7, not another.example)" in (
+        warnings[0].getMessage()
+    )
+
+
+@pytest.mark.parametrize("requiring", ["client", "server"])
+def test_version_1_has_none(hosts: Hosts, each_provider: str, requiring: str) -> None:
+    """Where one side speaks nothing else, the side that requires it refuses before a call is run."""
+
+    async def work() -> None:
+        off = HostAuthentication()
+        client = client_of(hosts) if requiring == "client" else off
+        server = server_of(hosts) if requiring == "server" else off
+        old = ConnectOptions(
+            host_authentication=client, rpcrdma_version="1" if requiring == "server" else "auto", reconnect=False
+        )
+        async with serving(server, rpcrdma_version="1" if requiring == "client" else "auto") as (served, service):
+            if requiring == "client":
+                with pytest.raises(HostAuthenticationFailed, match="it is required here, and the peer takes no part"):
+                    await connect(served.listening[0], v3.PROGRAM, options=old)
+            else:
+                async with connect(served.listening[0], v3.PROGRAM, options=old) as connection:
+                    with pytest.raises(VersionRefused):
+                        await ask(connection)
+            assert service.seen == []
+
+    asyncio.run(work())
+
+
+def test_what_is_required_cannot_be_had_in_version_1(hosts: Hosts) -> None:
+    async def work() -> None:
+        with pytest.raises(HostAuthenticationFailed, match="version 1 of RPC-over-RDMA has none; choose another"):
+            await connect(
+                "rdma://127.0.0.1:1",
+                options=ConnectOptions(host_authentication=client_of(hosts), rpcrdma_version="1"),
+            )
+        with pytest.raises(HostAuthenticationFailed, match="version 1 of RPC-over-RDMA has none; choose another"):
+            async with serving(server_of(hosts), rpcrdma_version="1"):
+                pass
+
+    asyncio.run(work())
+
+
+def test_a_lost_connection_is_authenticated_anew(hosts: Hosts) -> None:
+    async def work() -> None:
+        options = ConnectOptions(host_authentication=client_of(hosts), reconnect_delay_max_s=0.01)
+        async with serving(server_of(hosts)) as (served, service):
+            async with connect(served.listening[0], v3.PROGRAM, options=options) as connection:
+                await ask(connection)
+                for made in served.connections:
+                    made.abort("lost")
+                await ask(connection)
+                assert connection.reconnects == 1
+            first, second = service.seen
+            assert first is not None
+            assert second is not None
+            assert first.names == second.names
+            assert first.channel_binding != second.channel_binding
+
+    asyncio.run(work())

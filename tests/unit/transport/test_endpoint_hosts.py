@@ -1,0 +1,325 @@
+"""Host authentication as an endpoint drives it: against a peer that sends any values, in each draft of version 2."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from host_pair import ALERT, Hosts
+from rpcrdma.limits import NEGOTIATION_S
+from rpcrdma.rpc.reply_bound import ReplyBound
+from rpcrdma.testing.endpoint_pair import counted_bits, message
+from rpcrdma.transport import (
+    VERSION_CHOICES,
+    Closed,
+    Endpoint,
+    EndpointEvent,
+    Ready,
+    Role,
+    TransportConfig,
+    offered,
+)
+from rpcrdma.transport.authenticator import Authenticator, HostPolicy
+from rpcrdma.transport.host_authentication import HandshakeState, HostAuthenticator
+from rpcrdma.transport.message import Inbound, Kind, OutgoingProperties, PropertySet
+from rpcrdma.transport.negotiation import State
+from rpcrdma.transport.properties import HOST_AUTHENTICATION, encode_host_authentication
+from rpcrdma.verbs.loopback import LoopbackQueuePair
+from rpcrdma.verbs.memory import SoftwareProtectionDomain
+from rpcrdma.verbs.queue_pair import Disconnected, QueuePairEvent, Status, Verb
+
+CLIENT, SERVER = Role.CLIENT, Role.SERVER
+OFF, REQUIRED = HostPolicy.OFF, HostPolicy.REQUIRED
+VERSIONS = [name for name in VERSION_CHOICES if len(offered(name)) == 1 and offered(name)[0].introduces]
+CREDITS = {"2": (64 << 16) + 16}
+SIZES: PropertySet = ((1, struct.pack(">I", 4096)),)
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory: pytest.TempPathFactory) -> Hosts:
+    return Hosts(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(params=VERSIONS)
+def version(request: pytest.FixtureRequest) -> str:
+    """Each version in which hosts can authenticate themselves."""
+    return str(request.param)
+
+
+class Facing:
+    """An endpoint of `role` with its authenticator, and a queue pair of its peer that sends what the test says."""
+
+    def __init__(self, role: Role, version: str, authenticator: Authenticator | None, *choices: str) -> None:
+        config = TransportConfig(offered_send_octets=4096, offered_receive_octets=4096)
+        domains = [SoftwareProtectionDomain(counted_bits(seed)) for seed in (1, 1 << 40)]
+        self.link, passive = LoopbackQueuePair.pair(*domains, private_data=b"")
+        own, self.qp = (self.link, passive) if role is CLIENT else (passive, self.link)
+        self.endpoint = Endpoint(
+            own,
+            domains[role is SERVER],
+            config,
+            role,
+            dialects=[dialect for choice in choices or (version,) for dialect in offered(choice)],
+            authenticator=authenticator,
+        )
+        (self.dialect,) = offered(version)
+        self.credits = CREDITS.get(version, 64)
+        self.messages: list[bytes] = []
+        self.events: list[QueuePairEvent] = []
+        self.xid = 0
+        for _ in range(20):
+            self.receive()
+        self.run()
+        if role is CLIENT:
+            self.qp.accept(b"")
+            self.run()
+
+    def receive(self) -> None:
+        buffer = memoryview(bytearray(4096))
+        self.qp.post_receive(buffer, buffer)
+
+    def run(self) -> None:
+        moved = True
+        while moved:
+            moved = self.link.progress()
+            self.endpoint.progress()
+            while (event := self.qp.poll_event()) is not None:
+                self.events.append(event)
+            while (completion := self.qp.poll_completion()) is not None:
+                if completion.verb is Verb.RECEIVE and completion.status is Status.SUCCESS:
+                    assert isinstance(completion.wr, memoryview)
+                    self.messages.append(bytes(completion.wr[: completion.length]))
+                    self.receive()
+
+    def send(self, octets: bytes) -> None:
+        self.qp.post_send(None, [octets], signaled=False)
+        self.run()
+
+    def tell(self, properties: PropertySet) -> None:
+        """Sends transport properties."""
+        self.xid += 1
+        header = self.dialect.encode(OutgoingProperties(self.xid, properties), self.credits)
+        self.send(header + self.dialect.encode_properties(properties))
+
+    def value(self, value: bytes) -> None:
+        self.tell(encode_host_authentication(value))
+
+    def taken(self) -> list[Inbound]:
+        """The messages that came since the last time."""
+        found = [self.dialect.decode(octets) for octets in self.messages]
+        self.messages.clear()
+        return [message for message in found if message is not None and message.kind is not Kind.GRANT]
+
+    def values(self) -> list[bytes | None]:
+        """The values of host authentication in the messages that came, which are all of properties."""
+        found = self.taken()
+        assert {message.kind for message in found} <= {Kind.PROPERTIES}
+        raw = [dict(message.properties).get(HOST_AUTHENTICATION) for message in found]
+        return [None if data is None else data[4 : 4 + int.from_bytes(data[:4], "big")] for data in raw]
+
+    def endpoint_events(self) -> list[EndpointEvent]:
+        found = []
+        while (event := self.endpoint.next_event()) is not None:
+            found.append(event)
+        return found
+
+    def closed(self) -> Closed:
+        """The last event, which is the only one."""
+        (event,) = self.endpoint_events()
+        assert isinstance(event, Closed)
+        assert any(isinstance(ended, Disconnected) for ended in self.events)
+        return event
+
+
+def machine(hosts: Hosts, role: Role, policy: HostPolicy = REQUIRED) -> HostAuthenticator:
+    return HostAuthenticator(hosts.context(role), role, policy)
+
+
+def authenticating(hosts: Hosts, role: Role, version: str) -> tuple[Facing, HostAuthenticator]:
+    """An endpoint that is about to get the peer's first flight, and the authenticator of the peer."""
+    facing = Facing(role, version, machine(hosts, role))
+    other = machine(hosts, SERVER if role is CLIENT else CLIENT)
+    if role is SERVER:
+        facing.tell((*SIZES, *encode_host_authentication(other.announce() or b"")))
+        (answer,) = facing.values()
+        assert other.begin(answer) is not None
+    else:
+        (announced,) = facing.values()
+        assert announced == b""
+        facing.tell((*SIZES, *encode_host_authentication(other.begin(announced) or b"")))
+        (hello,) = facing.values()
+        assert hello
+    assert facing.endpoint_events() == []
+    return facing, other
+
+
+def opened(hosts: Hosts, role: Role, version: str) -> Facing:
+    """An endpoint that has been through host authentication."""
+    facing = Facing(role, version, machine(hosts, role))
+    other = machine(hosts, SERVER if role is CLIENT else CLIENT)
+    if role is SERVER:
+        facing.tell((*SIZES, *encode_host_authentication(other.announce() or b"")))
+        value = other.begin(facing.values()[0])
+    else:
+        facing.tell((*SIZES, *encode_host_authentication(other.begin(facing.values()[0]) or b"")))
+        value = other.receive(facing.values()[0] or b"")
+    while value is not None:
+        facing.value(value)
+        answer = facing.values()
+        value = other.receive(answer[0] or b"") if answer else None
+    assert other.finished
+    assert [type(event) for event in facing.endpoint_events()] == [Ready]
+    return facing
+
+
+@pytest.mark.parametrize("role", Role)
+def test_calls_are_made_when_both_hosts_are_known(hosts: Hosts, role: Role, version: str) -> None:
+    facing = opened(hosts, role, version)
+    if role is CLIENT:
+        facing.endpoint.call(9, message(9, 0), ReplyBound(8))
+        facing.run()
+        assert [found.kind for found in facing.taken()] == [Kind.CALL]
+
+
+@pytest.mark.parametrize("role", Role)
+def test_a_peer_that_does_not_go_on_is_left(hosts: Hosts, role: Role, version: str) -> None:
+    facing, _ = authenticating(hosts, role, version)
+    assert facing.endpoint.untimed
+    assert facing.endpoint.next_deadline_s(100.0) == 100.0 + NEGOTIATION_S
+    facing.endpoint.on_time(100.0 + NEGOTIATION_S - 0.001)
+    facing.run()
+    assert facing.endpoint_events() == []
+    facing.endpoint.on_time(100.0 + NEGOTIATION_S)
+    facing.run()
+    assert "host authentication has not come to its end within 5 s" in facing.closed().reason
+
+
+def test_the_deadline_is_for_all_rounds_together(hosts: Hosts, version: str) -> None:
+    facing, other = authenticating(hosts, SERVER, version)
+    assert facing.endpoint.next_deadline_s(100.0) == 100.0 + NEGOTIATION_S
+    announced = HostAuthenticator(hosts.context(CLIENT), CLIENT, REQUIRED)
+    hello = announced.begin(b"")
+    assert hello is not None
+    facing.value(hello)
+    assert facing.values() != []
+    assert facing.endpoint.next_deadline_s(103.0) == 100.0 + NEGOTIATION_S
+    assert other.state is HandshakeState.HANDSHAKE
+
+
+@pytest.mark.parametrize("role", Role)
+@pytest.mark.parametrize("value", [b"", b"garbage", b"\x17\x03\x03\x00\x02ab"])
+def test_a_bad_value_is_answered_with_an_alert_and_the_end(
+    hosts: Hosts, role: Role, version: str, value: bytes
+) -> None:
+    facing, _ = authenticating(hosts, role, version)
+    facing.value(value)
+    (answer,) = facing.values()
+    assert answer is not None
+    assert (answer[:6], len(answer)) == (ALERT, 7)
+    closed = facing.closed()
+    assert closed.refusal is not None
+    assert closed.reason == str(closed.refusal)
+    assert (closed.protocol_error, closed.by_peer) == (False, False)
+
+
+@pytest.mark.parametrize("role", Role)
+def test_an_alert_is_not_answered(hosts: Hosts, role: Role, version: str) -> None:
+    facing, _ = authenticating(hosts, role, version)
+    facing.value(ALERT + b"\x30")
+    assert facing.values() == []
+    assert "the peer refuses: it does not know the authority" in facing.closed().reason
+
+
+@pytest.mark.parametrize("role", Role)
+def test_a_value_when_all_is_done_ends_the_connection(hosts: Hosts, role: Role, version: str) -> None:
+    facing = opened(hosts, role, version)
+    facing.value(b"more")
+    (alert,) = facing.values()
+    assert alert == ALERT + b"\x0a"
+    assert "none is awaited" in facing.closed().reason
+
+
+@pytest.mark.parametrize("role", Role)
+def test_sizes_cannot_change_any_more(hosts: Hosts, role: Role, version: str) -> None:
+    """Neither with a value of host authentication nor instead of one; the handshake goes on."""
+    for further in (SIZES, (*SIZES, *encode_host_authentication(b"")), ()):
+        facing, _ = authenticating(hosts, role, version)
+        facing.tell(further)
+        refusals = [found.refusal for found in facing.taken() if found.kind is Kind.ERROR]
+        # In the last draft a header tells that it comes too late, and a client answers no bad header.
+        assert len(refusals) == ((version, role) != ("2-07", CLIENT))
+        assert facing.endpoint._session.state is State.AUTHENTICATING
+
+
+def test_no_call_is_run_before_the_client_is_known(hosts: Hosts, version: str) -> None:
+    facing, _ = authenticating(hosts, SERVER, version)
+    facing.send(call(facing))
+    assert facing.endpoint_events() == []
+    assert facing.endpoint.statistics.discarded == 1
+    assert facing.endpoint.statistics.calls == 0
+
+
+def call(facing: Facing) -> bytes:
+    pair = Facing(CLIENT, facing.dialect.name, None)
+    pair.tell(SIZES)
+    pair.messages.clear()
+    pair.endpoint.call(9, message(9, 0), ReplyBound(8))
+    pair.run()
+    return next(octets for octets in pair.messages if pair.dialect.decode(octets).kind is Kind.CALL)  # type: ignore[union-attr]
+
+
+def test_a_client_that_begins_with_a_call_is_refused_without_running_it(hosts: Hosts, version: str) -> None:
+    facing = Facing(SERVER, version, machine(hosts, SERVER))
+    facing.send(call(facing))
+    assert facing.values() == [ALERT + b"\x74"]
+    assert "takes no part" in facing.closed().reason
+    assert facing.endpoint.statistics.calls == 0
+
+
+def test_a_server_that_requires_it_does_not_speak_versions_without(hosts: Hosts, version: str) -> None:
+    facing = Facing(SERVER, version, machine(hosts, SERVER), version, "1")
+    facing.send(struct.pack(">IIIIIIIII", 7, 1, 1, 0, 0, 0, 0, 7, 0))
+    (refusal,) = facing.messages
+    assert struct.unpack(">II4xIIII", refusal) == (7, 1, 4, 1, 2, 2)
+    assert facing.endpoint_events() == []
+
+
+def test_a_side_without_an_authenticator_passes_over_what_is_said_of_it(hosts: Hosts, version: str) -> None:
+    facing = Facing(SERVER, version, None)
+    facing.tell((*SIZES, *encode_host_authentication(b"")))
+    assert facing.values() == [None]
+    assert [type(event) for event in facing.endpoint_events()] == [Ready]
+    facing.value(b"")
+    (refusal,) = facing.taken()
+    assert refusal.kind is Kind.ERROR
+
+
+def test_a_value_that_no_message_holds(hosts: Hosts) -> None:
+    """Where the properties of one side cannot go on in another message."""
+    long = Long()
+    facing = Facing(CLIENT, "2-07", long)
+    facing.messages.clear()
+    facing.tell((*SIZES, *encode_host_authentication(b"")))
+    assert facing.values() == []
+    assert facing.closed().reason == (
+        "host authentication failed: the certificates of this side take 5000 octets, and the peer receives no more "
+        "than 4096; shorten the chain in the file of --host-cert"
+    )
+
+
+class Long:
+    """An authenticator whose second value is long."""
+
+    required = True
+    finished = False
+    peer = None
+
+    def announce(self) -> bytes | None:
+        return b""
+
+    def begin(self, announced: bytes | None) -> bytes | None:
+        return bytes(5000)
+
+    def receive(self, value: bytes) -> bytes | None:
+        raise AssertionError(value)
