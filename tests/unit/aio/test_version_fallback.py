@@ -369,8 +369,10 @@ def test_a_version_error_whose_range_holds_none_of_ours_ends_in_words() -> None:
     ids=["hangs up", "resets", "says nothing"],
 )
 def test_a_server_that_does_not_answer_is_asked_once_more_in_the_older_version(
-    answer: Answer, settings: dict[str, Any]
+    answer: Answer, settings: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("INFO", "rpcrdma.client")
+
     async def main() -> None:
         async with scripted(answer) as heard:
             connection = await null_over(heard.url, **QUIET, **settings)
@@ -379,6 +381,9 @@ def test_a_server_that_does_not_answer_is_asked_once_more_in_the_older_version(
             # Then it is known.
             await null_over(heard.url, **QUIET, **settings)
             assert heard.versions == [2, 1, 1]
+            place = heard.url.removeprefix("rdma://")
+            told = [record.getMessage() for record in caplog.records if "had no answer" in record.getMessage()]
+            assert told == [f"{place}: version 2 of RPC-over-RDMA had no answer, trying version 1"]
 
     run(main)
 
