@@ -76,7 +76,7 @@ class Misbehaving:
         await peer.send_segments(*(send(call, place) for place, call in enumerate(calls, 2)))
         return peer
 
-    async def begun(self, number: int) -> RawSocketPeer:
+    async def pieces(self, number: int) -> RawSocketPeer:
         """Pieces of a call over RDMA, in version 2, whose end never comes."""
         peer = await self.connected()
         await peer.start()
@@ -137,7 +137,7 @@ class Misbehaving:
 
 async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kind", choices=["unread", "unfinished", "unanswered", "begun", "idle", "flood"])
+    parser.add_argument("kind", choices=["unread", "unfinished", "unanswered", "pieces", "idle", "flood"])
     parser.add_argument("port", type=int)
     parser.add_argument("handle", type=bytes.fromhex)
     parser.add_argument("--connections", type=int, default=8)

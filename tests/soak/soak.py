@@ -42,7 +42,7 @@ SHOWN_S = 30.0
 GROWTH_SECONDS_MIN = 60
 """Shorter runs do not check the growth of memory: it is still warming up."""
 SHOWN_MAX = 10
-MISBEHAVING = {"unread": 4, "unfinished": 16, "unanswered": 4, "begun": 4, "idle": 16, "flood": 1}
+MISBEHAVING = {"unread": 4, "unfinished": 16, "unanswered": 4, "pieces": 4, "idle": 16, "flood": 1}
 """Connections of each kind of `misbehaving.py`."""
 IN_PIECES = TransportConfig(
     offered_send_octets=4096, offered_receive_octets=4096, in_messages_octets_max=32768, credits_requested=4
@@ -170,7 +170,7 @@ class Run:
             await filesystem.close()
 
             async def begin(kind: str) -> None:
-                port = ports[0] if kind in {"unanswered", "begun"} else ports[1]
+                port = ports[0] if kind in {"unanswered", "pieces"} else ports[1]
                 handle = handles["flood" if kind == "flood" else "large"]
                 self.misbehaved[kind] = await stack.enter_async_context(misbehaving_client(kind, port, handle))
 
