@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -224,6 +226,34 @@ def test_a_cut_or_garbled_message_ends_no_dissection(tshark: Tshark, tmp_path: P
     rows = tshark.fields(capture, "rpcrdma2.xid", "_ws.lua.error")
     assert len(rows) > 200
     assert [row for row in rows if row != [["0x00000007"], []]] == []
+
+
+def test_every_message_of_our_own_demo_is_understood(version: str, rpcrdma_command: str, tmp_path: Path) -> None:
+    tree, capture = tmp_path / "tree", tmp_path / "demo.pcap"
+    tree.mkdir()
+    for size in (0, 100, 3000, 30_000, 300_000):
+        (tree / f"file-{size}").write_bytes(bytes(range(256)) * (size // 256) + bytes(size % 256))
+    for number in range(300):
+        (tree / f"one of many files, number {number:04}").write_bytes(b"x" * number)
+    command = [rpcrdma_command, "demo", "--rpcrdma-version", version, "--source", str(tree), "--json"]
+    done = subprocess.run([*command, "--pcap", str(capture)], capture_output=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["mismatches"] == 0
+    rows = Tshark(rpcrdma_command, version, tmp_path).fields(
+        capture, "rpcrdma2.xid", "rpc.msgtyp", "rpc.program", "_ws.malformed", "_ws.expert.severity", "_ws.lua.error"
+    )
+    xids, types, programs, malformed, severities, errors = (
+        [value for row in rows for value in row[column]] for column in range(6)
+    )
+    calls = report["calls"]["total"]
+    assert len(xids) == report["rdma"]["sends"]
+    # The RPC message of a long call or reply is in no Send.
+    assert Counter(types)["0"] == calls - report["calls"]["long_call"]
+    assert Counter(types)["1"] == calls - report["calls"]["long_reply"]
+    assert set(programs) == {"100003"}
+    assert malformed == errors == []
+    assert [level for level in severities if int(level) >= 0x800000] == []
 
 
 def test_captures_that_wireshark_has_written_are_read(rpcrdma_command: str, tmp_path: Path) -> None:
