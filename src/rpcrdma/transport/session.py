@@ -109,6 +109,17 @@ class Session:
         self.remote_invalidation = agreed.remote_invalidation
         self._limit(agreed.send_octets, agreed.receive_octets)
 
+    def limit_first_message(self) -> None:
+        """Until the server has answered, a client's messages are no larger than every server receives."""
+        first = self.dialect.geometry.first_message
+        if self.role is Role.CLIENT and first:
+            self._limit(min(self.send_octets, first), self.receive_octets)
+
+    def use_defaults(self) -> None:
+        """The peer has not told of its properties: its messages are as large as every peer receives."""
+        if self.peer is None:
+            self._agree()
+
     @property
     def own(self) -> Properties:
         """The transport properties of this side, those that the version has."""
