@@ -299,3 +299,46 @@ NFS_WATCH_KEPT_S = 120.0
 
 NFS_WATCH_UNREAD_CHANGES_MAX = 65536
 """Changes that a client's program has not asked for yet, some 300 octets each; if more, a `rescan` replaces them."""
+
+# Decoding of captures and hex text
+
+DISSECTED_FIELDS_MAX = 20_000
+"""Annotated fields of one message, some 300 octets each: the largest header that this side reads has 6,000."""
+
+DISSECTED_MESSAGE_OCTETS_MAX = 1 << 20
+"""Octets of one Send that are looked at: inline thresholds end at 256 KiB (RFC 8797); hex text is written by hand."""
+
+DISSECTED_FAULTS_MAX = 100
+"""Faults told of one message: nobody reads more."""
+
+CAPTURE_PACKET_OCTETS_MAX = 1 << 18
+"""Octets of one captured packet: the largest that capture programs write."""
+
+CAPTURE_INTERFACES_MAX = 4096
+"""Interfaces of one section of a capture: more than a machine has."""
+
+CAPTURE_VLAN_TAGS_MAX = 4
+"""VLAN tags of one Ethernet frame: two are in use."""
+
+CAPTURE_IPV6_EXTENSIONS_MAX = 8
+"""Headers between IPv6 and TCP: each kind may stand there once or twice (RFC 8200 section 4.1)."""
+
+CAPTURE_OUT_OF_ORDER_OCTETS_MAX = 4 << 20
+"""Octets of one direction of a TCP connection that wait for a missing segment: a receive window of today; what a
+capture lacks longer it will not have."""
+
+CAPTURE_OUT_OF_ORDER_SEGMENTS_MAX = 4096
+"""Segments among them: that many octets in packets of 1 KiB."""
+
+CAPTURE_CALLS_MAX = 4096
+"""Unanswered calls of one connection that are remembered: far more than credits allow."""
+
+CAPTURE_CALL_SEGMENTS_MAX = 1 << 16
+"""Segments in the chunks of those calls, some 300 octets each: 16 for each call."""
+
+CAPTURE_CONNECTIONS_MAX = 1024
+"""TCP connections of a capture that are followed at a time, as many as a listener here takes; of more, the one that was
+silent longest is given up."""
+
+CAPTURE_HELD_OCTETS_MAX = 64 << 20
+"""Octets of all connections that wait for missing segments: 16 connections that miss as much as one may."""

@@ -12,7 +12,23 @@ from rpcrdma.cli.exit_status import ExitStatus
 from rpcrdma.cli.main import build_parser, main
 from rpcrdma.cli.options import connect_options
 
-COMMANDS = ["demo", "serve", "ls", "stat", "cat", "get", "put", "rm", "mkdir", "mv", "watch", "ping", "doctor", "xdr"]
+COMMANDS = [
+    "demo",
+    "serve",
+    "ls",
+    "stat",
+    "cat",
+    "get",
+    "put",
+    "rm",
+    "mkdir",
+    "mv",
+    "watch",
+    "ping",
+    "doctor",
+    "decode",
+    "xdr",
+]
 URL = "rdma://127.0.0.1:1/data"
 
 
@@ -90,6 +106,10 @@ def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
         f"doctor --root /host --json {URL}",
         f"ls --reserved-port --no-crc {URL}",
         "serve /tmp --no-crc",
+        "serve /tmp --rpcrdma-version 1",
+        "demo --rpcrdma-version 2",
+        f"doctor --rpcrdma-version 2-07 {URL}",
+        f"watch --rpcrdma-version 2 {URL}/x",
         f"--provider iwarp --rpcrdma-version 1 --mount-port 2 --timeout 3 --log-level debug -vv ping {URL}",
     ],
 )
@@ -130,7 +150,7 @@ def test_shared_options_say_how_to_connect() -> None:
         ("ping --interval x rdma://h", "seconds"),
         ("mkdir -m 999 rdma://h/x", "mode"),
         ("--provider verbs ls rdma://h", "'auto', 'iwarp'"),
-        ("--rpcrdma-version 2 ls rdma://h", "'auto', '1'"),
+        ("--rpcrdma-version 3 ls rdma://h", "'auto', '1', '2'"),
         ("--mount-port 70000 ls rdma://h", "65535"),
         ("serve --export data", "NAME=DIR"),
         ("serve --export ../x=/tmp", "the name"),

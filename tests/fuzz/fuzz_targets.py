@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decoder_targets import DECODERS
 from dialect_targets import DIALECTS
+from dissect_targets import DISSECTORS
 from endpoint_targets import ENDPOINT_MACHINES
 from host_targets import HOST_MACHINES
 from iwarp_targets import IWARP_MACHINES
@@ -11,6 +12,7 @@ from message_endpoint_targets import MESSAGE_ENDPOINT_MACHINES
 
 TARGETS = [
     *DECODERS,
+    *DISSECTORS,
     *DIALECTS,
     *IWARP_MACHINES,
     *ENDPOINT_MACHINES,

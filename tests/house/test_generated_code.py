@@ -11,6 +11,8 @@ from rpcrdma.xdr.language import compile_source
 
 ROOT = Path(__file__).parents[2]
 PLACES = (ROOT / "src", ROOT / "examples", ROOT / "tests")
+# Descriptions for people and for tools, which are read when they are needed: nothing is generated from them.
+READ_AS_THEY_ARE = {ROOT / "src/rpcrdma/dissect"}
 DEFINITIONS = sorted(path for place in PLACES for path in place.rglob("*.x"))
 
 
@@ -36,7 +38,8 @@ def test_generated_modules_are_fresh(module: Path) -> None:
 
 
 def test_every_definition_has_its_module() -> None:
-    assert sorted(GENERATED.values()) == sorted(DEFINITIONS)
+    generated_from = [path for path in DEFINITIONS if path.parent not in READ_AS_THEY_ARE]
+    assert sorted(GENERATED.values()) == sorted(generated_from)
 
 
 def test_make_gen_knows_every_definition() -> None:

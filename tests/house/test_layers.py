@@ -21,6 +21,7 @@ RANKS = {
     "verbs": 3,
     "transport": 4,
     "iwarp": 4,
+    "dissect": 5,
     "aio": 5,
     "nfs": 6,
     "": 7,  # the package itself, which re-exports what users call

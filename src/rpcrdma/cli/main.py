@@ -16,7 +16,23 @@ from rpcrdma.cli.packet_capture import capturing
 
 __all__ = ["build_parser", "main"]
 
-_COMMANDS = ("demo", "serve", "ls", "stat", "cat", "get", "put", "rm", "mkdir", "mv", "watch", "ping", "doctor", "xdr")
+_COMMANDS = (
+    "demo",
+    "serve",
+    "ls",
+    "stat",
+    "cat",
+    "get",
+    "put",
+    "rm",
+    "mkdir",
+    "mv",
+    "watch",
+    "ping",
+    "doctor",
+    "decode",
+    "xdr",
+)
 
 _EPILOG = """\
 examples:

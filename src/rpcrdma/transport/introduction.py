@@ -144,10 +144,18 @@ class Introduction:
         """Sends this side's properties; `value` is the one of host authentication, if it has that property."""
         self._introduced = True
         session = self._session
-        own = session.own._replace(host_authentication=value)
-        told = encode_properties(own, session.dialect.properties)
+        session.proof = value
+        told = encode_properties(session.own, session.dialect.properties)
         if self._extensions is not None:
             told += self._extensions.own
+        session.limit_first_message()
+        octets = len(session.dialect.encode_properties(told)) + _AROUND_VALUE_OCTETS
+        if octets > session.send_octets and not session.dialect.continues_properties:
+            session.qp.abort(
+                f"the transport properties of this end take {octets} octets, and its first message may have "
+                f"{session.send_octets}; use fewer extensions"
+            )
+            return
         self._send(told)
 
     def _send(self, properties: PropertySet) -> None:
@@ -187,6 +195,7 @@ class Introduction:
         `announced`: the peer's first value of host authentication; None for none.
         """
         self._wait_s = self._due_s = None
+        self._session.use_defaults()
         value, finished = None, True
         if self._authenticator is not None:
             try:

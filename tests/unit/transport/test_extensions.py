@@ -290,3 +290,43 @@ def test_errors_of_unknown_extensions_and_of_another_length_are_discarded() -> N
         assert peer.send(struct.pack(f">{5 + len(words)}I", 3, 2, 1, 4, RESPONSE, *words)) == []
     assert peer.endpoint.statistics.discarded == discarded + 4
     assert peer.recorded.errors == []
+
+
+def announcing(octets: int) -> Extension:
+    """An extension with one long property."""
+    row = PropertyRow(SIZE, "long", bytes(octets), bytes)
+    return Extension(name="recorded", properties=(row,))
+
+
+@pytest.mark.req("V2-11", "V2-10")
+@pytest.mark.parametrize("octets", [100, 800, 1000, 5000, 20_000])
+def test_the_first_message_of_a_client_is_small_however_much_it_tells(octets: int) -> None:
+    peer = BarePeer(Role.CLIENT, dialects=offered("2"), ready=False, extensions=[announcing(octets)])
+    (first,) = peer.received
+    assert len(first) <= 1024
+    (flags,) = struct.unpack_from(">16xI", first)
+    assert flags == (MORE if octets > 900 else 0)
+    whole = first[20:]
+    peer.received.clear()
+    if flags:
+        # Nothing else leaves before the server has given credits, which let the rest of the properties go.
+        peer.send(struct.pack(">9I", 0, 2, 64 << 16 | 64, 1, 0, 0, 0, 0, 0))
+        assert all(len(piece) <= 4096 for piece in peer.received)
+        whole += b"".join(piece[20:] for piece in peer.received)
+    assert whole.endswith(struct.pack(">II", SIZE, octets) + bytes(octets))
+
+
+def test_both_ends_learn_properties_that_are_longer_than_a_message() -> None:
+    pair = EndpointPair(version="2", client_extensions=[announcing(20_000)], server_extensions=[announcing(9000)])
+    pair.connect()
+    assert len(pair.client.extensions["recorded"].peer[SIZE]) == 9000
+    assert len(pair.server.extensions["recorded"].peer[SIZE]) == 20_000
+    assert pair.client.inline_send_octets == TransportConfig().offered_send_octets
+
+
+def test_properties_that_cannot_be_continued_are_told_before_anything_is_sent() -> None:
+    pair = EndpointPair(version="2-07", client_extensions=[announcing(1000)])
+    pair.run()
+    (event,) = pair.client_events()
+    assert "the transport properties of this end take" in str(event)
+    assert pair.client.statistics.sends == 0

@@ -1,0 +1,195 @@
+"""`rpcrdma decode`: hex text or a packet capture to annotated messages."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from rpcrdma.cli import console
+from rpcrdma.cli.exit_status import ExitStatus
+from rpcrdma.cli.options import Subparsers, add_command, add_json
+
+if TYPE_CHECKING:
+    from rpcrdma.dissect.capture_dissector import CaptureDissector
+    from rpcrdma.dissect.connection import Settings
+    from rpcrdma.dissect.fields import Field
+    from rpcrdma.dissect.message import Message
+
+__all__ = ["add_parser", "run"]
+
+_EXAMPLES = """\
+  rpcrdma decode demo.pcap
+  rpcrdma decode --brief --faults demo.pcap
+  tcpdump -s 0 -w - port 20049 | rpcrdma decode --json
+  xxd -p header.bin | rpcrdma decode
+  rpcrdma decode --lua > ~/.local/lib/wireshark/plugins/rpcrdma2.lua
+"""
+_DRAFTS = ("2", "2-07")
+_COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18")
+_NAME_COLUMNS = 24
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Adds the command."""
+    parser = add_command(
+        subparsers,
+        "decode",
+        run,
+        arguments="[FILE]",
+        summary="show the messages in a packet capture or in hex text, field by field, and what is wrong with them",
+        examples=_EXAMPLES,
+        connects=False,
+    )
+    parser.add_argument(
+        "file",
+        nargs="?",
+        type=Path,
+        metavar="FILE",
+        help="pcap, pcapng, or hex text: digits, or a dump of xxd, hexdump -C or od -t x1 (default: standard input)",
+    )
+    parser.add_argument(
+        "--iwarp", action="store_true", help="hex text is one direction of an iWARP connection (default: one message)"
+    )
+    parser.add_argument(
+        "--rpcrdma-version",
+        choices=_DRAFTS,
+        default=argparse.SUPPRESS,
+        help="which draft messages of version 2 follow: 2 is the first (-00), 2-07 the last; their octets do not say "
+        "(default: 2). Version 1 is always known",
+    )
+    parser.add_argument("--brief", action="store_true", help="one line for each message, without its fields")
+    parser.add_argument("--faults", action="store_true", help="only messages in which something is wrong")
+    parser.add_argument(
+        "--lua", action="store_true", help="print the dissector of version 2 for Wireshark and tshark, and read nothing"
+    )
+    add_json(parser, "one JSON object for each message, a line each")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs the command."""
+    draft = args.rpcrdma_version if args.rpcrdma_version in _DRAFTS else _DRAFTS[0]
+    if args.lua:
+        from rpcrdma.dissect.headers import header_versions  # noqa: PLC0415
+        from rpcrdma.dissect.wireshark import lua_dissector  # noqa: PLC0415
+
+        sys.stdout.write(lua_dissector(header_versions()[draft]))
+        return ExitStatus.DONE
+    from rpcrdma.dissect.connection import Settings  # noqa: PLC0415
+    from rpcrdma.dissect.rpc_header import ProgramNames  # noqa: PLC0415
+    from rpcrdma.nfs import mount, v3, watch  # noqa: PLC0415
+
+    programs = (v3.PROGRAM, mount.PROGRAM, watch.WATCH_V1, watch.WATCHER_V1)
+    settings = Settings(draft, ProgramNames(programs))
+    with ExitStack() as stack:
+        if args.file is None or str(args.file) == "-":
+            file: BinaryIO = sys.stdin.buffer
+        else:
+            file = stack.enter_context(args.file.open("rb"))
+        return _decode(args, settings, file)
+
+
+@dataclass(slots=True)
+class _Count:
+    messages: int = 0
+    faulty: int = 0
+
+
+def _decode(args: argparse.Namespace, settings: Settings, file: BinaryIO) -> int:
+    from rpcrdma.dissect.capture_dissector import CaptureDissector  # noqa: PLC0415
+    from rpcrdma.dissect.capture_file import MAGIC_OCTETS, capture_form, read_packets  # noqa: PLC0415
+    from rpcrdma.dissect.hex_input import hex_messages  # noqa: PLC0415
+    from rpcrdma.dissect.hex_text import TEXT_MAX, read_hex  # noqa: PLC0415
+
+    start = file.read(MAGIC_OCTETS)
+    count = _Count()
+    if form := capture_form(start):
+        _say_input(args, f"a packet capture ({form})")
+        dissector = CaptureDissector(settings)
+        try:
+            _show(args, dissector.messages(read_packets(file, start)), count)
+        finally:
+            _say_passed_over(dissector, count)
+    else:
+        if start[:2] in _COMPRESSED or start in _COMPRESSED:
+            return console.error(
+                "the input is compressed", "decompress it first, for example with gunzip -c or zstd -dc"
+            )
+        data = start + file.read(TEXT_MAX)
+        if b"\0" in data:
+            hint = "the octets of one message become hex text by: xxd -p FILE | rpcrdma decode"
+            return console.error("the input is neither pcap, pcapng nor hex text", hint)
+        found = read_hex(data.decode("ascii", "replace"))
+        what = "an iWARP stream" if args.iwarp else "an RPC-over-RDMA message"
+        _say_input(args, f"{found.form}, {len(found.octets)} octets of {what}")
+        _show(args, hex_messages(found.octets, settings, iwarp=args.iwarp), count)
+    if not args.json:
+        console.talk(f"{count.messages} messages, {count.faulty} with something wrong")
+    return ExitStatus.PROTOCOL_VIOLATION if count.faulty else ExitStatus.DONE
+
+
+def _say_input(args: argparse.Namespace, what: str) -> None:
+    if args.json:
+        console.json_line({"input": what})
+    else:
+        console.talk(f"input: {what}")
+
+
+def _say_passed_over(dissector: CaptureDissector, count: _Count) -> None:
+    """What a person should know who misses something."""
+    if dissector.link_types_unknown:
+        kinds = ", ".join(map(str, sorted(dissector.link_types_unknown)))
+        console.talk(
+            f"warning: packets of link type {kinds} were left out; known are Ethernet, Linux cooked and raw IP"
+        )
+    if dissector.cut_packets:
+        console.talk(f"warning: {dissector.cut_packets} packets were cut off when they were captured: tcpdump -s 0")
+    if not count.messages:
+        console.talk(
+            f"warning: no iWARP in {dissector.packets} packets ({dissector.segments} of TCP); "
+            "an RDMA adapter's traffic does not pass through the kernel, and is not seen by tcpdump"
+        )
+
+
+def _show(args: argparse.Namespace, messages: Iterator[Message], count: _Count) -> None:
+    for message in messages:
+        count.messages += 1
+        count.faulty += bool(message.faults)
+        if args.faults and not message.faults:
+            continue
+        if args.json:
+            console.json_line(message.as_json())
+        else:
+            _print(message, brief=args.brief)
+
+
+def _print(message: Message, *, brief: bool) -> None:
+    place = "" if message.time_s is None else f" {message.time_s:.6f}"
+    place += f" {message.source} > {message.destination}" if message.source else ""
+    notes = f" ({'; '.join(message.notes)})" if brief and message.notes else ""
+    console.data(console.printable(f"#{message.number}{place} {message.summary}{notes}"))
+    if not brief:
+        for note in message.notes:
+            console.data(console.printable(f"  {note}"))
+    for fault in message.faults:
+        console.data(console.printable(f"  wrong: {fault}"))
+    if not brief:
+        for group in message.groups:
+            console.data(f"  {group.name}")
+            _print_fields(group.fields, 1)
+
+
+def _print_fields(fields: list[Field], level: int) -> None:
+    for field in fields:
+        indent = "  " * (level - 1)
+        section = f" [{field.section}]" if field.section and (field.meaning or field.faults) else ""
+        about = f"{field.meaning}{section}"
+        line = f"  {field.offset:>6} {field.size:>5}  {indent}{field.name:<{_NAME_COLUMNS - 2 * level}} {field.shown}"
+        line += f"  {about}" if about else ""
+        line += "".join(f"  <-- wrong: {fault}" for fault in field.faults)
+        console.data(console.printable(line.rstrip()))
+        _print_fields(field.fields, level + 1)

@@ -1,0 +1,128 @@
+"""Packets of a capture to the messages of all iWARP connections in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from rpcrdma import limits
+from rpcrdma.dissect.capture_file import CapturedPacket
+from rpcrdma.dissect.connection import IwarpConnection, Settings
+from rpcrdma.dissect.message import Message
+from rpcrdma.dissect.packets import LINK_TYPES, TcpSegment, address_text, tcp_segment
+from rpcrdma.dissect.tcp_stream import Gap, TcpHalf
+
+__all__ = ["CaptureDissector"]
+
+_End = tuple[bytes, int]
+
+
+class _Tracked:
+    """A TCP connection; `ends` are its two ends, 0 the one whose packet came first."""
+
+    def __init__(self, first: _End, second: _End, settings: Settings) -> None:
+        self.ends = (first, second)
+        self.tcp = (TcpHalf(), TcpHalf())
+        self.iwarp = IwarpConnection(settings)
+
+
+class CaptureDissector:
+    """Counts what it passes over, so that a capture without iWARP does not just give nothing."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._connections: dict[tuple[_End, _End], _Tracked] = {}
+        self._start_s: float | None = None
+        self._messages = 0
+        self._held_octets = 0
+        self.packets = 0
+        self.segments = 0
+        self.cut_packets = 0
+        """Packets that were not captured whole."""
+        self.link_types_unknown: set[int] = set()
+
+    def messages(self, packets: Iterable[CapturedPacket]) -> Iterator[Message]:
+        """The messages of all packets, each when its last octet has come."""
+        time_s = None
+        for packet in packets:
+            self.packets += 1
+            if packet.time_s is not None:
+                self._start_s = packet.time_s if self._start_s is None else self._start_s
+                time_s = packet.time_s - self._start_s
+            if packet.link_type not in LINK_TYPES:
+                self.link_types_unknown.add(packet.link_type)
+                continue
+            segment = tcp_segment(packet.link_type, packet.data)
+            if segment is not None:
+                self.segments += 1
+                self.cut_packets += bool(segment.missing)
+                yield from self._segment(segment, time_s)
+        for tracked in self._connections.values():
+            for end in (0, 1):
+                yield from self._octets(tracked, end, tracked.tcp[end].finish(), time_s)
+
+    def _segment(self, segment: TcpSegment, time_s: float | None) -> Iterator[Message]:
+        tracked = self._tracked(segment)
+        end = tracked.ends.index(segment.source)
+        tcp = tracked.tcp[end]
+        if segment.synchronizes:
+            tcp.synchronize(segment.sequence)
+            return
+        if tracked.iwarp.halves[end].foreign:
+            return
+        before = tcp.held_octets
+        yield from self._octets(tracked, end, tcp.add(segment.sequence, segment.data, segment.missing), time_s)
+        self._held_octets += tcp.held_octets - before
+        if self._held_octets > limits.CAPTURE_HELD_OCTETS_MAX:
+            self._held_octets -= tcp.held_octets
+            yield from self._octets(tracked, end, tcp.finish(), time_s)
+
+    def _tracked(self, segment: TcpSegment) -> _Tracked:
+        key = (segment.source, segment.destination)
+        back = (segment.destination, segment.source)
+        tracked = self._connections.pop(back, None)
+        if tracked is None:
+            tracked = self._connections.pop(key, None)
+        else:
+            key = back
+        if tracked is not None and segment.synchronizes and self._is_new(tracked, segment):
+            self._forget(tracked)
+            tracked = None
+        if tracked is None:
+            tracked = _Tracked(segment.source, segment.destination, self._settings)
+            key = (segment.source, segment.destination)
+        # The one whose last packet is longest ago is first.
+        self._connections[key] = tracked
+        if len(self._connections) > limits.CAPTURE_CONNECTIONS_MAX:
+            self._forget(self._connections.pop(next(iter(self._connections))))
+        return tracked
+
+    def _forget(self, tracked: _Tracked) -> None:
+        self._held_octets -= sum(tcp.held_octets for tcp in tracked.tcp)
+
+    @staticmethod
+    def _is_new(tracked: _Tracked, segment: TcpSegment) -> bool:
+        """Whether a SYN opens another connection between the same ports."""
+        return tracked.tcp[tracked.ends.index(segment.source)].other_connection(segment.sequence)
+
+    def _octets(
+        self, tracked: _Tracked, end: int, pieces: Iterable[bytes | Gap], time_s: float | None
+    ) -> Iterator[Message]:
+        iwarp = tracked.iwarp
+        for piece in pieces:
+            if isinstance(piece, Gap):
+                lost = iwarp.lose(end, piece.octets)
+                if lost is not None:
+                    yield self._placed(lost, tracked, end, time_s)
+                continue
+            for message in iwarp.feed(end, piece):
+                self._placed(message, tracked, end, time_s)
+                iwarp.finish(end, message)
+                yield message
+
+    def _placed(self, message: Message, tracked: _Tracked, end: int, time_s: float | None) -> Message:
+        self._messages += 1
+        message.number = self._messages
+        message.time_s = time_s
+        message.source = address_text(tracked.ends[end])
+        message.destination = address_text(tracked.ends[1 - end])
+        return message

@@ -1,0 +1,114 @@
+"""One iWARP connection, or one direction of one: octets of its streams to messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rpcrdma.dissect.conversation import Conversation
+from rpcrdma.dissect.fields import Fault, Field
+from rpcrdma.dissect.headers import HeaderVersion, header_versions
+from rpcrdma.dissect.message import Message
+from rpcrdma.dissect.mpa_stream import Fpdu, MpaHalf, MpaTerms, StartupSeen
+from rpcrdma.dissect.rdmap_messages import RdmapHalf, RdmapMessage
+from rpcrdma.dissect.rpc_header import ProgramNames
+
+__all__ = ["IwarpConnection", "Settings"]
+
+
+class Settings:
+    """How to read: what version 2 is, and names of programs."""
+
+    def __init__(self, version_2: str = "2", names: ProgramNames | None = None) -> None:
+        self.versions: dict[str, HeaderVersion] = header_versions()
+        self.second = self.versions[version_2]
+        self.names = names or ProgramNames()
+
+    def conversation(self) -> Conversation:
+        """A new one."""
+        return Conversation(self.second, self.versions, self.names)
+
+
+class IwarpConnection:
+    """Both directions of a connection; an end is 0 or 1. Messages are told when their last segment has come."""
+
+    def __init__(self, settings: Settings) -> None:
+        terms = MpaTerms()
+        self.halves = (MpaHalf(terms), MpaHalf(terms))
+        self._rdmap = (RdmapHalf(), RdmapHalf())
+        self.conversation = settings.conversation()
+        self._spoke = [False, False]
+
+    def feed(self, end: int, data: bytes) -> Iterator[Message]:
+        """The messages that `data`, which `end` has sent, makes whole. Each is to be numbered, then `finish`ed."""
+        for unit in self.halves[end].feed(data):
+            self._spoke[end] = True
+            if isinstance(unit, StartupSeen):
+                yield _startup(unit)
+                continue
+            yield from self._fpdu(end, unit)
+
+    def _fpdu(self, end: int, fpdu: Fpdu) -> Iterator[Message]:
+        half = self.halves[end]
+        if half.kind is None and not self._rdmap[end].late:
+            self._rdmap[end].late = self.conversation.late = True
+        whole = self._rdmap[end].add(fpdu)
+        if whole is None:
+            return
+        message = _rdmap(whole)
+        yield message
+
+    def finish(self, end: int, message: Message) -> None:
+        """Adds to a message, which has its number and time now, what it is in the conversation."""
+        rdmap = message.facts.pop("rdmap", None)
+        if not isinstance(rdmap, RdmapMessage):
+            return
+        if rdmap.is_send and rdmap.octets and not _misplaced(rdmap):
+            self.conversation.send(end, bytes(rdmap.data), message, rdmap.invalidated)
+            message.summary = f"{rdmap.name}, {message.summary}"
+        else:
+            self.conversation.data(end, rdmap, message)
+
+    def lose(self, end: int, octets: int) -> Message | None:
+        """So many octets of `end` are not in the capture."""
+        half = self.halves[end]
+        known = any(self._spoke) or any(one.unread for one in self.halves)
+        half.lose()
+        if half.foreign or not known:
+            return None
+        self._rdmap[end].lose()
+        self.conversation.lose()
+        reason = f"{octets} octets are missing" if octets else "octets are missing"
+        return Message("tcp", f"{reason} in the capture", notes=["what follows is read from the next whole FPDU on"])
+
+
+def _startup(seen: StartupSeen) -> Message:
+    group = seen.group
+    rejects = ", rejects the connection" if group.number("R") else ""
+    said = f"{group.name}, revision {group.number('Rev')}{rejects}"
+    flags = [name for name in "MCS" if group.number(name)]
+    return Message("mpa", f"{said}, flags {' '.join(flags) or 'none'}", groups=[group], faults=seen.faults)
+
+
+def _rdmap(whole: RdmapMessage) -> Message:
+    parts = f" in {whole.segments} segments" if whole.segments > 1 else ""
+    said = f"{whole.name}, {whole.octets} octets{parts}"
+    facts: dict[str, object] = {"opcode": whole.opcode, "octets": whole.octets, "segments": whole.segments}
+    if whole.words:
+        said += f": {whole.words}"
+    message = Message("rdmap", said, groups=whole.groups, faults=whole.faults, facts=facts)
+    message.facts["rdmap"] = whole
+    return message
+
+
+def _misplaced(rdmap: RdmapMessage) -> bool:
+    """Whether it is no Send at all, whatever its opcode says: its header is of the other kind, or cut off."""
+    return any(fault.field in {"T", "QN", "ULPDU_Length"} for fault in rdmap.faults)
+
+
+def cut_off(half: MpaHalf) -> Message | None:
+    """What is left of a stream that ends within a unit; None if it ends at one's end."""
+    if not half.unread or half.foreign or half.lost:
+        return None
+    reason = f"the stream ends after {half.unread} octets of a frame"
+    group = Field("MPA", 0, half.unread, faults=[reason])
+    return Message("mpa", reason, groups=[group], faults=[Fault("FPDU", 0, reason, "RFC 5044 4.1")])

@@ -1,0 +1,81 @@
+"""Annotated fields: what stands at which offset, what it means, where that is written, and what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+__all__ = ["Fault", "Field", "octets_shown"]
+
+_OCTETS_SHOWN = 16
+
+
+class Fault(NamedTuple):
+    """What breaks a rule: the field, the offset of its first octet, the reason, and the section with the rule."""
+
+    field: str
+    offset: int
+    reason: str
+    section: str
+
+    def __str__(self) -> str:
+        where = f" [{self.section}]" if self.section else ""
+        return f"{self.field} at offset {self.offset}: {self.reason}{where}"
+
+    def as_json(self) -> dict[str, Any]:
+        """For `--json`."""
+        return {"field": self.field, "offset": self.offset, "reason": self.reason, "section": self.section or None}
+
+
+@dataclass(slots=True)
+class Field:
+    """A field, or a group of `fields`. Offsets count from the start of the header that it belongs to.
+
+    `value` is a number, text or octets, None for a group; `shown` is how people read it.
+    """
+
+    name: str
+    offset: int
+    size: int = 0
+    value: int | str | bytes | None = None
+    shown: str = ""
+    meaning: str = ""
+    section: str = ""
+    fields: list[Field] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+
+    def member(self, *path: str) -> Field | None:
+        """The field below this one with these names, one a level; None where there is none."""
+        found: Field | None = self
+        for name in path:
+            found = next((one for one in found.fields if one.name == name), None) if found else None
+        return found
+
+    def number(self, *path: str) -> int | None:
+        """The value of a field below this one, None where it is missing or no number."""
+        found = self.member(*path)
+        return found.value if found is not None and isinstance(found.value, int) else None
+
+    def walk(self) -> Iterator[Field]:
+        """This field and all below it, in the order of the octets."""
+        yield self
+        for one in self.fields:
+            yield from one.walk()
+
+    def as_json(self) -> dict[str, Any]:
+        """For `--json`; octets are in hex."""
+        value = self.value.hex() if isinstance(self.value, bytes) else self.value
+        found: dict[str, Any] = {"name": self.name, "offset": self.offset, "size": self.size, "value": value}
+        found |= {"shown": self.shown, "meaning": self.meaning, "section": self.section or None}
+        if self.faults:
+            found["faults"] = self.faults
+        if self.fields:
+            found["fields"] = [one.as_json() for one in self.fields]
+        return found
+
+
+def octets_shown(data: bytes) -> str:
+    """The first octets of `data` in hex."""
+    more = f"... ({len(data)} octets)" if len(data) > _OCTETS_SHOWN else ""
+    return (data[:_OCTETS_SHOWN].hex(" ", 4) or "empty") + more

@@ -1,0 +1,222 @@
+"""The transport headers of RPC-over-RDMA messages, of every version, as annotated fields."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from rpcrdma.dissect.definitions import Definition, Note, definition
+from rpcrdma.dissect.fields import Fault, Field
+from rpcrdma.dissect.xdr_walk import Walk
+
+__all__ = ["Header", "HeaderVersion", "MemorySegment", "header_versions", "walk_header", "walk_message_header"]
+
+_VERSION_RANGE = struct.Struct(">IIIIIII")
+_FIXED_OCTETS = 16
+
+
+class MemorySegment(NamedTuple):
+    """A segment of a chunk: memory of the requester."""
+
+    handle: int
+    length: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeaderVersion:
+    """One version: its number on the wire, its definition, and which types carry a payload."""
+
+    name: str
+    number: int
+    definition: Definition
+    type_field: str
+    with_payload: frozenset[str]
+
+    @property
+    def title(self) -> str:
+        """The name of its headers."""
+        return f"RPC-over-RDMA version {self.name}"
+
+
+def header_versions() -> dict[str, HeaderVersion]:
+    """The versions by the names that `--rpcrdma-version` gives them."""
+    return {
+        "1": HeaderVersion("1", 1, definition("rpcrdma1"), "rdma_proc", frozenset({"RDMA_MSG", "RDMA_MSGP"})),
+        "2": HeaderVersion("2", 2, definition("rpcrdma2_00"), "rdma_htype", frozenset({"RDMA2_MSG"})),
+        "2-07": HeaderVersion(
+            "2-07",
+            2,
+            definition("rpcrdma2_07"),
+            "rdma_htype",
+            frozenset({"RDMA2_CALL_MIDDLE", "RDMA2_CALL_INLINE", "RDMA2_REPLY_MIDDLE", "RDMA2_REPLY_INLINE"}),
+        ),
+    }
+
+
+@dataclass(slots=True)
+class Header:
+    """A header as far as it could be read; `faults` says why it ends early or which rule it breaks.
+
+    `size`: its octets; what follows is payload. `reads`: the segments of Read and Call chunks with their Positions.
+    """
+
+    version: HeaderVersion
+    group: Field
+    faults: list[Fault]
+    size: int
+    kind: str = ""
+    reads: list[tuple[int, MemorySegment]] = field(default_factory=list)
+    writes: list[list[MemorySegment]] = field(default_factory=list)
+    reply: list[MemorySegment] | None = None
+
+    @property
+    def xid(self) -> int | None:
+        """The XID; None in a message that is cut off before it."""
+        return self.group.number("rdma_xid")
+
+    @property
+    def segments(self) -> list[MemorySegment]:
+        """All segments of all chunks."""
+        return [
+            *(segment for _, segment in self.reads),
+            *(segment for chunk in self.writes for segment in chunk),
+            *(self.reply or ()),
+        ]
+
+    def find(self, *names: str) -> Field | None:
+        """The first field with one of these names, wherever it is."""
+        return next((one for one in self.group.walk() if one.name in names), None)
+
+    def number(self, name: str) -> int:
+        """The value of the first number of this name, 0 where there is none."""
+        found = self.find(name)
+        return found.value if found is not None and isinstance(found.value, int) else 0
+
+    def fault(self, name: str, reason: str, section: str) -> None:
+        """Notes that a rule is broken, at the first field of this name."""
+        found = self.find(name)
+        if found is not None:
+            found.faults.append(reason)
+        self.faults.append(Fault(name, found.offset if found is not None else 0, reason, section))
+
+
+def walk_header(version: HeaderVersion, data: bytes) -> Header:
+    """The header of `version` at the start of `data`: its faults are those that a decoder of the header finds.
+
+    An error is read whatever its version is, since it has that of the message that was refused.
+    """
+    walk = Walk(version.definition, data)
+    group = walk.structure("prefix", version.title)
+    header = Header(version, group, walk.faults, walk.pos)
+    if walk.faults:
+        return header
+    code = group.number(version.type_field)
+    assert code is not None
+    header.kind = version.definition.codes["header_type"].get(code, "")
+    if group.number("rdma_vers") != version.number and not (version.number == 1 and header.kind == "RDMA_ERROR"):
+        section = version.definition.note("prefix", "rdma_vers").section
+        header.fault("rdma_vers", f"{version.number} is needed", section)
+        return header
+    if not header.kind:
+        section = version.definition.note("prefix", version.type_field).section
+        header.fault(version.type_field, f"{code} is no type of header", section)
+        return header
+    if header.number("rdma_flags") & 2 and header.kind == "RDMA2_CONNPROP":
+        # A part of a property set, cut anywhere: it is read when it is whole.
+        return header
+    return _with_body(header, walk)
+
+
+def _with_body(header: Header, walk: Walk) -> Header:
+    version = header.version
+    body = header.kind.lower()
+    if body in version.definition.classes:
+        header.group.fields += walk.structure(body).fields
+    if header.kind not in version.with_payload:
+        note = version.definition.note("header_type", header.kind)
+        walk.done(header.kind, Note("", note.section))
+    header.size = header.group.size = walk.pos
+    if not header.faults:
+        _check_values(header)
+        if version.name == "2-07":
+            _check_lists_of_last_draft(header)
+    _collect_chunks(header)
+    return header
+
+
+def walk_message_header(data: bytes, second: HeaderVersion, versions: dict[str, HeaderVersion]) -> Header:
+    """The header of any version: by the version number in it, version 2 as `second` has it."""
+    if len(data) == _VERSION_RANGE.size:
+        _, number, _, kind, code, low, high = _VERSION_RANGE.unpack(data)
+        # Refusals of a version look the same in all versions. In version 2 these octets could also say something else,
+        # but not with a range in them (RFC 8166 section 7).
+        if number != 1 and kind == 4 and code == 1 and low in {1, 2} and low <= high:
+            return walk_header(versions["1"], data)
+    number = int.from_bytes(data[4:8], "big") if len(data) >= 8 else 1
+    if number == second.number:
+        return walk_header(second, data)
+    header = walk_header(versions["1"], data)
+    if number != 1 and header.kind != "RDMA_ERROR" and header.faults:
+        header.group.name = "RPC-over-RDMA of an unknown version"
+        header.group.fields = header.group.fields[: _FIXED_OCTETS // 4]
+    return header
+
+
+def _check_values(header: Header) -> None:
+    """What the definition cannot say of single values."""
+    for one in header.group.walk():
+        if one.name in {"position", "rdma_position"} and isinstance(one.value, int) and one.value & 3:
+            one.faults.append("a Position is a multiple of 4")
+            header.faults.append(Fault(one.name, one.offset, "a Position is a multiple of 4", one.section))
+        if one.name == "rdma_err" and one.value not in header.version.definition.codes["error_code"]:
+            one.faults.append("this version has no such code")
+            header.faults.append(Fault(one.name, one.offset, one.faults[-1], one.section))
+
+
+def _check_lists_of_last_draft(header: Header) -> None:
+    """What the last draft demands of lists: the Call chunk has one of its own."""
+    call, reads = ([_position(entry) for entry in _entries(header, name)] for name in ("rdma_call", "rdma_reads"))
+    if header.kind == "RDMA2_CALL_EXTERNAL" and (not call or any(call)):
+        header.fault("rdma_call", "one chunk at Position Zero holds the RPC call", "version-two-07 4.5.1.2")
+    if 0 in reads:
+        header.fault("rdma_reads", "Position Zero is for the Call chunk", "version-two-07 4.5.1.1")
+    elif reads != sorted(reads):
+        header.fault("rdma_reads", "Positions do not go backwards", "version-two-07 4.5.1.1")
+    reply = header.find("rdma_reply")
+    if header.kind == "RDMA2_REPLY_EXTERNAL" and (reply is None or not reply.fields):
+        header.fault("rdma_reply", "no Reply chunk holds the RPC reply", "version-two-07 6.3.8")
+
+
+def _entries(header: Header, *names: str) -> list[Field]:
+    listed = header.find(*names)
+    return listed.fields if listed is not None else []
+
+
+def _position(entry: Field) -> int:
+    return entry.number("position") or entry.number("rdma_position") or 0
+
+
+def _collect_chunks(header: Header) -> None:
+    for entry in [*_entries(header, "rdma_call"), *_entries(header, "rdma_reads")]:
+        segment = _segment(entry.member("target") or entry.member("rdma_target"))
+        if segment is not None:
+            header.reads.append((_position(entry), segment))
+    header.writes = [_segments(entry) for entry in _entries(header, "rdma_writes", "rdma_provisional_writes")]
+    reply = header.find("rdma_reply", "rdma_provisional_reply")
+    if reply is not None and reply.fields:
+        header.reply = _segments(reply)
+
+
+def _segments(chunk: Field) -> list[MemorySegment]:
+    array = next((one for one in chunk.walk() if one.name in {"target", "rdma_target"}), None)
+    found = [_segment(one) for one in array.fields] if array is not None else []
+    return [segment for segment in found if segment is not None]
+
+
+def _segment(target: Field | None) -> MemorySegment | None:
+    numbers = [one.value for one in target.fields] if target is not None else []
+    if len(numbers) != 3 or not all(isinstance(number, int) for number in numbers):
+        return None
+    return MemorySegment._make(numbers)

@@ -1,0 +1,257 @@
+"""The headers of MPA, DDP and RDMAP as tables, and their annotated fields.
+
+Fields of less than an octet have the offset of their octet and a mask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from rpcrdma.dissect.fields import Fault, Field, octets_shown
+from rpcrdma.iwarp.startup import NOT_NEGOTIATED
+from rpcrdma.iwarp.terminate import decode_terminate
+
+__all__ = [
+    "OPCODES",
+    "QUEUES",
+    "READ_REQUEST_ROWS",
+    "STARTUP_ROWS",
+    "TAGGED_ROWS",
+    "TERMINATE_ROWS",
+    "UNTAGGED_ROWS",
+    "Opcode",
+    "Row",
+    "Table",
+    "enhanced_fields",
+    "private_data_fields",
+    "terminate_fields",
+]
+
+
+class Opcode(NamedTuple):
+    """What RDMAP says of an opcode (RFC 5040 figure 4): the queue is None where its segments are tagged."""
+
+    name: str
+    queue: int | None
+
+
+OPCODES = {
+    0: Opcode("RDMA Write", None),
+    1: Opcode("RDMA Read Request", 1),
+    2: Opcode("RDMA Read Response", None),
+    3: Opcode("Send", 0),
+    4: Opcode("Send with Invalidate", 0),
+    5: Opcode("Send with Solicited Event", 0),
+    6: Opcode("Send with Solicited Event and Invalidate", 0),
+    7: Opcode("Terminate", 2),
+    8: Opcode("Immediate Data", 0),
+    9: Opcode("Immediate Data with Solicited Event", 0),
+    10: Opcode("Atomic Request", 1),
+    11: Opcode("Atomic Response", 3),
+}
+QUEUES = {0: "Sends", 1: "RDMA Read Requests", 2: "Terminate", 3: "Atomic Responses"}
+
+
+def _decimal(value: int) -> str:
+    return str(value)
+
+
+def _hex8(value: int) -> str:
+    return f"{value:#010x}"
+
+
+def _hex16(value: int) -> str:
+    return f"{value:#018x}"
+
+
+def _depth(value: int) -> str:
+    return "left to the upper layer" if value == NOT_NEGOTIATED else str(value)
+
+
+class Row(NamedTuple):
+    """A field: `size` octets at `offset`; with a mask those bits of them, shifted down."""
+
+    name: str
+    offset: int
+    size: int
+    meaning: str
+    section: str
+    mask: int = 0
+    shown: Callable[[int], str] = _decimal
+
+    def read(self, data: bytes, at: int) -> Field:
+        """The field in the header that starts at `at`; octets longer than a number stay octets."""
+        octets = data[at + self.offset : at + self.offset + self.size]
+        field = Field(self.name, self.offset, self.size, meaning=self.meaning, section=self.section)
+        if self.size > 8:
+            field.value, field.shown = octets, octets_shown(octets)
+            return field
+        value = int.from_bytes(octets)
+        if self.mask:
+            value = (value & self.mask) // (self.mask & -self.mask)
+        field.value, field.shown = value, self.shown(value)
+        return field
+
+
+class Table:
+    """The rows of one header, which has `size` octets."""
+
+    def __init__(self, title: str, rows: Sequence[Row]) -> None:
+        self.title = title
+        self.rows = rows
+        self.size = max(row.offset + row.size for row in rows)
+
+    def read(self, data: bytes, at: int = 0) -> tuple[Field, list[Fault]]:
+        """The header that starts at `at`, with as many rows as there are octets for."""
+        group = Field(self.title, 0, min(self.size, max(len(data) - at, 0)))
+        for row in self.rows:
+            if at + row.offset + row.size > len(data):
+                have = len(data) - at - row.offset
+                reason = f"{row.size} octets needed, {max(have, 0)} left"
+                field = Field(row.name, row.offset, meaning=row.meaning, section=row.section, faults=[reason])
+                group.fields.append(field)
+                return group, [Fault(row.name, row.offset, reason, row.section)]
+            group.fields.append(row.read(data, at))
+        return group, []
+
+
+_MPA = "RFC 5044 7.1.1"
+STARTUP_ROWS = Table(
+    "MPA start-up frame",
+    [
+        Row("Key", 0, 16, "says that this is a Request or a Reply", _MPA),
+        Row("M", 16, 1, "the sender wants markers in what it receives", _MPA, 0x80),
+        Row("C", 16, 1, "the sender wants CRCs in both directions", _MPA, 0x40),
+        Row("R", 16, 1, "the connection is rejected", _MPA, 0x20),
+        Row("S", 16, 1, "the private data begin with read queue depths", "RFC 6581 6", 0x10),
+        Row("Res", 16, 1, "reserved", _MPA, 0x0F),
+        Row("Rev", 17, 1, "revision of MPA", _MPA),
+        Row("PD_Length", 18, 2, "octets of private data", _MPA),
+    ],
+)
+_ENHANCED = "RFC 6581 9"
+_ENHANCED_ROWS = Table(
+    "enhanced set-up",
+    [
+        Row("A", 0, 2, "peer-to-peer: the initiator sends a ready-to-receive frame first", "RFC 6581 9.2", 0x8000),
+        Row("B", 0, 2, "that frame may be a Send of no octets", "RFC 6581 9.2", 0x4000),
+        Row("IRD", 0, 2, "RDMA Reads that the sender takes at a time", "RFC 6581 9.1", 0x3FFF, _depth),
+        Row("C", 2, 2, "that frame may be an RDMA Write of no octets", "RFC 6581 9.2", 0x8000),
+        Row("D", 2, 2, "that frame may be an RDMA Read of no octets", "RFC 6581 9.2", 0x4000),
+        Row("ORD", 2, 2, "RDMA Reads that the sender makes at a time", "RFC 6581 9.1", 0x3FFF, _depth),
+    ],
+)
+_PRIVATE = "RFC 8797 4"
+_PRIVATE_ROWS = Table(
+    "RPC-over-RDMA private data",
+    [
+        Row("format identifier", 0, 4, "says that this is such a message", _PRIVATE, 0, _hex8),
+        Row("version", 4, 1, "version of the message", _PRIVATE),
+        Row("reserved", 5, 1, "reserved", _PRIVATE, 0xFE),
+        Row("R", 5, 1, "the sender supports remote invalidation", _PRIVATE, 0x01),
+        Row("send size", 6, 1, "octets of its largest Send", _PRIVATE, 0, lambda value: f"{(value + 1) * 1024} octets"),
+        Row("receive size", 7, 1, "octets of its receives", _PRIVATE, 0, lambda value: f"{(value + 1) * 1024} octets"),
+    ],
+)
+
+
+def _opcode(value: int) -> str:
+    return f"{value} ({OPCODES[value].name if value in OPCODES else 'unknown'})"
+
+
+_CONTROL = [
+    Row("ULPDU_Length", 0, 2, "octets of the DDP segment", "RFC 5044 4.1"),
+    Row("T", 2, 1, "tagged: the octets go to named memory", "RFC 5041 4.1", 0x80),
+    Row("L", 2, 1, "last segment of its message", "RFC 5041 4.1", 0x40),
+    Row("DV", 2, 1, "version of DDP", "RFC 5041 4.1", 0x03),
+    Row("RV", 3, 1, "version of RDMAP", "RFC 5040 4.1", 0xC0),
+    Row("Opcode", 3, 1, "kind of the message", "RFC 5040 4.1", 0x0F, _opcode),
+]
+TAGGED_ROWS = Table(
+    "DDP and RDMAP, tagged",
+    [
+        *_CONTROL,
+        Row("STag", 4, 4, "steering tag of the memory", "RFC 5041 4.2", 0, _hex8),
+        Row("TO", 8, 8, "where in that memory", "RFC 5041 4.2", 0, _hex16),
+    ],
+)
+UNTAGGED_ROWS = Table(
+    "DDP and RDMAP, untagged",
+    [
+        *_CONTROL,
+        Row("Invalidate STag", 4, 4, "steering tag that a Send with Invalidate ends", "RFC 5040 4.1", 0, _hex8),
+        Row(
+            "QN",
+            8,
+            4,
+            "queue of the message",
+            "RFC 5041 4.3",
+            0,
+            lambda value: f"{value} ({QUEUES.get(value, 'unknown')})",
+        ),
+        Row("MSN", 12, 4, "number of the message in its queue, from 1 on", "RFC 5041 4.3"),
+        Row("MO", 16, 4, "offset of the segment in the message", "RFC 5041 4.3"),
+    ],
+)
+READ_REQUEST_ROWS = Table(
+    "RDMA Read Request",
+    [
+        Row("SinkSTag", 0, 4, "memory of the sender in which the data are placed", "RFC 5040 4.4", 0, _hex8),
+        Row("SinkTO", 4, 8, "where in that memory", "RFC 5040 4.4", 0, _hex16),
+        Row("RDMARDSZ", 12, 4, "octets to read", "RFC 5040 4.4"),
+        Row("SrcSTag", 16, 4, "memory of the receiver from which they are read", "RFC 5040 4.4", 0, _hex8),
+        Row("SrcTO", 20, 8, "where in that memory", "RFC 5040 4.4", 0, _hex16),
+    ],
+)
+TERMINATE_ROWS = Table(
+    "Terminate",
+    [
+        Row("Layer", 0, 1, "0 RDMAP, 1 DDP, 2 MPA", "RFC 5040 4.8", 0xF0),
+        Row("EType", 0, 1, "type of the error in its layer", "RFC 5040 4.8", 0x0F),
+        Row("Error Code", 1, 1, "code of the error in its type", "RFC 5040 4.8"),
+        Row("M", 2, 1, "the length of the segment is quoted", "RFC 5040 4.8", 0x80),
+        Row("D", 2, 1, "its DDP header is quoted", "RFC 5040 4.8", 0x40),
+        Row("R", 2, 1, "its RDMA Read Request header is quoted", "RFC 5040 4.8", 0x20),
+        Row("Reserved", 2, 2, "reserved", "RFC 5040 4.8", 0x1FFF),
+    ],
+)
+
+
+def enhanced_fields(data: bytes) -> tuple[Field, list[Fault]]:
+    """The four octets before the private data of a frame with S set, `data` being all after its header."""
+    return _moved(_ENHANCED_ROWS, data, 0, STARTUP_ROWS.size)
+
+
+def private_data_fields(data: bytes, start: int, found_at: int) -> Field:
+    """The private data, which begin at octet `start` of a frame; `found_at`: where in them RFC 8797's message is."""
+    group = Field("private data", start, len(data), data, octets_shown(data), "of the upper layer", _MPA)
+    if found_at >= 0:
+        group.fields = _moved(_PRIVATE_ROWS, data, found_at, start + found_at)[0].fields
+    return group
+
+
+def _moved(table: Table, data: bytes, at: int, offset: int) -> tuple[Field, list[Fault]]:
+    group, faults = table.read(data, at)
+    for one in group.walk():
+        one.offset += offset
+    return group, [fault._replace(offset=fault.offset + offset) for fault in faults]
+
+
+def terminate_fields(payload: bytes) -> tuple[Field, list[Fault], str]:
+    """A Terminate header with what it quotes, and what happened in words; `payload` decodes as one."""
+    message = decode_terminate(payload)
+    group, faults = TERMINATE_ROWS.read(payload)
+    quoted = (
+        (b"" if message.segment_octets is None else message.segment_octets.to_bytes(2), "DDP Segment Length"),
+        (message.ddp_header, "Terminated DDP Header"),
+        (message.read_header, "Terminated RDMA Header"),
+    )
+    at = TERMINATE_ROWS.size
+    for octets, name in quoted:
+        if octets:
+            group.fields.append(Field(name, at, len(octets), octets, octets_shown(octets), "", "RFC 5040 4.8"))
+            at += len(octets)
+    group.size = at
+    swapped = ", layer and type swapped as Linux siw does" if payload[0] != message.code >> 8 else ""
+    return group, faults, message.words + swapped

@@ -1,0 +1,127 @@
+"""From a captured packet to the TCP segment in it: Ethernet, Linux cooked capture, raw IP; IPv4 and IPv6."""
+
+from __future__ import annotations
+
+import ipaddress
+import struct
+from typing import NamedTuple
+
+from rpcrdma import limits
+
+__all__ = ["LINK_TYPES", "TcpSegment", "tcp_segment"]
+
+_ETHERNET, _RAW_BSD, _RAW_OPENBSD, _RAW, _COOKED, _IPV4, _IPV6, _COOKED_2 = 1, 12, 14, 101, 113, 228, 229, 276
+_LOOPBACK = 0
+LINK_TYPES = frozenset({_LOOPBACK, _ETHERNET, _RAW_BSD, _RAW_OPENBSD, _RAW, _COOKED, _IPV4, _IPV6, _COOKED_2})
+"""LINKTYPE_ values that are understood."""
+
+_ETHERTYPE_IPV4, _ETHERTYPE_IPV6 = 0x0800, 0x86DD
+_VLAN = {0x8100, 0x88A8, 0x9100}
+_TCP = 6
+_EXTENSIONS = {0, 43, 60}
+"""Hop-by-Hop Options, Routing, Destination Options: each says how long it is."""
+_FRAGMENT = 44
+_SYN, _FIN, _RST = 2, 1, 4
+
+
+class TcpSegment(NamedTuple):
+    """A TCP segment. `missing`: octets at its end that were not captured."""
+
+    source: tuple[bytes, int]
+    destination: tuple[bytes, int]
+    sequence: int
+    flags: int
+    data: bytes
+    missing: int
+
+    @property
+    def synchronizes(self) -> bool:
+        """SYN."""
+        return bool(self.flags & _SYN)
+
+    @property
+    def ends(self) -> bool:
+        """FIN or RST."""
+        return bool(self.flags & (_FIN | _RST))
+
+
+def address_text(end: tuple[bytes, int]) -> str:
+    """ADDRESS:PORT, an IPv6 address in brackets."""
+    address = ipaddress.ip_address(end[0])
+    return f"{address}:{end[1]}" if address.version == 4 else f"[{address}]:{end[1]}"
+
+
+def tcp_segment(link_type: int, packet: bytes) -> TcpSegment | None:
+    """The TCP segment in a packet; None if it holds something else, or is cut off before TCP's own header ends."""
+    try:
+        found = _network_layer(link_type, packet)
+        return _internet(packet, found) if found is not None else None
+    except (struct.error, IndexError):
+        # A packet that ends within a header.
+        return None
+
+
+def _network_layer(link_type: int, packet: bytes) -> int | None:
+    """Where the IP header begins."""
+    if link_type == _ETHERNET:
+        return _ethertype(packet, 12)
+    if link_type == _COOKED:
+        return _ethertype(packet, 14)
+    if link_type == _COOKED_2:
+        protocol = int.from_bytes(packet[:2])
+        return 20 if protocol in {_ETHERTYPE_IPV4, _ETHERTYPE_IPV6} else None
+    if link_type == _LOOPBACK:
+        return 4
+    return 0
+
+
+def _ethertype(packet: bytes, at: int) -> int | None:
+    for _ in range(limits.CAPTURE_VLAN_TAGS_MAX + 1):
+        protocol = int.from_bytes(packet[at : at + 2])
+        if protocol in {_ETHERTYPE_IPV4, _ETHERTYPE_IPV6}:
+            return at + 2
+        if protocol not in _VLAN:
+            return None
+        at += 4
+    return None
+
+
+def _internet(packet: bytes, at: int) -> TcpSegment | None:
+    version = packet[at] >> 4
+    if version == 4:
+        return _ipv4(packet, at)
+    return _ipv6(packet, at) if version == 6 else None
+
+
+def _ipv4(packet: bytes, at: int) -> TcpSegment | None:
+    head, _, total, _, fragment, _, protocol, _, source, destination = struct.unpack_from(">BBHHHBBH4s4s", packet, at)
+    octets = (head & 0xF) * 4
+    if protocol != _TCP or octets < 20 or fragment & 0x3FFF:
+        return None
+    # A length of zero is what a sender's offloading leaves in packets that it captures itself.
+    end = at + total if total else len(packet)
+    return _tcp(packet, at + octets, end, source, destination)
+
+
+def _ipv6(packet: bytes, at: int) -> TcpSegment | None:
+    _, payload, header, _, source, destination = struct.unpack_from(">IHBB16s16s", packet, at)
+    end = at + 40 + payload if payload else len(packet)
+    at += 40
+    for _ in range(limits.CAPTURE_IPV6_EXTENSIONS_MAX):
+        if header in _EXTENSIONS:
+            header, octets = packet[at], (packet[at + 1] + 1) * 8
+            at += octets
+        elif header == _TCP:
+            return _tcp(packet, at, end, source, destination)
+        else:
+            break  # a fragment, or no TCP
+    return None
+
+
+def _tcp(packet: bytes, at: int, end: int, source: bytes, destination: bytes) -> TcpSegment | None:
+    ports, to_port, sequence, _, offset, flags = struct.unpack_from(">HHIIBB", packet, at)
+    start = at + (offset >> 4) * 4
+    if offset >> 4 < 5 or start > end:
+        return None
+    data = packet[start:end]
+    return TcpSegment((source, ports), (destination, to_port), sequence, flags, data, max(end - start - len(data), 0))

@@ -1,0 +1,200 @@
+"""DDP segments of one direction, checked and joined to RDMAP messages (RFC 5041, RFC 5040)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rpcrdma import limits
+from rpcrdma.dissect.fields import Fault, Field
+from rpcrdma.dissect.iwarp_fields import (
+    OPCODES,
+    QUEUES,
+    READ_REQUEST_ROWS,
+    TAGGED_ROWS,
+    UNTAGGED_ROWS,
+    terminate_fields,
+)
+from rpcrdma.dissect.mpa_stream import Fpdu
+from rpcrdma.errors import DecodeError
+
+__all__ = ["RdmapHalf", "RdmapMessage"]
+
+_TAGGED_HEAD_OCTETS = 1024
+_READ_REQUEST, _TERMINATE = 1, 7
+_SENDS = range(3, 7)
+_INVALIDATING = {4, 6}
+_SEQUENCE = 1 << 32
+
+
+@dataclass(slots=True)
+class RdmapMessage:
+    """An RDMAP message, of which `segments` segments with `octets` of payload were seen.
+
+    `groups`: the fields of its first segment, and of the header that its payload is. `data`: all of a Send, the first
+    kilobyte of what goes to named memory. `handle` and `offset` are where the data go (tagged), `number` is the MSN.
+    """
+
+    opcode: int
+    groups: list[Field]
+    faults: list[Fault]
+    handle: int = 0
+    offset: int = 0
+    number: int = 0
+    segments: int = 1
+    octets: int = 0
+    data: bytearray = field(default_factory=bytearray)
+    words: str = ""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return OPCODES[self.opcode].name if self.opcode in OPCODES else f"opcode {self.opcode}"
+
+    @property
+    def is_send(self) -> bool:
+        """Whether it carries a message to a receive of the peer."""
+        return self.opcode in _SENDS
+
+    @property
+    def invalidated(self) -> int | None:
+        """The handle that it ends, None if it is no Send with Invalidate."""
+        return self.handle if self.opcode in _INVALIDATING else None
+
+
+class RdmapHalf:
+    """One direction. Messages of a queue are numbered from 1 on, unless the capture began later (`late`)."""
+
+    def __init__(self) -> None:
+        self.late = False
+        self._unfinished: dict[int | None, RdmapMessage] = {}
+        self._expected: dict[int, int] = {}
+
+    def lose(self) -> None:
+        """Octets are missing: unfinished messages are given up, and numbers may jump."""
+        self._unfinished.clear()
+        self._expected.clear()
+        self.late = True
+
+    def add(self, fpdu: Fpdu) -> RdmapMessage | None:
+        """The message that this FPDU makes whole; None where more of it is to come."""
+        ulpdu = fpdu.ulpdu
+        faults = list(fpdu.faults)
+        if len(ulpdu) < 2 + 2:
+            return RdmapMessage(-1, [Field("FPDU", 0, len(ulpdu), fields=[fpdu.crc])], faults)
+        tagged = bool(ulpdu[2] & 0x80)
+        table = TAGGED_ROWS if tagged else UNTAGGED_ROWS
+        group, more = table.read(ulpdu)
+        faults += more
+        group.fields.append(fpdu.crc)
+        opcode = ulpdu[3] & 0x0F
+        if more:
+            return RdmapMessage(opcode, [group], faults)
+        self._check_control(group, faults, opcode, tagged=tagged)
+        last = bool(ulpdu[2] & 0x40)
+        if tagged:
+            return self._tagged(group, faults, ulpdu, last=last)
+        return self._untagged(group, faults, ulpdu, last=last)
+
+    @staticmethod
+    def _check_control(group: Field, faults: list[Fault], opcode: int, *, tagged: bool) -> None:
+        def wrong(name: str, reason: str, section: str) -> None:
+            member = group.member(name)
+            assert member is not None
+            member.faults.append(reason)
+            faults.append(Fault(name, member.offset, reason, section))
+
+        if group.number("DV") != 1:
+            wrong("DV", "1 is needed", "RFC 5041 4.1")
+        if group.number("RV") != 1:
+            wrong("RV", "1 is needed", "RFC 5040 4.1")
+        known = OPCODES.get(opcode)
+        if known is None:
+            wrong("Opcode", "it has no meaning", "RFC 5040 4.1")
+        elif (known.queue is None) != tagged:
+            wrong("T", f"{known.name} is {'tagged' if known.queue is None else 'untagged'}", "RFC 5040 4.1")
+        elif not tagged and group.number("QN") != known.queue:
+            wrong("QN", f"{known.name} belongs to queue {known.queue}", "RFC 5040 4.1")
+
+    def _tagged(self, group: Field, faults: list[Fault], ulpdu: bytes, *, last: bool) -> RdmapMessage | None:
+        handle, offset = group.number("STag") or 0, group.number("TO") or 0
+        payload = ulpdu[TAGGED_ROWS.size :]
+        message = self._unfinished.pop(None, None)
+        if message is not None and (message.handle, message.opcode) != (handle, ulpdu[3] & 0x0F):
+            reason = f"{message.name} to {message.handle:#010x} has not ended"
+            faults.append(Fault("STag", 4, reason, "RFC 5041 5.3"))
+            message = None
+        if message is None:
+            message = RdmapMessage(ulpdu[3] & 0x0F, [group], faults, handle, offset)
+        else:
+            if offset != message.offset + message.octets:
+                reason = f"{message.offset + message.octets:#018x} is next in this message"
+                faults.append(Fault("TO", 8, reason, "RFC 5041 5.2"))
+            self._join(message, faults)
+        message.octets += len(payload)
+        if len(message.data) < _TAGGED_HEAD_OCTETS:
+            message.data += payload[: _TAGGED_HEAD_OCTETS - len(message.data)]
+        if last:
+            return message
+        self._unfinished[None] = message
+        return None
+
+    def _untagged(self, group: Field, faults: list[Fault], ulpdu: bytes, *, last: bool) -> RdmapMessage | None:
+        queue, number, place = (group.number(name) or 0 for name in ("QN", "MSN", "MO"))
+        payload = ulpdu[UNTAGGED_ROWS.size :]
+        queue = queue if queue in QUEUES else -1
+        message = self._unfinished.pop(queue, None)
+        following = 0 if message is None else message.octets
+        if place != following:
+            faults.append(Fault("MO", 16, f"{place}, {following} is next in this message", "RFC 5041 5.2"))
+        if message is None:
+            self._check_number(faults, queue, number)
+            message = RdmapMessage(ulpdu[3] & 0x0F, [group], faults, group.number("Invalidate STag") or 0)
+            message.number = number
+        else:
+            if number != message.number:
+                reason = f"message {message.number} of this queue has not ended"
+                faults.append(Fault("MSN", 12, reason, "RFC 5041 5.3"))
+            self._join(message, faults)
+        most = limits.DISSECTED_MESSAGE_OCTETS_MAX
+        if message.octets <= most < message.octets + len(payload):
+            message.faults.append(Fault("L", 2, f"the message has more than {most} octets, the rest is left out", ""))
+        message.octets += len(payload)
+        message.data += payload[: most - len(message.data)]
+        if not last:
+            self._unfinished[queue] = message
+            return None
+        return self._finish(message)
+
+    def _check_number(self, faults: list[Fault], queue: int, number: int) -> None:
+        expected = self._expected.get(queue, number if self.late else 1)
+        if number != expected:
+            faults.append(Fault("MSN", 12, f"{number}, {expected} is next in this queue", "RFC 5041 4.3"))
+        self._expected[queue] = (number + 1) % _SEQUENCE
+
+    @staticmethod
+    def _join(message: RdmapMessage, faults: list[Fault]) -> None:
+        message.segments += 1
+        # One reason of a kind says it: a message of a thousand segments may break the same rule in each.
+        if len(message.faults) < limits.DISSECTED_FAULTS_MAX:
+            message.faults += faults
+
+    @staticmethod
+    def _finish(message: RdmapMessage) -> RdmapMessage:
+        data = bytes(message.data)
+        if message.opcode == _READ_REQUEST:
+            group, faults = READ_REQUEST_ROWS.read(data)
+            message.groups.append(group)
+            message.faults += faults
+            if len(data) > READ_REQUEST_ROWS.size:
+                reason = f"{len(data) - READ_REQUEST_ROWS.size} more octets follow"
+                message.faults.append(Fault(group.name, READ_REQUEST_ROWS.size, reason, "RFC 5040 4.4"))
+        elif message.opcode == _TERMINATE:
+            try:
+                group, faults, message.words = terminate_fields(data)
+            except DecodeError as error:
+                reason = f"{error.need} needed, {error.have} left"
+                message.faults.append(Fault(error.field, error.offset, reason, "RFC 5040 4.8"))
+            else:
+                message.groups.append(group)
+                message.faults += faults
+        return message

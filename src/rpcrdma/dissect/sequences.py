@@ -1,0 +1,136 @@
+"""Messages that go on in others (version 2): pieces are joined, and checked to belong together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rpcrdma import limits
+from rpcrdma.dissect.fields import Fault
+from rpcrdma.dissect.headers import Header
+from rpcrdma.dissect.xdr_walk import Walk
+
+__all__ = ["Piece", "Sequences"]
+
+_START_OCTETS = 1024
+"""Octets of the beginning that are kept: the header of an RPC message has fewer."""
+_MORE = 2
+_SET = "RDMA2_CONNPROP"
+"""The type whose payload is part of the header: a property set, which may be cut anywhere."""
+_PREFIX_OCTETS = 20
+
+
+@dataclass(slots=True)
+class Piece:
+    """What a message is in its sequence; one that is no sequence is complete in one piece.
+
+    `start`: the first octets of the whole payload, if `begins_rpc`.
+    """
+
+    complete: bool = True
+    begins_rpc: bool = False
+    start: bytes = b""
+    pieces: int = 1
+    octets: int = 0
+    note: str = ""
+    faults: list[Fault] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Sequence:
+    xid: int | None
+    family: str
+    pieces: int = 0
+    octets: int = 0
+    remaining: int | None = None
+    start: bytearray = field(default_factory=bytearray)
+
+
+class Sequences:
+    """The unfinished sequence of each end."""
+
+    def __init__(self) -> None:
+        self._unfinished: dict[int, _Sequence] = {}
+
+    def add(self, end: int, header: Header, data: bytes, payload: bytes) -> Piece:
+        """Joins a message of `end` to what came before it; `payload` is what follows its header."""
+        with_rpc = header.kind in header.version.with_payload
+        sequence = self._unfinished.get(end)
+        more = _goes_on(header)
+        if sequence is not None and (sequence.xid, sequence.family) == (header.xid, header.kind) == (header.xid, _SET):
+            # The end of a property set makes no sense by itself.
+            header.faults.clear()
+            header.group.fields = [one for one in header.group.fields if one.offset < _PREFIX_OCTETS]
+        elif sequence is not None and header.faults and header.xid == sequence.xid and not more:
+            del self._unfinished[end]
+        if header.faults or header.kind.endswith("_ERROR") or _is_grant(header):
+            # These may stand between the pieces of a sequence, and are none.
+            return Piece()
+        family = _family(header)
+        piece = Piece()
+        if sequence is not None and (sequence.xid, sequence.family) != (header.xid, family):
+            reason = f"the sequence with XID {sequence.xid or 0:#010x} has not ended"
+            piece.faults.append(Fault("rdma_xid", 0, reason, _section(header)))
+            del self._unfinished[end]
+            sequence = None
+        if sequence is None:
+            if not more:
+                begins_rpc = with_rpc and bool(payload)
+                return Piece(True, begins_rpc, payload[:_START_OCTETS], 1, len(payload), faults=piece.faults)
+            sequence = self._unfinished[end] = _Sequence(header.xid, family)
+        is_properties = header.kind == _SET
+        part = data[_PREFIX_OCTETS:] if is_properties else payload
+        self._join(sequence, header, part, piece, kept=limits.DISSECTED_MESSAGE_OCTETS_MAX if is_properties else 0)
+        if not more:
+            del self._unfinished[end]
+        piece.complete = not more
+        piece.pieces, piece.octets = sequence.pieces, sequence.octets
+        piece.begins_rpc = with_rpc and (not more or sequence.pieces == 1)
+        piece.start = bytes(sequence.start)
+        so_far = f"{piece.pieces} piece{'s' * (piece.pieces > 1)}, {piece.octets} octets"
+        piece.note = f"ends a message of {so_far}" if piece.complete else f"goes on in another message: {so_far} so far"
+        if piece.complete and is_properties:
+            _read_properties(header, piece)
+        return piece
+
+    @staticmethod
+    def _join(sequence: _Sequence, header: Header, part: bytes, piece: Piece, *, kept: int) -> None:
+        remaining = header.find("rdma_remaining")
+        left = remaining.value if remaining is not None and isinstance(remaining.value, int) else None
+        if sequence.remaining is not None and sequence.remaining - len(part) != (left or 0):
+            reason = f"{sequence.remaining} octets were to follow, these are {len(part)} and then {left or 0}"
+            piece.faults.append(Fault("rdma_remaining", 16, reason, _section(header)))
+        sequence.remaining = left
+        sequence.pieces += 1
+        sequence.octets += len(part)
+        sequence.start += part[: max(kept, _START_OCTETS) - len(sequence.start)]
+
+
+def _goes_on(header: Header) -> bool:
+    if header.version.name == "2":
+        return bool(header.number("rdma_flags") & _MORE)
+    return header.kind.endswith("_MIDDLE")
+
+
+def _is_grant(header: Header) -> bool:
+    return header.kind == "RDMA2_GRANT" or (header.kind == "RDMA2_NOMSG" and not header.xid)
+
+
+def _family(header: Header) -> str:
+    """Types that may stand in one sequence have the same."""
+    if header.version.name == "2-07":
+        return header.kind.rpartition("_")[0]
+    return header.kind
+
+
+def _section(header: Header) -> str:
+    return "version-two-07 7.1.4" if header.version.name == "2-07" else "version-two-00 6.3.2"
+
+
+def _read_properties(header: Header, piece: Piece) -> None:
+    """Reads a property set that came in pieces, now that it is whole; or several, if each piece was one."""
+    at = 0
+    while not header.faults and (at < len(piece.start) or not at):
+        walk = Walk(header.version.definition, piece.start, at)
+        header.group.fields += walk.structure("rdma2_connprop").fields
+        header.faults += walk.faults
+        at = walk.pos

@@ -1,0 +1,175 @@
+"""Fuzz targets: everything that `rpcrdma decode` reads. Whatever the input is, annotated messages come out."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import json
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from decoder_targets import FuzzTarget, golden
+from rpcrdma.dissect.capture_dissector import CaptureDissector
+from rpcrdma.dissect.capture_file import MAGIC_OCTETS, CaptureDamaged, capture_form, read_packets
+from rpcrdma.dissect.connection import IwarpConnection, Settings
+from rpcrdma.dissect.fields import Field
+from rpcrdma.dissect.hex_input import hex_messages
+from rpcrdma.dissect.hex_text import NotHex, read_hex
+from rpcrdma.dissect.message import Message
+from rpcrdma.dissect.rpc_header import ProgramNames
+from rpcrdma.nfs import v3
+from rpcrdma.testing.raw_capture import CLIENT, SERVER, HandMadeCapture
+from rpcrdma.testing.raw_iwarp import fpdu, startup_frame, terminate, untagged
+
+__all__ = ["DISSECTORS"]
+
+
+@functools.cache
+def settings(version: str) -> Settings:
+    return Settings(version, ProgramNames([v3.PROGRAM]))
+
+
+def check(messages: Iterator[Message]) -> None:
+    """Every message can be told, and what is wrong with it is said where it is."""
+    for message in messages:
+        json.dumps(message.as_json())
+        for group in message.groups:
+            check_field(group)
+        assert message.faults or not any(map(is_marked, message.groups))
+        assert all(fault.reason for fault in message.faults)
+
+
+def is_marked(field: Field) -> bool:
+    """Whether a fault is marked; a credential that does not decode is its responder's to judge."""
+    if field.name == "body" and isinstance(field.value, bytes):
+        return False
+    return bool(field.faults) or any(map(is_marked, field.fields))
+
+
+def check_field(field: Field) -> None:
+    assert field.offset >= 0
+    assert field.size >= 0
+    for one in field.fields:
+        check_field(one)
+
+
+def draft(selector: int) -> Settings:
+    return settings("2-07" if selector & 1 else "2")
+
+
+def message(data: bytes) -> None:
+    """A message: the first octet says which draft version 2 is."""
+    check(hex_messages(data[1:], draft(data[0] if data else 0), iwarp=False))
+
+
+def streams(data: bytes) -> None:
+    """Both directions of a connection: pieces with two octets before each, the direction and length, or a gap."""
+    selector = data[0] if data else 0
+    connection = IwarpConnection(draft(selector))
+    at, number = 1, 0
+    while at + 2 <= len(data):
+        end, octets = data[at] & 1, (data[at] & 0x7E) << 7 | data[at + 1]
+        if data[at] & 0x80:
+            lost = connection.lose(end, octets)
+            at += 2
+            check(iter([lost] if lost is not None else []))
+            continue
+        for found in connection.feed(end, data[at + 2 : at + 2 + octets]):
+            number += 1
+            found.number = number
+            connection.finish(end, found)
+            check(iter([found]))
+        at += 2 + octets
+
+
+def capture(data: bytes) -> None:
+    """A file."""
+    file = io.BytesIO(data)
+    start = file.read(MAGIC_OCTETS)
+    if not capture_form(start):
+        return
+    dissector = CaptureDissector(settings("2"))
+    with contextlib.suppress(CaptureDamaged):
+        check(dissector.messages(read_packets(file, start)))
+
+
+def hex_text(data: bytes) -> None:
+    """Text."""
+    try:
+        read_hex(data.decode("ascii", "replace"))
+    except NotHex:
+        return
+
+
+def _piece(end: int, octets: bytes) -> bytes:
+    return bytes([end | len(octets) >> 7 & 0x7E, len(octets) & 0xFF]) + octets
+
+
+_CALL = bytes.fromhex(
+    "0a0b0c0d 00000001 00000020 00000000 00000000 00000001 00000001"
+    "00000055 00001000 00000000 00000000 00000000 00000000"
+    "0a0b0c0d 00000000 00000002 000186a3 00000003 00000006 00000001 00000018 00000000 00000003 61626300 00000000"
+    "00000000 00000000 00000000 00000000"
+)
+_REPLY = bytes.fromhex("0a0b0c0d 00000001 00000020 00000004 00000002")
+_GRANTED = bytes.fromhex("00000001 00000002 00200020 00000005 00000002")
+
+
+def _streams() -> bytes:
+    """A connection with a call, RDMA operations and a reply."""
+    return b"\0" + b"".join(
+        [
+            _piece(0, startup_frame("Req", 0x50, 2, bytes.fromhex("00200020 f6ab0e1801010303"))),
+            _piece(1, startup_frame("Rep", 0x50, 2, bytes.fromhex("00200020"))),
+            _piece(0, fpdu(untagged(3, 0, 1, _CALL))),
+            _piece(1, fpdu(untagged(4, 0, 1, _REPLY, invalidate=0x55))),
+            _piece(0, fpdu(untagged(3, 0, 2, _GRANTED + bytes.fromhex("00000001 00000001")))),
+            b"\x80\x05",
+            _piece(1, terminate(0x0206)),
+        ]
+    )
+
+
+def _captures() -> tuple[bytes, bytes]:
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory) / "seed.pcap"
+        with HandMadeCapture(file) as made:
+            made.send(CLIENT, _CALL)
+            made.write(SERVER, 0x55, 0, b"data")
+            made.read(SERVER, (0x55, 0), (0x66, 0), b"data")
+            made.send(SERVER, _REPLY)
+        octets = file.read_bytes()
+    at, length = 24, int.from_bytes(octets[32:36], "little")
+    # The same beginning as pcapng: a section, an interface of raw IP, and its first packet.
+    blocks = bytes.fromhex("0a0d0d0a 1c000000 4d3c2b1a 01000000 ffffffffffffffff 1c000000")
+    blocks += bytes.fromhex("01000000 14000000 65000000 00000000 14000000")
+    packet = octets[at + 16 : at + 16 + length]
+    size = (32 + len(packet) + 3 & ~3).to_bytes(4, "little")
+    head = bytes(4) + bytes(8) + len(packet).to_bytes(4, "little") * 2
+    return octets, blocks + b"\6\0\0\0" + size + head + packet + bytes(-len(packet) % 4) + size
+
+
+DISSECTORS = [
+    FuzzTarget(
+        "dissect_message",
+        message,
+        [b"\0" + _CALL, b"\1" + bytes.fromhex("00000007 00000002 00000005 00000009 00000014")]
+        + [b"\0" + octets for octets in golden("transport/headers_v2_00.toml", "header", "malformed")]
+        + [b"\1" + octets for octets in golden("transport/headers_v2_07.toml", "header", "malformed")],
+    ),
+    FuzzTarget("dissect_streams", streams, [_streams(), b"\1" + _streams()[1:]]),
+    FuzzTarget("dissect_capture", capture, list(_captures())),
+    FuzzTarget(
+        "dissect_hex_text",
+        hex_text,
+        [
+            b"0a0b0c0d 00000001 # comment\n0x00, 0x01",
+            b"00000000: 6465 6164 6265 6566  deadbeef\n",
+            b"00000000  64 65 61 64  |dead|\n00000004\n",
+            b"0000000 64 65\n0000002\n",
+        ],
+    ),
+]
+"""The targets of the package `dissect`."""

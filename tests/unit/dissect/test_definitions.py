@@ -1,0 +1,71 @@
+"""The descriptions of headers: each says everything, and they say the same as the codecs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from rpcrdma.dissect.definitions import definition
+from rpcrdma.dissect.headers import header_versions
+from rpcrdma.dissect.xdr_walk import FORMATS
+from rpcrdma.transport.dialects import header_v1, header_v2_00, header_v2_07
+from rpcrdma.xdr.language import compile_source, model
+
+FOLDER = Path(definition.__wrapped__.__code__.co_filename).parent
+NAMES = sorted(path.stem for path in FOLDER.glob("*.x"))
+TYPEDEFS_OF_RPC = {"hex32"}
+
+
+def test_there_is_one_for_each_version_and_for_rpc() -> None:
+    assert NAMES == ["rpc", "rpcrdma1", "rpcrdma2_00", "rpcrdma2_07"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_they_compile_without_a_warning(name: str) -> None:
+    text = (FOLDER / f"{name}.x").read_text()
+    assert compile_source(text, source_name=f"{name}.x", default_limit=1 << 20).warnings == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_member_and_every_code_has_a_meaning_and_a_section(name: str) -> None:
+    found = definition(name)
+    noted = set(found.notes)
+    wanted: set[tuple[str, str]] = {(kind, code) for kind, codes in found.codes.items() for code in codes.values()}
+    for owner, item in found.classes.items():
+        if isinstance(item, model.Struct):
+            wanted |= {(owner, member.name) for member in item.members}
+        else:
+            wanted |= {(owner, item.discriminant.name)}
+            wanted |= {
+                (owner, arm.name) for arm in [*item.arms, item.default] if arm is not None and arm.type is not None
+            }
+    missing = wanted - noted
+    # The note of a union stands behind its discriminant.
+    assert missing == set()
+    assert all(
+        note.meaning and re.fullmatch(r"\S+( \d+)? [A0-9][.0-9]*", note.section) for note in found.notes.values()
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_typedef_has_a_format(name: str) -> None:
+    text = (FOLDER / f"{name}.x").read_text()
+    assert set(re.findall(r"^typedef .* (\w+);", text, re.MULTILINE)) <= FORMATS.keys()
+
+
+@pytest.mark.parametrize(("version", "module"), [("1", header_v1), ("2", header_v2_00), ("2-07", header_v2_07)])
+def test_types_and_codes_are_those_of_the_codec(version: str, module: object) -> None:
+    found = header_versions()[version]
+    assert str(found.number) == version[0]
+    types = found.definition.codes["header_type"]
+    assert {name: value for value, name in types.items()} == {
+        name: value for name, value in vars(module).items() if re.fullmatch(r"RDMA2?_[A-Z_]+", name)
+    }
+
+
+@pytest.mark.parametrize(("name", "module"), [("rpcrdma2_00", header_v2_00), ("rpcrdma2_07", header_v2_07)])
+def test_error_codes_of_version_2_are_those_of_the_codec(name: str, module: object) -> None:
+    known = module.ERRORS._by_code  # type: ignore[attr-defined]
+    assert set(definition(name).codes["error_code"]) == set(known)

@@ -1,0 +1,143 @@
+"""The tables of MPA, DDP and RDMAP say where the fields are that the RNIC reads and writes."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from rpcrdma.dissect.connection import IwarpConnection, Settings, cut_off
+from rpcrdma.dissect.fields import Field, octets_shown
+from rpcrdma.dissect.iwarp_fields import (
+    OPCODES,
+    READ_REQUEST_ROWS,
+    STARTUP_ROWS,
+    TAGGED_ROWS,
+    TERMINATE_ROWS,
+    UNTAGGED_ROWS,
+    Table,
+)
+from rpcrdma.iwarp import segments
+from rpcrdma.iwarp.startup import HEADER_OCTETS
+from rpcrdma.iwarp.terminate import TerminateMessage, encode_terminate
+from rpcrdma.testing.raw_iwarp import fpdu, tagged, terminate, untagged
+
+TABLES = [STARTUP_ROWS, TAGGED_ROWS, UNTAGGED_ROWS, READ_REQUEST_ROWS, TERMINATE_ROWS]
+
+
+def values(table: Table, octets: bytes) -> dict[str, object]:
+    group, faults = table.read(octets)
+    assert faults == []
+    assert group.size == table.size == len(octets)
+    return {field.name: field.value for field in group.fields}
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.title)
+def test_every_bit_of_a_header_belongs_to_one_row(table: Table) -> None:
+    covered = [0] * table.size
+    for row in table.rows:
+        mask = row.mask or (1 << 8 * row.size) - 1
+        for place, bits in enumerate(mask.to_bytes(row.size)):
+            assert not covered[row.offset + place] & bits, row.name
+            covered[row.offset + place] |= bits
+        assert row.meaning
+        assert row.section.startswith("RFC ")
+    missing = [place for place, bits in enumerate(covered) if bits != 0xFF]
+    # The reserved bits of DDP's and RDMAP's control octets are not checked by receivers.
+    assert missing == ([2, 3] if table in (TAGGED_ROWS, UNTAGGED_ROWS) else [])
+
+
+def test_tagged_headers_are_those_of_the_rnic() -> None:
+    octets = segments.TAGGED.pack(77, segments.TAGGED_CONTROL | segments.LAST, segments.WRITE, 0x12345678, 1 << 40)
+    expected = {"ULPDU_Length": 77, "T": 1, "L": 1, "DV": 1, "RV": 1, "Opcode": 0, "STag": 0x12345678, "TO": 1 << 40}
+    assert values(TAGGED_ROWS, octets) == expected
+
+
+def test_untagged_headers_are_those_of_the_rnic() -> None:
+    octets = segments.UNTAGGED.pack(78, segments.UNTAGGED_CONTROL, segments.SEND_INVALIDATE, 9, 0, 5, 6)
+    expected: dict[str, object] = {"ULPDU_Length": 78, "T": 0, "L": 0, "DV": 1, "RV": 1, "Opcode": 4}
+    assert values(UNTAGGED_ROWS, octets) == expected | {"Invalidate STag": 9, "QN": 0, "MSN": 5, "MO": 6}
+
+
+def test_read_headers_are_those_of_the_rnic() -> None:
+    header = segments.ReadHeader(1, 2, 3, 4, 5)
+    assert tuple(values(READ_REQUEST_ROWS, segments.encode_read_header(header)).values()) == header
+
+
+def test_terminate_headers_are_those_of_the_rnic() -> None:
+    octets = encode_terminate(TerminateMessage(code=0x1203, segment_octets=4))
+    found = values(TERMINATE_ROWS, octets[: TERMINATE_ROWS.size])
+    expected = {"Layer": 1, "EType": 2, "Error Code": 3, "M": 1, "D": 0, "R": 0, "Reserved": 0}
+    assert found == expected
+
+
+def test_start_up_frames_have_the_size_that_the_rnic_reads() -> None:
+    assert STARTUP_ROWS.size == HEADER_OCTETS
+    octets = b"MPA ID Req Frame" + struct.pack(">BBH", 0x9F, 2, 3)
+    found = values(STARTUP_ROWS, octets)
+    assert found["Key"] == octets[:16]
+    assert [found[name] for name in ("M", "C", "R", "S", "Res", "Rev", "PD_Length")] == [1, 0, 0, 1, 15, 2, 3]
+
+
+def test_opcodes_belong_to_the_queues_of_the_rnic() -> None:
+    queues = {code: opcode.queue for code, opcode in OPCODES.items() if opcode.queue is not None}
+    assert {code: queues[code] for code in segments.QUEUE_OF} == segments.QUEUE_OF
+    assert OPCODES[segments.WRITE & 15].queue is OPCODES[segments.READ_RESPONSE & 15].queue is None
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.title)
+def test_a_header_that_is_cut_off_is_shown_up_to_there(table: Table) -> None:
+    for length in range(table.size):
+        group, faults = table.read(bytes(length))
+        assert len(faults) == 1
+        assert group.fields[-1].faults == [faults[0].reason]
+        assert all(field.offset + field.size <= length for field in group.fields)
+
+
+def test_each_message_is_named() -> None:
+    connection = IwarpConnection(Settings())
+    connection.halves[0].expect_fpdus_unless_startup(b"")
+    stream = fpdu(tagged(0, 1, 0, bytes(9), last=False)) + fpdu(tagged(0, 1, 9, b"x")) + fpdu(untagged(3, 0, 1))
+    stream += terminate(0x0206) + fpdu(b"\x41\x43") + fpdu(b"\x41")
+    said = []
+    for message in connection.feed(0, stream):
+        connection.finish(0, message)
+        said.append(message.summary)
+    assert said == [
+        "RDMA Write, 10 octets in 2 segments",
+        "Send, 0 octets",
+        "Terminate, 4 octets: unexpected opcode (0/2/06)",
+        "Send, 0 octets",
+        "opcode -1, 0 octets",
+    ]
+
+
+def test_what_is_left_of_a_frame_is_told() -> None:
+    connection = IwarpConnection(Settings())
+    connection.halves[0].expect_fpdus_unless_startup(b"")
+    assert list(connection.feed(0, fpdu(untagged(3, 0, 1))[:10])) == []
+    rest = cut_off(connection.halves[0])
+    assert rest is not None
+    assert rest.summary == "the stream ends after 10 octets of a frame"
+    assert rest.faults
+    assert cut_off(connection.halves[1]) is None
+
+
+def test_fields_as_json() -> None:
+    below = Field("below", 4, 2, b"\1\2", octets_shown(b"\1\2"))
+    field = Field("above", 0, 6, None, "", "meaning", "RFC 1 2", [below], ["wrong"])
+    assert field.as_json() == {
+        "name": "above",
+        "offset": 0,
+        "size": 6,
+        "value": None,
+        "shown": "",
+        "meaning": "meaning",
+        "section": "RFC 1 2",
+        "faults": ["wrong"],
+        "fields": [
+            {"name": "below", "offset": 4, "size": 2, "value": "0102", "shown": "0102", "meaning": "", "section": None}
+        ],
+    }
+    assert octets_shown(bytes(17)) == "00000000 00000000 00000000 00000000... (17 octets)"
+    assert octets_shown(b"") == "empty"
