@@ -13,8 +13,18 @@ import pytest
 from client_calls import ENDS, leave, until
 from rpcrdma import limits
 from rpcrdma.testing import raw_messages as raw
-from rpcrdma.testing.raw_calls import READ_ARGS, READ_REQUEST, SEND, TERMINATE, XID, rpc, send, write_args
-from rpcrdma.testing.raw_iwarp import fpdu
+from rpcrdma.testing.raw_calls import (
+    READ_ARGS,
+    READ_REQUEST,
+    READ_RESPONSE,
+    SEND,
+    TERMINATE,
+    XID,
+    rpc,
+    send,
+    write_args,
+)
+from rpcrdma.testing.raw_iwarp import fpdu, tagged
 from rpcrdma.testing.raw_messages import CONNPROP, ERROR, MORE, MSG, NOMSG, RESPONSE, HeardMessage, word
 from rpcrdma.testing.raw_socket import RawSocketPeer
 from rpcrdma.transport import TransportConfig
@@ -112,6 +122,32 @@ def test_a_message_that_cannot_be_is_refused_and_the_connection_goes_on(scene: S
                     await talk.say(octets[:16] + bytes(4) + octets[20:])
                 await talk.works()
             assert it.files.written == []
+
+    asyncio.run(main())
+
+
+@pytest.mark.req("V2-67")
+def test_an_ineligible_argument_in_a_chunk_is_refused_for_good_and_not_run(scene: Scenes) -> None:
+    """A file handle; the octets of the same call without a chunk are served."""
+
+    async def main() -> None:
+        async with scene() as it:
+            talk = await introduced(it)
+            inline = rpc(4, struct.pack(">I8sI", 8, b"the file", 0x3F))
+            assert len(inline) == 56
+            call = raw.message(XID, inline[:44] + inline[52:], reads=raw.read_segment(44, (7, 8, 0)))
+            await talk.say(call)
+            asked = await talk.peer.segment()
+            assert asked.opcode == READ_REQUEST
+            handle, offset, length = struct.unpack_from(">IQI", asked.payload)
+            assert length == 8
+            await talk.peer.send_segments(tagged(READ_RESPONSE, handle, offset, b"the file"))
+            heard = await talk.hear()
+            assert (heard.kind, heard.xid, heard.numbers) == (ERROR, XID, (SYSTEM,))
+            assert it.files.accessed == 0
+            await talk.say(raw.message(XID, inline))
+            assert (await talk.hear()).kind == MSG
+            assert it.files.accessed == 1
 
     asyncio.run(main())
 
