@@ -21,6 +21,7 @@ from rpcrdma.testing.raw_messages import CONNPROP, ERROR, MORE, NOMSG, RESPONSE,
 from rpcrdma.testing.raw_replies import invalidating, read_result, rpc_reply, send
 from rpcrdma.testing.raw_socket import RawSocketPeer
 from rpcrdma.transport import CallRefused, ChunkRefused, TransportConfig
+from rpcrdma.xdr.codec import ReducedIneligibleItem
 
 # Results go into Write chunks although they would fit messages.
 CHUNKS = TransportConfig(in_messages_octets_max=0, offered_send_octets=4096, offered_receive_octets=4096)
@@ -185,6 +186,25 @@ def test_a_result_inline_in_spite_of_its_write_chunk_fails_the_call(run: Scenes)
         await talk.say(raw.message(call.xid, body, RESPONSE, writes=raw.chunk((handle, 0, offset))))
         await fails(calling, DecodeError)
         assert buffer == b"\xee" * 5000
+        await talk.works(client)
+
+    run(test)
+
+
+@pytest.mark.req("V2-67")
+def test_a_reply_whose_reduced_item_is_not_eligible_fails_the_call_for_good(run: Scenes) -> None:
+    """A failed READ has no data: what is in the Write chunk can only be something that had to stay in the stream."""
+
+    async def test(it: Any) -> None:
+        client, talk = await pair(it)
+        calling = read_into(client, bytearray(5000))
+        call = await talk.hear()
+        ((handle, _, offset),) = call.writes[0]
+        # NFS3ERR_IO, and the attributes once more.
+        await talk.peer.send_segments(tagged(WRITE, handle, offset, bytes(4)))
+        body = rpc_reply(call.xid, struct.pack(">II", 5, 0))
+        await talk.say(raw.message(call.xid, body, RESPONSE, writes=raw.chunk((handle, 4, offset))))
+        assert isinstance(await fails(calling, DecodeError), ReducedIneligibleItem)
         await talk.works(client)
 
     run(test)
