@@ -68,24 +68,32 @@ def test_reverse_calls_beyond_the_credits_end_the_connection() -> None:
     [
         (raw.message(XID, b""), 2),
         (raw.message(XID, CALL, ends=7), 2),
+        (raw.message(XID, CALL, reads=raw.read_segment(8, (1, (1 << 20) + 1, 0))), 2),
+        (raw.message(XID, CALL, writes=raw.chunk() * (limits.WRITE_CHUNKS_MAX + 1)), 6),
         (raw.message(XID, CALL, 8), 4),
         (raw.message(XID, kind=NOMSG, flags=MORE), 4),
         (raw.prefix(XID, 9, give=1), 3),
     ],
 )
-def test_what_a_server_would_refuse_a_client_that_is_called_discards(octets: bytes, code: int) -> None:
-    """A client is the requester of the connection; the same message gets an error of a server."""
-    peer = client()
+@pytest.mark.parametrize("role", Role)
+def test_calls_that_cannot_be_read_are_refused_by_the_end_that_is_called(role: Role, octets: bytes, code: int) -> None:
+    peer = client() if role is Role.CLIENT else server()
     for _ in range(20):
         peer.send(octets)
+        assert [(each.kind, each.numbers[0]) for each in answered(peer)] == [(ERROR, code)]
         if octets[19] & MORE:
             peer.send(raw.message(XID, kind=NOMSG))
         assert answered(peer) == []
         assert peer.endpoint_events() == []
     assert_both_ways(peer)
-    other = server()
-    other.send(octets)
-    assert [(each.kind, each.numbers[0]) for each in answered(other)] == [(ERROR, code)]
+
+
+@pytest.mark.parametrize("octets", [raw.message(XID, b""), raw.prefix(XID, 9, give=1), raw.message(XID, CALL, 8)])
+def test_a_client_that_is_not_called_discards_them(octets: bytes) -> None:
+    peer = BareMessages(Role.CLIENT)
+    peer.send(octets)
+    assert answered(peer) == []
+    assert peer.endpoint.statistics.discarded == 1
 
 
 @pytest.mark.parametrize("chunk", ["reads", "writes", "reply"])
@@ -111,9 +119,11 @@ def test_reverse_calls_with_chunks_that_name_no_memory_end_the_connection(chunk:
 
 def test_a_reverse_call_that_never_ends_is_given_up() -> None:
     peer = client()
+    errors = []
     for _ in range(limits.CONTINUED_PIECES_MAX + 50):
         peer.send(raw.message(XID, bytes(4), MORE))
-        assert answered(peer) == []
+        errors += answered(peer)
+    assert [(each.kind, each.numbers) for each in errors] == [(ERROR, (10,))]
     peer.send(raw.message(XID, bytes(4)))
     assert peer.endpoint_events() == []
     assert_both_ways(peer)
@@ -138,6 +148,7 @@ def test_a_call_in_the_midst_of_a_reply_breaks_it_also_with_the_same_xid(xid: in
     peer.heard()
     peer.send(raw.message(XID, REPLY, RESPONSE | MORE))
     peer.send(raw.message(xid, struct.pack(">II", xid, 0)))
+    assert [(each.xid, each.numbers) for each in answered(peer)] == [(xid, (4,))]
     assert peer.endpoint_events() == []
     peer.send(raw.message(XID, bytes(4), RESPONSE))
     (failed,) = peer.endpoint_events()

@@ -177,6 +177,12 @@ class Responder:
         self._outbox.refuse(OutgoingError(message.xid, message.version, message.refusal, answers_call=False))
         return True
 
+    def on_unreadable_call(self, message: Inbound, invalidated: int | None) -> bool:
+        """Answers a message to an end that also calls; False, for one that is discarded, where it may be a reply."""
+        if invalidated is not None or not self._session.splits:
+            return False
+        return self.on_unreadable(message, invalidated)
+
     def _pull(self, incoming: IncomingCall) -> bool:
         """Posts the RDMA Reads of a call, all into one sink, each chunk at a multiple of four; False without memory."""
         session = self._session
