@@ -397,6 +397,7 @@ class Responder:
             LocalProtocolError: the call has been answered.
         """
         self._answer(incoming)
+        self.unanswered -= 1
         self._session.window.on_dropped()
         self._release(incoming)
 
