@@ -74,6 +74,7 @@ def test_refusal_of_the_first_message_ends_the_connection_with_the_reason(
     assert len(peer.received) == 1
 
 
+@pytest.mark.req("V2-14")
 @pytest.mark.parametrize("long", [False, True])
 def test_client_goes_on_with_an_older_version_once_and_not_back(long: bool) -> None:
     peer = BareMessages(Role.CLIENT, introduce=False, versions="auto")
@@ -189,6 +190,7 @@ def test_a_refusal_of_the_version_fails_the_call_alone() -> None:
 # Replies
 
 
+@pytest.mark.req("V2-48")
 @pytest.mark.parametrize(
     "octets",
     [
