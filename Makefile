@@ -86,10 +86,11 @@ mutate: $(STAMP)
 	$(BIN)/python tests/mutation/run_mutants.py --seconds $(SECONDS) --jobs $(WORKERS) $(if $(SEED),--seed $(SEED)) \
 		$(if $(MODULES),--modules $(MODULES))
 
-# `make soak SECONDS=600 SEED=7`: at most ten minutes; without a seed it takes one and prints it.
+# `make soak SECONDS=600 SEED=7`: at most ten minutes; without a seed it takes one and prints it. VERSION is that of
+# RPC-over-RDMA that the clients speak: auto, 1 or 2.
 soak: SECONDS := 300
 soak: $(STAMP)
-	$(BIN)/python tests/soak/soak.py --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python tests/soak/soak.py --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(VERSION),--rpcrdma-version $(VERSION))
 
 scale: $(STAMP)
 	$(BIN)/python -m pytest -m scale -rP tests/soak/test_scale.py

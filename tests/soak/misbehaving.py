@@ -15,6 +15,7 @@ import struct
 import sys
 from collections.abc import Awaitable, Callable
 
+from rpcrdma.testing import raw_messages as raw
 from rpcrdma.testing.raw_calls import assert_works, file_handle, record, rpc, send, write_call
 from rpcrdma.testing.raw_socket import RawSocketPeer
 
@@ -23,6 +24,8 @@ IN_FLIGHT = 128
 """As many unanswered calls as the server reads of one connection over TCP."""
 UNANSWERED = 32
 """WRITEs on one RDMA connection: the credits that a server grants."""
+PIECES = 17
+"""Together as much as the server takes of one message."""
 CREATE, READ, WRITE, READDIR = 8, 6, 7, 16
 DO_NOT_SET = bytes(24)
 """sattr3."""
@@ -71,6 +74,17 @@ class Misbehaving:
         await assert_works(peer, 1)
         calls = (write_call(MIB, (7, MIB, 0), xid=next(self._xids)) for _ in range(UNANSWERED))
         await peer.send_segments(*(send(call, place) for place, call in enumerate(calls, 2)))
+        return peer
+
+    async def pieces(self, number: int) -> RawSocketPeer:
+        """Pieces of a call over RDMA, in version 2, whose end never comes."""
+        peer = await self.connected()
+        await peer.start()
+        await peer.send_segments(send(raw.properties()))
+        # The server's properties give credits.
+        await peer.segment()
+        piece = raw.message(1, bytes(60_000), raw.MORE)
+        await peer.send_segments(*(send(piece, place) for place in range(2, 2 + PIECES)))
         return peer
 
     async def idle(self, number: int) -> RawSocketPeer:
@@ -123,7 +137,7 @@ class Misbehaving:
 
 async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kind", choices=["unread", "unfinished", "unanswered", "idle", "flood"])
+    parser.add_argument("kind", choices=["unread", "unfinished", "unanswered", "pieces", "idle", "flood"])
     parser.add_argument("port", type=int)
     parser.add_argument("handle", type=bytes.fromhex)
     parser.add_argument("--connections", type=int, default=8)

@@ -29,6 +29,7 @@ from rpcrdma.aio.urls import parse_url
 from rpcrdma.cli.event_loop import run_async
 from rpcrdma.nfs.client.filesystem import NfsFilesystem
 from rpcrdma.nfs.client.mount_client import mount_export
+from rpcrdma.transport import VERSION_CHOICES, TransportConfig
 from soak_client import CALL_TIMEOUT_S, SoakClient
 
 CUT_OCTETS = 1 << 9, 1 << 26
@@ -43,8 +44,13 @@ LOOKS_MIN = 6
 GROWTH_SECONDS_MIN = 60
 """Shorter runs do not check the growth of memory: a second is too little work to fill a cache in."""
 SHOWN_MAX = 10
-MISBEHAVING = {"unread": 4, "unfinished": 16, "unanswered": 4, "idle": 16, "flood": 1}
+MISBEHAVING = {"unread": 4, "unfinished": 16, "unanswered": 4, "pieces": 4, "idle": 16, "flood": 1}
 """Connections of each kind of `misbehaving.py`."""
+IN_PIECES = TransportConfig(
+    offered_send_octets=4096, offered_receive_octets=4096, in_messages_octets_max=32768, credits_requested=4
+)
+"""Of every fourth client: where the version continues messages, its calls and their replies mostly are continued, and
+run out of credits in their midst."""
 FLOOD_PAUSE_S = 0.5
 """A pause between the calls of `flood`, which else would take all of the machine's processors."""
 
@@ -166,7 +172,7 @@ class Run:
             await filesystem.close()
 
             async def begin(kind: str) -> None:
-                port = ports[0] if kind == "unanswered" else ports[1]
+                port = ports[0] if kind in {"unanswered", "pieces"} else ports[1]
                 handle = handles["flood" if kind == "flood" else "large"]
                 self.misbehaved[kind] = await stack.enter_async_context(misbehaving_client(kind, port, handle))
 
@@ -175,10 +181,13 @@ class Run:
 
     async def _connect(self, proxy: CuttingProxy, root: bytes) -> None:
         args = self.args
-        options = ConnectOptions(reconnect_delay_max_s=1.0, call_timeout_s=CALL_TIMEOUT_S)
+        settings: dict[str, Any] = {"reconnect_delay_max_s": 1.0, "call_timeout_s": CALL_TIMEOUT_S}
+        settings["rpcrdma_version"] = args.rpcrdma_version
 
         async def one(number: int) -> None:
             over_tcp = number % 4 == 3
+            transport = IN_PIECES if number % 4 == 1 else TransportConfig()
+            options = ConnectOptions(transport=transport, **settings)
             url = f"tcp://127.0.0.1:{proxy.ports[1]}" if over_tcp else f"rdma://127.0.0.1:{proxy.ports[0]}"
             while True:
                 try:
@@ -243,6 +252,9 @@ class Run:
             ("repeats that joined a running call", repeats["running"]),
             ("repeats whose reply was not kept", repeats["gone"]),
             ("tickets taken", tickets["taken"]),
+            ("pieces of calls", after["pieces_received"]),
+            ("replies in pieces", after["messages_continued"]),
+            ("grants sent", after["grants_sent"]),
         ):
             shown = (
                 count
@@ -264,6 +276,8 @@ class Run:
             self._check_growth(who, looks)
         if not self.misbehaved["flood"]["replies"]:
             self.failures.append("the flood was not answered: the test shows nothing of it")
+        if self.args.rpcrdma_version == "2" and not (after["messages_continued"] and after["pieces_received"]):
+            self.failures.append("no message was continued: the test shows nothing of it")
         if not proxy.cuts or not repeats["kept"]:
             self.failures.append("nothing was cut, or no repeat was answered: the test shows nothing")
 
@@ -311,6 +325,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=300)
     parser.add_argument("--connections", type=int, default=64)
     parser.add_argument("--file-octets", type=int, default=3 << 20, help="the largest file")
+    parser.add_argument("--rpcrdma-version", choices=VERSION_CHOICES, default="auto", help="of the clients")
     parser.add_argument("--seed", type=int, default=None)
     args = parser.parse_args()
     if args.seed is None:
