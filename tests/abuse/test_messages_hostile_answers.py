@@ -117,14 +117,14 @@ def test_write_after_the_reply_ends_the_connection_and_changes_nothing() -> None
         (8, 2, 6000),
         (8, 0xFFFFFFFF, 6000),
         (8, 1, 0xFFFFFFFF),
-        (8, 1, limits.OFFERED_OCTETS_MAX + 1),
+        (8, 1, limits.REPLY_OCTETS_MAX + 1),
         # The caller's memory cannot grow.
         (8, 1, 6000),
         (8, 0, 6000),
         (9, 0),
         (9, 20),
         (9, 0xFFFFFFFF),
-        (9, limits.OFFERED_OCTETS_MAX + 1),
+        (9, limits.REPLY_OCTETS_MAX + 1),
     ],
 )
 def test_a_demand_for_resources_that_makes_no_sense_fails_the_call(numbers: tuple[int, ...]) -> None:

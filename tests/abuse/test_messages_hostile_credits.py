@@ -10,7 +10,7 @@ from message_server import CALL, REPLY, SYSTEM, XID, arrived, assert_ended, asse
 from rpcrdma import limits
 from rpcrdma.testing import raw_messages as raw
 from rpcrdma.testing.endpoint_pair import calls_in, message
-from rpcrdma.testing.raw_messages import MORE, NOMSG, RESPONSE
+from rpcrdma.testing.raw_messages import ERROR, MORE, MSG, NOMSG, RESPONSE
 from rpcrdma.transport import CallArrived, Closed, TransportConfig
 
 
@@ -168,3 +168,30 @@ def test_pieces_that_go_on_coming_are_not_ended_by_it() -> None:
     assert not peer.endpoint.timed
     peer.heard()
     assert_works(peer)
+
+
+@pytest.mark.parametrize(
+    "octets",
+    [
+        raw.message(XID, b"", give=2),
+        raw.prefix(XID, 77, give=2),
+        raw.message(XID, CALL, 4, give=2),
+        raw.message(XID, CALL, give=2, reply=raw.chunk(*[(1, 4, 3)] * (limits.CHUNK_SEGMENTS_MAX + 1))),
+    ],
+)
+def test_credits_in_a_header_that_is_refused_count(octets: bytes) -> None:
+    """Its sender has counted them: were they lost, the two sides would wait for each other in the end."""
+    peer = server(give=0)
+    peer.send(octets)
+    (error,) = peer.heard()
+    assert error.kind == ERROR
+    assert_works(peer)
+
+
+def test_credit_words_of_other_versions_count_for_nothing() -> None:
+    peer = server(give=0)
+    peer.send(raw.prefix(XID, MSG, give=100, version=3))
+    assert peer.heard() == []
+    peer.send(raw.message(XID, CALL, give=0))
+    peer.endpoint.reply(arrived(peer), message(XID, 1))
+    assert peer.heard() == []

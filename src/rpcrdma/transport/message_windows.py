@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 
 from rpcrdma.limits import GRANTED_OCTETS_MAX, SPARE_RECEIVES, UNREAD_SENDS_MAX
 from rpcrdma.transport.config import Role, TransportConfig
-from rpcrdma.transport.message import Inbound, Kind, Outgoing
+from rpcrdma.transport.message import Cause, Inbound, Kind, Outgoing
 
 __all__ = ["CREDITS_MAX", "CumulativeWindow", "IncrementalWindow", "calls_counted"]
 
@@ -181,6 +181,11 @@ class _MessageWindow(ABC):
         """Undoes the taking of one credit."""
 
 
+def _gives(unreadable: Inbound) -> bool:
+    """Whether a message that is refused has a credit word nevertheless: its sender has counted what it gave there."""
+    return unreadable.refusal is not None and unreadable.refusal.cause is not Cause.VERSION
+
+
 class IncrementalWindow(_MessageWindow):
     """Credit words of two halves: the most credits that can be outstanding, and those newly given.
 
@@ -195,7 +200,7 @@ class IncrementalWindow(_MessageWindow):
         self._unproven = 0
 
     def on_arrival(self, message: Inbound | None) -> bool:
-        """The credit words of errors are ignored, and what cannot be read gives nothing."""
+        """The credit words of errors are ignored, and those of other versions mean something else."""
         self._heard = True
         kind = None if message is None else message.kind
         if kind is not _GRANT:
@@ -204,7 +209,7 @@ class IncrementalWindow(_MessageWindow):
             self.outstanding -= 1
             if self._unproven:
                 self._unproven -= 1
-        if message is not None and kind is not _ERROR and kind is not _UNREADABLE:
+        if message is not None and kind is not _ERROR and (kind is not _UNREADABLE or _gives(message)):
             self.balance = min(self.balance + (message.credit_word & CREDITS_MAX), CREDITS_MAX)
             self._count(message.kind)
         return True
@@ -251,7 +256,7 @@ class CumulativeWindow(_MessageWindow):
         self.outstanding -= 1
         if self.outstanding < (-1 if kind is _GRANT else 0):
             return False
-        if message is not None and kind is not _UNREADABLE:
+        if message is not None and (kind is not _UNREADABLE or _gives(message)):
             ahead = (message.credit_word - self._sent) & _COUNTER_MASK
             self.balance = ahead if ahead < _COUNTER_HALF else ahead - _COUNTER_MASK - 1
             self._count(message.kind)

@@ -19,7 +19,7 @@ from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists
 from rpcrdma.transport.config import ReverseSupport
 from rpcrdma.transport.events import CallFailed, ReplyArrived
 from rpcrdma.transport.exposure import Exposure, check_echo
-from rpcrdma.transport.message import Direction, Inbound, Kind, Outgoing, Refusal
+from rpcrdma.transport.message import Cause, Direction, Inbound, Kind, Outgoing, Refusal
 from rpcrdma.transport.outbox import LAST_PIECE_OCTETS_MIN, Outbox
 from rpcrdma.transport.plan_call import REPLY_ALLOWANCE_OCTETS, CallPlan, plan_call
 from rpcrdma.transport.reactions import REACTIONS, CallForm, Reaction, form_after
@@ -60,6 +60,13 @@ class _ResultDecoder(Decoder):
             raise DecodeError(field, before - self.start, f"at most {len(target)} octets", f"{len(data)}")
         target[: len(data)] = data
         return target[: len(data)]
+
+
+def _fewest(cause: Cause, chunks: ChunkLists) -> bool:
+    """Whether a call that is refused for its chunks has as few of them as it ever can."""
+    if cause is Cause.READ_CHUNKS:
+        return all(read.position == 0 for read in chunks.reads)
+    return cause is Cause.WRITE_CHUNKS and not chunks.writes
 
 
 class Requester:
@@ -271,7 +278,7 @@ class Requester:
         if handle.exposure is not None and not self._fence(handle.exposure):
             return True
         form = None
-        if not abandoned:
+        if not abandoned and not _fewest(message.refusal.cause, handle.chunks):
             most, possible = session.config.reply_octets_max, session.segment_octets_possible
             form = form_after(message.refusal, handle.form, handle.into, most, possible)
         if form is not None:
