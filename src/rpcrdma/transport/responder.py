@@ -305,11 +305,11 @@ class Responder:
 
     @property
     def _continued(self) -> tuple[int, int]:
-        """The longest reply that costs less in several messages than in a chunk, and the longest that may be so."""
+        """The longest reply that is put into several messages rather than a chunk, and the longest that may be so."""
         session = self._session
         if self._direction is Direction.REVERSE and session.reverse_support is ReverseSupport.INLINE:
             return 0, 0
-        return session.config.in_messages_octets_max, CONTINUED_OCTETS_MAX
+        return session.config.in_messages_octets_max or 0, CONTINUED_OCTETS_MAX
 
     def prepare(self, message: Outgoing) -> Sequence[Buffer]:
         """Posts the RDMA Writes of a reply; see `Preparer`."""

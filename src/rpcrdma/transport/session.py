@@ -10,7 +10,7 @@ from rpcrdma.transport.config import ReverseSupport, Role, TransportConfig
 from rpcrdma.transport.dialects import Dialect
 from rpcrdma.transport.events import EndpointEvent
 from rpcrdma.transport.negotiation import TRANSITIONS, Input, State
-from rpcrdma.transport.plan_call import REPLY_ALLOWANCE_OCTETS, PlanLimits
+from rpcrdma.transport.plan_call import REPLY_ALLOWANCE_OCTETS, PlanLimits, cheap_call_octets
 from rpcrdma.transport.private_data import PrivateData
 from rpcrdma.transport.properties import Properties, decode_properties, properties_of
 from rpcrdma.transport.statistics import TransportStatistics
@@ -163,10 +163,13 @@ class Session:
             CHUNK_SEGMENTS_MAX,
         )
         if self.splits:
+            most = config.in_messages_octets_max
+            if most is not None:
+                most = min(most, CONTINUED_OCTETS_MAX)
             self.plan_limits = self.plan_limits._replace(
                 segment_octets_max=min(config.segment_octets_max, self._told.segment_octets_max),
-                call_octets_max=min(config.in_messages_octets_max, CONTINUED_OCTETS_MAX),
-                reply_octets_max=min(config.in_messages_octets_max, CONTINUED_OCTETS_MAX),
+                call_octets_max=cheap_call_octets(send_octets, geometry) if most is None else most,
+                reply_octets_max=receive_octets if most is None else most,
                 segments_max=self._told.segments_max,
             )
 

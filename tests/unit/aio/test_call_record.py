@@ -98,9 +98,9 @@ async def recorded(scheme: str, *orders: tuple[Procedure[bytes, bytes], int]) ->
     ("asked", "octets", "form"),
     [
         (SMALL, 8, "short"),
-        (PLACED, 100_000, "read chunk + write chunk"),
+        (PLACED, 150_000, "read chunk + write chunk"),
         (PLACED, 100, "write chunk"),
-        (WHOLE, 100_000, "long call + long reply"),
+        (WHOLE, 150_000, "long call + long reply"),
         (WHOLE, 1000, "reply chunk"),
     ],
 )

@@ -18,7 +18,7 @@ from rpcrdma.errors import ConnectFailed
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
 
-OCTETS = 100_000
+OCTETS = 150_000
 HANDLE = v3.nfs_fh3(data=b"handle")
 NO_ATTRIBUTES = v3.post_op_attr(False, None)
 

@@ -1,0 +1,58 @@
+"""When a call or a reply goes in messages of a version that continues them, and when its items go by RDMA."""
+
+from __future__ import annotations
+
+import pytest
+
+from rpcrdma.rpc.reply_bound import ReplyBound
+from rpcrdma.testing.endpoint_pair import EndpointPair, message
+from rpcrdma.transport import TransportConfig
+
+KIB = 1 << 10
+HEADERS = 200
+"""More than those of the calls and replies here."""
+
+
+def offering(octets: int, most: int | None = None) -> TransportConfig:
+    return TransportConfig(offered_send_octets=octets, offered_receive_octets=octets, in_messages_octets_max=most)
+
+
+def sent(version: str, config: TransportConfig, argument: int = 0, result: int = 0) -> tuple[int, int]:
+    """RDMA Reads and Writes, and Sends in all of a call and its reply with items of so many octets."""
+    pair = EndpointPair(config, config, version=version).connect()
+    client, server = pair.client.statistics, pair.server.statistics
+    before = client.sends + server.sends - client.grants_sent - server.grants_sent
+    bound = ReplyBound(0, (result,) if result else ())
+    pair.client.call(7, message(7, 0, (b"", bytes(argument) if argument else None)), bound)
+    (call,) = pair.arrived()
+    pair.server.reply(call, message(7, 1, (b"", bytes(result) if result else None)))
+    pair.run()
+    assert client.calls == 1
+    sends = client.sends + server.sends - client.grants_sent - server.grants_sent
+    return server.rdma_reads + server.rdma_writes, sends - before
+
+
+@pytest.mark.parametrize("version", ["2", "2-07"])
+@pytest.mark.parametrize("octets", [4 * KIB, 16 * KIB, 36 * KIB])
+def test_a_call_goes_in_up_to_three_messages_and_a_reply_in_one(version: str, octets: int) -> None:
+    config = offering(octets)
+    for count in (1, 2, 3):
+        assert sent(version, config, argument=count * octets - HEADERS) == (0, count + 1)
+    assert sent(version, config, argument=3 * octets) == (1, 2)
+    assert sent(version, config, result=octets - HEADERS) == (0, 2)
+    assert sent(version, config, result=octets) == (1, 2)
+
+
+@pytest.mark.parametrize("version", ["2", "2-07"])
+def test_long_calls_go_by_rdma_however_large_messages_are(version: str) -> None:
+    config = offering(64 * KIB)
+    assert sent(version, config, argument=128 * KIB) == (0, 4)
+    assert sent(version, config, argument=132 * KIB) == (1, 2)
+
+
+@pytest.mark.parametrize("version", ["2", "2-07"])
+def test_a_given_length_holds_for_calls_and_replies(version: str) -> None:
+    by_rdma, in_messages = offering(8 * KIB, 0), offering(8 * KIB, 64 * KIB)
+    assert sent(version, by_rdma, argument=4 * KIB)[0] == sent(version, by_rdma, result=4 * KIB)[0] == 1
+    assert sent(version, in_messages, argument=60 * KIB) == sent(version, in_messages, result=60 * KIB) == (0, 9)
+    assert sent(version, in_messages, argument=64 * KIB)[0] == sent(version, in_messages, result=64 * KIB)[0] == 1
