@@ -2,7 +2,8 @@
 
 Two processes on loopback. Every measure is taken in several rounds, limits and subjects by turns, and the median
 of the rounds is reported: a machine that slows down for a while slows both. The functions that a call enters
-(`function_calls`) are counted once; the processor time of a call is that of each process (`cpu_time`).
+(`function_calls`) are counted once; the processor time of a call is that of each process (`cpu_time`), version 2 of
+RPC-over-RDMA beside version 1. Then READ and WRITE in messages and by RDMA (`message_forms`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import asdict, dataclass
 
 import cpu_time
 import function_calls
+import message_forms
 import nfs_calls
 import raw_sockets
 from event_loops import LOOPS, new_event_loop
@@ -23,7 +25,11 @@ from event_loops import LOOPS, new_event_loop
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One result. `ratio_to_limit`: rates as a part of the raw rate, times as a multiple of the raw time."""
+    """One result.
+
+    `ratio_to_limit`: rates as a part of the raw rate, times as a multiple of the raw time; processor time of a version,
+    of both ends, as a multiple of version 1's, and that of a call in messages as a multiple of the same by RDMA.
+    """
 
     measure: str
     subject: str
@@ -93,11 +99,16 @@ def run(options: argparse.Namespace) -> list[Row]:
     print("functions entered for one call", file=sys.stderr)
     for row in function_calls.rows():
         for side, entered in (("client", row.client), ("server", row.server)):
-            rows.append(Row("functions", f"{row.call} over RDMA, {side}", 1, 1, row.size_bytes, entered, "calls", None))
+            subject = f"{row.call}, version {row.version}, {side}"
+            rows.append(Row("functions", subject, 1, 1, row.size_bytes, entered, "calls", None))
     for spent in cpu_time.rows(options.rounds, options.loop):
         for side, value in (("client", spent.client_us), ("server", spent.server_us)):
-            subject = f"{spent.call} over RDMA, {side}"
-            rows.append(Row("processor", subject, spent.in_flight, 1, spent.size_bytes, value, "us", None))
+            subject = f"{spent.call}, version {spent.version}, {side}"
+            rows.append(Row("processor", subject, spent.in_flight, 1, spent.size_bytes, value, "us", spent.ratio))
+    for form in message_forms.rows(message_forms.SIZES, options.rounds, message_forms.CALLS):
+        way = f"in messages of {form.message_octets}" if form.message_octets else "by RDMA"
+        ratio = form.ratio_to_rdma if form.message_octets else None
+        rows.append(Row("form", f"{form.call} {way}", 1, 1, form.size_bytes, form.processor_us, "us", ratio))
     return rows
 
 
@@ -105,8 +116,8 @@ def print_table(rows: list[Row]) -> None:
     print(f"{'measure':12}{'subject':36}{'in flight':>10}{'octets':>10}{'value':>12}  {'unit':6}{'to limit':>9}")
     for row in rows:
         ratio = "" if row.ratio_to_limit is None else f"{row.ratio_to_limit:.0%}"
-        if row.ratio_to_limit is not None and row.measure == "round_trip":
-            ratio = f"{row.ratio_to_limit:.1f} x"
+        if row.ratio_to_limit is not None and row.measure != "throughput":
+            ratio = f"{row.ratio_to_limit:.{1 if row.measure == 'round_trip' else 2}f} x"
         print(
             f"{row.measure:12}{row.subject:36}{row.in_flight:>10}{row.size_bytes:>10}{row.value:>12.3f}"
             f"  {row.unit:6}{ratio:>9}"

@@ -1,10 +1,11 @@
 """Processor time of one call, at the client and at the server: user and system together, by the kernel's accounting.
 
-`--against SRC` measures another checkout's `src` with this one, in the same session on the same machine. What other
-processes do to caches and clock rates changes from second to second, so client and server of both sources stay up side
-by side, and short batches of calls go to them by turns (A B, B A, ...). Each pair of batches gives a ratio: the median
-of these, with the interval that holds the true median in 95 of 100 sessions, is the result. A new round begins with new
-processes, since each has its memory laid out by chance.
+Versions of RPC-over-RDMA are measured against the first of them, or with `--against SRC` this source against another
+checkout's `src`, in the same session on the same machine. What other processes do to caches and clock rates changes
+from second to second, so client and server of all subjects stay up side by side, and short batches of calls go to them
+by turns (A B, B A, ...). Each pair of batches gives a ratio: the median of these, with the interval that holds the true
+median in 95 of 100 sessions, is the result. A new round begins with new processes, since each has its memory laid out
+by chance.
 """
 
 from __future__ import annotations
@@ -19,17 +20,20 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import nfs_calls
 from event_loops import LOOPS, new_event_loop
 
 import rpcrdma
 from rpcrdma.nfs import v3
+from rpcrdma.transport import VERSION_CHOICES
 
 OWN_SOURCE = str(Path(__file__).parents[1] / "src")
+AUTO = "auto"
 SMALL_OCTETS, LARGE_OCTETS = 4096, 1 << 20
 
 
@@ -58,17 +62,29 @@ MEASURES = (
 )
 
 
+class Subject(NamedTuple):
+    """What is measured: a version of RPC-over-RDMA, or `auto`, in a source."""
+
+    version: str
+    source: str = OWN_SOURCE
+
+
+VERSIONS = (Subject("1"), Subject("2"))
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """Microseconds of processor time for one call: medians of all batches.
 
-    `ratio` is what a call takes at both ends with this source, as a multiple of what it takes with the other one, and
-    `ratio_low` to `ratio_high` the 95 % interval of that. None for the other one, and if there is no other.
+    `ratio` is what a call takes at both ends with this version and source, as a multiple of what it takes with the one
+    that it is measured against, and `ratio_low` to `ratio_high` the 95 % interval of that. None for the other one, and
+    if there is no other.
     """
 
     call: str
     size_bytes: int
     in_flight: int
+    version: str
     source: str
     client_us: float
     server_us: float
@@ -77,10 +93,12 @@ class Row:
     ratio_high: float | None = None
 
 
-async def answer_orders(url: str, handle: v3.nfs_fh3, measure: Measure) -> None:
+async def answer_orders(url: str, handle: v3.nfs_fh3, measure: Measure, version: str) -> None:
     """Makes a batch of calls for each line of standard input, and prints what one took of this process's seconds."""
     memory = [bytearray(measure.size_bytes) for _ in range(measure.in_flight)]
-    async with rpcrdma.connect(url, v3.PROGRAM) as connection:
+    # Sources that are older than the option speak one version.
+    options = None if version == AUTO else rpcrdma.ConnectOptions(rpcrdma_version=version)
+    async with rpcrdma.connect(url, v3.PROGRAM, options=options) as connection:
 
         def call(buffer: bytearray) -> Awaitable[object]:
             if measure.call == "NULL":
@@ -100,11 +118,11 @@ async def answer_orders(url: str, handle: v3.nfs_fh3, measure: Measure) -> None:
             print((time.process_time() - start) / measure.calls, flush=True)
 
 
-def client(url: str, tcp_url: str, measure: Measure, loop: str) -> None:
+def client(url: str, tcp_url: str, measure: Measure, version: str, loop: str) -> None:
     """A client process: see `answer_orders`."""
     with new_event_loop(loop) as runner:
         handle = runner.run(nfs_calls.file_handle(tcp_url))
-        runner.run(answer_orders(url, handle, measure))
+        runner.run(answer_orders(url, handle, measure, version))
 
 
 def spent_s(process: int) -> float:
@@ -118,10 +136,11 @@ Batch = Callable[[], tuple[float, float]]
 
 
 @contextlib.contextmanager
-def connected(source: str, measure: Measure, loop: str) -> Iterator[Batch]:
-    """A server and a client, both with `source`, for the length of the context."""
-    environment = {**os.environ, "PYTHONPATH": source, "PYTHONDONTWRITEBYTECODE": "1"}
-    with nfs_calls.served_file(environment) as server:
+def connected(subject: Subject, measure: Measure, loop: str) -> Iterator[Batch]:
+    """A server and a client, both of the subject, for the length of the context."""
+    environment = {**os.environ, "PYTHONPATH": subject.source, "PYTHONDONTWRITEBYTECODE": "1"}
+    version = [] if subject.version == AUTO else ["--rpcrdma-version", subject.version]
+    with nfs_calls.served_file(environment, version) as server:
         command = [
             sys.executable,
             __file__,
@@ -131,6 +150,7 @@ def connected(source: str, measure: Measure, loop: str) -> Iterator[Batch]:
             server.rdma,
             server.tcp,
             json.dumps(asdict(measure)),
+            subject.version,
         ]
         with subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
@@ -158,43 +178,46 @@ def middle(values: list[float]) -> tuple[float, float, float]:
     return statistics.median(ordered), ordered[outer], ordered[count - 1 - outer]
 
 
-def rows(rounds: int, loop: str, against: str | None = None, batches: int = 12, only: str = "") -> list[Row]:
-    """The medians of all batches of all rounds, of measures whose names have `only` in them."""
+def rows(
+    rounds: int, loop: str, subjects: Sequence[Subject] = VERSIONS, batches: int = 12, only: str = ""
+) -> list[Row]:
+    """The medians of all batches of all rounds, of measures whose names have `only` in them.
+
+    The subject that the others are measured against is the first one.
+    """
     found = []
-    sources = [OWN_SOURCE, *([against] if against else [])]
     for measure in MEASURES:
         if only not in measure.name:
             continue
-        values: list[list[tuple[float, float]]] = [[] for _ in sources]
+        values: list[list[tuple[float, float]]] = [[] for _ in subjects]
         for number in range(rounds):
             print(f"round {number + 1} of {rounds}: {measure.name}", file=sys.stderr)
             with contextlib.ExitStack() as stack:
-                makers = [stack.enter_context(connected(source, measure, loop)) for source in sources]
+                makers = [stack.enter_context(connected(subject, measure, loop)) for subject in subjects]
                 for turn in range(batches):
-                    for which in range(len(sources)) if turn % 2 else reversed(range(len(sources))):
+                    for which in range(len(subjects)) if turn % 2 else reversed(range(len(subjects))):
                         values[which].append(makers[which]())
-        medians = [[round(statistics.median(side), 1) for side in zip(*pairs, strict=True)] for pairs in values]
-        for which, source in enumerate(sources):
-            ratio: list[float] = []
-            if against and not which:
-                ratio = [
-                    round(value, 3)
-                    for value in middle([sum(own) / sum(other) for own, other in zip(*values, strict=True)])
-                ]
-            found.append(Row(measure.call, measure.size_bytes, measure.in_flight, source, *medians[which], *ratio))
+        for which, (subject, pairs) in enumerate(zip(subjects, values, strict=True)):
+            client_us, server_us = (round(statistics.median(side), 1) for side in zip(*pairs, strict=True))
+            row = Row(measure.call, measure.size_bytes, measure.in_flight, *subject, client_us, server_us)
+            if which:
+                ratios = [sum(own) / sum(other) for own, other in zip(pairs, values[0], strict=True)]
+                ratio, low, high = (round(value, 3) for value in middle(ratios))
+                row = replace(row, ratio=ratio, ratio_low=low, ratio_high=high)
+            found.append(row)
     return found
 
 
 def print_table(table: list[Row]) -> None:
     print(
-        f"{'processor time of a call':28}{'in flight':>10}{'octets':>10}{'client us':>12}{'server us':>12}"
-        f"{'ratio (95 %)':>24}  source"
+        f"{'processor time of a call':28}{'in flight':>10}{'octets':>10}{'version':>9}{'client us':>12}"
+        f"{'server us':>12}{'ratio (95 %)':>24}  source"
     )
     for row in table:
         ratio = "" if row.ratio is None else f"{row.ratio:.3f} ({row.ratio_low:.3f} - {row.ratio_high:.3f})"
         print(
-            f"{row.call:28}{row.in_flight:>10}{row.size_bytes:>10}{row.client_us:>12}{row.server_us:>12}{ratio:>24}"
-            f"  {row.source}"
+            f"{row.call:28}{row.in_flight:>10}{row.size_bytes:>10}{row.version:>9}{row.client_us:>12}{row.server_us:>12}"
+            f"{ratio:>24}  {row.source}"
         )
 
 
@@ -205,14 +228,26 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=12, help="batches of calls in a round (default: %(default)s)")
     parser.add_argument("--only", default="", help='measures whose names have this in them, such as "WRITE 1 MiB"')
     parser.add_argument("--loop", choices=LOOPS, default=LOOPS[-1], help="event loop (default: %(default)s)")
+    parser.add_argument(
+        "--rpcrdma-version",
+        nargs="+",
+        choices=VERSION_CHOICES,
+        help="versions, each measured against the first one (default: 1 2; auto with --against)",
+    )
     parser.add_argument("--against", metavar="SRC", help="another checkout's src, measured by turns with this one")
-    parser.add_argument("--client", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--client", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.client:
-        url, tcp_url, measure = options.client
-        client(url, tcp_url, Measure(**json.loads(measure)), options.loop)
+        url, tcp_url, measure, version = options.client
+        client(url, tcp_url, Measure(**json.loads(measure)), version, options.loop)
         return
-    table = rows(options.rounds, options.loop, options.against, options.batches, options.only)
+    subjects: Sequence[Subject] = VERSIONS
+    if options.against:
+        versions = options.rpcrdma_version or [AUTO]
+        subjects = [Subject(version, source) for version in versions for source in (options.against, OWN_SOURCE)]
+    elif options.rpcrdma_version:
+        subjects = [Subject(version) for version in options.rpcrdma_version]
+    table = rows(options.rounds, options.loop, subjects, options.batches, options.only)
     if options.json:
         print(json.dumps([asdict(row) for row in table], indent=2))
     else:

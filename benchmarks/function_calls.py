@@ -6,7 +6,8 @@ the length of the way that somebody has to read who wants to know what happens t
 calls enter is not part of the way.
 
 Client and server run in one process, each in a thread with a loop of its own, and `sys.setprofile` counts in both.
-Worker threads of the server are not counted, nor are functions of the event loop, which may be replaced.
+Worker threads of the server are not counted, nor are functions of the event loop, which may be replaced. Versions of
+RPC-over-RDMA stand side by side.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import sys
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -30,12 +31,15 @@ from types import CodeType, FrameType
 import nfs_calls
 
 import rpcrdma
+from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.server import Export, build_services, open_state
+from rpcrdma.transport import VERSION_CHOICES
 
 WARM_UP_CALLS = 30
 CALLS = 200
 SMALL_OCTETS, LARGE_OCTETS = 4096, 1 << 20
+VERSIONS = ("1", "2")
 NOT_COUNTED = ("asyncio.", "selectors", "threading", __name__)
 """First parts of the names of modules that are not counted: the event loop's, and this one."""
 
@@ -45,6 +49,7 @@ class Row:
     """Functions entered for one call, on average; the different ones on its way, and the modules that these are in."""
 
     call: str
+    version: str
     size_bytes: int
     client: int
     server: int
@@ -99,8 +104,9 @@ class Counting:
 class ServerThread:
     """A server of one directory, in a thread with an event loop of its own, while the context is entered."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, version: str) -> None:
         self._directory = directory
+        self._options = rpcrdma.ServeOptions(rdma=RdmaServerConfig(rpcrdma_version=version))
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
         self._loop: asyncio.AbstractEventLoop
@@ -115,7 +121,8 @@ class ServerThread:
             contextlib.closing(open_state(Path(state_directory), secrets.token_bytes)) as state,
         ):
             services = build_services([Export(name="/", directory=self._directory, root_squash=False)], state=state)
-            async with rpcrdma.serve(services, ["rdma://127.0.0.1:0", "tcp://127.0.0.1:0"]) as server:
+            urls = ["rdma://127.0.0.1:0", "tcp://127.0.0.1:0"]
+            async with rpcrdma.serve(services, urls, options=self._options) as server:
                 self.addresses = nfs_calls.ServerAddresses(*server.listening, os.getpid())
                 self._ready.set()
                 await self._ended.wait()
@@ -143,12 +150,12 @@ class ServerThread:
 
 
 @contextlib.contextmanager
-def served() -> Iterator[ServerThread]:
+def served(version: str) -> Iterator[ServerThread]:
     """A server of a directory in memory with one file, "data", of 1 MiB."""
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(prefix="rpcrdma-bench-", dir=memory if memory.is_dir() else None) as directory:
         Path(directory, "data").write_bytes(bytes(LARGE_OCTETS))
-        with ServerThread(Path(directory)) as server:
+        with ServerThread(Path(directory), version) as server:
             yield server
 
 
@@ -171,11 +178,12 @@ def calls(connection: rpcrdma.Connection, handle: v3.nfs_fh3) -> dict[Key, Calla
     return found
 
 
-async def count(server: ServerThread) -> dict[Key, tuple[Counting, Counting]]:
+async def count(server: ServerThread, version: str) -> dict[Key, tuple[Counting, Counting]]:
     """For each kind of call, what was counted at client and server, summed over all calls of the kind."""
     handle = await nfs_calls.file_handle(server.addresses.tcp)
     counted = {}
-    async with rpcrdma.connect(server.addresses.rdma, v3.PROGRAM) as connection:
+    options = rpcrdma.ConnectOptions(rpcrdma_version=version)
+    async with rpcrdma.connect(server.addresses.rdma, v3.PROGRAM, options=options) as connection:
         for key, call in calls(connection, handle).items():
             for _ in range(WARM_UP_CALLS):
                 await call()
@@ -190,39 +198,44 @@ async def count(server: ServerThread) -> dict[Key, tuple[Counting, Counting]]:
     return counted
 
 
-def rows() -> list[Row]:
-    """The rows of all kinds of call."""
-    with served() as server:
-        counted = asyncio.run(count(server))
+def rows(versions: Sequence[str] = VERSIONS) -> list[Row]:
+    """The rows of all kinds of call, those of each call together."""
+    counted = {}
+    for version in versions:
+        # A server that speaks nothing else: 2 and 2-07 cannot be told apart.
+        with served(version) as server:
+            counted[version] = asyncio.run(count(server, version))
     return [
         Row(
             name,
+            version,
             size,
-            *(side.average() for side in sides),
-            *(len(side.on_the_way()) for side in sides),
-            *(len(side.modules_on_the_way()) for side in sides),
+            *(side.average() for side in counted[version][name, size]),
+            *(len(side.on_the_way()) for side in counted[version][name, size]),
+            *(len(side.modules_on_the_way()) for side in counted[version][name, size]),
         )
-        for (name, size), sides in counted.items()
+        for name, size in counted[versions[0]]
+        for version in versions
     ]
 
 
 def print_table(table: list[Row]) -> None:
-    print(f"{'Python functions':16}{'entered':>18}{'different ones':>22}{'in modules':>22}")
-    print(f"{'':12}" + f"{'client':>12}{'server':>10}" * 3)
+    print(f"{'Python functions':16}{'version':>10}{'entered':>18}{'different ones':>22}{'in modules':>22}")
+    print(f"{'':22}" + f"{'client':>12}{'server':>10}" * 3)
     for row in table:
         print(
-            f"{row.call:12}{row.client:>12}{row.server:>10}{row.client_functions:>12}{row.server_functions:>10}"
-            f"{row.client_modules:>12}{row.server_modules:>10}"
+            f"{row.call:16}{row.version:>6}{row.client:>12}{row.server:>10}{row.client_functions:>12}"
+            f"{row.server_functions:>10}{row.client_modules:>12}{row.server_modules:>10}"
         )
 
 
-def print_functions(name: str) -> None:
+def print_functions(name: str, version: str) -> None:
     """Prints the functions that one kind of call enters, and how often, and the modules."""
-    with served() as server:
-        counted = asyncio.run(count(server))
+    with served(version) as server:
+        counted = asyncio.run(count(server, version))
     sides = next(sides for (call, _), sides in counted.items() if call == name)
     for side, counting in zip(("client", "server"), sides, strict=True):
-        print(f"{side}, {name}: {counting.entered.total() / CALLS:.1f}")
+        print(f"{side}, {name}, version {version}: {counting.entered.total() / CALLS:.1f}")
         for code, times in counting.entered.most_common():
             print(f"{times / CALLS:10.2f}  {counting.name(code)}")
         print(f"modules: {' '.join(counting.modules_on_the_way())}")
@@ -232,13 +245,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print the rows as one JSON array")
     parser.add_argument("--functions", metavar="CALL", help='list the functions of one call, such as "READ 4 KiB"')
+    parser.add_argument(
+        "--rpcrdma-version",
+        nargs="+",
+        choices=[choice for choice in VERSION_CHOICES if choice != "auto"],
+        default=VERSIONS,
+        help="the versions (default: 1 2)",
+    )
     options = parser.parse_args()
     if options.functions:
-        print_functions(options.functions)
-    elif options.json:
-        print(json.dumps([asdict(row) for row in rows()], indent=2))
+        for version in options.rpcrdma_version:
+            print_functions(options.functions, version)
+        return
+    table = rows(options.rpcrdma_version)
+    if options.json:
+        print(json.dumps([asdict(row) for row in table], indent=2))
     else:
-        print_table(rows())
+        print_table(table)
 
 
 if __name__ == "__main__":

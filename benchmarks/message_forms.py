@@ -1,7 +1,8 @@
 """What a READ and a WRITE cost in one message, in several, and by RDMA, for each size: where one becomes dearer.
 
 Client and server run in one process, so that its processor time, user and system, is that of both sides. The forms of
-one size are measured by turns.
+one size are measured by turns, and each is compared with RDMA in the same round. `--markdown` makes the table of
+docs/versions.md.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ from rpcrdma.nfs.server import Export, build_services, open_state
 from rpcrdma.transport import TransportConfig
 
 SIZES = tuple(1 << power for power in range(12, 21))
+CALLS = 300
 RDMA = 0
-MESSAGES = (RDMA, 4096, 8192, 16384, 65536, 262144)
+MESSAGES = (RDMA, 4096, 8192, 16384, 36864, 65536, 262144)
 """The forms: by RDMA, or in messages of so many octets each."""
 OVERHEAD_OCTETS = 512
 """More than the headers of a READ or WRITE, those of the transport included."""
@@ -37,13 +39,17 @@ OVERHEAD_OCTETS = 512
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Microseconds for one call, of the processors' time and of the clock's; `message_octets` is 0 for RDMA."""
+    """Microseconds for one call, of the processors' time and of the clock's; `message_octets` is 0 for RDMA.
+
+    `ratio_to_rdma` is the processors' time as a multiple of what RDMA takes for the same call.
+    """
 
     call: str
     size_bytes: int
     message_octets: int
     processor_us: float
     elapsed_us: float
+    ratio_to_rdma: float
 
 
 def transport(message_octets: int) -> TransportConfig:
@@ -113,7 +119,19 @@ def rows(sizes: tuple[int, ...], rounds: int, calls: int) -> list[Row]:
                         spent[form].append(asyncio.run(measured(call, size, form, directory, calls)))
                 for form, pairs in spent.items():
                     both = [round(statistics.median(values) * 1e6, 1) for values in zip(*pairs, strict=True)]
-                    found.append(Row(call, size, form, *both))
+                    ratios = [own / other for (own, _), (other, _) in zip(pairs, spent[RDMA], strict=True)]
+                    found.append(Row(call, size, form, *both, round(statistics.median(ratios), 3)))
+    return found
+
+
+def crossing(table: list[Row], call: str, form: int) -> int:
+    """The largest size up to which messages of so many octets cost no more than RDMA; 0 if they do for none."""
+    found = 0
+    for row in table:
+        if (row.call, row.message_octets) == (call, form):
+            if row.ratio_to_rdma > 1:
+                break
+            found = row.size_bytes
     return found
 
 
@@ -123,13 +141,31 @@ def print_table(table: list[Row]) -> None:
     for call, size in dict.fromkeys((row.call, row.size_bytes) for row in table):
         line = [row for row in table if (row.call, row.size_bytes) == (call, size)]
         print(f"{call:8}{size:>34}" + "".join(f"{row.processor_us:>10}" for row in line))
+    for call in dict.fromkeys(row.call for row in table):
+        largest = "".join(f"{crossing(table, call, form):>10}" for form in MESSAGES[1:])
+        print(f"{call:8}{'no more than RDMA costs, up to':>34}{'':10}{largest}")
+
+
+def print_markdown(table: list[Row]) -> None:
+    """The same as a table of Markdown, sizes in KiB; what costs more than RDMA is in brackets."""
+    names = " | ".join(f"{form >> 10} KiB" for form in MESSAGES[1:])
+    print(f"| octets of data | by RDMA | in messages of {names} |")
+    print("|---|" + "---:|" * len(MESSAGES))
+    for call, size in dict.fromkeys((row.call, row.size_bytes) for row in table):
+        line = [row for row in table if (row.call, row.size_bytes) == (call, size)]
+        cells = (f"({row.processor_us:.0f})" if row.ratio_to_rdma > 1 else f"{row.processor_us:.0f}" for row in line)
+        print(f"| {call} {size >> 10} KiB | " + " | ".join(cells) + " |")
+    for call in dict.fromkeys(row.call for row in table):
+        largest = " | ".join(f"{crossing(table, call, form) >> 10} KiB" for form in MESSAGES[1:])
+        print(f"| {call}: no more than RDMA costs, up to | | {largest} |")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print the rows as one JSON array")
+    parser.add_argument("--markdown", action="store_true", help="print the table of docs/versions.md")
     parser.add_argument("--rounds", type=int, default=5, help="rounds to take the median of (default: %(default)s)")
-    parser.add_argument("--calls", type=int, default=300, help="calls in each round (default: %(default)s)")
+    parser.add_argument("--calls", type=int, default=CALLS, help="calls in each round (default: %(default)s)")
     parser.add_argument(
         "--sizes", type=int, nargs="*", default=SIZES, help="octets of the data (default: 4 KiB to 1 MiB)"
     )
@@ -137,6 +173,8 @@ def main() -> None:
     table = rows(tuple(options.sizes), options.rounds, options.calls)
     if options.json:
         print(json.dumps([asdict(row) for row in table], indent=2))
+    elif options.markdown:
+        print_markdown(table)
     else:
         print_table(table)
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,7 +33,7 @@ class ServerAddresses:
 
 
 @contextlib.contextmanager
-def served_file(environment: dict[str, str] | None = None) -> Iterator[ServerAddresses]:
+def served_file(environment: dict[str, str] | None = None, options: Sequence[str] = ()) -> Iterator[ServerAddresses]:
     """`rpcrdma serve` in a process of its own, over a directory in memory with one large file, "data"."""
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(prefix="rpcrdma-bench-", dir=memory if memory.is_dir() else None) as directory:
@@ -45,7 +45,7 @@ def served_file(environment: dict[str, str] | None = None) -> Iterator[ServerAdd
                 file.write(bytes(1 << 20))
         data.chmod(0o666)
         listen = ["--listen", "rdma://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0"]
-        command = [str(Path(sys.executable).with_name("rpcrdma")), "serve", directory, *listen]
+        command = [str(Path(sys.executable).with_name("rpcrdma")), "serve", directory, *listen, *options]
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
         ) as server:

@@ -61,6 +61,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         for mark in metafunc.definition.iter_markers("parametrize")
         for name in (mark.args[0].split(",") if isinstance(mark.args[0], str) else mark.args[0])
     }
+    if not {"each_provider", "scheme"}.isdisjoint(metafunc.fixturenames):
+        # A whole file may ask for each version.
+        del parameters["each_version"]
     for name, values in parameters.items():
         if name in metafunc.fixturenames and name not in set_by_test:
             metafunc.parametrize(name, values, indirect=True)
@@ -85,11 +88,10 @@ def leave_choice_to(provider: str, version: str, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.fixture
-def each_version(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The version that the test's clients speak, over the software RNIC."""
-    version: str = request.param
-    leave_choice_to("iwarp", version, monkeypatch)
-    return version
+def each_version(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sets the version that the test's clients speak, over the software RNIC; no effect beside the other two."""
+    if hasattr(request, "param"):
+        leave_choice_to("iwarp", request.param, monkeypatch)
 
 
 @pytest.fixture

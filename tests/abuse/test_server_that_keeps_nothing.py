@@ -124,6 +124,7 @@ def test_a_server_that_keeps_less_than_asked_is_named_as_the_cause(
 
 @pytest.mark.parametrize("how", ["upload", "stream"])
 @pytest.mark.parametrize("promise", [HONEST, MORE], ids=["as-asked", "more"])
+@pytest.mark.usefixtures("each_version")
 def test_a_server_that_keeps_what_it_says_is_written_to_in_few_rounds(tmp_path: Path, how: str, promise: Any) -> None:
     service = Forgetful(promise)
     asyncio.run(copied(service, "rdma", tmp_path, how, BLOCKS * BLOCK))
@@ -135,6 +136,7 @@ def test_a_server_that_keeps_what_it_says_is_written_to_in_few_rounds(tmp_path: 
 
 @pytest.mark.parametrize("how", ["upload", "stream"])
 @pytest.mark.parametrize("count", [0, 11])
+@pytest.mark.usefixtures("each_version")
 def test_a_server_that_miscounts_what_it_takes_is_found_out(tmp_path: Path, how: str, count: int) -> None:
     class Miscounting(Forgetful):
         def write(self, args: v3.WRITE3args, context: CallContext) -> v3.WRITE3res:

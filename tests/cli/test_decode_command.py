@@ -157,7 +157,7 @@ def test_brief_is_a_line_for_each_message_and_its_faults(monkeypatch, capsys, ca
     assert "192.0.2.1:40000 > 192.0.2.2:20049 MPA Request, revision 2, flags C S" in lines[0]
     assert "refuses #3 after " in lines[3]
     assert lines[5] == "  wrong: rdma_proc at offset 12: no RPC message follows [RFC 8166 4.2.4]"
-    assert err.splitlines() == ["input: a packet capture", "5 messages, 1 with something wrong"]
+    assert err.splitlines() == ["input: a packet capture (pcap)", "5 messages, 1 with something wrong"]
 
 
 def test_only_faults(monkeypatch, capsys, capture) -> None:

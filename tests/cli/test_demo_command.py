@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from rpcrdma import ConnectOptions
 from rpcrdma.cli.demo.comparison import digests
 from rpcrdma.cli.main import main
-from rpcrdma.transport import VERSION_CHOICES
+from rpcrdma.cli.options import connect_options
+from rpcrdma.limits import CONTINUED_OCTETS_MAX
+from rpcrdma.transport import VERSION_CHOICES, TransportConfig
 
 FILES = 60
 
@@ -65,6 +71,35 @@ def test_the_demo_prints_a_table(tree: Path, capfd: pytest.CaptureFixture[str]) 
     values = {" ".join(row[:1]): row[1] for row in rows}
     assert int(values["files"]) == 46
     assert values["mismatches"] == "0"
+
+
+@pytest.mark.parametrize("version", [choice for choice in VERSION_CHOICES if choice.startswith("2")])
+def test_the_demo_counts_continued_messages_and_grants_of_both_sides(
+    tree: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], version: str
+) -> None:
+    """A client that moves nothing by RDMA: its WRITEs are long messages, and so are the replies to its READs."""
+    import json
+
+    transport = TransportConfig(in_messages_octets_max=CONTINUED_OCTETS_MAX)
+
+    def in_messages(args: argparse.Namespace) -> ConnectOptions:
+        return replace(connect_options(args), transport=transport)
+
+    monkeypatch.setattr("rpcrdma.cli.demo.journey.connect_options", in_messages)
+    command = ["demo", "--source", str(tree), "--rpcrdma-version", version]
+    assert main([*command, "--json"]) == 0
+    report = json.loads(capfd.readouterr().out)
+    assert report["calls"]["continued"] > 0
+    assert report["rdma"]["pieces"] > report["calls"]["continued"]
+    assert report["rdma"]["grants"] > 0
+    assert report["rdma"]["reads"] == report["rdma"]["writes"] == 0
+    assert main(command) == 0
+    lines = {line.split("  ")[0]: line for line in capfd.readouterr().out.replace("\n  ", "\n").splitlines()}
+    for name in ("continued", "credit grants"):
+        counts = [int(count.replace(",", "")) for count in re.findall(r"\b[\d,]*\d\b", lines[name])]
+        assert counts[0] == counts[1] + counts[2] > 0, lines[name]
+    assert "server 0)" not in lines["continued"]
+    assert "client 0," not in lines["continued"]
 
 
 def test_the_demo_fails_where_a_file_differs(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from decoder_targets import FuzzTarget, golden
 from rpcrdma.dissect.capture_dissector import CaptureDissector
-from rpcrdma.dissect.capture_file import MAGIC_OCTETS, CaptureDamaged, is_capture, read_packets
+from rpcrdma.dissect.capture_file import MAGIC_OCTETS, CaptureDamaged, capture_form, read_packets
 from rpcrdma.dissect.connection import IwarpConnection, Settings
 from rpcrdma.dissect.fields import Field
 from rpcrdma.dissect.hex_input import hex_messages
@@ -88,7 +88,7 @@ def capture(data: bytes) -> None:
     """A file."""
     file = io.BytesIO(data)
     start = file.read(MAGIC_OCTETS)
-    if not is_capture(start):
+    if not capture_form(start):
         return
     dissector = CaptureDissector(settings("2"))
     with contextlib.suppress(CaptureDamaged):
@@ -156,7 +156,8 @@ DISSECTORS = [
         "dissect_message",
         message,
         [b"\0" + _CALL, b"\1" + bytes.fromhex("00000007 00000002 00000005 00000009 00000014")]
-        + [b"\0" + octets for octets in golden("transport/headers_v2_00.toml", "header", "malformed")],
+        + [b"\0" + octets for octets in golden("transport/headers_v2_00.toml", "header", "malformed")]
+        + [b"\1" + octets for octets in golden("transport/headers_v2_07.toml", "header", "malformed")],
     ),
     FuzzTarget("dissect_streams", streams, [_streams(), b"\1" + _streams()[1:]]),
     FuzzTarget("dissect_capture", capture, list(_captures())),

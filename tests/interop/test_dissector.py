@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -224,3 +226,48 @@ def test_a_cut_or_garbled_message_ends_no_dissection(tshark: Tshark, tmp_path: P
     rows = tshark.fields(capture, "rpcrdma2.xid", "_ws.lua.error")
     assert len(rows) > 200
     assert [row for row in rows if row != [["0x00000007"], []]] == []
+
+
+def test_every_message_of_our_own_demo_is_understood(version: str, rpcrdma_command: str, tmp_path: Path) -> None:
+    tree, capture = tmp_path / "tree", tmp_path / "demo.pcap"
+    tree.mkdir()
+    for size in (0, 100, 3000, 30_000, 300_000):
+        (tree / f"file-{size}").write_bytes(bytes(range(256)) * (size // 256) + bytes(size % 256))
+    for number in range(300):
+        (tree / f"one of many files, number {number:04}").write_bytes(b"x" * number)
+    command = [rpcrdma_command, "demo", "--rpcrdma-version", version, "--source", str(tree), "--json"]
+    done = subprocess.run([*command, "--pcap", str(capture)], capture_output=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["mismatches"] == 0
+    rows = Tshark(rpcrdma_command, version, tmp_path).fields(
+        capture, "rpcrdma2.xid", "rpc.msgtyp", "rpc.program", "_ws.malformed", "_ws.expert.severity", "_ws.lua.error"
+    )
+    xids, types, programs, malformed, severities, errors = (
+        [value for row in rows for value in row[column]] for column in range(6)
+    )
+    calls = report["calls"]["total"]
+    assert len(xids) == report["rdma"]["sends"]
+    # The RPC message of a long call or reply is in no Send.
+    assert Counter(types)["0"] == calls - report["calls"]["long_call"]
+    assert Counter(types)["1"] == calls - report["calls"]["long_reply"]
+    assert set(programs) == {"100003"}
+    assert malformed == errors == []
+    assert [level for level in severities if int(level) >= 0x800000] == []
+
+
+def test_captures_that_wireshark_has_written_are_read(rpcrdma_command: str, tmp_path: Path) -> None:
+    """editcap comes with tshark."""
+    capture = tmp_path / "own.pcap"
+    with HandMadeCapture(capture) as made:
+        made.send(CLIENT, words(7, 1, 32, 0, 0, 0, 0) + call(7))
+        made.send(SERVER, words(7, 1, 32, 0, 0, 0, 0) + reply(7))
+    shown = set()
+    for form in ("pcapng", "nsecpcap"):
+        converted = tmp_path / form
+        subprocess.run(["editcap", "-F", form, str(capture), str(converted)], check=True, capture_output=True)
+        command = [rpcrdma_command, "decode", "--brief", str(converted)]
+        shown.add(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
+    (text,) = shown
+    assert text.count("\n") == 4
+    assert "call NFS_V3 NULL" in text

@@ -79,7 +79,8 @@ def capture(rpcrdma_command: str, tmp_path_factory: pytest.TempPathFactory) -> C
         (tree / f"file-{size}").write_bytes(random.Random(size).randbytes(size))
     for number in range(300):
         (tree / "below" / "deeper" / f"one of many files, number {number:04}").write_bytes(b"x" * number)
-    command = [rpcrdma_command, "demo", "--source", str(tree), "--pcap", str(file), "--json"]
+    # Version 2 is not known to Wireshark: see test_dissector.py.
+    command = [rpcrdma_command, "demo", "--rpcrdma-version", "1", "--source", str(tree), "--pcap", str(file), "--json"]
     done = subprocess.run(command, capture_output=True, check=False, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     fields = [argument for field in FIELDS.values() for argument in ("-e", field)]

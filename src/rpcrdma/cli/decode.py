@@ -101,14 +101,14 @@ class _Count:
 
 def _decode(args: argparse.Namespace, settings: Settings, file: BinaryIO) -> int:
     from rpcrdma.dissect.capture_dissector import CaptureDissector  # noqa: PLC0415
-    from rpcrdma.dissect.capture_file import MAGIC_OCTETS, is_capture, read_packets  # noqa: PLC0415
+    from rpcrdma.dissect.capture_file import MAGIC_OCTETS, capture_form, read_packets  # noqa: PLC0415
     from rpcrdma.dissect.hex_input import hex_messages  # noqa: PLC0415
     from rpcrdma.dissect.hex_text import TEXT_MAX, read_hex  # noqa: PLC0415
 
     start = file.read(MAGIC_OCTETS)
     count = _Count()
-    if is_capture(start):
-        _say_input(args, "a packet capture")
+    if form := capture_form(start):
+        _say_input(args, f"a packet capture ({form})")
         dissector = CaptureDissector(settings)
         try:
             _show(args, dissector.messages(read_packets(file, start)), count)

@@ -13,7 +13,7 @@ from typing import BinaryIO, NamedTuple
 from rpcrdma import limits
 from rpcrdma.errors import RpcRdmaError
 
-__all__ = ["MAGIC_OCTETS", "CaptureDamaged", "CapturedPacket", "is_capture", "read_packets"]
+__all__ = ["MAGIC_OCTETS", "CaptureDamaged", "CapturedPacket", "capture_form", "read_packets"]
 
 MAGIC_OCTETS = 4
 _PCAP = {
@@ -56,9 +56,11 @@ class _Interface(NamedTuple):
     offset_s: int = 0
 
 
-def is_capture(start: bytes) -> bool:
-    """Whether a file that begins with `start` (`MAGIC_OCTETS`) is a capture."""
-    return start in _PCAP or start == _SECTION
+def capture_form(start: bytes) -> str:
+    """What a file is that begins with `start` (`MAGIC_OCTETS`): "pcap", "pcapng", or "" for no capture."""
+    if start in _PCAP:
+        return "pcap"
+    return "pcapng" if start == _SECTION else ""
 
 
 def read_packets(file: BinaryIO, start: bytes) -> Iterator[CapturedPacket]:

@@ -18,10 +18,12 @@ for name, made in pairs(FIELDS) do
 end
 local payload_field = ProtoField.bytes("rpcrdma2.payload", "Payload")
 local pieces_field = ProtoField.uint32("rpcrdma2.pieces", "Messages that were joined")
+local moved_field = ProtoField.uint32("rpcrdma2.moved_length", "Octets moved by RDMA, shown as zeros")
 local joined_field = ProtoField.uint32("rpcrdma2.joined_length", "Octets of the joined message")
 fields[#fields + 1] = payload_field
 fields[#fields + 1] = pieces_field
 fields[#fields + 1] = joined_field
+fields[#fields + 1] = moved_field
 protocol.fields = fields
 
 local malformed = ProtoExpert.new("rpcrdma2.malformed", "Malformed header", expert.group.MALFORMED,
@@ -29,12 +31,14 @@ local malformed = ProtoExpert.new("rpcrdma2.malformed", "Malformed header", expe
 local rule_broken = ProtoExpert.new("rpcrdma2.rule", "Rule broken", expert.group.PROTOCOL, expert.severity.WARN)
 protocol.experts = { malformed, rule_broken }
 
--- A walk of one header: `at` is the next octet, `found` has the last value of each member by name.
+-- A walk of one header: `at` is the next octet, `found` has the last value of each member by name. `read` are the segments
+-- of Read chunks, `written` the octets of Write chunks.
 local Walk = {}
 Walk.__index = Walk
 
 local function new_walk(tvb)
     local walk = { tvb = tvb, at = 0, found = {}, items = {}, count = {}, properties = {}, failed = false }
+    walk.read, walk.written = {}, 0
     return setmetatable(walk, Walk)
 end
 
@@ -70,6 +74,11 @@ function Walk:number(tree, member, size)
     self.found[member.name] = value
     self.items[member.name] = item
     for _, part in ipairs(PARTS[member.format] or {}) do item:add(FIELDS[part], range) end
+    if member.name == "rdma_length" and self.chunk == "rdma_reads" then
+        table.insert(self.read, { position = self.found.rdma_position, length = value })
+    elseif member.name == "rdma_length" and self.chunk == "rdma_writes" then
+        self.written = self.written + value
+    end
     if POSITIONS[member.name] and value % 4 ~= 0 then
         self:fail(item, "a Position is a multiple of 4")
         self.failed = false
@@ -119,6 +128,8 @@ function Walk:member(tree, member)
     end
     local group = tree:add(self.tvb(start, 4), member.name)
     local count
+    local around = self.chunk
+    if member.name == "rdma_reads" or member.name == "rdma_writes" then self.chunk = member.name end
     if kind == "struct" then
         self:members(group, member.of)
     elseif kind == "optional" then
@@ -140,6 +151,7 @@ function Walk:member(tree, member)
             self:members(group, member.of)
         end
     end
+    self.chunk = around
     self.count[member.name] = (self.count[member.name] or 0) + (count or 0)
     self:finish(group, member.name, start, count)
 end
@@ -208,6 +220,40 @@ local function join(pinfo, tvb, walk, more)
     return joined[place]
 end
 
+local function zeros(octets)
+    return ByteArray.new(string.rep("00", math.min(octets, JOINED_MAX)))
+end
+
+-- The RPC message with zeros in place of what was moved by RDMA: arguments stand at their Positions, and results are taken
+-- to be at the end, where those that may be moved stand in NFS.
+local function unreduced(tvb, walk, tree)
+    local octets = tvb:bytes()
+    local moved = 0
+    if octets:len() < 8 then return tvb end
+    if tvb(RPC_MESSAGE_TYPE, 4):uint() == 1 then
+        moved = walk.written
+        octets:append(zeros(moved + (4 - moved % 4) % 4))
+    else
+        local at = {}
+        for _, segment in ipairs(walk.read) do at[segment.position] = (at[segment.position] or 0) + segment.length end
+        local positions = {}
+        for position in pairs(at) do table.insert(positions, position) end
+        table.sort(positions)
+        for _, position in ipairs(positions) do
+            if position == 0 or position > octets:len() then break end
+            local length = at[position]
+            local rest = octets:len() - position
+            local whole = octets:subset(0, position)
+            whole:append(zeros(length + (4 - length % 4) % 4))
+            if rest > 0 then whole:append(octets:subset(position, rest)) end
+            octets, moved = whole, moved + length
+        end
+    end
+    if moved == 0 then return tvb end
+    tree:add(moved_field, moved):set_generated()
+    return octets:tvb("RPC message with zeros for what RDMA moved")
+end
+
 local function give_to_rpc(tvb, pinfo, tree, root)
     local rpc = Dissector.get("rpc")
     -- It stops at the end of a message that is cut off.
@@ -262,7 +308,7 @@ local function dissect_payload(walk, tvb, pinfo, tree, root, more)
         tree:add(pieces_field, whole.pieces):set_generated()
         tree:add(joined_field, whole.octets:len()):set_generated()
         if whole.complete and whole.octets:len() > 0 then
-            give_to_rpc(whole.octets:tvb("RPC message"), pinfo, tree, root)
+            give_to_rpc(unreduced(whole.octets:tvb("RPC message"), walk, tree), pinfo, tree, root)
         end
     elseif walk:left() > 0 then
         local payload = tvb(walk.at):tvb()
@@ -275,7 +321,7 @@ local function dissect_payload(walk, tvb, pinfo, tree, root, more)
         if payload:len() >= 4 and payload(0, 4):uint() ~= walk.found.rdma_xid then
             walk.items.rdma_xid:add_proto_expert_info(rule_broken, "the RPC message has another XID")
         end
-        give_to_rpc(payload, pinfo, tree, root)
+        give_to_rpc(unreduced(payload, walk, tree), pinfo, tree, root)
     end
 end
 

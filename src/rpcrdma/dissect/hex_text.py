@@ -86,10 +86,11 @@ class _Form(NamedTuple):
     digits: frozenset[int]
     """How many digits a group has."""
     words: bool = False
+    one_column: bool = False
 
 
 _FORMS = (
-    _Form("a dump of xxd", re.compile(r"\s*([0-9a-fA-F]{4,}):"), 16, frozenset({2, 4, 8, 16})),
+    _Form("a dump of xxd", re.compile(r"\s*([0-9a-fA-F]{4,}):"), 16, frozenset({2, 4, 8, 16}), one_column=True),
     _Form("a dump with offsets", re.compile(r"\s*([0-9a-fA-F]{4,})(?:\s+|$)"), 16, frozenset({2})),
     _Form("a dump with octal offsets", re.compile(r"\s*([0-7]{7,})(?:\s+|$)"), 8, frozenset({2})),
     _Form("words", re.compile(r"\s*([0-9a-fA-F]{7})(?:\s+|$)"), 16, frozenset({4}), words=True),
@@ -128,6 +129,6 @@ def _row(rest: str, form: _Form) -> bytes | None:
         if not groups or not all(len(group) in form.digits and _GROUP.fullmatch(group) for group in groups):
             break
         octets += bytes.fromhex("".join(groups))
-        if len(octets) >= _ROW_OCTETS or form is _FORMS[0]:
+        if len(octets) >= _ROW_OCTETS or form.one_column:
             break
     return bytes(octets) or None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from importlib.resources import files
+from pathlib import Path
 
 from rpcrdma import limits
 from rpcrdma.dissect.definitions import Definition
@@ -49,7 +49,7 @@ def lua_dissector(version: HeaderVersion) -> str:
             f"local CHUNKS = {{ {', '.join(json.dumps(name) for name in _CHUNKS)} }}",
         ]
     )
-    text = files("rpcrdma.dissect").joinpath("dissector.lua").read_text(encoding="utf-8")
+    text = Path(__file__).with_name("dissector.lua").read_text(encoding="utf-8")
     replacements = {
         "@DOCUMENT@": f"draft-ietf-nfsv4-rpcrdma-{definition.document}",
         "@VERSION@": version.name,

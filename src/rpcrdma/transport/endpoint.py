@@ -436,8 +436,13 @@ class Endpoint:
         else:
             session.statistics.receives += 1
             message = self._receive_early(self._receives.take(completion))
-        if session.window.counts_arrivals and not self._count(message):
-            return
+        window = session.window
+        if window.counts_arrivals:
+            if not window.on_arrival(message):
+                session.violation("more messages than credits allow")
+                return
+            if self._outbox.queued:
+                self._outbox.drain()
         if message is not None:
             handler = self._routes[message.kind]
             if handler is not None and handler(message, completion.invalidated):
@@ -453,16 +458,6 @@ class Endpoint:
         if message is not None:
             introduction.go_without(message)
         return message
-
-    def _count(self, message: Inbound | None) -> bool:
-        """Counts a message where all are counted; False if the peer had no credit for it."""
-        session = self._session
-        if not session.window.on_arrival(message):
-            session.violation("more messages than credits allow")
-            return False
-        if self._outbox.queued:
-            self._outbox.drain()
-        return True
 
     def _on_unclaimed(self, message: Inbound | None, invalidated: int | None) -> None:
         """A message that means nothing here is refused, or silently discarded."""

@@ -144,8 +144,8 @@ class Introduction:
         """Sends this side's properties; `value` is the one of host authentication, if it has that property."""
         self._introduced = True
         session = self._session
-        own = session.own._replace(host_authentication=value)
-        told = encode_properties(own, session.dialect.properties)
+        session.proof = value
+        told = encode_properties(session.own, session.dialect.properties)
         if self._extensions is not None:
             told += self._extensions.own
         session.limit_first_message()

@@ -14,6 +14,7 @@ by calls, and whenever a message waits because no credit is left, the peer knows
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 from rpcrdma.limits import GRANTED_OCTETS_MAX, SPARE_RECEIVES, UNREAD_SENDS_MAX
 from rpcrdma.transport.config import Role, TransportConfig
@@ -27,11 +28,16 @@ CREDITS_MAX = 0xFFFF
 _OVER_AND_ABOVE = 1
 """Messages that a peer may send beyond its calls and its answers: pieces, and what belongs to no call."""
 
+_UNTAUGHT = 1 + _OVER_AND_ABOVE
+"""Credits at hand and calls in flight, less answers owed, are at most so many more than the calls that the peer is
+known to take: after a call or a reply of one message, `_MessageWindow._count` then finds nothing new."""
+
 _COUNTER_MASK = 0xFFFFFFFF
 _COUNTER_HALF = 1 << 31
 
-_CALL, _ERROR, _UNREADABLE, _PROPERTIES, _GRANT, _PIECE = (
+_CALL, _REPLY, _ERROR, _UNREADABLE, _PROPERTIES, _GRANT, _PIECE = (
     Kind.CALL,
+    Kind.REPLY,
     Kind.ERROR,
     Kind.UNREADABLE,
     Kind.PROPERTIES,
@@ -54,12 +60,16 @@ class _MessageWindow(ABC):
 
     Of this side's calls `requested` is the most that it wants to have unanswered; `allowed` are as many as the peer was
     seen to take, and never less than one. Of the peer's, `granted` may be. `balance` messages may be sent; the peer may
-    send `outstanding` ones as far as this side knows: some of them may be on their way.
+    send `outstanding` ones as far as this side knows: some of them may be on their way. `errors_give`: the peer looks
+    at the credits that come with an error.
+
+    What every message passes, `admit`, `on_arrival` and `refresh_due`, calls nothing that it need not.
     """
 
     __slots__ = (
         "_arriving",
         "_balance_max",
+        "_base",
         "_heard",
         "_last_given",
         "_pool",
@@ -74,6 +84,7 @@ class _MessageWindow(ABC):
     )
 
     counts_arrivals = True
+    errors_give: ClassVar[bool]
 
     def __init__(self, requested: int, granted: int) -> None:
         self.requested = requested
@@ -87,6 +98,8 @@ class _MessageWindow(ABC):
         self._arriving = False
         self._balance_max = 1
         self._last_given = 0
+        # What the peer should be able to send while no calls are in flight.
+        self._base = granted + _OVER_AND_ABOVE
         self._pool = min(requested + granted + _OVER_AND_ABOVE, CREDITS_MAX)
         self.receives_wanted = 2 + SPARE_RECEIVES
 
@@ -94,17 +107,28 @@ class _MessageWindow(ABC):
         """Any message needs a credit, and a call may not be one too many for the peer."""
         if self.balance <= 0:
             return None
-        if message.kind is _CALL:
+        kind = message.kind
+        if kind is _CALL:
             if self.in_flight >= self.allowed:
                 return None
             self.in_flight += 1
         elif message.answers_call:
             self.unanswered -= 1
-        return self._spend(message)
+        if kind is _ERROR and not self.errors_give:
+            self._last_given = 0
+            return self._word(0)
+        # As a rule something is owed: what `_give` would give.
+        wanted = self._base + self.in_flight - self.unanswered
+        if not self.outstanding < wanted <= self._pool:
+            return self._word(self._give())
+        given = self._last_given = wanted - self.outstanding
+        self.outstanding = wanted
+        self.receives_wanted = wanted + 1 + SPARE_RECEIVES
+        return self._word(given)
 
-    def admit_piece(self, message: Outgoing) -> int | None:
+    def admit_piece(self, _message: Outgoing) -> int | None:
         """Nothing can go out before the rest of what has begun, so that any credit will do."""
-        return self._spend(message) if self.balance > 0 else None
+        return self._word(self._give()) if self.balance > 0 else None
 
     def take_back(self, message: Outgoing) -> None:
         """Neither the credit nor those that the header would have given are gone."""
@@ -136,8 +160,15 @@ class _MessageWindow(ABC):
     @property
     def owed(self) -> int:
         """Credits that the peer should have and was not given; never less than none, as they are not taken back."""
-        wanted = self.granted + _OVER_AND_ABOVE + self.in_flight - self.unanswered
-        return max(0, min(wanted, self._pool) - self.outstanding)
+        return max(0, min(self._base + self.in_flight - self.unanswered, self._pool) - self.outstanding)
+
+    @property
+    def refresh_due(self) -> bool:
+        """Whether an asynchronous grant should go out and finds a receive."""
+        # As a rule the peer has more than half of what it should have: what `_refreshable` would find.
+        if 2 * self.outstanding > self._base + self.in_flight - self.unanswered:
+            return False
+        return self._grant_passes and self._refreshable
 
     @property
     def _refreshable(self) -> bool:
@@ -172,9 +203,14 @@ class _MessageWindow(ABC):
         self.receives_wanted = self.outstanding + 1 + SPARE_RECEIVES
         return given
 
+    @property
     @abstractmethod
-    def _spend(self, message: Outgoing, /) -> int:
-        """Takes one credit and makes the credit word of a header."""
+    def _grant_passes(self) -> bool:
+        """Whether there is a receive for an asynchronous grant."""
+
+    @abstractmethod
+    def _word(self, given: int, /) -> int:
+        """Takes one credit and makes the credit word of a header, in which so many are new."""
 
     @abstractmethod
     def _unspend(self) -> None:
@@ -193,11 +229,13 @@ class IncrementalWindow(_MessageWindow):
     a credit that it cannot have had without the one before. `_unproven` messages prove that; 0 if it is proved.
     """
 
-    __slots__ = ("_unproven",)
+    __slots__ = ("_unproven", "_upper_half")
+    errors_give = False
 
     def __init__(self, requested: int, granted: int) -> None:
         super().__init__(requested, granted)
         self._unproven = 0
+        self._upper_half = self._pool << 16
 
     def on_arrival(self, message: Inbound | None) -> bool:
         """The credit words of errors are ignored, and those of other versions mean something else."""
@@ -210,26 +248,29 @@ class IncrementalWindow(_MessageWindow):
             if self._unproven:
                 self._unproven -= 1
         if message is not None and kind is not _ERROR and (kind is not _UNREADABLE or _gives(message)):
-            self.balance = min(self.balance + (message.credit_word & CREDITS_MAX), CREDITS_MAX)
-            self._count(message.kind)
+            self.balance = balance = self.balance + (message.credit_word & CREDITS_MAX)
+            if (
+                (kind is not _REPLY and kind is not _CALL)
+                or self._arriving
+                or balance > self._balance_max
+                or self.in_flight + balance - self.unanswered > self.allowed + _UNTAUGHT
+            ):
+                self.balance = min(balance, CREDITS_MAX)
+                self._count(message.kind)
         return True
 
     @property
-    def refresh_due(self) -> bool:
-        """Whether an asynchronous grant should go out and finds a receive."""
-        return not self._unproven and self._refreshable
+    def _grant_passes(self) -> bool:
+        return not self._unproven
 
     def grant_word(self) -> int:
         """The credit word of an asynchronous grant, whose credits then count as given."""
         self._unproven = self.outstanding + 1
-        return (self._pool << 16) | self._give()
+        return self._upper_half | self._give()
 
-    def _spend(self, message: Outgoing, /) -> int:
+    def _word(self, given: int, /) -> int:
         self.balance -= 1
-        if message.kind is _ERROR:
-            self._last_given = 0
-            return self._pool << 16
-        return (self._pool << 16) | self._give()
+        return self._upper_half | given
 
     def _unspend(self) -> None:
         self.balance += 1
@@ -242,6 +283,7 @@ class CumulativeWindow(_MessageWindow):
     """
 
     __slots__ = ("_received", "_sent")
+    errors_give = True
 
     def __init__(self, requested: int, granted: int) -> None:
         super().__init__(requested, granted)
@@ -252,34 +294,37 @@ class CumulativeWindow(_MessageWindow):
         """Each word replaces the one before, so that it may also take credits back."""
         self._heard = True
         kind = None if message is None else message.kind
-        self._received = (self._received + 1) & _COUNTER_MASK
+        self._received += 1
         self.outstanding -= 1
         if self.outstanding < (-1 if kind is _GRANT else 0):
             return False
         if message is not None and (kind is not _UNREADABLE or _gives(message)):
-            ahead = (message.credit_word - self._sent) & _COUNTER_MASK
-            self.balance = ahead if ahead < _COUNTER_HALF else ahead - _COUNTER_MASK - 1
-            self._count(message.kind)
+            balance = (message.credit_word - self._sent) & _COUNTER_MASK
+            if balance >= _COUNTER_HALF:
+                balance -= _COUNTER_MASK + 1
+            self.balance = balance
+            if (
+                (kind is not _REPLY and kind is not _CALL)
+                or self._arriving
+                or balance > self._balance_max
+                or self.in_flight + balance - self.unanswered > self.allowed + _UNTAUGHT
+            ):
+                self._count(message.kind)
         return True
 
     @property
-    def refresh_due(self) -> bool:
-        """Whether an asynchronous grant should go out and finds a receive."""
-        return self.balance >= 0 and self._refreshable
+    def _grant_passes(self) -> bool:
+        return self.balance >= 0
 
     def grant_word(self) -> int:
         """The credit word of an asynchronous grant, whose credits then count as given."""
-        return self._count_sent()
+        return self._word(self._give())
 
-    def _spend(self, _message: Outgoing, /) -> int:
-        return self._count_sent()
-
-    def _count_sent(self) -> int:
+    def _word(self, _given: int, /) -> int:
         self.balance -= 1
-        self._sent = (self._sent + 1) & _COUNTER_MASK
-        self._give()
+        self._sent += 1
         return (self._received + self.outstanding) & _COUNTER_MASK
 
     def _unspend(self) -> None:
         self.balance += 1
-        self._sent = (self._sent - 1) & _COUNTER_MASK
+        self._sent -= 1

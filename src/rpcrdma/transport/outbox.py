@@ -227,14 +227,17 @@ class Outbox:
             session.window.take_back(message)
             raise
         header = session.dialect.encode(message, credit_word)
+        if len(payload) == 1 and len(payload[0]) < JOIN_OCTETS_MAX:
+            whole = header + payload[0]
+            if len(whole) <= session.send_octets:
+                self._transmit(message, [whole])
+                return
         if session.splits and len(header) + sum(map(len, payload)) > session.send_octets:
             self._sequence = sequence = _Sequence(message, payload, len(header))
             self.queued += 1
             session.statistics.messages_continued += 1
             self._send_piece(sequence, credit_word)
             self._go_on(sequence)
-        elif len(payload) == 1 and len(payload[0]) < JOIN_OCTETS_MAX:
-            self._transmit(message, [header + payload[0]])
         else:
             self._transmit(message, [header, *payload])
 

@@ -28,7 +28,7 @@ class Session:
     `results_octets` are the largest RPC call, and the largest results, that go in one message without chunks;
     `segment_octets_taken` is the largest segment that this side takes. `owed` counts what this side holds memory for
     until the peer does something: calls whose Read chunks are being read, and replies on their way. `peer` are the
-    transport properties that the peer has told of.
+    transport properties that the peer has told of; `proof` is the value of host authentication among this side's own.
     """
 
     __slots__ = (
@@ -44,6 +44,7 @@ class Session:
         "pd",
         "peer",
         "plan_limits",
+        "proof",
         "qp",
         "receive_octets",
         "refusal",
@@ -77,6 +78,7 @@ class Session:
         self._peer_data: PrivateData | None = None
         self.state = State.CONNECTING
         self.failure = ""
+        self.proof: bytes | None = None
         self.refusal: HostAuthenticationFailed | None = None
         self.owed = 0
         self.events: deque[EndpointEvent] = deque()
@@ -123,7 +125,8 @@ class Session:
     @property
     def own(self) -> Properties:
         """The transport properties of this side, those that the version has."""
-        return properties_of(self.config, ReverseSupport.GENERAL if self._reverse else ReverseSupport.NONE)
+        reverse = ReverseSupport.GENERAL if self._reverse else ReverseSupport.NONE
+        return properties_of(self.config, reverse, self.proof)
 
     def take_properties(self, peer: Properties) -> None:
         """Takes the transport properties that the peer has told of."""

@@ -82,7 +82,7 @@ def _kernel_server(server: Guest, pcap: Path) -> list[Vector]:
 
 async def _calls(server: Guest, pcap: Path) -> None:
     with contextlib.closing(PacketCapture(pcap)) as capture:
-        async with connected_export(server, "vectors", ConnectOptions(capture=capture)) as export:
+        async with connected_export(server, "vectors", ConnectOptions(capture=capture, rpcrdma_version=1)) as export:
             nfs = export.nfs
             await nfs.null()
             handle = await export.create("file")

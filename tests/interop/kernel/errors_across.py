@@ -17,6 +17,7 @@ from lab import Lab, check
 from patience import patience
 
 from rpcrdma.aio.client.connect import ConnectOptions
+from rpcrdma.aio.client.known_versions import KnownVersions
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 from rpcrdma.errors import TransportClosed
 from rpcrdma.iwarp.terminate import Code, PeerTerminated, TerminateMessage, decode_terminate
@@ -70,8 +71,17 @@ async def _versions(server: Guest) -> None:
         heard = await _answer(server, raw_calls.header(version=version) + null)
         wanted = RdmaError(raw_calls.XID, 64, ERR_VERS, 1, 1, version)
         equal(f"answer to version {version}", decode_header(heard.payload), wanted)
+    # A client that knows version 2 hears of version 1 in the answer to its first message, on the same connection.
+    auto = ConnectOptions(known_versions=KnownVersions())
+    async with connected_export(server, "versions", auto) as export:
+        agreed, counters = export.connection.negotiated, export.connection.statistics
+        assert agreed is not None
+        assert counters is not None
+        equal("version", agreed.version, 1)
+        equal("messages until the first reply", (counters.sends, counters.receives), (2, 2))
+        equal("connections made again", export.connection.reconnects, 0)
     # All of our client takes part: only the version in its messages is changed.
-    async with connected_export(server, "versions") as export:
+    async with connected_export(server, "versions", ConnectOptions(rpcrdma_version=1)) as export:
         with mock.patch.object(Version1, "encode", _encode_as_version_2):
             try:
                 await export.nfs.null()

@@ -213,7 +213,7 @@ def calls_under_the_servers_credits(lab: Lab) -> None:
 
 async def _credits(server: Guest, pcap: Path) -> None:
     with contextlib.closing(PacketCapture(pcap)) as capture:
-        async with connected_export(server, "credits", ConnectOptions(capture=capture)) as export:
+        async with connected_export(server, "credits", ConnectOptions(capture=capture, rpcrdma_version=1)) as export:
             handle = await export.create("file")
             data = random.Random(5).randbytes(1 << 20)
             for count in (_SERVER_CREDITS, 300):

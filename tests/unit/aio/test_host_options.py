@@ -182,7 +182,7 @@ def test_over_tcp_it_cannot_be_required(hosts: Hosts) -> None:
     asyncio.run(work())
 
 
-def test_a_server_that_requires_it_offers_over_tcp_what_rdma_has_not(hosts: Hosts, each_provider: str) -> None:
+def test_a_server_that_requires_it_offers_over_tcp_what_rdma_has_not(hosts: Hosts) -> None:
     """Anybody could call the rest without a certificate."""
 
     async def work() -> None:

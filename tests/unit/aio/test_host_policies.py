@@ -21,7 +21,9 @@ from rpcrdma.errors import HostAuthenticationFailed
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.host_identity import HostIdentity
 from rpcrdma.rpc.service import CallContext
-from rpcrdma.transport import VERSION_CHOICES, TransportConfig, VersionRefused
+from rpcrdma.transport import TransportConfig, VersionRefused
+
+pytestmark = pytest.mark.versions("2", "2-07")
 
 OUTCOMES = {
     ("off", "off"): "unauthenticated",
@@ -75,14 +77,13 @@ async def ask(connection: Connection) -> None:
     await connection.call(v3.GETATTR, v3.GETATTR3args(v3.nfs_fh3(b"handle")))
 
 
-@pytest.mark.parametrize("version", [name for name in VERSION_CHOICES if name != "1"])
 @pytest.mark.parametrize("client", ["off", "optional", "required"])
 @pytest.mark.parametrize("server", ["off", "optional", "required"])
-def test_the_policies_of_both_sides(hosts: Hosts, each_provider: str, client: str, server: str, version: str) -> None:
+def test_the_policies_of_both_sides(hosts: Hosts, each_provider: str, client: str, server: str) -> None:
     async def work() -> None:
         outcome = OUTCOMES[client, server]
-        options = ConnectOptions(host_authentication=client_of(hosts, client), rpcrdma_version=version)
-        async with serving(server_of(hosts, server), rpcrdma_version=version) as (served, service):
+        options = ConnectOptions(host_authentication=client_of(hosts, client))
+        async with serving(server_of(hosts, server)) as (served, service):
             connecting = connect(served.listening[0], v3.PROGRAM, options=options)
             if outcome not in {"authenticated", "unauthenticated"}:
                 with pytest.raises(HostAuthenticationFailed, match=outcome):
@@ -93,6 +94,11 @@ def test_the_policies_of_both_sides(hosts: Hosts, each_provider: str, client: st
             async with connecting as connection:
                 await ask(connection)
                 assert connection.negotiated is not None
+                own, peer = connection.negotiated.own_properties, connection.negotiated.peer_properties
+                assert own is not None
+                assert peer is not None
+                assert own["host_authentication"] is (client != "off")
+                assert peer["host_authentication"] is (outcome == "authenticated")
                 of_server, (of_client,) = connection.negotiated.host_identity, service.seen
             if outcome == "unauthenticated":
                 assert of_server is of_client is None
@@ -106,6 +112,7 @@ def test_the_policies_of_both_sides(hosts: Hosts, each_provider: str, client: st
     asyncio.run(work())
 
 
+@pytest.mark.versions("2")
 def test_a_chain_longer_than_a_message_is_continued(hosts: Hosts, tmp_path: Path, each_provider: str) -> None:
     """Certificates that nobody needs make it long."""
     other = Authority(tmp_path, "other")
@@ -183,7 +190,7 @@ def test_a_client_that_the_server_does_not_know_is_told_why_and_logged(
 
 
 @pytest.mark.parametrize("requiring", ["client", "server"])
-def test_version_1_has_none(hosts: Hosts, each_provider: str, requiring: str) -> None:
+def test_version_1_has_none(hosts: Hosts, requiring: str) -> None:
     """Where one side speaks nothing else, the side that requires it refuses before a call is run."""
 
     async def work() -> None:

@@ -78,6 +78,7 @@ async def scrape(url: str) -> dict[tuple[str, ...], float]:
     }
 
 
+@pytest.mark.usefixtures("each_version")
 def test_a_server_counts_calls_connections_and_procedures() -> None:
     async def work(server: Server) -> None:
         await use(server)

@@ -81,7 +81,7 @@ class Mounts(mount.MOUNT_V3_Service):
 @asynccontextmanager
 async def serving(files: Files | None = None, **settings: Any) -> AsyncIterator[tuple[Server, Files]]:
     service = files or Files()
-    options = ServeOptions(rdma=RdmaServerConfig(**settings), drain_s=1.0)
+    options = ServeOptions(rdma=RdmaServerConfig(**settings), drain_s=0.2)
     async with serve([service, Mounts()], ["rdma://127.0.0.1:0", "tcp://127.0.0.1:0"], options=options) as server:
         try:
             yield server, service

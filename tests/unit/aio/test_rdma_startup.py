@@ -26,6 +26,9 @@ from rpcrdma.testing.raw_socket import RawSocketPeer
 from rpcrdma.transport import TransportConfig
 from rpcrdma.transport.negotiation import State
 
+# The connections that the tests make by themselves begin in the newest version.
+pytestmark = [pytest.mark.usefixtures("each_version"), pytest.mark.versions("1", "2")]
+
 SHORT = IwarpConfig(startup_timeout_s=0.05)
 
 

@@ -9,13 +9,13 @@ import struct
 import pytest
 
 from rpcrdma import limits
-from rpcrdma.dissect.capture_file import MAGIC_OCTETS, CaptureDamaged, CapturedPacket, is_capture, read_packets
+from rpcrdma.dissect.capture_file import MAGIC_OCTETS, CaptureDamaged, CapturedPacket, capture_form, read_packets
 
 
 def read(data: bytes) -> list[CapturedPacket]:
     file = io.BytesIO(data)
     start = file.read(MAGIC_OCTETS)
-    assert is_capture(start)
+    assert capture_form(start)
     return list(read_packets(file, start))
 
 
@@ -85,6 +85,11 @@ def test_each_section_has_its_own_order_and_interfaces() -> None:
     assert [(packet.link_type, packet.data) for packet in read(data)] == [(1, b"a"), (101, b"b")]
     with pytest.raises(CaptureDamaged, match="interface 0, which was not described"):
         read(section("<") + interface("<", 1) + section("<") + enhanced("<", 0, 0, b"a", 1))
+
+
+def test_other_files_are_no_captures() -> None:
+    starts = [pcap("<", 0xA1B2C3D4)[:4], section(">")[:4], b"0a0b", b"", b"\x0a\x0d\x0d"]
+    assert [capture_form(start) for start in starts] == ["pcap", "pcapng", "", "", ""]
 
 
 FILES = [

@@ -12,6 +12,7 @@ from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.testing.endpoint_pair import counted_bits, message
 from rpcrdma.transport import (
     VERSION_CHOICES,
+    CallArrived,
     Closed,
     Endpoint,
     EndpointEvent,
@@ -22,7 +23,7 @@ from rpcrdma.transport import (
 )
 from rpcrdma.transport.authenticator import Authenticator, HostPolicy
 from rpcrdma.transport.host_authentication import HandshakeState, HostAuthenticator
-from rpcrdma.transport.message import Inbound, Kind, OutgoingProperties, PropertySet
+from rpcrdma.transport.message import Inbound, Kind, OutgoingGrant, OutgoingProperties, PropertySet
 from rpcrdma.transport.negotiation import State
 from rpcrdma.transport.properties import HOST_AUTHENTICATION, encode_host_authentication
 from rpcrdma.verbs.loopback import LoopbackQueuePair
@@ -68,6 +69,7 @@ class Facing:
         self.messages: list[bytes] = []
         self.events: list[QueuePairEvent] = []
         self.xid = 0
+        self.xids: list[int] = []
         for _ in range(20):
             self.receive()
         self.run()
@@ -115,6 +117,8 @@ class Facing:
         """The values of host authentication in the messages that came, which are all of properties."""
         found = self.taken()
         assert {message.kind for message in found} <= {Kind.PROPERTIES}
+        self.xids += [message.xid for message in found]
+        assert len(set(self.xids)) == len(self.xids)
         raw = [dict(message.properties).get(HOST_AUTHENTICATION) for message in found]
         return [None if data is None else data[4 : 4 + int.from_bytes(data[:4], "big")] for data in raw]
 
@@ -223,6 +227,24 @@ def test_a_bad_value_is_answered_with_an_alert_and_the_end(
     assert (closed.protocol_error, closed.by_peer) == (False, False)
 
 
+def test_a_peer_that_does_not_take_the_alert_is_left(hosts: Hosts, version: str) -> None:
+    facing = opened(hosts, SERVER, version)
+    facing.xid += 1
+    properties = encode_host_authentication(b"garbage")
+    header = facing.dialect.encode(OutgoingProperties(facing.xid, properties), facing.credits)
+    facing.qp.post_send(None, [header + facing.dialect.encode_properties(properties)], signaled=False)
+    facing.link.progress(1)
+    facing.endpoint.progress()
+    assert facing.endpoint_events() == []
+    assert facing.endpoint.untimed
+    assert facing.endpoint.next_deadline_s(100.0) == 100.0 + NEGOTIATION_S
+    facing.endpoint.on_time(100.0 + NEGOTIATION_S)
+    facing.endpoint.progress()
+    (closed,) = facing.endpoint_events()
+    assert isinstance(closed, Closed)
+    assert closed.refusal is not None
+
+
 @pytest.mark.parametrize("role", Role)
 def test_an_alert_is_not_answered(hosts: Hosts, role: Role, version: str) -> None:
     facing, _ = authenticating(hosts, role, version)
@@ -295,17 +317,45 @@ def test_a_side_without_an_authenticator_passes_over_what_is_said_of_it(hosts: H
     assert refusal.kind is Kind.ERROR
 
 
-def test_a_value_that_no_message_holds(hosts: Hosts) -> None:
-    """Where the properties of one side cannot go on in another message."""
-    long = Long()
-    facing = Facing(CLIENT, "2-07", long)
-    facing.messages.clear()
-    facing.tell((*SIZES, *encode_host_authentication(b"")))
+def test_a_server_that_goes_on_without_properties_is_none_that_takes_part(hosts: Hosts, version: str) -> None:
+    """Credits alone are an answer to the client's properties, too. They are counted after that: no alert goes out."""
+    facing = Facing(CLIENT, version, machine(hosts, CLIENT))
+    assert facing.values() == [b""]
+    facing.send(facing.dialect.encode(OutgoingGrant(), facing.credits))
     assert facing.values() == []
-    assert facing.closed().reason == (
-        "host authentication failed: the certificates of this side take 5000 octets, and the peer receives no more "
-        "than 4096; shorten the chain in the file of --host-cert"
-    )
+    assert "the peer takes no part in it" in facing.closed().reason
+
+
+@pytest.mark.parametrize("announces", [False, True])
+def test_it_is_too_late_to_announce_it_after_the_first_call(hosts: Hosts, version: str, announces: bool) -> None:
+    facing = Facing(SERVER, version, machine(hosts, SERVER, HostPolicy.OPTIONAL))
+    facing.send(call(facing))
+    assert facing.values() == [None]
+    assert [type(event) for event in facing.endpoint_events()] == [Ready, CallArrived]
+    facing.tell((*SIZES, *encode_host_authentication(b"")) if announces else SIZES)
+    if announces:
+        assert facing.values() == [ALERT + b"\x0a"]
+        assert "none is awaited" in facing.closed().reason
+    else:
+        assert facing.values() == []
+        assert facing.endpoint_events() == []
+
+
+@pytest.mark.parametrize("octets", [4032, 4033])
+def test_a_value_that_no_message_holds(octets: int) -> None:
+    """Where the properties of one side cannot go on in another message."""
+    facing = Facing(CLIENT, "2-07", Long(octets))
+    assert facing.values() == [b""]
+    facing.tell((*SIZES, *encode_host_authentication(b"")))
+    if octets == 4032:
+        assert facing.values() == [bytes(octets)]
+        assert facing.endpoint_events() == []
+    else:
+        assert facing.values() == []
+        assert facing.closed().reason == (
+            "host authentication failed: the certificates of this side take 4033 octets, and the peer receives no more "
+            "than 4096; shorten the chain in the file of --host-cert"
+        )
 
 
 class Long:
@@ -315,11 +365,14 @@ class Long:
     finished = False
     peer = None
 
+    def __init__(self, octets: int) -> None:
+        self.octets = octets
+
     def announce(self) -> bytes | None:
         return b""
 
     def begin(self, announced: bytes | None) -> bytes | None:
-        return bytes(5000)
+        return bytes(self.octets)
 
     def receive(self, value: bytes) -> bytes | None:
         raise AssertionError(value)

@@ -368,7 +368,7 @@ def test_calls_go_on_when_counters_wrap(start: int) -> None:
     for _ in range(20):
         deliver(client, server, CALL)
         deliver(server, client, REPLY)
-    assert client._sent == server._received == (start + 21) % (1 << 32)
+    assert client._sent == server._received == start + 21, "words wrap, the counters behind them need not"
     assert usable(client) == 5
 
 

@@ -440,8 +440,8 @@ class GrantsAtOnce:
     __slots__ = ()
 
     @property
-    def _refreshable(self) -> bool:
-        return self._heard and self.owed > 0
+    def refresh_due(self) -> bool:
+        return self._grant_passes and self._heard and self.owed > 0
 
 
 class GrantsUnproven:
@@ -459,19 +459,16 @@ class NoneOver:
 
     __slots__ = ()
 
-    @property
-    def owed(self) -> int:
-        return max(0, self.granted + self.in_flight - self.unanswered - self.outstanding)
+    def __init__(self, requested: int, granted: int) -> None:
+        super().__init__(requested, granted)
+        self._base = granted
 
 
 class NoneForAnswers:
     """The peer has to keep credits back for its answers."""
 
     __slots__ = ()
-
-    @property
-    def owed(self) -> int:
-        return max(0, self.granted + 1 - self.unanswered - self.outstanding)
+    _base = property(lambda self: self.granted + 1 - self.in_flight, lambda _self, _value: None)
 
 
 class AnswersReserved:
@@ -489,9 +486,7 @@ class ErrorsGive:
     """Errors bring credits, which their receiver does not look at."""
 
     __slots__ = ()
-
-    def _spend(self, message: Outgoing, /) -> int:
-        return super()._spend(message) | self._give()
+    errors_give = True
 
 
 class UncountedIsRoom:
@@ -499,8 +494,10 @@ class UncountedIsRoom:
 
     __slots__ = ()
 
-    def _count(self, _kind: Kind) -> None:
-        super()._count(Kind.PROPERTIES)
+    def on_arrival(self, message: Inbound | None) -> bool:
+        taken = super().on_arrival(message)
+        self._count(Kind.PROPERTIES)
+        return taken
 
 
 class SendsAnyway:
@@ -508,8 +505,8 @@ class SendsAnyway:
 
     __slots__ = ()
 
-    def admit_piece(self, message: Outgoing) -> int:
-        return self._spend(message)
+    def admit_piece(self, _message: Outgoing) -> int:
+        return self._word(self._give())
 
 
 class SendsOneAnyway:
@@ -518,7 +515,7 @@ class SendsOneAnyway:
     __slots__ = ()
 
     def admit_piece(self, message: Outgoing) -> int | None:
-        return self._spend(message) if self.balance == 0 else super().admit_piece(message)
+        return self._word(self._give()) if self.balance == 0 else super().admit_piece(message)
 
 
 @pytest.mark.parametrize(

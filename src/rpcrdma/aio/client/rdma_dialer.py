@@ -8,6 +8,7 @@ knows.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Protocol
 
@@ -20,6 +21,8 @@ from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed, TransportClo
 from rpcrdma.transport import offered
 
 __all__ = ["RdmaDialer"]
+
+_LOGGER = logging.getLogger("rpcrdma.client")
 
 
 class _MakeConnection(Protocol):
@@ -79,6 +82,8 @@ class RdmaDialer:
             if len(self._names) == 1 or not connection.unanswered:
                 raise
             first = connection
+            trying = "%s: version %s of RPC-over-RDMA had no answer, trying version %s"
+            _LOGGER.info(trying, self._url.authority, self._names[0], fallback)
         else:
             if len(self._names) > 1:
                 known.found(server, connection.negotiated.dialect, loop.time())

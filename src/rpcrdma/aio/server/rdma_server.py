@@ -179,7 +179,7 @@ class RdmaServer:
             logging.INFO,
             f"connected {connection.peer[0]}",
             "rdma connection from %s: version %s, inline %d/%d octets, credits %d (back: %d), %s, "
-            "remote invalidation %s, reads %d/%d%s, %s",
+            "remote invalidation %s, reads %d/%d%s%s",
             name,
             agreed.dialect,
             agreed.inline_receive_octets,
@@ -191,7 +191,7 @@ class RdmaServer:
             agreed.inbound_reads,
             agreed.outbound_reads,
             _listed(agreed.peer_properties),
-            "host not authenticated" if host is None else f"host {host.subject}",
+            "" if host is None else f", host {host.subject}",
             extra={"event": event},
             most=CONNECTION_LINES_MAX,
         )

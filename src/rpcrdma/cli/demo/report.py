@@ -77,10 +77,16 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
     }
 
 
+def _of_both(outcome: Outcome, name: str) -> str:
+    """A counter of each side."""
+    return f"client {getattr(outcome.client, name):,}, server {outcome.server.get(name, 0):,}"
+
+
 def print_report(outcome: Outcome) -> None:
     """Prints the table, and the differing paths on standard error."""
     facts = as_json(outcome)
     calls, rdma, granted = facts["calls"], facts["rdma"], facts["credits"]
+    continued, grants = (_of_both(outcome, name) for name in ("messages_continued", "grants_sent"))
     rows: list[tuple[str, str, str]] = [
         ("files", f"{outcome.files:,}", "copied out and back"),
         ("bytes", f"{outcome.octets:,}", "each way"),
@@ -94,7 +100,11 @@ def print_report(outcome: Outcome) -> None:
         ("  write chunk", f"{calls['write_chunk']:,}", "result placed by RDMA Write"),
         ("  long call", f"{calls['long_call']:,}", "call in a Position-Zero Read chunk"),
         ("  long reply", f"{calls['long_reply']:,}", "reply in a Reply chunk"),
-        ("  continued", f"{calls['continued']:,}", f"messages in several Sends, with {rdma['pieces']:,} more"),
+        (
+            "  continued",
+            f"{calls['continued']:,}",
+            f"messages in several Sends ({continued}), {rdma['pieces']:,} more in all",
+        ),
         ("  sent again", f"{calls['resent']:,}", "refused by the server in another form"),
         ("RDMA Sends", f"{rdma['sends']:,}", "of both sides"),
         ("RDMA Reads", f"{rdma['reads']:,}", "by the server"),
@@ -102,7 +112,7 @@ def print_report(outcome: Outcome) -> None:
         ("registrations", f"{rdma['registrations']:,}", "memory exposed by the client"),
         ("invalidated remotely", f"{rdma['remote_invalidations']:,}", "handles ended along with the reply"),
         ("credits granted", f"{granted['granted']:,}", f"of {granted['requested']:,} requested"),
-        ("credit grants", f"{rdma['grants']:,}", "messages with nothing else, of both sides"),
+        ("credit grants", f"{rdma['grants']:,}", f"messages with nothing else ({grants})"),
         ("version", facts["dialect"], "of RPC-over-RDMA"),
         ("provider", facts["provider"], "software RNIC over TCP" if facts["provider"] == "iwarp" else ""),
     ]

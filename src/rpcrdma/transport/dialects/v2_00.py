@@ -71,15 +71,18 @@ PROPERTIES = rows_with(
     (ReverseSupport.NONE, ReverseSupport.INLINE, ReverseSupport.GENERAL), default=ReverseSupport.INLINE
 )
 
-_SHORT_MESSAGE = struct.Struct(">IIIIIIIIIII")
-"""A header without chunks, and the XID and direction of the RPC message after it."""
+_SHORT_START = struct.Struct(">IIIQ")
+_SHORT_END = bytes(16)
+"""A header without chunks in two parts, type and flags as one number; the second one is the same in all."""
+_SHORT_MESSAGE = struct.Struct(">IIIQQQII")
+"""A header without chunks, of which two words are one number, and the XID and direction of the RPC message after it."""
 _ONE_WRITE = struct.Struct(">IIIIIIIIIIIQII")
 """A header with one Write chunk of one segment: the words 0, 1, 1 before it, 0, 0 after it."""
 _ONE_READ = struct.Struct(">IIIIIIIIIIQIII")
 """A header with one Read segment: the word 1 and its Position before it, 0, 0, 0 after it."""
 _ONE_SEGMENT_MESSAGE_OCTETS = _ONE_WRITE.size + RPC_START.size
 
-_KINDS = (Kind.CALL, Kind.REPLY)
+_KINDS = _CALL, _REPLY = (Kind.CALL, Kind.REPLY)
 _tuple = tuple.__new__
 """Makes a named tuple without the Python function that its class has for it."""
 
@@ -97,11 +100,11 @@ class Version2(Version2Draft):
     def encode(self, message: Outgoing, credit_word: int) -> bytes:
         """An RDMA2_MSG, RDMA2_NOMSG, RDMA2_ERROR or RDMA2_CONNPROP; the number of a call or reply is its RESPONSE."""
         kind = message.kind
-        if kind > Kind.REPLY:
+        if kind is not _CALL and kind is not _REPLY:
             return _encode_other(message, credit_word)
         chunks = message.chunks
         if chunks is NO_CHUNKS:
-            return SHORT_HEADER.pack(message.xid, VERSION, credit_word, RDMA2_MSG, kind, 0, 0, 0, 0)
+            return _SHORT_START.pack(message.xid, VERSION, credit_word, kind) + _SHORT_END
         ends = message.ends or 0
         reads, writes, reply = chunks
         if reply is None and not message.long and len(reads) + len(writes) == 1:
@@ -129,15 +132,16 @@ class Version2(Version2Draft):
     def decode(self, data: Buffer) -> Inbound | None:
         """Eleven words at once tell the plain messages from the others, which mostly have one segment."""
         if len(data) >= _SHORT_MESSAGE.size and self._assembly.idle:
-            xid, version, credits_, header_type, flags, ends, reads, writes, reply, rpc_xid, direction = (
+            xid, version, credits_, kind, ends_and_reads, writes_and_reply, rpc_xid, direction = (
                 _SHORT_MESSAGE.unpack_from(data)
             )
-            if version == VERSION and not header_type and flags < MORE:
-                if not (reads or writes or reply or ends) and flags == direction and rpc_xid == xid:
+            # An RDMA2_MSG whose flags are no more than RESPONSE.
+            if kind <= RESPONSE and version == VERSION:
+                if kind == direction and rpc_xid == xid and not (ends_and_reads or writes_and_reply):
                     return _tuple(
                         Inbound,
                         (
-                            _KINDS[flags],
+                            _KINDS[kind],
                             xid,
                             credits_,
                             VERSION,

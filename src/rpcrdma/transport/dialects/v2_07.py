@@ -89,6 +89,7 @@ _SEQUENCE = {RDMA2_CALL_MIDDLE: RDMA2_CALL_INLINE, RDMA2_REPLY_MIDDLE: RDMA2_REP
 _PROPERTIES_KEY = (RDMA2_CONNPROP_FINAL,)
 """The XID of properties belongs to no call, and need not stay the same."""
 
+_CALL, _REPLY = Kind.CALL, Kind.REPLY
 _tuple = tuple.__new__
 """Makes a named tuple without the Python function that its class has for it."""
 
@@ -163,14 +164,14 @@ class Version207(Version2Draft):
     def encode(self, message: Outgoing, credit_word: int) -> bytes:
         """The type follows from the kind of the message and from where its payload is."""
         kind, chunks, xid = message.kind, message.chunks, message.xid
-        if kind is Kind.CALL:
+        if kind is _CALL:
             if chunks is NO_CHUNKS:
                 return SHORT_CALL.pack(xid, VERSION, credit_word, RDMA2_CALL_INLINE, 0, 0, 0, 0)
             ends = message.ends or 0
             return _encode_one_segment(xid, credit_word, ends, chunks) or encode_header(
                 Rdma2Call(xid, credit_word, ends, chunks, message.long)
             )
-        if kind is Kind.REPLY:
+        if kind is _REPLY:
             if chunks is NO_CHUNKS:
                 return SHORT_REPLY.pack(xid, VERSION, credit_word, RDMA2_REPLY_INLINE, 0)
             return encode_header(Rdma2Reply(xid, credit_word, chunks, message.long))
@@ -199,7 +200,7 @@ class Version207(Version2Draft):
                     return _tuple(
                         Inbound,
                         (
-                            Kind.CALL,
+                            _CALL,
                             xid,
                             credits_,
                             VERSION,
@@ -227,7 +228,7 @@ class Version207(Version2Draft):
                     return _tuple(
                         Inbound,
                         (
-                            Kind.REPLY,
+                            _REPLY,
                             xid,
                             credits_,
                             VERSION,
