@@ -156,14 +156,6 @@ def test_a_client_that_is_not_called_discards_what_a_responder_refuses(octets: b
         assert peer.endpoint.statistics.discarded == (not reverse)
 
 
-@pytest.mark.parametrize("version", [1, 3])
-def test_a_client_does_not_answer_messages_of_other_versions_which_may_be_replies(version: int) -> None:
-    peer = BareMessages(Role.CLIENT, reverse=True)
-    peer.send(raw.prefix(XID, MSG, version=version) + bytes(40))
-    assert peer.heard() == []
-    assert peer.endpoint.statistics.discarded == 1
-
-
 @pytest.mark.req("V2-A9")
 def test_a_client_with_nothing_to_ask_keeps_the_connection(both: Both) -> None:
     both.client.call(1, message(1, CALL), NOTHING)
