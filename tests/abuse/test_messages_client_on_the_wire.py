@@ -102,8 +102,8 @@ def test_a_server_that_leaves_without_an_answer(run: Scenes, how: str, version: 
     [
         (raw.error(1, 2), "refused the transport properties"),
         (raw.error(1, 10), "refused the transport properties"),
-        (struct.pack(">IIIIIII", 1, 2, 32, 4, 1, 2, 2), "versions 2 to 2"),
-        (struct.pack(">IIIIIII", 1, 2, 32, 4, 1, 1, 1), "versions 1 to 1"),
+        (struct.pack(">IIIIIII", 1, 2, 32, 4, 1, 2, 2), "version 2 of"),
+        (struct.pack(">IIIIIII", 1, 2, 32, 4, 1, 1, 1), "version 1 of"),
         (raw.error(1, 1, 7, 9), "versions 7 to 9"),
     ],
 )
@@ -240,8 +240,8 @@ def test_a_reply_that_never_ends_fails_its_call_and_fills_no_memory(run: Scenes)
                 assert (heard.kind, heard.xid) == (NOMSG, 0)
                 credits_ += heard.give
             credits_ -= 1
-            sent += 60_000
-            await talk.say(raw.message(call.xid, bytes(60_000), RESPONSE | MORE))
+            sent += 32_000
+            await talk.say(raw.message(call.xid, bytes(32_000), RESPONSE | MORE))
         await fails(calling, RemoteProtocolError)
 
     run(test)

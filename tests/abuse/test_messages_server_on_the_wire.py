@@ -209,7 +209,7 @@ def test_a_client_that_leaves_in_the_midst_of_a_call(scene: Scenes, how: str, pi
         async with scene() as it:
             for _ in range(3):
                 talk = await introduced(it)
-                await talk.say(*(raw.message(XID, bytes(60_000), MORE) for _ in range(pieces)))
+                await talk.say(*(raw.message(XID, bytes(32_000), MORE) for _ in range(pieces)))
                 await leave(talk.peer, how)
             await it.alone()
             assert it.lent_octets == 0
@@ -232,12 +232,12 @@ def test_an_endless_call_is_refused_and_dropped_while_others_are_served(scene: S
     async def main() -> None:
         async with scene() as it:
             talk = await introduced(it)
-            taken = limits.CONTINUED_OCTETS_MAX // 60_000
-            await talk.say(*(raw.message(XID, bytes(60_000), MORE) for _ in range(taken)))
-            assert await talk.refused(raw.message(XID, bytes(60_000), MORE)) == (SYSTEM,)
+            taken = limits.CONTINUED_OCTETS_MAX // 32_000
+            await talk.say(*(raw.message(XID, bytes(32_000), MORE) for _ in range(taken)))
+            assert await talk.refused(raw.message(XID, bytes(32_000), MORE)) == (SYSTEM,)
             await it.still_good()
             for _ in range(60):
-                await talk.say(raw.message(XID, bytes(60_000), MORE))
+                await talk.say(raw.message(XID, bytes(32_000), MORE))
             await talk.say(raw.message(XID, bytes(4)))
             await talk.works()
 
