@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from rpcrdma.errors import HostAuthenticationFailed
-from rpcrdma.limits import CHUNK_SEGMENTS_MAX
+from rpcrdma.limits import CHUNK_SEGMENTS_MAX, CONTINUED_OCTETS_MAX
 from rpcrdma.transport.config import ReverseSupport, Role, TransportConfig
 from rpcrdma.transport.dialects import Dialect
 from rpcrdma.transport.events import EndpointEvent
@@ -171,8 +171,8 @@ class Session:
         if self.splits:
             self.plan_limits = self.plan_limits._replace(
                 segment_octets_max=min(config.segment_octets_max, self._told.segment_octets_max),
-                call_octets_max=config.in_messages_octets_max,
-                reply_octets_max=config.in_messages_octets_max,
+                call_octets_max=min(config.in_messages_octets_max, CONTINUED_OCTETS_MAX),
+                reply_octets_max=min(config.in_messages_octets_max, CONTINUED_OCTETS_MAX),
                 segments_max=self._told.segments_max,
             )
 
