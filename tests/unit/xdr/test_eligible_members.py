@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rpcrdma.testing.endpoint_pair import EndpointPair
-from rpcrdma.transport import ReplyArrived, ReplyBound
+from rpcrdma.transport import ReplyArrived, ReplyBound, TransportConfig
 from rpcrdma.xdr.codec import Decoder, Encoder, Payload, PlacedByPosition, PlacedInOrder, ReducedIneligibleItem
 from rpcrdma.xdr.language import compile_source
 
@@ -101,11 +101,13 @@ pragma ddp args.data; pragma ddp args.where;
 
 
 @pytest.mark.req("V1-12", "V1-13", "V1-75", "V2-15")
+@pytest.mark.parametrize("version", ["1", "2", "2-07"])
 @pytest.mark.parametrize("plain", [100, 9000], ids=["the rest inline", "the rest in a Long message"])
-def test_what_is_not_eligible_is_in_no_chunk_of_its_own_on_the_way(load: Load, plain: int) -> None:
+def test_what_is_not_eligible_is_in_no_chunk_of_its_own_on_the_way(load: Load, plain: int, version: str) -> None:
     module = load(LARGE)
     args = module.args("n" * plain, b"d" * 9001, "w" * 9002, b"r" * plain)
-    pair = EndpointPair().connect()
+    small = TransportConfig(offered_send_octets=4096, offered_receive_octets=4096, in_messages_octets_max=0)
+    pair = EndpointPair(small, small, version=version).connect()
 
     def message(direction: int) -> Payload:
         encoder = Encoder()
