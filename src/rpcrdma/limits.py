@@ -136,6 +136,11 @@ CALL_OCTETS_PULLED_MAX = (1 << 20) + (1 << 18)
 CONNECTION_OCTETS_PULLED_MAX = 32 << 20
 """Octets pulled for unanswered calls of one connection; further calls wait, and hold only their headers meanwhile."""
 
+CONNECTION_MESSAGE_OCTETS_MAX = 32 << 20
+"""Octets of the messages in which unanswered calls of one connection came, small ones not counted; a further long call
+is refused for good. 256 calls of the largest message that we offer to receive take 16 MiB, as many as any client of
+ours sends; as much again is left for messages in pieces."""
+
 REPLY_OCTETS_MAX = (4 << 20) + (1 << 16)
 """Octets that a call exposes for its result, and for each item placed directly: as many as a READ of 4 MiB takes. A
 call whose result could be longer exposes this much, and no more when the responder asks for it."""

@@ -52,6 +52,7 @@ class Files(v3.NFS_V3_Service):
 
     def __init__(self) -> None:
         self.written: list[bytes] = []
+        self.accessed = 0
         self.gate = threading.Event()
         self.entered = threading.Semaphore(0)
 
@@ -71,6 +72,7 @@ class Files(v3.NFS_V3_Service):
         return v3.READLINK3res(v3.nfsstat3.NFS3_OK, v3.READLINK3resok(NONE, bytes(data).decode()))
 
     def access(self, args: v3.ACCESS3args, context: CallContext) -> v3.ACCESS3res:
+        self.accessed += 1
         with context.buffer(10) as scratch:
             scratch[:] = bytes(10)
         return v3.ACCESS3res(v3.nfsstat3.NFS3_OK, v3.ACCESS3resok(NONE, args.access))

@@ -127,7 +127,7 @@ def test_an_error_as_the_first_message_is_discarded(octets: bytes) -> None:
 # Versions in mid-connection
 
 
-@pytest.mark.req("V2-13", "V2-14", "V2-68")
+@pytest.mark.req("V2-13", "V2-68")
 @pytest.mark.parametrize("versions", ["auto", "2"])
 @pytest.mark.parametrize("version", [0, 1, 3, 0xFFFFFFFF])
 def test_another_version_in_mid_connection_is_refused_and_not_run(versions: str, version: int) -> None:
@@ -327,7 +327,7 @@ def test_every_truncation_of_a_call_is_answered_or_discarded() -> None:
 # What only a responder sends
 
 
-@pytest.mark.req("V2-48", "V2-49")
+@pytest.mark.req("V2-49")
 @pytest.mark.parametrize("flags", [0, RESPONSE, MORE, 0xFFFFFFFF])
 @pytest.mark.parametrize("code", range(12))
 def test_an_error_is_discarded_and_gives_no_credits(code: int, flags: int) -> None:

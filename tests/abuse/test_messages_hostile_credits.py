@@ -44,6 +44,25 @@ def test_every_message_but_a_grant_takes_a_credit(octets: bytes) -> None:
     assert_ended(peer, "more messages than credits allow")
 
 
+@pytest.mark.req("V2-7")
+@pytest.mark.parametrize("granted", [1, 2, 200])
+def test_a_grant_finds_a_receive_beyond_every_message_that_credits_allow(granted: int) -> None:
+    peer = server(TransportConfig(credits_granted=granted), give=0)
+    (told,) = peer.introduced
+    # All of them before the server looks at the first.
+    for xid in range(1, told.give + 1):
+        peer.qp.post_send("send", [raw.message(xid, struct.pack(">II", xid, 0), give=0)], signaled=False)
+    peer.qp.post_send("send", [raw.grant(1000)], signaled=False)
+    peer.run()
+    calls = calls_in(peer.endpoint_events())
+    assert len(calls) == told.give
+    for incoming in calls:
+        peer.endpoint.reply(incoming, message(incoming.xid, 1))
+        peer.run()
+    assert len([each for each in peer.heard() if each.xid]) == told.give
+    assert_works(peer)
+
+
 def test_a_flood_of_grants_is_survived_and_answered_by_none() -> None:
     peer = server(TransportConfig(credits_granted=1), give=0)
     for _ in range(3000):
@@ -195,3 +214,14 @@ def test_credit_words_of_other_versions_count_for_nothing() -> None:
     peer.send(raw.message(XID, CALL, give=0))
     peer.endpoint.reply(arrived(peer), message(XID, 1))
     assert peer.heard() == []
+
+
+def test_calls_that_are_never_answered_do_not_keep_a_connection_busy_for_ever() -> None:
+    """A connection with unanswered calls counts as in use: it is not ended as an idle one, nor gives up its place."""
+    peer = server(TransportConfig(credits_granted=2))
+    for _ in range(50):
+        peer.send(raw.message(XID, CALL))
+        peer.endpoint.drop(arrived(peer))
+        assert peer.endpoint.calls_in_flight == 0
+    peer.heard()
+    assert_works(peer)

@@ -9,9 +9,9 @@ import pytest
 from message_server import BAD_XDR, CALL, INVAL_FLAG, REPLY, SYSTEM, XID, answered, arrived, assert_works, server
 from rpcrdma import limits
 from rpcrdma.testing import raw_messages as raw
-from rpcrdma.testing.endpoint_pair import message
+from rpcrdma.testing.endpoint_pair import calls_in, message
 from rpcrdma.testing.raw_messages import CONNPROP, ERROR, MORE, MSG, NOMSG, HeardMessage, word
-from rpcrdma.transport import Closed
+from rpcrdma.transport import Closed, IncomingCall, TransportConfig
 
 
 @pytest.mark.req("V2-41")
@@ -123,3 +123,37 @@ def test_a_grant_between_pieces_is_none_of_them() -> None:
     peer.send(raw.message(XID, CALL[4:], give=0))
     peer.endpoint.reply(arrived(peer), message(XID, 1))
     assert [each.payload for each in peer.heard()] == [REPLY]
+
+
+@pytest.mark.parametrize("pieces", [9, 17])
+def test_unanswered_calls_in_long_messages_hold_no_more_than_a_bound(pieces: int) -> None:
+    """Their memory comes from no pool that all connections share: it is this connection's alone."""
+    peer = server(TransportConfig(credits_granted=2000, offered_receive_octets=65536), receive_octets=65536)
+    held: list[IncomingCall] = []
+    size = 60_000
+    octets = pieces * size
+    xid = 0
+    while True:
+        xid += 1
+        assert octets * (xid - 1) <= limits.CONNECTION_MESSAGE_OCTETS_MAX
+        for part in range(pieces):
+            payload = (struct.pack(">II", xid, 0) if not part else bytes(8)) + bytes(size - 8)
+            peer.send(raw.message(xid, payload, MORE if part + 1 < pieces else 0))
+        events = peer.endpoint_events()
+        if not events:
+            break
+        held += calls_in(events)
+    (refused,) = [each for each in peer.heard() if each.xid]
+    assert (refused.kind, refused.xid, refused.numbers) == (ERROR, xid, (SYSTEM,))
+    assert octets * (len(held) + 1) > limits.CONNECTION_MESSAGE_OCTETS_MAX
+    # Small calls are served, and what is answered makes room.
+    peer.send(raw.message(XID, CALL))
+    held += calls_in(peer.endpoint_events())
+    for incoming in held:
+        peer.endpoint.reply(incoming, message(incoming.xid, 1))
+        peer.run()
+    peer.heard()
+    peer.send(raw.message(XID, CALL + bytes(60_000)))
+    peer.endpoint.reply(arrived(peer), message(XID, 1))
+    peer.heard()
+    assert_works(peer)

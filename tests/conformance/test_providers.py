@@ -24,6 +24,7 @@ def loopback_pair(
     return a, pd_a, b, pd_b, a.progress
 
 
+@pytest.mark.req("V2-3")
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_loopback_provider(check: Check) -> None:
     check(loopback_pair)

@@ -82,6 +82,7 @@ class IncomingCall:
         "ends",
         "held_octets",
         "long",
+        "message_octets",
         "pending_reads",
         "refusal",
         "sink",
@@ -100,6 +101,7 @@ class IncomingCall:
         self.answered = False
         self.pending_reads = 0
         self.held_octets = 0
+        self.message_octets = 0
         self.refusal = ""
         """Why a reply was refused with ERR_CHUNK; empty if none was."""
         self.sink: memoryview | None = None

@@ -252,12 +252,14 @@ class Endpoint:
     def allow_reverse(self) -> None:
         """Server: the client's upper layer has said that it is ready for calls (RFC 8167 section 6).
 
+        No effect where the client's transport properties say that it takes none.
+
         Raises:
             LocalProtocolError: the endpoint was made without `reverse`.
         """
         if self._requester is None:
             raise LocalProtocolError("this end of the connection makes no calls")
-        self._may_call = True
+        self._may_call = self._session.reverse_support is not ReverseSupport.NONE
 
     @property
     def wanted_octets(self) -> int:
@@ -277,12 +279,15 @@ class Endpoint:
 
         Raises:
             LocalProtocolError: the XID is in use, a buffer is unfit, or the call is too complex for its header; a
-                reverse call that needs chunks without `TransportConfig.reverse_chunks`, or before `allow_reverse`.
+                reverse call that needs chunks without `TransportConfig.reverse_chunks`, before `allow_reverse`, or to a
+                client that takes none.
             TransportClosed: the connection has ended.
         """
         if self._requester is None:
             raise LocalProtocolError("this end of the connection makes no calls")
         if not self._may_call:
+            if self._session.reverse_support is ReverseSupport.NONE:
+                raise LocalProtocolError("the client takes no calls, as its transport properties say")
             raise LocalProtocolError("the client has not said that it is ready for calls (RFC 8167 section 6)")
         if self._session.state is State.CLOSED:
             raise TransportClosed(self._session.failure or "the connection has ended")

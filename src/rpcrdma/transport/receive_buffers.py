@@ -6,9 +6,9 @@ from rpcrdma.verbs.queue_pair import Completion, QueuePair
 from rpcrdma.verbs.receive_pool import ReceivePool
 from rpcrdma.wire.buffers import Buffer
 
-__all__ = ["ReceiveBuffers"]
+__all__ = ["MESSAGE_OCTETS_COPIED_MAX", "ReceiveBuffers"]
 
-_COPIED_OCTETS_MAX = 16384
+MESSAGE_OCTETS_COPIED_MAX = 16384
 """Messages up to here are copied, so that their memory serves the next one at once: what is decoded from a message
 shows its octets for as long as the handler or the caller keeps it. Up to 32 KiB a copy takes no more time than another
 buffer (READ and WRITE, 1 and 16 in flight); from here on it saves less than half of a buffer of the default size."""
@@ -45,7 +45,7 @@ class ReceiveBuffers:
         buffer = completion.wr
         assert isinstance(buffer, memoryview)
         length = completion.length
-        if length > _COPIED_OCTETS_MAX:
+        if length > MESSAGE_OCTETS_COPIED_MAX:
             return buffer[:length]
         data = bytes(buffer[:length])
         self._pool.give_back(buffer)

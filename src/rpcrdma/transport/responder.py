@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from rpcrdma.errors import LocalProtocolError, RpcRdmaError
-from rpcrdma.limits import CONTINUED_OCTETS_MAX
+from rpcrdma.limits import CONNECTION_MESSAGE_OCTETS_MAX, CONTINUED_OCTETS_MAX
 from rpcrdma.transport.calls import IncomingCall, OutgoingReply
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, WriteChunk, fill, split_gather
 from rpcrdma.transport.config import ReverseSupport
@@ -21,10 +21,11 @@ from rpcrdma.transport.message import Cause, Direction, Inbound, Kind, Outgoing,
 from rpcrdma.transport.negotiation import State
 from rpcrdma.transport.outbox import JOIN_OCTETS_MAX, UNFINISHED_SELDOM, Outbox
 from rpcrdma.transport.plan_reply import ReplyForm, ReplyPlan, plan_reply
+from rpcrdma.transport.receive_buffers import MESSAGE_OCTETS_COPIED_MAX
 from rpcrdma.transport.session import Session
 from rpcrdma.verbs.memory import Access
 from rpcrdma.verbs.queue_pair import Status
-from rpcrdma.wire.buffers import Buffer
+from rpcrdma.wire.buffers import Buffer, as_view
 from rpcrdma.xdr.codec import Decoder, Payload, PlacedByPosition
 
 __all__ = ["BufferSource", "PlainBuffers", "Responder"]
@@ -73,6 +74,7 @@ class Responder:
         "_buffers",
         "_direction",
         "_held_octets",
+        "_message_octets",
         "_outbox",
         "_reading",
         "_resuming",
@@ -93,6 +95,8 @@ class Responder:
         self.replies_sent = 0
         self.replies_unsent = 0
         self._held_octets = 0
+        # Of the long messages in which unanswered calls came.
+        self._message_octets = 0
         self.wanted_octets = 0
         """Of memory, that the first call in line waits for; 0 if none waits for memory."""
         self._waiting: deque[IncomingCall] = deque()
@@ -123,7 +127,9 @@ class Responder:
         if self._direction is Direction.REVERSE:
             session.statistics.reverse_calls += 1
         chunks = message.chunks
-        if chunks is NO_CHUNKS:
+        if len(message.data) > MESSAGE_OCTETS_COPIED_MAX and not self._hold(incoming, message.data):
+            self.fail_call(incoming, Cause.TOO_LARGE)
+        elif chunks is NO_CHUNKS:
             incoming.decoder = Decoder(message.data, message.start)
             session.events.append(_tuple(CallArrived, (incoming,)))
         elif self._direction is Direction.REVERSE and session.reverse_support is not ReverseSupport.GENERAL:
@@ -137,6 +143,15 @@ class Responder:
                 self._queue(incoming, message)
             else:
                 session.events.append(CallArrived(incoming))
+        return True
+
+    def _hold(self, incoming: IncomingCall, data: Buffer) -> bool:
+        """Counts what a call in a long message holds, which is all of its receive buffer; False if that is too much."""
+        octets = as_view(data.obj).nbytes if isinstance(data, memoryview) else len(data)
+        if self._message_octets + octets > CONNECTION_MESSAGE_OCTETS_MAX:
+            return False
+        self._message_octets += octets
+        incoming.message_octets = octets
         return True
 
     def _queue(self, incoming: IncomingCall, message: Inbound) -> None:
@@ -161,6 +176,12 @@ class Responder:
         assert message.refusal is not None
         self._outbox.refuse(OutgoingError(message.xid, message.version, message.refusal, answers_call=False))
         return True
+
+    def on_unreadable_call(self, message: Inbound, invalidated: int | None) -> bool:
+        """Answers a message to an end that also calls; False, for one that is discarded, where it may be a reply."""
+        if invalidated is not None or not self._session.splits:
+            return False
+        return self.on_unreadable(message, invalidated)
 
     def _pull(self, incoming: IncomingCall) -> bool:
         """Posts the RDMA Reads of a call, all into one sink, each chunk at a multiple of four; False without memory."""
@@ -278,7 +299,7 @@ class Responder:
             self.replies_unsent += 1
             session.owed += 1
             return True
-        if incoming.held_octets or self._waiting:
+        if incoming.held_octets or self._waiting or self._message_octets:
             self._release(incoming)
         return False
 
@@ -376,6 +397,7 @@ class Responder:
             LocalProtocolError: the call has been answered.
         """
         self._answer(incoming)
+        self.unanswered -= 1
         self._session.window.on_dropped()
         self._release(incoming)
 
@@ -398,6 +420,9 @@ class Responder:
         if sink is not None:
             incoming.sink = None
             self._buffers.release(sink)
+        if self._message_octets:
+            self._message_octets -= incoming.message_octets
+            incoming.message_octets = 0
         if incoming.held_octets and incoming not in self._reading:
             self._held_octets -= incoming.held_octets
             incoming.held_octets = 0

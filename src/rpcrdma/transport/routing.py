@@ -50,6 +50,10 @@ def _unreadable(halves: Halves) -> Handler | None:
     return None if halves.responder is None else halves.responder.on_unreadable
 
 
+def _unreadable_call(halves: Halves) -> Handler | None:
+    return None if halves.responder is None else halves.responder.on_unreadable_call
+
+
 def _told(halves: Halves) -> Handler | None:
     return halves.introduction.on_properties
 
@@ -83,7 +87,8 @@ ROUTES: Mapping[tuple[Kind, Role, State], Route] = {
     (Kind.ERROR, Role.CLIENT, State.AUTHENTICATING): _not_taken,
     (Kind.EXTENSION, Role.SERVER, State.OPEN): _extended,
     (Kind.EXTENSION, Role.CLIENT, State.OPEN): _extended,
-    # A server answers as a responder must; a client discards as a requester must, also where it is called.
+    # A server answers as a responder must; a client discards as a requester must, unless it is a call for sure.
+    (Kind.UNREADABLE, Role.CLIENT, State.OPEN): _unreadable_call,
     (Kind.UNREADABLE, Role.SERVER, State.AWAITING): _unreadable,
     **{(Kind.UNREADABLE, Role.SERVER, state): _unreadable for state in _WITH_PROPERTIES},
     **{(Kind.PROPERTIES, role, state): _told for role in Role for state in _WITH_PROPERTIES},

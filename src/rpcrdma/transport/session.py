@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from rpcrdma.errors import HostAuthenticationFailed
-from rpcrdma.limits import CHUNK_SEGMENTS_MAX
+from rpcrdma.limits import CHUNK_SEGMENTS_MAX, CONTINUED_OCTETS_MAX
 from rpcrdma.transport.config import ReverseSupport, Role, TransportConfig
 from rpcrdma.transport.dialects import Dialect
 from rpcrdma.transport.events import EndpointEvent
@@ -116,9 +116,11 @@ class Session:
             self._limit(min(self.send_octets, first), self.receive_octets)
 
     def use_defaults(self) -> None:
-        """The peer has not told of its properties: its messages are as large as every peer receives."""
+        """The peer has not told of its properties: they are the defaults, which every peer keeps to."""
         if self.peer is None:
             self._agree()
+            if self.dialect.introduces:
+                self._agree_reverse()
 
     @property
     def own(self) -> Properties:
@@ -130,9 +132,13 @@ class Session:
         """Takes the transport properties that the peer has told of."""
         own = self.own
         self.peer = peer
-        if self._reverse:
-            self.reverse_support = own.reverse if self.role is Role.CLIENT else peer.reverse
+        self._agree_reverse()
         self._limit(min(own.send_octets, peer.receive_octets), min(own.receive_octets, peer.send_octets))
+
+    def _agree_reverse(self) -> None:
+        """Calls in the reverse direction use what the client takes."""
+        if self._reverse:
+            self.reverse_support = (self.own if self.role is Role.CLIENT else self._told).reverse
 
     @property
     def segment_octets_possible(self) -> int:
@@ -164,6 +170,8 @@ class Session:
         )
         if self.splits:
             most = config.in_messages_octets_max
+            if most is not None:
+                most = min(most, CONTINUED_OCTETS_MAX)
             self.plan_limits = self.plan_limits._replace(
                 segment_octets_max=min(config.segment_octets_max, self._told.segment_octets_max),
                 call_octets_max=cheap_call_octets(send_octets, geometry) if most is None else most,

@@ -25,11 +25,15 @@ both = pytest.mark.parametrize("scheme", ["rdma", "tcp"])
 
 
 @asynccontextmanager
-async def served(scheme: str = "rdma", names: int = 1) -> AsyncIterator[tuple[StubServer, str, Nfs41Client]]:
+async def served(
+    scheme: str = "rdma", names: int = 1, version: str | int = "auto"
+) -> AsyncIterator[tuple[StubServer, str, Nfs41Client]]:
     stub = StubServer([b"file-%d" % index for index in range(names)])
     async with (
         rpcrdma.serve([stub], [f"{scheme}://127.0.0.1:0"]) as server,
-        nfs41_session(server.listening[0], owner=b"holder") as client,
+        nfs41_session(
+            server.listening[0], owner=b"holder", options=rpcrdma.ConnectOptions(rpcrdma_version=version)
+        ) as client,
     ):
         yield stub, server.listening[0], client
 
@@ -166,7 +170,8 @@ def test_calls_back_are_checked(status: int, minor: int, operations: Any) -> Non
 
 def test_only_the_first_call_asks_for_room_for_a_long_reply() -> None:
     async def main() -> None:
-        async with served() as (_, _, client):
+        # Version 2 continues a long reply, and needs no room for it.
+        async with served(version=1) as (_, _, client):
             await client.close(await client.open(b"file-0"))
             statistics = client.connection.statistics
             assert statistics is not None

@@ -285,11 +285,18 @@ def test_a_client_without_services_drops_reverse_calls_and_counts_them(scheme: s
     async def main() -> None:
         async with rig(scheme, services=False) as r:
             await r.client.call(JOIN, 1)
+            line = r.client._caller
+            if isinstance(line, RdmaConnection) and line.negotiated.dialect != "1":
+                # It has told so.
+                with pytest.raises(LocalProtocolError, match="the client takes no calls"):
+                    await r.front.client.call(DOUBLE, 1)
+                assert await r.client.call(ADD, 1) == 2
+                assert line.statistics.discarded == 0
+                return
             for _ in range(3):
                 with pytest.raises(CallTimeout):
                     await r.front.client.call(DOUBLE, 1, timeout_s=0.01)
             assert await r.client.call(ADD, 1) == 2
-            line = r.client._caller
             if isinstance(line, RdmaConnection):
                 # One credit, which the call that nobody answers holds.
                 assert line.statistics.discarded == 1

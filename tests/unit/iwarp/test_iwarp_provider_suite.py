@@ -51,7 +51,7 @@ KINDS = {
 }
 
 
-@pytest.mark.req("DDP-19", "DDP-20", "RD-12", "RD-17", "DDP-3", "MPA-21", "RD-10")
+@pytest.mark.req("DDP-19", "DDP-20", "RD-12", "RD-17", "DDP-3", "MPA-21", "RD-10", "V2-3", "V2-64")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_the_software_rnic_is_a_provider(kind: str, check: Check) -> None:

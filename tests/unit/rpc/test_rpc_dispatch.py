@@ -267,7 +267,7 @@ def test_a_placed_argument_reaches_the_handler(dispatcher: Dispatcher, padded: b
     assert invocation.args == (b"name", b"abcde")
 
 
-@pytest.mark.req("V1-62")
+@pytest.mark.req("V1-62", "V2-67")
 @pytest.mark.parametrize("data", [b"", b"abcd"])
 def test_a_chunk_that_no_argument_takes_is_told_apart_from_garbage(dispatcher: Dispatcher, data: bytes) -> None:
     stream = call(STORE, (b"name", data))
@@ -277,7 +277,7 @@ def test_a_chunk_that_no_argument_takes_is_told_apart_from_garbage(dispatcher: D
             dispatcher.open_call(Decoder(stream, placed=placed))
 
 
-@pytest.mark.req("V1-62")
+@pytest.mark.req("V1-62", "V2-67")
 def test_an_ineligible_argument_in_a_chunk_is_told_apart_from_garbage(dispatcher: Dispatcher) -> None:
     # The name's octets are taken out: what follows is misread, and decoding fails one way or the other.
     whole = call(STORE, (b"ab" * 20, b"data"))
@@ -286,7 +286,7 @@ def test_an_ineligible_argument_in_a_chunk_is_told_apart_from_garbage(dispatcher
         dispatcher.open_call(Decoder(stream, placed=PlacedByPosition({44: memoryview(whole)[44:84]})))
 
 
-@pytest.mark.req("V1-62")
+@pytest.mark.req("V1-62", "V2-67")
 def test_an_ineligible_argument_behind_a_placed_one_is_told_apart_from_garbage(dispatcher: Dispatcher) -> None:
     # Positions count what was taken out before.
     payload = CallEncoder(None).encode(XID, STORE, (b"name", b"d" * 8000))
@@ -296,14 +296,14 @@ def test_an_ineligible_argument_behind_a_placed_one_is_told_apart_from_garbage(d
         dispatcher.open_call(Decoder(bytes(payload.reduced) + b"left", placed=PlacedByPosition(chunks)))
 
 
-@pytest.mark.req("V1-62")
+@pytest.mark.req("V1-62", "V2-67")
 def test_an_ineligible_argument_at_the_end_in_a_chunk_is_told_apart_from_garbage(dispatcher: Dispatcher) -> None:
     stream = call(DOUBLE, 1)[:40]
     with pytest.raises(ReducedIneligibleItem):
         dispatcher.open_call(Decoder(stream, placed=PlacedByPosition({40: memoryview(bytes(4))})))
 
 
-@pytest.mark.req("V1-62")
+@pytest.mark.req("V1-62", "V2-67")
 def test_a_chunk_in_the_call_header_is_told_apart_from_a_short_header(dispatcher: Dispatcher) -> None:
     stream = header()[:24]
     with pytest.raises(ReducedIneligibleItem):
@@ -342,7 +342,7 @@ def test_an_argument_over_its_limit_is_garbage_though_a_chunk_waits(dispatcher: 
         decode_result(Decoder(reply.reduced), XID, STORE)
 
 
-@pytest.mark.req("V1-63")
+@pytest.mark.req("V1-63", "V2-67")
 def test_a_placed_result_is_taken_and_one_too_many_refused(dispatcher: Dispatcher) -> None:
     invocation = opened(dispatcher, call(STORE, (b"name", b"data")))
     reply = invocation.success((b"n", b"result"))

@@ -214,6 +214,7 @@ def test_what_ends_too_early_is_refused(octets: bytes) -> None:
     assert {Version207().decode(octets[:length]) for length in range(16, len(octets))} == {refused(cause)}
 
 
+@pytest.mark.req("V2-68", "V2-A14")
 @pytest.mark.parametrize("rest", [b"", words(1), words(77, 77, 77, 77)])
 @pytest.mark.parametrize("header_type", [0, 1, 5, 10, 77])
 def test_the_version_is_looked_at_first(rest: bytes, header_type: int) -> None:

@@ -9,11 +9,13 @@ import pytest
 
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.testing.endpoint_pair import EndpointPair, message
-from rpcrdma.transport import CallFailed, Closed, Endpoint, IncomingCall, ReplyBound
+from rpcrdma.transport import CallFailed, Closed, Endpoint, IncomingCall, ReplyBound, TransportConfig
 from rpcrdma.transport.responder import PlainBuffers
 from rpcrdma.verbs.loopback import LoopbackQueuePair
 
 XID, CALL, REPLY = 1, 0, 1
+# Everything that could be moved by RDMA is.
+CHUNKS = TransportConfig(in_messages_octets_max=0)
 Answer = Callable[[Endpoint, IncomingCall], Any]
 
 
@@ -46,12 +48,15 @@ ANSWERS: dict[str, tuple[Answer, ReplyBound]] = {
 }
 
 
-@pytest.mark.req("V1-67")
+@pytest.mark.req("V1-67", "V2-A17")
+@pytest.mark.parametrize("version", ["1", "2", "2-07"])
 @pytest.mark.parametrize("how", ANSWERS)
-def test_a_call_that_cannot_be_answered_ends_the_connection(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_that_cannot_be_answered_ends_the_connection(
+    how: str, version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     answer, bound = ANSWERS[how]
     buffers = Lending()
-    pair = EndpointPair(buffers=buffers).connect()
+    pair = EndpointPair(CHUNKS, CHUNKS, buffers=buffers, version=version).connect()
     pair.client.call(XID, message(XID, CALL, (b"", bytes(5000))), bound)
     (incoming,) = pair.arrived()
     assert buffers.lent == 1

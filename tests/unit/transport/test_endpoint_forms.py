@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
@@ -24,6 +25,18 @@ from rpcrdma.xdr.codec import Decoder, Payload
 
 XID = 0x12345678
 CALL, REPLY = 0, 1
+
+
+@pytest.fixture(params=["1", "2", "2-07"])
+def version(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def connected(version: str, client: TransportConfig | None = None) -> EndpointPair:
+    """Two endpoints whose messages have 4096 octets in every version, and that move by RDMA what they can."""
+    small = {"offered_send_octets": 4096, "offered_receive_octets": 4096, "in_messages_octets_max": 0}
+    pair = EndpointPair(replace(client or TransportConfig(), **small), TransportConfig(**small), version=version)
+    return pair.connect()
 
 
 def pattern(length: int, seed: int = 0) -> bytes:
@@ -50,8 +63,8 @@ def nothing_is_exposed(pair: EndpointPair) -> bool:
 
 
 @pytest.mark.req("V1-38")
-def test_short_call_and_short_reply() -> None:
-    pair = EndpointPair().connect()
+def test_short_call_and_short_reply(version: str) -> None:
+    pair = connected(version)
     handle = pair.client.call(XID, message(XID, CALL, (b"args", None)), ReplyBound(8))
     (incoming,) = pair.arrived()
     assert incoming.xid == XID
@@ -71,11 +84,28 @@ def test_short_call_and_short_reply() -> None:
         assert (statistics.calls, statistics.calls_short, statistics.registrations) == (1, 1, 0)
 
 
-@pytest.mark.req("V1-15", "V1-18", "V1-19", "V1-20", "V1-22", "V1-24", "V1-44", "V1-12", "V1-14")
+@pytest.mark.req(
+    "V1-15",
+    "V1-18",
+    "V1-19",
+    "V1-20",
+    "V1-22",
+    "V1-24",
+    "V1-44",
+    "V1-12",
+    "V1-14",
+    "V2-16",
+    "V2-19",
+    "V2-20",
+    "V2-21",
+    "V2-22",
+    "V2-45",
+    "V2-15",
+)
 @pytest.mark.parametrize("length", [4100, 4101, 4102, 4103, 1 << 20])
 @pytest.mark.parametrize("segment_octets_max", [1 << 20, 100_000])
-def test_argument_in_a_read_chunk(length: int, segment_octets_max: int) -> None:
-    pair = EndpointPair(TransportConfig(segment_octets_max=segment_octets_max)).connect()
+def test_argument_in_a_read_chunk(version: str, length: int, segment_octets_max: int) -> None:
+    pair = connected(version, TransportConfig(segment_octets_max=segment_octets_max))
     data = pattern(length)
     pair.client.call(XID, message(XID, CALL, (b"before..", data), (b"aft.", None)), ReplyBound(8))
     assert len(pair.client_pd.regions) == 1
@@ -94,12 +124,12 @@ def test_argument_in_a_read_chunk(length: int, segment_octets_max: int) -> None:
     assert pair.server.statistics.calls_read_chunk == pair.client.statistics.calls_read_chunk == 1
 
 
-@pytest.mark.req("V1-26", "V1-28", "V1-29", "V1-45", "V1-12", "NF-7")
+@pytest.mark.req("V1-26", "V1-28", "V1-29", "V1-45", "V1-12", "NF-7", "V2-24", "V2-25", "V2-45", "V2-15")
 @pytest.mark.parametrize("length", [0, 1, 3, 4, 4999, 5000])
 @pytest.mark.parametrize("segment_octets_max", [1 << 20, 999])
 @pytest.mark.parametrize("given", [False, True])
-def test_result_in_a_write_chunk(length: int, segment_octets_max: int, given: bool) -> None:
-    pair = EndpointPair(TransportConfig(segment_octets_max=segment_octets_max)).connect()
+def test_result_in_a_write_chunk(version: str, length: int, segment_octets_max: int, given: bool) -> None:
+    pair = connected(version, TransportConfig(segment_octets_max=segment_octets_max))
     memory = bytearray(b"\xee" * 5000)
     into = (memory,) if given else ()
     pair.client.call(XID, message(XID, CALL), ReplyBound(20, (5000,)), into)
@@ -127,11 +157,11 @@ def test_result_in_a_write_chunk(length: int, segment_octets_max: int, given: bo
     assert pair.server.statistics.rdma_writes == -(-length // segment_octets_max)
 
 
-@pytest.mark.req("V1-31", "V1-32", "V1-35", "V1-41")
+@pytest.mark.req("V1-31", "V1-32", "V1-35", "V1-41", "V2-28", "V2-31", "V2-45")
 @pytest.mark.parametrize("length", [4064, 10_000, 200_000])
 @pytest.mark.parametrize("segment_octets_max", [1 << 20, 5000])
-def test_long_call(length: int, segment_octets_max: int) -> None:
-    pair = EndpointPair(TransportConfig(segment_octets_max=segment_octets_max)).connect()
+def test_long_call(version: str, length: int, segment_octets_max: int) -> None:
+    pair = connected(version, TransportConfig(segment_octets_max=segment_octets_max))
     plain = pattern(length)
     pair.client.call(XID, message(XID, CALL, (plain, None)), ReplyBound(8))
     (incoming,) = pair.arrived()
@@ -144,10 +174,10 @@ def test_long_call(length: int, segment_octets_max: int) -> None:
     assert pair.server.statistics.calls_long == pair.client.statistics.calls_long == 1
 
 
-@pytest.mark.req("V1-33", "V1-35", "V1-30")
+@pytest.mark.req("V1-33", "V1-35", "V1-30", "V2-29", "V2-31", "V2-45")
 @pytest.mark.parametrize("tail", [1, 2, 3, 4])
-def test_long_call_with_items_in_chunks_of_their_own_and_small_ones_in_the_stream(tail: int) -> None:
-    pair = EndpointPair().connect()
+def test_long_call_with_items_in_chunks_of_their_own_and_small_ones_in_the_stream(version: str, tail: int) -> None:
+    pair = connected(version)
     large, small, other = pattern(8000 + tail), pattern(96 + tail), pattern(1024 + tail)
     plain = pattern(5000)
     pair.client.call(
@@ -167,8 +197,8 @@ def test_long_call_with_items_in_chunks_of_their_own_and_small_ones_in_the_strea
     assert nothing_is_exposed(pair)
 
 
-def test_items_beyond_the_chunks_allowed_are_segments_of_the_stream_and_not_copied() -> None:
-    pair = EndpointPair(TransportConfig(read_chunks_max=1)).connect()
+def test_items_beyond_the_chunks_allowed_are_segments_of_the_stream_and_not_copied(version: str) -> None:
+    pair = connected(version, TransportConfig(read_chunks_max=1))
     items = [bytearray(pattern(3000 + n, n)) for n in range(3)]
     pair.client.call(XID, message(XID, CALL, *((b"", item) for item in items)), ReplyBound(8))
     for item in items:
@@ -180,11 +210,11 @@ def test_items_beyond_the_chunks_allowed_are_segments_of_the_stream_and_not_copi
     decoder.done("call")
 
 
-@pytest.mark.req("V1-34", "V1-51", "V1-53")
+@pytest.mark.req("V1-34", "V1-51", "V1-53", "V2-30")
 @pytest.mark.parametrize("length", [4048, 10_000, 60_000])
 @pytest.mark.parametrize("segment_octets_max", [1 << 20, 5000])
-def test_long_reply(length: int, segment_octets_max: int) -> None:
-    pair = EndpointPair(TransportConfig(segment_octets_max=segment_octets_max)).connect()
+def test_long_reply(version: str, length: int, segment_octets_max: int) -> None:
+    pair = connected(version, TransportConfig(segment_octets_max=segment_octets_max))
     pair.client.call(XID, message(XID, CALL), ReplyBound(60_000))
     (incoming,) = pair.arrived()
     plain = pattern(length)
@@ -197,8 +227,8 @@ def test_long_reply(length: int, segment_octets_max: int) -> None:
 
 
 @pytest.mark.req("V1-52", "V1-53")
-def test_reply_that_turns_out_small_comes_inline_despite_a_reply_chunk() -> None:
-    pair = EndpointPair().connect()
+def test_reply_that_turns_out_small_comes_inline_despite_a_reply_chunk(version: str) -> None:
+    pair = connected(version)
     pair.client.call(XID, message(XID, CALL), ReplyBound(60_000))
     (incoming,) = pair.arrived()
     _, decoder = answer(pair, incoming, message(XID, REPLY, (b"tiny", None)))
@@ -212,8 +242,10 @@ def test_reply_that_turns_out_small_comes_inline_despite_a_reply_chunk() -> None
 @pytest.mark.parametrize("long_call", [False, True])
 @pytest.mark.parametrize("result", [0, 10, 20_003])
 @pytest.mark.parametrize("long_reply", [False, True])
-def test_every_combination_of_forms(argument: int, long_call: bool, result: int, long_reply: bool) -> None:
-    pair = EndpointPair(TransportConfig(segment_octets_max=6000)).connect()
+def test_every_combination_of_forms(
+    version: str, argument: int, long_call: bool, result: int, long_reply: bool
+) -> None:
+    pair = connected(version, TransportConfig(segment_octets_max=6000))
     data, wanted = pattern(argument, 1), pattern(result, 2)
     head, body = pattern(7000 if long_call else 4, 3), pattern(9000 if long_reply else 4, 4)
     for xid in (XID, XID + 1):
@@ -239,8 +271,8 @@ def test_every_combination_of_forms(argument: int, long_call: bool, result: int,
 
 @pytest.mark.req("V1-46", "V1-48", "V1-50", "NF-6", "NF-10")
 @pytest.mark.parametrize("count", range(5))
-def test_results_pair_with_write_chunks_in_order(count: int) -> None:
-    pair = EndpointPair().connect()
+def test_results_pair_with_write_chunks_in_order(version: str, count: int) -> None:
+    pair = connected(version)
     memories = [bytearray(5000) for _ in range(3)]
     pair.client.call(XID, message(XID, CALL), ReplyBound(400, (5000, 5000, 5000)), memories)
     (incoming,) = pair.arrived()
@@ -256,8 +288,8 @@ def test_results_pair_with_write_chunks_in_order(count: int) -> None:
 
 
 @pytest.mark.req("V1-50", "NF-8")
-def test_empty_write_chunk_brings_its_item_inline() -> None:
-    pair = EndpointPair().connect()
+def test_empty_write_chunk_brings_its_item_inline(version: str) -> None:
+    pair = connected(version)
     pair.client.call(XID, message(XID, CALL), ReplyBound(400, (0, 5000)))
     (incoming,) = pair.arrived()
     assert [len(chunk.segments) for chunk in incoming.chunks.writes] == [0, 1]
@@ -269,8 +301,8 @@ def test_empty_write_chunk_brings_its_item_inline() -> None:
 
 
 @pytest.mark.parametrize("length", [0, 1, 100, 128])
-def test_small_result_comes_inline_and_still_lands_in_the_callers_buffer(length: int) -> None:
-    pair = EndpointPair().connect()
+def test_small_result_comes_inline_and_still_lands_in_the_callers_buffer(version: str, length: int) -> None:
+    pair = connected(version)
     memory = bytearray(128)
     pair.client.call(XID, message(XID, CALL), ReplyBound(20, (5000,)), (memory,))
     (incoming,) = pair.arrived()
@@ -285,8 +317,8 @@ def test_small_result_comes_inline_and_still_lands_in_the_callers_buffer(length:
         assert result[0] == memory[0]
 
 
-def test_inline_result_larger_than_the_callers_buffer_does_not_decode() -> None:
-    pair = EndpointPair().connect()
+def test_inline_result_larger_than_the_callers_buffer_does_not_decode(version: str) -> None:
+    pair = connected(version)
     pair.client.call(XID, message(XID, CALL), ReplyBound(20, (500,)), (bytearray(10),))
     (incoming,) = pair.arrived()
     _, decoder = answer(pair, incoming, message(XID, REPLY, (b"", bytes(11))))
@@ -295,8 +327,8 @@ def test_inline_result_larger_than_the_callers_buffer_does_not_decode() -> None:
         decoder.bulk(500, "item")
 
 
-def test_several_inline_results_land_in_their_buffers_or_none() -> None:
-    pair = EndpointPair().connect()
+def test_several_inline_results_land_in_their_buffers_or_none(version: str) -> None:
+    pair = connected(version)
     last = bytearray(8)
     pair.client.call(XID, message(XID, CALL), ReplyBound(20, (8, 8, 8)), (None, last))
     (incoming,) = pair.arrived()
@@ -306,14 +338,14 @@ def test_several_inline_results_land_in_their_buffers_or_none() -> None:
     assert last == b"\1\1\1\1\1\0\0\0"
 
 
-@pytest.mark.req("V1-25", "V1-27", "V1-47")
+@pytest.mark.req("V1-25", "V1-27", "V1-47", "V2-23", "V2-25")
 @pytest.mark.parametrize("length", [5001, 5002, 5003])
 @pytest.mark.parametrize("segment_octets_max", [1 << 20, 1000])
 @pytest.mark.parametrize("given", [False, True])
 def test_what_is_exposed_for_a_result_is_the_most_it_can_have_and_no_padding(
-    length: int, segment_octets_max: int, given: bool
+    version: str, length: int, segment_octets_max: int, given: bool
 ) -> None:
-    pair = EndpointPair(TransportConfig(segment_octets_max=segment_octets_max)).connect()
+    pair = connected(version, TransportConfig(segment_octets_max=segment_octets_max))
     into = (bytearray(length),) if given else ()
     pair.client.call(XID, message(XID, CALL), ReplyBound(20, (length,)), into)
     (incoming,) = pair.arrived()
@@ -342,8 +374,8 @@ def test_write_chunk_is_no_larger_than_the_callers_buffer() -> None:
 
 
 @pytest.mark.req("V1-64", "V1-63")
-def test_result_that_was_not_placed_although_it_could_have_been_is_an_error() -> None:
-    pair = EndpointPair().connect()
+def test_result_that_was_not_placed_although_it_could_have_been_is_an_error(version: str) -> None:
+    pair = connected(version)
     pair.client.call(XID, message(XID, CALL), ReplyBound(20, (5000,)))
     (incoming,) = pair.arrived()
     # The server's encoder puts the eligible item inline, as no item at all.
@@ -411,9 +443,9 @@ def test_decoded_views_outlive_their_receive_buffer() -> None:
     assert all(view == expected for expected, view in views)
 
 
-@pytest.mark.req("V1-13", "V1-75")
-def test_what_is_not_marked_is_never_reduced() -> None:
-    pair = EndpointPair().connect()
+@pytest.mark.req("V1-13", "V1-75", "V2-15")
+def test_what_is_not_marked_is_never_reduced(version: str) -> None:
+    pair = connected(version)
     pair.client.call(XID, message(XID, CALL, (bytes(100_000), None)), ReplyBound(100_000))
     (incoming,) = pair.arrived()
     assert [chunk.position for chunk in incoming.chunks.reads] == [0]
@@ -438,8 +470,8 @@ def test_call_whose_reply_header_would_not_fit_is_refused_and_exposes_nothing() 
     assert nothing_is_exposed(pair)
 
 
-def test_read_only_result_buffer_is_refused() -> None:
-    pair = EndpointPair().connect()
+def test_read_only_result_buffer_is_refused(version: str) -> None:
+    pair = connected(version)
     with pytest.raises(LocalProtocolError, match="read-only"):
         pair.client.call(XID, message(XID, CALL, (b"", bytes(5000))), ReplyBound(0, (5000,)), (bytes(5000),))
     assert nothing_is_exposed(pair)

@@ -273,9 +273,12 @@ def test_memory_is_invalidated_before_the_reply_is_reported() -> None:
     assert kinds(pair.client_events()) == [ReplyArrived]
 
 
-@pytest.mark.req("V1-66")
-def test_connection_ends_before_a_call_whose_memory_cannot_be_invalidated(monkeypatch: pytest.MonkeyPatch) -> None:
-    pair = EndpointPair().connect()
+@pytest.mark.req("V1-66", "V2-A17")
+@pytest.mark.parametrize("version", ["1", "2", "2-07"])
+def test_connection_ends_before_a_call_whose_memory_cannot_be_invalidated(
+    version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = EndpointPair(TransportConfig(in_messages_octets_max=0), version=version).connect()
     pair.client.call(1, message(1, CALL), ReplyBound(0, (5000,)))
     (incoming,) = pair.arrived()
     pair.server.reply(incoming, message(1, REPLY, (b"", bytes(5000))))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from rpcrdma import limits
+from rpcrdma.testing import raw_messages as raw
 from rpcrdma.testing.endpoint_pair import EndpointPair, message
 from rpcrdma.transport import (
     CallArrived,
@@ -35,7 +36,10 @@ def pattern(length: int, seed: int = 0) -> bytes:
 
 
 class Pair(EndpointPair):
-    """Both ends have the same threshold; `sends` are the lengths of all Sends of either end, by role."""
+    """Both ends have the same threshold; `sends` are the lengths of all Sends of either end, by role.
+
+    Each of them starts with a transport header, or it could not be taken apart.
+    """
 
     def __init__(self, threshold: int, patch: pytest.MonkeyPatch, *, reverse: bool = False, **config: Any) -> None:
         settings = {"offered_send_octets": threshold, "offered_receive_octets": threshold, **config}
@@ -46,7 +50,9 @@ class Pair(EndpointPair):
         post_send = LoopbackQueuePair.post_send
 
         def watched(qp: Any, wr: object, gather: Any, **options: Any) -> None:
-            self.sends[Role.CLIENT if qp is self.client_qp else Role.SERVER].append(sum(map(len, gather)))
+            octets = b"".join(gather)
+            raw.HeardMessage(octets)
+            self.sends[Role.CLIENT if qp is self.client_qp else Role.SERVER].append(len(octets))
             post_send(qp, wr, gather, **options)
 
         patch.setattr(LoopbackQueuePair, "post_send", watched)

@@ -208,6 +208,9 @@ def test_each_kind_of_message_is_for_whom_the_table_says(kind: Kind, role: Role,
     answers = peer.send(ARRIVALS[kind])
     events = [type(event).__name__ for event in peer.endpoint_events()]
     taken = (kind, role, State.OPEN) in ROUTES and (called if kind in {Kind.CALL, Kind.UNREADABLE} else calls)
+    if kind is Kind.UNREADABLE and role is Role.CLIENT:
+        # It may be a reply: nothing in it tells.
+        taken = False
     expected = {Kind.CALL: ["CallArrived"], Kind.REPLY: ["ReplyArrived"], Kind.ERROR: ["CallFailed"]}
     assert events == (expected.get(kind, []) if taken else [])
     assert len(answers) == (role is Role.SERVER and kind is Kind.UNREADABLE)

@@ -276,13 +276,13 @@ def bulk_message() -> tuple[Payload, bytes, bytearray]:
 UNREDUCED = bytes.fromhex("00000001 00000005 6669727374000000 00000003 6d696400 00000007 7365636f6e642100 00000002")
 
 
-@pytest.mark.req("V1-15")
+@pytest.mark.req("V1-15", "V2-16")
 def test_the_length_of_a_bulk_item_stays_in_the_stream() -> None:
     payload, _, _ = bulk_message()
     assert bytes(payload.reduced) == bytes.fromhex("00000001 00000005 00000003 6d696400 00000007 00000002")
 
 
-@pytest.mark.req("V1-16")
+@pytest.mark.req("V1-16", "V2-17")
 def test_the_presence_word_of_optional_data_stays_in_the_stream() -> None:
     encoder = Encoder()
     encoder.u32(1, "present")
@@ -290,7 +290,7 @@ def test_the_presence_word_of_optional_data_stays_in_the_stream() -> None:
     assert bytes(encoder.finish().reduced) == bytes.fromhex("00000001 00000004")
 
 
-@pytest.mark.req("V1-19")
+@pytest.mark.req("V1-19", "V2-20")
 def test_the_padding_of_a_bulk_item_leaves_the_stream_with_it() -> None:
     payload, first, second = bulk_message()
     left_out = payload.gather(leave_out=payload.items)
@@ -299,7 +299,7 @@ def test_the_padding_of_a_bulk_item_leaves_the_stream_with_it() -> None:
     assert [len(first), len(second)] == [5, 7]
 
 
-@pytest.mark.req("V1-20", "V1-21")
+@pytest.mark.req("V1-20", "V1-21", "V2-21")
 def test_positions_count_octets_of_the_unreduced_stream() -> None:
     payload, first, second = bulk_message()
     assert [(item.position, item.at) for item in payload.items] == [(8, 8), (28, 20)]

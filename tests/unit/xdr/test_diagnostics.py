@@ -320,14 +320,14 @@ def test_errors_name_their_place(source: str, expected: str) -> None:
     assert str(raised.value) == expected
 
 
-@pytest.mark.req("V1-17")
+@pytest.mark.req("V1-17", "V2-18")
 def test_a_union_cannot_be_placed_directly() -> None:
     source = "union u switch (bool b) { case FALSE: void; }; struct s { u choice; };\npragma ddp s.choice;"
     with pytest.raises(LanguageError, match=r"t\.x:2:14: s\.choice cannot be placed directly"):
         compile_source(source, source_name="t.x")
 
 
-@pytest.mark.req("V1-16")
+@pytest.mark.req("V1-16", "V2-17")
 def test_optional_data_cannot_be_placed_together_with_their_presence_word() -> None:
     source = "typedef opaque data<8>; struct s { data *maybe; };\npragma ddp s.maybe;"
     with pytest.raises(LanguageError, match=r"t\.x:2:14: s\.maybe cannot be placed directly"):

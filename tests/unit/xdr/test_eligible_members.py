@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rpcrdma.testing.endpoint_pair import EndpointPair
-from rpcrdma.transport import ReplyArrived, ReplyBound
+from rpcrdma.transport import ReplyArrived, ReplyBound, TransportConfig
 from rpcrdma.xdr.codec import Decoder, Encoder, Payload, PlacedByPosition, PlacedInOrder, ReducedIneligibleItem
 from rpcrdma.xdr.language import compile_source
 
@@ -60,7 +60,7 @@ def decode(module: Any, kind: str, decoder: Decoder) -> Any:
     return value
 
 
-@pytest.mark.req("V1-12", "V1-13", "V1-75")
+@pytest.mark.req("V1-12", "V1-13", "V1-75", "V2-15")
 def test_only_what_a_pragma_names_is_taken_out_by_the_encoder(load: Load) -> None:
     module = load(DEFINITION)
     for kind, value, eligible in values(module):
@@ -71,7 +71,7 @@ def test_only_what_a_pragma_names_is_taken_out_by_the_encoder(load: Load) -> Non
         assert bytes(payload.reduced).count(BODY) == stream.count(BODY) - eligible
 
 
-@pytest.mark.req("V1-12", "V1-13", "V1-63", "V1-75")
+@pytest.mark.req("V1-12", "V1-13", "V1-63", "V1-75", "V2-15", "V2-67")
 def test_only_what_a_pragma_names_is_taken_from_a_chunk_by_the_decoder(load: Load) -> None:
     """Each text and each octets of each value is taken out of the stream in turn, as by a peer that may or may not."""
     module = load(DEFINITION)
@@ -100,12 +100,14 @@ pragma ddp args.data; pragma ddp args.where;
 """
 
 
-@pytest.mark.req("V1-12", "V1-13", "V1-75")
+@pytest.mark.req("V1-12", "V1-13", "V1-75", "V2-15")
+@pytest.mark.parametrize("version", ["1", "2", "2-07"])
 @pytest.mark.parametrize("plain", [100, 9000], ids=["the rest inline", "the rest in a Long message"])
-def test_what_is_not_eligible_is_in_no_chunk_of_its_own_on_the_way(load: Load, plain: int) -> None:
+def test_what_is_not_eligible_is_in_no_chunk_of_its_own_on_the_way(load: Load, plain: int, version: str) -> None:
     module = load(LARGE)
     args = module.args("n" * plain, b"d" * 9001, "w" * 9002, b"r" * plain)
-    pair = EndpointPair().connect()
+    small = TransportConfig(offered_send_octets=4096, offered_receive_octets=4096, in_messages_octets_max=0)
+    pair = EndpointPair(small, small, version=version).connect()
 
     def message(direction: int) -> Payload:
         encoder = Encoder()
@@ -139,7 +141,7 @@ def test_what_is_not_eligible_is_in_no_chunk_of_its_own_on_the_way(load: Load, p
 ELIGIBLE = {"WRITE3args.data", "symlinkdata3.symlink_data", "READ3resok.data", "READLINK3resok.data"}
 
 
-@pytest.mark.req("NF-1", "V1-13", "V1-75")
+@pytest.mark.req("NF-1", "V1-13", "V1-75", "V2-15")
 @pytest.mark.parametrize(
     ("definition", "eligible"),
     [("nfs3.x", ELIGIBLE), ("mount3.x", set()), ("watch.x", set())],

@@ -450,7 +450,7 @@ pragma ddp args.data; pragma ddp args.where; pragma ddp choice.data;
 """
 
 
-@pytest.mark.req("V1-15", "V1-19", "V1-20", "V1-21")
+@pytest.mark.req("V1-15", "V1-19", "V1-20", "V1-21", "V2-16", "V2-20", "V2-21")
 def test_ddp_members_are_recorded_and_not_copied(load: Load) -> None:
     module = load(DDP)
     data = bytearray(b"data!")
@@ -473,7 +473,7 @@ def test_ddp_members_are_taken_from_where_they_were_placed(load: Load) -> None:
     assert item == module.args(5, data, "here", True)
 
 
-@pytest.mark.req("V1-17")
+@pytest.mark.req("V1-17", "V2-18")
 def test_an_arm_may_be_placed_but_its_discriminant_stays(load: Load) -> None:
     module = load(DDP)
     encoder = Encoder()
@@ -490,7 +490,7 @@ pragma ddp holder.data;
 """
 
 
-@pytest.mark.req("V1-16")
+@pytest.mark.req("V1-16", "V2-17")
 def test_optional_data_are_placed_and_their_presence_word_stays(load: Load) -> None:
     module = load(OPTIONAL)
     for value, stream, positions in (
@@ -513,7 +513,7 @@ def decode_whole(module: Any, decoder: Decoder) -> None:
     decoder.done("args")
 
 
-@pytest.mark.req("V1-16")
+@pytest.mark.req("V1-16", "V2-17")
 @pytest.mark.parametrize("position", [0, 4])
 def test_optional_data_whose_presence_word_was_placed_with_them_do_not_decode(load: Load, position: int) -> None:
     """In a Read chunk is the word alone, at the place of either word, or it and what follows."""

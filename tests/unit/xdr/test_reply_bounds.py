@@ -225,7 +225,7 @@ def test_what_no_line_can_say_is_taken_at_its_most(load: Load) -> None:
     assert bound(load, "lots", many, "ask", given) == ReplyBound(4 + 10 * 4 * 1004)
 
 
-@pytest.mark.req("V1-13")
+@pytest.mark.req("V1-13", "V2-15")
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_procedure_made_by_hand_expects_64_kib_and_nothing_of_null(load: Load, number: int) -> None:
     module = load("program P { version V { int CALL(void) = 1; } = 1; } = 7;")

@@ -1,0 +1,359 @@
+"""A client on real sockets against servers that speak version 2 as they please, beside one that behaves."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import struct
+from typing import Any
+
+import pytest
+
+from client_calls import CONTENT, ENDS, FH, Scenes, fails, leave, null, read_into
+from rpcrdma import limits
+from rpcrdma.aio.client.connect import Connection
+from rpcrdma.errors import CallTimeout, ConnectFailed, DecodeError, RemoteProtocolError, RpcRdmaError
+from rpcrdma.nfs import v3
+from rpcrdma.testing import raw_messages as raw
+from rpcrdma.testing.raw_calls import BOTH_PRIVATE, SEND, WRITE
+from rpcrdma.testing.raw_iwarp import tagged
+from rpcrdma.testing.raw_messages import CONNPROP, ERROR, MORE, NOMSG, RESPONSE, HeardMessage, word
+from rpcrdma.testing.raw_replies import invalidating, read_result, rpc_reply, send
+from rpcrdma.testing.raw_socket import RawSocketPeer
+from rpcrdma.transport import CallRefused, ChunkRefused, TransportConfig
+from rpcrdma.xdr.codec import ReducedIneligibleItem
+
+# Results go into Write chunks although they would fit messages.
+CHUNKS = TransportConfig(in_messages_octets_max=0, offered_send_octets=4096, offered_receive_octets=4096)
+
+
+class Talk:
+    """A hostile server's Sends, which are numbered, and what it hears."""
+
+    def __init__(self, peer: RawSocketPeer) -> None:
+        self.peer = peer
+        self.sent = 0
+
+    async def say(self, *messages: bytes, invalidate: int | None = None) -> None:
+        for octets in messages:
+            self.sent += 1
+            framed = send(octets, self.sent) if invalidate is None else invalidating(octets, invalidate, self.sent)
+            await self.peer.send_segments(framed)
+
+    async def hear(self) -> HeardMessage:
+        """The next message that is no grant."""
+        while True:
+            heard = await self.peer.segment()
+            assert heard.opcode == SEND, heard
+            message = HeardMessage(heard.payload)
+            if (message.kind, message.xid) != (NOMSG, 0):
+                return message
+
+    async def works(self, client: Connection) -> None:
+        """A call of the client is answered."""
+        calling = null(client)
+        call = await self.hear()
+        await self.say(raw.message(call.xid, rpc_reply(call.xid), RESPONSE, give=4))
+        await calling
+
+
+async def begun(it: Any, version: str = "2", **options: Any) -> tuple[asyncio.Task[Connection], Talk]:
+    """A client that waits for the answer to its first message, which has been heard."""
+    connecting = it.connecting(rpcrdma_version=version, **options)
+    peer = await it.accepted()
+    await peer.accept(BOTH_PRIVATE)
+    talk = Talk(peer)
+    assert (await talk.hear()).kind == CONNPROP
+    return connecting, talk
+
+
+async def pair(it: Any, transport: TransportConfig = CHUNKS, **options: Any) -> tuple[Connection, Talk]:
+    """A client and a server that have told each other their properties."""
+    connecting, talk = await begun(it, transport=transport, **options)
+    await talk.say(raw.properties(give=64))
+    it.clients.append(await connecting)
+    return it.clients[-1], talk
+
+
+@ENDS
+@pytest.mark.parametrize("version", ["2", "auto"])
+def test_a_server_that_leaves_without_an_answer(run: Scenes, how: str, version: str) -> None:
+    async def test(it: Any) -> None:
+        connecting, talk = await begun(it, version, connect_timeout_s=5)
+        await leave(talk.peer, how)
+        if version == "auto":
+            # What it may have been is a server of an older version: that is tried, on another connection, or told.
+            again = asyncio.ensure_future(it.accepted())
+            done, _ = await asyncio.wait({again, connecting}, return_when=asyncio.FIRST_COMPLETED)
+            if again in done:
+                peer = again.result()
+                await peer.accept(BOTH_PRIVATE)
+                it.clients.append(await connecting)
+                assert it.clients[-1].negotiated.version == 1
+                return
+            again.cancel()
+        await fails(connecting, ConnectFailed)
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("octets", "reason"),
+    [
+        (raw.error(1, 2), "refused the transport properties"),
+        (raw.error(1, 10), "refused the transport properties"),
+        (struct.pack(">IIIIIII", 1, 2, 32, 4, 1, 2, 2), "version 2 of"),
+        (struct.pack(">IIIIIII", 1, 2, 32, 4, 1, 1, 1), "version 1 of"),
+        (raw.error(1, 1, 7, 9), "versions 7 to 9"),
+    ],
+)
+def test_a_refused_first_message_is_told_with_its_reason(run: Scenes, octets: bytes, reason: str) -> None:
+    async def test(it: Any) -> None:
+        connecting, talk = await begun(it)
+        await talk.say(octets)
+        assert reason in str(await fails(connecting, ConnectFailed))
+
+    run(test)
+
+
+def test_an_older_version_on_the_same_connection_after_a_refusal(run: Scenes) -> None:
+    async def test(it: Any) -> None:
+        connecting, talk = await begun(it, "auto")
+        await talk.say(struct.pack(">IIIIIII", 1, 2, 32, 4, 1, 1, 1))
+        it.clients.append(await connecting)
+        calling = null(it.clients[-1])
+        heard = await talk.peer.segment()
+        xid, version = struct.unpack_from(">II", heard.payload)
+        assert version == 1
+        await talk.say(struct.pack(">IIIIIII", xid, 1, 32, 0, 0, 0, 0) + rpc_reply(xid))
+        await calling
+
+    run(test)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_garbage_for_an_answer_to_the_first_message(run: Scenes, seed: int) -> None:
+    draw = random.Random(seed)
+
+    async def test(it: Any) -> None:
+        connecting, talk = await begun(it)
+        for _ in range(4):
+            octets = struct.pack(">III", draw.randrange(3), 2, 1) + draw.randbytes(4 * draw.randrange(60))
+            try:
+                await talk.say(octets)
+            except OSError:
+                break
+        talk.peer.end()
+        try:
+            it.clients.append(await connecting)
+        except RpcRdmaError:
+            return
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    "octets",
+    [
+        raw.message(0, b"", RESPONSE),
+        raw.message(0, bytes(4), RESPONSE | 0x40),
+        raw.message(0, kind=NOMSG, flags=RESPONSE),
+        raw.message(0, struct.pack(">II", 0xFFFFFFFF, 1), RESPONSE),
+        raw.prefix(0, 99, RESPONSE),
+    ],
+)
+def test_replies_that_are_none_fail_their_call_alone(run: Scenes, octets: bytes) -> None:
+    async def test(it: Any) -> None:
+        client, talk = await pair(it)
+        for _ in range(3):
+            calling = null(client)
+            call = await talk.hear()
+            await talk.say(word(call.xid) + octets[4:])
+            await fails(calling, RemoteProtocolError)
+            await talk.works(client)
+
+    run(test)
+
+
+def test_a_result_inline_in_spite_of_its_write_chunk_fails_the_call(run: Scenes) -> None:
+    async def test(it: Any) -> None:
+        client, talk = await pair(it)
+        buffer = bytearray(b"\xee" * 5000)
+        calling = read_into(client, buffer)
+        call = await talk.hear()
+        ((handle, _, offset),) = call.writes[0]
+        body = rpc_reply(call.xid, read_result(2000)) + CONTENT[:2000]
+        await talk.say(raw.message(call.xid, body, RESPONSE, writes=raw.chunk((handle, 0, offset))))
+        await fails(calling, DecodeError)
+        assert buffer == b"\xee" * 5000
+        await talk.works(client)
+
+    run(test)
+
+
+@pytest.mark.req("V2-67")
+def test_a_reply_whose_reduced_item_is_not_eligible_fails_the_call_for_good(run: Scenes) -> None:
+    """A failed READ has no data: what is in the Write chunk can only be something that had to stay in the stream."""
+
+    async def test(it: Any) -> None:
+        client, talk = await pair(it)
+        calling = read_into(client, bytearray(5000))
+        call = await talk.hear()
+        ((handle, _, offset),) = call.writes[0]
+        # NFS3ERR_IO, and the attributes once more.
+        await talk.peer.send_segments(tagged(WRITE, handle, offset, bytes(4)))
+        body = rpc_reply(call.xid, struct.pack(">II", 5, 0))
+        await talk.say(raw.message(call.xid, body, RESPONSE, writes=raw.chunk((handle, 4, offset))))
+        assert isinstance(await fails(calling, DecodeError), ReducedIneligibleItem)
+        await talk.works(client)
+
+    run(test)
+
+
+@pytest.mark.parametrize("used", [4999, 5001, 0xFFFFFFFF])
+def test_a_write_chunk_echoed_with_a_wrong_length_fails_the_call(run: Scenes, used: int) -> None:
+    async def test(it: Any) -> None:
+        client, talk = await pair(it)
+        calling = read_into(client, bytearray(5000))
+        call = await talk.hear()
+        ((handle, _, offset),) = call.writes[0]
+        await talk.peer.send_segments(tagged(WRITE, handle, offset, CONTENT[:5000]))
+        body = rpc_reply(call.xid, read_result(5000))
+        await talk.say(raw.message(call.xid, body, RESPONSE, writes=raw.chunk((handle, used, offset))))
+        await fails(calling, (DecodeError, RemoteProtocolError))  # type: ignore[arg-type]
+        await talk.works(client)
+
+    run(test)
+
+
+def test_a_reply_that_never_ends_fails_its_call_and_fills_no_memory(run: Scenes) -> None:
+    async def test(it: Any) -> None:
+        client, talk = await pair(it, TransportConfig())
+        calling = null(client)
+        call = await talk.hear()
+        # The first message of each side is free, and the client's has brought one more, which the properties took.
+        credits_ = 1 + call.give
+        sent = 0
+        while sent <= limits.CONTINUED_OCTETS_MAX:
+            while not credits_:
+                heard = HeardMessage((await talk.peer.segment()).payload)
+                assert (heard.kind, heard.xid) == (NOMSG, 0)
+                credits_ += heard.give
+            credits_ -= 1
+            sent += 32_000
+            await talk.say(raw.message(call.xid, bytes(32_000), RESPONSE | MORE))
+        await fails(calling, RemoteProtocolError)
+
+    run(test)
+
+
+@ENDS
+def test_cut_in_the_midst_of_a_reply(run: Scenes, how: str) -> None:
+    async def test(it: Any) -> None:
+        client, talk = await pair(it)
+        calling = [null(client), read_into(client, bytearray(5000))]
+        call = await talk.hear()
+        await talk.say(raw.message(call.xid, rpc_reply(call.xid)[:10], RESPONSE | MORE))
+        await leave(talk.peer, how)
+        for waiting in calling:
+            await fails(waiting)
+
+    run(test)
+
+
+@pytest.mark.parametrize("wrong", ["another handle", "twice", "by a grant", "by a piece", "by an unasked message"])
+def test_an_invalidation_that_was_not_allowed_ends_the_connection(run: Scenes, wrong: str) -> None:
+    async def test(it: Any) -> None:
+        client, talk = await pair(it)
+        calling = read_into(client, bytearray(5000))
+        call = await talk.hear()
+        ((handle, _, offset),) = call.writes[0]
+        assert call.ends == handle
+        echo = raw.chunk((handle, 0, offset))
+        reply = raw.message(call.xid, rpc_reply(call.xid, struct.pack(">II", 5, 0)), RESPONSE, writes=echo)
+        if wrong == "another handle":
+            await talk.say(reply, invalidate=handle ^ 1)
+        elif wrong == "twice":
+            await talk.say(reply, invalidate=handle)
+            await calling
+            calling = null(client)
+            again = await talk.hear()
+            await talk.say(raw.message(again.xid, rpc_reply(again.xid), RESPONSE), invalidate=handle)
+        elif wrong == "by a grant":
+            await talk.say(raw.grant(1), invalidate=handle)
+        elif wrong == "by a piece":
+            await talk.say(raw.message(call.xid, b"1234", RESPONSE | MORE), invalidate=handle)
+        else:
+            await talk.say(raw.message(1, struct.pack(">II", 1, 1), RESPONSE), invalidate=handle)
+        await fails(calling)
+        await talk.peer.ended()
+
+    run(test)
+
+
+@pytest.mark.parametrize("code", range(1, 11))
+def test_each_error_fails_the_call_or_has_it_sent_again_and_the_connection_goes_on(run: Scenes, code: int) -> None:
+    data = {1: (1, 1), 5: (0,), 6: (0,), 7: (1,), 8: (1, 9000), 9: (9000,)}.get(code, ())
+
+    async def test(it: Any) -> None:
+        client, talk = await pair(it)
+        calling = asyncio.create_task(client.call(v3.READ, v3.READ3args(FH, 0, 5000)))
+        call = await talk.hear()
+        sent = 1
+        await talk.say(raw.error(call.xid, code, *data))
+        while code in {6, 7, 8, 9} and sent < limits.CALL_ATTEMPTS_MAX:
+            again = asyncio.ensure_future(talk.hear())
+            done, _ = await asyncio.wait({again, calling}, return_when=asyncio.FIRST_COMPLETED)
+            if again not in done:
+                again.cancel()
+                break
+            assert again.result().xid == call.xid
+            sent += 1
+            await talk.say(raw.error(call.xid, code, *data))
+        error = await fails(calling, RpcRdmaError)
+        assert isinstance(error, (CallRefused, ChunkRefused)) or code == 1
+        assert (sent > 1) == (code in {6, 7, 8, 9})
+        await talk.works(client)
+
+    run(test)
+
+
+def test_a_server_that_never_grants_leaves_calls_to_their_deadlines(run: Scenes) -> None:
+    async def test(it: Any) -> None:
+        connecting, talk = await begun(it)
+        await talk.say(raw.properties(give=1))
+        it.clients.append(await connecting)
+        client = it.clients[-1]
+        first = null(client, timeout_s=5)
+        assert (await talk.hear()).xid
+        await asyncio.gather(*(fails(null(client, timeout_s=0.05), CallTimeout) for _ in range(20)))
+        first.cancel()
+
+    run(test)
+
+
+def test_reverse_calls_and_errors_of_a_server_that_nobody_asked_for_are_dropped(run: Scenes) -> None:
+    async def test(it: Any) -> None:
+        client, talk = await pair(it)
+        for octets in (
+            raw.message(5, struct.pack(">II", 5, 0) + bytes(32)),
+            raw.error(5, 10),
+            raw.prefix(5, 77),
+            raw.message(5, kind=NOMSG),
+        ):
+            await talk.say(octets)
+            await talk.works(client)
+
+    run(test)
+
+
+def test_properties_for_the_second_time_are_refused_and_change_nothing(run: Scenes) -> None:
+    async def test(it: Any) -> None:
+        client, talk = await pair(it)
+        await talk.say(raw.properties((raw.RECEIVE_SIZE, word(1024)), xid=9))
+        heard = await talk.hear()
+        assert (heard.kind, heard.xid, heard.numbers) == (ERROR, 9, (2,))
+        assert client.negotiated.inline_send_octets == 4096
+        await talk.works(client)
+
+    run(test)

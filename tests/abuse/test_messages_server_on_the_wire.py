@@ -1,0 +1,358 @@
+"""A server on real sockets against clients that speak version 2 as they please, beside one that behaves."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from client_calls import ENDS, leave, until
+from rpcrdma import limits
+from rpcrdma.testing import raw_messages as raw
+from rpcrdma.testing.raw_calls import (
+    READ_ARGS,
+    READ_REQUEST,
+    READ_RESPONSE,
+    SEND,
+    TERMINATE,
+    XID,
+    rpc,
+    send,
+    write_args,
+)
+from rpcrdma.testing.raw_iwarp import fpdu, tagged
+from rpcrdma.testing.raw_messages import CONNPROP, ERROR, MORE, MSG, NOMSG, RESPONSE, HeardMessage, word
+from rpcrdma.testing.raw_socket import RawSocketPeer
+from rpcrdma.transport import TransportConfig
+
+Scenes = Callable[..., Any]
+MIB = 1 << 20
+BAD_XDR, INVAL_HTYPE, INVAL_FLAG, SYSTEM = 2, 3, 4, 10
+NULL = raw.message(XID, rpc(0))
+
+
+class Talk:
+    """A hostile client's Sends, which are numbered, and what it hears."""
+
+    def __init__(self, peer: RawSocketPeer) -> None:
+        self.peer = peer
+        self.sent = 0
+
+    async def say(self, *messages: bytes) -> None:
+        segments = []
+        for octets in messages:
+            self.sent += 1
+            segments.append(send(octets, self.sent))
+        await self.peer.send_segments(*segments)
+
+    async def hear(self) -> HeardMessage:
+        """The next message that is no grant."""
+        while True:
+            heard = await self.peer.segment()
+            assert heard.opcode == SEND, heard
+            message = HeardMessage(heard.payload)
+            if (message.kind, message.xid) != (NOMSG, 0):
+                return message
+
+    async def refused(self, octets: bytes) -> tuple[int, ...]:
+        await self.say(octets)
+        heard = await self.hear()
+        assert (heard.kind, heard.xid, heard.flags) == (ERROR, int.from_bytes(octets[:4]), RESPONSE)
+        return heard.numbers
+
+    async def works(self) -> None:
+        """A NULL call is answered."""
+        await self.say(NULL)
+        heard = await self.hear()
+        assert (heard.kind, heard.xid, heard.flags) == (MSG, XID, RESPONSE)
+        assert heard.payload == struct.pack(">III", XID, 1, 0) + bytes(12)
+
+
+async def introduced(it: Any, **options: Any) -> Talk:
+    """A client that has told its properties, and has been told the server's."""
+    talk = Talk(await it.connected(**options))
+    await talk.say(raw.properties(give=64))
+    heard = await talk.hear()
+    assert heard.kind == CONNPROP
+    assert heard.give > 100
+    return talk
+
+
+REFUSED = {
+    "an unknown type": (raw.prefix(XID, 6, give=1) + rpc(0), INVAL_HTYPE),
+    "an unknown flag": (raw.message(XID, rpc(0), 0x80), INVAL_FLAG),
+    "chunks before the last piece": (raw.message(XID, rpc(0), MORE, writes=raw.chunk((1, 8, 0))), INVAL_FLAG),
+    "RDMA2_NOMSG with MORE": (raw.message(XID, kind=NOMSG, flags=MORE), INVAL_FLAG),
+    "RDMA2_NOMSG without chunks": (raw.message(XID, kind=NOMSG), BAD_XDR),
+    "a list that is neither there nor not": (raw.prefix(XID, MSG, give=1) + word(0) + word(2) + rpc(0), BAD_XDR),
+    "a handle that is in no list": (raw.message(XID, rpc(0), ends=77), BAD_XDR),
+    "a payload of another XID": (raw.message(XID, rpc(0, xid=1)), BAD_XDR),
+    "a reply that is none": (raw.message(XID, struct.pack(">II", XID, 1)), BAD_XDR),
+    "properties for the second time": (raw.properties(xid=XID), BAD_XDR),
+    "a segment that ends past all offsets": (
+        raw.message(XID, rpc(6, READ_ARGS), writes=raw.chunk((7, 5000, 2**64 - 1))),
+        BAD_XDR,
+    ),
+    "a segment larger than is taken": (
+        raw.message(XID, rpc(6, READ_ARGS), writes=raw.chunk((7, MIB + 1, 0))),
+        BAD_XDR,
+    ),
+    "Read chunks of 5 GiB": (
+        raw.message(XID, rpc(7, write_args(9)), reads=raw.read_segment(len(rpc(7, write_args(9))), (7, MIB, 0)) * 200),
+        SYSTEM,
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_a_message_that_cannot_be_is_refused_and_the_connection_goes_on(scene: Scenes, what: str) -> None:
+    octets, code = REFUSED[what]
+
+    async def main() -> None:
+        async with scene() as it:
+            talk = await introduced(it)
+            for _ in range(3):
+                assert (await talk.refused(octets))[0] == code
+                if octets[19] & MORE:
+                    # Dropped, to its end.
+                    await talk.say(octets[:16] + bytes(4) + octets[20:])
+                await talk.works()
+            assert it.files.written == []
+
+    asyncio.run(main())
+
+
+@pytest.mark.req("V2-67")
+def test_an_ineligible_argument_in_a_chunk_is_refused_for_good_and_not_run(scene: Scenes) -> None:
+    """A file handle; the octets of the same call without a chunk are served."""
+
+    async def main() -> None:
+        async with scene() as it:
+            talk = await introduced(it)
+            inline = rpc(4, struct.pack(">I8sI", 8, b"the file", 0x3F))
+            assert len(inline) == 56
+            call = raw.message(XID, inline[:44] + inline[52:], reads=raw.read_segment(44, (7, 8, 0)))
+            await talk.say(call)
+            asked = await talk.peer.segment()
+            assert asked.opcode == READ_REQUEST
+            handle, offset, length = struct.unpack_from(">IQI", asked.payload)
+            assert length == 8
+            await talk.peer.send_segments(tagged(READ_RESPONSE, handle, offset, b"the file"))
+            heard = await talk.hear()
+            assert (heard.kind, heard.xid, heard.numbers) == (ERROR, XID, (SYSTEM,))
+            assert it.files.accessed == 0
+            await talk.say(raw.message(XID, inline))
+            assert (await talk.hear()).kind == MSG
+            assert it.files.accessed == 1
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_garbage_in_the_first_message_ends_no_other_connection(scene: Scenes, seed: int) -> None:
+    async def main() -> None:
+        async with scene() as it:
+            draw = random.Random(seed)
+            for _ in range(10):
+                talk = Talk(await it.connected())
+                await talk.say(struct.pack(">III", XID, 2, 0x00400040) + draw.randbytes(4 * draw.randrange(300)))
+                talk.peer.end()
+                for heard in await talk.peer.segments_to_end():
+                    assert heard.opcode in {SEND, TERMINATE}
+                await it.still_good()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_messages_with_octets_changed_at_random(scene: Scenes, seed: int) -> None:
+    draw = random.Random(seed)
+    kinds = [
+        NULL,
+        raw.message(XID, rpc(0)[:20], MORE),
+        raw.message(XID, rpc(6, READ_ARGS), writes=raw.chunk((7, 5000, 0))),
+        raw.message(XID, rpc(7, write_args(20)), reads=raw.read_segment(88, (7, 20, 0))),
+        raw.properties(),
+        raw.grant(2),
+        raw.error(XID, 9, 9000),
+    ]
+
+    async def main() -> None:
+        async with scene() as it:
+            for _ in range(12):
+                talk = await introduced(it)
+                for _ in range(30):
+                    octets = bytearray(draw.choice(kinds))
+                    for _ in range(draw.randrange(3)):
+                        octets[draw.randrange(len(octets))] = draw.choice([0, 1, 2, 255, draw.randrange(256)])
+                    try:
+                        await talk.say(bytes(octets))
+                    except OSError:
+                        break
+                talk.peer.end()
+                await talk.peer.ended()
+                await it.still_good()
+            await it.alone()
+            assert it.lent_octets == 0
+
+    asyncio.run(main())
+
+
+@ENDS
+@pytest.mark.parametrize("pieces", [1, 17])
+def test_a_client_that_leaves_in_the_midst_of_a_call(scene: Scenes, how: str, pieces: int) -> None:
+    async def main() -> None:
+        async with scene() as it:
+            for _ in range(3):
+                talk = await introduced(it)
+                await talk.say(*(raw.message(XID, bytes(32_000), MORE) for _ in range(pieces)))
+                await leave(talk.peer, how)
+            await it.alone()
+            assert it.lent_octets == 0
+
+    asyncio.run(main())
+
+
+def test_clients_that_do_not_finish_their_calls_are_cut_off(scene: Scenes) -> None:
+    async def main() -> None:
+        async with scene(transport=TransportConfig(stalled_s=0.1)) as it:
+            for _ in range(5):
+                talk = await introduced(it)
+                await talk.say(raw.message(XID, rpc(0)[:20], MORE))
+            await it.alone()
+
+    asyncio.run(main())
+
+
+def test_an_endless_call_is_refused_and_dropped_while_others_are_served(scene: Scenes) -> None:
+    async def main() -> None:
+        async with scene() as it:
+            talk = await introduced(it)
+            taken = limits.CONTINUED_OCTETS_MAX // 32_000
+            await talk.say(*(raw.message(XID, bytes(32_000), MORE) for _ in range(taken)))
+            assert await talk.refused(raw.message(XID, bytes(32_000), MORE)) == (SYSTEM,)
+            await it.still_good()
+            for _ in range(60):
+                await talk.say(raw.message(XID, bytes(32_000), MORE))
+            await talk.say(raw.message(XID, bytes(4)))
+            await talk.works()
+
+    asyncio.run(main())
+
+
+def test_a_write_in_pieces_is_run_once_and_whole(scene: Scenes) -> None:
+    """What the tests above break off, unbroken."""
+
+    async def main() -> None:
+        async with scene() as it:
+            talk = await introduced(it)
+            data = bytes(range(256)) * 2000
+            call = rpc(7, write_args(len(data)) + data)
+            parts = [call[start : start + 30_000] for start in range(0, len(call), 30_000)]
+            await talk.say(*(raw.message(XID, part, MORE) for part in parts[:-1]), raw.message(XID, parts[-1]))
+            heard = await talk.hear()
+            assert (heard.kind, heard.xid) == (MSG, XID)
+            assert it.files.written == [data]
+            await talk.works()
+
+    asyncio.run(main())
+
+
+def test_another_version_in_mid_connection_is_refused_and_not_run(scene: Scenes) -> None:
+    async def main() -> None:
+        async with scene() as it:
+            talk = await introduced(it)
+            await talk.say(struct.pack(">IIIIIII", XID, 1, 32, 0, 0, 0, 0) + rpc(7, write_args(4) + b"data"))
+            heard = await talk.peer.segment()
+            assert struct.unpack(">II4xIIII", heard.payload) == (XID, 1, 4, 1, 2, 2)
+            assert it.files.written == []
+            await talk.works()
+
+    asyncio.run(main())
+
+
+def test_more_messages_than_credits_end_the_connection(scene: Scenes) -> None:
+    async def main() -> None:
+        async with scene(transport=TransportConfig(credits_granted=4)) as it:
+            talk = Talk(await it.connected())
+            await talk.say(raw.properties(give=64))
+            given = (await talk.hear()).give
+            assert given < 10
+            await talk.say(*(raw.message(XID, bytes(4), MORE) for _ in range(given + 30)))
+            await talk.peer.ended()
+            await it.alone()
+
+    asyncio.run(main())
+
+
+def test_a_client_that_never_grants_gets_no_reply_and_holds_no_memory_for_long(scene: Scenes) -> None:
+    async def main() -> None:
+        async with scene(transport=TransportConfig(stalled_s=0.2)) as it:
+            talk = Talk(await it.connected())
+            # One credit, which the properties take.
+            await talk.say(raw.properties(give=0))
+            assert (await talk.hear()).kind == CONNPROP
+            call = raw.message(XID, rpc(6, READ_ARGS[:-4] + word(MIB)), give=0, writes=raw.chunk((7, MIB, 0)))
+            await talk.say(*[call] * 20)
+            await until(lambda: it.lent_octets > 0)
+            await it.alone()
+            assert it.lent_octets == 0
+
+    asyncio.run(main())
+
+
+def test_grants_without_end_are_survived(scene: Scenes) -> None:
+    async def main() -> None:
+        async with scene() as it:
+            talk = await introduced(it)
+            for _ in range(20):
+                await talk.say(*(raw.grant(0xFFFF) for _ in range(100)))
+                await it.still_good()
+            await talk.works()
+
+    asyncio.run(main())
+
+
+def test_a_send_larger_than_the_receive_ends_the_connection(scene: Scenes) -> None:
+    async def main() -> None:
+        async with scene(transport=TransportConfig(offered_receive_octets=8192)) as it:
+            talk = await introduced(it)
+            await talk.say(raw.message(XID, rpc(0) + bytes(8192)))
+            heard = await talk.peer.segments_to_end()
+            assert [each.terminate_code for each in heard if each.opcode == TERMINATE] == [0x1205]
+            await it.alone()
+
+    asyncio.run(main())
+
+
+def test_reads_that_are_never_answered_hold_up_nobody_else(scene: Scenes) -> None:
+    async def main() -> None:
+        async with scene() as it:
+            position = len(rpc(7, write_args(MIB)))
+            call = raw.message(XID, rpc(7, write_args(MIB)), reads=raw.read_segment(position, (7, MIB, 0)))
+            talks = [await introduced(it) for _ in range(4)]
+            for talk in talks:
+                await talk.say(*[call] * 60)
+                assert (await talk.peer.segment()).opcode == READ_REQUEST
+                assert it.lent_octets <= it.pools[1].octets_max / 8
+                await it.still_good()
+            assert it.files.written == []
+
+    asyncio.run(main())
+
+
+def test_frames_cut_at_any_octet_of_the_first_message(scene: Scenes) -> None:
+    async def main() -> None:
+        async with scene() as it:
+            whole = fpdu(send(raw.properties(), 1))
+            for length in range(1, len(whole)):
+                peer = await it.connected()
+                await peer.send(whole[:length])
+                peer.close()
+            await it.alone()
+
+    asyncio.run(main())

@@ -1,0 +1,239 @@
+"""Every Send of both ends in version 2, taken apart word by word without the transport's own decoders."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from typing import Any
+
+import pytest
+
+from rpcrdma.testing import raw_messages as raw
+from rpcrdma.testing.bare_messages import BareMessages
+from rpcrdma.testing.endpoint_pair import EndpointPair, calls_in, message
+from rpcrdma.testing.raw_messages import CONNPROP, ERROR, MORE, MSG, NOMSG, RESPONSE, HeardMessage
+from rpcrdma.transport import CallArrived, Ready, ReplyArrived, ReplyBound, Role, TransportConfig
+from rpcrdma.verbs.loopback import LoopbackQueuePair
+
+CALL, REPLY = 0, 1
+SMALL = {"offered_send_octets": 4096, "offered_receive_octets": 4096}
+CHUNKS = TransportConfig(in_messages_octets_max=0, **SMALL)
+CONTINUED = TransportConfig(in_messages_octets_max=1 << 20, credits_requested=2, credits_granted=2, **SMALL)
+SIZES = list(itertools.product((0, 9001), (0, 9000), (0, 9001), (0, 9000)))
+NOTHING = ReplyBound(0)
+
+
+class Sent:
+    """What both ends of a pair have sent: who, the octets, and the handle that goes with it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.all: list[tuple[object, bytes, int | None]] = []
+        post_send = LoopbackQueuePair.post_send
+
+        def recorded(queue_pair: LoopbackQueuePair, wr: object, gather: Any, **options: Any) -> None:
+            self.all.append((queue_pair, b"".join(gather), options.get("invalidate")))
+            post_send(queue_pair, wr, gather, **options)
+
+        monkeypatch.setattr(LoopbackQueuePair, "post_send", recorded)
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> Sent:
+    return Sent(monkeypatch)
+
+
+def converse(pair: EndpointPair, sizes: list[tuple[int, ...]] = SIZES) -> None:
+    """A call and its reply for each of `sizes`, which are those of plain octets and items."""
+    for xid, (argument, plain, result, body) in enumerate(sizes, start=1 << 20):
+        pair.client.call(xid, message(xid, CALL, (bytes(plain), bytes(argument))), ReplyBound(body + 4, (result,)))
+        (incoming,) = pair.arrived()
+        pair.server.reply(incoming, message(xid, REPLY, (bytes(body), bytes(result))))
+        pair.run()
+        pair.server_events()
+        assert [type(event) for event in pair.client_events()] == [ReplyArrived]
+
+
+@pytest.mark.req("V2-1", "V2-2", "V2-14", "V2-28", "V2-31", "V2-35", "V2-37", "V2-38", "V2-43", "V2-48", "V2-68")
+@pytest.mark.parametrize("config", [CHUNKS, CONTINUED], ids=["chunks", "continued"])
+def test_each_send_has_a_header_and_the_rest_is_one_rpc_message_after_another(
+    sent: Sent, config: TransportConfig
+) -> None:
+    pair = EndpointPair(config, config, version="2").connect()
+    converse(pair)
+    kinds = set()
+    ends = {pair.client_qp: (CALL, 0), pair.server_qp: (REPLY, RESPONSE)}
+    streams: dict[object, bytes] = {}
+    for sender, octets, _ in sent.all:
+        direction, response = ends[sender]
+        heard = HeardMessage(octets)
+        kinds.add((direction, heard.kind))
+        if heard.kind == CONNPROP or (heard.kind, heard.xid) == (NOMSG, 0):
+            assert not heard.flags
+            continue
+        more = heard.flags & MORE
+        assert heard.flags == response | more
+        if more:
+            assert (heard.kind, heard.reads, heard.writes, heard.reply, heard.ends) == (MSG, [], [], None, 0)
+        if heard.kind == NOMSG:
+            assert heard.payload == b""
+            at_zero = [segment[1] for position, segment in heard.reads if position == 0]
+            chunk = at_zero if direction == CALL else [segment[1] for segment in heard.reply or ()]
+            assert sum(chunk) % 4 == 0, "whole payloads keep their padding"
+            assert bool(chunk)
+            continue
+        assert not any(position == 0 for position, _ in heard.reads)
+        stream = streams.pop(sender, b"") + heard.payload
+        # All of one message, before any of another: each begins with its own XID.
+        assert stream[:8] == struct.pack(">II", heard.xid, direction)
+        if more:
+            streams[sender] = stream
+    assert not streams
+    expected = {(CALL, CONNPROP), (REPLY, CONNPROP), (CALL, MSG), (REPLY, MSG)}
+    if config is CHUNKS:
+        assert kinds == expected | {(CALL, NOMSG), (REPLY, NOMSG)}
+    else:
+        assert expected <= kinds <= expected | {(CALL, NOMSG), (REPLY, NOMSG)}, "a grant is a NOMSG"
+        assert pair.client.statistics.messages_continued == pair.server.statistics.messages_continued == 12
+    assert ERROR not in {kind for direction, kind in kinds if direction == CALL}
+
+
+@pytest.mark.req("V2-2", "V2-44")
+def test_a_call_that_goes_on_for_want_of_credits_has_no_other_among_its_pieces() -> None:
+    peer = BareMessages(Role.CLIENT, CONTINUED, give=3)
+    for xid in (1, 2):
+        peer.endpoint.call(xid, message(xid, CALL, (bytes([xid]) * 20_000, None)), NOTHING)
+    heard = peer.heard()
+    assert [each.xid for each in heard] == [1, 1, 1]
+    for _ in range(6):
+        peer.send(raw.grant(2))
+        heard += peer.heard()
+    told = [each for each in heard if each.kind == MSG]
+    payloads = {xid: b"".join(each.payload for each in told if each.xid == xid) for xid in (1, 2)}
+    for xid, payload in payloads.items():
+        assert payload == struct.pack(">II", xid, CALL) + bytes([xid]) * 20_000
+    assert [each.xid for each in told] == sorted(each.xid for each in told)
+    assert [bool(each.flags & MORE) for each in told] == ([True] * 4 + [False]) * 2
+
+
+@pytest.mark.req("V2-1", "V2-A12", "V2-A13", "V2-A6")
+def test_each_send_of_the_last_draft_has_the_header_of_its_form(sent: Sent) -> None:
+    pair = EndpointPair(CHUNKS, CHUNKS, version="2-07").connect()
+    converse(pair)
+    seen = {pair.client_qp: set(), pair.server_qp: set()}
+    for sender, octets, _ in sent.all:
+        xid, version, _, kind = struct.unpack_from(">IIII", octets)
+        assert version == 2
+        seen[sender].add(kind)
+        if kind == 10:
+            # Handle, Read list: the first Position, if there is one.
+            _, present, position = struct.unpack_from(">III", octets, 16)
+            assert not present or position
+            assert struct.pack(">II", xid, CALL) in octets[16:]
+        elif kind == 13:
+            assert struct.pack(">II", xid, REPLY) in octets[16:]
+        elif kind == 11:
+            at = 16
+            while struct.unpack_from(">I", octets, at)[0]:
+                at += 8 + 16 * struct.unpack_from(">I", octets, at + 4)[0]
+            present, count = struct.unpack_from(">II", octets, at + 4)
+            assert present == 1
+            assert len(octets) == at + 12 + 16 * count, "nothing follows the one Reply chunk"
+    assert seen[pair.client_qp] - {5} == {7, 8, 10}
+    assert seen[pair.server_qp] - {5} == {7, 11, 13}
+
+
+@pytest.mark.req("V2-A5")
+@pytest.mark.parametrize("version", ["2", "2-07"])
+@pytest.mark.parametrize("allowed", [False, True])
+def test_a_reply_invalidates_the_handle_that_its_call_named_and_no_other(
+    sent: Sent, version: str, allowed: bool
+) -> None:
+    client = TransportConfig(in_messages_octets_max=0, remote_invalidation=allowed, **SMALL)
+    pair = EndpointPair(client, CHUNKS, version=version).connect()
+    converse(pair)
+    at = 20 if version == "2" else 16
+    named: dict[int, int] = {}
+    count = 0
+    for sender, octets, invalidated in sent.all:
+        xid, _, _, kind = struct.unpack_from(">IIII", octets)
+        if sender is pair.client_qp:
+            assert invalidated is None
+            if kind in ((MSG, NOMSG) if version == "2" else (8, 10)):
+                (named[xid],) = struct.unpack_from(">I", octets, at)
+        elif xid in named:
+            assert invalidated == (named.pop(xid) or None)
+            count += invalidated is not None
+        else:
+            assert invalidated is None
+    assert count == pair.client.statistics.remote_invalidations == (15 if allowed else 0)
+    assert not pair.client_pd.regions
+
+
+@pytest.mark.req("V2-8")
+@pytest.mark.parametrize("version", ["2", "auto"])
+@pytest.mark.parametrize("role", Role)
+def test_every_end_takes_messages_of_4096_octets_from_the_first_on(role: Role, version: str) -> None:
+    config = TransportConfig(inline_receive_octets=1024, **SMALL)
+    peer = BareMessages(role, config, introduce=False, versions=version)
+    start = raw.properties((2, raw.word(4096)), (0xBEEF, b""), give=9)
+    peer.send(raw.properties((2, raw.word(4096)), (0xBEEF, bytes(4096 - len(start))), give=9))
+    assert [type(event) for event in peer.endpoint_events()] == [Ready]
+    peer.heard()
+    payload = struct.pack(">II", 7, CALL if role is Role.SERVER else REPLY) + bytes(4096 - 36 - 8)
+    if role is Role.CLIENT:
+        peer.endpoint.call(7, message(7, CALL), NOTHING)
+        peer.send(raw.message(7, payload, RESPONSE))
+        (event,) = peer.endpoint_events()
+        assert isinstance(event, ReplyArrived)
+        decoder = event.decoder
+    else:
+        peer.send(raw.message(7, payload))
+        (event,) = peer.endpoint_events()
+        assert isinstance(event, CallArrived)
+        decoder = event.incoming.decoder
+    assert decoder.octets(len(payload), "all") == payload
+
+
+@pytest.mark.req("V2-29", "V2-28")
+@pytest.mark.parametrize("segments", [1, 3])
+@pytest.mark.parametrize("octets", [8, 12, 40_000])
+def test_any_call_is_taken_as_a_long_one(octets: int, segments: int) -> None:
+    peer = BareMessages(Role.SERVER)
+    stream = struct.pack(">II", 7, CALL) + bytes(n % 251 for n in range(octets - 8))
+    region = peer.pd.register(bytearray(stream), 1 | 2 | 4)
+    cuts = [octets * n // segments for n in range(segments + 1)]
+    reads = b"".join(
+        raw.read_segment(0, (region.handle, end - start, region.offset + start))
+        for start, end in itertools.pairwise(cuts)
+    )
+    peer.send(raw.message(7, kind=NOMSG, reads=reads))
+    (incoming,) = calls_in(peer.endpoint_events())
+    assert incoming.decoder.octets(octets, "all") == stream
+
+
+@pytest.mark.req("V2-30", "V2-46", "V2-61")
+@pytest.mark.parametrize("offered", [False, True])
+@pytest.mark.parametrize("preferred", ["chunks", "messages"])
+def test_a_reply_beyond_the_threshold_is_in_its_reply_chunk_or_continued(
+    sent: Sent, offered: bool, preferred: str
+) -> None:
+    server = CHUNKS if preferred == "chunks" else CONTINUED
+    pair = EndpointPair(CHUNKS, server, version="2").connect()
+    # With an item that is reduced.
+    bound = ReplyBound(9000 if offered else 20, (5000,))
+    pair.client.call(7, message(7, CALL), bound)
+    (incoming,) = pair.arrived()
+    assert (incoming.chunks.reply is not None) is offered
+    pair.server.reply(incoming, message(7, REPLY, (bytes(8500), bytes(5000))))
+    pair.run()
+    (event,) = pair.client_events()
+    assert isinstance(event, ReplyArrived)
+    event.decoder.octets(8 + 8500, "start")
+    assert bytes(event.decoder.bulk(5000, "item")) == bytes(5000)
+    replies = [HeardMessage(octets) for sender, octets, _ in sent.all if sender is pair.server_qp]
+    forms = [(each.kind, each.flags & MORE) for each in replies if each.xid == 7]
+    if offered and preferred == "chunks":
+        assert forms == [(NOMSG, 0)]
+    else:
+        assert forms == [(MSG, MORE), (MSG, MORE), (MSG, 0)]
+    assert [segment[1] for segment in replies[-1].writes[0]] == [5000], "the item is reduced in either form"

@@ -1,0 +1,171 @@
+"""The reverse direction in versions that tell each other what a client takes of it."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from rpcrdma import limits
+from rpcrdma.errors import LocalProtocolError
+from rpcrdma.testing import raw_messages as raw
+from rpcrdma.testing.bare_messages import BareMessages
+from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, calls_in, message
+from rpcrdma.testing.raw_messages import CONNPROP, ERROR, MSG, NOMSG, RESPONSE, REVERSE_SUPPORT, word
+from rpcrdma.transport import CallArrived, IncomingCall, ReplyArrived, ReplyBound, Role, TransportConfig, offered
+
+CALL, REPLY = 0, 1
+XID = 0x11223344
+NOTHING = ReplyBound(0)
+BAD_XDR, INVAL_HTYPE, INVAL_FLAG, READ_CHUNKS, WRITE_CHUNKS, SEGMENTS = range(2, 8)
+# Everything that could be moved by RDMA is.
+CHUNKS = TransportConfig(in_messages_octets_max=0, offered_send_octets=4096, offered_receive_octets=4096)
+
+
+class Both(EndpointPair):
+    """Both directions are open; `sent` are the messages of either end since then."""
+
+    def __init__(self, version: str) -> None:
+        super().__init__(CHUNKS, CHUNKS, reverse=True, version=version)
+        self.connect()
+        self.server.allow_reverse()
+        self.sent: list[tuple[str, bytes]] = []
+        for name, queue_pair in (("client", self.client_qp), ("server", self.server_qp)):
+            post = queue_pair.post_send
+
+            def spy(wr: object, gather: list[bytes], *, name=name, post=post, **options: object) -> None:
+                self.sent.append((name, b"".join(gather)))
+                post(wr, gather, **options)
+
+            queue_pair.post_send = spy  # type: ignore[method-assign]
+
+    def called_back(self) -> list[IncomingCall]:
+        self.run()
+        return calls_in(self.client_events())
+
+
+@pytest.fixture(params=["2", "2-07"])
+def both(request: pytest.FixtureRequest) -> Both:
+    return Both(request.param)
+
+
+@pytest.mark.req("V2-A6", "V2-38")
+@pytest.mark.parametrize(
+    ("argument", "plain", "result", "body"), [(0, 0, 0, 0), (5000, 0, 5000, 0), (0, 9000, 0, 9000)]
+)
+def test_reverse_messages_repeat_xid_and_version_and_tell_call_from_reply(
+    both: Both, argument: int, plain: int, result: int, body: int
+) -> None:
+    both.server.call(XID, message(XID, CALL, (bytes(plain), bytes(argument))), ReplyBound(body + 12, (result,)))
+    (incoming,) = both.called_back()
+    incoming.decoder.octets(8 + plain, "plain")
+    assert bytes(incoming.decoder.bulk(9000, "argument")) == bytes(argument)
+    both.client.reply(incoming, message(XID, REPLY, (bytes(body), bytes(result))))
+    both.run()
+    (event,) = [event for event in both.server_events() if isinstance(event, ReplyArrived)]
+    event.decoder.octets(8 + body, "body")
+    assert bytes(event.decoder.bulk(9000, "result")) == bytes(result)
+    assert [name for name, _ in both.sent] == ["server", "client"]
+    (_, call), (_, reply) = both.sent
+    for direction, octets in ((CALL, call), (REPLY, reply)):
+        xid, version, _, kind, flags = struct.unpack_from(">IIIII", octets)
+        assert (xid, version) == (XID, 2)
+        if both.client.dialect == "2-07":
+            assert kind in ((8, 10), (11, 13))[direction]
+        else:
+            assert (kind, flags) == (NOMSG if plain or body else MSG, (0, RESPONSE)[direction])
+        if not plain and not body:
+            # The RPC message says the same.
+            assert octets.endswith(struct.pack(">II", XID, direction) + octets[octets.rindex(word(XID)) + 8 :])
+
+
+@pytest.mark.req("V2-A7")
+@pytest.mark.parametrize("told", [True, False])
+@pytest.mark.parametrize("version", ["2", "2-07"])
+def test_a_client_that_takes_no_calls_is_not_called(version: str, told: bool) -> None:
+    peer = BarePeer(Role.SERVER, dialects=offered(version), ready=False, reverse=True)
+    if told:
+        prefix = raw.prefix(1, CONNPROP, give=9) if version == "2" else struct.pack(">IIII", 1, 2, 9, 7)
+        peer.send(prefix + raw.property_set((REVERSE_SUPPORT, word(0))))
+    elif version == "2":
+        # One that does not tell takes calls without chunks.
+        peer.send(raw.message(XID, struct.pack(">II", XID, CALL), give=9))
+    else:
+        peer.send(struct.pack(">IIIIIIIIII", XID, 2, 9, 10, 0, 0, 0, 0, XID, CALL))
+    peer.endpoint_events()
+    peer.received.clear()
+    with pytest.raises(LocalProtocolError, match=r"ready for calls|takes no calls"):
+        peer.endpoint.call(7, message(7, CALL), NOTHING)
+    peer.endpoint.allow_reverse()
+    if version == "2" and not told:
+        peer.endpoint.call(7, message(7, CALL), NOTHING)
+        with pytest.raises(LocalProtocolError, match="needs chunks"):
+            peer.endpoint.call(8, message(8, CALL, (bytes(50_000), None)), NOTHING)
+        return
+    with pytest.raises(LocalProtocolError, match="takes no calls"):
+        peer.endpoint.call(7, message(7, CALL), NOTHING)
+    peer.run()
+    assert peer.received == []
+
+
+@pytest.mark.req("V2-A7")
+def test_a_client_is_not_called_before_it_is_ready(both: Both) -> None:
+    pair = EndpointPair(reverse=True, version=both.client.dialect).connect()
+    with pytest.raises(LocalProtocolError, match="ready for calls"):
+        pair.server.call(XID, message(XID, CALL), NOTHING)
+    pair.run()
+    assert pair.client_events() == []
+
+
+SEGMENT = (77, 64, 4096)
+REFUSED = {
+    "Read chunks": (
+        {"reads": b"".join(raw.read_segment(8 + 64 * n, SEGMENT) for n in range(limits.READ_CHUNKS_MAX + 1))},
+        (READ_CHUNKS, limits.READ_CHUNKS_MAX),
+    ),
+    "Write chunks": ({"writes": raw.chunk() * (limits.WRITE_CHUNKS_MAX + 1)}, (WRITE_CHUNKS, limits.WRITE_CHUNKS_MAX)),
+    "segments": (
+        {"reply": raw.chunk(*[SEGMENT] * (limits.CHUNK_SEGMENTS_MAX + 1))},
+        (SEGMENTS, limits.CHUNK_SEGMENTS_MAX),
+    ),
+    "a Position": ({"reads": raw.read_segment(6, SEGMENT)}, (BAD_XDR,)),
+}
+
+
+@pytest.mark.req("V2-A8", "V2-53", "V2-55", "V2-57")
+@pytest.mark.parametrize("what", REFUSED)
+def test_a_reverse_call_with_chunks_that_are_not_taken_is_told_which(what: str) -> None:
+    parts, error = REFUSED[what]
+    peer = BareMessages(Role.CLIENT, reverse=True)
+    peer.send(raw.message(XID, struct.pack(">II", XID, CALL), **parts))
+    (heard,) = peer.heard()
+    assert (heard.kind, heard.flags, heard.xid, heard.numbers) == (ERROR, RESPONSE, XID, error)
+    assert peer.endpoint_events() == []
+    assert peer.endpoint.statistics.discarded == 0
+    peer.send(raw.message(XID, struct.pack(">II", XID, CALL)))
+    assert [type(event) for event in peer.endpoint_events()] == [CallArrived]
+
+
+@pytest.mark.req("V2-A8")
+@pytest.mark.parametrize("octets", [raw.prefix(XID, 77), raw.message(XID, struct.pack(">II", XID, CALL), 0x40)])
+def test_a_client_that_is_not_called_discards_what_a_responder_refuses(octets: bytes) -> None:
+    for reverse in (False, True):
+        peer = BareMessages(Role.CLIENT, reverse=reverse)
+        peer.send(octets)
+        assert sum(each.kind == ERROR for each in peer.heard()) == reverse
+        assert peer.endpoint.statistics.discarded == (not reverse)
+
+
+@pytest.mark.req("V2-A9")
+def test_a_client_with_nothing_to_ask_keeps_the_connection(both: Both) -> None:
+    both.client.call(1, message(1, CALL), NOTHING)
+    (incoming,) = both.arrived()
+    both.server.reply(incoming, message(1, REPLY))
+    both.run()
+    assert [type(event) for event in both.client_events()] == [ReplyArrived]
+    for xid in range(100):
+        both.server.call(xid, message(xid, CALL), NOTHING)
+        (incoming,) = both.called_back()
+        both.client.reply(incoming, message(xid, REPLY))
+        both.run()
+        assert [type(event) for event in both.server_events()] == [ReplyArrived]
