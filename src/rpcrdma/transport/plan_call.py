@@ -35,7 +35,7 @@ takes 10 to 20 % more than one whose result is placed by RDMA Write. See docs/ve
 
 _CALL_IN_MESSAGES_OCTETS_MAX = (128 << 10) + 4096
 """A WRITE of 128 KiB. The longer a call, the more of its cost is that of putting its pieces together, however large
-these are: one of 256 KiB never costs less than RDMA."""
+these are: at 256 KiB two take about as much as RDMA."""
 
 
 class PlanLimits(NamedTuple):
