@@ -83,7 +83,7 @@ class Misbehaving:
         await peer.send_segments(send(raw.properties()))
         # The server's properties give credits.
         await peer.segment()
-        piece = raw.message(1, bytes(60_000), raw.MORE)
+        piece = raw.message(1, bytes(32_000), raw.MORE)
         await peer.send_segments(*(send(piece, place) for place in range(2, 2 + PIECES)))
         return peer
 
