@@ -309,7 +309,7 @@ class Responder:
         session = self._session
         if self._direction is Direction.REVERSE and session.reverse_support is ReverseSupport.INLINE:
             return 0, 0
-        return session.config.in_messages_octets_max or 0, CONTINUED_OCTETS_MAX
+        return session.in_messages_octets or 0, CONTINUED_OCTETS_MAX
 
     def prepare(self, message: Outgoing) -> Sequence[Buffer]:
         """Posts the RDMA Writes of a reply; see `Preparer`."""

@@ -141,6 +141,12 @@ class Session:
             self.reverse_support = (self.own if self.role is Role.CLIENT else self._told).reverse
 
     @property
+    def in_messages_octets(self) -> int | None:
+        """`TransportConfig.in_messages_octets_max`, as far as messages can be continued."""
+        most = self.config.in_messages_octets_max
+        return None if most is None else min(most, CONTINUED_OCTETS_MAX)
+
+    @property
     def segment_octets_possible(self) -> int:
         """The largest segments that the peer takes, which may be more than this side uses."""
         return self._told.segment_octets_max if self.splits else self.config.segment_octets_max
@@ -169,14 +175,12 @@ class Session:
             CHUNK_SEGMENTS_MAX,
         )
         if self.splits:
-            most = config.in_messages_octets_max
-            if most is not None:
-                most = min(most, CONTINUED_OCTETS_MAX)
+            most, told = self.in_messages_octets, self._told
             self.plan_limits = self.plan_limits._replace(
-                segment_octets_max=min(config.segment_octets_max, self._told.segment_octets_max),
+                segment_octets_max=min(config.segment_octets_max, told.segment_octets_max),
                 call_octets_max=cheap_call_octets(send_octets, geometry) if most is None else most,
                 reply_octets_max=receive_octets if most is None else most,
-                segments_max=self._told.segments_max,
+                segments_max=told.segments_max,
             )
 
     def move(self, moved: Input) -> None:

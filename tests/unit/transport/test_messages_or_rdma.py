@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from rpcrdma.limits import CONTINUED_OCTETS_MAX
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.testing.endpoint_pair import EndpointPair, message
-from rpcrdma.transport import TransportConfig
+from rpcrdma.transport import ReplyArrived, TransportConfig
 
 KIB = 1 << 10
 HEADERS = 200
@@ -56,3 +57,18 @@ def test_a_given_length_holds_for_calls_and_replies(version: str) -> None:
     assert sent(version, by_rdma, argument=4 * KIB)[0] == sent(version, by_rdma, result=4 * KIB)[0] == 1
     assert sent(version, in_messages, argument=60 * KIB) == sent(version, in_messages, result=60 * KIB) == (0, 9)
     assert sent(version, in_messages, argument=64 * KIB)[0] == sent(version, in_messages, result=64 * KIB)[0] == 1
+
+
+@pytest.mark.parametrize("version", ["2", "2-07"])
+def test_a_reply_longer_than_what_is_ever_continued_goes_into_its_reply_chunk(version: str) -> None:
+    """However long the replies are that the server is told to continue."""
+    octets = CONTINUED_OCTETS_MAX + KIB
+    pair = EndpointPair(offering(64 * KIB, 0), offering(64 * KIB, 2 * CONTINUED_OCTETS_MAX), version=version).connect()
+    pair.client.call(7, message(7, 0), ReplyBound(octets))
+    (call,) = pair.arrived()
+    pair.server.reply(call, message(7, 1, (bytes(octets), None)))
+    pair.run()
+    (event,) = pair.client_events()
+    assert isinstance(event, ReplyArrived)
+    assert pair.client.statistics.replies_long == 1
+    assert pair.server.statistics.pieces_sent == 0

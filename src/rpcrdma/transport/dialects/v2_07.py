@@ -39,7 +39,14 @@ from rpcrdma.transport.dialects.header_v2_07 import (
     encode_header,
 )
 from rpcrdma.transport.dialects.property_sets import decode_property_set
-from rpcrdma.transport.dialects.version_2 import FIRST_MESSAGE_OCTETS, VERSION, Head, Version2Draft, refusal_octets
+from rpcrdma.transport.dialects.version_2 import (
+    FIRST_MESSAGE_OCTETS,
+    RPC_START,
+    VERSION,
+    Head,
+    Version2Draft,
+    refusal_octets,
+)
 from rpcrdma.transport.message import (
     Cause,
     Inbound,
@@ -73,7 +80,6 @@ PROPERTIES = rows_with(tuple(ReverseSupport), default=ReverseSupport.NONE)
 _SHORT_CALL_MESSAGE = struct.Struct(">IIIIIIIIII")
 """A header without chunks, and the XID and direction of the RPC message after it."""
 _SHORT_REPLY_MESSAGE = struct.Struct(">IIIIIII")
-_RPC_START = struct.Struct(">II")
 _ONE_WRITE = struct.Struct(">IIIIIIIIIIQII")
 """The header of a call with one Write chunk of one segment: the words 0, 1, 1 before it, 0, 0 after it."""
 _ONE_READ = struct.Struct(">IIIIIIIIIQIII")
@@ -121,9 +127,9 @@ def _decode_one_segment(data: Buffer) -> Inbound | None:
         if present != 1 or count != 1 or end or rpc_xid != xid or direction != Kind.REPLY:
             return None
         written = _tuple(ChunkLists, ((), (_written(handle, octets, offset),), None))
-        return Inbound(Kind.REPLY, xid, credits_, VERSION, written, data, _ONE_WRITTEN.size - _RPC_START.size)
+        return Inbound(Kind.REPLY, xid, credits_, VERSION, written, data, _ONE_WRITTEN.size - RPC_START.size)
     start = _ONE_WRITE.size
-    if kind != RDMA2_CALL_INLINE or len(data) < start + _RPC_START.size:
+    if kind != RDMA2_CALL_INLINE or len(data) < start + RPC_START.size:
         return None
     ends, reads, present, count, handle, octets, offset, end, reply = _ONE_WRITE.unpack_from(data)[4:]
     if not (reads or end or reply) and present == count == 1:
@@ -136,7 +142,7 @@ def _decode_one_segment(data: Buffer) -> Inbound | None:
         chunks = _tuple(ChunkLists, ((read,), (), None))
     else:
         return None
-    if _RPC_START.unpack_from(data, start) != (xid, Kind.CALL) or ends not in (0, handle):
+    if RPC_START.unpack_from(data, start) != (xid, Kind.CALL) or ends not in (0, handle):
         return None
     return Inbound(Kind.CALL, xid, credits_, VERSION, chunks, data, start, ends=ends or None)
 
