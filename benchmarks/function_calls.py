@@ -2,8 +2,8 @@
 
 Unlike a time, this count is the same on a busy machine and on a slow one: it shows what a change adds to the path of a
 call. Beside the functions entered stand the different ones among them, and the modules of the package that they are in:
-the length of the way that somebody has to read who wants to know what happens to a call. What fewer than half of the
-calls enter is not part of the way.
+the length of the way that a reader follows to learn what happens to a call. What fewer than half of the calls enter is
+not part of the way.
 
 Client and server run in one process, each in a thread with a loop of its own, and `sys.setprofile` counts in both.
 Worker threads of the server are not counted, nor are functions of the event loop, which may be replaced. Versions of
