@@ -57,7 +57,7 @@ from rpcrdma.verbs.queue_pair import (
     Status,
     Verb,
 )
-from rpcrdma.verbs.receive_pool import ReceivePool
+from rpcrdma.verbs.receive_pool import ReceiveSource
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = ["IwarpQueuePair"]
@@ -137,7 +137,7 @@ class IwarpQueuePair:
         else:
             self._receiver.receives.append((wr, buffer))
 
-    def post_receives(self, count: int, pool: ReceivePool) -> None:
+    def post_receives(self, count: int, pool: ReceiveSource) -> None:
         if not self._ended:
             receiver = self._receiver
             receiver.shared += count

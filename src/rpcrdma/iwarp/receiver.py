@@ -55,7 +55,7 @@ from rpcrdma.iwarp.terminate import Code, Fault, PeerTerminated, decode_terminat
 from rpcrdma.iwarp.work import ReadResponse
 from rpcrdma.verbs.memory import Access, SoftwareProtectionDomain
 from rpcrdma.verbs.queue_pair import Completion, Status, Verb
-from rpcrdma.verbs.receive_pool import ReceivePool
+from rpcrdma.verbs.receive_pool import ReceiveBuffer, ReceiveSource, ScatteredBuffer
 from rpcrdma.wire.checksum import crc32c
 
 __all__ = ["Receiver"]
@@ -137,9 +137,9 @@ class Receiver:
         self.heard = False
         self.inbound_reads = 0
         self.ready_frame: ReadyFrame | None = None
-        self.receives: deque[tuple[object, memoryview]] = deque()
+        self.receives: deque[tuple[object, ReceiveBuffer]] = deque()
         self.shared = 0
-        self.pool: ReceivePool | None = None
+        self.pool: ReceiveSource | None = None
 
     def _draw(self) -> bool:
         """Posts a receive with a buffer of the pool for the arriving Send; False if no receive is left."""
@@ -147,7 +147,7 @@ class Receiver:
             return False
         assert self.pool is not None
         self.shared -= 1
-        buffer = self.pool.take()
+        buffer = self.pool.draw()
         self.receives.append((buffer, buffer))
         return True
 
@@ -182,6 +182,9 @@ class Receiver:
             start = run.header[4] + run.placed - region.offset
             target = region.view[start : start + left]
         run.target = target
+        if len(target) < left:
+            # The rest of a Send that is scattered belongs into other memory.
+            return [target]
         self.limit = limit = run.trailer + TAGGED.size if self._bulk else _IDLE_OCTETS
         return [target, self.view[:limit]]
 
@@ -194,7 +197,10 @@ class Receiver:
             length, control, rdmap, word, *rest = run.header
             if not control & _TAGGED_BIT:
                 start = rest[2] + run.placed
-                return self.receives[0][1][start : start + run.left]
+                buffer = self.receives[0][1]
+                if isinstance(buffer, ScatteredBuffer):
+                    return buffer.target(start, run.left)
+                return buffer[start : start + run.left]
             try:
                 target = self._pd.find(word, rest[0], length - TAGGED_OCTETS, Access.REMOTE_WRITE)
             except RemoteAccessError as error:
@@ -337,7 +343,7 @@ class Receiver:
             or not self.shared
             or self.receives
             or self.pool is None
-            or length - UNTAGGED_OCTETS > self.pool.octets
+            or length - UNTAGGED_OCTETS > self.pool.short_octets
             or self._scratch[start - 4 : start] != _NO_OFFSET
         ):
             return False
@@ -371,7 +377,7 @@ class Receiver:
                 self._msn[0] = 2
                 return
             if octets:
-                self.receives[0][1][offset : offset + octets] = self.view[start : start + octets]
+                _write(self.receives[0][1], offset, self.view[start : start + octets])
             self._end_send(control, rdmap, invalidate, octets, header)
         elif queue == _READ_QUEUE:
             self._take_read_request(header, start, octets)
@@ -435,7 +441,11 @@ class Receiver:
         arrived = available - size
         if arrived:
             run.left = arrived
-            self._find_target()[:] = self.view[pos + size : pos + available]
+            target = self._find_target()
+            if len(target) < arrived:
+                _write(self.receives[0][1], header[6], self.view[pos + size : pos + available])
+            else:
+                target[:] = self.view[pos + size : pos + available]
         run.placed = arrived
         run.left = payload - arrived
         if self.crc:
@@ -517,6 +527,13 @@ class Receiver:
         self._msn[0] = self._msn[0] + 1 & SEQUENCE_MASK
         wr, _ = self.receives.popleft()
         self._completions.append(Completion(wr, Verb.RECEIVE, Status.SUCCESS, octets, ended))
+
+
+def _write(buffer: ReceiveBuffer, start: int, data: memoryview) -> None:
+    if isinstance(buffer, ScatteredBuffer):
+        buffer.write(start, data)
+    else:
+        buffer[start : start + len(data)] = data
 
 
 def _too_short(length: int) -> Fault:

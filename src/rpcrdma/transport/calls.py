@@ -7,6 +7,7 @@ from typing import Any
 
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.transport.call_states import CallState
+from rpcrdma.transport.carriers import CarriedCall, IncomingItems
 from rpcrdma.transport.chunks import NO_CHUNKS
 from rpcrdma.transport.exposure import Exposure
 from rpcrdma.transport.message import Inbound, Kind, Outgoing
@@ -25,10 +26,12 @@ _tuple = tuple.__new__
 class CallHandle(Outgoing):
     """A call made by `Endpoint.call`. `context` is the caller's own, None at first.
 
-    It keeps what it takes to send it again in another form until it is done.
+    It keeps what it takes to send it again in another form until it is done. `carried` is set for one that travels in
+    messages of an extension; `sending` while the memory of its arguments is in use for that. `way` is how the caller
+    wants its bulk items moved, if that matters.
     """
 
-    __slots__ = ("context", "exposure", "form", "into", "payload", "state")
+    __slots__ = ("carried", "context", "exposure", "form", "into", "payload", "sending", "state", "way")
 
     kind = Kind.CALL
 
@@ -38,8 +41,12 @@ class CallHandle(Outgoing):
         self.chunks = NO_CHUNKS
         self.long = False
         self.ends = None
+        self.group = None
         self.payload: Payload | None = payload
-        self.form: CallForm = _tuple(CallForm, (bound, 1, False, False, 0))
+        self.form: CallForm = _tuple(CallForm, (bound, 1, False, False, 0, False))
+        self.carried: CarriedCall | None = None
+        self.sending = False
+        self.way = ""
         self.into = into
         self.context: Any = None
         self.state = CallState.QUEUED
@@ -62,6 +69,7 @@ class OutgoingReply(Outgoing):
         self.chunks = NO_CHUNKS
         self.long = False
         self.ends = None
+        self.group = None
         self.incoming = incoming
         self.payload = payload
         self.plan = plan
@@ -76,6 +84,7 @@ class IncomingCall:
 
     __slots__ = (
         "answered",
+        "carried",
         "chunks",
         "context",
         "decoder",
@@ -97,6 +106,7 @@ class IncomingCall:
         self.chunks = message.chunks
         self.ends = message.ends
         self.long = message.long
+        self.carried: IncomingItems | None = message.carried
         self.context: Any = None
         self.answered = False
         self.pending_reads = 0

@@ -42,7 +42,7 @@ from rpcrdma.verbs.queue_pair import (
     Status,
     Verb,
 )
-from rpcrdma.verbs.receive_pool import ReceivePool
+from rpcrdma.verbs.receive_pool import ReceivePool, ReceiveSource
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Payload
 
@@ -94,7 +94,7 @@ class Endpoint:
         buffers: BufferSource | None = None,
         *,
         reverse: bool = False,
-        receive_pool: ReceivePool | None = None,
+        receive_pool: ReceiveSource | None = None,
         dialects: Sequence[Dialect] = (),
         settle_s: float = 0.0,
         authenticator: Authenticator | None = None,
@@ -109,9 +109,9 @@ class Endpoint:
         # A server speaks the version that is understood best until the client has chosen one.
         first = dialects[0] if role is Role.CLIENT else dialects[-1]
         self._session = session = Session(qp, pd, config, role, first, reverse=reverse)
-        self._receives = ReceiveBuffers(qp, receive_pool or ReceivePool(receive_octets(config, dialects)))
+        self._receives = ReceiveBuffers(qp, _receives(receive_octets(config, dialects), extensions, receive_pool))
         self._outbox = Outbox(session, self._receives)
-        self._extensions = Extensions(session, self._outbox, extensions) if extensions else None
+        self._extensions = Extensions(session, self._outbox, self._receives, extensions) if extensions else None
         if self._extensions is not None:
             for dialect in dialects:
                 dialect.extend(self._extensions.headers, self._extensions.error_words)
@@ -130,6 +130,9 @@ class Endpoint:
             self._requester = Requester(session, self._outbox, _direction(role, Role.CLIENT))
         if role is Role.SERVER or reverse:
             self._responder = Responder(session, self._outbox, buffers or PlainBuffers(), _direction(role, Role.SERVER))
+        if self._extensions is not None:
+            self._extensions.requester = self._requester
+            self._extensions.responder = self._responder
         self._stall = None if self._responder is None else StallWatch(session, self._responder)
         self.events = session.events
         """What has happened and is not taken yet, the oldest first."""
@@ -444,6 +447,8 @@ class Endpoint:
             if self._outbox.queued:
                 self._outbox.drain()
         if message is not None:
+            if session.between is not None and session.between(message):
+                return
             handler = self._routes[message.kind]
             if handler is not None and handler(message, completion.invalidated):
                 return
@@ -478,8 +483,12 @@ class Endpoint:
         if verb is Verb.SEND:
             if isinstance(wr, SendMark):
                 self._outbox.ended = wr.count
-                if wr.incoming is not None and self._responder is not None:
-                    self._responder.on_sent(wr.incoming)
+                owner = wr.owner
+                if isinstance(owner, IncomingCall):
+                    assert self._responder is not None
+                    self._responder.on_sent(owner)
+                elif owner is not None:
+                    owner.sending = False
         elif verb is Verb.RDMA_READ:
             assert isinstance(wr, IncomingCall)
             assert self._responder is not None
@@ -500,6 +509,14 @@ class Endpoint:
             self._responder.on_closed(waited)
         protocol_error = event.protocol_error or violated
         session.events.append(Closed(reason, event.by_peer or violated, protocol_error, session.refusal))
+
+
+def _receives(octets: int, extensions: Sequence[Extension], shared: ReceiveSource | None) -> ReceiveSource:
+    """The memory for incoming messages, of at least so many octets each."""
+    for extension in extensions:
+        if extension.receives is not None:
+            return extension.receives(octets)
+    return shared or ReceivePool(octets)
 
 
 def _direction(role: Role, forward: Role) -> Direction:

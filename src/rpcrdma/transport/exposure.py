@@ -47,8 +47,10 @@ class Exposure:
         plan: CallPlan,
         into: Sequence[Buffer | None],
         plan_limits: PlanLimits,
+        *,
+        carried: bool = False,
     ) -> None:
-        """Registers the memory.
+        """Registers the memory. `carried`: what is not exposed is sent by an extension, not in `inline`.
 
         Raises:
             LocalProtocolError: a buffer is unfit, or there are too many regions; nothing is registered then.
@@ -59,7 +61,7 @@ class Exposure:
         self._reply: MemoryRegion | None = None
         self.targets: list[memoryview | None] = []
         try:
-            self.inline, reads = self._expose_arguments(payload, plan, plan_limits)
+            self.inline, reads = self._expose_arguments(payload, plan, plan_limits, carried=carried)
             writes = self._expose_results(plan.write_chunks, into, plan_limits.segment_octets_max)
             reply = None
             if plan.reply_chunk:
@@ -73,7 +75,7 @@ class Exposure:
             self.chunks = NO_CHUNKS
 
     def _expose_arguments(
-        self, payload: Payload, plan: CallPlan, plan_limits: PlanLimits
+        self, payload: Payload, plan: CallPlan, plan_limits: PlanLimits, *, carried: bool
     ) -> tuple[list[Buffer], tuple[ReadChunk, ...]]:
         segment_max = plan_limits.segment_octets_max
         moved = [payload.items[index] for index in plan.read_items]
@@ -86,7 +88,7 @@ class Exposure:
             reads.append(ReadChunk(0, tuple(stream)))
             inline = []
         reads += [ReadChunk(item.position, segments_of(self._readable(item.data), segment_max)) for item in moved]
-        if len(payload.items) > len(moved) and inline:
+        if len(payload.items) > len(moved) and inline and not carried:
             # Items that travel inline are copied: they may be sent after the call was abandoned, and its caller's
             # memory is no longer what it was then.
             inline = [b"".join(inline)]

@@ -8,13 +8,16 @@ error.
 
 from __future__ import annotations
 
+import struct
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from rpcrdma.errors import DecodeError, LocalProtocolError, TransportClosed
+from rpcrdma.errors import DecodeError, LocalProtocolError, RpcRdmaError, TransportClosed
 from rpcrdma.limits import EXTENSION_MESSAGES_REMEMBERED
+from rpcrdma.transport.carriers import CarriedResults, Carrier, IncomingItems
+from rpcrdma.transport.chunks import ChunkLists
 from rpcrdma.transport.config import Role
 from rpcrdma.transport.message import (
     Cause,
@@ -28,7 +31,12 @@ from rpcrdma.transport.message import (
 )
 from rpcrdma.transport.negotiation import State
 from rpcrdma.transport.outbox import Outbox
+from rpcrdma.transport.receive_buffers import ReceiveBuffers
+from rpcrdma.transport.requester import Requester
+from rpcrdma.transport.responder import Responder
 from rpcrdma.transport.session import Session
+from rpcrdma.transport.statistics import TransportStatistics
+from rpcrdma.verbs.receive_pool import ReceiveSource, ScatteredBuffer
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = [
@@ -44,12 +52,16 @@ __all__ = [
 ]
 
 _FIRST_XID = 0x80000000
+_RPC_START = struct.Struct(">II")
+"""XID and direction of an RPC message."""
 
 
 class ExtensionMessage(NamedTuple):
     """A received message of a header type that an extension has: `body` is what follows the header's prefix.
 
-    `flags` are those beyond the ones that every version has; `answers` if the XID is one of the receiver's.
+    `flags` are those beyond the ones that every version has; `answers` if the XID is one of the receiver's, where the
+    version tells. `arrived` is, of a message that came in several pieces of memory, these with the number of octets
+    that it has of them, header included: `body` is then only what is in the first one.
     """
 
     header_type: int
@@ -57,6 +69,7 @@ class ExtensionMessage(NamedTuple):
     flags: int
     answers: bool
     body: memoryview
+    arrived: tuple[ScatteredBuffer, int] | None = None
 
 
 class ExtensionError(NamedTuple):
@@ -74,6 +87,7 @@ class HeaderRow(NamedTuple):
     `handler` takes its messages, in the thread of the event loop, and must not block. What it raises as `DecodeError`
     is answered as an unreadable header. `flags` are the bits that may be set beside those that every type has.
     `continues`: a body that is too long for one message goes in several, where the version has flags for that.
+    `scattered`: a message that came in several pieces of memory is left there (`Extension.receives`).
     """
 
     code: int
@@ -81,6 +95,7 @@ class HeaderRow(NamedTuple):
     handler: Callable[[ExtensionLink, ExtensionMessage], None]
     flags: int = 0
     continues: bool = False
+    scattered: bool = False
 
 
 class PropertyRow(NamedTuple):
@@ -113,6 +128,10 @@ class Extension:
 
     `on_ready` is called when the connection stands and the peer's properties are known, `on_error` with errors about
     messages of the extension. Both are called in the thread of the event loop, and must not block.
+
+    `receives` makes the memory for all messages of one connection, of at least so many octets each; one extension may
+    have it. `promises_max` is how many messages beyond the first ones of replies this side may have promised its peer
+    at once (`CarriedCall.extra_receives`).
     """
 
     name: str
@@ -121,6 +140,8 @@ class Extension:
     errors: tuple[ErrorRow, ...] = ()
     on_ready: Callable[[ExtensionLink], None] = _ignore
     on_error: Callable[[ExtensionLink, ExtensionError], None] = _ignore
+    receives: Callable[[int], ReceiveSource] | None = None
+    promises_max: int = 0
 
 
 class ExtensionLink:
@@ -144,6 +165,21 @@ class ExtensionLink:
     def supported(self) -> bool:
         """Whether the peer has told any property of the extension."""
         return bool(self.peer)
+
+    @property
+    def statistics(self) -> TransportStatistics:
+        """The connection's counters."""
+        return self._hub.session.statistics
+
+    @property
+    def send_octets(self) -> int:
+        """The largest message that may be sent."""
+        return self._hub.session.send_octets
+
+    @property
+    def prefix_octets(self) -> int:
+        """What stands before the body of a message of the extension."""
+        return self._hub.session.dialect.geometry.prefix
 
     @property
     def role(self) -> Role:
@@ -173,6 +209,38 @@ class ExtensionLink:
             what = f"header type {header_type:#x}" if row is None else f"flags {flags:#x} of {row.name}"
             raise LocalProtocolError(f"{what}: the extension {self.extension.name} has no such row")
         return self._hub.send(self, row, body, xid, flags, answer=answer)
+
+    def carry(self, carrier: Carrier) -> None:
+        """From here on `carrier` is asked about calls of this side."""
+        self._hub.session.carrier = carrier
+
+    def expect_group(self, between: Callable[[Inbound], bool] | None) -> None:
+        """`between` is given every message that comes, until it is None; it says whether the message is done with."""
+        self._hub.session.between = between
+
+    def deliver_call(self, xid: int, stream: Buffer, chunks: ChunkLists, items: IncomingItems) -> None:
+        """A call of the peer that came in messages of the extension; `chunks` are what else it exposes.
+
+        Raises:
+            DecodeError: `stream` is not the start of a call with this XID.
+        """
+        self._hub.deliver_call(xid, stream, chunks, items)
+
+    def deliver_reply(self, xid: int, stream: Buffer, results: CarriedResults) -> bool:
+        """The reply to a call of this side; False where there is no such call.
+
+        Raises:
+            DecodeError: `stream` is not the start of a reply with this XID.
+        """
+        return self._hub.deliver_reply(xid, stream, results)
+
+    def send_plain(self, xid: int) -> bool:
+        """A carried call was not taken by the peer: it goes out again as the version has it. False: there is none."""
+        return self._hub.requester is not None and self._hub.requester.take_back(xid)
+
+    def fail_call(self, xid: int, error: RpcRdmaError) -> bool:
+        """The reply to a carried call cannot be used. False: there is no such call."""
+        return self._hub.requester is not None and self._hub.requester.fail(xid, error)
 
     def refuse(self, message: ExtensionMessage, code: int, *words: int) -> None:
         """Answers a message with an error of the extension.
@@ -210,10 +278,15 @@ _OWN_CODES_MAX = 0x80
 class Extensions:
     """Those of one connection."""
 
-    __slots__ = ("_by_header", "_outbox", "_sent", "_xid", "links", "session")
+    __slots__ = ("_by_header", "_outbox", "_receives", "_sent", "_xid", "links", "requester", "responder", "session")
 
-    def __init__(self, session: Session, outbox: Outbox, extensions: Sequence[Extension]) -> None:
+    def __init__(
+        self, session: Session, outbox: Outbox, receives: ReceiveBuffers, extensions: Sequence[Extension]
+    ) -> None:
         check_extensions(extensions)
+        self.requester: Requester | None = None
+        self.responder: Responder | None = None
+        self._receives = receives
         self.session = session
         self._outbox = outbox
         self.links = {extension.name: ExtensionLink(extension, self) for extension in extensions}
@@ -221,6 +294,11 @@ class Extensions:
         self._xid = _FIRST_XID
         self._sent: OrderedDict[int, ExtensionLink] = OrderedDict()
         outbox.serve(self, Kind.EXTENSION)
+        session.promise_at_most(sum(extension.promises_max for extension in extensions))
+
+    def keep_scattered(self, version: int) -> None:
+        """The connection speaks this version: of messages of extensions some are left in the memory they came in."""
+        self._receives.kept_scattered = {(version, code) for code, (_, row) in self._by_header.items() if row.scattered}
 
     @property
     def headers(self) -> Mapping[int, tuple[int, bool]]:
@@ -256,6 +334,7 @@ class Extensions:
 
     def on_ready(self) -> None:
         """The connection stands."""
+        self.keep_scattered(self.session.dialect.version)
         for link in self.links.values():
             link.extension.on_ready(link)
 
@@ -265,12 +344,28 @@ class Extensions:
             return False
         link, row = self._by_header[message.header_type]
         body = memoryview(message.data)[message.start :]
-        taken = ExtensionMessage(message.header_type, message.xid, message.flags, message.answers, body)
+        arrived, self._receives.arrived = self._receives.arrived, None
+        taken = ExtensionMessage(message.header_type, message.xid, message.flags, message.answers, body, arrived)
         try:
             row.handler(link, taken)
         except DecodeError:
             self.refuse(message.xid, Refusal(Cause.HEADER))
         return True
+
+    def deliver_call(self, xid: int, stream: Buffer, chunks: ChunkLists, items: IncomingItems) -> None:
+        """See `ExtensionLink.deliver_call`."""
+        _check_start(stream, xid, Kind.CALL)
+        if self.responder is not None:
+            version = self.session.dialect.version
+            self.responder.on_call(Inbound(Kind.CALL, xid, 0, version, chunks, stream, carried=items), None)
+
+    def deliver_reply(self, xid: int, stream: Buffer, results: CarriedResults) -> bool:
+        """See `ExtensionLink.deliver_reply`."""
+        _check_start(stream, xid, Kind.REPLY)
+        if self.requester is None:
+            return False
+        version = self.session.dialect.version
+        return self.requester.on_reply(Inbound(Kind.REPLY, xid, 0, version, data=stream, carried=results), None)
 
     def on_error(self, message: Inbound, invalidated: int | None) -> bool:
         """Hands an error to the extension whose message it is about; False if there is none, or it is no error."""
@@ -327,3 +422,9 @@ class Extensions:
     def on_unsendable(self, _message: Outgoing, error: LocalProtocolError) -> None:
         """Whatever was taken can be sent."""
         raise error
+
+
+def _check_start(stream: Buffer, xid: int, direction: int) -> None:
+    if len(stream) < _RPC_START.size or _RPC_START.unpack_from(stream) != (xid, direction):
+        have = bytes(stream[: _RPC_START.size]).hex()
+        raise DecodeError("RPC message", 0, f"XID {xid:#010x} and message type {direction}", have)

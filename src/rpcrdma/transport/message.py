@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists
 from rpcrdma.wire.buffers import Buffer
@@ -115,7 +115,8 @@ class Inbound(NamedTuple):
     is the handle of a call that its reply may invalidate. `refusal` says why a message is unreadable, or, of an error,
     why the call was refused; a reply with one is unreadable if no call waits for it. `version` is the header's.
     `properties` are those of a message that has some. Of an extension's message, `header_type` and `flags` are those of
-    its header, and `answers` says whose XID it has.
+    its header, and `answers` says whose XID it has. `carried` is what an extension knows of a call or reply that came
+    in its messages (`carriers`).
     """
 
     kind: Kind
@@ -132,16 +133,18 @@ class Inbound(NamedTuple):
     header_type: int = 0
     flags: int = 0
     answers: bool = False
+    carried: Any = None
 
 
 class Outgoing:
     """A message to be sent; `chunks` and `long` say how it travels, once that is decided.
 
     `answers_call`: the peer gets back what its call took of the credits. `ends` is the handle of a call that its reply
-    may invalidate, where the version at work names one.
+    may invalidate, where the version at work names one. `group` are the messages of an extension in which it goes, if
+    it does.
     """
 
-    __slots__ = ("answers_call", "chunks", "ends", "long", "xid")
+    __slots__ = ("answers_call", "chunks", "ends", "group", "long", "xid")
 
     kind: ClassVar[Kind]
 
@@ -151,6 +154,7 @@ class Outgoing:
         self.chunks: ChunkLists = NO_CHUNKS
         self.long = False
         self.ends: int | None = None
+        self.group: Any = None
 
 
 class OutgoingError(Outgoing):

@@ -35,7 +35,7 @@ known to take: after a call or a reply of one message, `_MessageWindow._count` t
 _COUNTER_MASK = 0xFFFFFFFF
 _COUNTER_HALF = 1 << 31
 
-_CALL, _REPLY, _ERROR, _UNREADABLE, _PROPERTIES, _GRANT, _PIECE = (
+_CALL, _REPLY, _ERROR, _UNREADABLE, _PROPERTIES, _GRANT, _PIECE, _EXTENSION = (
     Kind.CALL,
     Kind.REPLY,
     Kind.ERROR,
@@ -43,6 +43,7 @@ _CALL, _REPLY, _ERROR, _UNREADABLE, _PROPERTIES, _GRANT, _PIECE = (
     Kind.PROPERTIES,
     Kind.GRANT,
     Kind.PIECE,
+    Kind.EXTENSION,
 )
 
 
@@ -72,12 +73,14 @@ class _MessageWindow(ABC):
         "_base",
         "_heard",
         "_last_given",
+        "_learns",
         "_pool",
         "allowed",
         "balance",
         "granted",
         "in_flight",
         "outstanding",
+        "promises_left",
         "receives_wanted",
         "requested",
         "unanswered",
@@ -102,6 +105,22 @@ class _MessageWindow(ABC):
         self._base = granted + _OVER_AND_ABOVE
         self._pool = min(requested + granted + _OVER_AND_ABOVE, CREDITS_MAX)
         self.receives_wanted = 2 + SPARE_RECEIVES
+        self.promises_left = 0
+        self._learns = True
+
+    def widen(self, promises: int) -> None:
+        """Before the first message: so many messages beyond the first ones of replies may be promised at once."""
+        self.promises_left = promises
+        self._pool = min(self._pool + promises, CREDITS_MAX)
+
+    def promise(self, messages: int) -> None:
+        """The credits go with the next headers; those that are not used go back by giving fewer later."""
+        self._base += messages
+        self.promises_left -= messages
+
+    def on_promised(self) -> None:
+        """Credits that are promised for one reply look like those for calls."""
+        self._learns = False
 
     def admit(self, message: Outgoing) -> int | None:
         """Any message needs a credit, and a call may not be one too many for the peer."""
@@ -191,10 +210,12 @@ class _MessageWindow(ABC):
             self._arriving = kind is _PIECE
             uncounted = kind is not _PROPERTIES
         balance = self.balance
+        self._balance_max = max(self._balance_max, balance)
+        if kind is _EXTENSION or not self._learns:
+            return
         taken = self.in_flight + balance - self.unanswered - uncounted - _OVER_AND_ABOVE
         if taken > self.allowed:
             self.allowed = min(taken, self.requested)
-        self._balance_max = max(self._balance_max, balance)
 
     def _give(self) -> int:
         """Gives what is owed."""
@@ -235,6 +256,10 @@ class IncrementalWindow(_MessageWindow):
     def __init__(self, requested: int, granted: int) -> None:
         super().__init__(requested, granted)
         self._unproven = 0
+        self._upper_half = self._pool << 16
+
+    def widen(self, promises: int) -> None:
+        super().widen(promises)
         self._upper_half = self._pool << 16
 
     def on_arrival(self, message: Inbound | None) -> bool:

@@ -16,8 +16,9 @@ from typing import Protocol
 
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.limits import UNSENT_REFUSALS_MAX
-from rpcrdma.transport.calls import IncomingCall, OutgoingReply
-from rpcrdma.transport.message import Kind, Outgoing, OutgoingError, OutgoingGrant
+from rpcrdma.transport.calls import CallHandle, IncomingCall, OutgoingReply
+from rpcrdma.transport.carriers import Transmission
+from rpcrdma.transport.message import Kind, Outgoing, OutgoingError, OutgoingExtension, OutgoingGrant
 from rpcrdma.transport.negotiation import MAY_LEAVE, State
 from rpcrdma.transport.receive_buffers import ReceiveBuffers
 from rpcrdma.transport.session import Session
@@ -44,8 +45,10 @@ _ORDER = (Kind.ERROR, Kind.PROPERTIES, Kind.REPLY, Kind.EXTENSION, Kind.CALL)
 class Preparer(Protocol):
     """Whose messages of one kind are."""
 
-    def prepare(self, message: Outgoing) -> Sequence[Buffer]:
-        """What follows the header; the message's `chunks` and `long` are then settled.
+    def prepare(self, message: Outgoing) -> Sequence[Buffer] | None:
+        """What follows the header; the message's `chunks` and `long` are then settled, or its `group`.
+
+        None: as it is, it needs more credits than there are, and waits.
 
         Raises:
             LocalProtocolError: it cannot be sent at all.
@@ -56,13 +59,13 @@ class Preparer(Protocol):
 
 
 class SendMark:
-    """The work request of a signaled Send: it is the `count`th one, and `incoming` waits for its end."""
+    """The work request of a signaled Send: it is the `count`th one, and `owner`, a call, waits for its end."""
 
-    __slots__ = ("count", "incoming")
+    __slots__ = ("count", "owner")
 
-    def __init__(self, count: int, incoming: IncomingCall | None) -> None:
+    def __init__(self, count: int, owner: IncomingCall | CallHandle | None) -> None:
         self.count = count
-        self.incoming = incoming
+        self.owner = owner
 
 
 class _Sequence:
@@ -129,8 +132,7 @@ class Outbox:
             self.queued and self._must_wait(message)
         ):
             credit_word = session.window.admit(message)
-            if credit_word is not None:
-                self._post(message, credit_word)
+            if credit_word is not None and self._post(message, credit_word):
                 return True
         queue = self._queues.get(message.kind)
         if queue is None:
@@ -189,7 +191,10 @@ class Outbox:
                 queue.popleft()
                 self.queued -= 1
                 try:
-                    self._post(message, credit_word)
+                    if not self._post(message, credit_word):
+                        queue.appendleft(message)
+                        self.queued += 1
+                        return
                 except LocalProtocolError as error:
                     preparer = self._preparers[kind]
                     assert preparer is not None
@@ -222,7 +227,8 @@ class Outbox:
         unfinished = self.posted - self.ended
         return unfinished > UNFINISHED_SELDOM and not self._session.window.may_owe(unfinished)
 
-    def _post(self, message: Outgoing, credit_word: int) -> None:
+    def _post(self, message: Outgoing, credit_word: int) -> bool:
+        """Sends a message as far as the window admits; False, with nothing done, where it needs more credits."""
         session = self._session
         preparer = self._preparers[message.kind]
         assert preparer is not None
@@ -231,12 +237,18 @@ class Outbox:
         except Exception:
             session.window.take_back(message)
             raise
+        if message.group is not None:
+            self._post_group(message, message.group, credit_word)
+            return True
+        if payload is None:
+            session.window.take_back(message)
+            return False
         header = session.dialect.encode(message, credit_word)
         if len(payload) == 1 and len(payload[0]) < JOIN_OCTETS_MAX:
             whole = header + payload[0]
             if len(whole) <= session.send_octets:
                 self._transmit(message, [whole])
-                return
+                return True
         if session.splits and len(header) + sum(map(len, payload)) > session.send_octets:
             self._sequence = sequence = _Sequence(message, payload, len(header))
             self.queued += 1
@@ -245,6 +257,24 @@ class Outbox:
             self._go_on(sequence)
         else:
             self._transmit(message, [header, *payload])
+        return True
+
+    def _post_group(self, message: Outgoing, group: Sequence[Transmission], credit_word: int) -> None:
+        """Sends a message in those of an extension, for each of which there is a credit."""
+        session = self._session
+        encode, window = session.dialect.encode, session.window
+        if isinstance(message, CallHandle):
+            # The header gives the credits for the reply, of which more may have been promised.
+            window.take_back(message)
+            admitted = window.admit(message)
+            assert admitted is not None
+            credit_word = admitted
+        last = len(group) - 1
+        for index, (header_type, body, answers) in enumerate(group):
+            word = window.admit_piece(message) if index else credit_word
+            assert word is not None
+            header = encode(OutgoingExtension(message.xid, header_type, 0, (), answer=answers), word)
+            self._transmit(message if index == last else None, [header + body[0], *body[1:]])
 
     def _go_on(self, sequence: _Sequence) -> None:
         """Sends what is left of a message, as far as the window admits."""
@@ -277,15 +307,18 @@ class Outbox:
             self._receives.post(wanted)
         self.posted = count = self.posted + 1
         session.statistics.sends += 1
-        incoming = ends = None
+        owner: IncomingCall | CallHandle | None = None
+        ends = None
         if isinstance(message, OutgoingReply):
             if message.plan is not None:
-                incoming = message.incoming
+                owner = message.incoming
             if session.remote_invalidation:
                 ends = message.incoming.ends
                 if ends is not None:
                     session.statistics.remote_invalidations += 1
-        if incoming is not None or not count % _SIGNAL_EVERY:
-            session.qp.post_send(SendMark(count, incoming), gather, invalidate=ends)
+        elif isinstance(message, CallHandle) and message.sending:
+            owner = message
+        if owner is not None or not count % _SIGNAL_EVERY:
+            session.qp.post_send(SendMark(count, owner), gather, invalidate=ends)
         else:
             session.qp.post_send(None, gather, invalidate=ends, signaled=False)

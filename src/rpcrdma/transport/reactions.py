@@ -44,6 +44,7 @@ class CallForm(NamedTuple):
 
     `attempts` counts how often it was sent, this time included. `one_chunk`: the arguments, if not inline.
     `without_writes`: results go into the Reply chunk. `segment_octets`: of the largest segments; 0 as configured.
+    `plain`: in messages of the version only, not in those of an extension.
     """
 
     bound: ReplyBound
@@ -51,6 +52,7 @@ class CallForm(NamedTuple):
     one_chunk: bool = False
     without_writes: bool = False
     segment_octets: int = 0
+    plain: bool = False
 
     def narrow(self, plan_limits: PlanLimits) -> PlanLimits:
         """The limits for a call that is sent in this form."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Container
+
 from rpcrdma.verbs.queue_pair import Completion, QueuePair
-from rpcrdma.verbs.receive_pool import ReceivePool
+from rpcrdma.verbs.receive_pool import ReceiveBuffer, ReceiveSource, ScatteredBuffer
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = ["MESSAGE_OCTETS_COPIED_MAX", "ReceiveBuffers"]
@@ -13,21 +16,30 @@ MESSAGE_OCTETS_COPIED_MAX = 16384
 shows its octets for as long as the handler or the caller keeps it. Up to 32 KiB a copy takes no more time than another
 buffer (READ and WRITE, 1 and 16 in flight); from here on it saves less than half of a buffer of the default size."""
 
+_VERSION_AND_TYPE = struct.Struct(">4xI4xI")
+"""Of a header in any version."""
+
 _AHEAD = 8
 """Receives beyond those that are wanted: so many messages can arrive before the ones they took are replaced, in one
 step. A receive that nothing arrives in holds no memory."""
 
 
 class ReceiveBuffers:
-    """The receives of one queue pair; `posted` counts those that are always there."""
+    """The receives of one queue pair; `posted` counts those that are always there.
 
-    __slots__ = ("_pool", "_qp", "_used", "posted")
+    Messages of the versions and header types `kept_scattered` stay in the pieces of memory in which they have arrived:
+    of such a one, `arrived` has its buffer and its octets until the next message comes.
+    """
 
-    def __init__(self, qp: QueuePair, pool: ReceivePool) -> None:
+    __slots__ = ("_pool", "_qp", "_used", "arrived", "kept_scattered", "posted")
+
+    def __init__(self, qp: QueuePair, pool: ReceiveSource) -> None:
         self._qp = qp
         self._pool = pool
         self._used = _AHEAD
         self.posted = 0
+        self.kept_scattered: Container[tuple[int, ...]] = ()
+        self.arrived: tuple[ScatteredBuffer, int] | None = None
 
     def post(self, wanted: int) -> None:
         """Sees to it that `wanted` messages can arrive from here on (RFC 8166 section 3.3.1, RFC 8167 section 4.3)."""
@@ -43,8 +55,10 @@ class ReceiveBuffers:
             self._used = 0
             self._qp.post_receives(used, self._pool)
         buffer = completion.wr
-        assert isinstance(buffer, memoryview)
         length = completion.length
+        if not isinstance(buffer, memoryview):
+            assert isinstance(buffer, ScatteredBuffer)
+            return self._take_scattered(buffer, length)
         if length > MESSAGE_OCTETS_COPIED_MAX:
             return buffer[:length]
         data = bytes(buffer[:length])
@@ -53,5 +67,15 @@ class ReceiveBuffers:
 
     def give_back(self, completion: Completion) -> None:
         """What has arrived, or had begun to, is not looked at: the connection is about to end."""
-        assert isinstance(completion.wr, memoryview)
+        assert isinstance(completion.wr, ReceiveBuffer)
         self._pool.give_back(completion.wr)
+
+    def _take_scattered(self, buffer: ScatteredBuffer, length: int) -> Buffer:
+        """The start of the message, where the rest is in place; else all of it, put together."""
+        first = buffer.parts[0]
+        if _VERSION_AND_TYPE.unpack_from(first) in self.kept_scattered:
+            self.arrived = (buffer, length)
+            return first[:length]
+        data = buffer.joined(length)
+        self._pool.give_back(buffer)
+        return data

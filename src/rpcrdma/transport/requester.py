@@ -15,13 +15,14 @@ from rpcrdma.limits import CONTINUED_OCTETS_MAX
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.transport.call_states import TRANSITIONS, CallInput, CallState
 from rpcrdma.transport.calls import CallHandle
+from rpcrdma.transport.carriers import CallToCarry, CarriedCall
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists
 from rpcrdma.transport.config import ReverseSupport
 from rpcrdma.transport.events import CallFailed, ReplyArrived
 from rpcrdma.transport.exposure import Exposure, check_echo
 from rpcrdma.transport.message import Cause, Direction, Inbound, Kind, Outgoing, Refusal
 from rpcrdma.transport.outbox import LAST_PIECE_OCTETS_MIN, Outbox
-from rpcrdma.transport.plan_call import REPLY_ALLOWANCE_OCTETS, CallPlan, plan_call
+from rpcrdma.transport.plan_call import REPLY_ALLOWANCE_OCTETS, CallPlan, PlanLimits, plan_call
 from rpcrdma.transport.reactions import REACTIONS, CallForm, Reaction, form_after
 from rpcrdma.transport.refusals import error_of
 from rpcrdma.transport.session import Session
@@ -49,13 +50,15 @@ class _ResultDecoder(Decoder):
         data = super().bulk(limit, field)
         index = self._taken
         self._taken = index + 1
-        # The length word alone was read: the data were placed.
-        if self.pos == before + 4 or index >= len(self._into):
+        if index >= len(self._into):
             return data
         buffer = self._into[index]
         if buffer is None:
             return data
         target = as_view(buffer)
+        # The length word alone was read: the data were placed, into that buffer or into a receive buffer.
+        if self.pos == before + 4 and data.obj is target.obj:
+            return data
         if len(data) > len(target):
             raise DecodeError(field, before - self.start, f"at most {len(target)} octets", f"{len(data)}")
         target[: len(data)] = data
@@ -111,12 +114,15 @@ class Requester:
             if handle.exposure is not None:
                 handle.exposure.abandon()
             self._session.statistics.calls_abandoned += 1
+            self._end_promise(handle)
+            if handle.sending:
+                self._session.qp.abort("a call was given up whose argument was still being sent")
         else:
             return
         handle.payload = None
         handle.into = ()
 
-    def prepare(self, message: Outgoing) -> Sequence[Buffer]:
+    def prepare(self, message: Outgoing) -> Sequence[Buffer] | None:
         """Plans a call and registers its memory; see `Preparer`."""
         assert isinstance(message, CallHandle)
         payload = message.payload
@@ -171,9 +177,18 @@ class Requester:
         if form.attempts > 1:
             limits = form.narrow(limits)
         sizes = list(bound.items)
+        given = 0
         for index, buffer in enumerate(handle.into[: len(sizes)]):
             if buffer is not None:
                 sizes[index] = min(sizes[index], len(as_view(buffer)))
+                given = index + 1
+        if session.carrier is not None and not form.plain and self._direction is Direction.FORWARD:
+            window = session.window
+            room, extra_room = window.balance + 1, window.promises_left
+            call = CallToCarry(payload, bound.results, sizes, given, limits, room, extra_room, handle.way)
+            handle.carried = carried = session.carrier.take(call)
+            if carried is not None:
+                return self._carry(handle, payload, carried, limits)
         plan = plan_call(len(payload.reduced), [len(item.data) for item in payload.items], bound.results, sizes, limits)
         try:
             exposure = Exposure(session.pd, payload, plan, handle.into, limits)
@@ -191,6 +206,32 @@ class Requester:
         handle.long = plan.long
         self._count(plan, exposure)
         return exposure.inline
+
+    def _carry(
+        self, handle: CallHandle, payload: Payload, carried: CarriedCall, limits: PlanLimits
+    ) -> Sequence[Buffer]:
+        """Registers the memory of a call that goes in messages of an extension."""
+        session, plan = self._session, carried.plan
+        exposure = None
+        chunks = NO_CHUNKS
+        if plan.read_items or any(plan.write_chunks):
+            exposure = Exposure(session.pd, payload, plan, handle.into, limits, carried=True)
+            chunks = exposure.chunks
+            self._count(plan, exposure)
+        handle.exposure = exposure
+        handle.chunks = chunks
+        handle.group = carried.transmissions(handle.xid, chunks)
+        handle.sending = len(payload.items) > len(plan.read_items)
+        if carried.extra_receives:
+            session.window.promise(carried.extra_receives)
+        return ()
+
+    def _end_promise(self, handle: CallHandle) -> None:
+        """The peer needs no more messages for the reply to a call than the one that ends it."""
+        carried = handle.carried
+        if carried is not None and carried.extra_receives:
+            self._session.window.promise(-carried.extra_receives)
+            carried.extra_receives = 0
 
     def _check_header(self, exposure: Exposure) -> None:
         """Raises LocalProtocolError if the header of the call, or that of its reply, cannot hold its chunks."""
@@ -250,7 +291,7 @@ class Requester:
                 return True
         self._end(handle, message)
         if not abandoned:
-            if exposure is None and message.chunks is NO_CHUNKS and not message.long:
+            if exposure is None and message.chunks is NO_CHUNKS and not message.long and message.carried is None:
                 session.statistics.calls_short += 1
                 decoder: Decoder = (
                     _ResultDecoder(message.data, message.start, None, handle.into)
@@ -294,6 +335,46 @@ class Requester:
             self._outbox.drain()
         return True
 
+    def take_back(self, xid: int) -> bool:
+        """The peer has not taken a call that came in messages of an extension: it goes out again without them.
+
+        False where there is no such call.
+        """
+        handle = self._calls.get(xid)
+        if handle is None or handle.state is CallState.QUEUED or handle.carried is None:
+            return False
+        if handle.exposure is not None and not self._fence(handle.exposure):
+            return True
+        session = self._session
+        ended = Inbound(Kind.ERROR, xid, 0, session.dialect.version)
+        if handle.state is CallState.ABANDONED:
+            self._end(handle, ended)
+        else:
+            session.statistics.resent_plain += 1
+            session.window.on_received(ended)
+            self._send_again(handle, handle.form._replace(attempts=handle.form.attempts + 1, plain=True))
+        if self._outbox.queued:
+            self._outbox.drain()
+        return True
+
+    def fail(self, xid: int, error: RpcRdmaError) -> bool:
+        """The reply to a call cannot be used, as the extension found that carried it. False: there is no such call."""
+        handle = self._calls.get(xid)
+        if handle is None or handle.state is CallState.QUEUED or handle.carried is None:
+            return False
+        if handle.exposure is not None and not self._fence(handle.exposure):
+            return True
+        session = self._session
+        abandoned = handle.state is CallState.ABANDONED
+        self._end(handle, Inbound(Kind.REPLY, xid, 0, session.dialect.version))
+        session.statistics.calls_failed += 1
+        session.statistics.bad_replies += 1
+        if not abandoned:
+            session.events.append(CallFailed(handle, error))
+        if self._outbox.queued:
+            self._outbox.drain()
+        return True
+
     def _count_again(self, refusal: Refusal) -> None:
         statistics = self._session.statistics
         reaction = REACTIONS[refusal.cause]
@@ -309,6 +390,9 @@ class Requester:
     def _send_again(self, handle: CallHandle, form: CallForm) -> None:
         """A call that the peer has not run goes out in another form, under the same XID."""
         handle.form = form
+        if handle.carried is not None:
+            self._end_promise(handle)
+            handle.carried = handle.group = None
         handle.exposure = None
         handle.chunks = NO_CHUNKS
         handle.ends = None
@@ -363,6 +447,8 @@ class Requester:
         del self._calls[handle.xid]
         handle.state = TRANSITIONS[handle.state, _END]
         handle.payload = None
+        if handle.carried is not None:
+            self._end_promise(handle)
         session = self._session
         session.window.on_received(message)
         session.statistics.calls += 1
@@ -375,9 +461,13 @@ class Requester:
         statistics = session.statistics
         if not message.long and not handle.chunks.writes and not handle.chunks.reads:
             statistics.calls_short += 1
+        targets: Sequence[memoryview | None] = () if exposure is None else exposure.targets
+        carried = handle.carried
         try:
-            targets = () if exposure is None else exposure.targets
-            returned = check_echo(message, handle.chunks, targets, reply_view, may_be_inline=session.splits)
+            if carried is not None and message.carried is not None:
+                returned = carried.open(message.carried, message.data, handle.chunks, targets)
+            else:
+                returned = check_echo(message, handle.chunks, targets, reply_view, may_be_inline=session.splits)
         except RemoteProtocolError as error:
             statistics.calls_failed += 1
             statistics.bad_replies += 1

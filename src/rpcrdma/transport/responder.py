@@ -32,6 +32,8 @@ __all__ = ["BufferSource", "PlainBuffers", "Responder"]
 
 _CALL = 0
 _OFFSET_END = 1 << 64
+_CARRIED = ReplyPlan(ReplyForm.INLINE)
+"""Stands for the plan of a reply that an extension makes when the reply goes out."""
 _SINK = Access.LOCAL_WRITE | Access.REMOTE_WRITE
 _tuple = tuple.__new__
 
@@ -127,8 +129,17 @@ class Responder:
         if self._direction is Direction.REVERSE:
             session.statistics.reverse_calls += 1
         chunks = message.chunks
-        if len(message.data) > MESSAGE_OCTETS_COPIED_MAX and not self._hold(incoming, message.data):
+        carried = message.carried
+        octets = 0 if carried is None else carried.held_octets
+        if len(message.data) > MESSAGE_OCTETS_COPIED_MAX:
+            octets += _held_by(message.data)
+        if octets and not self._hold(incoming, octets):
             self.fail_call(incoming, Cause.TOO_LARGE)
+        elif carried is not None and not chunks.reads and _addressable(chunks, session.segment_octets_taken):
+            incoming.decoder = Decoder(message.data, message.start)
+            if carried.placed:
+                incoming.decoder.placed = PlacedByPosition(carried.placed)
+            session.events.append(CallArrived(incoming))
         elif chunks is NO_CHUNKS:
             incoming.decoder = Decoder(message.data, message.start)
             session.events.append(_tuple(CallArrived, (incoming,)))
@@ -145,9 +156,8 @@ class Responder:
                 session.events.append(CallArrived(incoming))
         return True
 
-    def _hold(self, incoming: IncomingCall, data: Buffer) -> bool:
-        """Counts what a call in a long message holds, which is all of its receive buffer; False if that is too much."""
-        octets = as_view(data.obj).nbytes if isinstance(data, memoryview) else len(data)
+    def _hold(self, incoming: IncomingCall, octets: int) -> bool:
+        """Counts what a call in long messages holds of receive buffers; False if that is too much."""
         if self._message_octets + octets > CONNECTION_MESSAGE_OCTETS_MAX:
             return False
         self._message_octets += octets
@@ -157,7 +167,8 @@ class Responder:
     def _queue(self, incoming: IncomingCall, message: Inbound) -> None:
         """Puts a call with Read chunks in line for what they hold."""
         reads = incoming.chunks.reads
-        if not _well_placed(reads, None if message.long else len(message.data) - message.start):
+        inline = None if message.long else len(message.data) - message.start
+        if message.carried is None and not _well_placed(reads, inline):
             self.fail_call(incoming, Cause.HEADER)
             return
         held = 0
@@ -247,6 +258,8 @@ class Responder:
                 return
             statistics.calls_long += 1
             incoming.decoder = Decoder(stream, placed=PlacedByPosition(placed) if placed else None)
+        elif incoming.carried is not None:
+            incoming.decoder.placed = PlacedByPosition({**placed, **incoming.carried.placed})
         else:
             incoming.decoder.placed = PlacedByPosition(placed)
         if placed:
@@ -270,7 +283,9 @@ class Responder:
             chunks = incoming.chunks
             reduced = payload.reduced
             plan = None
-            if (
+            if incoming.carried is not None and incoming.carried.reply is not None:
+                plan = _CARRIED
+            elif (
                 payload.items
                 or chunks.writes
                 or chunks.reply is not None
@@ -311,11 +326,13 @@ class Responder:
             return 0, 0
         return session.in_messages_octets or 0, CONTINUED_OCTETS_MAX
 
-    def prepare(self, message: Outgoing) -> Sequence[Buffer]:
+    def prepare(self, message: Outgoing) -> Sequence[Buffer] | None:
         """Posts the RDMA Writes of a reply; see `Preparer`."""
         if not isinstance(message, OutgoingReply):
             return ()
         payload = message.payload
+        if message.plan is _CARRIED:
+            return self._carry(message)
         if message.plan is not None:
             return self._place(message, message.plan)
         if not message.incoming.chunks.reads:
@@ -356,6 +373,19 @@ class Responder:
         reply.chunks = ChunkLists((), tuple(echo), reply_chunk) if echo or reply_chunk is not None else NO_CHUNKS
         reply.long = long
         return gather
+
+    def _carry(self, reply: OutgoingReply) -> Sequence[Buffer] | None:
+        """Posts the RDMA Writes of a reply that goes in messages of an extension."""
+        incoming, payload = reply.incoming, reply.payload
+        assert incoming.carried is not None
+        assert incoming.carried.reply is not None
+        found = incoming.carried.reply.plan(incoming.xid, payload, self._session.window.balance + 1)
+        if found is None:
+            return None
+        for index, chunk in found.written:
+            self._write([payload.items[index].data], chunk)
+        reply.group = found.transmissions
+        return ()
 
     def _write(self, gather: list[Buffer], chunk: WriteChunk) -> None:
         session = self._session
@@ -469,6 +499,11 @@ class Responder:
                     # The provider may still write there: the memory is not given back for reuse.
                     incoming.sink = None
             self._release(incoming)
+
+
+def _held_by(data: Buffer) -> int:
+    """The whole receive buffer of a message."""
+    return as_view(data.obj).nbytes if isinstance(data, memoryview) else len(data)
 
 
 def _addressable(chunks: ChunkLists, segment_octets: int) -> bool:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 from rpcrdma.errors import HostAuthenticationFailed
 from rpcrdma.limits import CHUNK_SEGMENTS_MAX, CONTINUED_OCTETS_MAX
+from rpcrdma.transport.carriers import Carrier
 from rpcrdma.transport.config import ReverseSupport, Role, TransportConfig
 from rpcrdma.transport.dialects import Dialect
 from rpcrdma.transport.events import EndpointEvent
+from rpcrdma.transport.message import Inbound
 from rpcrdma.transport.negotiation import TRANSITIONS, Input, State
 from rpcrdma.transport.plan_call import REPLY_ALLOWANCE_OCTETS, PlanLimits, cheap_call_octets
 from rpcrdma.transport.private_data import PrivateData
@@ -29,12 +32,17 @@ class Session:
     `segment_octets_taken` is the largest segment that this side takes. `owed` counts what this side holds memory for
     until the peer does something: calls whose Read chunks are being read, and replies on their way. `peer` are the
     transport properties that the peer has told of; `proof` is the value of host authentication among this side's own.
+    `carrier` moves calls of this side in messages of an extension; `between` is asked about each message that comes
+    while those of an extension's group are expected one after another.
     """
 
     __slots__ = (
         "_peer_data",
+        "_promises_max",
         "_reverse",
+        "between",
         "call_octets",
+        "carrier",
         "config",
         "dialect",
         "events",
@@ -81,6 +89,9 @@ class Session:
         self.proof: bytes | None = None
         self.refusal: HostAuthenticationFailed | None = None
         self.owed = 0
+        self.carrier: Carrier | None = None
+        self._promises_max = 0
+        self.between: Callable[[Inbound], bool] | None = None
         self.events: deque[EndpointEvent] = deque()
         self.statistics = TransportStatistics()
         self.use(dialect)
@@ -89,6 +100,8 @@ class Session:
         """Speaks another version from here on: nothing of the one before is left."""
         self.dialect = dialect
         self.window = dialect.window(self.config, self.role, reverse=self._reverse)
+        if self._promises_max:
+            self.window.widen(self._promises_max)
         self.peer: Properties | None = None
         self.reverse_support = ReverseSupport.NONE
         if self._reverse:
@@ -98,6 +111,11 @@ class Session:
         self.names_ended = self.config.remote_invalidation and dialect.introduces
         self.segment_octets_taken = self.own.segment_octets_max if self.splits else (1 << 32) - 1
         self._agree()
+
+    def promise_at_most(self, messages: int) -> None:
+        """Before anything is sent: the most messages beyond the first ones of replies that the peer is promised."""
+        self._promises_max = messages
+        self.window.widen(messages)
 
     def agree(self, peer: PrivateData | None) -> None:
         """Takes what the peer said while connecting."""

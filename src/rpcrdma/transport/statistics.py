@@ -77,6 +77,7 @@ class TransportStatistics:
     resent_in_segments: int = 0
     """Likewise with fewer segments."""
     resent_larger: int = 0
+    resent_plain: int = 0
     """Likewise with more memory for the results."""
 
 

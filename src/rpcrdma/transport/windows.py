@@ -23,6 +23,8 @@ class CallWindow:
 
     counts_arrivals = False
     refresh_due = False
+    balance = 0
+    promises_left = 0
 
     def __init__(self, requested: int, granted: int, *, promised: bool) -> None:
         self.requested = requested
@@ -75,6 +77,15 @@ class CallWindow:
     def on_arrival(self, _message: Inbound | None) -> bool:
         """Messages are not counted."""
         return True
+
+    def widen(self, _promises: int) -> None:
+        """A reply is one message."""
+
+    def promise(self, _messages: int) -> None:
+        """A reply is one message."""
+
+    def on_promised(self) -> None:
+        """A reply is one message."""
 
     def on_dropped(self) -> None:
         """The credit is lost to the peer, which nothing but an answer would give it back to."""

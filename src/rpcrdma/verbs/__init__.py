@@ -11,7 +11,7 @@ from rpcrdma.verbs.queue_pair import (
     Status,
     Verb,
 )
-from rpcrdma.verbs.receive_pool import ReceivePool
+from rpcrdma.verbs.receive_pool import ReceiveBuffer, ReceivePool, ReceiveSource, ScatteredBuffer
 
 __all__ = [
     "Access",
@@ -23,7 +23,10 @@ __all__ = [
     "ProtectionDomain",
     "QueuePair",
     "QueuePairEvent",
+    "ReceiveBuffer",
     "ReceivePool",
+    "ReceiveSource",
+    "ScatteredBuffer",
     "SoftwareProtectionDomain",
     "Status",
     "Verb",

@@ -25,7 +25,7 @@ from rpcrdma.verbs.queue_pair import (
     Status,
     Verb,
 )
-from rpcrdma.verbs.receive_pool import ReceivePool
+from rpcrdma.verbs.receive_pool import ReceiveBuffer, ReceiveSource, ScatteredBuffer
 from rpcrdma.wire.buffers import Buffer, gather_length
 
 __all__ = ["LoopbackQueuePair"]
@@ -85,9 +85,9 @@ class LoopbackQueuePair:
         self._private_data = private_data
         self._inbound_reads = inbound_reads
         self._outbound_reads = outbound_reads
-        self._receives: deque[tuple[object, memoryview]] = deque()
+        self._receives: deque[tuple[object, ReceiveBuffer]] = deque()
         self._shared_receives = 0
-        self._receive_pool: ReceivePool | None = None
+        self._receive_pool: ReceiveSource | None = None
         self._send_queue: deque[_Work] = deque()
         self._unreported: deque[_Work] = deque()
         self._reads_asked: deque[_Work] = deque()
@@ -146,7 +146,7 @@ class LoopbackQueuePair:
         else:
             self._receives.append((wr, buffer))
 
-    def post_receives(self, count: int, pool: ReceivePool) -> None:
+    def post_receives(self, count: int, pool: ReceiveSource) -> None:
         if self.state is not _State.CLOSED:
             self._shared_receives += count
             self._receive_pool = pool
@@ -287,7 +287,7 @@ class LoopbackQueuePair:
     def _send(self, work: _Work) -> None:
         peer = self._peer
         length = gather_length(work.gather)
-        if not peer._receives and not peer._draw():
+        if not peer._receives and not peer._draw(length):
             self._break("receiver not ready: no receive is posted", work)
             return
         wr, buffer = peer._receives[0]
@@ -300,18 +300,22 @@ class LoopbackQueuePair:
         peer._receives.popleft()
         start = 0
         for piece in work.gather:
-            buffer[start : start + len(piece)] = piece
+            if isinstance(buffer, ScatteredBuffer):
+                buffer.write(start, piece)
+            else:
+                buffer[start : start + len(piece)] = piece
             start += len(piece)
         peer._completions.append(Completion(wr, Verb.RECEIVE, Status.SUCCESS, length, work.handle))
         work.length = length
 
-    def _draw(self) -> bool:
-        """Posts a receive with a buffer of the pool; False if none of the pool's receives is left."""
+    def _draw(self, length: int) -> bool:
+        """Posts a receive with a buffer of the pool for so many octets; False if none of its receives is left."""
         if not self._shared_receives:
             return False
         assert self._receive_pool is not None
         self._shared_receives -= 1
-        buffer = self._receive_pool.take()
+        pool = self._receive_pool
+        buffer: ReceiveBuffer = pool.take() if length <= pool.short_octets else pool.draw()
         self._receives.append((buffer, buffer))
         return True
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
 
 from rpcrdma.verbs.memory import MemoryRegion
-from rpcrdma.verbs.receive_pool import ReceivePool
+from rpcrdma.verbs.receive_pool import ReceiveSource
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = [
@@ -107,10 +107,11 @@ class QueuePair(Protocol):
     def post_receive(self, wr: object, buffer: memoryview) -> None:
         """Offers a buffer for one incoming Send. Allowed, and needed, before `accept` and before connecting."""
 
-    def post_receives(self, count: int, pool: ReceivePool) -> None:
+    def post_receives(self, count: int, pool: ReceiveSource) -> None:
         """Posts `count` more receives with buffers of `pool` (always the same pool), after those posted already.
 
-        A buffer is taken from the pool when a message begins to arrive, so that idle connections hold none. It is the
+        A buffer is taken from the pool when a message begins to arrive, so that idle connections hold none: a short one
+        where the whole message is known to be short, which a provider need not find out. It is the
         `wr` of the completion, and belongs to the caller of `poll_completion`. Receives into which no message has begun
         to arrive are dropped without a completion when the connection ends.
         """

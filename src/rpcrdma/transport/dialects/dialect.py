@@ -23,7 +23,8 @@ class Geometry(NamedTuple):
     Read chunk at Position Zero takes beside its entries; where a chunk takes more in some headers than in others, the
     most is counted. `piece_header` is the
     header of a message that goes on in the next one; 0 where none does. `first_message` is the most that the first
-    message of a client has, its payload included; 0 for no such limit.
+    message of a client has, its payload included; 0 for no such limit. `prefix` is what stands before the body of an
+    extension's message.
     """
 
     call_header: int
@@ -35,6 +36,7 @@ class Geometry(NamedTuple):
     piece_header: int = 0
     first_message: int = 0
     call_chunk: int = 0
+    prefix: int = 0
 
     def size_chunks(self, chunks: ChunkLists) -> int:
         """Octets that these lists add to a header."""
@@ -59,6 +61,10 @@ class Window(Protocol):
 
     counts_arrivals: bool
     """Whether `on_arrival` is to be called."""
+    balance: int
+    """Messages that may go out, where messages are counted."""
+    promises_left: int
+    """Messages beyond the first ones of replies, of which the peer may be promised so many more."""
     granted: int
     receives_wanted: int
 
@@ -93,6 +99,15 @@ class Window(Protocol):
 
     def on_received(self, message: Inbound) -> bool:
         """Counts a call, or a message that answers a call of this side; False if the peer had no credit for it."""
+
+    def widen(self, promises: int) -> None:
+        """Before the first message: so many messages beyond the first ones of replies may be promised at once."""
+
+    def promise(self, messages: int) -> None:
+        """The peer gets credits for so many messages more, for a reply; fewer where the number is negative."""
+
+    def on_promised(self) -> None:
+        """The peer has promised more messages for a reply: credits no longer tell how many calls it takes."""
 
     def on_dropped(self) -> None:
         """A call of the peer's, counted by `on_received`, is never answered."""

@@ -156,6 +156,7 @@ class Version1:
                         0,
                         0,
                         False,
+                        None,
                     ),
                 )
         return _decode_other(data)
@@ -222,7 +223,8 @@ def _decode_one_segment(data: Buffer) -> Inbound | None:
     if rpc_xid != xid or direction > _REPLY:
         return None
     return _tuple(
-        Inbound, (_KINDS[direction], xid, credits_, version, chunks, data, size, False, handle, None, (), 0, 0, False)
+        Inbound,
+        (_KINDS[direction], xid, credits_, version, chunks, data, size, False, handle, None, (), 0, 0, False, None),
     )
 
 

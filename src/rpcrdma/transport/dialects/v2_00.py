@@ -66,6 +66,7 @@ GEOMETRY = Geometry(
     segment=16,
     piece_header=SHORT_HEADER_OCTETS,
     first_message=FIRST_MESSAGE_OCTETS,
+    prefix=PREFIX_OCTETS,
 )
 PROPERTIES = rows_with(
     (ReverseSupport.NONE, ReverseSupport.INLINE, ReverseSupport.GENERAL), default=ReverseSupport.INLINE
@@ -155,6 +156,7 @@ class Version2(Version2Draft):
                             0,
                             0,
                             False,
+                            None,
                         ),
                     )
                 if len(data) >= _ONE_SEGMENT_MESSAGE_OCTETS:
@@ -279,5 +281,21 @@ def _decode_one_segment(data: Buffer) -> Inbound | None:
         return None
     return _tuple(
         Inbound,
-        (_KINDS[flags], xid, credits_, version, chunks, data, _ONE_WRITE.size, False, ends, None, (), 0, 0, False),
+        (
+            _KINDS[flags],
+            xid,
+            credits_,
+            version,
+            chunks,
+            data,
+            _ONE_WRITE.size,
+            False,
+            ends,
+            None,
+            (),
+            0,
+            0,
+            False,
+            None,
+        ),
     )

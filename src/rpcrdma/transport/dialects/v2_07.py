@@ -73,6 +73,7 @@ GEOMETRY = Geometry(
     segment=16,
     piece_header=PIECE_HEADER_OCTETS,
     first_message=FIRST_MESSAGE_OCTETS,
+    prefix=FIXED_OCTETS,
     call_chunk=4,
 )
 PROPERTIES = rows_with(tuple(ReverseSupport), default=ReverseSupport.NONE)
@@ -220,6 +221,7 @@ class Version207(Version2Draft):
                             0,
                             0,
                             False,
+                            None,
                         ),
                     )
             elif kind == RDMA2_REPLY_INLINE:
@@ -248,6 +250,7 @@ class Version207(Version2Draft):
                             0,
                             0,
                             False,
+                            None,
                         ),
                     )
             found = _decode_one_segment(data)

@@ -1,0 +1,129 @@
+"""Calls and replies that travel in messages of an extension, instead of those that the version has.
+
+A `Carrier` decides about each call that has bulk items or long results. What it takes goes out as a group: one message
+or more, each a `Transmission`, without any other message between them. A group goes out when there is a credit for each
+of its messages, and not before, so that none is ever left half-sent.
+
+What arrives in such a way is handed to the responder or the requester as any other call or reply, with what the
+extension knows of it: a `CarriedCall` or `CarriedResults`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from rpcrdma.transport.chunks import ChunkLists, WriteChunk
+from rpcrdma.transport.exposure import Returned
+from rpcrdma.transport.plan_call import CallPlan, PlanLimits
+from rpcrdma.wire.buffers import Buffer
+from rpcrdma.xdr.codec import Payload
+
+__all__ = [
+    "CallToCarry",
+    "CarriedCall",
+    "CarriedReply",
+    "CarriedResults",
+    "Carrier",
+    "IncomingItems",
+    "ResponseGroup",
+    "Transmission",
+]
+
+
+class Transmission(NamedTuple):
+    """One message of a group: `body` follows the header's prefix. `answers`: its XID is one of the peer's."""
+
+    header_type: int
+    body: Sequence[Buffer]
+    answers: bool = False
+
+
+class CallToCarry(NamedTuple):
+    """A call of this side as a carrier sees it.
+
+    `results` are the most octets of its reply without bulk items, `result_items` the most that each of those can have;
+    `given` counts the first ones for which the caller has given memory. `limits` are those of the version's own
+    planning. `room` is the number of messages that may go out now, `extra_room` of those beyond the first one that the
+    peer may be promised for the reply. `way` is what the caller asked for, if anything.
+    """
+
+    payload: Payload
+    results: int
+    result_items: Sequence[int]
+    given: int
+    limits: PlanLimits
+    room: int
+    extra_room: int
+    way: str = ""
+
+
+class CarriedCall(Protocol):
+    """A call of this side that a carrier has taken.
+
+    `plan` is the memory that it exposes; a Write chunk of no octets is for a result that has none. `extra_receives` are
+    messages of its reply beyond the first one, which the peer may send and gets credits for.
+    """
+
+    plan: CallPlan
+    extra_receives: int
+
+    def transmissions(self, xid: int, chunks: ChunkLists) -> Sequence[Transmission]:
+        """The group, with the memory that was exposed."""
+
+    def open(
+        self,
+        results: CarriedResults,
+        data: Buffer,
+        chunks: ChunkLists,
+        targets: Sequence[memoryview | None],
+    ) -> Returned:
+        """The reply that came; `data` is its stream, `targets` the memory that was exposed for results.
+
+        Raises:
+            RemoteProtocolError: it does not fit the call.
+        """
+
+
+class CarriedResults(Protocol):
+    """What came with the stream of a reply; only the carrier looks into it."""
+
+    held_octets: int
+    """Of receive buffers."""
+
+
+class ResponseGroup(NamedTuple):
+    """How a reply goes out: items written by RDMA first, as pairs of the item's index and what is filled."""
+
+    written: Sequence[tuple[int, WriteChunk]]
+    transmissions: Sequence[Transmission]
+
+
+class CarriedReply(Protocol):
+    """How the reply to a call of the peer is to travel."""
+
+    def plan(self, xid: int, payload: Payload, room: int) -> ResponseGroup | None:
+        """The reply, in no more than `room` messages; None where it has to wait for more credits.
+
+        Raises:
+            ReplyTooLong: it can never go.
+        """
+
+
+class IncomingItems(NamedTuple):
+    """What came with the stream of a call of the peer.
+
+    `placed` are items in receive buffers, by Position; `held_octets` what those buffers hold. `reply` is how it is to
+    be answered; None for any way that the version has.
+    """
+
+    placed: Mapping[int, memoryview]
+    held_octets: int
+    reply: CarriedReply | None = None
+
+
+class Carrier(Protocol):
+    """What an extension does about calls of this side."""
+
+    def take(self, call: CallToCarry) -> CarriedCall | None:
+        """The call as the extension carries it; None to leave it to the version."""
