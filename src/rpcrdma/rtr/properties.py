@@ -91,27 +91,29 @@ class BufferStructure:
 
 
 def _fault(octets: int, groups: tuple[tuple[int, SegmentKind], ...]) -> tuple[str, int, str, str] | None:
-    """What is wrong: the field, the group that it is in (their count for the whole), what is needed, and what is there.
+    """What is wrong: the field, its offset in the encoded structure, what is needed there, and what it is.
 
     Sums cannot overflow here, so a count or length that is much too large shows in the sum.
     """
     total = 0
     segments = 0
-    for index, (count, (length, align, _)) in enumerate(groups):
+    at = _HEAD.size
+    for count, (length, align, _) in groups:
         if not count:
-            return "xmrgrp_count", index, "1 or more", "0"
+            return "xmrgrp_count", at, "1 or more", "0"
         if not length:
-            return "xmrseg_length", index, "1 octet or more", "0"
+            return "xmrseg_length", at + 4, "1 octet or more", "0"
         if align & (align - 1):
-            return "xmrseg_align", index, "0 or a power of two", str(align)
+            return "xmrseg_align", at + 8, "0 or a power of two", str(align)
         segments += count
         total += count * length
         if segments > RTR_BUFFER_SEGMENTS_MAX:
-            return "xmrgrp_count", index, f"at most {RTR_BUFFER_SEGMENTS_MAX} segments", str(segments)
+            return "xmrgrp_count", at, f"at most {RTR_BUFFER_SEGMENTS_MAX} segments", str(segments)
+        at += _GROUP.size
     if total != octets:
-        return "xmrbuf_length", len(groups), f"{total}, the sum of all segments", str(octets)
+        return "xmrbuf_length", 0, f"{total}, the sum of all segments", str(octets)
     if not groups:
-        return "xmrbuf_groups", len(groups), "1 or more", "0"
+        return "xmrbuf_groups", 4, "1 or more", "0"
     return None
 
 
@@ -142,9 +144,7 @@ def decode_buffer_structure(data: Buffer) -> BufferStructure:
     )
     fault = _fault(octets, groups)
     if fault is not None:
-        field, index, need, have = fault
-        offset = 0 if index == count else _HEAD.size + _GROUP.size * index
-        raise DecodeError(field, offset, need, have)
+        raise DecodeError(*fault)
     return BufferStructure(octets, groups)
 
 
