@@ -175,6 +175,17 @@ HOST_AUTHENTICATION_VALUES_MAX = 3
 """Values of a peer after its announcement: of the client at most three flights, if the server asks for another group of
 keys; of the server two, and the end mark."""
 
+RTR_ITEMS_MAX = 16
+"""Items of one message that are placed by the round-trip extension; so many directions for the response, too, and sets
+of them. As many as chunks of either kind."""
+
+RTR_SEGMENT_NUMBERS_MAX = 1024
+"""Segments of receive buffers that one item is spread over: 1 MiB in segments of 1 KiB, 4 KiB of header."""
+
+RTR_BUFFER_SEGMENTS_MAX = 272
+"""Segments of one receive buffer: 1 MiB and its headers in pages of 4 KiB. Each takes some 150 octets while the
+connection lasts."""
+
 UNREAD_SENDS_MAX = 4096
 """Sends that a peer may leave unread at once because it gave so many credits: 16 MiB of messages of the usual size."""
 

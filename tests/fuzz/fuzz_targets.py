@@ -9,11 +9,13 @@ from endpoint_targets import ENDPOINT_MACHINES
 from host_targets import HOST_MACHINES
 from iwarp_targets import IWARP_MACHINES
 from message_endpoint_targets import MESSAGE_ENDPOINT_MACHINES
+from rtr_targets import ROUND_TRIP
 
 TARGETS = [
     *DECODERS,
     *DISSECTORS,
     *DIALECTS,
+    *ROUND_TRIP,
     *IWARP_MACHINES,
     *ENDPOINT_MACHINES,
     *MESSAGE_ENDPOINT_MACHINES,

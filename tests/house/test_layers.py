@@ -21,13 +21,14 @@ RANKS = {
     "verbs": 3,
     "transport": 4,
     "iwarp": 4,
-    "dissect": 5,
-    "aio": 5,
-    "nfs": 6,
-    "": 7,  # the package itself, which re-exports what users call
-    "cli": 8,
-    "testing": 8,
-    "__main__": 9,
+    "rtr": 5,
+    "dissect": 6,
+    "aio": 6,
+    "nfs": 7,
+    "": 8,  # the package itself, which re-exports what users call
+    "cli": 9,
+    "testing": 9,
+    "__main__": 10,
 }
 # A machine whose time, randomness and input are handed in can be tested and simulated to the last octet.
 EFFECTS = {"asyncio", "logging", "random", "secrets", "selectors", "socket", "ssl", "subprocess", "threading", "time"}
@@ -127,6 +128,17 @@ def test_imports_go_downward_within_a_layer(path: Path) -> None:
             assert other is not None
             if ROOM_RANKS[other] >= ROOM_RANKS[own]:
                 wrong.append(f"{relative(path)}:{line}: {own} may not import {name}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_extension_uses_what_any_extension_may_use() -> None:
+    wrong = [
+        f"{relative(path)}:{line}: {name} is the transport's own; import from rpcrdma.transport what it exports"
+        for path in MODULES
+        if layer_of(module_name(path)) == "rtr"
+        for line, name in imports(path)
+        if name.startswith("rpcrdma.transport.")
+    ]
     assert not wrong, "\n".join(wrong)
 
 

@@ -5,6 +5,7 @@
 
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.transport.calls import CallHandle, IncomingCall
+from rpcrdma.transport.chunks import Segment
 from rpcrdma.transport.config import ReverseSupport, Role, TransportConfig
 from rpcrdma.transport.dialects import VERSION_CHOICES, offered, receive_octets, version_choice
 from rpcrdma.transport.endpoint import Endpoint
@@ -58,6 +59,7 @@ __all__ = [
     "ReplySent",
     "ReverseSupport",
     "Role",
+    "Segment",
     "TransportConfig",
     "TransportStatistics",
     "VersionRefused",

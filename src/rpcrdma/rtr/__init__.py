@@ -1,0 +1,5 @@
+"""The round-trip extension of version 2: messages continued over several Sends, and data placed by Sends.
+
+draft-dnoveck-nfsv4-rpcrdma-rtrext-01, with the defects of its XDR corrected and its code points moved to 0x101 and up,
+where nothing of the protocol is. It is an extension like any other: it uses what `rpcrdma.transport` exports.
+"""

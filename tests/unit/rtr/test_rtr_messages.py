@@ -1,0 +1,138 @@
+"""The bodies of the extension's messages, against the golden vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rpcrdma import limits
+from rpcrdma.errors import DecodeError
+from rpcrdma.rtr.messages import (
+    Explicit,
+    InSegments,
+    Item,
+    Report,
+    ReportCode,
+    TransmissionId,
+    TransmitResponse,
+    decode_transmit_response,
+    encode_report,
+    encode_transmit_response,
+)
+from rpcrdma.transport import Segment
+from rtr_vectors import DECODERS, ENCODERS, MESSAGES, VECTORS, octets_of, value_of
+
+CASES = [pytest.param(kind, vector, id=vector["name"]) for kind in MESSAGES for vector in VECTORS[kind]]
+
+
+@pytest.mark.parametrize(("kind", "vector"), CASES)
+def test_golden_messages_both_ways(kind: str, vector: dict[str, Any]) -> None:
+    octets, value = octets_of(vector), value_of(kind, vector)
+    assert ENCODERS[kind](value) == octets
+    decoded, end = DECODERS[kind](octets, 0)
+    assert decoded == value
+    assert end == len(octets)
+    # Equal tuples of other classes would compare equal, too.
+    assert repr(decoded) == repr(value)
+
+
+@pytest.mark.req("RT-12")
+@pytest.mark.parametrize(("kind", "vector"), [case for case in CASES if case.values[0] != "report"])
+def test_the_payload_follows_the_structure_at_once(kind: str, vector: dict[str, Any]) -> None:
+    octets, value = octets_of(vector), value_of(kind, vector)
+    for payload in (b"p", b"\xff" * 64):
+        for prefix in (b"", bytes(20), b"odd"):
+            message = prefix + octets + payload
+            for data in (message, bytearray(message), memoryview(message)):
+                assert DECODERS[kind](data, len(prefix)) == (value, len(prefix) + len(octets))
+
+
+@pytest.mark.parametrize(("kind", "vector"), CASES)
+def test_a_message_that_is_cut_off_anywhere_says_where(kind: str, vector: dict[str, Any]) -> None:
+    octets = bytes(20) + octets_of(vector)
+    for length in range(20, len(octets)):
+        with pytest.raises(DecodeError) as caught:
+            DECODERS[kind](octets[:length], 20)
+        assert 20 <= caught.value.offset <= length
+        assert caught.value.need.endswith("octets")
+
+
+def test_a_start_beyond_the_data_is_no_message() -> None:
+    for kind in MESSAGES:
+        with pytest.raises(DecodeError):
+            DECODERS[kind](b"short", 20)
+
+
+@pytest.mark.req("RT-6", "RT-14")
+@pytest.mark.parametrize("vector", VECTORS["malformed"], ids=lambda vector: vector["name"])
+def test_what_is_against_the_rules_is_named_with_its_offset(vector: dict[str, Any]) -> None:
+    with pytest.raises(DecodeError) as caught:
+        DECODERS[vector["type"]](bytes(20) + octets_of(vector), 20)
+    assert (caught.value.field, caught.value.offset - 20) == (vector["field"], vector["offset"])
+
+
+def test_the_draft_s_table_of_kinds_by_context() -> None:
+    """Section 6.2: explicit and in segments go everywhere, too short and no item are for responses."""
+    item = "00000001 00000020 00000004"
+    rests = {1: "00000000", 2: "00000000 00000000", 3: "00000000", 4: "00000000 00000000", 5: "", 6: ""}
+    taken: dict[str, list[int]] = {"request": [], "response": [], "direction": []}
+    for kind in range(9):
+        rest = f"{kind:08x} {rests.get(kind, '')}"
+        for name, where in (
+            ("request", f"{item} {rest} 00000000 00000001 00000000 00000000"),
+            ("response", f"{item} {rest} 00000001 00000000"),
+            ("direction", f"00000000 00000001 00000000 00000010 00000001 00000000 {rest} 00000001 00000000 00000000"),
+        ):
+            data = bytes.fromhex(where)
+            if name == "direction" and kind == 2:
+                data = data[:-20] + data[-12:]  # no segments are named for it
+            try:
+                DECODERS["request" if name == "direction" else name](data, 0)
+            except DecodeError:
+                continue
+            taken[name].append(kind)
+    assert taken == {"request": [1, 2], "response": [1, 2, 5, 6], "direction": [1, 2, 3, 4]}
+
+
+@pytest.mark.parametrize(
+    ("where", "room"),
+    [
+        (InSegments(0, tuple(range(limits.RTR_SEGMENT_NUMBERS_MAX))), limits.RTR_SEGMENT_NUMBERS_MAX),
+        (Explicit((Segment(1, 2, 3),) * limits.CHUNK_SEGMENTS_MAX), limits.CHUNK_SEGMENTS_MAX),
+    ],
+    ids=["numbers", "segments"],
+)
+def test_as_many_as_are_allowed_and_one_more(where: InSegments | Explicit, room: int) -> None:
+    response = TransmitResponse((Item(0, 4, where),), 1, 0)
+    octets = encode_transmit_response(response)
+    assert decode_transmit_response(octets, 0) == (response, len(octets))
+    more = InSegments(0, (*where.numbers, 1)) if isinstance(where, InSegments) else Explicit((*where.segments,) * 2)
+    with pytest.raises(DecodeError, match=f"need at most {room}"):
+        decode_transmit_response(encode_transmit_response(TransmitResponse((Item(0, 4, more),), 1, 0)), 0)
+
+
+def test_as_many_items_as_are_allowed() -> None:
+    response = TransmitResponse((Item(0, 4, InSegments(0, (1,))),) * limits.RTR_ITEMS_MAX, 1, 0)
+    octets = encode_transmit_response(response)
+    assert decode_transmit_response(octets, 0) == (response, len(octets))
+
+
+@pytest.mark.req("RT-14")
+def test_each_code_has_as_many_words_as_its_detail() -> None:
+    detail = {ReportCode.CONTINUATION: 0} | dict.fromkeys(
+        (ReportCode.OFFSET, ReportCode.SEGMENT_NUMBER, ReportCode.PAYLOAD), 3
+    )
+    for code in ReportCode:
+        count = detail.get(code, 2)
+        for words in range(5):
+            report = Report(TransmissionId(7, 0, 0), None, code, tuple(range(words)))
+            octets = b"".join(word.to_bytes(4) for word in (7, 0, 0, 0, code, *range(words)))
+            if words == count:
+                assert encode_report(report) == octets
+                assert DECODERS["report"](octets, 0)[0] == report
+                continue
+            with pytest.raises(AssertionError):
+                encode_report(report)
+            with pytest.raises(DecodeError):
+                DECODERS["report"](octets, 0)
