@@ -186,6 +186,17 @@ RTR_BUFFER_SEGMENTS_MAX = 272
 """Segments of one receive buffer: 1 MiB and its headers in pages of 4 KiB. Each takes some 150 octets while the
 connection lasts."""
 
+RTR_TRANSMISSIONS_MAX = 8
+"""Transmissions of one request that are taken, and of one response that are sent: 256 KiB in receive buffers of the
+default size. One more costs as much as RDMA does. So much memory a peer can fill with a group that it does not end."""
+
+RTR_SLAB_BUFFERS = 16
+"""Receive buffers whose placeable segments lie side by side: 512 KiB of the default size, so that processor caches may
+still have what was used before. An item that is kept keeps all of these."""
+
+RTR_SLABS_KEPT_MAX = 16
+"""Slabs that were used up, and are used again when nothing in them is needed any more."""
+
 UNREAD_SENDS_MAX = 4096
 """Sends that a peer may leave unread at once because it gave so many credits: 16 MiB of messages of the usual size."""
 

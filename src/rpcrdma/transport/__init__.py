@@ -5,7 +5,17 @@
 
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.transport.calls import CallHandle, IncomingCall
-from rpcrdma.transport.chunks import Segment
+from rpcrdma.transport.carriers import (
+    CallToCarry,
+    CarriedCall,
+    CarriedReply,
+    CarriedResults,
+    Carrier,
+    IncomingItems,
+    ResponseGroup,
+    Transmission,
+)
+from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk, fill, segments_needed
 from rpcrdma.transport.config import ReverseSupport, Role, TransportConfig
 from rpcrdma.transport.dialects import VERSION_CHOICES, offered, receive_octets, version_choice
 from rpcrdma.transport.endpoint import Endpoint
@@ -18,6 +28,7 @@ from rpcrdma.transport.events import (
     ReplyArrived,
     ReplySent,
 )
+from rpcrdma.transport.exposure import Returned, returned_length
 from rpcrdma.transport.extensions import (
     ErrorRow,
     Extension,
@@ -28,18 +39,31 @@ from rpcrdma.transport.extensions import (
     PropertyRow,
     check_extensions,
 )
+from rpcrdma.transport.message import Cause, Inbound, Kind, Refusal
+from rpcrdma.transport.plan_call import REPLY_ALLOWANCE_OCTETS, CallPlan, PlanLimits
+from rpcrdma.transport.plan_reply import ReplyForm, ReplyPlan
 from rpcrdma.transport.properties import Properties
 from rpcrdma.transport.refusals import CallRefused, ChunkRefused, VersionRefused
 from rpcrdma.transport.responder import BufferSource
 from rpcrdma.transport.statistics import TransportStatistics, add_up, linux_counters
 
 __all__ = [
+    "NO_CHUNKS",
+    "REPLY_ALLOWANCE_OCTETS",
     "VERSION_CHOICES",
     "BufferSource",
     "CallArrived",
     "CallFailed",
     "CallHandle",
+    "CallPlan",
     "CallRefused",
+    "CallToCarry",
+    "CarriedCall",
+    "CarriedReply",
+    "CarriedResults",
+    "Carrier",
+    "Cause",
+    "ChunkLists",
     "ChunkRefused",
     "Closed",
     "Endpoint",
@@ -50,23 +74,38 @@ __all__ = [
     "ExtensionLink",
     "ExtensionMessage",
     "HeaderRow",
+    "Inbound",
     "IncomingCall",
+    "IncomingItems",
+    "Kind",
+    "PlanLimits",
     "Properties",
     "PropertyRow",
+    "ReadChunk",
     "Ready",
+    "Refusal",
     "ReplyArrived",
     "ReplyBound",
+    "ReplyForm",
+    "ReplyPlan",
     "ReplySent",
+    "ResponseGroup",
+    "Returned",
     "ReverseSupport",
     "Role",
     "Segment",
+    "Transmission",
     "TransportConfig",
     "TransportStatistics",
     "VersionRefused",
+    "WriteChunk",
     "add_up",
     "check_extensions",
+    "fill",
     "linux_counters",
     "offered",
     "receive_octets",
+    "returned_length",
+    "segments_needed",
     "version_choice",
 ]

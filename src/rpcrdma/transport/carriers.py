@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol
 from rpcrdma.transport.chunks import ChunkLists, WriteChunk
 from rpcrdma.transport.exposure import Returned
 from rpcrdma.transport.plan_call import CallPlan, PlanLimits
+from rpcrdma.transport.plan_reply import ReplyPlan
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Payload
 
@@ -102,12 +103,11 @@ class ResponseGroup(NamedTuple):
 class CarriedReply(Protocol):
     """How the reply to a call of the peer is to travel."""
 
-    def plan(self, xid: int, payload: Payload, room: int) -> ResponseGroup | None:
-        """The reply, in no more than `room` messages; None where it has to wait for more credits.
+    def refusal(self, payload: Payload) -> ReplyPlan | None:
+        """Why the reply can never go; None if it can. To be asked first."""
 
-        Raises:
-            ReplyTooLong: it can never go.
-        """
+    def plan(self, xid: int, payload: Payload, room: int) -> ResponseGroup | None:
+        """The reply, in no more than `room` messages; None where it has to wait for more credits."""
 
 
 class IncomingItems(NamedTuple):

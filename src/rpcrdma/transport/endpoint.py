@@ -353,13 +353,13 @@ class Endpoint:
     @property
     def timed(self) -> bool:
         """Whether the peer owes something, for which there is a deadline."""
-        return self._session.owed > 0 or self._session.dialect.unfinished > 0
+        return self._session.owed > 0 or self._session.unfinished > 0
 
     @property
     def untimed(self) -> bool:
         """Whether a wait has begun for which `next_deadline_s` is to be asked."""
         session = self._session
-        if self._stall is not None and not self._stall.running and (session.owed > 0 or session.dialect.unfinished):
+        if self._stall is not None and not self._stall.running and (session.owed > 0 or session.unfinished):
             return True
         return session.state is not State.OPEN and self._introduction.untimed
 
@@ -432,13 +432,15 @@ class Endpoint:
         session = self._session
         if session.state is State.OPEN:
             session.statistics.receives += 1
-            message = session.dialect.decode(self._receives.take(completion))
+            data = self._receives.take(completion)
+            message = session.dialect.decode(data)
         elif session.state is State.BROKEN:
             self._receives.give_back(completion)
             return
         else:
             session.statistics.receives += 1
-            message = self._receive_early(self._receives.take(completion))
+            data = self._receives.take(completion)
+            message = self._receive_early(data)
         window = session.window
         if window.counts_arrivals:
             if not window.on_arrival(message):
@@ -447,7 +449,7 @@ class Endpoint:
             if self._outbox.queued:
                 self._outbox.drain()
         if message is not None:
-            if session.between is not None and session.between(message):
+            if session.between is not None and session.between(message, data):
                 return
             handler = self._routes[message.kind]
             if handler is not None and handler(message, completion.invalidated):

@@ -16,7 +16,7 @@ from rpcrdma.verbs.memory import Access, MemoryRegion, ProtectionDomain
 from rpcrdma.wire.buffers import Buffer, as_view
 from rpcrdma.xdr.codec import Payload, PlacedInOrder
 
-__all__ = ["Exposure", "Returned", "check_echo"]
+__all__ = ["Exposure", "Returned", "check_echo", "returned_length"]
 
 
 class Returned(NamedTuple):
@@ -197,14 +197,14 @@ def check_echo(
     placed: list[memoryview | None] = []
     octets = 0
     for mine, theirs, target in zip(offered.writes, chunks.writes, targets, strict=True):
-        length = _returned_length(mine, theirs, "Write chunk")
+        length = returned_length(mine, theirs, "Write chunk")
         octets += length
         placed.append(None if target is None else target[:length])
     length = 0
     if chunks.reply is not None:
         if offered.reply is None:
             raise RemoteProtocolError("a Reply chunk that was not offered", rfc="8166 4.3.3")
-        length = _returned_length(offered.reply, chunks.reply, "Reply chunk")
+        length = returned_length(offered.reply, chunks.reply, "Reply chunk")
     in_order: PlacedInOrder | None = None
     if placed:
         room = [chunk.length for chunk in offered.writes]
@@ -221,7 +221,7 @@ def check_echo(
     return Returned(stream, 0, in_order, octets + length)
 
 
-def _returned_length(mine: WriteChunk, theirs: WriteChunk, what: str) -> int:
+def returned_length(mine: WriteChunk, theirs: WriteChunk, what: str) -> int:
     """Octets that the responder says it wrote; its handles and offsets are not looked at.
 
     Octets are where they are named: a segment that is not full must be the last one used.

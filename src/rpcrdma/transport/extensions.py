@@ -177,6 +177,11 @@ class ExtensionLink:
         return self._hub.session.send_octets
 
     @property
+    def receives(self) -> ReceiveSource:
+        """The memory for the connection's messages."""
+        return self._hub.receives.pool
+
+    @property
     def prefix_octets(self) -> int:
         """What stands before the body of a message of the extension."""
         return self._hub.session.dialect.geometry.prefix
@@ -214,9 +219,12 @@ class ExtensionLink:
         """From here on `carrier` is asked about calls of this side."""
         self._hub.session.carrier = carrier
 
-    def expect_group(self, between: Callable[[Inbound], bool] | None) -> None:
-        """`between` is given every message that comes, until it is None; it says whether the message is done with."""
-        self._hub.session.between = between
+    def expect_group(self, between: Callable[[Inbound, Buffer], bool] | None) -> None:
+        """`between` is given every message that comes, with its octets, and says whether that is done with.
+
+        The peer has to end what it has begun within the same time as any other message. None: it has ended.
+        """
+        self._hub.session.expect_group(between)
 
     def deliver_call(self, xid: int, stream: Buffer, chunks: ChunkLists, items: IncomingItems) -> None:
         """A call of the peer that came in messages of the extension; `chunks` are what else it exposes.
@@ -278,7 +286,7 @@ _OWN_CODES_MAX = 0x80
 class Extensions:
     """Those of one connection."""
 
-    __slots__ = ("_by_header", "_outbox", "_receives", "_sent", "_xid", "links", "requester", "responder", "session")
+    __slots__ = ("_by_header", "_outbox", "_sent", "_xid", "links", "receives", "requester", "responder", "session")
 
     def __init__(
         self, session: Session, outbox: Outbox, receives: ReceiveBuffers, extensions: Sequence[Extension]
@@ -286,7 +294,7 @@ class Extensions:
         check_extensions(extensions)
         self.requester: Requester | None = None
         self.responder: Responder | None = None
-        self._receives = receives
+        self.receives = receives
         self.session = session
         self._outbox = outbox
         self.links = {extension.name: ExtensionLink(extension, self) for extension in extensions}
@@ -298,7 +306,7 @@ class Extensions:
 
     def keep_scattered(self, version: int) -> None:
         """The connection speaks this version: of messages of extensions some are left in the memory they came in."""
-        self._receives.kept_scattered = {(version, code) for code, (_, row) in self._by_header.items() if row.scattered}
+        self.receives.kept_scattered = {(version, code) for code, (_, row) in self._by_header.items() if row.scattered}
 
     @property
     def headers(self) -> Mapping[int, tuple[int, bool]]:
@@ -344,7 +352,7 @@ class Extensions:
             return False
         link, row = self._by_header[message.header_type]
         body = memoryview(message.data)[message.start :]
-        arrived, self._receives.arrived = self._receives.arrived, None
+        arrived, self.receives.arrived = self.receives.arrived, None
         taken = ExtensionMessage(message.header_type, message.xid, message.flags, message.answers, body, arrived)
         try:
             row.handler(link, taken)

@@ -25,17 +25,17 @@ step. A receive that nothing arrives in holds no memory."""
 
 
 class ReceiveBuffers:
-    """The receives of one queue pair; `posted` counts those that are always there.
+    """The receives of one queue pair, with memory from `pool`; `posted` counts those that are always there.
 
     Messages of the versions and header types `kept_scattered` stay in the pieces of memory in which they have arrived:
     of such a one, `arrived` has its buffer and its octets until the next message comes.
     """
 
-    __slots__ = ("_pool", "_qp", "_used", "arrived", "kept_scattered", "posted")
+    __slots__ = ("_qp", "_used", "arrived", "kept_scattered", "pool", "posted")
 
     def __init__(self, qp: QueuePair, pool: ReceiveSource) -> None:
         self._qp = qp
-        self._pool = pool
+        self.pool = pool
         self._used = _AHEAD
         self.posted = 0
         self.kept_scattered: Container[tuple[int, ...]] = ()
@@ -46,14 +46,14 @@ class ReceiveBuffers:
         count = wanted - self.posted + self._used
         self.posted = wanted
         self._used = 0
-        self._qp.post_receives(count, self._pool)
+        self._qp.post_receives(count, self.pool)
 
     def take(self, completion: Completion) -> Buffer:
         """The message that has arrived."""
         self._used = used = self._used + 1
         if used == _AHEAD:
             self._used = 0
-            self._qp.post_receives(used, self._pool)
+            self._qp.post_receives(used, self.pool)
         buffer = completion.wr
         length = completion.length
         if not isinstance(buffer, memoryview):
@@ -62,20 +62,24 @@ class ReceiveBuffers:
         if length > MESSAGE_OCTETS_COPIED_MAX:
             return buffer[:length]
         data = bytes(buffer[:length])
-        self._pool.give_back(buffer)
+        self.pool.give_back(buffer)
         return data
 
     def give_back(self, completion: Completion) -> None:
         """What has arrived, or had begun to, is not looked at: the connection is about to end."""
         assert isinstance(completion.wr, ReceiveBuffer)
-        self._pool.give_back(completion.wr)
+        self.pool.give_back(completion.wr)
 
     def _take_scattered(self, buffer: ScatteredBuffer, length: int) -> Buffer:
         """The start of the message, where the rest is in place; else all of it, put together."""
+        if self.arrived is not None:
+            # The message was not handed on.
+            self.pool.give_back(self.arrived[0])
+            self.arrived = None
         first = buffer.parts[0]
         if _VERSION_AND_TYPE.unpack_from(first) in self.kept_scattered:
             self.arrived = (buffer, length)
             return first[:length]
         data = buffer.joined(length)
-        self._pool.give_back(buffer)
+        self.pool.give_back(buffer)
         return data

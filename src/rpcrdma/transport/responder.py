@@ -284,7 +284,11 @@ class Responder:
             reduced = payload.reduced
             plan = None
             if incoming.carried is not None and incoming.carried.reply is not None:
-                plan = _CARRIED
+                plan = incoming.carried.reply.refusal(payload) or _CARRIED
+                if plan.refusal is not None:
+                    incoming.refusal = plan.reason
+                    self._refuse_call(incoming, plan.refusal)
+                    return False
             elif (
                 payload.items
                 or chunks.writes

@@ -19,6 +19,7 @@ from rpcrdma.transport.properties import Properties, decode_properties, properti
 from rpcrdma.transport.statistics import TransportStatistics
 from rpcrdma.verbs.memory import ProtectionDomain
 from rpcrdma.verbs.queue_pair import QueuePair
+from rpcrdma.wire.buffers import Buffer
 
 __all__ = ["Session"]
 
@@ -37,6 +38,7 @@ class Session:
     """
 
     __slots__ = (
+        "_groups",
         "_peer_data",
         "_promises_max",
         "_reverse",
@@ -91,7 +93,8 @@ class Session:
         self.owed = 0
         self.carrier: Carrier | None = None
         self._promises_max = 0
-        self.between: Callable[[Inbound], bool] | None = None
+        self.between: Callable[[Inbound, Buffer], bool] | None = None
+        self._groups = 0
         self.events: deque[EndpointEvent] = deque()
         self.statistics = TransportStatistics()
         self.use(dialect)
@@ -116,6 +119,16 @@ class Session:
         """Before anything is sent: the most messages beyond the first ones of replies that the peer is promised."""
         self._promises_max = messages
         self.window.widen(messages)
+
+    def expect_group(self, between: Callable[[Inbound, Buffer], bool] | None) -> None:
+        """Messages of an extension are to come one after another; None: the last one of them has come."""
+        self.between = between
+        self._groups += between is not None
+
+    @property
+    def unfinished(self) -> int:
+        """The message that the peer has sent in part: a number that no other one has, 0 if there is none."""
+        return self.dialect.unfinished if self.between is None else -self._groups
 
     def agree(self, peer: PrivateData | None) -> None:
         """Takes what the peer said while connecting."""

@@ -29,7 +29,7 @@ class StallWatch:
 
     def next_deadline_s(self, now_s: float) -> float | None:
         """When the peer must have done something; None where it owes nothing."""
-        if not self._session.owed and not self._session.dialect.unfinished:
+        if not self._session.owed and not self._session.unfinished:
             self._deadline_s = None
         elif self._deadline_s is None:
             self._begin(now_s)
@@ -38,7 +38,7 @@ class StallWatch:
     def _begin(self, now_s: float) -> None:
         responder = self._responder
         self._deadline_s = now_s + self._session.config.stalled_s
-        self._unfinished = self._session.dialect.unfinished
+        self._unfinished = self._session.unfinished
         self._pulling = responder.pulling
         self._replies_sent = responder.replies_sent if responder.replies_unsent else -1
 
@@ -51,7 +51,7 @@ class StallWatch:
         pulling = responder.pulling
         if pulling is not None and pulling is self._pulling:
             session.qp.abort(f"the peer did not answer our RDMA Reads within {session.config.stalled_s:g} s")
-        elif self._unfinished and session.dialect.unfinished == self._unfinished:
+        elif self._unfinished and session.unfinished == self._unfinished:
             session.qp.abort(f"the peer did not send the rest of a message within {session.config.stalled_s:g} s")
         elif responder.replies_unsent and responder.replies_sent == self._replies_sent:
             session.qp.abort(f"the peer took no reply within {session.config.stalled_s:g} s")

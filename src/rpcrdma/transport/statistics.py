@@ -77,8 +77,22 @@ class TransportStatistics:
     resent_in_segments: int = 0
     """Likewise with fewer segments."""
     resent_larger: int = 0
-    resent_plain: int = 0
     """Likewise with more memory for the results."""
+    resent_plain: int = 0
+    """Likewise without the extension in whose messages they had gone."""
+    groups_sent: int = 0
+    """Calls and replies that went in messages of the round-trip extension."""
+    groups_received: int = 0
+    items_sent_in_segments: int = 0
+    """Bulk items that were laid out for the segments of the peer's receive buffers."""
+    items_in_segments: int = 0
+    """Bulk items that arrived in segments of receive buffers, and are used there."""
+    octets_in_segments: int = 0
+    items_joined: int = 0
+    """Of these, items that had to be copied, since their segments do not follow each other in memory."""
+    reports_sent: int = 0
+    """Messages that say why a transmission of the round-trip extension was not taken, likewise the next one."""
+    reports_received: int = 0
 
 
 LINUX_CLIENT = {

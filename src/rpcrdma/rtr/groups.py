@@ -1,0 +1,206 @@
+"""Joining the transmissions of a group to one message (sections 4.2, 6.1 and 9.2 to 9.4).
+
+The first transmission has everything about the whole message; the others follow it in order, without any other message
+between them. The payloads are joined, which copies them; bulk items stay where they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rpcrdma.rtr.faults import expected, out_of_range
+from rpcrdma.rtr.messages import (
+    DirectionSet,
+    Explicit,
+    InSegments,
+    Item,
+    NotPlaced,
+    ReportCode,
+    TransmitContinue,
+    TransmitRequest,
+    TransmitResponse,
+)
+from rpcrdma.rtr.receive_slabs import Slab, SlabBuffer
+from rpcrdma.wire.buffers import Buffer
+
+__all__ = ["Arrived", "Group", "Placement", "check_positions", "check_ranges", "take_payload"]
+
+
+class Arrived(NamedTuple):
+    """One transmission as it is in memory.
+
+    `octets` is its length, `payload_end` where its payload ends, both counted from the start of its header. Short ones
+    have no `buffer`: nothing of them is in placeable segments.
+    """
+
+    buffer: SlabBuffer | None
+    octets: int
+    payload_end: int
+
+
+class Placement(NamedTuple):
+    """Where items of a message are: by Position, and how many had to be copied."""
+
+    views: dict[int, memoryview]
+    joined: int
+
+
+class Group:
+    """A message of which the first transmission has come; `lead` is that one's header type."""
+
+    __slots__ = ("_payloads", "arrived", "head", "lead", "xid")
+
+    def __init__(self, xid: int, lead: int, head: TransmitRequest | TransmitResponse, count_max: int) -> None:
+        """Raises Fault: there are too many transmissions, or none."""
+        if not 1 <= head.count <= count_max:
+            expected(ReportCode.SEQUENCE, count_max, head.count)
+        self.xid = xid
+        self.lead = lead
+        self.head = head
+        self.arrived: list[Arrived] = []
+        self._payloads: list[Buffer] = []
+
+    @property
+    def complete(self) -> bool:
+        """Whether all transmissions are here."""
+        return len(self.arrived) == self.head.count
+
+    def add(self, arrived: Arrived, payload: Buffer) -> None:
+        """The next transmission."""
+        self.arrived.append(arrived)
+        self._payloads.append(payload)
+
+    def check_next(self, xid: int, header: TransmitContinue) -> None:
+        """Raises Fault: a Transmit Continue is not the next one of this group."""
+        if xid != self.xid:
+            expected(ReportCode.XID, self.xid, xid)
+        if header.begun_by != self.lead:
+            expected(ReportCode.OPTIONAL_TYPE, self.lead, header.begun_by)
+        if header.number != len(self.arrived):
+            expected(ReportCode.SEQUENCE, len(self.arrived), header.number)
+
+    @property
+    def stream(self) -> bytes:
+        """The whole payload stream."""
+        return b"".join(self._payloads)
+
+    @property
+    def held_octets(self) -> int:
+        """Of receive buffers that items stay in."""
+        return sum(arrived.buffer.slab.octets for arrived in self.arrived if arrived.buffer is not None)
+
+    def place(self, items: Sequence[Item], segment_octets: int, each: int) -> Placement:
+        """The items that came in placeable segments, of which every buffer has `each`, all of this length.
+
+        Raises:
+            Fault: an item is not where it is said to be.
+        """
+        views: dict[int, memoryview] = {}
+        joined = 0
+        free = 0
+        """Octets of all placeable segments of the group that items before have taken, or passed over."""
+        for position, length, where in items:
+            if not isinstance(where, InSegments):
+                continue
+            pieces, free = self._pieces(length, where, free, segment_octets, each)
+            if len(pieces) == 1:
+                slab, start, octets = pieces[0]
+                views[position] = slab.view(start, octets)
+            else:
+                joined += bool(pieces)
+                views[position] = memoryview(b"".join(slab.view(start, octets) for slab, start, octets in pieces))
+        return Placement(views, joined)
+
+    def _pieces(
+        self, length: int, where: InSegments, free: int, segment_octets: int, each: int
+    ) -> tuple[list[tuple[Slab, int, int]], int]:
+        """The memory of one item, what is side by side taken together; and what is free behind it."""
+        offset, numbers = where
+        if offset >= segment_octets:
+            out_of_range(ReportCode.OFFSET, offset, 0, segment_octets - 1)
+        if length > len(numbers) * segment_octets - offset:
+            out_of_range(ReportCode.PAYLOAD, length, 0, len(numbers) * segment_octets - offset)
+        pieces: list[tuple[Slab, int, int]] = []
+        most = self.head.count * each - 1
+        index = 0
+        while index < len(numbers):
+            number = numbers[index]
+            least = free // segment_octets
+            if not least <= number <= most:
+                out_of_range(ReportCode.SEGMENT_NUMBER, number, least, most)
+            if number * segment_octets + offset < free:
+                out_of_range(ReportCode.OFFSET, offset, free % segment_octets, segment_octets - 1)
+            transmission, segment = divmod(number, each)
+            together = 1
+            while (
+                index + together < len(numbers)
+                and segment + together < each
+                and numbers[index + together] == number + together
+            ):
+                together += 1
+            index += together
+            part = min(length, together * segment_octets - offset)
+            slab, slot = self._segment(transmission, segment * segment_octets + offset, part, length)
+            free = number * segment_octets + offset + part
+            length -= part
+            offset = 0
+            if pieces and pieces[-1][0] is slab and pieces[-1][1] + pieces[-1][2] == slot:
+                _, slot, before = pieces.pop()
+                part += before
+            pieces.append((slab, slot, part))
+        return pieces, free
+
+    def _segment(self, transmission: int, start: int, part: int, length: int) -> tuple[Slab, int]:
+        """Where in memory `part` octets of an item are, `start` octets into what a transmission has for items."""
+        buffer, octets, payload_end = self.arrived[transmission]
+        if buffer is None:
+            out_of_range(ReportCode.PAYLOAD, length, 0, 0)
+        begin = len(buffer.head) + start
+        if begin < payload_end:
+            out_of_range(ReportCode.OFFSET, begin, payload_end, octets)
+        if begin + part > octets:
+            out_of_range(ReportCode.PAYLOAD, length, 0, octets - begin)
+        return buffer.slab, buffer.start + start
+
+
+def check_positions(items: Sequence[Item], stream_octets: int) -> None:
+    """Raises Fault: items do not stand one after another within the stream, which has so many octets without them."""
+    end = removed = 0
+    for position, length, where in items:
+        if isinstance(where, NotPlaced):
+            continue
+        most = min(stream_octets + removed, 0xFFFFFFFC)
+        if position & 3 or not end <= position <= most:
+            out_of_range(ReportCode.OFFSET, position, end, most)
+        if isinstance(where, Explicit):
+            named = sum(segment.length for segment in where.segments)
+            if length > named:
+                out_of_range(ReportCode.PAYLOAD, length, 0, named)
+        removed += (length + 3) & ~3
+        end = position + ((length + 3) & ~3)
+
+
+def check_ranges(directions: Sequence[DirectionSet]) -> None:
+    """Raises Fault: the parts of the request that directions belong to are not one after another (section 7.4)."""
+    least = 0
+    for begin, end, _ in directions:
+        if begin < least:
+            out_of_range(ReportCode.OFFSET, begin, least, 0xFFFFFFFF)
+        if end < begin:
+            out_of_range(ReportCode.OFFSET, end, begin, 0xFFFFFFFF)
+        least = end
+
+
+def take_payload(body: Buffer, start: int, octets: int, prefix: int, arrived: tuple[SlabBuffer, int] | None) -> bytes:
+    """A copy of the payload that begins at `start` of the body; it may go on in the placeable segments.
+
+    Raises:
+        Fault: it is not all in the transmission.
+    """
+    room = len(body) - start if arrived is None else arrived[1] - prefix - start
+    if octets > room:
+        out_of_range(ReportCode.PAYLOAD, octets, 0, room)
+    if arrived is None or start + octets <= len(body):
+        return bytes(body[start : start + octets])
+    return arrived[0].joined(prefix + start + octets)[prefix + start :]

@@ -1,0 +1,180 @@
+"""Memory for messages whose bulk data is used where it arrives.
+
+A receive buffer has two parts. The first is for the header and the payload stream, and is used again at once. The
+second, for placeable segments, is a slot of a slab; the slots of a slab lie side by side in memory, and are given out
+in the order in which messages arrive. So an item that takes several segments of several transmissions is one piece of
+memory. What uses an item refers to its memory; a slab is used again when nothing does.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+import sys
+from collections import deque
+
+from rpcrdma.errors import DecodeError
+from rpcrdma.limits import RECEIVE_BUFFERS_KEPT_MAX, RTR_SLAB_BUFFERS, RTR_SLABS_KEPT_MAX, RTR_TRANSMISSIONS_MAX
+from rpcrdma.rtr.code_points import XMTCONT, XMTREQ, XMTRESP
+from rpcrdma.rtr.messages import decode_transmit_request, decode_transmit_response
+from rpcrdma.verbs import ReceiveBuffer, ScatteredBuffer
+
+__all__ = ["Slab", "SlabBuffer", "SlabReceives", "SlabStore"]
+
+_UNUSED_REFERENCES = 3
+"""Of a slab's memory that nothing refers to but the slab itself, the name that asks, and the question."""
+
+_TYPE = struct.Struct(">12xI")
+
+
+class Slab:
+    """Slots of `octets` each, side by side. `taken` of them were given out."""
+
+    __slots__ = ("memory", "octets", "taken")
+
+    def __init__(self, octets: int) -> None:
+        # Pages that no data has come to take no memory. The last slots are for groups that begin before them.
+        self.memory = mmap.mmap(-1, octets * (RTR_SLAB_BUFFERS + RTR_TRANSMISSIONS_MAX))
+        self.octets = octets
+        self.taken = 0
+
+    def view(self, start: int, octets: int) -> memoryview:
+        """A part of the memory; as long as it or anything made of it exists, the slab is in use."""
+        return memoryview(self.memory)[start : start + octets]
+
+    @property
+    def in_use(self) -> bool:
+        """Whether anything refers to the memory."""
+        memory = self.memory
+        return sys.getrefcount(memory) > _UNUSED_REFERENCES
+
+
+class SlabBuffer(ScatteredBuffer):
+    """A receive buffer: `head`, and the slot of `slab` that starts at `start`."""
+
+    __slots__ = ("head", "slab", "start")
+
+    def __init__(self, head: memoryview, slab: Slab, start: int) -> None:
+        super().__init__((head, slab.view(start, slab.octets)))
+        self.head = head
+        self.slab = slab
+        self.start = start
+
+
+class SlabStore:
+    """What connections share: heads of `head_octets`, slabs with slots of `slot_octets`."""
+
+    __slots__ = ("_heads", "_retired", "_started", "head_octets", "slot_octets")
+
+    def __init__(self, head_octets: int, slot_octets: int) -> None:
+        self.head_octets = head_octets
+        self.slot_octets = slot_octets
+        self._heads: list[memoryview] = []
+        self._started: list[Slab] = []
+        self._retired: deque[Slab] = deque()
+
+    def take_head(self) -> memoryview:
+        """Memory for the first part of a message."""
+        return self._heads.pop() if self._heads else memoryview(bytearray(self.head_octets))
+
+    def give_head(self, head: memoryview) -> None:
+        """Takes it back."""
+        if len(self._heads) < RECEIVE_BUFFERS_KEPT_MAX:
+            self._heads.append(head)
+
+    def take_slab(self) -> Slab:
+        """A slab that has slots left for a group of any size."""
+        if self._started:
+            return self._started.pop()
+        for _ in range(len(self._retired)):
+            slab = self._retired.popleft()
+            if not slab.in_use:
+                slab.taken = 0
+                return slab
+            self._retired.append(slab)
+        return Slab(self.slot_octets)
+
+    def give_slab(self, slab: Slab) -> None:
+        """Takes back a slab, of which slots may be in use."""
+        if slab.taken < RTR_SLAB_BUFFERS:
+            self._started.append(slab)
+        elif len(self._retired) < RTR_SLABS_KEPT_MAX:
+            self._retired.append(slab)
+
+
+class SlabReceives:
+    """The receive buffers of one connection; see `rpcrdma.verbs.ReceiveSource`.
+
+    `prefix_octets` is what stands in a message before its body.
+    """
+
+    __slots__ = ("_ahead", "_last", "_slab", "_store", "_to_come", "octets", "prefix_octets", "short_octets")
+
+    def __init__(self, store: SlabStore) -> None:
+        self._store = store
+        self.octets = store.head_octets + store.slot_octets
+        self.short_octets = store.head_octets
+        self.prefix_octets = 0
+        self._slab: Slab | None = None
+        # Buffers whose messages are not complete or not looked at yet, the last one, and what its group still needs.
+        self._ahead = 0
+        self._last: SlabBuffer | None = None
+        self._to_come = 0
+
+    def take(self) -> memoryview:
+        """A buffer for a short message."""
+        return self._store.take_head()
+
+    def draw(self) -> SlabBuffer:
+        """A buffer whose slot follows the one before, if it is for the same group."""
+        slab = self._slab
+        if slab is not None and slab.taken >= RTR_SLAB_BUFFERS - RTR_TRANSMISSIONS_MAX:
+            self._follow()
+            if slab.taken >= RTR_SLAB_BUFFERS and not self._to_come:
+                self._store.give_slab(slab)
+                slab = None
+        if slab is None or slab.taken == RTR_SLAB_BUFFERS + RTR_TRANSMISSIONS_MAX:
+            self._slab = slab = self._store.take_slab()
+            self._to_come = 0
+        start = slab.taken * slab.octets
+        slab.taken += 1
+        self._ahead += 1
+        self._last = buffer = SlabBuffer(self._store.take_head(), slab, start)
+        return buffer
+
+    def _follow(self) -> None:
+        """Counts what is to come of the group of the last message, now that all of that is here."""
+        head = None if self._last is None else self._last.head
+        header_type = 0 if head is None else _TYPE.unpack_from(head)[0]
+        try:
+            if header_type == XMTREQ:
+                self._to_come = decode_transmit_request(head or b"", self.prefix_octets)[0].count - 1
+            elif header_type == XMTRESP:
+                self._to_come = decode_transmit_response(head or b"", self.prefix_octets)[0].count - 1
+            else:
+                self._to_come = max(0, self._to_come - 1) if header_type == XMTCONT else 0
+        except DecodeError:
+            self._to_come = 0
+        self._to_come = max(0, min(self._to_come, RTR_TRANSMISSIONS_MAX - 1))
+
+    def give_back(self, buffer: ReceiveBuffer) -> None:
+        """Takes back a buffer of which nothing is needed any more."""
+        if isinstance(buffer, memoryview):
+            self._store.give_head(buffer)
+            return
+        assert isinstance(buffer, SlabBuffer)
+        slab = buffer.slab
+        if buffer.start + slab.octets == slab.taken * slab.octets:
+            slab.taken -= 1
+        self.keep(buffer)
+
+    def keep(self, buffer: SlabBuffer) -> None:
+        """Takes back the head of a buffer; its slot stays with those who refer to it."""
+        self._store.give_head(buffer.head)
+        buffer.parts = ()
+        self._ahead -= 1
+        if not self._ahead and self._slab is not None:
+            # Nothing is awaited that belongs to what has come: other connections may use what is left of the slab.
+            self._store.give_slab(self._slab)
+            self._slab = None
+            self._last = None
