@@ -69,7 +69,7 @@ class CarriedCall(Protocol):
     plan: CallPlan
     extra_receives: int
 
-    def transmissions(self, xid: int, chunks: ChunkLists) -> Sequence[Transmission]:
+    def transmissions(self, chunks: ChunkLists) -> Sequence[Transmission]:
         """The group, with the memory that was exposed."""
 
     def open(
@@ -89,8 +89,9 @@ class CarriedCall(Protocol):
 class CarriedResults(Protocol):
     """What came with the stream of a reply; only the carrier looks into it."""
 
-    held_octets: int
-    """Of receive buffers."""
+    @property
+    def held_octets(self) -> int:
+        """Of receive buffers."""
 
 
 class ResponseGroup(NamedTuple):
@@ -106,7 +107,7 @@ class CarriedReply(Protocol):
     def refusal(self, payload: Payload) -> ReplyPlan | None:
         """Why the reply can never go; None if it can. To be asked first."""
 
-    def plan(self, xid: int, payload: Payload, room: int) -> ResponseGroup | None:
+    def plan(self, payload: Payload, room: int) -> ResponseGroup | None:
         """The reply, in no more than `room` messages; None where it has to wait for more credits."""
 
 
@@ -114,12 +115,13 @@ class IncomingItems(NamedTuple):
     """What came with the stream of a call of the peer.
 
     `placed` are items in receive buffers, by Position; `held_octets` what those buffers hold. `reply` is how it is to
-    be answered; None for any way that the version has.
+    be answered; None for any way that the version has. `promised`: the reply may take more than one message.
     """
 
     placed: Mapping[int, memoryview]
     held_octets: int
     reply: CarriedReply | None = None
+    promised: bool = False
 
 
 class Carrier(Protocol):

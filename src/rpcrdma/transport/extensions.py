@@ -177,6 +177,11 @@ class ExtensionLink:
         return self._hub.session.send_octets
 
     @property
+    def receive_octets(self) -> int:
+        """The largest message that may come."""
+        return self._hub.session.receive_octets
+
+    @property
     def receives(self) -> ReceiveSource:
         """The memory for the connection's messages."""
         return self._hub.receives.pool

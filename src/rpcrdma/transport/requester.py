@@ -220,7 +220,7 @@ class Requester:
             self._count(plan, exposure)
         handle.exposure = exposure
         handle.chunks = chunks
-        handle.group = carried.transmissions(handle.xid, chunks)
+        handle.group = carried.transmissions(chunks)
         handle.sending = len(payload.items) > len(plan.read_items)
         if carried.extra_receives:
             session.window.promise(carried.extra_receives)

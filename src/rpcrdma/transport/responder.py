@@ -130,7 +130,11 @@ class Responder:
             session.statistics.reverse_calls += 1
         chunks = message.chunks
         carried = message.carried
-        octets = 0 if carried is None else carried.held_octets
+        octets = 0
+        if carried is not None:
+            octets = carried.held_octets
+            if carried.promised:
+                session.window.on_promised()
         if len(message.data) > MESSAGE_OCTETS_COPIED_MAX:
             octets += _held_by(message.data)
         if octets and not self._hold(incoming, octets):
@@ -383,7 +387,7 @@ class Responder:
         incoming, payload = reply.incoming, reply.payload
         assert incoming.carried is not None
         assert incoming.carried.reply is not None
-        found = incoming.carried.reply.plan(incoming.xid, payload, self._session.window.balance + 1)
+        found = incoming.carried.reply.plan(payload, self._session.window.balance + 1)
         if found is None:
             return None
         for index, chunk in found.written:

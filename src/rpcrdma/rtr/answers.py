@@ -1,0 +1,176 @@
+"""The responder's half: how the reply to a Transmit Request travels, as that directs (sections 6.2 and 7.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rpcrdma.rtr.code_points import XMTRESP
+from rpcrdma.rtr.layout import Layout, lay_out
+from rpcrdma.rtr.messages import (
+    Explicit,
+    InSegments,
+    Item,
+    Location,
+    NotPlaced,
+    ResultDirection,
+    TransmitResponse,
+    Way,
+    encode_transmit_response,
+)
+from rpcrdma.rtr.peer import Peer
+from rpcrdma.rtr.sending import CONTINUE_OCTETS, ITEM_OCTETS, LOCATION_OCTETS, transmissions
+from rpcrdma.transport import (
+    Cause,
+    ExtensionLink,
+    Refusal,
+    ReplyForm,
+    ReplyPlan,
+    ResponseGroup,
+    WriteChunk,
+    fill,
+)
+from rpcrdma.xdr.codec import Payload
+
+__all__ = ["Answer"]
+
+_FIXED_OCTETS = 12
+"""Of a Transmit Response without items."""
+_SEGMENT_OCTETS = 16
+
+
+class _Choice(NamedTuple):
+    """What becomes of each direction: the place of its item among the reply's, or -1; and the layout of the rest."""
+
+    ways: tuple[Location | Way, ...]
+    layout: Layout
+    inline: int
+
+
+class Answer:
+    """The reply to one call: its `directions` in order, in up to `frames_max` transmissions."""
+
+    __slots__ = ("_directions", "_frames_max", "_link", "_requester")
+
+    def __init__(
+        self, link: ExtensionLink, requester: Peer, directions: Sequence[ResultDirection], frames_max: int
+    ) -> None:
+        self._link = link
+        self._requester = requester
+        self._directions = directions
+        self._frames_max = frames_max
+
+    def refusal(self, payload: Payload) -> ReplyPlan | None:
+        """See `rpcrdma.transport.CarriedReply`."""
+        items = payload.items
+        for index, (direction, item) in enumerate(zip(self._directions, items, strict=False), 1):
+            length = len(item.data)
+            room = sum(segment.length for segment in direction.segments)
+            explicit = direction.way is Way.EXPLICIT or (
+                direction.way is Way.BY_SIZE and length >= direction.explicit_from
+            )
+            if explicit and length >= direction.least and length > room:
+                return _refused(
+                    Refusal(Cause.WRITE_RESOURCE, index, length), f"a result of {length} octets for memory of {room}"
+                )
+        if self._choose(payload, self._frames_max) is None:
+            return _refused(
+                Refusal(Cause.REPLY_RESOURCE, needed=payload.length),
+                f"a reply of {payload.length} octets for {self._frames_max} transmissions",
+            )
+        return None
+
+    def plan(self, payload: Payload, room: int) -> ResponseGroup | None:
+        """See `rpcrdma.transport.CarriedReply`."""
+        choice = self._choose(payload, min(room, self._frames_max))
+        if choice is None:
+            return None
+        items = payload.items
+        located: list[Item] = []
+        written: list[tuple[int, WriteChunk]] = []
+        in_segments: list[int] = []
+        for index, (way, direction) in enumerate(zip(choice.ways, self._directions, strict=True)):
+            if way is NotPlaced.NO_ITEM:
+                located.append(Item(0, 0, NotPlaced.NO_ITEM))
+                continue
+            position, length = items[index].position, len(items[index].data)
+            where: Location
+            if way is Way.EXPLICIT:
+                chunk = fill(WriteChunk(direction.segments), length)
+                written.append((index, chunk))
+                where = Explicit(chunk.segments)
+            elif way is Way.SEGMENTS:
+                where = InSegments(0, choice.layout.numbers[len(in_segments)])
+                in_segments.append(index)
+            else:
+                where = NotPlaced.TOO_SHORT
+            located.append(Item(position, length, where))
+        taken = {index for index, _ in written} | set(in_segments)
+        pieces = payload.gather([items[index] for index in sorted(taken)])
+        stream = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        header = encode_transmit_response(
+            TransmitResponse(tuple(located), len(choice.layout.frames), choice.layout.frames[0].payload)
+        )
+        statistics = self._link.statistics
+        statistics.groups_sent += 1
+        statistics.items_sent_in_segments += len(in_segments)
+        data = [items[index].data for index in in_segments]
+        return ResponseGroup(written, transmissions(choice.layout, XMTRESP, header, bytes(stream), data, answers=True))
+
+    def _choose(self, payload: Payload, frames_max: int) -> _Choice | None:
+        """What goes where; an item whose direction leaves the choice goes in segments if there is room for it there."""
+        found = self._lay_out(payload, frames_max, segments=True)
+        if found is None and any(direction.way is Way.CHOICE for direction in self._directions):
+            found = self._lay_out(payload, frames_max, segments=False)
+        return found
+
+    def _lay_out(self, payload: Payload, frames_max: int, *, segments: bool) -> _Choice | None:
+        link = self._link
+        items = payload.items
+        header = link.prefix_octets + _FIXED_OCTETS
+        inline = payload.length
+        ways: list[Location | Way] = []
+        sizes: list[int] = []
+        for index, direction in enumerate(self._directions):
+            header += ITEM_OCTETS
+            if index >= len(items):
+                ways.append(NotPlaced.NO_ITEM)
+                continue
+            length = len(items[index].data)
+            way = _way(direction, length, segments=segments)
+            if way is NotPlaced.TOO_SHORT:
+                ways.append(way)
+                continue
+            inline -= (length + 3) & ~3
+            ways.append(way)
+            if way is Way.EXPLICIT:
+                header += 4 + _SEGMENT_OCTETS * len(direction.segments)
+            else:
+                header += LOCATION_OCTETS
+                sizes.append(length)
+        layout = lay_out(
+            header,
+            link.prefix_octets + CONTINUE_OCTETS,
+            inline,
+            sizes,
+            self._requester.runs,
+            link.send_octets,
+            frames_max,
+        )
+        return None if layout is None else _Choice(tuple(ways), layout, inline)
+
+
+def _way(direction: ResultDirection, length: int, *, segments: bool) -> Location | Way:
+    """How one item goes; `segments`: in segments where that is left to the responder."""
+    if length < direction.least or not length:
+        return NotPlaced.TOO_SHORT
+    if direction.way is Way.BY_SIZE:
+        return Way.EXPLICIT if length >= direction.explicit_from else Way.SEGMENTS
+    if direction.way is Way.CHOICE:
+        fits = length <= sum(segment.length for segment in direction.segments)
+        return Way.SEGMENTS if segments or not fits else Way.EXPLICIT
+    return direction.way
+
+
+def _refused(refusal: Refusal, reason: str) -> ReplyPlan:
+    return ReplyPlan(ReplyForm.REFUSED, refusal=refusal, reason=reason)

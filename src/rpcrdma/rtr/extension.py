@@ -1,0 +1,361 @@
+"""The extension as `rpcrdma.transport` takes it: rows, and what is done with the messages of one connection."""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+
+from rpcrdma.errors import DecodeError, TransportClosed
+from rpcrdma.rtr.answers import Answer
+from rpcrdma.rtr.calls import Calls, Results
+from rpcrdma.rtr.code_points import (
+    RECEIVE_STRUCTURE,
+    REPTERR,
+    REQUEST_RECEIVE_LIMIT,
+    RESPONSE_SEND_LIMIT,
+    RTR_SUPPORT,
+    XMTCONT,
+    XMTREQ,
+    XMTRESP,
+    Support,
+)
+from rpcrdma.rtr.config import RoundTripConfig
+from rpcrdma.rtr.faults import Fault
+from rpcrdma.rtr.groups import Arrived, Group, check_positions, check_ranges, take_payload
+from rpcrdma.rtr.layout import runs_of
+from rpcrdma.rtr.messages import (
+    Explicit,
+    ReportCode,
+    TransmissionId,
+    TransmitRequest,
+    TransmitResponse,
+    decode_report,
+    decode_transmit_continue,
+    decode_transmit_request,
+    decode_transmit_response,
+    encode_report,
+)
+from rpcrdma.rtr.peer import Peer, peer_of
+from rpcrdma.rtr.properties import (
+    decode_buffer_structure,
+    decode_support,
+    decode_transmission_limit,
+    encode_buffer_structure,
+    encode_support,
+    encode_transmission_limit,
+)
+from rpcrdma.rtr.receive_slabs import SlabBuffer, SlabReceives, SlabStore
+from rpcrdma.transport import (
+    ChunkLists,
+    Extension,
+    ExtensionLink,
+    ExtensionMessage,
+    HeaderRow,
+    Inbound,
+    IncomingItems,
+    Kind,
+    PropertyRow,
+    ReadChunk,
+    Role,
+    WriteChunk,
+)
+from rpcrdma.wire.buffers import Buffer
+
+__all__ = ["NAME", "RoundTrip"]
+
+NAME = "round trips"
+
+_CALL, _REPLY = 0, 1
+_TYPE = struct.Struct(">12xI")
+
+
+class RoundTrip:
+    """The extension of a client or a server, whose connections share its memory for what arrives.
+
+    `receive_octets` is the receive buffer size that the transport properties tell (`TransportConfig`).
+    """
+
+    def __init__(self, config: RoundTripConfig | None = None, *, receive_octets: int = 36864) -> None:
+        self.config = config = config or RoundTripConfig()
+        self.structure = structure = config.structure(receive_octets)
+        self.own = Peer(config.support, runs_of(structure), config.requests_max, config.responses_max)
+        self._store: SlabStore | None = None
+        support = config.support
+        headers = [HeaderRow(REPTERR, "Report Error", self._on_report)]
+        if Support.REQUEST in support:
+            headers.append(HeaderRow(XMTREQ, "Transmit Request", self._on_request, scattered=True))
+        if Support.RESPONSE in support:
+            headers.append(HeaderRow(XMTRESP, "Transmit Response", self._on_response, scattered=True))
+        if Support.CONTINUE in support:
+            headers.append(HeaderRow(XMTCONT, "Transmit Continue", self._on_continue, scattered=True))
+        self.extension = Extension(
+            name=NAME,
+            headers=tuple(headers),
+            properties=(
+                PropertyRow(RTR_SUPPORT, "RTR Support", encode_support(support), decode_support),
+                PropertyRow(
+                    RECEIVE_STRUCTURE,
+                    "Receive Buffer Structure",
+                    encode_buffer_structure(structure),
+                    decode_buffer_structure,
+                ),
+                PropertyRow(
+                    REQUEST_RECEIVE_LIMIT,
+                    "Request Transmission Receive Limit",
+                    encode_transmission_limit(config.requests_max),
+                    decode_transmission_limit,
+                ),
+                PropertyRow(
+                    RESPONSE_SEND_LIMIT,
+                    "Response Transmission Send Limit",
+                    encode_transmission_limit(config.responses_max),
+                    decode_transmission_limit,
+                ),
+            ),
+            on_ready=self._on_ready,
+            receives=self._receives if self.own.runs else None,
+            promises_max=config.promises_max,
+        )
+
+    def _receives(self, octets: int) -> SlabReceives:
+        """Receive buffers of one connection: of the structure that is told, and longer where others want that."""
+        head = self.structure.segments[0][1]
+        slot = max(self.structure.octets, octets) - head
+        if self._store is None or self._store.slot_octets != slot:
+            self._store = SlabStore(head, slot)
+        return SlabReceives(self._store)
+
+    def _on_ready(self, link: ExtensionLink) -> None:
+        link.state = connection = _Connection(self, link)
+        if isinstance(link.receives, SlabReceives):
+            link.receives.prefix_octets = link.prefix_octets
+        if link.role is Role.CLIENT and connection.peer.takes_requests:
+            connection.calls = calls = Calls(
+                link,
+                self.own,
+                connection.peer,
+                min(self.structure.octets, link.receive_octets),
+                self.config.preference,
+                self.config.costs,
+            )
+            link.carry(calls)
+
+    def _on_request(self, link: ExtensionLink, message: ExtensionMessage) -> None:
+        link.state.on_first(message, XMTREQ)
+
+    def _on_response(self, link: ExtensionLink, message: ExtensionMessage) -> None:
+        link.state.on_first(message, XMTRESP)
+
+    def _on_continue(self, link: ExtensionLink, message: ExtensionMessage) -> None:
+        link.state.on_continue(message)
+
+    def _on_report(self, link: ExtensionLink, message: ExtensionMessage) -> None:
+        link.state.on_report(message)
+
+
+class _Connection:
+    """The groups of one connection: one at a time may be open, since nothing may come between its messages.
+
+    `peer` is what the other end has told. `calls` carries this side's calls, where the peer takes them so.
+    """
+
+    __slots__ = ("_dropped", "_extension", "_group", "_link", "calls", "peer")
+
+    def __init__(self, extension: RoundTrip, link: ExtensionLink) -> None:
+        self._extension = extension
+        self._link = link
+        self.peer = peer_of(link.peer)
+        self.calls: Calls | None = None
+        self._group: Group | None = None
+        # The XID of a group that was given up, of which more may come.
+        self._dropped: int | None = None
+
+    def on_first(self, message: ExtensionMessage, lead: int) -> None:
+        """The first transmission of a group.
+
+        Raises:
+            DecodeError: its header, or the message that the group makes up, is against the rules of XDR.
+        """
+        self._dropped = None
+        bad = TransmissionId(message.xid, _CALL if lead == XMTREQ else _REPLY, 0)
+        if self._group is not None:
+            self._give_up(Fault(ReportCode.OPTIONAL_TYPE, XMTCONT, lead), bad, message)
+            return
+        try:
+            head: TransmitRequest | TransmitResponse
+            if lead == XMTREQ:
+                head, start = decode_transmit_request(message.body, 0)
+                most = self._extension.own.request_frames
+            else:
+                head, start = decode_transmit_response(message.body, 0)
+                # A client said with each request how many it takes; what comes is bounded once more here.
+                most = self.peer.response_frames(self._extension.own)
+            group = Group(message.xid, lead, head, most)
+            self._add(group, message, start, head.payload_octets)
+            if group.complete:
+                self._finish(group)
+            else:
+                self._open(group)
+        except Fault as fault:
+            self._give_up(fault, bad, message)
+        except DecodeError as error:
+            self._let_go(message)
+            if lead == XMTREQ:
+                raise
+            self._link.fail_call(message.xid, error)
+
+    def on_continue(self, message: ExtensionMessage) -> None:
+        """A further transmission of a group.
+
+        Raises:
+            DecodeError: its header, or the message that the group makes up, is against the rules of XDR.
+        """
+        group = self._group
+        if group is None and self._dropped == message.xid:
+            self._let_go(message)
+            return
+        number = 0 if group is None else len(group.arrived)
+        direction = _CALL if group is None or group.lead == XMTREQ else _REPLY
+        try:
+            header, start = decode_transmit_continue(message.body, 0)
+            number = header.number
+            if group is None:
+                direction = _REPLY if header.begun_by == XMTRESP else _CALL
+                self._give_up(Fault(ReportCode.CONTINUATION), TransmissionId(message.xid, direction, number), message)
+                return
+            group.check_next(message.xid, header)
+            self._add(group, message, start, header.payload_octets)
+            if group.complete:
+                self._finish(group)
+                self._close()
+        except Fault as fault:
+            self._give_up(fault, TransmissionId(message.xid, direction, number), message)
+        except DecodeError as error:
+            self._close()
+            self._let_go(message)
+            if group is None or group.lead == XMTREQ:
+                raise
+            self._link.fail_call(group.xid, error)
+
+    def _add(self, group: Group, message: ExtensionMessage, start: int, payload_octets: int) -> None:
+        """Takes one transmission into its group."""
+        link = self._link
+        prefix = link.prefix_octets
+        arrived = None
+        if message.arrived is not None:
+            buffer, octets = message.arrived
+            assert isinstance(buffer, SlabBuffer)
+            arrived = buffer, octets
+        payload = take_payload(message.body, start, payload_octets, prefix, arrived)
+        end = prefix + start + payload_octets
+        if arrived is None:
+            group.add(Arrived(None, prefix + len(message.body), end), payload)
+        else:
+            group.add(Arrived(arrived[0], arrived[1], end), payload)
+
+    def _open(self, group: Group) -> None:
+        self._group = group
+        self._link.expect_group(self._between)
+
+    def _close(self) -> None:
+        """No group is open; what there was of one is let go."""
+        group, self._group = self._group, None
+        if group is not None:
+            self._link.expect_group(None)
+            self._release(group)
+
+    def _finish(self, group: Group) -> None:
+        """A group is complete: what it makes up is a call or a reply."""
+        link, extension = self._link, self._extension
+        head = group.head
+        stream = group.stream
+        try:
+            check_positions(head.items, len(stream))
+            runs = extension.own.runs
+            each = sum(run.count for run in runs)
+            views, joined = group.place(head.items, runs[0].octets if runs else 1, each)
+        finally:
+            self._release(group)
+        statistics = link.statistics
+        statistics.groups_received += 1
+        statistics.items_in_segments += len(views)
+        statistics.items_joined += joined
+        statistics.octets_in_segments += sum(map(len, views.values()))
+        held = group.held_octets if views else 0
+        if isinstance(head, TransmitResponse):
+            if not link.deliver_reply(group.xid, stream, Results(head.items, views, held)):
+                statistics.discarded += 1
+            return
+        check_ranges(head.directions)
+        reads = tuple(
+            ReadChunk(item.position, item.where.segments) for item in head.items if isinstance(item.where, Explicit)
+        )
+        directions = [direction for group_of in head.directions for direction in group_of.results]
+        answer = None
+        writes: tuple[WriteChunk, ...] = ()
+        if directions:
+            writes = tuple(WriteChunk(direction.segments) for direction in directions)
+            frames_max = min(1 + head.extra_receives, extension.own.response_frames(self.peer))
+            answer = Answer(link, self.peer, directions, frames_max)
+        link.deliver_call(
+            group.xid,
+            stream,
+            ChunkLists(reads, writes, None),
+            IncomingItems(views, held, answer, head.extra_receives > 0),
+        )
+
+    def _release(self, group: Group) -> None:
+        """The receive buffers of a group are done with, but for what refers to their placeable segments."""
+        receives = self._link.receives
+        if isinstance(receives, SlabReceives):
+            for arrived in group.arrived:
+                if arrived.buffer is not None and arrived.buffer.parts:
+                    receives.keep(arrived.buffer)
+
+    def _let_go(self, message: ExtensionMessage) -> None:
+        """A transmission is not used."""
+        if message.arrived is not None and message.arrived[0].parts:
+            self._link.receives.give_back(message.arrived[0])
+
+    def _give_up(self, fault: Fault, bad: TransmissionId, message: ExtensionMessage | None) -> None:
+        """Tells the peer what is wrong with a transmission; nothing of its group is used, nor what else may come."""
+        group = self._group
+        self._close()
+        if message is not None:
+            self._let_go(message)
+        lead = None
+        if group is not None:
+            lead = TransmissionId(group.xid, _CALL if group.lead == XMTREQ else _REPLY, 0)
+        self._dropped = bad.xid if group is None else group.xid
+        for xid in {one.xid for one in (bad, lead) if one is not None and one.direction == _REPLY}:
+            self._link.fail_call(xid, fault)
+        self._link.statistics.reports_sent += 1
+        body = encode_report(fault.report(bad, lead))
+        # Where the connection is about to end, nobody is to be told.
+        with contextlib.suppress(TransportClosed):
+            self._link.send(REPTERR, [body], xid=bad.xid, answer=bad.direction == _CALL)
+
+    def _between(self, message: Inbound, data: Buffer) -> bool:
+        """A message while a group is open; anything but the extension's own breaks the group, and is not taken."""
+        if message.kind is Kind.EXTENSION and message.header_type in {XMTREQ, XMTRESP, XMTCONT, REPTERR}:
+            return False
+        direction = _REPLY if message.kind is Kind.REPLY else _CALL
+        code = ReportCode.OPTIONAL_TYPE if message.kind is Kind.EXTENSION else ReportCode.HEADER_TYPE
+        self._give_up(Fault(code, XMTCONT, _TYPE.unpack_from(data)[0]), TransmissionId(message.xid, direction, 0), None)
+        return True
+
+    def on_report(self, message: ExtensionMessage) -> None:
+        """The peer has not taken a transmission: a call goes out again in plain messages.
+
+        A reply is lost, which the peer knows. A report that cannot be read is discarded: nothing answers one.
+        """
+        statistics = self._link.statistics
+        try:
+            report = decode_report(message.body, 0)
+        except DecodeError:
+            statistics.discarded += 1
+            return
+        statistics.reports_received += 1
+        refused = {one.xid for one in (report.bad, report.lead) if one is not None and one.direction == _CALL}
+        for xid in refused:
+            self._link.send_plain(xid)

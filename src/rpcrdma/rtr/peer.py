@@ -1,0 +1,66 @@
+"""What two ends of a connection may send each other, from what either has told of itself (sections 5 and 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from rpcrdma.limits import RTR_TRANSMISSIONS_MAX
+from rpcrdma.rtr.code_points import (
+    RECEIVE_STRUCTURE,
+    REQUEST_RECEIVE_LIMIT,
+    RESPONSE_SEND_LIMIT,
+    RTR_SUPPORT,
+    Support,
+)
+from rpcrdma.rtr.layout import Run, runs_of
+from rpcrdma.rtr.properties import (
+    REQUEST_RECEIVE_LIMIT_DEFAULT,
+    RESPONSE_SEND_LIMIT_DEFAULT,
+    SUPPORT_DEFAULT,
+)
+
+__all__ = ["Peer", "peer_of"]
+
+
+class Peer(NamedTuple):
+    """What one end takes and sends.
+
+    `runs` are the placeable segments of its receive buffers. It takes requests of up to `requests_max` transmissions
+    and sends responses of up to `responses_max`.
+    """
+
+    support: Support
+    runs: tuple[Run, ...]
+    requests_max: int
+    responses_max: int
+
+    @property
+    def takes_requests(self) -> bool:
+        """Whether it takes Transmit Request, and so answers it as it directs."""
+        return Support.REQUEST in self.support
+
+    @property
+    def takes_responses(self) -> bool:
+        """Whether it takes Transmit Response."""
+        return Support.RESPONSE in self.support
+
+    @property
+    def request_frames(self) -> int:
+        """Transmissions of the longest request that it takes."""
+        return self.requests_max if Support.CONTINUE in self.support else 1
+
+    def response_frames(self, receiver: Peer) -> int:
+        """Transmissions of the longest response that it sends and `receiver` takes."""
+        return self.responses_max if Support.CONTINUE in receiver.support else 1
+
+
+def peer_of(told: Mapping[int, Any]) -> Peer:
+    """What holds of a peer that has told these properties."""
+    structure = told.get(RECEIVE_STRUCTURE)
+    return Peer(
+        told.get(RTR_SUPPORT, SUPPORT_DEFAULT),
+        () if structure is None else runs_of(structure),
+        max(1, min(told.get(REQUEST_RECEIVE_LIMIT, REQUEST_RECEIVE_LIMIT_DEFAULT), RTR_TRANSMISSIONS_MAX)),
+        max(1, min(told.get(RESPONSE_SEND_LIMIT, RESPONSE_SEND_LIMIT_DEFAULT), RTR_TRANSMISSIONS_MAX)),
+    )
