@@ -40,7 +40,9 @@ def pytest_collection_finish() -> None:
 
 
 PROVIDERS = ("iwarp", "loopback")
-VERSIONS = tuple(choice for choice in VERSION_CHOICES if choice != "auto")
+WITH_EXTENSION = "2-rtr"
+"""Version 2, where the round-trip extension carries all bulk data that it can; in the others it is left to its rule."""
+VERSIONS = (*(choice for choice in VERSION_CHOICES if choice != "auto"), WITH_EXTENSION)
 _OF_AUTO = {dialect.name for dialect in offered("auto")}
 
 
@@ -78,6 +80,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def leave_choice_to(provider: str, version: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Clients and servers that leave the choice of a provider or of a version to the library get these."""
+    if version == WITH_EXTENSION:
+        version = "2"
+        monkeypatch.setattr("rpcrdma.aio.client.connect.extension_choice", lambda _choice: "rtr")
     loopback = LoopbackProvider()
 
     def chosen(choice: ProviderChoice, *settings: Any) -> Provider:

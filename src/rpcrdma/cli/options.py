@@ -21,6 +21,7 @@ __all__ = [
     "Subparsers",
     "add_command",
     "add_exact_modes",
+    "add_extension",
     "add_json",
     "add_no_crc",
     "add_rpcrdma_version",
@@ -41,6 +42,7 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 _DEFAULTS: dict[str, Any] = {
     "provider": "auto",
     "rpcrdma_version": "auto",
+    "extension": "auto",
     "mount_port": None,
     "reserved_port": False,
     "no_crc": False,
@@ -113,6 +115,11 @@ def _add_connection_options(group: argparse._ArgumentGroup, *, mounts: bool) -> 
         "version of RPC-over-RDMA: %(choices)s; auto takes the newest that the server speaks, of those that can be "
         "told apart (default: auto)",
     )
+    add_extension(
+        group,
+        "round-trip extension of version 2: auto uses it for calls that it makes faster, rtr for all bulk data that it "
+        "can carry, off never (default: auto)",
+    )
     add(
         "--mount-port",
         type=port_number,
@@ -162,6 +169,13 @@ def add_rpcrdma_version(group: argparse._ActionsContainer, text: str) -> None:
         default=argparse.SUPPRESS,
         metavar="VERSION",
         help=text,
+    )
+
+
+def add_extension(group: argparse._ActionsContainer, text: str) -> None:
+    """`--extension`."""
+    group.add_argument(
+        "--extension", choices=("auto", "rtr", "off"), default=argparse.SUPPRESS, metavar="CHOICE", help=text
     )
 
 
@@ -227,6 +241,7 @@ def connect_options(args: argparse.Namespace) -> ConnectOptions:
     options["iwarp"] = IwarpConfig(crc=not args.no_crc)
     options["host_authentication"] = host_authentication(args)
     options["rpcrdma_version"] = args.rpcrdma_version
+    options["extension"] = args.extension
     if args.timeout is not None:
         options["connect_timeout_s"] = options["call_timeout_s"] = args.timeout
     return ConnectOptions(**options)

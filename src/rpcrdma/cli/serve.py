@@ -23,6 +23,7 @@ from rpcrdma.cli.host_options import add_host_options, host_authentication
 from rpcrdma.cli.options import (
     Subparsers,
     add_command,
+    add_extension,
     add_json,
     add_no_crc,
     add_rpcrdma_version,
@@ -124,6 +125,11 @@ def add_parser(subparsers: Subparsers) -> None:
         parser,
         "version of RPC-over-RDMA: %(choices)s; auto speaks each client's, of those that can be told apart, any other "
         "choice is the only one that is spoken (default: auto)",
+    )
+    add_extension(
+        parser,
+        "round-trip extension of version 2: auto and rtr offer it, and the client chooses; off does not "
+        "(default: auto)",
     )
     add_no_crc(parser)
     add_host_options(parser, serves=True)
@@ -231,6 +237,7 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
                 capture=args.capture,
                 host_authentication=host_authentication(args),
                 rpcrdma_version=args.rpcrdma_version,
+                extension=args.extension,
             ),
             tcp=TcpServerConfig(connections_max=args.connections, idle_s=getattr(args, "idle_timeout", RPC_IDLE_S)),
             memory_octets_max=args.memory,

@@ -3,3 +3,18 @@
 draft-dnoveck-nfsv4-rpcrdma-rtrext-01, with the defects of its XDR corrected and its code points moved to 0x101 and up,
 where nothing of the protocol is. It is an extension like any other: it uses what `rpcrdma.transport` exports.
 """
+
+from rpcrdma.rtr.choice import Costs, Preference
+from rpcrdma.rtr.config import RoundTripConfig
+from rpcrdma.rtr.extension import RoundTrip
+from rpcrdma.rtr.offer import EXTENSION_CHOICES, extension_choice, round_trips
+
+__all__ = [
+    "EXTENSION_CHOICES",
+    "Costs",
+    "Preference",
+    "RoundTrip",
+    "RoundTripConfig",
+    "extension_choice",
+    "round_trips",
+]

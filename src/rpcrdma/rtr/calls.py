@@ -161,12 +161,9 @@ class _Call:
 
 
 class Calls:
-    """The carrier of one connection; see `rpcrdma.transport.Carrier`.
+    """The carrier of one connection; see `rpcrdma.transport.Carrier`."""
 
-    `round_trip_s` is the distance of the peer; 0 if it is not known.
-    """
-
-    __slots__ = ("_costs", "_link", "_own", "_peer", "_preference", "_response_octets", "round_trip_s")
+    __slots__ = ("_costs", "_link", "_own", "_peer", "_preference", "_response_octets")
 
     def __init__(
         self, link: ExtensionLink, own: Peer, peer: Peer, response_octets: int, preference: Preference, costs: Costs
@@ -177,11 +174,10 @@ class Calls:
         self._response_octets = response_octets
         self._preference = preference
         self._costs = costs
-        self.round_trip_s = 0.0
 
     def take(self, call: CallToCarry) -> CarriedCall | None:
         """See `rpcrdma.transport.Carrier`."""
-        preference = Preference(call.way) if call.way else self._preference
+        preference = Preference(call.placement) if call.placement else self._preference
         if preference is Preference.RDMA:
             return None
         automatic = preference is Preference.AUTO
@@ -211,7 +207,7 @@ class Calls:
         if automatic and not prefers_segments(
             len(request.layout.frames) - 1 if moved else extra_receives,
             self._costs,
-            self.round_trip_s,
+            self._link.round_trip_s,
             arguments=bool(moved),
             given=call.given > 0,
         ):

@@ -27,11 +27,11 @@ class CallHandle(Outgoing):
     """A call made by `Endpoint.call`. `context` is the caller's own, None at first.
 
     It keeps what it takes to send it again in another form until it is done. `carried` is set for one that travels in
-    messages of an extension; `sending` while the memory of its arguments is in use for that. `way` is how the caller
-    wants its bulk items moved, if that matters.
+    messages of an extension; `sending` while the memory of its arguments is in use for that. `placement` is how the
+    caller wants its bulk items moved, if that matters.
     """
 
-    __slots__ = ("carried", "context", "exposure", "form", "into", "payload", "sending", "state", "way")
+    __slots__ = ("carried", "context", "exposure", "form", "into", "payload", "placement", "sending", "state")
 
     kind = Kind.CALL
 
@@ -46,7 +46,7 @@ class CallHandle(Outgoing):
         self.form: CallForm = _tuple(CallForm, (bound, 1, False, False, 0, False))
         self.carried: CarriedCall | None = None
         self.sending = False
-        self.way = ""
+        self.placement = ""
         self.into = into
         self.context: Any = None
         self.state = CallState.QUEUED

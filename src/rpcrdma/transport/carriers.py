@@ -46,7 +46,7 @@ class CallToCarry(NamedTuple):
     `results` are the most octets of its reply without bulk items, `result_items` the most that each of those can have;
     `given` counts the first ones for which the caller has given memory. `limits` are those of the version's own
     planning. `room` is the number of messages that may go out now, `extra_room` of those beyond the first one that the
-    peer may be promised for the reply. `way` is what the caller asked for, if anything.
+    peer may be promised for the reply. `placement` is what the caller asked for, if anything.
     """
 
     payload: Payload
@@ -56,7 +56,7 @@ class CallToCarry(NamedTuple):
     limits: PlanLimits
     room: int
     extra_room: int
-    way: str = ""
+    placement: str = ""
 
 
 class CarriedCall(Protocol):

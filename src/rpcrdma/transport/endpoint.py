@@ -167,6 +167,11 @@ class Endpoint:
         return self._introduction.version_refused
 
     @property
+    def introduced_s(self) -> float | None:
+        """Client: when its first message was timed, which the peer's properties answer; None before, and without."""
+        return self._introduction.introduced_s
+
+    @property
     def own_properties(self) -> Properties | None:
         """The transport properties that this side told of; None in a version without."""
         return self._session.own if self._session.dialect.introduces else None
@@ -274,11 +279,19 @@ class Endpoint:
         if self._responder is not None:
             self._responder.resume()
 
-    def call(self, xid: int, payload: Payload, bound: ReplyBound, into: Sequence[Buffer | None] = ()) -> CallHandle:
+    def call(
+        self,
+        xid: int,
+        payload: Payload,
+        bound: ReplyBound,
+        into: Sequence[Buffer | None] = (),
+        placement: str = "",
+    ) -> CallHandle:
         """Sends a call as soon as credits allow; `ReplyArrived` or `CallFailed` follows unless it is abandoned.
 
         `into`: for each eligible result, in order, the writable buffer where it lands; its length is the most that the
-        peer may return. Buffers in `payload` and `into` must be left alone until then.
+        peer may return. Buffers in `payload` and `into` must be left alone until then. `placement` is for an extension
+        that moves bulk items (`carriers`): a choice for this call.
 
         Raises:
             LocalProtocolError: the XID is in use, a buffer is unfit, or the call is too complex for its header; a
@@ -294,7 +307,7 @@ class Endpoint:
             raise LocalProtocolError("the client has not said that it is ready for calls (RFC 8167 section 6)")
         if self._session.state is State.CLOSED:
             raise TransportClosed(self._session.failure or "the connection has ended")
-        return self._requester.call(xid, payload, bound, into)
+        return self._requester.call(xid, payload, bound, into, placement)
 
     def abandon(self, handle: CallHandle) -> None:
         """Nobody waits for the reply any more: when this returns, no peer can touch the call's memory.

@@ -148,10 +148,11 @@ class ExtensionLink:
     """One extension on one connection.
 
     `peer` are the values that the peer told, by the numbers of the extension's properties. `state` is the extension's
-    own, None at first. `wake` is called after a message was posted: the connection's owner sends then.
+    own, None at first. `wake` is called after a message was posted: the connection's owner sends then. `round_trip_s`
+    is how far the peer is, in seconds; 0 where the owner does not know.
     """
 
-    __slots__ = ("_headers", "_hub", "extension", "peer", "state", "wake")
+    __slots__ = ("_headers", "_hub", "extension", "peer", "round_trip_s", "state", "wake")
 
     def __init__(self, extension: Extension, hub: Extensions) -> None:
         self.extension = extension
@@ -160,6 +161,7 @@ class ExtensionLink:
         self.peer: dict[int, Any] = {}
         self.state: Any = None
         self.wake: Callable[[], None] = _ignore
+        self.round_trip_s = 0.0
 
     @property
     def supported(self) -> bool:

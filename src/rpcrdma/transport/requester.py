@@ -89,7 +89,9 @@ class Requester:
         """Calls sent and not answered."""
         return len(self._calls) - self._outbox.waiting(Kind.CALL)
 
-    def call(self, xid: int, payload: Payload, bound: ReplyBound, into: Sequence[Buffer | None]) -> CallHandle:
+    def call(
+        self, xid: int, payload: Payload, bound: ReplyBound, into: Sequence[Buffer | None], placement: str
+    ) -> CallHandle:
         """Sends a call as soon as credits allow.
 
         Raises:
@@ -99,6 +101,8 @@ class Requester:
         if xid in self._calls:
             raise LocalProtocolError(f"a call with XID {xid:#010x} is outstanding")
         handle = CallHandle(xid, payload, bound, into)
+        if placement:
+            handle.placement = placement
         self._outbox.send(handle)
         self._calls[xid] = handle
         return handle
@@ -185,7 +189,7 @@ class Requester:
         if session.carrier is not None and not form.plain and self._direction is Direction.FORWARD:
             window = session.window
             room, extra_room = window.balance + 1, window.promises_left
-            call = CallToCarry(payload, bound.results, sizes, given, limits, room, extra_room, handle.way)
+            call = CallToCarry(payload, bound.results, sizes, given, limits, room, extra_room, handle.placement)
             handle.carried = carried = session.carrier.take(call)
             if carried is not None:
                 return self._carry(handle, payload, carried, limits)

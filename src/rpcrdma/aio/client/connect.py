@@ -35,6 +35,7 @@ from rpcrdma.rpc.auth import AuthSys, Credential
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import Service
+from rpcrdma.rtr import Preference, extension_choice, round_trips
 from rpcrdma.transport import (
     Extension,
     ExtensionLink,
@@ -107,8 +108,11 @@ class ConnectOptions:
     record_octets_max: int = RPC_RECORD_OCTETS_MAX
     """TCP: octets of a call that is sent, or of a reply that is taken; a longer one fails with `MessageTooLong`, and
     the connection goes on. A server has a limit of its own: see `TcpServerConfig.record_octets_max`."""
+    extension: str = "auto"
+    """The round-trip extension, for versions that can be extended, and servers that have it: "auto" uses it for calls
+    that it makes faster, "rtr" for all bulk items that it can carry, "off" never. See docs/round-trips.md."""
     extensions: Sequence[Extension] = ()
-    """Extensions of the protocol, for versions that can be extended; the server must have them, too. See
+    """Further extensions of the protocol, for versions that can be extended; the server must have them, too. See
     `rpcrdma.transport.extensions`."""
     transport: TransportConfig = field(default_factory=TransportConfig)
     iwarp: IwarpConfig = field(default_factory=IwarpConfig)
@@ -123,7 +127,7 @@ class ConnectOptions:
 
     def __post_init__(self) -> None:
         version_choice(self.rpcrdma_version)
-        check_extensions(self.extensions)
+        check_extensions([*self.extensions, *round_trips(self.extension, self.transport)])
 
 
 class Connection:
@@ -150,17 +154,31 @@ class Connection:
             caller.on_replaced = self._count
 
     def call(
-        self, procedure: Procedure[A, R], args: A, *, into: Buffer | None = None, timeout_s: float | None = None
+        self,
+        procedure: Procedure[A, R],
+        args: A,
+        *,
+        into: Buffer | None = None,
+        timeout_s: float | None = None,
+        placement: str = "",
     ) -> Coroutine[Any, Any, R]:
         """See `rpcrdma.rpc.program.Caller.call`; `timeout_s=None` takes `ConnectOptions.call_timeout_s`.
 
+        `placement` is how the round-trip extension moves the bulk items of this call: one of the names in
+        `rpcrdma.rtr.Preference`; "" as `ConnectOptions.extension` says. No effect where the extension is not in use.
+
         Raises:
             LocalProtocolError: the procedure is not of the program that the connection was made for.
+            ValueError: `placement` is no such name.
         """
+        if placement:
+            Preference(placement)
         if self.program is not None and procedure.program != self.program.number:
             raise LocalProtocolError(f"{procedure.name} is not a procedure of {self.program.name}")
         if timeout_s is None:
             timeout_s = self._call_timeout_s
+        if placement:
+            return self._caller.call(procedure, args, into=into, timeout_s=timeout_s, placement=placement)
         return self._caller.call(procedure, args, into=into, timeout_s=timeout_s)
 
     @property
@@ -364,7 +382,7 @@ async def _connect_rdma(url: Url, options: ConnectOptions, answering: Answering 
         credential=options.credential,
         answering=answering,
         authenticators=options.host_authentication.source(Role.CLIENT, url.host),
-        extensions=options.extensions,
+        extensions=[*options.extensions, *round_trips(extension_choice(options.extension), options.transport)],
         on_call=options.on_call,
     )
     # A server that was found to speak a version without host authentication may have learnt another.

@@ -56,6 +56,7 @@ class SingleConnection(Protocol):
         into: Buffer | None = None,
         timeout_s: float | None = None,
         xid: int | None = None,
+        placement: str = "",
     ) -> Awaitable[R]:
         """As `Caller.call`, to be awaited at once. When that raises, no peer can access the call's buffers any more."""
 
@@ -142,9 +143,17 @@ class ReconnectingCaller:
         self._supervisor.add_done_callback(self._supervisor_ended)
 
     async def call(
-        self, procedure: Procedure[A, R], args: A, *, into: Buffer | None = None, timeout_s: float | None = None
+        self,
+        procedure: Procedure[A, R],
+        args: A,
+        *,
+        into: Buffer | None = None,
+        timeout_s: float | None = None,
+        placement: str = "",
     ) -> R:
         """See `rpcrdma.rpc.program.Caller.call`; `timeout_s` counts across connections, None waits for ever.
+
+        `placement`: see `Connection.call`; a call that is sent again goes as the connection likes.
 
         Raises:
             TransportClosed: also when the limits of the policy are reached.
@@ -158,7 +167,9 @@ class ReconnectingCaller:
                 return await self._call_patiently(procedure, args, into, timeout_s, xid, None)
             started_s = self._loop.time()
             try:
-                result = await connection.start(procedure, args, into=into, timeout_s=timeout_s, xid=xid)
+                result = await connection.start(
+                    procedure, args, into=into, timeout_s=timeout_s, xid=xid, placement=placement
+                )
             except TransportClosed as error:
                 self._drop(connection, error)
                 if self._hopeless:

@@ -125,8 +125,10 @@ class TcpCaller:
         into: Buffer | None = None,
         timeout_s: float | None = None,
         xid: int | None = None,
+        placement: str = "",
     ) -> Coroutine[Any, Any, R]:
-        """See `TcpCalls.call`."""
+        """See `TcpCalls.call`; `placement` means nothing here."""
+        del placement
         return self._calls.call(procedure, args, into=into, timeout_s=timeout_s, xid=xid)
 
     start = call

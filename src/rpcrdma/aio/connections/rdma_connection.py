@@ -245,12 +245,14 @@ class RdmaConnection:
         into: Buffer | None = None,
         timeout_s: float | None = None,
         xid: int | None = None,
+        placement: str = "",
     ) -> R:
         """See `rpcrdma.rpc.program.Caller.call`; `timeout_s=None` waits for ever.
 
         `xid`: that of a repeated call, or the next one where calls of several connections are numbered together.
+        `placement`: see `Connection.call`.
         """
-        return await self.start(procedure, args, into=into, timeout_s=timeout_s, xid=xid)
+        return await self.start(procedure, args, into=into, timeout_s=timeout_s, xid=xid, placement=placement)
 
     def start(
         self,
@@ -260,6 +262,7 @@ class RdmaConnection:
         into: Buffer | None = None,
         timeout_s: float | None = None,
         xid: int | None = None,
+        placement: str = "",
     ) -> asyncio.Future[R]:
         """As `call`, but sends the call at once and returns a future; cancelling that fences the call's memory."""
         if self.end_reason is not None:
@@ -268,7 +271,7 @@ class RdmaConnection:
             self._xid = xid = (self._xid + 1) & 0xFFFFFFFF
         payload = self._encoder.encode(xid, procedure, args)
         bound = self._bound(procedure, args, given=into is not None)
-        handle = self._endpoint.call(xid, payload, bound, () if into is None else (into,))
+        handle = self._endpoint.call(xid, payload, bound, () if into is None else (into,), placement)
         result: _Result = _Result(loop=self._loop)
         result.procedure = procedure
         result.reply = None
@@ -450,6 +453,10 @@ class RdmaConnection:
 
     def _on_ready(self) -> None:
         self._starting = False
+        introduced_s = self._endpoint.introduced_s
+        if introduced_s is not None:
+            for link in self._endpoint.extensions.values():
+                link.round_trip_s = self._loop.time() - introduced_s
         if not self._established.done():
             self._established.set_result(None)
         if self._on_established is not None and self.end_reason is None:

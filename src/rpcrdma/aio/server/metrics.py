@@ -36,6 +36,7 @@ _RESENT = {
     "without_chunks": "resent_without_chunks",
     "in_segments": "resent_in_segments",
     "larger": "resent_larger",
+    "plain": "resent_plain",
 }
 _COUNTS = {
     "registrations": "Memory regions registered.",

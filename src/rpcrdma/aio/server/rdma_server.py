@@ -20,6 +20,7 @@ from rpcrdma.aio.drivers.software_rnic import chosen_provider
 from rpcrdma.aio.host_options import HostAuthentication
 from rpcrdma.aio.server.admission import Admission
 from rpcrdma.iwarp import IwarpConfig
+from rpcrdma.rtr import extension_choice, round_trips
 from rpcrdma.transport import (
     Extension,
     Role,
@@ -52,6 +53,8 @@ class RdmaServerConfig:
 
     A connection whose client has said that it takes calls stays (RFC 8167 section 5.4).
     """
+    extension: str = "auto"
+    """The round-trip extension: offered to clients, unless this is "off"."""
     extensions: Sequence[Extension] = ()
     """See `ConnectOptions.extensions`."""
     transport: TransportConfig = field(default_factory=TransportConfig)
@@ -68,7 +71,7 @@ class RdmaServerConfig:
 
     def __post_init__(self) -> None:
         version_choice(self.rpcrdma_version)
-        check_extensions(self.extensions)
+        check_extensions([*self.extensions, *round_trips(self.extension, self.transport)])
 
 
 class RdmaServer:
@@ -87,6 +90,7 @@ class RdmaServer:
         )
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._version = version_choice(config.rpcrdma_version)
+        self._extensions = [*config.extensions, *round_trips(extension_choice(config.extension), config.transport)]
         config.host_authentication.check_version(self._version)
         self._authenticators = config.host_authentication.source(Role.SERVER)
         self._receive_pool = ReceivePool(receive_octets(config.transport, offered(self._version)))
@@ -145,7 +149,7 @@ class RdmaServer:
             receive_pool=self._receive_pool,
             authenticators=self._authenticators,
             version=self._version,
-            extensions=self._config.extensions,
+            extensions=self._extensions,
             on_established=self._established,
             on_ended=self._ended,
         )

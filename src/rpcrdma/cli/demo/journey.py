@@ -117,6 +117,7 @@ async def _travel(args: argparse.Namespace, places: _Places, size: TreeSize) -> 
         as_root=os.geteuid() == 0,
         crc=not args.no_crc,
         rpcrdma_version=args.rpcrdma_version,
+        extension=args.extension,
     )
     async with serving as server:
         options = connect_options(args)

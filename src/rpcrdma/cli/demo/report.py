@@ -12,7 +12,7 @@ from rpcrdma.transport import TransportStatistics
 __all__ = ["Outcome", "as_json", "print_report"]
 
 _SHOWN_MISMATCHES = 10
-_RESENT = ("resent_long", "resent_without_chunks", "resent_in_segments", "resent_larger")
+_RESENT = ("resent_long", "resent_without_chunks", "resent_in_segments", "resent_larger", "resent_plain")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,7 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
             "long_reply": client.replies_long,
             "continued": client.messages_continued + server.get("messages_continued", 0),
             "resent": sum(getattr(client, name) for name in _RESENT),
-            "placed_by_send": 0,
+            "placed_by_send": client.items_sent_in_segments + client.items_in_segments,
         },
         "rdma": {
             "sends": client.sends + server.get("sends", 0),
@@ -84,7 +84,7 @@ def _of_both(outcome: Outcome, name: str) -> str:
 
 def print_report(outcome: Outcome) -> None:
     """Prints the table, and the differing paths on standard error."""
-    facts = as_json(outcome)
+    facts, client = as_json(outcome), outcome.client
     calls, rdma, granted = facts["calls"], facts["rdma"], facts["credits"]
     continued, grants = (_of_both(outcome, name) for name in ("messages_continued", "grants_sent"))
     rows: list[tuple[str, str, str]] = [
@@ -104,6 +104,11 @@ def print_report(outcome: Outcome) -> None:
             "  continued",
             f"{calls['continued']:,}",
             f"messages in several Sends ({continued}), {rdma['pieces']:,} more in all",
+        ),
+        (
+            "  placed by Send",
+            f"{calls['placed_by_send']:,}",
+            f"arguments {client.items_sent_in_segments:,}, results {client.items_in_segments:,}: round-trip extension",
         ),
         ("  sent again", f"{calls['resent']:,}", "refused by the server in another form"),
         ("RDMA Sends", f"{rdma['sends']:,}", "of both sides"),

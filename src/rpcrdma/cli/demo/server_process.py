@@ -23,11 +23,20 @@ class ServerProcess:
     It ends with the standard input that this process holds, so that it never outlives its starter.
     """
 
-    def __init__(self, exports: list[str], state_dir: Path, *, as_root: bool, crc: bool, rpcrdma_version: str) -> None:
+    def __init__(
+        self,
+        exports: list[str],
+        state_dir: Path,
+        *,
+        as_root: bool,
+        crc: bool,
+        rpcrdma_version: str,
+        extension: str = "auto",
+    ) -> None:
         self._arguments = [f"--export={export}" for export in exports]
         self._arguments += ["--listen", "rdma://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0", "--allow", "127.0.0.1"]
         self._arguments += ["--state-dir", str(state_dir), "--stop-at-eof", "--json", "--log-level", "warning"]
-        self._arguments += ["--rpcrdma-version", rpcrdma_version]
+        self._arguments += ["--rpcrdma-version", rpcrdma_version, "--extension", extension]
         if as_root:
             # The exports may hold files that only root reads: callers are root of this machine alone (--allow).
             self._arguments.append("--no-root-squash")
