@@ -115,7 +115,8 @@ class Answer:
         statistics.groups_sent += 1
         statistics.items_sent_in_segments += len(in_segments)
         data = [items[index].data for index in in_segments]
-        return ResponseGroup(written, transmissions(choice.layout, XMTRESP, header, bytes(stream), data, answers=True))
+        group = transmissions(choice.layout, XMTRESP, header, bytes(stream), data, answers=True)
+        return ResponseGroup(written, group, bool(in_segments))
 
     def _choose(self, payload: Payload, frames_max: int) -> _Choice | None:
         """What goes where; an item whose direction leaves the choice goes in segments if there is room for it there."""

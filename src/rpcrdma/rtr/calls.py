@@ -50,6 +50,14 @@ _SET_OCTETS = 12
 _DIRECTION_OCTETS = 8
 
 
+_FORMS = {
+    Way.EXPLICIT: "write chunk",
+    Way.SEGMENTS: "result by send",
+    Way.CHOICE: "result by choice",
+    Way.BY_SIZE: "result by size",
+}
+
+
 class Results(NamedTuple):
     """What came with the stream of a reply: an item for each direction, and those in segments by Position."""
 
@@ -72,7 +80,7 @@ class _Call:
     `results` say how each result is to come; those that have memory are given its segments when that is known.
     """
 
-    __slots__ = ("_link", "_payload", "_request", "_results", "extra_receives", "plan")
+    __slots__ = ("_link", "_payload", "_request", "_results", "by_send", "extra_receives", "plan")
 
     def __init__(
         self,
@@ -88,8 +96,18 @@ class _Call:
         self._request = request
         self._results = results
         self.extra_receives = extra_receives
+        self.by_send = bool(request.placed)
         exposed = tuple(0 if result.way is Way.SEGMENTS else size for result, size in zip(results, sizes, strict=False))
         self.plan = CallPlan(read_items=request.explicit, write_chunks=exposed if any(exposed) else ())
+
+    @property
+    def form(self) -> str:
+        """See `rpcrdma.transport.CarriedCall`."""
+        words = ["argument by send"] if self.by_send else []
+        if self._request.explicit:
+            words.append("read chunk")
+        words += sorted({_FORMS[result.way] for result in self._results})
+        return " + ".join(words)
 
     def transmissions(self, chunks: ChunkLists) -> Sequence[Transmission]:
         """See `rpcrdma.transport.CarriedCall`."""

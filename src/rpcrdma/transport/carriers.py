@@ -63,11 +63,17 @@ class CarriedCall(Protocol):
     """A call of this side that a carrier has taken.
 
     `plan` is the memory that it exposes; a Write chunk of no octets is for a result that has none. `extra_receives` are
-    messages of its reply beyond the first one, which the peer may send and gets credits for.
+    messages of its reply beyond the first one, which the peer may send and gets credits for. `by_send`: arguments go in
+    memory that comes with Sends.
     """
 
     plan: CallPlan
+    by_send: bool
     extra_receives: int
+
+    @property
+    def form(self) -> str:
+        """How it travels, in words."""
 
     def transmissions(self, chunks: ChunkLists) -> Sequence[Transmission]:
         """The group, with the memory that was exposed."""
@@ -95,10 +101,14 @@ class CarriedResults(Protocol):
 
 
 class ResponseGroup(NamedTuple):
-    """How a reply goes out: items written by RDMA first, as pairs of the item's index and what is filled."""
+    """How a reply goes out: items written by RDMA first, as pairs of the item's index and what is filled.
+
+    `by_send`: other items go in memory that comes with Sends.
+    """
 
     written: Sequence[tuple[int, WriteChunk]]
     transmissions: Sequence[Transmission]
+    by_send: bool = False
 
 
 class CarriedReply(Protocol):

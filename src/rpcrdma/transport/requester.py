@@ -296,7 +296,8 @@ class Requester:
         self._end(handle, message)
         if not abandoned:
             if exposure is None and message.chunks is NO_CHUNKS and not message.long and message.carried is None:
-                session.statistics.calls_short += 1
+                session.statistics.calls_short += handle.carried is None
+                session.statistics.calls_by_send += handle.carried is not None and handle.carried.by_send
                 decoder: Decoder = (
                     _ResultDecoder(message.data, message.start, None, handle.into)
                     if handle.into
@@ -463,7 +464,11 @@ class Requester:
         """Reports a reply that has chunks, or whose call has some."""
         session = self._session
         statistics = session.statistics
-        if not message.long and not handle.chunks.writes and not handle.chunks.reads:
+        if handle.carried is not None:
+            statistics.calls_by_send += handle.carried.by_send or (
+                message.carried is not None and message.carried.held_octets > 0
+            )
+        elif not message.long and not handle.chunks.writes and not handle.chunks.reads:
             statistics.calls_short += 1
         targets: Sequence[memoryview | None] = () if exposure is None else exposure.targets
         carried = handle.carried

@@ -133,6 +133,7 @@ class Responder:
         octets = 0
         if carried is not None:
             octets = carried.held_octets
+            session.statistics.calls_by_send += bool(carried.placed)
             if carried.promised:
                 session.window.on_promised()
         if len(message.data) > MESSAGE_OCTETS_COPIED_MAX:
@@ -343,7 +344,7 @@ class Responder:
             return self._carry(message)
         if message.plan is not None:
             return self._place(message, message.plan)
-        if not message.incoming.chunks.reads:
+        if not message.incoming.chunks.reads and message.incoming.carried is None:
             self._session.statistics.calls_short += 1
         return (payload.reduced,)
 
@@ -390,6 +391,7 @@ class Responder:
         found = incoming.carried.reply.plan(payload, self._session.window.balance + 1)
         if found is None:
             return None
+        self._session.statistics.calls_by_send += found.by_send and not incoming.carried.placed
         for index, chunk in found.written:
             self._write([payload.items[index].data], chunk)
         reply.group = found.transmissions

@@ -104,6 +104,7 @@ async def recorded(scheme: str, *orders: tuple[Procedure[bytes, bytes], int]) ->
         (WHOLE, 1000, "reply chunk"),
     ],
 )
+@pytest.mark.versions("1", "2", "2-07")
 @pytest.mark.usefixtures("each_provider")
 def test_a_record_has_the_form_and_the_octets(asked: Procedure[bytes, bytes], octets: int, form: str) -> None:
     async def work() -> None:

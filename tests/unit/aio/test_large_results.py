@@ -111,6 +111,7 @@ def test_results_as_large_as_the_definition_says_come(large: ModuleType) -> None
     asyncio.run(main())
 
 
+@pytest.mark.versions("1", "2", "2-07")
 def test_a_call_offers_what_its_arguments_say_and_no_more(large: ModuleType) -> None:
     async def main() -> None:
         async with joined(large) as connection:
@@ -126,6 +127,7 @@ def test_a_call_offers_what_its_arguments_say_and_no_more(large: ModuleType) -> 
     asyncio.run(main())
 
 
+@pytest.mark.versions("1", "2", "2-07")
 def test_memory_of_the_caller_counts_for_more_than_the_cap(large: ModuleType) -> None:
     async def main() -> None:
         async with joined(large, reply_octets_max=1 << 16) as connection:

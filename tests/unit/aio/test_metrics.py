@@ -78,6 +78,7 @@ async def scrape(url: str) -> dict[tuple[str, ...], float]:
     }
 
 
+@pytest.mark.versions("1", "2", "2-07")
 @pytest.mark.usefixtures("each_version")
 def test_a_server_counts_calls_connections_and_procedures() -> None:
     async def work(server: Server) -> None:
@@ -111,6 +112,7 @@ def test_a_snapshot_does_not_change_afterwards() -> None:
     with_server(work)
 
 
+@pytest.mark.versions("1", "2", "2-07")
 @pytest.mark.usefixtures("each_provider")
 def test_prometheus_is_told_what_the_server_counts() -> None:
     async def work(server: Server) -> None:

@@ -22,7 +22,8 @@ class CallRecord:
     """ADDRESS:PORT."""
     form: str
     """Over RDMA how it travelled: "short", or "read chunk", "long call", "write chunk", "reply chunk" (offered, not
-    used) and "long reply" (used), joined by " + "; "tcp" over TCP."""
+    used) and "long reply" (used), joined by " + "; "argument by send", "result by send", "result by choice" or "result
+    by size" where the round-trip extension carried it; "tcp" over TCP."""
     octets_sent: int
     """Of the RPC call, chunks included, without transport headers."""
     octets_received: int
@@ -39,6 +40,8 @@ CallObserver = Callable[[CallRecord], None]
 
 def form_of(handle: CallHandle, reply: Decoder | None) -> str:
     """The form of an RDMA call, whose `reply` is None where none came; see `CallRecord.form`."""
+    if handle.carried is not None:
+        return handle.carried.form
     chunks = handle.chunks
     words = ["long call"] if handle.long else []
     if any(chunk.position for chunk in chunks.reads):

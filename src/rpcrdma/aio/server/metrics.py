@@ -26,6 +26,7 @@ _FORMS = {
     "write_chunk": "calls_write_chunk",
     "long_call": "calls_long",
     "long_reply": "replies_long",
+    "by_send": "calls_by_send",
 }
 _OPERATIONS = {"send": "sends", "receive": "receives", "rdma_read": "rdma_reads", "rdma_write": "rdma_writes"}
 _OCTETS = {"rdma_read": "octets_read", "rdma_write": "octets_written"}
