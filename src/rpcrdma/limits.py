@@ -91,6 +91,11 @@ REPLY_CACHE_OCTETS_MAX = 16 << 20
 REPLY_CACHE_REPLY_OCTETS_MAX = (1 << 20) + (1 << 16)
 """The largest reply remembered: a bulk result of 1 MiB with everything around it."""
 
+REPLY_CACHE_REFUSED_OCTETS_MAX = 32 << 20
+"""Replies, for all connections, that did not fit what their calls offered and are held until the calls come again and
+offer more, a round trip later: 7 of the largest that a client asks for by default. Without its reply such a call fails,
+since it must not run twice."""
+
 REPLY_CACHE_SMALL_OCTETS = 1024
 """Replies up to this size are dropped only after all larger ones: every reply without bulk data is this small, among
 them every NFS reply to a call that changes something. REPLY_CACHE_ENTRIES_MAX of them fit into the cache."""

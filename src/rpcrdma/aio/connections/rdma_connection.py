@@ -477,11 +477,11 @@ class RdmaConnection:
         else:
             self._answering.answer(incoming.decoder, self, incoming)
 
-    def reply(self, call: IncomingCall, reply: Payload) -> None:
+    def reply(self, call: IncomingCall, reply: Payload) -> bool:
         """See `CallSource.reply`."""
         if self.end_reason is not None:
             self.drop(call)
-            return
+            return True
         context: ServerCallContext | None = call.context
         in_use = False
         try:
@@ -499,6 +499,7 @@ class RdmaConnection:
         if not self._in_turn:
             self._active_at = self._loop.time()
             self._turn()
+        return not call.refusal
 
     def refuse(self, call: IncomingCall) -> bool:
         """See `CallSource.refuse`: with ERR_CHUNK."""
