@@ -249,6 +249,8 @@ class Run:
         repeats, tickets = after["repeats"], after["tickets"]
         print(f"seed {self.args.seed}: {len(clients)} connections for {took_s:.1f} s")
         print("  " + ", ".join(f"{name} {count}" for name, count in sorted(done.items())))
+        slowest_s, name = max(client.slowest for client in clients)
+        print(f"{'slowest action, s':38} {slowest_s:>10.1f}   {name}")
         for what, count in (
             ("calls that reached the server", after["calls"]),
             ("RDMA Reads, RDMA Writes, long replies", 0),
