@@ -7,7 +7,6 @@ reverse direction chunks may be left out altogether.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -108,7 +107,8 @@ class Responder:
         self._memory = memory
         self.wanted_octets = 0
         """Of memory, that the first call in line waits for; 0 if none waits for memory."""
-        self._waiting: deque[IncomingCall] = deque()
+        # A list, as a deque that is empty takes 700 octets of each idle connection.
+        self._waiting: list[IncomingCall] = []
         self._resuming = False
         # In the order of arrival, in which RDMA Reads are answered.
         self._reading: dict[IncomingCall, None] = {}
@@ -452,7 +452,7 @@ class Responder:
             if not self._pull(incoming):
                 self.wanted_octets = incoming.held_octets
                 break
-            waiting.popleft()
+            waiting.pop(0)
         self._resuming = False
 
     def on_closed(self, waited: Sequence[Outgoing]) -> None:
