@@ -87,7 +87,7 @@ mutate: $(STAMP)
 		$(if $(MODULES),--modules $(MODULES))
 
 # `make soak SECONDS=600 SEED=7`: at most ten minutes; without a seed it takes one and prints it. VERSION is that of
-# RPC-over-RDMA that the clients speak: auto, 1 or 2.
+# RPC-over-RDMA that server and clients speak: auto, 1, 2 or 2-07.
 soak: SECONDS := 300
 soak: $(STAMP)
 	$(BIN)/python tests/soak/soak.py --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(VERSION),--rpcrdma-version $(VERSION))

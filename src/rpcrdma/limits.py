@@ -39,8 +39,9 @@ RPC_UNANSWERED_CALL_OCTETS_MAX = 8 << 20
 thread of a server busy."""
 
 RPC_UNCOUNTED_CALL_OCTETS = 1 << 16
-"""Octets of calls that a TCP connection may hold before they count against the server's memory: small calls then cost
-one addition, and 1024 connections hold at most 64 MiB uncounted."""
+"""Octets of calls that a connection may hold before they count against the server's memory, over TCP or, in long or
+unfinished messages, over RDMA: small calls then cost one addition, and 1024 connections hold at most 64 MiB uncounted.
+"""
 
 RPC_REVERSE_CALLS_MAX = 16
 """Calls of a server that are unanswered at one client over TCP; further ones wait. Linux clients take 16 over RDMA."""
@@ -63,6 +64,11 @@ BUFFER_OCTETS_MAX = 256 << 20
 CLIENT_FREE_PARTS = 8
 """A client may hold one part in this many of what the other clients leave free. Of memory that is 28 MiB for a single
 client, enough to keep any network busy; 16 clients that take all they can get leave 39 MiB for others, 40 leave 2."""
+
+CLIENT_FREE_PARTS_ARRIVED = 4
+"""The same of memory that holds messages which have arrived over RDMA: no other call can wait instead, so that what
+goes beyond is refused, and a client may hold more. That is 28 MiB for a single connection, almost all that one may hold
+by itself, and 51 MiB for a single client; 16 clients that take all they can get leave 7 MiB for others."""
 
 CONNECTIONS_FIRST_PARTS = 2
 """A connection that holds nothing is given its first share while more than one part in this many is free, even if
@@ -90,6 +96,11 @@ REPLY_CACHE_OCTETS_MAX = 16 << 20
 
 REPLY_CACHE_REPLY_OCTETS_MAX = (1 << 20) + (1 << 16)
 """The largest reply remembered: a bulk result of 1 MiB with everything around it."""
+
+REPLY_CACHE_REFUSED_OCTETS_MAX = 32 << 20
+"""Replies, for all connections, that did not fit what their calls offered and are held until the calls come again and
+offer more, a round trip later: 7 of the largest that a client asks for by default. Without its reply such a call fails,
+since it must not run twice."""
 
 REPLY_CACHE_SMALL_OCTETS = 1024
 """Replies up to this size are dropped only after all larger ones: every reply without bulk data is this small, among
@@ -137,9 +148,10 @@ CONNECTION_OCTETS_PULLED_MAX = 32 << 20
 """Octets pulled for unanswered calls of one connection; further calls wait, and hold only their headers meanwhile."""
 
 CONNECTION_MESSAGE_OCTETS_MAX = 32 << 20
-"""Octets of the messages in which unanswered calls of one connection came, small ones not counted; a further long call
-is refused for good. 256 calls of the largest message that we offer to receive take 16 MiB, as many as any client of
-ours sends; as much again is left for messages in pieces."""
+"""Octets of the messages in which unanswered calls of one connection came, small ones not counted, and of the one that
+comes in pieces; a further long call is refused for good. 256 calls of the largest message that we offer to receive take
+16 MiB, as many as any client of ours sends; as much again is left for messages in pieces. Those of all connections of a
+server count against BUFFER_OCTETS_MAX for arguments."""
 
 REPLY_OCTETS_MAX = (4 << 20) + (1 << 16)
 """Octets that a call exposes for its result, and for each item placed directly: as many as a READ of 4 MiB takes. A

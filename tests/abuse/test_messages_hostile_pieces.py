@@ -127,7 +127,6 @@ def test_a_grant_between_pieces_is_none_of_them() -> None:
 
 @pytest.mark.parametrize("pieces", [9, 17])
 def test_unanswered_calls_in_long_messages_hold_no_more_than_a_bound(pieces: int) -> None:
-    """Their memory comes from no pool that all connections share: it is this connection's alone."""
     peer = server(TransportConfig(credits_granted=2000, offered_receive_octets=65536), receive_octets=65536)
     held: list[IncomingCall] = []
     size = 60_000

@@ -57,10 +57,14 @@ RPC_START = struct.Struct(">II")
 
 
 class Memory:
-    """Gives memory for Read chunks, unless it is `short`, and checks that each buffer is returned once."""
+    """Gives memory for Read chunks, unless it is `short`, and checks that each buffer is returned once.
+
+    `taken_in` are the octets of messages that are counted.
+    """
 
     def __init__(self) -> None:
         self.lent: dict[int, memoryview] = {}
+        self.taken_in = 0
         self.short = False
 
     def acquire(self, length: int) -> memoryview | None:
@@ -74,6 +78,14 @@ class Memory:
 
     def release(self, buffer: memoryview) -> None:
         del self.lent[id(buffer.obj)]
+
+    def take_in(self, octets: int) -> bool:
+        self.taken_in += 0 if self.short else octets
+        return not self.short
+
+    def give_back(self, octets: int) -> None:
+        self.taken_in -= octets
+        assert self.taken_in >= 0
 
 
 class Play:
@@ -160,6 +172,7 @@ class Play:
         left = [region for region in self.peer.endpoint_pd.regions.values() if not region.abandoned]
         assert not left, f"still registered: {left}"
         assert not self.memory.lent
+        assert not self.memory.taken_in
 
     # Messages of the peer
 

@@ -1,8 +1,9 @@
 """A client that misbehaves in one of several ways: `misbehaving.py KIND PORT HANDLE`, until standard input ends.
 
-HANDLE, in hexadecimal, is that of a directory for `flood` and of a file of 1 MiB or more for the others. The program
+HANDLE, in hexadecimal, is that of a directory for `flood` and of a file of 1 MiB or more for the others. Over RDMA it
+speaks the version that it is told, where that is any version the first in which one can misbehave so. The program
 prints "ready" when all connections misbehave, and replaces each connection that the server ends. In the end it prints
-the number of replaced connections and of replies.
+the number of replaced connections, of replies, and of messages over RDMA that the server has refused.
 """
 
 from __future__ import annotations
@@ -15,9 +16,20 @@ import struct
 import sys
 from collections.abc import Awaitable, Callable
 
-from rpcrdma.testing import raw_messages as raw
-from rpcrdma.testing.raw_calls import assert_works, file_handle, record, rpc, send, write_call
-from rpcrdma.testing.raw_socket import RawSocketPeer
+from rpcrdma.testing import raw_last_draft, raw_messages
+from rpcrdma.testing.raw_calls import (
+    SEND,
+    WRITE_POSITION,
+    assert_works,
+    file_handle,
+    record,
+    rpc,
+    send,
+    write_args,
+    write_call,
+)
+from rpcrdma.testing.raw_socket import HeardSegment, RawSocketPeer
+from rpcrdma.transport import VERSION_CHOICES
 
 MIB = 1 << 20
 IN_FLIGHT = 128
@@ -31,6 +43,10 @@ DO_NOT_SET = bytes(24)
 """sattr3."""
 AGAIN_S = 0.2
 """Between the end of a connection and the next."""
+ERROR = raw_messages.word(raw_messages.ERROR)
+"""The type of a header that refuses a message, in every version."""
+NOT_INTRODUCED = ("auto", "1")
+"""Versions in which a connection begins without transport properties."""
 UNREAD_S = 15.0
 """How long a connection is held that reads nothing, and so does not learn that the server has ended it."""
 
@@ -38,13 +54,14 @@ UNREAD_S = 15.0
 class Misbehaving:
     """One process' connections of one kind."""
 
-    def __init__(self, port: int, handle: bytes, source: str, pause_s: float) -> None:
+    def __init__(self, port: int, handle: bytes, source: str, pause_s: float, version: str) -> None:
         self._port = port
+        self._version = version
         self._pause_s = pause_s
         self._handle = file_handle(handle)
         self._source = source
         self._xids = itertools.count(1)
-        self.begun = self.again = self.replies = 0
+        self.begun = self.again = self.replies = self.refused = 0
         self.all_begun = asyncio.Event()
 
     async def connected(self) -> RawSocketPeer:
@@ -66,26 +83,50 @@ class Misbehaving:
         await peer.send(record(start + bytes(number % 2 * 20_000), len(start) + MIB))
         return peer
 
-    async def unanswered(self, number: int) -> RawSocketPeer:
-        """WRITEs of 1 MiB over RDMA whose data the server asks for in vain."""
+    async def introduced(self) -> RawSocketPeer:
+        """A connection over RDMA on which the server has given credits."""
         peer = await self.connected()
         await peer.start()
-        # The reply grants credits.
-        await assert_works(peer, 1)
-        calls = (write_call(MIB, (7, MIB, 0), xid=next(self._xids)) for _ in range(UNANSWERED))
+        if self._version in NOT_INTRODUCED:
+            await assert_works(peer, 1)
+        else:
+            properties = raw_last_draft.properties() if self._version == "2-07" else raw_messages.properties()
+            await peer.send_segments(send(properties))
+            self._count(await peer.segment())
+        return peer
+
+    async def unanswered(self, number: int) -> RawSocketPeer:
+        """WRITEs of 1 MiB over RDMA whose data the server asks for in vain."""
+        peer = await self.introduced()
+        calls = (self._unanswered_call(next(self._xids)) for _ in range(UNANSWERED))
         await peer.send_segments(*(send(call, place) for place, call in enumerate(calls, 2)))
         return peer
 
+    def _unanswered_call(self, xid: int) -> bytes:
+        if self._version in NOT_INTRODUCED:
+            return write_call(MIB, (7, MIB, 0), xid=xid)
+        payload, reads = rpc(WRITE, write_args(MIB), xid), raw_messages.read_segment(WRITE_POSITION, (7, MIB, 0))
+        if self._version == "2-07":
+            return raw_last_draft.call(xid, payload, reads=reads)
+        return raw_messages.message(xid, payload, reads=reads)
+
     async def pieces(self, number: int) -> RawSocketPeer:
         """Pieces of a call over RDMA, in version 2, whose end never comes."""
-        peer = await self.connected()
-        await peer.start()
-        await peer.send_segments(send(raw.properties()))
-        # The server's properties give credits.
-        await peer.segment()
-        piece = raw.message(1, bytes(32_000), raw.MORE)
+        if self._version == "2-07":
+            piece = raw_last_draft.piece(1, bytes(32_000), remaining=32_000)
+        else:
+            piece = raw_messages.message(1, bytes(32_000), raw_messages.MORE)
+        peer = await self.introduced()
         await peer.send_segments(*(send(piece, place) for place in range(2, 2 + PIECES)))
         return peer
+
+    async def refusals(self, peer: RawSocketPeer) -> None:
+        """Counts them until the server ends the connection."""
+        while True:
+            self._count(await peer.segment())
+
+    def _count(self, heard: HeardSegment) -> None:
+        self.refused += heard.opcode == SEND and heard.payload[12:16] == ERROR
 
     async def idle(self, number: int) -> RawSocketPeer:
         """Sends nothing."""
@@ -127,6 +168,8 @@ class Misbehaving:
                     elif begin == self.unread:
                         # A peer that reads nothing does not learn of the connection's end.
                         await asyncio.sleep(UNREAD_S)
+                    elif begin in (self.unanswered, self.pieces):
+                        await self.refusals(peer)
                     else:
                         await peer.ended()
                 finally:
@@ -143,8 +186,10 @@ async def main() -> None:
     parser.add_argument("--connections", type=int, default=8)
     parser.add_argument("--source", default="127.0.0.1")
     parser.add_argument("--pause", type=float, default=0, help="seconds that a flood rests after 128 replies")
+    parser.add_argument("--rpcrdma-version", choices=VERSION_CHOICES, default="auto")
     args = parser.parse_args()
-    it = Misbehaving(args.port, args.handle, args.source, args.pause)
+    version = "2" if (args.kind, args.rpcrdma_version) == ("pieces", "auto") else args.rpcrdma_version
+    it = Misbehaving(args.port, args.handle, args.source, args.pause, version)
     begin = getattr(it, args.kind)
     tasks = [asyncio.create_task(it.go_on(begin, number, args.connections)) for number in range(args.connections)]
     await it.all_begun.wait()
@@ -154,7 +199,7 @@ async def main() -> None:
         task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await asyncio.gather(*tasks)
-    print(it.again, it.replies, flush=True)
+    print(it.again, it.replies, it.refused, flush=True)
 
 
 if __name__ == "__main__":

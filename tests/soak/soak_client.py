@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 import zlib
 from array import array
 from collections import Counter
@@ -44,6 +45,8 @@ class SoakClient:
         self.tokens = 0
         self.tickets = array("L")
         self.done: Counter[str] = Counter()
+        self.slowest = 0.0, ""
+        """Seconds that the slowest action took, and its name: cut connections have it begin again and again."""
         self.lost: list[str] = []
         self.wrong: list[str] = []
         self._actions: list[tuple[int, Callable[[], Awaitable[None]]]] = [
@@ -70,6 +73,7 @@ class SoakClient:
         await self._try(action)
 
     async def _try(self, action: Callable[[], Awaitable[None]]) -> None:
+        started_s = time.monotonic()
         try:
             await action()
         except Wrong as error:
@@ -78,6 +82,7 @@ class SoakClient:
             self.lost.append(f"client {self.number}, {action.__name__}: {error!r}")
         else:
             self.done[action.__name__] += 1
+        self.slowest = max(self.slowest, (time.monotonic() - started_s, action.__name__))
 
     async def end(self) -> None:
         await self._try(self.list)

@@ -1,4 +1,4 @@
-"""The server of the soak test: `soak_server.py DIR`. Commands come line by line, answers go as lines of JSON."""
+"""The server of the soak test: `soak_server.py DIR VERSION`. Commands come line by line, answers in JSON."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from process_state import look, queue_pairs, regions_registered
+from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
 from rpcrdma.cli.event_loop import run_async
 from rpcrdma.nfs.server import Export, build_services, object_tree, open_state
@@ -68,7 +69,9 @@ async def main() -> None:
     services = build_services(
         [Export(name="/", directory=top / "export", root_squash=False, synchronous=False)], state=keys
     )
-    options = ServeOptions(reply_cache=ReplyCacheConfig(age_s=KEPT_S), drain_s=1)
+    options = ServeOptions(
+        reply_cache=ReplyCacheConfig(age_s=KEPT_S), drain_s=1, rdma=RdmaServerConfig(rpcrdma_version=sys.argv[2])
+    )
     listen = ["rdma://127.0.0.1:0", "tcp://127.0.0.1:0"]
     async with serve([*services, tickets], listen, options=options) as server:
         print(json.dumps(server.listening), flush=True)

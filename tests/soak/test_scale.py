@@ -73,10 +73,14 @@ def serving(directory: Path, *options: str) -> Iterator[Served]:
             served = Served(process)
             # The server's log of its connections must not fill the pipe.
             with subprocess.Popen(["cat"], stdin=process.stdout, stdout=subprocess.DEVNULL):
-                yield served
-                assert process.stdin is not None
-                process.stdin.close()
-                process.wait(10)
+                try:
+                    yield served
+                    assert process.stdin is not None
+                    process.stdin.close()
+                    process.wait(10)
+                finally:
+                    # `cat` ends with the server.
+                    process.kill()
         finally:
             process.kill()
 

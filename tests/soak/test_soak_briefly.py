@@ -1,4 +1,4 @@
-"""The soak test, for two seconds in each version: `make soak` is the long one."""
+"""The soak test, for two seconds in each version: `make soak` is the long one, with everything at once."""
 
 from __future__ import annotations
 
@@ -12,10 +12,17 @@ SCRIPT = Path(__file__).with_name("soak.py")
 
 
 @pytest.mark.timeout(90)
-@pytest.mark.parametrize("version", ["1", "2"])
-def test_calls_survive_cut_connections_and_run_once(version: str) -> None:
+@pytest.mark.parametrize(
+    ("version", "misbehaving"),
+    [
+        ("1", ["unread", "unfinished", "unanswered", "flood"]),
+        ("2", ["idle", "unanswered", "pieces"]),
+        ("2-07", ["unanswered", "pieces"]),
+    ],
+)
+def test_calls_survive_cut_connections_and_run_once(version: str, misbehaving: list[str]) -> None:
     command = [sys.executable, SCRIPT, "--seconds", "2", "--seed", "1", "--connections", "8", "--file-octets", "200000"]
-    command += ["--rpcrdma-version", version]
+    command += ["--rpcrdma-version", version, "--misbehaving", *misbehaving]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=80)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.endswith("all as it must be\n")

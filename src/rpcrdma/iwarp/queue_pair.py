@@ -111,7 +111,7 @@ class IwarpQueuePair:
         self._nudge_after_s = config.nudge_after_s if role is MpaRole.INITIATOR else 0.0
         self._emss = emss
         self._completions: deque[Completion] = deque()
-        self._events: deque[QueuePairEvent] = deque()
+        self._events: list[QueuePairEvent] = []
         self._sender = Sender(pd, self._completions, flush_each_message=config.flush_each_message)
         self._receiver = Receiver(pd, self._sender, self._completions)
         # Whether received octets go to the receiver (else to start-up), and whether `Disconnected` has been reported.
@@ -190,7 +190,7 @@ class IwarpQueuePair:
         return self._completions.popleft() if self._completions else None
 
     def poll_event(self) -> QueuePairEvent | None:
-        return self._events.popleft() if self._events else None
+        return self._events.pop(0) if self._events else None
 
     # Octets in
 

@@ -19,11 +19,13 @@ from rpcrdma.limits import (
     REPLY_CACHE_AGE_S,
     REPLY_CACHE_ENTRIES_MAX,
     REPLY_CACHE_OCTETS_MAX,
+    REPLY_CACHE_REFUSED_OCTETS_MAX,
     REPLY_CACHE_REPLY_OCTETS_MAX,
     REPLY_CACHE_SMALL_OCTETS,
     REPLY_CACHE_STAMPED_OCTETS,
 )
 from rpcrdma.rpc.program import Procedure
+from rpcrdma.rpc.refused_replies import RefusedReplies
 from rpcrdma.wire.buffers import as_view
 from rpcrdma.wire.checksum import crc32c
 from rpcrdma.xdr.codec import BulkItem, Decoder, Payload, PlacedByPosition, padding
@@ -96,7 +98,10 @@ class ReplyCacheConfig:
     """Octets of their replies. Beyond it the oldest replies are dropped, large ones first, since a few large replies
     take the room of many small ones; a call without its reply is still known as answered."""
     reply_octets_max: int = REPLY_CACHE_REPLY_OCTETS_MAX
-    """A larger reply is not kept at all."""
+    """A larger reply is not kept at all, unless it is refused."""
+    refused_octets_max: int = REPLY_CACHE_REFUSED_OCTETS_MAX
+    """Octets of replies of any length that did not fit what their calls offered: each is held until its call comes
+    again and offers more. Beyond it the client that holds most loses its oldest."""
     age_s: float = REPLY_CACHE_AGE_S
     """How long an answered call is remembered."""
 
@@ -125,7 +130,7 @@ class ReplyCache:
     The bounds of the cache do not count running calls: the server's bound on running calls limits them.
     """
 
-    __slots__ = ("_answered", "_config", "_large", "_running", "_small", "octets")
+    __slots__ = ("_answered", "_config", "_large", "_refused", "_running", "_small", "octets")
 
     def __init__(self, config: ReplyCacheConfig | None = None) -> None:
         self._config = config or ReplyCacheConfig()
@@ -134,6 +139,7 @@ class ReplyCache:
         self._answered: dict[CallKey, KnownCall] = {}
         self._small: deque[KnownCall] = deque()
         self._large: deque[KnownCall] = deque()
+        self._refused: RefusedReplies[CallKey] = RefusedReplies(self._config.refused_octets_max)
         self.octets = 0
         """Octets of the replies that are kept."""
 
@@ -177,6 +183,19 @@ class ReplyCache:
         while self.octets > config.octets_max:
             self._let_go((self._large or self._small).popleft())
 
+    def hold(self, call: KnownCall, reply: Payload) -> None:
+        """The reply to an answered call fits nothing that the call has offered: keeps it until `sent`."""
+        if call.key in self._answered:
+            self._refused.hold(call.key.client, call.key, reply)
+
+    def held(self, call: KnownCall) -> Payload | None:
+        """The reply to an answered call, kept or held; None if it is neither."""
+        return self._refused.find(call.key.client, call.key) if call.reply is None else call.reply
+
+    def sent(self, call: KnownCall) -> None:
+        """The reply has been sent: it is held no longer."""
+        self._refused.drop(call.key.client, call.key)
+
     def _expire(self, now_s: float) -> None:
         answered = self._answered
         oldest_s = now_s - self._config.age_s
@@ -189,6 +208,7 @@ class ReplyCache:
     def _forget(self, call: KnownCall) -> None:
         """Forgets the call answered first."""
         del self._answered[call.key]
+        self._refused.drop(call.key.client, call.key)
         if call.reply is not None:
             kept = self._kept_with(call)
             assert kept[0] is call

@@ -10,6 +10,7 @@ import enum
 from typing import TypeAlias
 
 from rpcrdma import limits
+from rpcrdma.transport.message_memory import MessageMemory
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = ["Assembly", "Step"]
@@ -37,12 +38,14 @@ class Step(enum.Enum):
 class Assembly:
     """What one end has received of a message that goes on. `idle` is True while nothing of any sequence is awaited.
 
-    `unfinished` is the number of the sequence of which octets are kept, counted from 1; 0 if there is none.
+    `unfinished` is the number of the sequence of which octets are kept, counted from 1; 0 if there is none. `memory`
+    counts these octets.
     """
 
-    __slots__ = ("_begun", "_dropping", "_key", "_octets", "_pieces", "idle", "unfinished")
+    __slots__ = ("_begun", "_dropping", "_key", "_octets", "_pieces", "idle", "memory", "unfinished")
 
     def __init__(self) -> None:
+        self.memory = MessageMemory()
         self.idle = True
         self.unfinished = 0
         self._begun = 0
@@ -72,7 +75,10 @@ class Assembly:
             self.give_up(key, more=more)
             return Step.FOREIGN
         self._pieces += 1
-        if self._pieces > limits.CONTINUED_PIECES_MAX or len(self._octets) + len(payload) > limits.CONTINUED_OCTETS_MAX:
+        too_long = (
+            self._pieces > limits.CONTINUED_PIECES_MAX or len(self._octets) + len(payload) > limits.CONTINUED_OCTETS_MAX
+        )
+        if too_long or not self.memory.hold_piece(len(payload)):
             self.give_up(key, more=more)
             return Step.TOO_LONG
         self._octets += payload
@@ -85,6 +91,7 @@ class Assembly:
     def release(self) -> memoryview:
         """The octets of the message that became whole last."""
         octets, self._octets = self._octets, bytearray()
+        self.memory.release_pieces()
         return memoryview(octets)
 
     def give_up(self, key: Key, *, more: bool) -> None:
@@ -95,6 +102,7 @@ class Assembly:
         if more:
             dropping[key] = False
         self._octets = bytearray()
+        self.memory.release_pieces()
         if dropping or self._key is not None:
             self._dropping = dropping
             self._end()

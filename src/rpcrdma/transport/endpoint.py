@@ -20,6 +20,7 @@ from rpcrdma.transport.events import Closed, EndpointEvent, Ready
 from rpcrdma.transport.extensions import Extension, ExtensionLink, Extensions
 from rpcrdma.transport.introduction import Introduction
 from rpcrdma.transport.message import Cause, Direction, Inbound, Kind
+from rpcrdma.transport.message_memory import MessageMemory
 from rpcrdma.transport.negotiation import Input, State
 from rpcrdma.transport.outbox import Outbox, SendMark
 from rpcrdma.transport.private_data import decode_private_data
@@ -55,13 +56,13 @@ _SUCCESS = Status.SUCCESS
 class Endpoint:
     """Owns the receive buffers, tells directions apart, and hands messages to its requester or responder.
 
-    Make it before the queue pair connects: receives are posted at once. A client connects with
-    `config.private_data()`; a server accepts by itself when a peer asks. `buffers` gives memory for Read
-    chunks (responder); `receive_pool`, of `receive_octets`, may be shared by connections. `dialects` are the versions
-    that are spoken, the preferred one first; the last of them is understood by all peers that the others are not. A
-    client lets `settle_s` pass before its first message. `extensions` add to the versions that can be extended.
-    `authenticator` is for this connection alone: a server that requires the host to be authenticated offers none of the
-    versions in which that cannot be.
+    Make it before the queue pair connects: receives are posted at once. A client connects with `config.private_data()`;
+    a server accepts by itself when a peer asks. `buffers` gives memory for Read chunks (responder), and at a server
+    room for messages that have arrived; `receive_pool`, of `receive_octets`, may be shared by connections. `dialects`
+    are the versions that are spoken, the preferred one first; the last of them is understood by all peers that the
+    others are not. A client lets `settle_s` pass before its first message. `extensions` add to the versions that can be
+    extended. `authenticator` is for this connection alone: a server that requires the host to be authenticated offers
+    none of the versions in which that cannot be.
 
     With `reverse` a client takes calls, too, and a server may make some (RFC 8167), but not before `allow_reverse`.
     Without it a reverse call is discarded. The two directions share nothing but the receives.
@@ -73,6 +74,7 @@ class Endpoint:
         "_extensions",
         "_introduction",
         "_may_call",
+        "_memory",
         "_outbox",
         "_qp",
         "_receives",
@@ -124,12 +126,17 @@ class Endpoint:
             settle_s=settle_s,
             authenticator=authenticator,
         )
+        buffers = buffers or PlainBuffers()
+        # A client asked for what it receives.
+        self._memory = memory = MessageMemory(buffers if role is Role.SERVER else None)
+        for dialect in dialects:
+            dialect.count_in(memory)
         self._requester: Requester | None = None
         self._responder: Responder | None = None
         if role is Role.CLIENT or reverse:
             self._requester = Requester(session, self._outbox, _direction(role, Role.CLIENT))
         if role is Role.SERVER or reverse:
-            self._responder = Responder(session, self._outbox, buffers or PlainBuffers(), _direction(role, Role.SERVER))
+            self._responder = Responder(session, self._outbox, buffers, memory, _direction(role, Role.SERVER))
         if self._extensions is not None:
             self._extensions.requester = self._requester
             self._extensions.responder = self._responder
@@ -517,6 +524,7 @@ class Endpoint:
         reason = session.failure or event.reason
         session.failure = reason
         self._move(Input.END)
+        self._memory.release_pieces()
         waited = self._outbox.clear()
         if self._requester is not None:
             self._requester.on_closed(reason, protocol_error=event.protocol_error or violated)

@@ -7,17 +7,17 @@ reverse direction chunks may be left out altogether.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
 from rpcrdma.errors import LocalProtocolError, RpcRdmaError
-from rpcrdma.limits import CONNECTION_MESSAGE_OCTETS_MAX, CONTINUED_OCTETS_MAX
+from rpcrdma.limits import CONTINUED_OCTETS_MAX
 from rpcrdma.transport.calls import IncomingCall, OutgoingReply
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, WriteChunk, fill, split_gather
 from rpcrdma.transport.config import ReverseSupport
 from rpcrdma.transport.events import CallArrived, ReplySent
 from rpcrdma.transport.message import Cause, Direction, Inbound, Kind, Outgoing, OutgoingError, Refusal
+from rpcrdma.transport.message_memory import MessageMemory, MessageRoom
 from rpcrdma.transport.negotiation import State
 from rpcrdma.transport.outbox import JOIN_OCTETS_MAX, UNFINISHED_SELDOM, Outbox
 from rpcrdma.transport.plan_reply import ReplyForm, ReplyPlan, plan_reply
@@ -38,8 +38,8 @@ _SINK = Access.LOCAL_WRITE | Access.REMOTE_WRITE
 _tuple = tuple.__new__
 
 
-class BufferSource(Protocol):
-    """Where memory for Read chunks comes from."""
+class BufferSource(MessageRoom, Protocol):
+    """Where memory for Read chunks comes from; at a server, messages that have arrived are counted there, too."""
 
     def acquire(self, length: int) -> memoryview | None:
         """Writable memory of at least `length` octets; its content is unspecified.
@@ -65,6 +65,13 @@ class PlainBuffers:
     def release(self, view: memoryview) -> None:
         """Nothing to do: the memory goes when nobody refers to it."""
 
+    def take_in(self, _octets: int) -> bool:
+        """There is always room."""
+        return True
+
+    def give_back(self, _octets: int) -> None:
+        """Nothing was counted."""
+
 
 class Responder:
     """One direction's calls of the peer; `unanswered` of them are neither answered nor refused.
@@ -76,7 +83,7 @@ class Responder:
         "_buffers",
         "_direction",
         "_held_octets",
-        "_message_octets",
+        "_memory",
         "_outbox",
         "_reading",
         "_resuming",
@@ -88,7 +95,9 @@ class Responder:
         "wanted_octets",
     )
 
-    def __init__(self, session: Session, outbox: Outbox, buffers: BufferSource, direction: Direction) -> None:
+    def __init__(
+        self, session: Session, outbox: Outbox, buffers: BufferSource, memory: MessageMemory, direction: Direction
+    ) -> None:
         self._session = session
         self._outbox = outbox
         self._buffers = buffers
@@ -97,11 +106,11 @@ class Responder:
         self.replies_sent = 0
         self.replies_unsent = 0
         self._held_octets = 0
-        # Of the long messages in which unanswered calls came.
-        self._message_octets = 0
+        self._memory = memory
         self.wanted_octets = 0
         """Of memory, that the first call in line waits for; 0 if none waits for memory."""
-        self._waiting: deque[IncomingCall] = deque()
+        # A list, as a deque that is empty takes 700 octets of each idle connection.
+        self._waiting: list[IncomingCall] = []
         self._resuming = False
         # In the order of arrival, in which RDMA Reads are answered.
         self._reading: dict[IncomingCall, None] = {}
@@ -163,9 +172,8 @@ class Responder:
 
     def _hold(self, incoming: IncomingCall, octets: int) -> bool:
         """Counts what a call in long messages holds of receive buffers; False if that is too much."""
-        if self._message_octets + octets > CONNECTION_MESSAGE_OCTETS_MAX:
+        if not self._memory.hold(octets):
             return False
-        self._message_octets += octets
         incoming.message_octets = octets
         return True
 
@@ -323,7 +331,7 @@ class Responder:
             self.replies_unsent += 1
             session.owed += 1
             return True
-        if incoming.held_octets or self._waiting or self._message_octets:
+        if incoming.held_octets or self._waiting or incoming.message_octets:
             self._release(incoming)
         return False
 
@@ -460,8 +468,8 @@ class Responder:
         if sink is not None:
             incoming.sink = None
             self._buffers.release(sink)
-        if self._message_octets:
-            self._message_octets -= incoming.message_octets
+        if incoming.message_octets:
+            self._memory.release(incoming.message_octets)
             incoming.message_octets = 0
         if incoming.held_octets and incoming not in self._reading:
             self._held_octets -= incoming.held_octets
@@ -484,7 +492,7 @@ class Responder:
             if not self._pull(incoming):
                 self.wanted_octets = incoming.held_octets
                 break
-            waiting.popleft()
+            waiting.pop(0)
         self._resuming = False
 
     def on_closed(self, waited: Sequence[Outgoing]) -> None:

@@ -247,3 +247,22 @@ def test_a_share_takes_back_what_it_lent_and_nothing_else() -> None:
     one.release(buffer)
     one.release(buffer)
     assert (one.held_octets, other.held_octets, pool.lent_octets) == (0, 0, 0)
+
+
+def test_of_what_has_arrived_a_connection_takes_28_of_256_mebibytes_and_16_clients_leave_7() -> None:
+    pool = BufferPool(octets_max=256 * MIB)
+    left = [pool.share(f"192.0.2.{number}") for number in range(16)]
+    first = left[0]
+    while first.take_in(MIB // 16):
+        pass
+    assert 28 * MIB < pool.lent_octets < 28.5 * MIB
+    for share in left:
+        # A connection of its own for each 4 MiB, until the client has its part.
+        of_client = [share, *(pool.share(share.client.address) for _ in range(15))]
+        while any(each.take_in(MIB // 16) for each in of_client if each.held_octets < 4 * MIB):
+            pass
+    assert pool.octets_max - pool.lent_octets > 7 * MIB
+    other = pool.share("198.51.100.1")
+    assert other.take_in(MIB)
+    other.give_back(MIB)
+    assert other.held_octets == 0

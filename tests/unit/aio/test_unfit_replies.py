@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from rpcrdma.aio.client.connect import ConnectOptions, connect
-from rpcrdma.aio.server.serve import serve
+from rpcrdma.aio.server.serve import ServeOptions, serve
 from rpcrdma.limits import CALL_OCTETS_PULLED_MAX
 from rpcrdma.rpc.program import Procedure, Program
+from rpcrdma.rpc.reply_cache import ReplyCacheConfig
 from rpcrdma.rpc.service import CallContext, Service
 from rpcrdma.transport import CallRefused, ChunkRefused, TransportConfig
 from rpcrdma.xdr.codec import Decoder, Encoder
@@ -95,5 +96,45 @@ def test_a_call_whose_chunks_are_refused_names_the_servers_limit() -> None:
                 raised.value
             )
             assert await client.call(TAKE, bytes(MIB)) == MIB
+
+    asyncio.run(main())
+
+
+@pytest.mark.versions("2", "2-07")
+@pytest.mark.parametrize("octets", [2 * MIB, 4 * MIB])
+def test_a_reply_larger_than_expected_comes_at_the_second_try_of_a_call_that_runs_once(octets: int) -> None:
+    async def main() -> None:
+        service = Plain()
+        # What the cache keeps for long has no part in it.
+        options = ServeOptions(reply_cache=ReplyCacheConfig(octets_max=0))
+        async with (
+            serve([service], [LISTEN], options=options) as server,
+            connect(server.listening[0], Plain.PROGRAM) as client,
+        ):
+            for ran in (1, 2):
+                assert len(await client.call(GIVE, octets)) == octets
+                assert service.ran == ran
+            assert client.statistics is not None
+            assert client.statistics.resent_larger == 2
+            assert client.reconnects == 0
+
+    asyncio.run(main())
+
+
+@pytest.mark.versions("2", "2-07")
+def test_a_call_whose_reply_was_not_held_for_it_fails_and_does_not_run_again() -> None:
+    async def main() -> None:
+        service = Plain()
+        options = ServeOptions(reply_cache=ReplyCacheConfig(refused_octets_max=2 * MIB))
+        async with (
+            serve([service], [LISTEN], options=options) as server,
+            connect(server.listening[0], Plain.PROGRAM) as client,
+        ):
+            with pytest.raises(CallRefused):
+                await client.call(GIVE, 2 * MIB)
+            assert service.ran == 1
+            # With its RPC header this one is as long as may be held.
+            assert len(await client.call(GIVE, 2 * MIB - 28)) == 2 * MIB - 28
+            assert service.ran == 2
 
     asyncio.run(main())

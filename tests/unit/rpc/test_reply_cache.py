@@ -8,7 +8,7 @@ from rpcrdma.limits import REPLY_CACHE_SMALL_OCTETS, REPLY_CACHE_STAMPED_OCTETS
 from rpcrdma.rpc.auth import AuthSys
 from rpcrdma.rpc.calls import CallEncoder
 from rpcrdma.rpc.program import null_procedure
-from rpcrdma.rpc.reply_cache import CallKey, ReplyCache, ReplyCacheConfig, call_key, detached
+from rpcrdma.rpc.reply_cache import CallKey, KnownCall, ReplyCache, ReplyCacheConfig, call_key, detached
 from rpcrdma.xdr.codec import BulkItem, Decoder, Payload, PlacedByPosition
 
 PROCEDURE = null_procedure(7, 1)
@@ -195,3 +195,53 @@ def test_a_kept_reply_has_octets_of_its_own() -> None:
     assert b"".join(own.gather()) == b"headresult\0\0"
     plain = Payload(b"head")
     assert detached(plain) is plain
+
+
+def refused(cache: ReplyCache, xid: int, length: int, client: str = "192.0.2.7") -> KnownCall:
+    call = cache.begin(key(xid, client=client))
+    result = reply(length)
+    cache.finish(call, result, 0.0)
+    cache.hold(call, result)
+    return call
+
+
+def test_a_refused_reply_is_held_until_it_is_sent_however_long_it_is() -> None:
+    cache = ReplyCache(ReplyCacheConfig(reply_octets_max=100, refused_octets_max=1000))
+    call = refused(cache, 1, 1000)
+    assert call.reply is None
+    held = cache.held(call)
+    assert held is not None
+    assert held.length == 1000
+    cache.hold(call, held)
+    assert cache.held(call) is held
+    cache.sent(call)
+    assert cache.held(call) is None
+    assert cache.held(refused(cache, 2, 1001)) is None
+    # What is kept anyway stays after it is sent.
+    small = refused(cache, 3, 100)
+    cache.sent(small)
+    assert cache.held(small) is small.reply
+
+
+def test_of_refused_replies_the_client_that_holds_most_loses_its_oldest() -> None:
+    cache = ReplyCache(ReplyCacheConfig(reply_octets_max=0, refused_octets_max=1000))
+    greedy = [refused(cache, xid, 300) for xid in range(3)]
+    modest = [refused(cache, 1, 300, f"192.0.2.{host}") for host in (8, 9)]
+    assert [cache.held(call) is not None for call in greedy] == [False, False, True]
+    assert [cache.held(call) is not None for call in modest] == [True, True]
+    # One of its own makes room for another one, and no other client's.
+    greedy += [refused(cache, 3, 300)]
+    assert [cache.held(call) is not None for call in greedy + modest] == [False, False, False, True, True, True]
+    # Among equals the newest stays.
+    newest = refused(cache, 1, 400, "192.0.2.10")
+    assert cache.held(newest) is not None
+    assert sum(cache.held(call) is not None for call in greedy + modest) == 2
+
+
+def test_a_refused_reply_goes_with_its_call() -> None:
+    cache = ReplyCache(ReplyCacheConfig(entries_max=1, reply_octets_max=0))
+    call = refused(cache, 1, 300)
+    answer(cache, 2, 8, 1.0)
+    assert cache.held(call) is None
+    cache.hold(call, reply(300))
+    assert cache.held(call) is None

@@ -22,6 +22,7 @@ from rpcrdma.transport import (
     TransportConfig,
 )
 from rpcrdma.transport.calls import CallState
+from rpcrdma.transport.responder import PlainBuffers
 from rpcrdma.verbs import MemoryRegion
 from rpcrdma.verbs.loopback import LoopbackQueuePair
 
@@ -379,7 +380,7 @@ def test_dropped_call_is_never_answered() -> None:
     assert pair.client.calls_in_flight == 1
 
 
-class CountingBuffers:
+class CountingBuffers(PlainBuffers):
     """Lends memory and knows what is out."""
 
     def __init__(self, most: int = 1 << 30) -> None:

@@ -40,8 +40,11 @@ class CallSource(ReverseCaller, Protocol[C_contra]):
     def results(self) -> BufferShare:
         """Memory for what handlers return."""
 
-    def reply(self, call: C_contra, reply: Payload) -> None:
+    def reply(self, call: C_contra, reply: Payload) -> bool:
         """Sends the reply; drops it if the connection has ended.
+
+        Returns:
+            False if it fits nothing that the call has offered. The requester has been told; it may call again.
 
         Raises:
             MessageTooLong: it was not sent, and another one may be.
@@ -89,7 +92,8 @@ class Answering:
         """Lets go of calls that have not begun; to be called when the connection has ended and has closed `results`."""
         self.runner.connection_ended(source)
 
-    def _done(self, source: CallSource[C], call: C, reply: Payload | Unanswered) -> None:
+    def _done(self, source: CallSource[C], call: C, reply: Payload | Unanswered) -> bool:
+        """Sends what has come of a call, or what is to be told instead; False as `CallSource.reply` does."""
         if reply is Unanswered.SUPERSEDED or reply is Unanswered.LET_GO:
             source.drop(call)
         elif reply is Unanswered.NOT_KEPT:
@@ -97,10 +101,11 @@ class Answering:
                 source.reply(call, call.context.invocation.failure(REPLY_NOT_KEPT))
         else:
             try:
-                source.reply(call, reply)
+                return source.reply(call, reply)
             except MessageTooLong as error:
                 self.log_unfit_reply(call, str(error))
                 source.reply(call, call.context.invocation.failure(error))
+        return True
 
     def log_unfit_reply(self, call: _Arrived, why: str) -> None:
         """Logs that the reply to a call cannot be sent, and what would have to be set."""

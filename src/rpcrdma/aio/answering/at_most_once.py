@@ -1,7 +1,8 @@
 """Stands before the runner for calls that must not run twice.
 
 A requester that lost its connection cannot know whether its calls ran, and asks again. Such a repeat is answered from
-the cache, or along with the first call if that still runs. Calls of procedures that a service declares idempotent
+the cache, or along with the first call if that still runs. So is a call that is sent again because its reply was larger
+than what it had offered. Calls of procedures that a service declares idempotent
 need none of this and go straight to the runner.
 """
 
@@ -9,9 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import functools
+from collections.abc import Callable
+from typing import TypeAlias
 
 from rpcrdma.aio.answering.call_context import ServerCallContext
-from rpcrdma.aio.answering.handler_runner import Done, HandlerRunner, Unanswered
+from rpcrdma.aio.answering.handler_runner import HandlerRunner, Unanswered
 from rpcrdma.rpc.auth import AuthSys
 from rpcrdma.rpc.dispatch import Invocation
 from rpcrdma.rpc.reply_cache import KnownCall, ReplyCache, ReplyCacheConfig, call_key, detached
@@ -19,6 +22,9 @@ from rpcrdma.xdr.codec import Decoder, Payload
 
 __all__ = ["REPLY_NOT_KEPT", "AtMostOnce"]
 
+
+Answer: TypeAlias = Callable[[Payload | Unanswered], bool]
+"""As `Done`; False: the reply fits nothing that the call has offered, and the requester has been told so."""
 
 REPLY_NOT_KEPT = RuntimeError("the reply to the call that this one repeats is not kept")
 """The error that a refused repeat gets where the transport has no refusal of its own."""
@@ -32,7 +38,7 @@ class _Asking:
 
     __slots__ = ("first", "newest", "repeat")
 
-    def __init__(self, answer: Done) -> None:
+    def __init__(self, answer: Answer) -> None:
         self.first = answer
         self.newest = answer
         self.repeat: tuple[Invocation, ServerCallContext] | None = None
@@ -46,7 +52,7 @@ class AtMostOnce:
         self._runner = runner
         self.cache = ReplyCache(config)
 
-    def run(self, invocation: Invocation, stream: Decoder, context: ServerCallContext, answer: Done) -> None:
+    def run(self, invocation: Invocation, stream: Decoder, context: ServerCallContext, answer: Answer) -> None:
         """Runs the handler, unless it runs or has run; calls `answer` exactly once, as `HandlerRunner.run` does.
 
         `stream` is the decoder that `invocation` was opened from.
@@ -66,7 +72,13 @@ class AtMostOnce:
             if superseded is not asking.first:
                 superseded(Unanswered.SUPERSEDED)
         else:
-            answer(Unanswered.NOT_KEPT if known.reply is None else known.reply)
+            reply = self.cache.held(known)
+            if reply is None:
+                answer(Unanswered.NOT_KEPT)
+            elif answer(reply):
+                self.cache.sent(known)
+            else:
+                self.cache.hold(known, reply)
 
     def _done(self, call: KnownCall, reply: Payload | Unanswered) -> None:
         asking: _Asking = call.context
@@ -77,10 +89,12 @@ class AtMostOnce:
         lasting = detached(reply)
         self.cache.finish(call, lasting, self._time())
         if asking.newest is asking.first:
-            asking.first(reply)
+            sent = asking.first(reply)
         else:
-            asking.newest(lasting)
+            sent = asking.newest(lasting)
             asking.first(Unanswered.SUPERSEDED)
+        if not sent:
+            self.cache.hold(call, lasting)
 
     def _let_go(self, call: KnownCall, asking: _Asking) -> None:
         """The connection of the first ended before its handler began: the repeat is run in its place, if there is one.

@@ -8,7 +8,13 @@ from collections.abc import Callable
 
 from rpcrdma.aio.answering.turns import Client, Share, Turns, room
 from rpcrdma.errors import RpcRdmaError
-from rpcrdma.limits import BUFFER_OCTETS_MAX, BUFFER_POOL_OCTETS_MAX, BULK_RESULT_OCTETS
+from rpcrdma.limits import (
+    BUFFER_OCTETS_MAX,
+    BUFFER_POOL_OCTETS_MAX,
+    BULK_RESULT_OCTETS,
+    CLIENT_FREE_PARTS,
+    CLIENT_FREE_PARTS_ARRIVED,
+)
 
 __all__ = ["BufferPool", "BufferShare", "OutOfBuffers", "octets_taken"]
 
@@ -245,16 +251,23 @@ class BufferShare(Share):
 
     def reserve(self, octets: int) -> bool:
         """Counts so many octets as held, without lending any; False if there is no room at present: see `wait`."""
+        return self._count(octets, CLIENT_FREE_PARTS)
+
+    def take_in(self, octets: int) -> bool:
+        """As `reserve`, for what has arrived and cannot wait: a client may hold more of it."""
+        return self._count(octets, CLIENT_FREE_PARTS_ARRIVED)
+
+    def _count(self, octets: int, parts: int) -> bool:
         pool = self._pool
         with pool.lock:
-            if self.closed or octets > self._room():
+            if self.closed or octets > self._room(parts):
                 return False
             pool.lent_octets += octets
             self.hold(octets)
         return True
 
     def give_back(self, octets: int) -> None:
-        """Ends `reserve`, of all or of some, also when closed."""
+        """Ends `reserve` or `take_in`, of all or of some, also when closed."""
         pool = self._pool
         with pool.lock:
             pool.lent_octets -= octets
@@ -298,7 +311,7 @@ class BufferShare(Share):
             self._over = True
             self._pool.forget(self)
 
-    def _room(self) -> int:
+    def _room(self, parts: int = CLIENT_FREE_PARTS) -> int:
         pool = self._pool
         most = pool.octets_max
-        return room(most, most - pool.lent_octets, of_client=self.client.held, own=self.held)
+        return room(most, most - pool.lent_octets, of_client=self.client.held, own=self.held, parts=parts)

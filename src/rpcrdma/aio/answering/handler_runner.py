@@ -37,7 +37,7 @@ class Unanswered(enum.Enum):
     ERR_CHUNK), lest the requester go on repeating it."""
 
 
-Done: TypeAlias = Callable[[Payload | Unanswered], None]
+Done: TypeAlias = Callable[[Payload | Unanswered], object]
 _Rest: TypeAlias = Generator[None, None, Any]
 """What is left of a handler that has begun."""
 _Result: TypeAlias = tuple[Done, Payload, Invocation, ServerCallContext, BaseException | None, ConnectionCalls]

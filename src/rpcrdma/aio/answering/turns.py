@@ -121,18 +121,18 @@ def _in_order(waiting: dict[H, None]) -> Iterator[H]:
             yield each
 
 
-def room(most: int, free: int, *, of_client: int, own: int) -> int:
+def room(most: int, free: int, *, of_client: int, own: int, parts: int = CLIENT_FREE_PARTS) -> int:
     """How much more a connection may have of `most`, of which `free` is free; it holds `own`, its client `of_client`.
 
     A client that holds nothing gets what is free. Others get more while what the connection holds, what its client
     holds and what is asked for together are no more than an eighth of what is free then. So one connection can hold a
     17th and one client a ninth, the next client a ninth of the rest, and so on: 16 that take all they can get leave
     15 % to everybody else. Beside that the first that a connection asks for it gets as long as half of all is free:
-    the other connections of its client cannot keep it from that.
+    the other connections of its client cannot keep it from that. `parts` is the 8 of this.
     """
     if not of_client:
         return free
-    left = free // CLIENT_FREE_PARTS - of_client
+    left = free // parts - of_client
     if own:
         return left - own
     return max(left, free - most // CONNECTIONS_FIRST_PARTS)

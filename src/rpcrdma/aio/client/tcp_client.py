@@ -183,12 +183,13 @@ class TcpCaller:
             # Reading nothing more would hold up the replies to this side's own calls.
             self._send(refusal(int.from_bytes(message[:4], "big"), AcceptStat.SYSTEM_ERR))
 
-    def reply(self, call: RecordCall, reply: Payload) -> None:
+    def reply(self, call: RecordCall, reply: Payload) -> bool:
         """See `CallSource.reply`."""
         if self._stream.closed:
             self.drop(call)
         else:
             self._send(reply, call)
+        return True
 
     def refuse(self, _call: RecordCall) -> bool:
         """See `CallSource.refuse`."""

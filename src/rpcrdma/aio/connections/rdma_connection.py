@@ -11,7 +11,6 @@ import functools
 import logging
 import secrets
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -116,7 +115,7 @@ class RdmaConnection:
         self._in_turn = False
         self._starting = True
         self._broken = False
-        self._deferred: deque[IncomingCall] = deque()
+        self._deferred: list[IncomingCall] = []
         self._unsent_octets = 0
         self._encoder = CallEncoder(credential)
         self._xid = secrets.randbits(32)
@@ -382,7 +381,7 @@ class RdmaConnection:
                     busy = True
                     self._on_event(events.popleft())
                 while self._deferred and self._unsent_octets < RDMA_UNSENT_REPLY_OCTETS_MAX:
-                    self._answer(self._deferred.popleft())
+                    self._answer(self._deferred.pop(0))
                     busy = True
                 driver.flush()
                 # Sending frees buffers, for which a deferred call may wait; or it has sent the Reply that ends a
@@ -484,11 +483,11 @@ class RdmaConnection:
         else:
             self._answering.answer(incoming.decoder, self, incoming)
 
-    def reply(self, call: IncomingCall, reply: Payload) -> None:
+    def reply(self, call: IncomingCall, reply: Payload) -> bool:
         """See `CallSource.reply`."""
         if self.end_reason is not None:
             self.drop(call)
-            return
+            return True
         context: ServerCallContext | None = call.context
         in_use = False
         try:
@@ -506,6 +505,7 @@ class RdmaConnection:
         if not self._in_turn:
             self._active_at = self._loop.time()
             self._turn()
+        return not call.refusal
 
     def refuse(self, call: IncomingCall) -> bool:
         """See `CallSource.refuse`: with ERR_CHUNK."""
@@ -539,7 +539,7 @@ class RdmaConnection:
     def _on_end(self, event: Closed) -> None:
         self.end_reason = event
         while self._deferred:
-            self._endpoint.drop(self._deferred.popleft())
+            self._endpoint.drop(self._deferred.pop(0))
         self._arguments.close()
         self.results.close()
         if self._answering is not None:

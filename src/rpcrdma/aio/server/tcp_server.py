@@ -483,15 +483,16 @@ class _Connection:
         self._expected_at = self._loop.time()
         self._go_on()
 
-    def reply(self, call: RecordCall, reply: Payload) -> None:
+    def reply(self, call: RecordCall, reply: Payload) -> bool:
         """See `CallSource.reply`."""
         if self._stream.closed:
             self._running -= 1
             self._answered(call)
-            return
+            return True
         self._stream.send(reply, call)
         # A reply that is too long is followed by another one.
         self._running -= 1
+        return True
 
     def refuse(self, _call: RecordCall) -> bool:
         """See `CallSource.refuse`."""

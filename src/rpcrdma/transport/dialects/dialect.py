@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 from rpcrdma.transport.chunks import ChunkLists
 from rpcrdma.transport.config import Role, TransportConfig
 from rpcrdma.transport.message import Inbound, Outgoing, PropertySet
+from rpcrdma.transport.message_memory import MessageMemory
 from rpcrdma.transport.private_data import Agreement, PrivateData
 from rpcrdma.transport.properties import Property
 from rpcrdma.wire.buffers import Buffer
@@ -135,6 +136,9 @@ class Dialect(Protocol):
     @property
     def unfinished(self) -> int:
         """Which message has come in part, as a number that no other message of the connection has; 0 for none."""
+
+    def count_in(self, memory: MessageMemory, /) -> None:
+        """Counts what has come of an unfinished message there."""
 
     def extend(self, headers: Mapping[int, tuple[int, bool]], error_words: Mapping[int, int], /) -> None:
         """Adds what extensions have: flags and continuation of further header types, and the words of errors."""

@@ -37,6 +37,7 @@ from rpcrdma.transport.dialects.header_v1 import (
     encode_message,
 )
 from rpcrdma.transport.message import Cause, Inbound, Kind, Outgoing, OutgoingError, PropertySet, Refusal
+from rpcrdma.transport.message_memory import MessageMemory
 from rpcrdma.transport.private_data import Agreement, PrivateData, agree
 from rpcrdma.transport.properties import Property
 from rpcrdma.transport.windows import CallWindow
@@ -83,6 +84,9 @@ class Version1:
     has_flags = False
     unfinished = 0
     properties: Mapping[int, Property] = {}
+
+    def count_in(self, _memory: MessageMemory) -> None:
+        """Every message is whole."""
 
     def extend(self, _headers: Mapping[int, tuple[int, bool]], _error_words: Mapping[int, int]) -> None:
         """Extensions have no place in this version."""

@@ -26,6 +26,7 @@ from rpcrdma.transport.dialects.fixed_words import (
 )
 from rpcrdma.transport.dialects.property_sets import encode_property_set
 from rpcrdma.transport.message import Cause, Inbound, Kind, Outgoing, OutgoingError, PropertySet, Refusal
+from rpcrdma.transport.message_memory import MessageMemory
 from rpcrdma.transport.message_windows import CumulativeWindow, IncrementalWindow, calls_counted
 from rpcrdma.transport.private_data import Agreement, PrivateData
 from rpcrdma.wire.buffers import Buffer
@@ -82,6 +83,10 @@ class Version2Draft(ABC):
     def unfinished(self) -> int:
         """See `Dialect`."""
         return self._assembly.unfinished
+
+    def count_in(self, memory: MessageMemory) -> None:
+        """Of the one that is in pieces."""
+        self._assembly.memory = memory
 
     def extend(self, headers: Mapping[int, tuple[int, bool]], error_words: Mapping[int, int]) -> None:
         """Header types and errors of extensions."""
