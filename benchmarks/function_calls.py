@@ -178,13 +178,15 @@ def calls(connection: rpcrdma.Connection, handle: v3.nfs_fh3) -> dict[Key, Calla
     return found
 
 
-async def count(server: ServerThread, version: str) -> dict[Key, tuple[Counting, Counting]]:
-    """For each kind of call, what was counted at client and server, summed over all calls of the kind."""
+async def count(server: ServerThread, version: str, names: Sequence[str]) -> dict[Key, tuple[Counting, Counting]]:
+    """For each kind of call, or those of `names`, what was counted at client and server, summed over all its calls."""
     handle = await nfs_calls.file_handle(server.addresses.tcp)
     counted = {}
     options = rpcrdma.ConnectOptions(rpcrdma_version=version)
     async with rpcrdma.connect(server.addresses.rdma, v3.PROGRAM, options=options) as connection:
         for key, call in calls(connection, handle).items():
+            if names and key[0] not in names:
+                continue
             for _ in range(WARM_UP_CALLS):
                 await call()
             at_client, at_server = Counting(), Counting()
@@ -198,13 +200,13 @@ async def count(server: ServerThread, version: str) -> dict[Key, tuple[Counting,
     return counted
 
 
-def rows(versions: Sequence[str] = VERSIONS) -> list[Row]:
-    """The rows of all kinds of call, those of each call together."""
+def rows(versions: Sequence[str] = VERSIONS, names: Sequence[str] = ()) -> list[Row]:
+    """The rows of all kinds of call, or of those with `names`; those of each call together."""
     counted = {}
     for version in versions:
         # A server that speaks nothing else: 2 and 2-07 cannot be told apart.
         with served(version) as server:
-            counted[version] = asyncio.run(count(server, version))
+            counted[version] = asyncio.run(count(server, version, names))
     return [
         Row(
             name,
@@ -232,8 +234,7 @@ def print_table(table: list[Row]) -> None:
 def print_functions(name: str, version: str) -> None:
     """Prints the functions that one kind of call enters, and how often, and the modules."""
     with served(version) as server:
-        counted = asyncio.run(count(server, version))
-    sides = next(sides for (call, _), sides in counted.items() if call == name)
+        ((_, sides),) = asyncio.run(count(server, version, [name])).items()
     for side, counting in zip(("client", "server"), sides, strict=True):
         print(f"{side}, {name}, version {version}: {counting.entered.total() / CALLS:.1f}")
         for code, times in counting.entered.most_common():
@@ -244,6 +245,7 @@ def print_functions(name: str, version: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print the rows as one JSON array")
+    parser.add_argument("--calls", nargs="+", metavar="CALL", default=(), help="count these alone")
     parser.add_argument("--functions", metavar="CALL", help='list the functions of one call, such as "READ 4 KiB"')
     parser.add_argument(
         "--rpcrdma-version",
@@ -257,7 +259,7 @@ def main() -> None:
         for version in options.rpcrdma_version:
             print_functions(options.functions, version)
         return
-    table = rows(options.rpcrdma_version)
+    table = rows(options.rpcrdma_version, options.calls)
     if options.json:
         print(json.dumps([asdict(row) for row in table], indent=2))
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,6 +36,22 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 def pytest_collection_finish() -> None:
     """Leaves the collected tests, some hundred MB, out of further garbage collections, which many tests call for."""
+    leave_out_what_lives()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Leaves out what earlier files left, too: caches and reports grow, and a test collects what is its own."""
+    if item.path != _running[0]:
+        _running[0] = item.path
+        leave_out_what_lives()
+
+
+_running = [Path()]
+"""The file whose tests run."""
+
+
+def leave_out_what_lives() -> None:
+    """Collects garbage first: what is frozen while it is garbage would stay."""
     gc.collect()
     gc.freeze()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import random
 from collections.abc import Callable
@@ -118,6 +119,12 @@ class Segment:
         return fpdu(segment, crc=crc, flaw=int(fault == "crc"))
 
 
+@functools.lru_cache(256)
+def payload_of(seed: int, octets: int) -> bytes:
+    """Random octets, the same ones whenever they are asked for."""
+    return random.Random(seed).randbytes(octets)
+
+
 def segments_of(
     script: Script, region: MemoryRegion, sink: MemoryRegion
 ) -> tuple[list[Segment], list[tuple[int, int]]]:
@@ -140,7 +147,7 @@ def segments_of(
             reads.append((start, total))
         opcode = 2 if message == "read" else 0
         for index, size in enumerate(sizes):
-            payload = random.Random(100 * n + index).randbytes(size)
+            payload = payload_of(100 * n + index, size)
             end = index == len(sizes) - 1
             target = sink if message == "read" else region
             segments.append(Segment(message, opcode, target, start, payload, end, sends))

@@ -75,6 +75,7 @@ def union_strategy(kind: Any, hints: dict[str, Any]) -> st.SearchStrategy[Any]:
     )
 
 
+@functools.cache
 def hints_of(kind: Any) -> dict[str, Any]:
     return typing.get_type_hints(kind, vars(v3 if kind.__module__ == v3.__name__ else mount))
 

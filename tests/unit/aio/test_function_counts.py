@@ -23,7 +23,7 @@ modules. Version 2 sends 4 KiB in a message, where version 1 uses RDMA."""
 
 
 def test_small_calls_enter_no_more_functions_than_they_may() -> None:
-    command = [sys.executable, "function_calls.py", "--json"]
+    command = [sys.executable, "function_calls.py", "--json", "--calls", *sorted({call for call, _ in MOST})]
     told = subprocess.run(command, cwd=ROOT / "benchmarks", capture_output=True, text=True, check=True).stdout
     rows = {(row["call"], row["version"]): row for row in json.loads(told)}
     for call, limits in MOST.items():

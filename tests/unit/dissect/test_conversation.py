@@ -421,7 +421,8 @@ def test_each_broken_rule_of_the_last_draft_is_told_with_its_section(name: str) 
 # Bounds
 
 
-def test_only_so_many_unanswered_calls_are_remembered() -> None:
+def test_only_so_many_unanswered_calls_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "CAPTURE_CALLS_MAX", 256)
     conversation = Settings("2", NAMES).conversation()
     lists = words(0, 1, 1) + WRITE + words(0, 0)
     for xid in range(limits.CAPTURE_CALLS_MAX + 100):
@@ -430,9 +431,10 @@ def test_only_so_many_unanswered_calls_are_remembered() -> None:
     assert sum(map(len, conversation._exposed.values())) == limits.CAPTURE_CALLS_MAX
 
 
-def test_only_so_many_segments_of_calls_are_remembered() -> None:
+def test_only_so_many_segments_of_calls_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "CAPTURE_CALL_SEGMENTS_MAX", 1 << 10)
     conversation = Settings("2", NAMES).conversation()
-    count = 1000
+    count = 30
     lists = words(0, 1, count) + WRITE * count + words(0, 0)
     for xid in range(100):
         conversation.send(0, v1(xid, lists=lists) + call(xid), Message("rdmap", "", number=xid))
