@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
+
+from rpcrdma.cli.main import main
 
 FOLDER = Path("/usr/include/rpcsvc")
 
@@ -31,17 +32,16 @@ def test_all_that_the_package_has_are_there() -> None:
 
 
 @pytest.mark.parametrize("name", DEFINITIONS)
-def test_each_compiles(name: str, rpcrdma_command: str, tmp_path: Path) -> None:
+def test_each_compiles(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = FOLDER / name
     if name == "nis_callback.x":
         # Its types are those of nis.x, which only its lines for C include.
         path = tmp_path / name
         path.write_text('#include "nis.x"\n#include <nis_callback.x>\n')
     options = ["--cpp", "--lenient", "--default-limit", "1024", f"-I{FOLDER}", *MACROS.get(name, [])]
-    done = subprocess.run(
-        [rpcrdma_command, "xdr", "compile", *options, path, "-o", "-"], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert "error: " not in done.stderr
-    compile(done.stdout, name, "exec")
-    assert ("_Client:" in done.stdout) is (name in PROGRAMS)
+    status = main(["xdr", "compile", *options, str(path), "-o", "-"])
+    compiled, said = capsys.readouterr()
+    assert status == 0, said
+    assert "error: " not in said
+    compile(compiled, name, "exec")
+    assert ("_Client:" in compiled) is (name in PROGRAMS)

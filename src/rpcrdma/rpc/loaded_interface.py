@@ -41,7 +41,7 @@ class LoadedInterface:
     warnings: Sequence[Diagnostic]
 
     def procedure(self, name: str, *, program: str | None = None, version: int | None = None) -> LoadedProcedure:
-        """The procedure of a name: the definition's, or the part of it after PROC_ in any case ("getattr").
+        """The procedure of a name: the definition's, or the part of it after PROC_ ("getattr"), both in any case.
 
         `program`: a program's name or number. Of several versions it is the newest that has the procedure, unless
         `version` says which.
@@ -50,9 +50,9 @@ class LoadedInterface:
             LocalProtocolError: there is none, or there are several; the message names those that there are.
         """
         versions = self._versions(program, version)
-        exact = [(each, found) for each in versions for found in each.procedures if found.name == name]
-        short = [(each, found) for each in versions for found in each.procedures if found.method == name.lower()]
-        candidates = exact or short
+        every = [(each, found) for each in versions for found in each.procedures]
+        candidates = [pair for pair in every if pair[1].name == name]
+        candidates = candidates or [pair for pair in every if name.lower() in _spellings(pair[1])]
         if not candidates:
             raise self._no_procedure(name, versions)
         programs = {each.program: each.program_number for each, _ in candidates}

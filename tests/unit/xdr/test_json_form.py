@@ -213,6 +213,7 @@ def test_procedures_are_found_by_name(loaded: LoadedInterface) -> None:
     assert (found.version.number, found.procedure.program, found.procedure.number) == (2, 0x20000001, 1)
     assert loaded.procedure("get", version=1).types.arguments == model.ClassRef("all")
     assert loaded.procedure("ADD").procedure.number == 7
+    assert loaded.procedure("firstproc_get").version.number == 2
     for program in ("SECOND", "0x20000002", str(0x20000002)):
         assert loaded.procedure("null", program=program).version.name == "SECOND_V1"
 
