@@ -11,7 +11,7 @@ SECONDS := 60
 
 # The XDR definitions and what is generated from them: SOURCE.x=MODULE.py
 XDR := src/rpcrdma/nfs/nfs3.x=src/rpcrdma/nfs/v3.py src/rpcrdma/nfs/mount3.x=src/rpcrdma/nfs/mount.py \
-	src/rpcrdma/nfs/watch.x=src/rpcrdma/nfs/watch.py \
+	src/rpcrdma/nfs/watch.x=src/rpcrdma/nfs/watch.py src/rpcrdma/nfs/port_mapper.x=src/rpcrdma/nfs/port_mapper.py \
 	examples/blob_store/blob_store.x=examples/blob_store/blob_store.py \
 	examples/callback/auction.x=examples/callback/auction.py \
 	tests/interop/kernel/nfs41.x=tests/interop/kernel/nfs41.py
@@ -25,6 +25,7 @@ CHECKS :=
 # `make kernel-shell GUEST=server`: the guest with the kernel's NFS server instead of its client.
 GUEST := client
 ROUNDS := 5
+INTEROP_PACKAGES := tshark libnfs-utils rpcbind rpcsvc-proto cpp
 
 .PHONY: help install demo test check gen fuzz mutate soak scale interop interop-packages interop-kernel kernel-shell kernel-measure \
 	kernel-packages bench clean
@@ -39,7 +40,7 @@ help:
 	@echo 'make mutate    one small mistake after another in decoders, planners and machines: which does no test notice?'
 	@echo 'make soak      calls over 64 connections that are cut all the time, for 5 minutes: none lost, none run twice'
 	@echo 'make scale     10,000 idle connections, 1,000 half-open ones: what a server takes, and whether it answers'
-	@echo 'make interop   tests against tshark and libnfs (Debian packages, installed when run as root)'
+	@echo 'make interop   tests against tshark, libnfs, rpcbind and rpcsvc-proto (Debian packages, installed when run as root)'
 	@echo 'make interop-kernel  as root: Linux kernels as client and server, in emulated guests built from Debian packages'
 	@echo 'make kernel-shell    as root: a shell in such a guest'
 	@echo 'make kernel-measure  as root: our server and the kernel'"'"'s side by side, before the kernel'"'"'s client'
@@ -99,14 +100,15 @@ scale: $(STAMP)
 	$(BIN)/python -m pytest -m scale -rP tests/soak/test_scale.py
 
 interop-packages:
-	@if command -v tshark >/dev/null && command -v nfs-cp >/dev/null; then :; \
+	@if command -v tshark >/dev/null && command -v nfs-cp >/dev/null && command -v rpcinfo >/dev/null \
+		&& command -v cpp >/dev/null && test -e /usr/include/rpcsvc/mount.x; then :; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-		echo 'installing the Debian packages tshark and libnfs-utils'; \
+		echo 'installing the Debian packages $(INTEROP_PACKAGES)'; \
 		apt-get update -qq && \
-		DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends tshark libnfs-utils >/dev/null; \
+		DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $(INTEROP_PACKAGES) >/dev/null; \
 	else \
-		echo 'error: tshark and nfs-cp are needed' >&2; \
-		echo '  hint: sudo apt-get install --no-install-recommends tshark libnfs-utils' >&2; exit 1; \
+		echo 'error: tshark, nfs-cp, rpcinfo, cpp and the definitions of rpcgen are needed' >&2; \
+		echo '  hint: sudo apt-get install --no-install-recommends $(INTEROP_PACKAGES)' >&2; exit 1; \
 	fi
 
 interop: $(STAMP) interop-packages

@@ -381,3 +381,9 @@ silent longest is given up."""
 
 CAPTURE_HELD_OCTETS_MAX = 64 << 20
 """Octets of all connections that wait for missing segments: 16 connections that miss as much as one may."""
+
+PROBED_PROGRAMS_MAX = 256
+"""Programs at ports that `rpcrdma programs` asks on a port mapper's word: several times what a busy server has."""
+
+PROBED_VERSIONS_MAX = 32
+"""Versions of one program that it asks on the word of the program's own refusal: no program has had ten."""

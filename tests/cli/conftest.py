@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import os
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import rpcrdma
 from rpcrdma.cli.main import main
+from rpcrdma.rpc.service import Service
 
 STOP_S = 10
 
@@ -184,3 +188,100 @@ def remote(request: pytest.FixtureRequest, server: Served, capfdbinary: pytest.C
     name = "".join(character if character.isalnum() else "-" for character in request.node.name)
     scheme, _, version = request.param.partition("-")
     return Remote(server, scheme, version, name, capfdbinary)
+
+
+@contextlib.contextmanager
+def serving(services: Sequence[Service], **options: Any) -> Iterator[dict[str, str]]:
+    """Serves in a thread of this process, beside the commands that a test runs; gives the URLs by scheme."""
+    listening: dict[str, str] = {}
+    started = threading.Event()
+    stop: list[Callable[[], object]] = []
+
+    async def serve() -> None:
+        ended = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        listen = ["rdma://127.0.0.1:0", "tcp://127.0.0.1:0"]
+        async with rpcrdma.serve(services, listen=listen, **options) as server:
+            listening.update((url.partition(":")[0], url) for url in server.listening)
+            stop.append(lambda: loop.call_soon_threadsafe(ended.set))
+            started.set()
+            await ended.wait()
+
+    thread = threading.Thread(target=asyncio.run, args=[serve()])
+    thread.start()
+    try:
+        assert started.wait(STOP_S), "the server did not begin to listen"
+        yield listening
+    finally:
+        for each in stop:
+            each()
+        thread.join(STOP_S)
+        assert not thread.is_alive(), "the server did not end"
+
+
+Serving = Callable[..., contextlib.AbstractContextManager[dict[str, str]]]
+
+
+@pytest.fixture(scope="session", name="serving")
+def serving_fixture() -> Serving:
+    """Serves services of the test's own: (services, more options)."""
+    return serving
+
+
+@contextlib.contextmanager
+def answering(reply: bytes) -> Iterator[str]:
+    """A TCP server that sends these octets after it has heard something, `XID ` in them replaced, and hangs up."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            peer, _ = listener.accept()
+            with peer:
+                heard = peer.recv(1 << 16)
+                peer.sendall(reply.replace(b"XID ", heard[4:8]))
+                peer.shutdown(socket.SHUT_WR)
+                while peer.recv(1 << 16):
+                    pass
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield f"tcp://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            thread.join(STOP_S)
+            assert not thread.is_alive()
+
+
+Answering = Callable[[bytes], contextlib.AbstractContextManager[str]]
+
+
+@pytest.fixture(scope="session", name="answering")
+def answering_fixture() -> Answering:
+    """A server that answers with octets of the test's own; gives its URL."""
+    return answering
+
+
+class Command:
+    """The command, run in this process."""
+
+    def __init__(self, capture: pytest.CaptureFixture[bytes]) -> None:
+        self._capture = capture
+
+    def run(self, *arguments: str) -> Ran:
+        self._capture.readouterr()
+        try:
+            status = main(list(arguments))
+        except SystemExit as ended:
+            status = int(ended.code or 0)
+        said = self._capture.readouterr()
+        assert b"Traceback" not in said.err
+        return Ran(status, said.out, said.err.decode())
+
+    def done(self, *arguments: str) -> Ran:
+        ran = self.run(*arguments)
+        assert ran.status == 0, ran.err
+        return ran
+
+
+@pytest.fixture
+def command(capfdbinary: pytest.CaptureFixture[bytes]) -> Command:
+    return Command(capfdbinary)

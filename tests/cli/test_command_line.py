@@ -25,6 +25,8 @@ COMMANDS = [
     "mv",
     "watch",
     "ping",
+    "call",
+    "programs",
     "doctor",
     "decode",
     "xdr",

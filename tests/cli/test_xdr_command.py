@@ -154,6 +154,7 @@ def test_lint_prints_json(here: Path, capsys: pytest.CaptureFixture[str]) -> Non
         "diagnostics": [
             {
                 "severity": "error",
+                "file": "name.x",
                 "line": 2,
                 "column": 12,
                 "length": 4,

@@ -27,7 +27,7 @@ from rpcrdma.iwarp.startup import (
 )
 from rpcrdma.iwarp.terminate import decode_terminate, encode_terminate
 from rpcrdma.nfs import mount, v3, watch
-from rpcrdma.nfs.client.port_mapper import GETPORT
+from rpcrdma.nfs.port_mapper import PMAPPROC_GETPORT, RPCBPROC_DUMP
 from rpcrdma.nfs.server.file_handle import HandleSeal, export_identity
 from rpcrdma.nfs.v3 import NFS3_FHSIZE
 from rpcrdma.rpc.auth import AuthSys, decode_auth_sys, encode_auth_sys
@@ -410,7 +410,8 @@ DECODERS = [
             bytes(4) + _call(mount.MNT, b"\0\0\0\1/\0\0\0"),
         ],
     ),
-    FuzzTarget("rpc_port_mapper", procedure_target(GETPORT), _ZEROS[:2]),
+    FuzzTarget("rpc_port_mapper", procedure_target(PMAPPROC_GETPORT), _ZEROS[:2]),
+    FuzzTarget("rpc_bindings", procedure_target(RPCBPROC_DUMP), _ZEROS[:2]),
     FuzzTarget("iwarp_startup_frame", startup_frame, golden("iwarp/frames.toml", "startup")),
     FuzzTarget("iwarp_read_header", read_header, [bytes(28), bytes(range(30))]),
     FuzzTarget(

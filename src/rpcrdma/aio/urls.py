@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 from urllib.parse import quote, unquote, urlsplit
 
@@ -37,6 +37,8 @@ class Url:
     port: int
     path: str = ""
     mount_port: int | None = None
+    port_given: bool = field(default=True, compare=False)
+    """False where the text named no port, and `port` is the default."""
 
     @property
     def authority(self) -> str:
@@ -82,6 +84,7 @@ def parse_url(text: str) -> Url:
         port=DEFAULT_PORTS[scheme] if port is None else port,
         path=path,
         mount_port=mount_port,
+        port_given=port is not None,
     )
 
 

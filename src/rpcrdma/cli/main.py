@@ -29,6 +29,8 @@ _COMMANDS = (
     "mv",
     "watch",
     "ping",
+    "call",
+    "programs",
     "doctor",
     "decode",
     "xdr",

@@ -31,6 +31,7 @@ __all__ = [
     "is_url",
     "octal_mode",
     "octets",
+    "port_number",
     "positive_count",
     "seconds",
     "seconds_or_never",

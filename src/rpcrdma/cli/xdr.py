@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rpcrdma.cli import console
+from rpcrdma.cli.definition import DefinitionText, add_definition_options, read_definition, read_text
 
 if TYPE_CHECKING:
     from rpcrdma.xdr.language import CompiledModule, Diagnostic
@@ -23,6 +24,7 @@ _EXAMPLES = """examples:
   rpcrdma xdr compile nfs3.x -o v3.py --check         fail unless v3.py is up to date
   rpcrdma xdr extract rfc8166.txt -o rpcrdma1.x       pull the definition out of a specification
   rpcrdma xdr lint --lenient --json draft.x           what is wrong with it, for a program to read
+  rpcrdma xdr lint --cpp -DSIZE=64 -Iinclude host.x   with #include, #define and #ifdef in it
 """
 
 
@@ -58,36 +60,23 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def _add_definition(command: argparse.ArgumentParser) -> None:
     command.add_argument("file", metavar="FILE.x", help="the interface definition; - is standard input")
-    command.add_argument(
-        "--default-limit",
-        type=_limit,
-        metavar="N",
-        help="bound of variable-length items that have none, in octets or elements; without it they are errors",
-    )
-    command.add_argument(
-        "--lenient", action="store_true", help="take malformed definitions whose meaning is clear, with warnings"
-    )
-
-
-def _limit(text: str) -> int:
-    try:
-        value = int(text, 0)
-    except ValueError:
-        value = -1
-    if not 0 <= value <= 0xFFFFFFFF:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 4294967295")
-    return value
+    add_definition_options(command, "without it they are errors")
 
 
 def _compile(arguments: argparse.Namespace) -> int:
     if arguments.file == "-" and arguments.output is None:
         arguments.output = "-"
-    source = _read(arguments.file)
+    from rpcrdma.xdr.language import LanguageError  # noqa: PLC0415
+
+    source = read_definition(arguments)
     if source is None:
         return _FAILED
-    compiled = _compiled(source, arguments)
-    if compiled is None:
+    try:
+        compiled = _compiled(source, arguments)
+    except LanguageError as error:
+        source.show(error.diagnostics)
         return _FAILED
+    source.show(compiled.warnings)
     output = arguments.output
     if output is None:
         output = str(Path(arguments.file).with_suffix(".py"))
@@ -95,7 +84,7 @@ def _compile(arguments: argparse.Namespace) -> int:
         return _complain(f"{output} is the definition itself", hint="name another file with -o")
     if not arguments.check:
         return _write(output, compiled.text)
-    present = _read(output)
+    present = read_text(output)
     if present is None:
         return _FAILED
     if present != compiled.text:
@@ -103,65 +92,38 @@ def _compile(arguments: argparse.Namespace) -> int:
     return _DONE
 
 
-def _compiled(source: str, arguments: argparse.Namespace) -> CompiledModule | None:
+def _compiled(source: DefinitionText, arguments: argparse.Namespace) -> CompiledModule:
     # The compiler brings its parser with it, which no other command needs.
-    from rpcrdma.xdr.language import LanguageError, compile_source  # noqa: PLC0415
+    from rpcrdma.xdr.language import compile_source  # noqa: PLC0415
 
-    name = _source_name(arguments.file)
-    try:
-        compiled = compile_source(
-            source, source_name=name, lenient=arguments.lenient, default_limit=arguments.default_limit
-        )
-    except LanguageError as error:
-        _show(error.diagnostics, source, arguments.file)
-        return None
-    _show(compiled.warnings, source, arguments.file)
-    return compiled
-
-
-def _source_name(file: str) -> str:
-    return "standard input" if file == "-" else Path(file).name
+    return compile_source(
+        source.text, source_name=source.name, lenient=arguments.lenient, default_limit=arguments.default_limit
+    )
 
 
 def _lint(arguments: argparse.Namespace) -> int:
-    from rpcrdma.xdr.language import LanguageError, compile_source  # noqa: PLC0415
+    from rpcrdma.xdr.language import LanguageError  # noqa: PLC0415
 
-    source = _read(arguments.file)
+    source = read_definition(arguments)
     if source is None:
         return _FAILED
     remarks: Sequence[Diagnostic]
     try:
-        remarks = compile_source(
-            source,
-            source_name=_source_name(arguments.file),
-            lenient=arguments.lenient,
-            default_limit=arguments.default_limit,
-        ).warnings
+        remarks = _compiled(source, arguments).warnings
     except LanguageError as error:
         remarks = error.diagnostics
     failed = any(remark.severity == "error" for remark in remarks)
     if arguments.json:
-        rows = [
-            {
-                "severity": remark.severity,
-                "line": remark.place.line,
-                "column": remark.place.column,
-                "length": remark.place.length,
-                "message": remark.message,
-                "hint": remark.hint,
-            }
-            for remark in remarks
-        ]
-        console.json_line({"file": arguments.file, "ok": not failed, "diagnostics": rows})
+        console.json_line({"file": arguments.file, "ok": not failed, "diagnostics": source.as_json(remarks)})
     else:
-        _show(remarks, source, arguments.file)
+        source.show(remarks)
     return _FAILED if failed else _DONE
 
 
 def _extract(arguments: argparse.Namespace) -> int:
     from rpcrdma.xdr.language import extract  # noqa: PLC0415
 
-    source = _read(arguments.file)
+    source = read_text(arguments.file)
     if source is None:
         return _FAILED
     text = extract(source)
@@ -170,20 +132,6 @@ def _extract(arguments: argparse.Namespace) -> int:
             f"{arguments.file} has no XDR in it", hint='specifications mark it with "///" at the start of each line'
         )
     return _write(arguments.output or "-", text)
-
-
-def _read(file: str) -> str | None:
-    from rpcrdma.cli.failures import tell  # noqa: PLC0415
-
-    try:
-        if file == "-":
-            return sys.stdin.read()
-        return Path(file).read_text(encoding="utf-8")
-    except OSError as error:
-        tell(error)
-    except UnicodeDecodeError:
-        _complain(f"{file}: not UTF-8 text")
-    return None
 
 
 def _write(file: str, text: str) -> int:
@@ -200,11 +148,6 @@ def _write(file: str, text: str) -> int:
 def _cause(error: OSError) -> str:
     cause = error.strerror or str(error)
     return cause[:1].lower() + cause[1:]
-
-
-def _show(remarks: Sequence[Diagnostic], source: str, file: str) -> None:
-    for remark in remarks:
-        print(remark.render(source, file), file=sys.stderr)
 
 
 def _complain(message: str, *, hint: str = "") -> int:

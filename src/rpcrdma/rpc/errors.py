@@ -27,7 +27,8 @@ class ProgramMismatch(RpcError):
     """PROG_MISMATCH: the responder offers other versions of the program, from `low` to `high`."""
 
     def __init__(self, low: int, high: int) -> None:
-        super().__init__(f"the responder offers versions {low} to {high} of the program")
+        versions = f"version {low}" if low == high else f"versions {low} to {high}"
+        super().__init__(f"the responder offers {versions} of the program")
         self.low = low
         self.high = high
 

@@ -40,7 +40,7 @@ ERRORS: dict[str, tuple[str, str]] = {
         "#define A 1",
         (
             "error: t.x:1:1: unexpected character '#'\n  #define A 1\n  ^\n"
-            "hint: lines of a preprocessor are not part of the language"
+            "hint: lines of a preprocessor are not part of the language: let it run before (--cpp)"
         ),
     ),
     "name with underscore": (
@@ -453,6 +453,51 @@ DRAFTS: dict[str, tuple[str, str, str]] = {
             "hint: int has 32 bits, hyper has 64; taken as int"
         ),
         "struct s { unsigned int a; };",
+    ),
+    "type of C": (
+        "struct s { u_short a; };",
+        (
+            "t.x:1:12: u_short is a type of rpcgen, not of the language; taken as unsigned int\n"
+            "  struct s { u_short a; };\n             ^^^^^^^"
+        ),
+        "struct s { unsigned int a; };",
+    ),
+    "data of C": (
+        "struct s { netobj a; };",
+        (
+            "t.x:1:12: netobj is a type of rpcgen, not of the language; taken as opaque<1024>\n"
+            "  struct s { netobj a; };\n             ^^^^^^"
+        ),
+        "struct s { opaque a<1024>; };",
+    ),
+    "constant that is a text": (
+        'const MODULUS = "d4a0";\nconst A = 1;',
+        (
+            "t.x:1:17: constant MODULUS is a text, which nothing can use; left out\n"
+            '  const MODULUS = "d4a0";\n                  ^^^^^^'
+        ),
+        "const A = 1;",
+    ),
+    "enumerator without a value": (
+        "enum e { A = 4, B };",
+        (
+            "t.x:1:17: B has no value\n  enum e { A = 4, B };\n                  ^\n"
+            "hint: taken as one more than the one before it, as in C"
+        ),
+        "enum e { A = 4, B = 5 };",
+    ),
+    "first enumerator without a value": (
+        "enum e { A, B = 7 };",
+        (
+            "t.x:1:10: A has no value\n  enum e { A, B = 7 };\n           ^\n"
+            "hint: taken as one more than the one before it, as in C"
+        ),
+        "enum e { A = 0, B = 7 };",
+    ),
+    "typedef that names itself": (
+        "struct s { int a; };\ntypedef struct s s;",
+        "t.x:2:18: typedef gives s its own name; left out\n  typedef struct s s;\n                   ^",
+        "struct s { int a; };",
     ),
 }
 

@@ -18,8 +18,8 @@ from rpcrdma.aio.connections.call_record import CallObserver
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.aio.urls import DEFAULT_PORTS, Url
 from rpcrdma.errors import ConnectFailed, NotPermitted, RpcError, RpcRdmaError, TransportClosed
-from rpcrdma.nfs import mount, v3
-from rpcrdma.nfs.client.port_mapper import GETPORT, PORT_MAPPER_PORT, Mapping
+from rpcrdma.nfs import mount, port_mapper, v3
+from rpcrdma.nfs.client.port_mapper import PORT_MAPPER_PORT, PROTOCOL_TCP
 from rpcrdma.nfs.errors import NfsError, NfsNotFound, nfs_error
 from rpcrdma.nfs.v3 import nfsstat3
 from rpcrdma.rpc.auth import Credential
@@ -179,8 +179,8 @@ async def _ports(
         yield MOUNT_PORT
     try:
         async with await TcpCaller.connect(url.host, PORT_MAPPER_PORT, credential, timeout_s=timeout_s) as caller:
-            wanted = Mapping(mount.MOUNT_V3.number, mount.MOUNT_V3.version)
-            port = await caller.call(GETPORT, wanted, timeout_s=timeout_s)
+            wanted = port_mapper.mapping(mount.MOUNT_V3.number, mount.MOUNT_V3.version, PROTOCOL_TCP, 0)
+            port = await caller.call(port_mapper.PMAPPROC_GETPORT, wanted, timeout_s=timeout_s)
     except RpcRdmaError as error:
         tried.append(f"port mapper: {_cause(error, url.host, PORT_MAPPER_PORT)}")
         return

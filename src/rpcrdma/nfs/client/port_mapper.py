@@ -1,57 +1,114 @@
-"""Asks a port mapper for a program's TCP port: PMAPPROC_GETPORT of version 2 (RFC 1833 section 3)."""
+"""Asks a host's port mapper (RFC 1833), over TCP: rpcbind versions 4 and 3, and version 2."""
 
 from __future__ import annotations
 
-import struct
 from typing import NamedTuple
 
-from rpcrdma.rpc.program import Procedure
-from rpcrdma.xdr.codec import Decoder, Encoder
+from rpcrdma.aio.client.tcp_client import TcpCaller
+from rpcrdma.aio.drivers.sockets import authority
+from rpcrdma.errors import ConnectFailed, NoAnswer, RpcError, TransportClosed
+from rpcrdma.nfs import port_mapper
+from rpcrdma.rpc.program import Caller
 
-__all__ = ["GETPORT", "PORT_MAPPER_PORT", "Mapping"]
+__all__ = ["PORT_MAPPER_PORT", "PROTOCOL_TCP", "Registration", "registered_port", "registrations"]
 
 PORT_MAPPER_PORT = 111
-
-_PROGRAM = 100000
-_VERSION = 2
-_TCP = 6
-_MAPPING = struct.Struct(">4I")
+PROTOCOL_TCP = 6
+_PROTOCOLS = {PROTOCOL_TCP: "tcp", 17: "udp"}
+_WITH_PORTS = frozenset({"tcp", "tcp6", "udp", "udp6", "rdma", "rdma6"})
 
 
-class Mapping(NamedTuple):
-    """pmap: the program that is looked for; the port is 0 in a question."""
+class Registration(NamedTuple):
+    """A program that is registered: `netid` names its transport, `address` is in that transport's own form.
+
+    `port` is None where the transport has none, or the address is malformed. `owner` is None in version 2.
+    """
 
     program: int
     version: int
-    protocol: int = _TCP
-    port: int = 0
+    netid: str
+    address: str
+    port: int | None
+    owner: str | None = None
 
 
-def _encode_mapping(enc: Encoder, mapping: Mapping) -> None:
-    enc.put(_MAPPING, *mapping)
+async def registrations(
+    host: str, *, port: int | None = None, timeout_s: float = 10.0
+) -> tuple[int, list[Registration]]:
+    """What is registered, and the version of the port mapper that said so; `port` is its own, 111 by default.
+
+    Raises:
+        ConnectFailed: no port mapper answers.
+        DecodeError: the answer is malformed.
+        RpcRdmaError: see `Caller.call`.
+    """
+    port = PORT_MAPPER_PORT if port is None else port
+    try:
+        async with await TcpCaller.connect(host, port, timeout_s=timeout_s) as caller:
+            for version, procedure in (
+                (4, port_mapper.RPCBIND_V4_RPCBPROC_DUMP),
+                (3, port_mapper.RPCBPROC_DUMP),
+            ):
+                try:
+                    bindings = await caller.call(procedure, None, timeout_s=timeout_s)
+                except RpcError:
+                    continue
+                return version, [_registration(entry.bound) for entry in bindings]
+            return 2, await _mappings(caller, timeout_s)
+    except RpcError as error:
+        raise ConnectFailed(f"what answers at {authority(host, port)} is no port mapper: {error}") from None
+    except TransportClosed as error:
+        where = authority(host, port)
+        raise NoAnswer(
+            f"the port mapper at {where} answers no call ({error})", protocol_error=error.protocol_error
+        ) from None
 
 
-def _decode_mapping(dec: Decoder) -> Mapping:
-    return Mapping(*dec.take(_MAPPING, "pmap"))
+async def registered_port(
+    host: str, program: int, version: int, *, port: int | None = None, timeout_s: float = 10.0
+) -> int:
+    """The TCP port of a program: where its version is registered, or else any other version.
+
+    Raises:
+        ConnectFailed: no port mapper answers, or the program is not registered; the message says what to do.
+        RpcRdmaError: see `registrations`.
+    """
+    remedy = f"write the port of the server: tcp://{host}:PORT"
+    try:
+        _, found = await registrations(host, port=port, timeout_s=timeout_s)
+    except ConnectFailed as error:
+        cause = str(error).partition("; ")[0]
+        raise ConnectFailed(f"no port in the URL, and no port mapper to ask: {cause}; {remedy}") from None
+    ports = [each for each in found if each.program == program and each.netid in {"tcp", "tcp6"} and each.port]
+    ports.sort(key=lambda each: each.version != version)
+    if not ports or ports[0].port is None:
+        raise ConnectFailed(f"{host} has no program {program} over TCP registered at its port mapper; {remedy}")
+    return ports[0].port
 
 
-def _encode_port(enc: Encoder, port: int) -> None:
-    enc.u32(port, "port")
+async def _mappings(caller: Caller, timeout_s: float) -> list[Registration]:
+    entries = await caller.call(port_mapper.PMAPPROC_DUMP, None, timeout_s=timeout_s)
+    return [
+        Registration(
+            entry.map.prog,
+            entry.map.vers,
+            _PROTOCOLS.get(entry.map.prot, str(entry.map.prot)),
+            f"0.0.0.0.{entry.map.port >> 8}.{entry.map.port & 0xFF}",
+            entry.map.port if 0 < entry.map.port < 1 << 16 else None,
+        )
+        for entry in entries
+    ]
 
 
-def _decode_port(dec: Decoder) -> int:
-    return dec.u32("port")
+def _registration(found: port_mapper.binding) -> Registration:
+    port = _port_of(found.addr) if found.netid in _WITH_PORTS else None
+    return Registration(found.prog, found.vers, found.netid, found.addr, port, found.owner)
 
 
-GETPORT: Procedure[Mapping, int] = Procedure(
-    program=_PROGRAM,
-    version=_VERSION,
-    number=3,
-    name="PMAPPROC_GETPORT",
-    method="getport",
-    encode_args=_encode_mapping,
-    decode_args=_decode_mapping,
-    encode_result=_encode_port,
-    decode_result=_decode_port,
-)
-"""The result is 0 where the program is not registered."""
+def _port_of(address: str) -> int | None:
+    """The port of a universal address (RFC 5665 section 5.2.3.3): its last two numbers are the port's octets."""
+    octets = address.split(".")[-2:]
+    if len(octets) < 2 or not all(each.isascii() and each.isdigit() and len(each) <= 3 for each in octets):
+        return None
+    high, low = map(int, octets)
+    return high << 8 | low if high < 256 and low < 256 and high | low else None

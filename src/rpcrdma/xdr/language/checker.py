@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rpcrdma.xdr.language import model, syntax
 from rpcrdma.xdr.language.bounds import resolve_bounds
 from rpcrdma.xdr.language.diagnostics import Diagnostic, LanguageError, Place
@@ -46,7 +48,7 @@ def check(
     if not symbols.errors:
         resolve_bounds(module, symbols)
     remarks = [
-        Diagnostic(remark.place, remark.message, remark.hint, "warning" if lenient else "error")
+        replace(remark, severity="warning" if lenient else "error")
         for remark in [*specification.deviations, *symbols.deviations]
     ]
     if symbols.errors or (remarks and not lenient):
@@ -112,7 +114,7 @@ def _resolve_procedures(version: syntax.Version, resolver: Resolver) -> tuple[mo
     for procedure in version.procedures:
         name = procedure.name.name
         if name in places:
-            symbols.error(procedure.name.place, f"{name} is defined twice", f"first in line {places[name].line}")
+            symbols.errors.append(Diagnostic.repeated(procedure.name.place, f"{name} is defined twice", places[name]))
         places[name] = procedure.name.place
         number = _number(procedure.number, "a procedure number", resolver)
         if number in numbers:

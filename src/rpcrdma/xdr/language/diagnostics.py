@@ -21,17 +21,27 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One remark: `severity` is "error" or "warning"; `hint` names the remedy and may be empty."""
+    """One remark: `severity` is "error" or "warning"; `hint` names the remedy and may be empty.
+
+    `first` is the place that the hint names, if it names one.
+    """
 
     place: Place
     message: str
     hint: str = ""
     severity: str = "error"
+    first: Place | None = None
+
+    @classmethod
+    def repeated(cls, place: Place, message: str, first: Place) -> Diagnostic:
+        """A remark about what stands at `first` already."""
+        return cls(place, message, f"first in line {first.line}", first=first)
 
     def render(self, source: str, source_name: str) -> str:
         """The remark, the source line and a caret line under the place."""
         place = self.place
-        lines = source.splitlines()
+        # Other characters that end lines elsewhere, such as a form feed, end none in the language.
+        lines = source.split("\n")
         shown = [f"{self.severity}: {source_name}:{place.line}:{place.column}: {self.message}"]
         if 1 <= place.line <= len(lines):
             line = lines[place.line - 1].rstrip()

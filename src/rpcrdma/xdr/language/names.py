@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 from collections.abc import Iterable
 
-__all__ = ["enumerator_name", "field_name", "method_name", "module_name"]
+__all__ = ["definition_name", "enumerator_name", "field_name", "method_name", "module_name"]
 
 _TAKEN = frozenset(
     {
@@ -32,6 +32,12 @@ def module_name(name: str) -> str:
 def field_name(name: str) -> str:
     """The name of a member."""
     return f"{name}_" if keyword.iskeyword(name) else name
+
+
+def definition_name(field: str) -> str:
+    """The name that a member has in the definition: `field_name` the other way round."""
+    name = field.removesuffix("_")
+    return name if keyword.iskeyword(name) else field
 
 
 def enumerator_name(name: str) -> str:

@@ -17,7 +17,7 @@ from rpcrdma.xdr.language.diagnostics import Diagnostic, LanguageError, Place
 
 __all__ = ["parse"]
 
-_SPELLINGS = {"$END": "end of file", "IDENTIFIER": "a name", "NUMBER": "a number"}
+_SPELLINGS = {"$END": "end of file", "IDENTIFIER": "a name", "NUMBER": "a number", "TEXT": "a text"}
 _PUNCTUATION = {
     "LBRACE": "{", "RBRACE": "}", "LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "LESSTHAN": "<",
     "MORETHAN": ">", "SEMICOLON": ";", "COLON": ":", "COMMA": ",", "EQUAL": "=", "STAR": "*", "DOT": ".",
@@ -61,7 +61,7 @@ def _unexpected_character(text: str, error: lark.exceptions.UnexpectedCharacters
         return Place(error.line, error.column, 2), "comment without an end", ""
     hint = ""
     if character == "#":
-        hint = "lines of a preprocessor are not part of the language"
+        hint = "lines of a preprocessor are not part of the language: let it run before (--cpp)"
     elif text.startswith("//", error.pos_in_stream):
         hint = "a comment is /* written so */"
     elif character == "_":
@@ -73,7 +73,7 @@ def _unexpected_token(text: str, error: lark.exceptions.UnexpectedToken) -> tupl
     token = error.token
     expected = set(error.accepts or error.expected)
     if token.type == "$END":
-        lines = text.splitlines() or [""]
+        lines = text.removesuffix("\n").split("\n")
         place = Place(len(lines), len(lines[-1].rstrip()) + 1)
         found = "end of file"
     else:
@@ -146,6 +146,11 @@ class _Builder(lark.Transformer[lark.Token, Any]):
         self.deviates(value.place, f"constant {name} lacks '=' before its value", f"const {name} = ...;")
         return syntax.Constant(_identifier(name), value)
 
+    def constant_text(self, items: list[Any]) -> lark.visitors._DiscardType:
+        name, text = items
+        self.deviates(_place(text), f"constant {name} is a text, which nothing can use; left out")
+        return lark.Discard
+
     def constant_with_type(self, items: list[Any]) -> syntax.Constant:
         kind, name, value = items
         place, text = (_place(kind), str(kind)) if isinstance(kind, lark.Token) else (kind.place, kind.name)
@@ -179,6 +184,11 @@ class _Builder(lark.Transformer[lark.Token, Any]):
     def enumerator(self, items: list[Any]) -> syntax.Enumerator:
         name, value = items
         return syntax.Enumerator(_identifier(name), value)
+
+    def enumerator_without_value(self, items: list[Any]) -> syntax.Enumerator:
+        (name,) = items
+        self.deviates(_place(name), f"{name} has no value", "taken as one more than the one before it, as in C")
+        return syntax.Enumerator(_identifier(name), None)
 
     def struct_body(self, items: list[Any]) -> syntax.StructBody:
         (members,) = items

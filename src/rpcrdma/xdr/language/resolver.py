@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rpcrdma.xdr.language import model, syntax
-from rpcrdma.xdr.language.diagnostics import Place
+from rpcrdma.xdr.language.diagnostics import Diagnostic, Place
 from rpcrdma.xdr.language.names import field_name, module_name
 from rpcrdma.xdr.language.symbols import PREDEFINED, Symbols
 
@@ -20,6 +20,15 @@ _BUILTIN = {
     "double": "d",
 }
 _MAX_U32 = 0xFFFFFFFF
+_OF_RPCGEN: dict[str, tuple[str, model.Type]] = {
+    "char": ("int", model.Number("i")),
+    "u_char": ("unsigned int", model.UNSIGNED_INT),
+    "short": ("int", model.Number("i")),
+    "u_short": ("unsigned int", model.UNSIGNED_INT),
+    "des_block": ("opaque[8]", model.FixedOpaque(8)),
+    "netobj": ("opaque<1024>", model.VariableOpaque(1024)),
+}
+"""Types that C programs have of the RPC library, with what its functions send for them."""
 
 
 class Resolver:
@@ -118,6 +127,10 @@ class Resolver:
                 pass
         if name in PREDEFINED:
             return model.Number(PREDEFINED[name])
+        if name in _OF_RPCGEN:
+            words, kind = _OF_RPCGEN[name]
+            self.symbols.deviates(place, f"{name} is a type of rpcgen, not of the language; taken as {words}")
+            return kind
         self.symbols.unknown("type", name, place, self.symbols.definitions)
         return model.UNSIGNED_INT
 
@@ -200,8 +213,8 @@ class Resolver:
     def _check_member(self, name: syntax.Identifier, seen: dict[str, Place]) -> None:
         self.symbols.check_word(name)
         if name.name in seen:
-            self.symbols.error(
-                name.place, f"member {name.name} is defined twice", f"first in line {seen[name.name].line}"
+            self.symbols.errors.append(
+                Diagnostic.repeated(name.place, f"member {name.name} is defined twice", seen[name.name])
             )
         seen[name.name] = name.place
 
@@ -217,8 +230,8 @@ class Resolver:
             for label in arm.labels:
                 value = self._label(label, kind)
                 if value in labels:
-                    self.symbols.error(
-                        label.place, f"case {_words(label)} occurs twice", f"first in line {labels[value].line}"
+                    self.symbols.errors.append(
+                        Diagnostic.repeated(label.place, f"case {_words(label)} occurs twice", labels[value])
                     )
                 labels[value] = label.place
                 values.append((value, _words(label)))
@@ -235,8 +248,8 @@ class Resolver:
         name = declaration.name
         self.symbols.check_word(name) if arm.place != name.place else None
         if name.name in seen:
-            self.symbols.deviates(
-                name.place, f"member {name.name} occurs twice in union {owner}", f"first in line {seen[name.name].line}"
+            self.symbols.deviations.append(
+                Diagnostic.repeated(name.place, f"member {name.name} occurs twice in union {owner}", seen[name.name])
             )
         seen.setdefault(name.name, name.place)
         return model.Arm(

@@ -10,7 +10,11 @@ from rpcrdma.xdr.language.diagnostics import Diagnostic, Place
 
 __all__ = ["PREDEFINED", "Symbols", "TypeDefinition"]
 
-PREDEFINED = {"int32": "i", "uint32": "I", "int64": "q", "uint64": "Q"}
+PREDEFINED = {
+    "int32": "i", "uint32": "I", "int64": "q", "uint64": "Q",
+    "int32_t": "i", "uint32_t": "I", "int64_t": "q", "uint64_t": "Q",
+    "u_int": "I",
+}  # fmt: skip
 """Names of types that many definitions use without a typedef; a definition may give them a meaning of its own."""
 
 TypeDefinition = syntax.Typedef | syntax.Enumeration | syntax.Structure | syntax.Union
@@ -59,7 +63,7 @@ class Symbols:
         self.check_word(name)
         first = self._places.get(name.name)
         if first is not None:
-            self.error(name.place, f"{name.name} is defined twice", f"first in line {first.line}")
+            self.errors.append(Diagnostic.repeated(name.place, f"{name.name} is defined twice", first))
             return False
         self._places[name.name] = name.place
         return True
@@ -75,10 +79,12 @@ class Symbols:
         if known is not None:
             return known
         members: list[tuple[str, int]] = []
+        value = -1
         for enumerator in body.enumerators:
-            value = self.evaluate(enumerator.value)
+            value = value + 1 if enumerator.value is None else self.evaluate(enumerator.value)
             if not -(1 << 31) <= value < 1 << 31:
-                self.error(enumerator.value.place, f"{value} does not fit a signed 32-bit integer")
+                place = (enumerator.value or enumerator.name).place
+                self.error(place, f"{value} does not fit a signed 32-bit integer")
             if self.declare(enumerator.name):
                 self.enumerators[enumerator.name.name] = value
                 members.append((enumerator.name.name, value))
@@ -126,6 +132,9 @@ class Symbols:
                 case syntax.Typedef(declaration):
                     if isinstance(declaration, syntax.Void):
                         self.error(item.place, "a typedef needs a type and a name")
+                        continue
+                    if _names_itself(declaration):
+                        self.deviates(item.place, f"typedef gives {declaration.name.name} its own name; left out")
                         continue
                     turned = self._turned_round(declaration, types)
                     if self.declare(turned.name):
@@ -183,6 +192,15 @@ _NamedDeclaration = (
     | syntax.VariableOpaque
     | syntax.String
 )
+
+
+def _names_itself(declaration: _NamedDeclaration) -> bool:
+    """Whether it is `struct T T`, by which C makes T a type."""
+    return (
+        isinstance(declaration, syntax.Plain)
+        and isinstance(declaration.type, syntax.NamedType)
+        and declaration.type.name == declaration.name.name
+    )
 
 
 def _plain_typedef(item: syntax.Definition) -> str | None:

@@ -94,10 +94,10 @@ class NamedType:
 
 @dataclass(frozen=True, slots=True)
 class Enumerator:
-    """One name of an enumeration with its value."""
+    """One name of an enumeration with its value; None: one more than the name before it, as in C."""
 
     name: Identifier
-    value: Value
+    value: Value | None
 
 
 @dataclass(frozen=True, slots=True)

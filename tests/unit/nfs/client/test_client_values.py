@@ -15,10 +15,10 @@ from rpcrdma.nfs.client.attributes import NOW, TIME_NS_MAX, set_attributes, stat
 from rpcrdma.nfs.client.lookup_cache import LookupCache
 from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.paths import base_name, components, join, listed_name, text_of
-from rpcrdma.nfs.client.port_mapper import GETPORT, Mapping
 from rpcrdma.nfs.client.streams.open_mode import parse_open_mode
 from rpcrdma.nfs.client.transfer_sizes import TransferSizes
 from rpcrdma.nfs.errors import NfsError, nfs_error
+from rpcrdma.nfs.port_mapper import GETPORT, mapping
 from rpcrdma.nfs.v3 import fattr3, ftype3, nfs_fh3, nfsstat3, nfstime3, post_op_attr, specdata3, time_how
 from rpcrdma.xdr.codec import Decoder, Encoder
 
@@ -284,9 +284,9 @@ def test_a_cache_can_be_off() -> None:
 
 def test_getport_is_encoded_as_rfc_1833_says() -> None:
     enc = Encoder()
-    GETPORT.encode_args(enc, Mapping(100005, 3))
+    GETPORT.encode_args(enc, mapping(100005, 3, 6, 0))
     assert bytes(enc.out).hex() == "000186a5000000030000000600000000"
-    assert GETPORT.decode_args(Decoder(enc.out)) == Mapping(100005, 3, 6, 0)
+    assert GETPORT.decode_args(Decoder(enc.out)) == mapping(100005, 3, 6, 0)
     answer = Encoder()
     GETPORT.encode_result(answer, 20048)
     assert GETPORT.decode_result(Decoder(answer.out)) == 20048

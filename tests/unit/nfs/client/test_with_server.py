@@ -22,13 +22,11 @@ from rpcrdma.aio.urls import Url, parse_url
 from rpcrdma.errors import ConnectFailed, LocalProtocolError
 from rpcrdma.nfs.client import FileOptions, NfsFilesystem, mount_client, nfs_open
 from rpcrdma.nfs.client.mount_client import NoSuchExport, mount_export, mount_with
-from rpcrdma.nfs.client.port_mapper import GETPORT, Mapping
 from rpcrdma.nfs.errors import NfsError
 from rpcrdma.nfs.mount import MOUNT_V3_Service, exportnode, mountres3, mountres3_ok, mountstat3
+from rpcrdma.nfs.port_mapper import PORT_MAPPER_V2_Service, mapping
 from rpcrdma.nfs.server import Export, NfsServices, build_services, open_state
 from rpcrdma.rpc.dispatch import Dispatcher
-from rpcrdma.rpc.program import Program
-from rpcrdma.rpc.service import Service
 
 
 def names_in(directory: Path | str) -> list[str]:
@@ -282,14 +280,12 @@ class _Mountd(MOUNT_V3_Service):
         return []
 
 
-class _PortMapper(Service):
-    PROGRAM = Program(100000, 2, "PMAP_V2", {3: GETPORT})
-
+class _PortMapper(PORT_MAPPER_V2_Service):
     def __init__(self, port: int) -> None:
         self.port = port
 
-    def getport(self, args: Mapping, context: Any) -> int:
-        return self.port if args[:3] == (100005, 3, 6) else 0
+    def getport(self, args: mapping, context: Any) -> int:
+        return self.port if args == mapping(100005, 3, 6, 0) else 0
 
 
 def test_a_server_that_lists_nothing_is_asked_from_the_longest_path_up() -> None:

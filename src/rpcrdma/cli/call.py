@@ -1,0 +1,275 @@
+"""`rpcrdma call`: one call of any ONC RPC program, by its interface definition."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rpcrdma.cli import console
+from rpcrdma.cli.definition import DefinitionText, add_definition_options, read_definition
+from rpcrdma.cli.event_loop import run_async
+from rpcrdma.cli.exit_status import ExitStatus
+from rpcrdma.cli.options import (
+    Subparsers,
+    add_command,
+    add_json,
+    connect_options,
+    octets,
+    positive_count,
+    service_url,
+)
+
+if TYPE_CHECKING:
+    from rpcrdma.aio.client.connect import ConnectOptions
+    from rpcrdma.aio.urls import Url
+    from rpcrdma.errors import RpcRdmaError
+    from rpcrdma.rpc.loaded_interface import LoadedInterface, LoadedProcedure
+    from rpcrdma.wire.buffers import Buffer
+
+__all__ = ["add_parser", "run"]
+
+_EXAMPLES = """\
+  rpcrdma call rdma://server nfs3.x NFSPROC3_NULL
+  rpcrdma call tcp://server mount3.x export
+  rpcrdma call tcp://server:20048 mount3.x mnt '"/data"'
+  rpcrdma call rdma://server nfs3.x lookup '{"what": {"dir": {"data": "hex:0100"}, "name": "notes"}}'
+  rpcrdma call rdma://server nfs3.x read --save result.resok.data=notes - < arguments.json
+  rpcrdma call tcp://server --cpp --lenient /usr/include/rpcsvc/rquota.x rquotaproc_getquota '{...}'
+
+JSON is by the types of the definition: structures are objects, enumerations names, opaque data Base64 or "hex:00ff",
+"text:words", "@FILE". docs/call.md has it all.
+"""
+_INDEX = re.compile(r"\[\d+\]")
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Adds the command."""
+    parser = add_command(
+        subparsers,
+        "call",
+        run,
+        arguments="URL FILE.x PROCEDURE [JSON]",
+        summary="call any remote procedure by its interface definition, with JSON in and out",
+        examples=_EXAMPLES,
+        mounts=False,
+    )
+    parser.add_argument(
+        "url",
+        type=service_url,
+        metavar="URL",
+        help="rdma://HOST[:PORT] or tcp://HOST[:PORT]; over TCP without PORT the server's port mapper is asked",
+    )
+    parser.add_argument("file", metavar="FILE.x", help="the program's interface definition; - is standard input")
+    parser.add_argument(
+        "procedure", metavar="PROCEDURE", help="its name in FILE.x, or what follows PROC_ in it; in any case"
+    )
+    parser.add_argument("arguments", nargs="?", metavar="JSON", help="the arguments; - is standard input")
+    parser.add_argument("--program", metavar="PROGRAM", help="name or number, where FILE.x has several")
+    parser.add_argument(
+        "--program-version",
+        type=positive_count,
+        metavar="N",
+        help="version of the program (default: the newest in FILE.x that has the procedure)",
+    )
+    parser.add_argument(
+        "--reply-max",
+        type=octets,
+        metavar="SIZE",
+        help="the largest result to make room for, where FILE.x allows larger ones (default: 4 MiB)",
+    )
+    parser.add_argument(
+        "--save",
+        type=_save,
+        action="append",
+        default=[],
+        metavar="PATH=FILE",
+        help='write the opaque data at PATH, such as result.data, to FILE; "@FILE" stands in the result then',
+    )
+    parser.add_argument("--hex", action="store_true", help="show opaque data in hexadecimal instead of Base64")
+    add_definition_options(parser, "without it only the reply's size bounds them")
+    add_json(parser, "one JSON object: what was called, and the result in it")
+
+
+def _save(text: str) -> tuple[str, Path]:
+    path, equals, file = text.partition("=")
+    if not equals or not path or not file:
+        raise argparse.ArgumentTypeError(f"{text!r} is not PATH=FILE: write result.data=data.bin")
+    return path, Path(file)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs the command."""
+    from rpcrdma.errors import LocalProtocolError  # noqa: PLC0415
+    from rpcrdma.xdr.language import LanguageError  # noqa: PLC0415
+
+    if args.file == args.arguments == "-":
+        raise LocalProtocolError("FILE.x and JSON cannot both come from standard input")
+    source = read_definition(args)
+    if source is None:
+        return ExitStatus.FAILED
+    try:
+        loaded = _load(args, source)
+    except LanguageError as error:
+        source.show(error.diagnostics)
+        more = "" if args.lenient else "; --lenient takes malformed ones whose meaning is clear"
+        return console.error(f"{args.file} does not compile", f"rpcrdma xdr lint checks definitions{more}")
+    call = _Call(args, loaded, loaded.procedure(args.procedure, program=args.program, version=args.program_version))
+    call.prepare()
+    return run_async(call.run())
+
+
+def _load(args: argparse.Namespace, source: DefinitionText) -> LoadedInterface:
+    from rpcrdma.rpc.loaded_interface import load_interface  # noqa: PLC0415
+
+    return load_interface(source.text, source_name=source.name, lenient=args.lenient, default_limit=args.default_limit)
+
+
+@dataclass(slots=True)
+class _Call:
+    args: argparse.Namespace
+    loaded: LoadedInterface
+    found: LoadedProcedure
+    value: Any = None
+    octets: int = 0
+    """Of the encoded arguments."""
+    saved: set[str] = field(default_factory=set)
+    failures: list[OSError] = field(default_factory=list)
+
+    def prepare(self) -> None:
+        """Reads the arguments, before anything is sent.
+
+        Raises:
+            JsonMismatch: they are not what the procedure takes.
+            LocalProtocolError: the result has no data that could be saved as wanted.
+            OSError: a file cannot be read.
+        """
+        from rpcrdma.xdr.codec import Encoder  # noqa: PLC0415
+        from rpcrdma.xdr.language.json_form import JsonReader  # noqa: PLC0415
+
+        self._check_saves()
+        reader = JsonReader(
+            self.loaded.module, self.loaded.classes, read_file=lambda name: Path(name).expanduser().read_bytes()
+        )
+        self.value = reader.read(self.found.types.arguments, self._document(), "arguments")
+        encoder = Encoder()
+        self.found.procedure.encode_args(encoder, self.value)
+        self.octets = encoder.finish().length
+
+    def _document(self) -> Any:
+        from rpcrdma.xdr.language.json_form import JsonMismatch, parse_json  # noqa: PLC0415
+        from rpcrdma.xdr.language.json_shape import shape  # noqa: PLC0415
+
+        text = self.args.arguments
+        if text is not None:
+            return parse_json(sys.stdin.read() if text == "-" else text, "arguments")
+        kind = self.found.types.arguments
+        if kind is not None:
+            like = json.dumps(shape(self.loaded.module, kind))
+            raise JsonMismatch("arguments", f"{self.found.types.name} takes some", f"they look like {like}")
+        return None
+
+    def _check_saves(self) -> None:
+        from rpcrdma.errors import LocalProtocolError  # noqa: PLC0415
+        from rpcrdma.xdr.language.json_shape import data_paths  # noqa: PLC0415
+
+        known = list(dict.fromkeys(data_paths(self.loaded.module, self.found.types.result, "result")))
+        for path, _ in self.args.save:
+            if _INDEX.sub("[]", path) not in known:
+                error = LocalProtocolError(f"the result of {self.found.types.name} has no opaque data at {path}")
+                error.add_note(f"it has some at {', '.join(known)}" if known else "it has none anywhere")
+                raise error
+
+    async def run(self) -> ExitStatus:
+        """Calls, and prints the result."""
+        from rpcrdma.aio.client.connect import connect  # noqa: PLC0415
+        from rpcrdma.errors import RpcRdmaError  # noqa: PLC0415
+
+        options = self._options()
+        url = await self._located(options)
+        async with connect(str(url), self.loaded.classes[self.found.version.name], options=options) as connection:
+            try:
+                result = await connection.call(self.found.procedure, self.value)
+            except RpcRdmaError as error:
+                self._advise(error)
+                raise
+            self._print(url, result)
+        return ExitStatus.DONE
+
+    def _options(self) -> ConnectOptions:
+        from rpcrdma.limits import REPLY_OCTETS_MAX  # noqa: PLC0415
+        from rpcrdma.rpc.message import CALL_HEADER_OCTETS  # noqa: PLC0415
+        from rpcrdma.transport import TransportConfig  # noqa: PLC0415
+
+        most = self.args.reply_max or REPLY_OCTETS_MAX
+        # A lost connection is not made again: other servers than this library's may run a repeated call twice.
+        return replace(
+            connect_options(self.args),
+            reconnect=False,
+            record_octets_max=max(most, self.octets) + 2 * CALL_HEADER_OCTETS + 1024,
+            transport=TransportConfig(reply_octets_max=most),
+        )
+
+    async def _located(self, options: ConnectOptions) -> Url:
+        """The URL with its port; over TCP the port mapper knows it, where the user does not say."""
+        from rpcrdma.nfs.client.port_mapper import registered_port  # noqa: PLC0415
+
+        url: Url = self.args.url
+        if url.scheme != "tcp" or url.port_given:
+            return url
+        version = self.found.version
+        port = await registered_port(
+            url.host, version.program_number, version.number, timeout_s=options.connect_timeout_s
+        )
+        return replace(url, port=port, port_given=True)
+
+    def _advise(self, error: RpcRdmaError) -> None:
+        from rpcrdma.errors import DecodeError, MessageTooLong  # noqa: PLC0415
+        from rpcrdma.rpc.errors import GarbageArguments, ProgramMismatch, ProgramUnavailable  # noqa: PLC0415
+        from rpcrdma.transport import ChunkRefused  # noqa: PLC0415
+
+        match error:
+            case MessageTooLong() | ChunkRefused():
+                error.add_note("--reply-max SIZE makes room for a larger result")
+            case ProgramMismatch():
+                error.add_note("--program-version N calls another version, if FILE.x has it")
+            case ProgramUnavailable():
+                error.add_note(f"rpcrdma programs {self.args.url} shows what is offered")
+            case DecodeError() | GarbageArguments():
+                error.add_note(f"or {self.args.file} is not the definition of what this server offers")
+            case _:
+                pass
+
+    def _print(self, url: Url, result: Any) -> None:
+        from rpcrdma.xdr.language.json_form import JsonWriter  # noqa: PLC0415
+
+        writer = JsonWriter(self.loaded.module, hexadecimal=self.args.hex, keep=self._keep)
+        document = writer.write(self.found.types.result, result, "result")
+        if self.args.json:
+            version = self.found.version
+            called = {"url": str(url), "program": version.program_number, "version": version.number}
+            console.json_line({**called, "procedure": self.found.types.name, "result": document})
+        else:
+            console.data(json.dumps(document, indent=2))
+        for error in self.failures:
+            raise error
+        for path, file in self.args.save:
+            if path not in self.saved:
+                raise FileNotFoundError(f"this result has nothing at {path}; {file} was not written")
+
+    def _keep(self, path: str, data: Buffer) -> str | None:
+        file = dict(self.args.save).get(path)
+        if file is None:
+            return None
+        self.saved.add(path)
+        try:
+            file.write_bytes(data)
+        except OSError as error:
+            # The call has run: its result is shown all the same.
+            self.failures.append(error)
+            return None
+        return f"@{file}"

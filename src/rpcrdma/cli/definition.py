@@ -1,0 +1,140 @@
+"""Interface definitions as commands take them: read, preprocessed if asked for, and complained about."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rpcrdma.cli import console
+
+if TYPE_CHECKING:
+    from rpcrdma.xdr.language import Diagnostic
+    from rpcrdma.xdr.language.preprocessed import Preprocessed
+
+__all__ = ["DefinitionText", "add_definition_options", "read_definition", "read_text"]
+
+_STANDARD_INPUT = {"<stdin>": "-"}
+
+
+@dataclass(frozen=True, slots=True)
+class DefinitionText:
+    """The text of `file` for the compiler; `file` "-" is standard input."""
+
+    file: str
+    source: str
+    preprocessed: Preprocessed | None = None
+
+    @property
+    def text(self) -> str:
+        """What to compile."""
+        return self.source if self.preprocessed is None else self.preprocessed.text
+
+    @property
+    def name(self) -> str:
+        """What the compiler is to call it."""
+        return "standard input" if self.file == "-" else Path(self.file).name
+
+    def show(self, remarks: Sequence[Diagnostic]) -> None:
+        """Prints the compiler's remarks, each with the line that it is about."""
+        for remark in remarks:
+            located, file, source = self._located(remark)
+            sys.stderr.write(f"{located.render(source, file)}\n")
+
+    def as_json(self, remarks: Sequence[Diagnostic]) -> list[dict[str, Any]]:
+        """The remarks for programs."""
+        rows = []
+        for remark in remarks:
+            located, file, _ = self._located(remark)
+            row: dict[str, Any] = {"severity": located.severity, "file": file}
+            row |= {"line": located.place.line, "column": located.place.column, "length": located.place.length}
+            rows.append({**row, "message": located.message, "hint": located.hint})
+        return rows
+
+    def _located(self, remark: Diagnostic) -> tuple[Diagnostic, str, str]:
+        if self.preprocessed is None:
+            return remark, self.file, self.source
+        located, file, source = self.preprocessed.located(remark, self._source_of)
+        return located, _STANDARD_INPUT.get(file, file), source
+
+    def _source_of(self, file: str) -> str | None:
+        if file == self.file or file in _STANDARD_INPUT:
+            return self.source
+        try:
+            return Path(file).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            return None
+
+
+def add_definition_options(command: argparse.ArgumentParser, default_limit: str) -> None:
+    """The options that say how a definition is read; `default_limit` is the end of the help for that option."""
+    command.add_argument(
+        "--default-limit",
+        type=_limit,
+        metavar="N",
+        help=f"bound of variable-length items that have none, in octets or elements; {default_limit}",
+    )
+    command.add_argument(
+        "--lenient", action="store_true", help="take malformed definitions whose meaning is clear, with warnings"
+    )
+    command.add_argument(
+        "--cpp", action="store_true", help="run the C preprocessor first, for #include, #define and #ifdef"
+    )
+    command.add_argument(
+        "-D", dest="defines", metavar="NAME[=VALUE]", action="append", default=[], help="define a macro; means --cpp"
+    )
+    command.add_argument(
+        "-I",
+        dest="directories",
+        metavar="DIR",
+        action="append",
+        default=[],
+        help="look for included files there, too; means --cpp",
+    )
+
+
+def _limit(text: str) -> int:
+    try:
+        value = int(text, 0)
+    except ValueError:
+        value = -1
+    if not 0 <= value <= 0xFFFFFFFF:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 4294967295")
+    return value
+
+
+def read_definition(args: argparse.Namespace) -> DefinitionText | None:
+    """The definition that `args.file` names; None after an error, which is printed."""
+    source = read_text(args.file)
+    if source is None or not (args.cpp or args.defines or args.directories):
+        return None if source is None else DefinitionText(args.file, source)
+    # Few definitions need it.
+    from rpcrdma.cli.failures import tell  # noqa: PLC0415
+    from rpcrdma.cli.preprocessor import PreprocessorFailed, preprocess  # noqa: PLC0415
+    from rpcrdma.xdr.language.preprocessed import read_preprocessed  # noqa: PLC0415
+
+    given = source if args.file == "-" else None
+    try:
+        output = preprocess(args.file, given, defines=args.defines, directories=args.directories)
+    except PreprocessorFailed as error:
+        tell(error)
+        return None
+    return DefinitionText(args.file, source, read_preprocessed(output, args.file))
+
+
+def read_text(file: str) -> str | None:
+    """The text of a file, or of standard input for "-"; None after an error, which is printed."""
+    from rpcrdma.cli.failures import tell  # noqa: PLC0415
+
+    try:
+        if file == "-":
+            return sys.stdin.read()
+        return Path(file).read_text(encoding="utf-8")
+    except OSError as error:
+        tell(error)
+    except UnicodeDecodeError:
+        console.error(f"{file}: not UTF-8 text")
+    return None

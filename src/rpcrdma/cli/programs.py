@@ -1,0 +1,277 @@
+"""`rpcrdma programs`: what a host's port mapper lists, and which of it, and of the well-known programs, answers."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from rpcrdma.cli import console
+from rpcrdma.cli.event_loop import run_async
+from rpcrdma.cli.exit_status import ExitStatus
+from rpcrdma.cli.options import Subparsers, add_command, add_json, connect_options, port_number, service_url
+
+if TYPE_CHECKING:
+    from rpcrdma.aio.client.connect import Connection, ConnectOptions
+    from rpcrdma.aio.urls import Scheme, Url
+    from rpcrdma.nfs.client.port_mapper import Registration
+
+__all__ = ["add_parser", "run"]
+
+_EXAMPLES = """\
+  rpcrdma programs tcp://server                 what its port mapper lists, and what of it answers
+  rpcrdma programs rdma://server:20049          beside that, what answers over RDMA at this port
+  rpcrdma programs --json --program 0x20000b10 rdma://server
+"""
+_NAMES = {
+    100000: "portmapper", 100001: "rstatd", 100002: "rusersd", 100003: "nfs", 100004: "ypserv", 100005: "mountd",
+    100007: "ypbind", 100008: "walld", 100011: "rquotad", 100012: "sprayd", 100017: "rexd", 100021: "nlockmgr",
+    100024: "status", 100026: "bootparam", 100029: "keyserv", 100227: "nfs_acl",
+}  # fmt: skip
+_LOOKED_FOR = (100003, 100005, 100021, 100024, 100227)
+"""Programs that are asked for at the URL's own port, registered or not: those of an NFS server."""
+_NO_VERSION = 0xFFFFFFFF
+"""A version that no program has: the refusal names those that there are (PROG_MISMATCH)."""
+_AT_A_TIME = 16
+_PROBED_NETIDS: dict[str, Scheme] = {"tcp": "tcp", "tcp6": "tcp", "rdma": "rdma", "rdma6": "rdma"}
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Adds the command."""
+    parser = add_command(
+        subparsers,
+        "programs",
+        run,
+        arguments="URL",
+        summary="list the programs that a server offers, by its port mapper and by asking them",
+        examples=_EXAMPLES,
+        mounts=False,
+    )
+    parser.add_argument(
+        "url",
+        type=service_url,
+        metavar="URL",
+        help="rdma://HOST[:PORT] or tcp://HOST[:PORT]; what answers at PORT itself is listed, too, also if the port "
+        "mapper does not know of it",
+    )
+    parser.add_argument(
+        "--program",
+        dest="numbers",
+        type=_program_number,
+        action="append",
+        default=[],
+        metavar="NUMBER",
+        help="look for this program at the URL's port, too; may be repeated",
+    )
+    parser.add_argument(
+        "--port-mapper",
+        type=port_number,
+        default=111,
+        metavar="PORT",
+        help="TCP port of the port mapper (default: %(default)s)",
+    )
+    add_json(parser)
+
+
+def _program_number(text: str) -> int:
+    try:
+        number = int(text, 0)
+    except ValueError:
+        number = -1
+    if not 0 <= number < 1 << 32:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a program number")
+    return number
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs the command."""
+    return run_async(_programs(args))
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """A program at one port."""
+
+    scheme: Scheme
+    port: int
+    program: int
+
+
+@dataclass(slots=True)
+class _Probed:
+    """What a target said: versions that answered, and others with the reason why not."""
+
+    answered: set[int]
+    failed: dict[int, str]
+    unreachable: Exception | None = None
+    """Nothing was answered at all."""
+
+
+async def _programs(args: argparse.Namespace) -> int:
+    from rpcrdma.errors import ConnectFailed  # noqa: PLC0415
+    from rpcrdma.limits import PROBED_PROGRAMS_MAX  # noqa: PLC0415
+    from rpcrdma.nfs.client.port_mapper import registrations  # noqa: PLC0415
+
+    url: Url = args.url
+    options = replace(connect_options(args), reconnect=False)
+    listed: list[Registration] = []
+    mapper: dict[str, Any] = {"port": args.port_mapper, "version": None, "error": None}
+    try:
+        timeout_s = options.connect_timeout_s
+        mapper["version"], listed = await registrations(url.host, port=args.port_mapper, timeout_s=timeout_s)
+    except ConnectFailed as error:
+        if not _own_port(url):
+            error.add_note(f"or name a port of the server to ask: tcp://{url.host}:PORT")
+            raise
+        mapper["error"] = str(error).partition("; ")[0]
+    wanted: dict[_Target, set[int]] = {}
+    for each in listed:
+        if (scheme := _PROBED_NETIDS.get(each.netid)) and each.port is not None:
+            wanted.setdefault(_Target(scheme, each.port, each.program), set()).add(each.version)
+    if _own_port(url):
+        numbers = dict.fromkeys([*args.numbers, *_LOOKED_FOR, *(each.program for each in listed)])
+        own = {_Target(url.scheme, url.port, number): set[int]() for number in numbers}
+        # Those at the URL's own port come first: they were asked for.
+        wanted = {target: wanted.get(target, set()) for target in own} | wanted
+    limited = asyncio.Semaphore(_AT_A_TIME)
+    targets = dict(list(wanted.items())[:PROBED_PROGRAMS_MAX])
+    async with asyncio.TaskGroup() as group:
+        tasks = {
+            target: group.create_task(_probe(url.host, target, versions, options, limited))
+            for target, versions in targets.items()
+        }
+    probed = {target: task.result() for target, task in tasks.items()}
+    own_error = _error_at(url, probed)
+    if own_error is not None and not listed:
+        raise own_error
+    rows = _rows(url, listed, probed, args.numbers)
+    if args.json:
+        reason = None if own_error is None else str(own_error)
+        console.json_line({"url": str(url), "error": reason, "port_mapper": mapper, "programs": rows})
+        return ExitStatus.DONE
+    if mapper["error"] is not None:
+        console.talk(f"note: {mapper['error']}; only the URL's own port was asked")
+    if own_error is not None:
+        console.talk(f"note: nothing answers at {url}: {own_error}")
+    _print(rows)
+    return ExitStatus.DONE
+
+
+def _own_port(url: Url) -> bool:
+    """Whether the URL is a service to be asked: there is no default port for TCP, but for the port mapper's."""
+    return url.scheme == "rdma" or url.port_given
+
+
+def _at(url: Url, target: _Target) -> bool:
+    return _own_port(url) and (target.scheme, target.port) == (url.scheme, url.port)
+
+
+def _error_at(url: Url, probed: dict[_Target, _Probed]) -> Exception | None:
+    """Why nothing at all answers at the URL's own port, if it is so."""
+    failures = [probe.unreachable for target, probe in probed.items() if _at(url, target)]
+    return failures[0] if all(failures) and failures else None
+
+
+async def _probe(
+    host: str, target: _Target, versions: set[int], options: ConnectOptions, limited: asyncio.Semaphore
+) -> _Probed:
+    """Makes empty calls: of a version that there is not, then of those that there may be."""
+    from rpcrdma.aio.client.connect import connect  # noqa: PLC0415
+    from rpcrdma.aio.urls import Url  # noqa: PLC0415
+    from rpcrdma.errors import RpcError, RpcRdmaError  # noqa: PLC0415
+    from rpcrdma.rpc.program import null_procedure  # noqa: PLC0415
+
+    timeout_s = options.connect_timeout_s
+    probed = _Probed(set(), {})
+    async with limited:
+        try:
+            async with connect(str(Url(scheme=target.scheme, host=host, port=target.port)), options=options) as there:
+                for version in sorted(versions | await _offered(there, target.program, timeout_s)):
+                    try:
+                        await there.call(null_procedure(target.program, version), None, timeout_s=timeout_s)
+                    except RpcError as error:
+                        probed.failed[version] = str(error)
+                    else:
+                        probed.answered.add(version)
+        except RpcRdmaError as error:
+            for version in versions - probed.answered:
+                probed.failed.setdefault(version, str(error))
+            if not probed.answered:
+                probed.unreachable = error
+    return probed
+
+
+async def _offered(connection: Connection, program: int, timeout_s: float) -> set[int]:
+    """The versions that the server says it has."""
+    from rpcrdma.errors import RpcError  # noqa: PLC0415
+    from rpcrdma.limits import PROBED_VERSIONS_MAX  # noqa: PLC0415
+    from rpcrdma.rpc.errors import ProgramMismatch  # noqa: PLC0415
+    from rpcrdma.rpc.program import null_procedure  # noqa: PLC0415
+
+    try:
+        await connection.call(null_procedure(program, _NO_VERSION), None, timeout_s=timeout_s)
+    except ProgramMismatch as error:
+        return set(range(error.low, min(error.high, error.low + PROBED_VERSIONS_MAX - 1) + 1))
+    except RpcError:
+        pass
+    return set()
+
+
+def _rows(
+    url: Url, listed: Iterable[Registration], probed: dict[_Target, _Probed], wanted: Iterable[int]
+) -> list[dict[str, Any]]:
+    rows = []
+    seen: set[tuple[_Target, int]] = set()
+    for each in listed:
+        scheme = _PROBED_NETIDS.get(each.netid)
+        probe = None
+        if scheme is not None and each.port is not None:
+            target = _Target(scheme, each.port, each.program)
+            seen.add((target, each.version))
+            probe = probed.get(target)
+        row = _row(each.program, each.version, each.netid, each.port, probe)
+        rows.append({**row, "address": each.address, "owner": each.owner, "registered": True})
+    for target, probe in probed.items():
+        versions = probe.answered | (set(probe.failed) if target.program in wanted else set())
+        for version in sorted(versions):
+            if (target, version) not in seen:
+                row = _row(target.program, version, target.scheme, target.port, probe)
+                rows.append({**row, "address": None, "owner": None, "registered": False})
+        if target.program in wanted and _at(url, target) and not versions:
+            row = _row(target.program, None, target.scheme, target.port, None)
+            error = "not offered here" if probe.unreachable is None else str(probe.unreachable)
+            rows.append({**row, "answers": False, "error": error, "address": None, "owner": None, "registered": False})
+    return sorted(rows, key=lambda row: (row["program"], row["version"] or 0, row["netid"], row["port"] or 0))
+
+
+def _row(program: int, version: int | None, netid: str, port: int | None, probe: _Probed | None) -> dict[str, Any]:
+    answers = None if probe is None or version is None else version in probe.answered
+    error = None if probe is None or version is None else probe.failed.get(version)
+    row = {"program": program, "name": _NAMES.get(program), "version": version, "netid": netid, "port": port}
+    return row | {"answers": answers, "error": error}
+
+
+def _print(rows: list[dict[str, Any]]) -> None:
+    words = {True: "yes", False: "no", None: "not asked"}
+    table = [
+        (
+            str(row["program"]),
+            "-" if row["version"] is None else str(row["version"]),
+            row["name"] or "-",
+            console.printable(row["netid"]),
+            console.printable(row["address"] or "-") if row["port"] is None else str(row["port"]),
+            "yes" if row["registered"] else "no",
+            words[row["answers"]] + (f": {console.printable(row['error'])}" if row["error"] else ""),
+        )
+        for row in rows
+    ]
+    if not table:
+        console.talk("no programs")
+        return
+    console.table(
+        table,
+        right=[0, 1, 4],
+        headings=("program", "version", "name", "transport", "port", "registered", "answers"),
+    )

@@ -1,0 +1,104 @@
+"""What JSON documents of a type look like: the keys of unions, and documents with words in place of values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rpcrdma.xdr.language import model
+from rpcrdma.xdr.language.names import definition_name
+
+__all__ = ["NUMBER_WORDS", "arm_key", "arm_of", "data_paths", "discriminant_key", "shape"]
+
+NUMBER_WORDS = {"i": "an int", "I": "an unsigned int", "q": "a hyper", "Q": "an unsigned hyper"}
+
+
+def arm_of(item: model.Union, tag: int) -> model.Arm | None:
+    """The arm that a discriminant's value selects."""
+    return next((arm for arm in item.arms if tag in [number for number, _ in arm.values]), item.default)
+
+
+def discriminant_key(item: model.Union) -> str:
+    """The key of a union's discriminant: its name in the definition."""
+    name = item.discriminant.name
+    return "value" if name == "value_" else definition_name(name)
+
+
+def arm_key(item: model.Union, arm: model.Arm) -> str:
+    """The key of an arm's value: its name in the definition, with an underscore where the discriminant has the same."""
+    key = definition_name(arm.name)
+    return f"{key}_" if key == discriminant_key(item) else key
+
+
+def shape(module: model.Module, kind: model.Type | None, within: tuple[str, ...] = ()) -> Any:
+    """A document that shows what documents of a type look like, with words in place of values."""
+    if kind is None:
+        return None
+    match model.strip(kind):
+        case model.Number(code):
+            return "a number" if code in "fd" else NUMBER_WORDS[code].partition(" ")[2]
+        case model.Boolean():
+            return "true or false"
+        case model.EnumRef(name):
+            return f"enum {name}"
+        case model.FixedOpaque(length):
+            return f"opaque[{length}]"
+        case model.VariableOpaque() as data:
+            return f"opaque{_limit(data.limit)}"
+        case model.Text(limit):
+            return f"string{_limit(limit)}"
+        case model.ClassRef(name) if name in within:
+            return name
+        case model.ClassRef(name):
+            item = module.classes[name]
+            if isinstance(item, model.Struct):
+                members = {definition_name(member.name): member.type for member in item.members}
+                return {key: shape(module, each, (*within, name)) for key, each in members.items()}
+            key = discriminant_key(item)
+            seen: dict[str, Any] = {key: shape(module, item.discriminant.type, within)}
+            for arm in [*item.arms, item.default]:
+                if arm is not None and arm.type is not None:
+                    seen[f"{arm_key(item, arm)}?"] = shape(module, arm.type, (*within, name))
+            return seen
+        case model.Optional(element):
+            inner = shape(module, element, within)
+            return f"{inner} or null" if isinstance(inner, str) else inner
+        case model.FixedArray(element) | model.VariableArray(element):
+            return [shape(module, element, within)]
+        case model.LinkedList(entry):
+            return [shape(module, model.ClassRef(entry), within)]
+        case other:
+            raise AssertionError(other)
+
+
+def data_paths(module: model.Module, kind: model.Type | None, path: str, within: tuple[str, ...] = ()) -> Iterator[str]:
+    """The paths of the opaque items in documents of a type; `[]` stands for the index of an element."""
+    if kind is None:
+        return
+    match model.strip(kind):
+        case model.FixedOpaque() | model.VariableOpaque():
+            yield path
+        case model.ClassRef(name) if name not in within:
+            for key, each in _members(module.classes[name]):
+                yield from data_paths(module, each, f"{path}.{key}", (*within, name))
+        case model.Optional(element):
+            yield from data_paths(module, element, path, within)
+        case model.FixedArray(element) | model.VariableArray(element):
+            yield from data_paths(module, element, f"{path}[]", within)
+        case model.LinkedList(entry):
+            yield from data_paths(module, model.ClassRef(entry), f"{path}[]", within)
+        case _:
+            pass
+
+
+def _members(item: model.Class) -> Iterator[tuple[str, model.Type]]:
+    if isinstance(item, model.Struct):
+        yield from ((definition_name(member.name), member.type) for member in item.members)
+        return
+    for arm in [*item.arms, item.default]:
+        if arm is not None and arm.type is not None:
+            yield arm_key(item, arm), arm.type
+
+
+def _limit(limit: int) -> str:
+    return "<>" if limit == 0xFFFFFFFF else f"<{limit}>"

@@ -1,0 +1,102 @@
+"""What a C preprocessor has made of an interface definition, and where in the files each of its lines is from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from rpcrdma.xdr.language.diagnostics import Diagnostic, Place
+
+__all__ = ["Located", "Origin", "Preprocessed", "read_preprocessed"]
+
+_MARKER = re.compile(r'#(?:line)?\s+(\d+)(?:\s+"((?:[^"\\]|\\.)*)")?')
+"""`# LINE "FILE" FLAGS`: the next line is that line of that file."""
+_ESCAPE = re.compile(r"\\(.)")
+
+
+class Origin(NamedTuple):
+    """A line of a file, counted from 1."""
+
+    file: str
+    line: int
+
+
+class Located(NamedTuple):
+    """A remark with the places of the original files; `source` is the text of `file`, as far as it is known."""
+
+    remark: Diagnostic
+    file: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Preprocessed:
+    """`text` is for the parser: the output, with empty lines for what was addressed to compilers of C."""
+
+    text: str
+    origins: Sequence[Origin]
+    """Of each line of `text`."""
+
+    def origin(self, place: Place) -> Origin:
+        """The line that a place of `text` is from."""
+        return self.origins[min(place.line, len(self.origins)) - 1]
+
+    def located(self, remark: Diagnostic, source_of: Callable[[str], str | None]) -> Located:
+        """A remark about `text` as one about the file that its place is from; `source_of` has the texts of files."""
+        origin = self.origin(remark.place)
+        line = self.text.split("\n")[remark.place.line - 1]
+        source = source_of(origin.file)
+        originals = [] if source is None else source.split("\n")
+        column = None
+        if source is not None and origin.line <= len(originals):
+            column = _column_in(originals[origin.line - 1], line, remark.place)
+        if source is None or column is None:
+            # A macro made it what it is: then the line is shown as it was compiled.
+            column = remark.place.column
+            source = "\n" * (origin.line - 1) + line
+        place = replace(remark.place, line=origin.line, column=column)
+        if remark.first is None:
+            return Located(replace(remark, place=place), origin.file, source)
+        first = self.origin(remark.first)
+        hint = f"first in line {first.line}" + (f" of {first.file}" if first.file != origin.file else "")
+        return Located(replace(remark, place=place, hint=hint), origin.file, source)
+
+
+def read_preprocessed(output: str, file: str) -> Preprocessed:
+    """Reads the output of a preprocessor that was given `file`."""
+    lines: list[str] = []
+    origins: list[Origin] = []
+    at = Origin(file, 1)
+    for line in output.split("\n"):
+        origins.append(at)
+        if not line.startswith("#"):
+            lines.append(line)
+            at = Origin(at.file, at.line + 1)
+            continue
+        # Markers, and directives that are for a compiler of C.
+        lines.append("")
+        marker = _MARKER.match(line)
+        if marker is None:
+            at = Origin(at.file, at.line + 1)
+        else:
+            named = at.file if marker[2] is None else _ESCAPE.sub(r"\1", marker[2])
+            at = Origin(named, int(marker[1]))
+    return Preprocessed("\n".join(lines), origins)
+
+
+def _column_in(original: str, line: str, place: Place) -> int | None:
+    """The column of a place of `line` in the original line, if that differs up to there in white space only."""
+    before = "".join(line[: place.column - 1].split())
+    column = 0
+    for character in before:
+        while column < len(original) and original[column].isspace():
+            column += 1
+        if original[column : column + 1] != character:
+            return None
+        column += 1
+    while column < len(original) and original[column].isspace():
+        column += 1
+    words = line[place.column - 1 : place.column - 1 + place.length]
+    return column + 1 if original.startswith(words, column) else None

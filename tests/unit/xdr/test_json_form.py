@@ -1,0 +1,257 @@
+"""How each XDR type stands in JSON, and what is said of documents that do not fit, with their place."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+
+from rpcrdma.errors import LocalProtocolError
+from rpcrdma.rpc.loaded_interface import LoadedInterface, load_interface
+from rpcrdma.wire.buffers import Buffer
+from rpcrdma.xdr.language import model
+from rpcrdma.xdr.language.json_form import JsonMismatch, JsonReader, JsonWriter, parse_json
+
+SOURCE = """
+enum status { OK = 0, NOT_FOUND = -2 };
+struct place { string dir<8>; opaque handle<4>; };
+struct entry { string name<8>; entry *next; };
+union result switch (status code) { case OK: hyper size; case NOT_FOUND: void; };
+struct all {
+    place where; status state; bool flag; int from; unsigned hyper big; float f; double d; opaque key[2];
+    entry *entries; place *also; result outcome; int pair[2]; int few<2>;
+};
+program FIRST { version FIRST_V1 { void FIRSTPROC_NULL(void) = 0; all FIRSTPROC_GET(all) = 1; } = 1;
+                version FIRST_V2 { void FIRSTPROC_NULL(void) = 0; all FIRSTPROC_GET(place) = 1; } = 2; } = 0x20000001;
+program SECOND { version SECOND_V1 { void SECONDPROC_NULL(void) = 0; int add(int, int) = 7; } = 1; } = 0x20000002;
+"""
+WHOLE = model.ClassRef("all")
+ALL: dict[str, Any] = {
+    "where": {"dir": "a", "handle": "AAH/"},
+    "state": "NOT_FOUND",
+    "flag": True,
+    "from": -5,
+    "big": (1 << 64) - 1,
+    "f": 0.5,
+    "d": -0.0,
+    "key": "AAE=",
+    "entries": [{"name": "b"}, {"name": "c"}],
+    "also": None,
+    "outcome": {"code": "OK", "size": -(1 << 63)},
+    "pair": [1, 2],
+    "few": [],
+}
+
+
+@pytest.fixture(name="loaded", scope="module")
+def loaded_fixture() -> LoadedInterface:
+    return load_interface(SOURCE, source_name="all.x")
+
+
+def read(loaded: LoadedInterface, document: Any, kind: model.Type | None = WHOLE) -> Any:
+    return JsonReader(loaded.module, loaded.classes).read(kind, document, "arguments")
+
+
+def write(loaded: LoadedInterface, value: Any, **options: Any) -> Any:
+    return JsonWriter(loaded.module, **options).write(model.ClassRef("all"), value, "result")
+
+
+def with_(**changes: Any) -> dict[str, Any]:
+    return {**ALL, **changes}
+
+
+def test_every_type_has_its_form(loaded: LoadedInterface) -> None:
+    value = read(loaded, ALL)
+    assert (value.where.handle, value.from_, value.entries[1].name) == (b"\0\1\xff", -5, "c")
+    assert value.outcome.value == -(1 << 63)
+    assert json.dumps(write(loaded, value)) == json.dumps(ALL), "keys are in the order of the definition"
+
+
+def test_what_is_void_is_null(loaded: LoadedInterface) -> None:
+    assert read(loaded, None, None) is None
+    assert read(loaded, {}, None) is None
+    assert JsonWriter(loaded.module).write(None, None, "result") is None
+    with pytest.raises(JsonMismatch, match=r"^arguments: \[1\] given where nothing is taken$"):
+        read(loaded, [1], None)
+
+
+@pytest.mark.parametrize(
+    ("document", "octets"),
+    [
+        ("hex:00ff", b"\0\xff"),
+        ("hex:", b""),
+        ("text:\u00e9", b"\xc3\xa9"),
+        ("", b""),
+        ("@f", b"file"),
+        ("AP8=", b"\0\xff"),
+    ],
+)
+def test_octets_have_several_forms(loaded: LoadedInterface, document: str, octets: bytes) -> None:
+    files = {"f": b"file"}
+    reader = JsonReader(loaded.module, loaded.classes, read_file=files.__getitem__)
+    value = reader.read(model.ClassRef("place"), {"dir": "", "handle": document}, "arguments")
+    assert value.handle == octets
+
+
+def test_octets_are_written_as_asked(loaded: LoadedInterface) -> None:
+    value = read(loaded, ALL)
+    assert write(loaded, value, hexadecimal=True)["where"]["handle"] == "hex:0001ff"
+    asked = []
+
+    def keep(path: str, data: Buffer) -> str | None:
+        asked.append((path, bytes(data)))
+        return "@out" if path == "result.key" else None
+
+    assert write(loaded, value, keep=keep)["key"] == "@out"
+    assert asked == [("result.where.handle", b"\0\1\xff"), ("result.key", b"\0\1")]
+
+
+def test_strings_that_are_no_utf8_are_objects(loaded: LoadedInterface) -> None:
+    value = read(loaded, with_(where={"dir": {"base64": "/w=="}, "handle": ""}))
+    assert value.where.dir == "\udcff"
+    assert write(loaded, value)["where"]["dir"] == {"base64": "/w=="}
+
+
+def test_numbers_without_a_json_number_are_words(loaded: LoadedInterface) -> None:
+    value = read(loaded, with_(f="-Infinity", d="NaN", big="0xffffffffffffffff"))
+    assert math.isnan(value.d)
+    written = write(loaded, value)
+    assert (written["f"], written["d"], written["big"]) == ("-Infinity", "NaN", (1 << 64) - 1)
+
+
+MISFITS: dict[str, tuple[Any, str, str]] = {
+    "missing": (
+        with_(where={"handle": ""}),
+        "arguments.where.dir: missing",
+        "it is string<8>",
+    ),
+    "unknown": (with_(where={"dir": "", "handel": ""}), "arguments.where.handel: unknown", "did you mean handle?"),
+    "unlike all": (
+        with_(zzz=1),
+        "arguments.zzz: unknown",
+        "there is where, state, flag, from, big, f, d, key and 5 more",
+    ),
+    "no object": ([], "arguments: [] is not an object, as all is", ""),
+    "enum": (
+        with_(state="NOT_FUOND"),
+        'arguments.state: "NOT_FUOND" is no value of enum status',
+        "did you mean NOT_FOUND?",
+    ),
+    "enum by number": (with_(state=7), "arguments.state: 7 is no value of enum status", "one of OK, NOT_FOUND"),
+    "bool as enum": (with_(state=False), "arguments.state: false is no value of enum status", "one of OK, NOT_FOUND"),
+    "bool": (with_(flag=1), "arguments.flag: 1 is neither true nor false", ""),
+    "int": (with_(**{"from": 1 << 31}), "arguments.from: 2147483648 is not an int: -2147483648 to 2147483647", ""),
+    "bool as int": (with_(**{"from": True}), "arguments.from: true is not an int: -2147483648 to 2147483647", ""),
+    "fraction": (with_(**{"from": 1.0}), "arguments.from: 1.0 is not an int: -2147483648 to 2147483647", ""),
+    "hyper": (with_(big=-1), "arguments.big: -1 is not an unsigned hyper: 0 to 18446744073709551615", ""),
+    "float": (with_(f=1e39), "arguments.f: 1e+39 is too large for a float", ""),
+    "double": (with_(d=10**400), "arguments.d: 1" + "0" * 39 + "... is too large for a double", ""),
+    "word as float": (with_(f="nan"), 'arguments.f: "nan" is not a number', "or one of NaN, Infinity, -Infinity"),
+    "length of opaque": (with_(key="hex:00"), "arguments.key: 1 octets given, the type has 2", ""),
+    "long opaque": (
+        with_(where={"dir": "", "handle": "hex:0102030405"}),
+        "arguments.where.handle: 5 octets given, the limit is 4",
+        "",
+    ),
+    "no base64": (
+        with_(key="A"),
+        'arguments.key: "A" is not octets in Base64',
+        'octets are Base64, or "hex:00ff", "text:words" or "@FILE"',
+    ),
+    "octets in a string": (
+        with_(where={"dir": "\u00e9" * 5, "handle": ""}),
+        "arguments.where.dir: 10 octets given, the limit is 8",
+        "",
+    ),
+    "no string": (with_(where={"dir": 1, "handle": ""}), "arguments.where.dir: 1 is not a string", ""),
+    "half a character": (
+        with_(where={"dir": "\ud800", "handle": ""}),
+        'arguments.where.dir: "\\ud800" has characters that have no octets',
+        "",
+    ),
+    "element": (with_(entries=[{"name": "a"}, {"nam": 1}]), "arguments.entries[1].nam: unknown", "did you mean name?"),
+    "no array": (with_(entries={}), "arguments.entries: {} is not an array", ""),
+    "fixed array": (with_(pair=[1]), "arguments.pair: 1 elements given, the type has 2", ""),
+    "array": (with_(few=[1, 2, 3]), "arguments.few: 3 elements given, the limit is 2", ""),
+    "void arm": (with_(outcome={"code": "NOT_FOUND", "size": 1}), "arguments.outcome.size: unknown", "there is code"),
+    "arm": (with_(outcome={"code": "OK"}), "arguments.outcome.size: missing", "it is hyper"),
+    "discriminant": (with_(outcome={"size": 1}), "arguments.outcome.code: missing", "it is enum status"),
+}
+
+
+@pytest.mark.parametrize(("document", "message", "hint"), MISFITS.values(), ids=MISFITS)
+def test_misfits_name_their_place(loaded: LoadedInterface, document: Any, message: str, hint: str) -> None:
+    with pytest.raises(JsonMismatch) as raised:
+        read(loaded, document)
+    assert (str(raised.value), getattr(raised.value, "__notes__", [""])[0]) == (message, hint)
+
+
+def test_an_optional_item_may_be_left_out(loaded: LoadedInterface) -> None:
+    assert read(loaded, {key: value for key, value in ALL.items() if key != "also"}).also is None
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "arguments: not JSON: Expecting property name enclosed in double quotes at line 1, column 2"),
+        ('{"a": 1, "a": 2}', 'arguments: an object has "a" twice'),
+        ("[NaN]", "arguments: NaN is no number in JSON"),
+        ("[" * 100_000, "arguments: nested too deeply"),
+        ("1" * 5000, "arguments: not JSON: Exceeds the limit"),
+    ],
+)
+def test_what_is_not_json_is_refused(text: str, message: str) -> None:
+    with pytest.raises(JsonMismatch) as raised:
+        parse_json(text, "arguments")
+    assert str(raised.value).startswith(message)
+
+
+def test_procedures_are_found_by_name(loaded: LoadedInterface) -> None:
+    found = loaded.procedure("FIRSTPROC_GET")
+    assert (found.version.number, found.procedure.program, found.procedure.number) == (2, 0x20000001, 1)
+    assert loaded.procedure("get", version=1).types.arguments == model.ClassRef("all")
+    assert loaded.procedure("ADD").procedure.number == 7
+    assert loaded.procedure("firstproc_get").version.number == 2
+    for program in ("SECOND", "0x20000002", str(0x20000002)):
+        assert loaded.procedure("null", program=program).version.name == "SECOND_V1"
+
+
+@pytest.mark.parametrize(
+    ("name", "choice", "message", "hint"),
+    [
+        ("GTE", {}, "all.x has no procedure GTE", "did you mean FIRSTPROC_GET?"),
+        ("xyzzy", {}, "all.x has no procedure xyzzy", "it has FIRSTPROC_NULL, FIRSTPROC_GET, SECONDPROC_NULL, add"),
+        ("null", {}, "null is a procedure of FIRST and of SECOND", "--program FIRST"),
+        (
+            "get",
+            {"program": "THIRD"},
+            "all.x defines no program THIRD",
+            "it defines FIRST (536870913), SECOND (536870914)",
+        ),
+        (
+            "get",
+            {"version": 3},
+            "all.x defines no version 3",
+            "it defines FIRST version 1, FIRST version 2, SECOND version 1",
+        ),
+    ],
+)
+def test_what_is_not_found_is_told(
+    loaded: LoadedInterface, name: str, choice: dict[str, Any], message: str, hint: str
+) -> None:
+    with pytest.raises(LocalProtocolError) as raised:
+        loaded.procedure(name, **choice)
+    assert (str(raised.value), raised.value.__notes__) == (message, [hint])
+
+
+def test_a_definition_without_programs_has_no_procedure() -> None:
+    with pytest.raises(LocalProtocolError, match=r"types\.x defines no program"):
+        load_interface("struct s { int a; };", source_name="types.x").procedure("null")
+
+
+def test_a_file_name_is_no_code() -> None:
+    name = '"""\nraise SystemError\n"""'
+    loaded = load_interface(SOURCE, source_name=name)
+    assert loaded.module.source_name == name
