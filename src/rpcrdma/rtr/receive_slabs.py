@@ -11,6 +11,7 @@ from __future__ import annotations
 import mmap
 import struct
 import sys
+import weakref
 from collections import deque
 
 from rpcrdma.errors import DecodeError
@@ -30,7 +31,7 @@ _TYPE = struct.Struct(">12xI")
 class Slab:
     """Slots of `octets` each, side by side. `taken` of them were given out."""
 
-    __slots__ = ("memory", "octets", "taken")
+    __slots__ = ("__weakref__", "memory", "octets", "taken")
 
     def __init__(self, octets: int) -> None:
         # Pages that no data has come to take no memory. The last slots are for groups that begin before them.
@@ -64,7 +65,7 @@ class SlabBuffer(ScatteredBuffer):
 class SlabStore:
     """What connections share: heads of `head_octets`, slabs with slots of `slot_octets`."""
 
-    __slots__ = ("_heads", "_retired", "_started", "head_octets", "slot_octets")
+    __slots__ = ("_heads", "_retired", "_started", "head_octets", "memory", "slot_octets")
 
     def __init__(self, head_octets: int, slot_octets: int) -> None:
         self.head_octets = head_octets
@@ -72,6 +73,8 @@ class SlabStore:
         self._heads: list[memoryview] = []
         self._started: list[Slab] = []
         self._retired: deque[Slab] = deque()
+        self.memory: weakref.WeakSet[Slab] = weakref.WeakSet()
+        """All slabs that there are."""
 
     def take_head(self) -> memoryview:
         """Memory for the first part of a message."""
@@ -92,7 +95,9 @@ class SlabStore:
                 slab.taken = 0
                 return slab
             self._retired.append(slab)
-        return Slab(self.slot_octets)
+        slab = Slab(self.slot_octets)
+        self.memory.add(slab)
+        return slab
 
     def give_slab(self, slab: Slab) -> None:
         """Takes back a slab, of which slots may be in use."""

@@ -1,0 +1,92 @@
+"""Two endpoints in memory that have the round-trip extension, and one call between them."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rpcrdma.rpc.reply_bound import ReplyBound
+from rpcrdma.rtr import RoundTrip, RoundTripConfig
+from rpcrdma.testing.endpoint_pair import EndpointPair, message
+from rpcrdma.transport import CallFailed, ReplyArrived, TransportConfig
+from rpcrdma.wire.buffers import Buffer
+
+__all__ = ["Exchange", "RtrPair", "address_of"]
+
+
+def address_of(view: memoryview) -> int:
+    """Where the octets of a writable view are in memory."""
+    return ctypes.addressof(ctypes.c_char.from_buffer(view))
+
+
+class Exchange(NamedTuple):
+    """One call: what its handler saw and its caller got, items as the views that were handed over."""
+
+    argument: memoryview | None
+    result: memoryview | None
+
+
+class RtrPair(EndpointPair):
+    """`client` and `server` are their settings of the extension; None for none."""
+
+    def __init__(
+        self,
+        client: RoundTripConfig | None,
+        server: RoundTripConfig | None,
+        *,
+        version: str = "2",
+        transport: TransportConfig | None = None,
+        server_transport: TransportConfig | None = None,
+        reverse: bool = False,
+    ) -> None:
+        transport = transport or TransportConfig()
+        server_transport = server_transport or transport
+        self.client_rtr = None if client is None else RoundTrip(client, receive_octets=transport.offered_receive_octets)
+        self.server_rtr = (
+            None if server is None else RoundTrip(server, receive_octets=server_transport.offered_receive_octets)
+        )
+        super().__init__(
+            transport,
+            server_transport,
+            version=version,
+            reverse=reverse,
+            client_extensions=[] if self.client_rtr is None else [self.client_rtr.extension],
+            server_extensions=[] if self.server_rtr is None else [self.server_rtr.extension],
+        )
+        self.connect()
+        self._xid = 0x100
+
+    def exchange(
+        self,
+        argument: Buffer | None,
+        result: Buffer | None,
+        *,
+        bound: int | None = None,
+        into: Sequence[Buffer | None] = (),
+        placement: str = "",
+    ) -> Exchange:
+        """One call with these items; `bound` is the most that the result may have, its own length if not given."""
+        self._xid += 1
+        xid = self._xid
+        items = () if result is None else (len(result) if bound is None else bound,)
+        self.client.call(
+            xid, message(xid, 0, (b"argument", argument)), ReplyBound(8 + 4 * len(items), items), into, placement
+        )
+        (incoming,) = self.arrived()
+        incoming.decoder.octets(16, "start")
+        seen = None if argument is None else incoming.decoder.bulk(1 << 24, "item")
+        incoming.decoder.done("call")
+        self.server.reply(incoming, message(xid, 1, (b"response", result)))
+        self.run()
+        events = self.client_events()
+        assert len(events) == 1, events
+        (event,) = events
+        if isinstance(event, CallFailed):
+            raise event.error
+        assert isinstance(event, ReplyArrived)
+        event.reply.octets(16, "start")
+        got = None if result is None else event.reply.bulk(1 << 24, "item")
+        event.reply.done("reply")
+        self.server_events()
+        return Exchange(seen, got)
