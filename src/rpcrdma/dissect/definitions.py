@@ -114,6 +114,6 @@ def _notes_in(text: str, document: str) -> dict[tuple[str, str], Note]:
         if opened := _OPENING.match(line):
             owner = opened[1]
         if found := _NOTED.search(line):
-            section = found[2] if found[2].startswith("RFC") else f"{document} {found[2]}"
+            section = found[2] if " " in found[2] else f"{document} {found[2]}"
             notes[owner, found[1].lstrip("*")] = Note(found[3], section)
     return notes

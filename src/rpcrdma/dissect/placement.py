@@ -6,13 +6,13 @@ payload are told as they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from rpcrdma import limits
 from rpcrdma.dissect.fields import Fault, Field
 
-__all__ = ["PlacedItem", "Structure", "check_places", "lay_out", "structure_of"]
+__all__ = ["Part", "PlacedItem", "Structure", "check_places", "find_parts", "lay_out", "structure_of"]
 
 _STRUCTURE, _PLACES, _PADDING = "rtrext 8.3", "rtrext 7.3", "rtrext 11"
 _PLACEABLE = 1
@@ -33,7 +33,7 @@ class PlacedItem(NamedTuple):
     numbers: tuple[int, ...]
 
 
-class _Part(NamedTuple):
+class Part(NamedTuple):
     """Octets `start` to `end` of a message: those of an item from its octet `at` on."""
 
     start: int
@@ -87,57 +87,55 @@ def check_places(items: Sequence[PlacedItem], structure: Structure, count: int) 
     return wrong
 
 
-def lay_out(
-    items: Sequence[PlacedItem] | None, structure: Structure | None, number: int, data: bytes, start: int
-) -> tuple[list[Field], list[Fault]]:
-    """The octets from `start` on of transmission `number` of a group: data of its items, and padding.
+def find_parts(items: Sequence[PlacedItem], structure: Structure) -> dict[int, list[Part]]:
+    """By the number of the transmission, what it has of the items, in the order of its octets."""
+    found: dict[int, list[Part]] = {}
+    placeable = structure.placeable
+    for item in items:
+        at, skip = 0, item.offset
+        for segment in item.numbers if placeable else ():
+            transmission, index = divmod(segment, len(placeable))
+            start, length = placeable[index]
+            taken = min(max(0, length - skip), item.length - at)
+            if taken:
+                found.setdefault(transmission, []).append(Part(start + skip, start + skip + taken, item, at))
+            at += taken
+            skip = 0
+    for parts in found.values():
+        parts.sort()
+    return found
 
-    `items` is None where they are not known.
-    """
-    if items is None or (structure is None and items):
-        if start == len(data):
-            return [], []
-        meaning = "padding and bulk data; what the receiver's buffers are made of is not in the input"
-        return [Field("data", start, len(data) - start, shown=f"{len(data) - start} octets", meaning=meaning)], []
+
+def lay_out(parts: Sequence[Part] | None, data: bytes, start: int) -> tuple[list[Field], list[Fault]]:
+    """The octets of a transmission from `start` on: parts of items, and padding; None if they are not known."""
     fields: list[Field] = []
     faults: list[Fault] = []
-    parts = sorted(_parts_in(items, structure.placeable, number)) if structure is not None else []
+    if parts is None:
+        if start < len(data):
+            meaning = "padding and bulk data; what the receiver's buffers are made of is not in the input"
+            fields.append(Field("data", start, len(data) - start, shown=f"{len(data) - start} octets", meaning=meaning))
+        return fields, faults
     for part in parts:
-        place = Field(f"item {part.item.name}", part.start, part.end - part.start, meaning="bulk data", section=_PLACES)
-        place.shown = f"octets {part.at} to {part.at + place.size - 1}"
-        if part.start < start or part.end > len(data):
-            which = "overlaps with what is before it" if part.start < start else "goes beyond the end of the message"
-            place.faults.append(which)
-            faults.append(Fault(place.name, part.start, which, _PLACES))
-            if part.start > len(data):
-                continue
-            place.size = max(0, min(part.end, len(data)) - part.start)
-        elif part.start > start:
-            _pad(data, start, part.start, fields, faults)
-        fields.append(place)
+        place = Field(f"item {part.item.name}", part.start, meaning="bulk data", section=_PLACES)
+        place.shown = f"octets {part.at} to {part.at + part.end - part.start - 1}"
+        if part.start < start:
+            place.faults.append("overlaps with what is before it")
+        elif start < len(data):
+            _pad(data, start, min(part.start, len(data)), fields, faults)
+        if part.end > len(data):
+            place.faults.append("goes beyond the end of the message")
+        faults += [Fault(place.name, part.start, reason, _PLACES) for reason in place.faults]
         start = max(start, min(part.end, len(data)))
-    if start < len(data):
-        _pad(data, start, len(data), fields, faults)
+        if part.start < len(data):
+            place.size = min(part.end, len(data)) - part.start
+            fields.append(place)
+    _pad(data, start, len(data), fields, faults)
     return fields, faults
 
 
-def _parts_in(items: Sequence[PlacedItem], placeable: Sequence[tuple[int, int]], number: int) -> Iterator[_Part]:
-    """What one transmission has of the items."""
-    for item in items:
-        at, skip = 0, item.offset
-        for segment in item.numbers:
-            transmission, index = divmod(segment, len(placeable)) if placeable else (-1, 0)
-            if transmission < 0 or at == item.length:
-                break
-            start, length = placeable[index]
-            taken = min(max(0, length - skip), item.length - at)
-            if transmission == number and taken:
-                yield _Part(start + skip, start + skip + taken, item, at)
-            at += taken
-            skip = 0
-
-
 def _pad(data: bytes, start: int, end: int, fields: list[Field], faults: list[Fault]) -> None:
+    if start == end:
+        return
     padding = Field("padding", start, end - start, shown=f"{end - start} octets", meaning="zeros", section=_PADDING)
     fields.append(padding)
     if any(memoryview(data)[start:end]):

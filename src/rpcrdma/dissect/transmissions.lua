@@ -132,23 +132,24 @@ local function misplaced(group)
     return wrong
 end
 
--- What one transmission has of the items of its group, in the order of its octets.
-local function parts_of(group, number)
-    local parts, known = {}, #group.structure
+-- By the number of the transmission, what it has of the items of its group, in the order of its octets.
+local function find_parts(group)
+    local found, known = {}, #group.structure
     for index, item in ipairs(group.items) do
         local at, skip = 0, item.offset
         for _, segment in ipairs(known > 0 and item.numbers or {}) do
-            if at >= item.length then break end
             local place = group.structure[segment % known + 1]
             local taken = math.min(math.max(0, place.length - skip), item.length - at)
-            if math.floor(segment / known) == number and taken > 0 then
-                table.insert(parts, { start = place.start + skip, octets = taken, item = index, at = at })
+            if taken > 0 then
+                local number = math.floor(segment / known)
+                found[number] = found[number] or {}
+                table.insert(found[number], { start = place.start + skip, octets = taken, item = index, at = at })
             end
             at, skip = at + taken, 0
         end
     end
-    table.sort(parts, function(a, b) return a.start < b.start end)
-    return parts
+    for _, parts in pairs(found) do table.sort(parts, function(a, b) return a.start < b.start end) end
+    return found
 end
 
 -- The RPC message: items stand where they belong, with zeros for what RDMA moved or what is not in the capture.
@@ -217,6 +218,7 @@ local function begin_group(walk, key, kind, pinfo, broken)
         octets = ByteArray.new(), data = {},
     }
     for index in ipairs(group.items) do group.data[index] = {} end
+    group.parts = group.structure and find_parts(group) or {}
     groups[key], begun[key], given_up[key] = group, true, nil
     if group.count == 0 then
         table.insert(broken, { MEMBERS[kind] .. "count", "a group has at least one transmission" })
@@ -241,7 +243,7 @@ local function join_group(walk, tvb, pinfo, kind, octets)
     if not group then return seen end
     seen.number, seen.count = group.number, group.count
     seen.unknown = not group.structure and #group.items > 0
-    seen.parts = group.structure and parts_of(group, group.number) or {}
+    seen.parts = group.parts[group.number] or {}
     if octets > 0 and group.octets:len() + octets <= JOINED_MAX then
         group.octets:append(tvb(walk.at, octets):bytes())
     end

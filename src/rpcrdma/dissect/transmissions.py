@@ -12,7 +12,7 @@ from typing import NamedTuple
 from rpcrdma import limits
 from rpcrdma.dissect.fields import Fault, Field
 from rpcrdma.dissect.headers import Header, MemorySegment
-from rpcrdma.dissect.placement import PlacedItem, Structure, check_places, lay_out, structure_of
+from rpcrdma.dissect.placement import Part, PlacedItem, Structure, check_places, find_parts, lay_out, structure_of
 from rpcrdma.dissect.sequences import MESSAGE_START_OCTETS, Piece
 
 __all__ = ["REPORT", "TRANSMISSIONS", "Transmissions"]
@@ -62,7 +62,7 @@ class _Group:
     kind: str
     code: int
     count: int
-    items: list[PlacedItem]
+    parts: dict[int, list[Part]] | None
     reads: list[tuple[int, MemorySegment]]
     writes: list[list[MemorySegment]]
     flags: int
@@ -117,7 +117,7 @@ class Transmissions:
         self._check_receiver(end, header, piece)
         octets = min(header.number(f"{prefix}_pslen"), len(data) - header.size)
         payload = data[header.size : header.size + octets]
-        _show(header, data, octets, group, self._structure(end), piece)
+        _show(header, data, octets, group, piece)
         if group is None:
             piece.complete = piece.begins_rpc = False
             return piece
@@ -159,17 +159,17 @@ class Transmissions:
         listed = header.find(f"{prefix}_ddp")
         entries = listed.fields if listed is not None else []
         items = [item for entry in entries if (item := _placed(entry)) is not None]
+        structure = self._structure(end)
         group = self._groups[end] = _Group(
             header.xid,
             header.kind,
             header.number("rdma_htype"),
             count,
-            items,
+            None if structure is None and items else find_parts(items, structure or Structure(())),
             header.reads,
             header.writes,
             header.number("rdma_flags"),
         )
-        structure = self._structure(end)
         if structure is not None and count:
             by_name = {entry.name: entry for entry in entries}
             for item, name, reason in check_places(items, structure, count):
@@ -266,21 +266,21 @@ def _placed(entry: Field) -> PlacedItem | None:
     return PlacedItem(entry.name, length, placed.number("xmdl_offset") or 0, tuple(numbers))
 
 
-def _show(
-    header: Header, data: bytes, octets: int, group: _Group | None, structure: Structure | None, piece: Piece
-) -> None:
+def _show(header: Header, data: bytes, octets: int, group: _Group | None, piece: Piece) -> None:
     """Tells what the octets behind the header are."""
     if octets:
         payload = Field("payload", header.size, octets, shown=f"{octets} octets", meaning="of the RPC message")
         payload.section = _SECTIONS[header.kind]
         piece.behind.append(payload)
-    items, number = (group.items, group.number) if group is not None else (None, 0)
-    fields, faults = lay_out(items, structure, number, data, header.size + octets)
+    parts = None
+    if group is not None and group.parts is not None:
+        parts = group.parts.get(group.number, ())
+    fields, faults = lay_out(parts, data, header.size + octets)
     piece.behind += fields
     piece.faults += faults
     piece.facts["payload_octets"] = octets
     if group is not None:
-        piece.facts["transmission"] = {"number": number, "count": group.count}
+        piece.facts["transmission"] = {"number": group.number, "count": group.count}
         piece.facts["placed_octets"] = sum(one.size for one in fields if one.name.startswith("item"))
         piece.facts["padding_octets"] = sum(one.size for one in fields if one.name == "padding")
 

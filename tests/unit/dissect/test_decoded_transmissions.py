@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from rpcrdma import limits
 from rpcrdma.dissect.connection import Settings
 from rpcrdma.dissect.message import Message
 from rpcrdma.dissect.placement import structure_of
@@ -268,6 +269,14 @@ BROKEN: dict[str, tuple[list[tuple[int, bytes]], tuple[str, str, str]]] = {
         [(CLIENT, placed(request((Item(40, 64, InSegments(0, (0,))),)), b"d" * 60))],
         ("item [0]", "goes beyond the end of the message", "rtrext 7.3"),
     ),
+    "item over the payload": (
+        [(CLIENT, request((Item(40, 4, InSegments(0, (0,))),), payload=CALL + bytes(960)))],
+        ("item [0]", "overlaps with what is before it", "rtrext 7.3"),
+    ),
+    "item after the message": (
+        [(CLIENT, request((Item(40, 4, InSegments(0, (3,))),)) + bytes(4))],
+        ("item [0]", "goes beyond the end of the message", "rtrext 7.3"),
+    ),
     "padding": (
         [(CLIENT, placed(request((Item(40, 4, InSegments(0, (0,))),)) + b"x", b"data"))],
         ("padding", "the padding is not zero", "rtrext 11"),
@@ -353,6 +362,9 @@ def test_each_broken_rule_is_told_once_with_its_section(name: str) -> None:
     messages = [talk.say(end, octets) for end, octets in said]
     found = [fault for message in messages for fault in reasons(message)]
     assert found == [expected]
+    if name == "item after the message":
+        assert [one for one, _, _ in behind(messages[0])] == ["payload", "padding"]
+        return
     marked = [one for message in messages for group in message.groups for one in group.walk() if one.faults]
     assert marked or "has not ended" in expected[1]
 
@@ -392,6 +404,9 @@ def test_without_the_structure_data_is_told_as_it_is() -> None:
     size = message.facts["header_octets"]
     assert behind(message) == [("payload", size, 40), ("data", size + 40, 1028 - size - 40)]
     assert "is not in the input" in message.groups[1].fields[1].meaning
+    assert [name for name, _, _ in behind(talk.say(CLIENT, request((Item(40, 4, InSegments(0, (0,))),))))] == [
+        "payload"
+    ]
 
 
 def test_what_the_receiver_does_not_take_is_told() -> None:
@@ -477,3 +492,21 @@ def test_properties_are_shown_with_their_meaning() -> None:
     assert shown["xmrseg_flags"] == "0x1 (XMRSFLAG_DDP)"
     assert shown["rtr_request_limit"] == shown["rtr_response_limit"] == "4"
     assert shown["rdma_which"].startswith("258 (RBSTRUCT: ")
+
+
+def test_only_so_many_requests_are_remembered() -> None:
+    talk = Talk(told=False)
+    body = request()[4:]
+    for xid in range(limits.CAPTURE_CALLS_MAX + 10):
+        talk.say(CLIENT, words(xid) + body)
+    assert len(talk.conversation._transmissions._asked) == limits.CAPTURE_CALLS_MAX
+
+
+def test_a_message_is_looked_at_once_however_many_continue_its_group() -> None:
+    """An item of many segments costs time in the transmissions that have some of it, not in all others."""
+    talk = Talk()
+    numbers = tuple(range(4000))
+    talk.say(CLIENT, placed(request((Item(40, 64 * 4000, InSegments(0, numbers)),), count=4000), b"d" * 256))
+    group = talk.conversation._transmissions._groups[CLIENT]
+    assert group.parts is not None
+    assert {number: len(parts) for number, parts in group.parts.items()} == dict.fromkeys(range(1000), 4)
