@@ -132,6 +132,39 @@ def _streams() -> bytes:
     )
 
 
+_KINDS = {"request": 0x101, "response": 0x102, "continue": 0x103, "report": 0x104}
+
+
+def _transmissions() -> list[bytes]:
+    """Messages of the round-trip extension."""
+    return [
+        b"".join(word.to_bytes(4, "big") for word in (7, 2, 0x00200020, number, 0)) + octets
+        for kind, number in _KINDS.items()
+        for octets in golden("rtr/messages.toml", kind)
+    ]
+
+
+def _group() -> bytes:
+    """A connection on which the server tells of its buffers, and a request comes in two parts with data in segments."""
+    structure = bytes.fromhex(
+        "00000090 00000002 00000001 00000080 00000000 00000000 00000002 00000008 00000000 00000001"
+    )
+    told = bytes.fromhex("00000001 00000002 00200020 00000005 00000000 00000001 00000102 00000028") + structure
+    item = bytes.fromhex("00000001 00000028 00000014 00000002 00000000 00000003 00000000 00000001 00000002 00000000")
+    first = bytes.fromhex("0a0b0c0d 00000002 00200020 00000101 00000000") + item
+    first += bytes.fromhex("00000002 00000000 00000014") + _CALL[52:72]
+    second = bytes.fromhex("0a0b0c0d 00000002 00200020 00000103 00000000 00000001 00000101 00000014") + _CALL[72:92]
+    return b"\0" + b"".join(
+        [
+            _piece(0, startup_frame("Req", 0x50, 2, bytes.fromhex("00200020 f6ab0e1801010303"))),
+            _piece(1, startup_frame("Rep", 0x50, 2, bytes.fromhex("00200020"))),
+            _piece(1, fpdu(untagged(3, 0, 1, told))),
+            _piece(0, fpdu(untagged(3, 0, 1, first.ljust(128, b"\0") + b"sixteen octets d"))),
+            _piece(0, fpdu(untagged(3, 0, 2, second.ljust(128, b"\0") + b"ata."))),
+        ]
+    )
+
+
 def _captures() -> tuple[bytes, bytes]:
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "seed.pcap"
@@ -157,9 +190,10 @@ DISSECTORS = [
         message,
         [b"\0" + _CALL, b"\1" + bytes.fromhex("00000007 00000002 00000005 00000009 00000014")]
         + [b"\0" + octets for octets in golden("transport/headers_v2_00.toml", "header", "malformed")]
-        + [b"\1" + octets for octets in golden("transport/headers_v2_07.toml", "header", "malformed")],
+        + [b"\1" + octets for octets in golden("transport/headers_v2_07.toml", "header", "malformed")]
+        + [b"\0" + octets for octets in _transmissions()],
     ),
-    FuzzTarget("dissect_streams", streams, [_streams(), b"\1" + _streams()[1:]]),
+    FuzzTarget("dissect_streams", streams, [_streams(), b"\1" + _streams()[1:], _group()]),
     FuzzTarget("dissect_capture", capture, list(_captures())),
     FuzzTarget(
         "dissect_hex_text",

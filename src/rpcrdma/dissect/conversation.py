@@ -6,13 +6,15 @@ from dataclasses import dataclass, field
 
 from rpcrdma import limits
 from rpcrdma.dissect.credit_accounts import CreditAccount, account_for
-from rpcrdma.dissect.fields import Fault
+from rpcrdma.dissect.fields import Fault, Field
 from rpcrdma.dissect.headers import Header, HeaderVersion, MemorySegment, walk_message_header
 from rpcrdma.dissect.message import Message
 from rpcrdma.dissect.rdmap_messages import RdmapMessage
 from rpcrdma.dissect.rpc_header import ProgramNames, RpcHeader, walk_rpc_header
 from rpcrdma.dissect.rules import add_property_values, check_message
 from rpcrdma.dissect.sequences import Sequences
+from rpcrdma.dissect.transmission_rules import report_shown
+from rpcrdma.dissect.transmissions import REPORT, Transmissions
 
 __all__ = ["Conversation"]
 
@@ -56,12 +58,14 @@ class Conversation:
     _exposed: dict[tuple[int, int], list[_Exposed]] = field(default_factory=dict)
     _reads: dict[tuple[int, int], tuple[_Exposed, bool]] = field(default_factory=dict)
     _sequences: Sequences = field(default_factory=Sequences)
+    _transmissions: Transmissions = field(default_factory=Transmissions)
     _account: CreditAccount = field(default_factory=lambda: account_for(None))
 
     def lose(self) -> None:
         """Octets are missing: what is counted may be wrong from here on, and begun messages will not end."""
         self.late = True
         self._sequences = Sequences()
+        self._transmissions.lose()
 
     def send(self, end: int, data: bytes, message: Message, invalidated: int | None = None) -> None:
         """Tells of a message that `end` has sent."""
@@ -70,17 +74,22 @@ class Conversation:
         message.groups.append(header.group)
         payload = data[header.size :] if header.kind in header.version.with_payload and not header.faults else b""
         piece = self._sequences.add(end, header, data, payload)
+        piece = self._transmissions.add(end, header, data, piece, late=self.late)
         rpc = self._rpc(header, piece.start if piece.begins_rpc else None, whole=piece.complete)
         add_property_values(header)
+        self._transmissions.take_properties(end, header)
         check_message(header, len(payload), rpc)
         is_call = self._is_call(end, header, rpc)
         facts = message.facts
         facts |= {"version": header.version.name, "type": header.kind or None, "xid": header.xid}
-        facts |= {"header_octets": header.size, "payload_octets": len(payload)}
+        facts |= {"header_octets": header.size, "payload_octets": len(payload)} | piece.facts
         if piece.note:
             message.notes.append(piece.note)
             facts["sequence"] = {"pieces": piece.pieces, "octets": piece.octets, "complete": piece.complete}
         header.faults += piece.faults
+        if piece.behind:
+            size = len(data) - header.size
+            message.groups.append(Field("Behind the header", header.size, size, fields=piece.behind))
         if rpc is not None:
             message.groups.append(rpc.group)
             header.faults += rpc.faults
@@ -106,7 +115,7 @@ class Conversation:
         if rpc is not None and rpc.is_call is not None:
             return rpc.is_call
         if header.version.name == "2":
-            return None if header.kind == "RDMA2_CONNPROP" else not header.number("rdma_flags") & 1
+            return None if header.kind in {"RDMA2_CONNPROP", REPORT} else not header.number("rdma_flags") & 1
         if header.version.name == "2-07":
             return "_CALL_" in header.kind if "_CALL_" in header.kind or "_REPLY_" in header.kind else None
         if header.reads:
@@ -122,6 +131,11 @@ class Conversation:
             said = code.shown if code is not None else "an error"
             self._answered(end, header, message, "refuses")
             return said
+        if header.kind == REPORT and not header.faults:
+            message.facts["message"] = "report"
+            if (1 - end, header.xid) in self._calls:
+                self._answered(end, header, message, "refuses")
+            return report_shown(header)
         if (header.kind.endswith("NOMSG") and not header.segments and not header.xid) or header.kind == "RDMA2_GRANT":
             message.facts["message"] = "grant"
             return "a grant of credits"

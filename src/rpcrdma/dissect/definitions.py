@@ -17,18 +17,25 @@ from rpcrdma.xdr.language import model
 from rpcrdma.xdr.language.checker import check
 from rpcrdma.xdr.language.parser import parse
 
-__all__ = ["Definition", "Note", "definition"]
+__all__ = ["Definition", "Note", "compiled_text", "definition"]
 
 _DOCUMENTS = {
     "rpc": "RFC 5531",
     "rpcrdma1": "RFC 8166",
     "rpcrdma2_00": "version-two-00",
     "rpcrdma2_07": "version-two-07",
+    "rpcrdma_rtr": "rtrext",
 }
 """What the sections of a definition are of; drafts by the end of their names."""
 
+_EXTENDED = {"rpcrdma_rtr": "rpcrdma2_00"}
+"""Definitions of extensions, which use the types of what they extend, and add to it."""
+
+_MORE = "more_"
+"""What the names of enumerations and unions of an extension begin with that belong to others."""
+
 _OPENING = re.compile(r"(?:struct|enum|union) (\w+)")
-_NOTED = re.compile(r"(\*?\w+)(?:<\d*>)?(?: = \d+)?[;,]?(?:\) \{)?\s*/\* \[([^]]+)\] (.+) \*/$")
+_NOTED = re.compile(r"(\*?\w+)(?:<\d*>)?(?: = \w+)?[;,]?(?:\) \{)?\s*/\* \[([^]]+)\] (.+) \*/$")
 _MESSAGE_IS_THE_BOUND = 0xFFFFFFFF
 
 
@@ -65,17 +72,39 @@ class Definition:
 
 @functools.cache
 def definition(name: str) -> Definition:
-    """The definition in NAME.x beside this module."""
-    file = f"{name}.x"
-    text = Path(__file__).with_name(file).read_text(encoding="utf-8")
+    """The definition in NAME.x beside this module; that of an extension together with what it extends."""
+    file, text = f"{name}.x", compiled_text(name)
     module, _ = check(parse(text, file), text, file, default_limit=_MESSAGE_IS_THE_BOUND)
-    return Definition(
-        name,
-        _DOCUMENTS[name],
-        module.classes,
-        {item.name: {value: code for code, value in item.members} for item in module.enums},
-        _notes_in(text, _DOCUMENTS[name]),
-    )
+    parts = _parts(name)
+    notes: dict[tuple[str, str], Note] = {}
+    for part in parts:
+        notes |= _notes_in(_source(part), _DOCUMENTS[part])
+    codes = {item.name: {value: code for code, value in item.members} for item in module.enums}
+    for added in [found for found in codes if found.startswith(_MORE)]:
+        extended = added.removeprefix(_MORE)
+        codes[extended] |= codes[added]
+        notes |= {(extended, code): note for (owner, code), note in notes.items() if owner == added}
+    for added in [found for found in module.classes if found.startswith(_MORE)]:
+        extended = added.removeprefix(_MORE)
+        whole, more = module.classes[extended], module.classes.pop(added)
+        assert isinstance(whole, model.Union)
+        assert isinstance(more, model.Union)
+        whole.arms += more.arms
+        notes |= {(extended, arm): note for (owner, arm), note in notes.items() if owner == added}
+    return Definition(name, _DOCUMENTS[parts[0]], module.classes, codes, notes)
+
+
+def compiled_text(name: str) -> str:
+    """NAME.x, behind what it extends."""
+    return "".join(map(_source, _parts(name)))
+
+
+def _parts(name: str) -> list[str]:
+    return [_EXTENDED[name], name] if name in _EXTENDED else [name]
+
+
+def _source(name: str) -> str:
+    return Path(__file__).with_name(f"{name}.x").read_text(encoding="utf-8")
 
 
 def _notes_in(text: str, document: str) -> dict[tuple[str, str], Note]:
@@ -85,6 +114,6 @@ def _notes_in(text: str, document: str) -> dict[tuple[str, str], Note]:
         if opened := _OPENING.match(line):
             owner = opened[1]
         if found := _NOTED.search(line):
-            section = found[2] if found[2].startswith("RFC") else f"{document} {found[2]}"
+            section = found[2] if " " in found[2] else f"{document} {found[2]}"
             notes[owner, found[1].lstrip("*")] = Note(found[3], section)
     return notes

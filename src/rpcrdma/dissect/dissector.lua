@@ -31,14 +31,19 @@ local malformed = ProtoExpert.new("rpcrdma2.malformed", "Malformed header", expe
 local rule_broken = ProtoExpert.new("rpcrdma2.rule", "Rule broken", expert.group.PROTOCOL, expert.severity.WARN)
 protocol.experts = { malformed, rule_broken }
 
--- A walk of one header: `at` is the next octet, `found` has the last value of each member by name. `read` are the segments
--- of Read chunks, `written` the octets of Write chunks.
+-- A walk of one header: `at` is the next octet, `found` has the last value of each member by name, `first` the first one,
+-- `listed` the last array of numbers. `read` are the segments of Read chunks, `written` the octets of Write chunks.
 local Walk = {}
 Walk.__index = Walk
+
+-- What an extension adds: functions by the structure that was read, and by the type whose header was read. The latter
+-- return true if they have taken what follows the header, too. `RESET` are called before a capture is read.
+local AFTER, ENDED, RESET = {}, {}, {}
 
 local function new_walk(tvb)
     local walk = { tvb = tvb, at = 0, found = {}, items = {}, count = {}, properties = {}, failed = false }
     walk.read, walk.written = {}, 0
+    walk.first, walk.listed = {}, {}
     return setmetatable(walk, Walk)
 end
 
@@ -73,6 +78,7 @@ function Walk:number(tree, member, size)
     local value = range:uint()
     self.found[member.name] = value
     self.items[member.name] = item
+    if self.first[member.name] == nil then self.first[member.name] = value end
     for _, part in ipairs(PARTS[member.format] or {}) do item:add(FIELDS[part], range) end
     if member.name == "rdma_length" and self.chunk == "rdma_reads" then
         table.insert(self.read, { position = self.found.rdma_position, length = value })
@@ -104,6 +110,16 @@ function Walk:present(tree, name)
         return nil
     end
     return word
+end
+
+function Walk:numbers(tree, member)
+    local count = self:word(tree, member.name)
+    self.listed[member.name] = {}
+    if count * 4 > self:left() then
+        self:fail(tree, string.format("%s: %d elements do not fit into %d octets", member.name, count, self:left()))
+        return
+    end
+    for _ = 1, count do table.insert(self.listed[member.name], (self:number(tree, member, 4))) end
 end
 
 function Walk:finish(group, name, start, count)
@@ -150,6 +166,9 @@ function Walk:member(tree, member)
             if self.failed then break end
             self:members(group, member.of)
         end
+    elseif kind == "numbers" then
+        self:numbers(group, member)
+        count = #self.listed[member.name]
     end
     self.chunk = around
     self.count[member.name] = (self.count[member.name] or 0) + (count or 0)
@@ -175,6 +194,7 @@ function Walk:members(tree, name)
         self:member(tree, member)
         if member.kind == "opaque" and name == "property" then self:property(tree) end
     end
+    if AFTER[name] and not self.failed then AFTER[name](self, tree) end
 end
 
 -- The value of the property that was read last: as much of its octets as its type takes.
@@ -190,6 +210,7 @@ function Walk:property(tree)
     if data.length == 0 or not arm then return end
     local value = new_walk(self.tvb(data.start, data.length):tvb())
     value:member(data.item, arm)
+    if not value.failed then self.structure = value.structure or self.structure end
 end
 
 -- Messages that go on in others, by their sender and XID; joined payloads by frame and place in it.
@@ -199,6 +220,7 @@ local joined = {}
 function protocol.init()
     unfinished = {}
     joined = {}
+    for _, reset in ipairs(RESET) do reset() end
 end
 
 local function conversation_key(pinfo, xid)
@@ -333,6 +355,7 @@ local function refuses_version(tvb)
     return (low == 1 or low == 2) and low <= high
 end
 
+@EXTENSION@
 function protocol.dissector(tvb, pinfo, root)
     local tree = root:add(protocol, tvb())
     local walk = new_walk(tvb)
@@ -373,7 +396,9 @@ function protocol.dissector(tvb, pinfo, root)
     end
     if not walk.failed then
         check(walk, tree, kind, more)
-        if WITH_PAYLOAD[kind] then
+        if ENDED[kind] and ENDED[kind](walk, tvb, pinfo, tree, root) then
+            tree:set_len(walk.at)
+        elseif WITH_PAYLOAD[kind] then
             tree:set_len(walk.at)
             dissect_payload(walk, tvb, pinfo, tree, root, more)
         elseif walk:left() > 0 then

@@ -44,7 +44,13 @@ def header_versions() -> dict[str, HeaderVersion]:
     """The versions by the names that `--rpcrdma-version` gives them."""
     return {
         "1": HeaderVersion("1", 1, definition("rpcrdma1"), "rdma_proc", frozenset({"RDMA_MSG", "RDMA_MSGP"})),
-        "2": HeaderVersion("2", 2, definition("rpcrdma2_00"), "rdma_htype", frozenset({"RDMA2_MSG"})),
+        "2": HeaderVersion(
+            "2",
+            2,
+            definition("rpcrdma_rtr"),
+            "rdma_htype",
+            frozenset({"RDMA2_MSG", "ROPT_XMTREQ", "ROPT_XMTRESP", "ROPT_XMTCONT"}),
+        ),
         "2-07": HeaderVersion(
             "2-07",
             2,
@@ -98,8 +104,14 @@ class Header:
         """Notes that a rule is broken, at the first field of this name."""
         found = self.find(name)
         if found is not None:
-            found.faults.append(reason)
-        self.faults.append(Fault(name, found.offset if found is not None else 0, reason, section))
+            self.fault_at(found, reason, section)
+        else:
+            self.faults.append(Fault(name, 0, reason, section))
+
+    def fault_at(self, where: Field, reason: str, section: str) -> None:
+        """Notes that a rule is broken, at this field."""
+        where.faults.append(reason)
+        self.faults.append(Fault(where.name, where.offset, reason, section))
 
 
 def walk_header(version: HeaderVersion, data: bytes) -> Header:
@@ -167,12 +179,13 @@ def walk_message_header(data: bytes, second: HeaderVersion, versions: dict[str, 
 def _check_values(header: Header) -> None:
     """What the definition cannot say of single values."""
     for one in header.group.walk():
+        codes = header.version.definition.codes
         if one.name in {"position", "rdma_position"} and isinstance(one.value, int) and one.value & 3:
-            one.faults.append("a Position is a multiple of 4")
-            header.faults.append(Fault(one.name, one.offset, "a Position is a multiple of 4", one.section))
-        if one.name == "rdma_err" and one.value not in header.version.definition.codes["error_code"]:
-            one.faults.append("this version has no such code")
-            header.faults.append(Fault(one.name, one.offset, one.faults[-1], one.section))
+            header.fault_at(one, "a Position is a multiple of 4", one.section)
+        if one.name == "rdma_err" and one.value not in codes["error_code"]:
+            header.fault_at(one, "this version has no such code", one.section)
+        if one.name == "xmsi_dir" and one.value not in codes["transmission_direction"]:
+            header.fault_at(one, "neither a request's nor a response's", one.section)
 
 
 def _check_lists_of_last_draft(header: Header) -> None:
@@ -204,13 +217,31 @@ def _collect_chunks(header: Header) -> None:
         if segment is not None:
             header.reads.append((_position(entry), segment))
     header.writes = [_segments(entry) for entry in _entries(header, "rdma_writes", "rdma_provisional_writes")]
+    _collect_explicit(header)
     reply = header.find("rdma_reply", "rdma_provisional_reply")
     if reply is not None and reply.fields:
         header.reply = _segments(reply)
 
 
+def _collect_explicit(header: Header) -> None:
+    """Memory that a transmission names: of a request's items it is read, of directions and results written."""
+    for entry in _entries(header, "optxrq_ddp"):
+        position = entry.number("xmdmi_disp") or 0
+        header.reads += [(position, segment) for segment in _segments(entry)]
+    results = [one for entry in _entries(header, "optxrq_rsd") for one in _entries_of(entry, "xmdrsds_items")]
+    for entry in [*results, *_entries(header, "optxrs_ddp")]:
+        if segments := _segments(entry):
+            header.writes.append(segments)
+
+
+def _entries_of(entry: Field, name: str) -> list[Field]:
+    listed = entry.member(name)
+    return listed.fields if listed is not None else []
+
+
 def _segments(chunk: Field) -> list[MemorySegment]:
-    array = next((one for one in chunk.walk() if one.name in {"target", "rdma_target"}), None)
+    names = {"target", "rdma_target", "xmdl_ex", "xmdrsdl_ex", "xmdrsdl_bsex"}
+    array = next((one for one in chunk.walk() if one.name in names), None)
     found = [_segment(one) for one in array.fields] if array is not None else []
     return [segment for segment in found if segment is not None]
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from rpcrdma.dissect.fields import Fault
 from rpcrdma.dissect.headers import Header
 from rpcrdma.dissect.rpc_header import RpcHeader
+from rpcrdma.dissect.transmission_rules import check_transmission
 from rpcrdma.dissect.xdr_walk import Walk
 
 __all__ = ["add_property_values", "check_message"]
@@ -61,6 +62,7 @@ def _draft_00(header: Header, payload_octets: int, rpc: RpcHeader | None) -> Non
     if header.kind == "RDMA2_MSG" and any(position == 0 for position, _ in header.reads):
         header.fault("rdma_reads", "Position Zero beside a payload", "version-two-00 4.5.4")
     _check_invalidation(header, response=bool(flags & _RESPONSE), section="version-two-00 6.3.3")
+    check_transmission(header, payload_octets)
 
 
 def _check_external(header: Header, *, is_call: bool) -> None:

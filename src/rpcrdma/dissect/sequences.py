@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from rpcrdma import limits
-from rpcrdma.dissect.fields import Fault
+from rpcrdma.dissect.fields import Fault, Field
 from rpcrdma.dissect.headers import Header
 from rpcrdma.dissect.xdr_walk import Walk
 
-__all__ = ["Piece", "Sequences"]
+__all__ = ["MESSAGE_START_OCTETS", "Piece", "Sequences"]
 
-_START_OCTETS = 1024
+MESSAGE_START_OCTETS = 1024
 """Octets of the beginning that are kept: the header of an RPC message has fewer."""
 _MORE = 2
 _SET = "RDMA2_CONNPROP"
@@ -23,7 +24,8 @@ _PREFIX_OCTETS = 20
 class Piece:
     """What a message is in its sequence; one that is no sequence is complete in one piece.
 
-    `start`: the first octets of the whole payload, if `begins_rpc`.
+    `start`: the first octets of the whole payload, if `begins_rpc`. `behind`: what the octets behind the header are, if
+    not only payload. `facts` are for programs.
     """
 
     complete: bool = True
@@ -33,6 +35,8 @@ class Piece:
     octets: int = 0
     note: str = ""
     faults: list[Fault] = field(default_factory=list)
+    behind: list[Field] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -62,7 +66,7 @@ class Sequences:
             header.group.fields = [one for one in header.group.fields if one.offset < _PREFIX_OCTETS]
         elif sequence is not None and header.faults and header.xid == sequence.xid and not more:
             del self._unfinished[end]
-        if header.faults or header.kind.endswith("_ERROR") or _is_grant(header):
+        if header.faults or header.kind.endswith(("_ERROR", "_REPTERR")) or _is_grant(header):
             # These may stand between the pieces of a sequence, and are none.
             return Piece()
         family = _family(header)
@@ -75,7 +79,7 @@ class Sequences:
         if sequence is None:
             if not more:
                 begins_rpc = with_rpc and bool(payload)
-                return Piece(True, begins_rpc, payload[:_START_OCTETS], 1, len(payload), faults=piece.faults)
+                return Piece(True, begins_rpc, payload[:MESSAGE_START_OCTETS], 1, len(payload), faults=piece.faults)
             sequence = self._unfinished[end] = _Sequence(header.xid, family)
         is_properties = header.kind == _SET
         part = data[_PREFIX_OCTETS:] if is_properties else payload
@@ -102,7 +106,7 @@ class Sequences:
         sequence.remaining = left
         sequence.pieces += 1
         sequence.octets += len(part)
-        sequence.start += part[: max(kept, _START_OCTETS) - len(sequence.start)]
+        sequence.start += part[: max(kept, MESSAGE_START_OCTETS) - len(sequence.start)]
 
 
 def _goes_on(header: Header) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 from rpcrdma import limits
 from rpcrdma.dissect.definitions import Definition
 from rpcrdma.dissect.headers import HeaderVersion
+from rpcrdma.dissect.xdr_walk import FLAG_WORDS
 from rpcrdma.xdr.language import model
 
 __all__ = ["lua_dissector"]
@@ -43,14 +44,16 @@ def lua_dissector(version: HeaderVersion) -> str:
             f"local STRUCTS = {_structs(definition)}",
             f"local UNIONS = {_unions(definition)}",
             f"local TYPES = {_by_number(definition.codes['header_type'])}",
+            f"local REPORTS = {_by_number(definition.codes.get('optr_err', {}))}",
             f"local ERRORS = {_by_number(definition.codes['error_code'])}",
             f"local WITH_PAYLOAD = {_set(version.with_payload)}",
             f"local POSITIONS = {_set(['rdma_position'])}",
             f"local CHUNKS = {{ {', '.join(json.dumps(name) for name in _CHUNKS)} }}",
         ]
     )
-    text = Path(__file__).with_name("dissector.lua").read_text(encoding="utf-8")
+    text = _lua("dissector.lua")
     replacements = {
+        "@EXTENSION@": _lua("transmissions.lua") if "more_header_type" in definition.codes else "",
         "@DOCUMENT@": f"draft-ietf-nfsv4-rpcrdma-{definition.document}",
         "@VERSION@": version.name,
         "@JOINED_MAX@": str(limits.DISSECTED_MESSAGE_OCTETS_MAX),
@@ -59,6 +62,10 @@ def lua_dissector(version: HeaderVersion) -> str:
     for mark, replacement in replacements.items():
         text = text.replace(mark, replacement)
     return text
+
+
+def _lua(name: str) -> str:
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
 def _members(definition: Definition) -> Iterator[tuple[str, model.Member]]:
@@ -99,13 +106,16 @@ def _masked(definition: Definition, member: model.Member) -> Iterator[tuple[str,
     typedef = member.type.name if isinstance(member.type, model.AliasRef) else ""
     for part, meaning, mask in _MASKS.get(typedef, ()):
         yield f"{member.name}.{part}", meaning, mask
-    if typedef == "flag_word":
-        for bit, name in definition.codes["header_flag"].items():
-            yield f"{member.name}.{name}", definition.note("header_flag", name).meaning, bit
+    flags = FLAG_WORDS.get(typedef)
+    if flags is not None:
+        for bit, name in definition.codes[flags].items():
+            yield f"{member.name}.{name}", definition.note(flags, name).meaning, bit
 
 
 def _proto_field(definition: Definition, owner: str, member: model.Member) -> str | None:
     kind = model.strip(member.type)
+    if isinstance(kind, model.VariableArray) and isinstance(kind.element, model.Number):
+        kind = kind.element
     note = definition.note(owner, member.name)
     about = json.dumps(f"{note.meaning} [{note.section}]")
     start = f'"{_PREFIX}.{_short(member.name)}", "{member.name}"'
@@ -174,6 +184,8 @@ def _member(member: model.Member) -> str:
             said = f'kind = "list", of = "{name}"'
         case model.Optional(element=model.ClassRef(name)):
             said = f'kind = "optional", of = "{name}"'
+        case model.VariableArray(element=model.Number(octets=4)):
+            said = 'kind = "numbers"'
         case model.VariableArray(element=model.ClassRef(name)):
             said = f'kind = "array", of = "{name}"'
         case _:

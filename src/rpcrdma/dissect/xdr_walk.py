@@ -17,22 +17,30 @@ from rpcrdma.errors import DecodeError
 from rpcrdma.wire.cursor import Reader
 from rpcrdma.xdr.language import model
 
-__all__ = ["FORMATS", "Walk"]
+__all__ = ["FLAG_WORDS", "FORMATS", "Walk"]
 
 XDR = "RFC 4506"
 
 
-def _flags(value: int, definition: Definition) -> str:
-    names = [name for bit, name in definition.codes["header_flag"].items() if value & bit]
-    unknown = value & ~sum(definition.codes["header_flag"])
-    return f"{value:#x} ({', '.join(names + [f'unknown {unknown:#x}'] * bool(unknown)) or 'none'})"
+FLAG_WORDS = {"flag_word": "header_flag", "support_word": "support_flag", "segment_word": "segment_flag"}
+"""Typedefs of words that consist of flags, and the enumeration of these."""
+
+
+def _flags(enumeration: str) -> Callable[[int, Definition], str]:
+    def shown(value: int, definition: Definition) -> str:
+        flags = definition.codes[enumeration]
+        names = [name for bit, name in flags.items() if value & bit]
+        unknown = value & ~sum(flags)
+        return f"{value:#x} ({', '.join(names + [f'unknown {unknown:#x}'] * bool(unknown)) or 'none'})"
+
+    return shown
 
 
 FORMATS: dict[str, Callable[[int, Definition], str]] = {
     "hex32": lambda value, _: f"{value:#010x}",
     "hex64": lambda value, _: f"{value:#018x}",
     "credit_pair": lambda value, _: f"{value & 0xFFFF} more, {value >> 16} at most",
-    "flag_word": _flags,
+    **{typedef: _flags(enumeration) for typedef, enumeration in FLAG_WORDS.items()},
 }
 """How numbers are shown, by the typedef that the definition gives them."""
 

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from rpcrdma.dissect.definitions import definition
+from rpcrdma.dissect.definitions import compiled_text, definition
 from rpcrdma.dissect.headers import header_versions
 from rpcrdma.dissect.xdr_walk import FORMATS
+from rpcrdma.rtr import code_points
+from rpcrdma.rtr.messages import ReportCode, Way
 from rpcrdma.transport.dialects import header_v1, header_v2_00, header_v2_07
 from rpcrdma.xdr.language import compile_source, model
 
@@ -18,13 +20,13 @@ NAMES = sorted(path.stem for path in FOLDER.glob("*.x"))
 TYPEDEFS_OF_RPC = {"hex32"}
 
 
-def test_there_is_one_for_each_version_and_for_rpc() -> None:
-    assert NAMES == ["rpc", "rpcrdma1", "rpcrdma2_00", "rpcrdma2_07"]
+def test_there_is_one_for_each_version_for_an_extension_and_for_rpc() -> None:
+    assert NAMES == ["rpc", "rpcrdma1", "rpcrdma2_00", "rpcrdma2_07", "rpcrdma_rtr"]
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_they_compile_without_a_warning(name: str) -> None:
-    text = (FOLDER / f"{name}.x").read_text()
+    text = compiled_text(name)
     assert compile_source(text, source_name=f"{name}.x", default_limit=1 << 20).warnings == []
 
 
@@ -60,6 +62,8 @@ def test_types_and_codes_are_those_of_the_codec(version: str, module: object) ->
     found = header_versions()[version]
     assert str(found.number) == version[0]
     types = found.definition.codes["header_type"]
+    extended = found.definition.codes.get("more_header_type", {})
+    types = {value: name for value, name in types.items() if value not in extended}
     assert {name: value for value, name in types.items()} == {
         name: value for name, value in vars(module).items() if re.fullmatch(r"RDMA2?_[A-Z_]+", name)
     }
@@ -69,3 +73,30 @@ def test_types_and_codes_are_those_of_the_codec(version: str, module: object) ->
 def test_error_codes_of_version_2_are_those_of_the_codec(name: str, module: object) -> None:
     known = module.ERRORS._by_code  # type: ignore[attr-defined]
     assert set(definition(name).codes["error_code"]) == set(known)
+
+
+def test_code_points_of_the_extension_are_those_of_the_codec() -> None:
+    """Its enumerations belong to those of the version that it extends."""
+    found = header_versions()["2"].definition
+    types = {name.removeprefix("ROPT_"): value for value, name in found.codes["more_header_type"].items()}
+    assert types == {name: getattr(code_points, name) for name in ("XMTREQ", "XMTRESP", "XMTCONT", "REPTERR")}
+    assert found.codes["header_type"].items() > found.codes["more_header_type"].items()
+    properties = [
+        code_points.RTR_SUPPORT,
+        code_points.RECEIVE_STRUCTURE,
+        code_points.REQUEST_RECEIVE_LIMIT,
+        code_points.RESPONSE_SEND_LIMIT,
+    ]
+    assert list(found.codes["more_property_id"]) == properties
+    assert found.codes["property_id"].items() > found.codes["more_property_id"].items()
+    values = found.classes["property_value"]
+    assert isinstance(values, model.Union)
+    assert [value for arm in values.arms[-4:] for value, _ in arm.values] == properties
+    assert list(found.codes["support_flag"]) == list(code_points.Support)
+    assert list(found.codes["optr_err"]) == list(ReportCode)
+    assert list(found.codes["xmddp_type"])[:4] == list(Way)
+
+
+def test_what_an_extension_adds_is_not_there_without_it() -> None:
+    assert 0x101 not in definition("rpcrdma2_00").codes["header_type"]
+    assert 0x101 not in header_versions()["2-07"].definition.codes["header_type"]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
+from rpcrdma.rtr import code_points
 from rpcrdma.rtr.code_points import Support
 from rpcrdma.rtr.properties import (
     REQUEST_RECEIVE_LIMIT_DEFAULT,
@@ -119,3 +120,19 @@ def test_words_of_another_length_are_none(decode: Any) -> None:
     for length in (0, 1, 3, 5, 8):
         with pytest.raises(DecodeError):
             decode(bytes(length))
+
+
+def test_code_points_are_beyond_those_of_the_protocol() -> None:
+    """They cannot change: peers of another release have the same."""
+    numbers = {name: value for name, value in vars(code_points).items() if name.isupper()}
+    assert numbers == {
+        "XMTREQ": 0x101,
+        "XMTRESP": 0x102,
+        "XMTCONT": 0x103,
+        "REPTERR": 0x104,
+        "RTR_SUPPORT": 0x101,
+        "RECEIVE_STRUCTURE": 0x102,
+        "REQUEST_RECEIVE_LIMIT": 0x103,
+        "RESPONSE_SEND_LIMIT": 0x104,
+    }
+    assert {bit.name: int(bit) for bit in Support} == {"REQUEST": 1, "RESPONSE": 2, "CONTINUE": 4}
