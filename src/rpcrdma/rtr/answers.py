@@ -115,7 +115,9 @@ class Answer:
         statistics.groups_sent += 1
         statistics.items_sent_in_segments += len(in_segments)
         data = [items[index].data for index in in_segments]
-        group = transmissions(choice.layout, XMTRESP, header, bytes(stream), data, answers=True)
+        group = transmissions(
+            choice.layout, XMTRESP, self._link.prefix_octets, header, bytes(stream), data, answers=True
+        )
         return ResponseGroup(written, group, bool(in_segments))
 
     def _choose(self, payload: Payload, frames_max: int) -> _Choice | None:

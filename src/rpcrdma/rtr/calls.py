@@ -143,7 +143,7 @@ class _Call:
         statistics = self._link.statistics
         statistics.groups_sent += 1
         statistics.items_sent_in_segments += len(placed)
-        return transmissions(layout, XMTREQ, header, stream, data, answers=False)
+        return transmissions(layout, XMTREQ, self._link.prefix_octets, header, stream, data, answers=False)
 
     def open(
         self,
@@ -219,14 +219,17 @@ class Calls:
         results, extra_receives = self._direct(call, sizes[:directed], preference)
         if results is None:
             return None
-        request = self._lay_out(call, moved, results, sizes, explicit=preference is Preference.EXPLICIT)
+        explicit = preference is Preference.EXPLICIT
+        request = self._lay_out(call, moved, results, sizes, explicit=explicit)
+        if request is None and results and not explicit:
+            request = self._lay_out(call, moved, results, sizes, explicit=True)
         if request is None:
             return None
         if automatic and not prefers_segments(
-            len(request.layout.frames) - 1 if moved else extra_receives,
+            len(request.layout.frames) - 1 if request.placed else extra_receives,
             self._costs,
             self._link.round_trip_s,
-            arguments=bool(moved),
+            arguments=bool(request.placed),
             given=call.given > 0,
         ):
             return None
@@ -242,7 +245,10 @@ class Calls:
         if not sizes:
             return (), 0
         least = call.limits.direct_octets_min
-        if preference is Preference.EXPLICIT or not (self._own.takes_responses and self._own.runs):
+        if not self._own.takes_responses:
+            # Directions are answered in no other way.
+            return None, 0
+        if preference is Preference.EXPLICIT or not self._own.runs:
             return [ResultDirection(least, Way.EXPLICIT)] * len(sizes), 0
         link = self._link
         frames_max = min(self._peer.response_frames(self._own), 1 + max(0, call.extra_room))
@@ -294,7 +300,9 @@ class Calls:
             for result, size in zip(results, sizes, strict=False):
                 header += _DIRECTION_OCTETS
                 if result.way is not Way.SEGMENTS:
-                    header += 8 + 16 * segments_needed(size, segment_max)
+                    header += 4 + 16 * segments_needed(size, segment_max)
+                if result.way is Way.BY_SIZE:
+                    header += 4
         layout = lay_out(
             header,
             link.prefix_octets + CONTINUE_OCTETS,

@@ -35,10 +35,14 @@ class Frame(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """A whole message: its transmissions, and the numbers of the segments that each item takes."""
+    """A whole message: its transmissions, and the numbers of the segments that each item takes.
+
+    `header` is what the header of the first one has to take, its prefix included.
+    """
 
     frames: tuple[Frame, ...]
     numbers: tuple[tuple[int, ...], ...]
+    header: int
 
 
 def runs_of(structure: BufferStructure) -> tuple[Run, ...]:
@@ -144,4 +148,4 @@ def _fill(
     frames.append(Frame(payload, tuple(parts)))
     if len(frames) > frames_max:
         return None
-    return Layout(tuple(frames), tuple(numbers))
+    return Layout(tuple(frames), tuple(numbers), header)

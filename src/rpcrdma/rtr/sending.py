@@ -24,12 +24,21 @@ _ZEROS = memoryview(bytes(1 << 18))
 
 
 def transmissions(
-    layout: Layout, lead: int, header: bytes, stream: bytes | bytearray, items: Sequence[Buffer], *, answers: bool
+    layout: Layout,
+    lead: int,
+    prefix: int,
+    header: bytes,
+    stream: bytes | bytearray,
+    items: Sequence[Buffer],
+    *,
+    answers: bool,
 ) -> list[Transmission]:
     """The messages of a group: the first one of type `lead` with `header`, then those that continue it.
 
-    `stream` is the whole payload, `items` are the octets of those that the layout has. Nothing of them is copied.
+    `prefix` octets stand before a header, `stream` is the whole payload, `items` are the octets of those that the
+    layout has. Nothing of them is copied.
     """
+    assert prefix + len(header) == layout.header, "the layout is for a header of another length"
     group: list[Transmission] = []
     position = 0
     header_type = lead

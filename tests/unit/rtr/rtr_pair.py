@@ -12,12 +12,20 @@ from rpcrdma.testing.endpoint_pair import EndpointPair, message
 from rpcrdma.transport import CallFailed, ReplyArrived, TransportConfig
 from rpcrdma.wire.buffers import Buffer
 
-__all__ = ["Exchange", "RtrPair", "address_of"]
+__all__ = ["Exchange", "RtrPair", "address_of", "slab_memory"]
 
 
 def address_of(view: memoryview) -> int:
     """Where the octets of a writable view are in memory."""
     return ctypes.addressof(ctypes.c_char.from_buffer(view))
+
+
+def slab_memory(rtr: RoundTrip | None) -> list[range]:
+    """The addresses of the slabs that one end has."""
+    assert rtr is not None
+    store = rtr._store  # noqa: SLF001
+    assert store is not None
+    return [range(start, start + len(slab.memory)) for slab in store.memory for start in [address_of(slab.view(0, 1))]]
 
 
 class Exchange(NamedTuple):
@@ -85,8 +93,8 @@ class RtrPair(EndpointPair):
         if isinstance(event, CallFailed):
             raise event.error
         assert isinstance(event, ReplyArrived)
-        event.reply.octets(16, "start")
-        got = None if result is None else event.reply.bulk(1 << 24, "item")
-        event.reply.done("reply")
+        event.decoder.octets(16, "start")
+        got = None if result is None else event.decoder.bulk(1 << 24, "item")
+        event.decoder.done("reply")
         self.server_events()
         return Exchange(seen, got)
