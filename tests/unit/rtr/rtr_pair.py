@@ -23,7 +23,7 @@ def address_of(view: memoryview) -> int:
 def slab_memory(rtr: RoundTrip | None) -> list[range]:
     """The addresses of the slabs that one end has."""
     assert rtr is not None
-    store = rtr._store  # noqa: SLF001
+    store = rtr._store
     assert store is not None
     return [range(start, start + len(slab.memory)) for slab in store.memory for start in [address_of(slab.view(0, 1))]]
 
