@@ -148,11 +148,11 @@ def plot(table: list[Row], path: Path) -> None:
 
     mpl.use("svg")
     mpl.rcParams["svg.hashsalt"] = "rpcrdma"
-    from matplotlib import pyplot  # noqa: PLC0415
+    from matplotlib import pyplot as plt  # noqa: PLC0415
 
     delays = sorted({row.delay_ms for row in table})
     panels = [(call, many) for call in ("READ", "WRITE") for many in IN_FLIGHT]
-    figure, axes = pyplot.subplots(len(panels), len(delays), figsize=(10, 10), sharex=True, squeeze=False)
+    figure, axes = plt.subplots(len(panels), len(delays), figsize=(10, 10), sharex=True, squeeze=False)
     for line, (call, many) in enumerate(panels):
         for column, delay_ms in enumerate(delays):
             axis = axes[line][column]

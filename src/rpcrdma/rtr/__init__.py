@@ -7,7 +7,7 @@ where nothing of the protocol is. It is an extension like any other: it uses wha
 from rpcrdma.rtr.choice import Costs, Preference
 from rpcrdma.rtr.config import RoundTripConfig
 from rpcrdma.rtr.extension import RoundTrip
-from rpcrdma.rtr.offer import EXTENSION_CHOICES, extension_choice, round_trips
+from rpcrdma.rtr.offer import EXTENSION_CHOICES, all_extensions, extension_choice
 
 __all__ = [
     "EXTENSION_CHOICES",
@@ -15,6 +15,6 @@ __all__ = [
     "Preference",
     "RoundTrip",
     "RoundTripConfig",
+    "all_extensions",
     "extension_choice",
-    "round_trips",
 ]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rpcrdma.rtr.choice import Preference
 from rpcrdma.rtr.config import RoundTripConfig
-from rpcrdma.rtr.extension import RoundTrip
-from rpcrdma.transport import Extension, TransportConfig
+from rpcrdma.rtr.extension import NAME, RoundTrip
+from rpcrdma.transport import Extension, TransportConfig, check_extensions
 
-__all__ = ["EXTENSION_CHOICES", "extension_choice", "round_trips"]
+__all__ = ["EXTENSION_CHOICES", "all_extensions", "extension_choice"]
 
 EXTENSION_CHOICES = ("auto", "rtr", "off")
 _PREFERENCES = {"auto": Preference.AUTO, "rtr": Preference.SEGMENTS}
@@ -24,13 +26,18 @@ def extension_choice(choice: str) -> str:
     return choice
 
 
-def round_trips(choice: str, transport: TransportConfig) -> list[Extension]:
-    """The round-trip extension as chosen, for connections with these settings; nothing for "off".
+def all_extensions(choice: str, transport: TransportConfig, others: Sequence[Extension]) -> list[Extension]:
+    """The round-trip extension as chosen, for connections with these settings, and `others`.
+
+    It is left out for "off", and where a user has made it with settings of its own.
 
     Raises:
         ValueError: see `extension_choice`.
+        LocalProtocolError: extensions use the same codes.
     """
-    if extension_choice(choice) == "off":
-        return []
-    config = RoundTripConfig(preference=_PREFERENCES[choice])
-    return [RoundTrip(config, receive_octets=transport.offered_receive_octets).extension]
+    extensions = list(others)
+    if extension_choice(choice) != "off" and all(other.name != NAME for other in others):
+        config = RoundTripConfig(preference=_PREFERENCES[choice])
+        extensions.append(RoundTrip(config, receive_octets=transport.offered_receive_octets).extension)
+    check_extensions(extensions)
+    return extensions

@@ -35,7 +35,7 @@ from rpcrdma.rpc.auth import AuthSys, Credential
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import Service
-from rpcrdma.rtr import Preference, extension_choice, round_trips
+from rpcrdma.rtr import Preference, all_extensions, extension_choice
 from rpcrdma.transport import (
     Extension,
     ExtensionLink,
@@ -43,7 +43,6 @@ from rpcrdma.transport import (
     TransportConfig,
     TransportStatistics,
     add_up,
-    check_extensions,
     version_choice,
 )
 from rpcrdma.transport.authenticator import HostPolicy
@@ -127,7 +126,7 @@ class ConnectOptions:
 
     def __post_init__(self) -> None:
         version_choice(self.rpcrdma_version)
-        check_extensions([*self.extensions, *round_trips(self.extension, self.transport)])
+        all_extensions(self.extension, self.transport, self.extensions)
 
 
 class Connection:
@@ -382,7 +381,7 @@ async def _connect_rdma(url: Url, options: ConnectOptions, answering: Answering 
         credential=options.credential,
         answering=answering,
         authenticators=options.host_authentication.source(Role.CLIENT, url.host),
-        extensions=[*options.extensions, *round_trips(extension_choice(options.extension), options.transport)],
+        extensions=all_extensions(extension_choice(options.extension), options.transport, options.extensions),
         on_call=options.on_call,
     )
     # A server that was found to speak a version without host authentication may have learnt another.

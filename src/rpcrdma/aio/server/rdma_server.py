@@ -20,14 +20,13 @@ from rpcrdma.aio.drivers.software_rnic import chosen_provider
 from rpcrdma.aio.host_options import HostAuthentication
 from rpcrdma.aio.server.admission import Admission
 from rpcrdma.iwarp import IwarpConfig
-from rpcrdma.rtr import extension_choice, round_trips
+from rpcrdma.rtr import all_extensions, extension_choice
 from rpcrdma.transport import (
     Extension,
     Role,
     TransportConfig,
     TransportStatistics,
     add_up,
-    check_extensions,
     offered,
     receive_octets,
     version_choice,
@@ -71,7 +70,7 @@ class RdmaServerConfig:
 
     def __post_init__(self) -> None:
         version_choice(self.rpcrdma_version)
-        check_extensions([*self.extensions, *round_trips(self.extension, self.transport)])
+        all_extensions(self.extension, self.transport, self.extensions)
 
 
 class RdmaServer:
@@ -90,7 +89,7 @@ class RdmaServer:
         )
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._version = version_choice(config.rpcrdma_version)
-        self._extensions = [*config.extensions, *round_trips(extension_choice(config.extension), config.transport)]
+        self._extensions = all_extensions(extension_choice(config.extension), config.transport, config.extensions)
         config.host_authentication.check_version(self._version)
         self._authenticators = config.host_authentication.source(Role.SERVER)
         self._receive_pool = ReceivePool(receive_octets(config.transport, offered(self._version)))
