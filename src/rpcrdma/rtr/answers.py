@@ -155,7 +155,7 @@ class Answer:
             header,
             link.prefix_octets + CONTINUE_OCTETS,
             inline,
-            sizes,
+            tuple(sizes),
             self._requester.runs,
             link.send_octets,
             frames_max,

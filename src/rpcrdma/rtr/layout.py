@@ -7,12 +7,17 @@ sizes to a layout.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from rpcrdma.rtr.properties import BufferStructure
 
 __all__ = ["Frame", "Layout", "Run", "lay_out", "runs_of"]
+
+
+_KEPT = 512
+"""Layouts: the calls of one application are mostly of the same few sizes."""
 
 
 class Run(NamedTuple):
@@ -58,12 +63,13 @@ def runs_of(structure: BufferStructure) -> tuple[Run, ...]:
     return tuple(runs)
 
 
+@functools.lru_cache(maxsize=_KEPT)
 def lay_out(
     first_header: int,
     next_header: int,
     payload: int,
-    items: Sequence[int],
-    runs: Sequence[Run],
+    items: tuple[int, ...],
+    runs: tuple[Run, ...],
     message_octets: int,
     frames_max: int,
 ) -> Layout | None:
