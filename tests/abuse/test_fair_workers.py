@@ -134,7 +134,7 @@ def test_a_mkdir_waits_little_longer_while_40_connections_have_128_creates_in_fl
                 assert await flood.stdout.readline() == b"ready\n"
                 under_load_s = await waiting_s(fs, "loaded")
                 flood.stdin.close()
-                again, replies = map(int, (await flood.stdout.read()).split())
+                again, replies, _ = map(int, (await flood.stdout.read()).split())
                 await flood.wait()
             finally:
                 if flood.returncode is None:

@@ -15,6 +15,7 @@ from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.iwarp import IwarpQueuePair
 from rpcrdma.rpc.record import RecordReceiver
 from rpcrdma.rpc.reply_cache import ReplyCache
+from rpcrdma.transport.assembly import Assembly
 from rpcrdma.verbs import SoftwareProtectionDomain
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -50,6 +51,7 @@ def look() -> Look:
     objects = gc.get_objects()
     buffers = [buffer for each in objects if type(each) is BufferPool for buffer in _buffers_of(each)]
     buffers += [each._message for each in objects if type(each) is RecordReceiver]
+    buffers += [each._octets for each in objects if type(each) is Assembly]
     buffers += filter(None, map(_last_target, objects))
     # A connection may have received into a buffer of a pool.
     octets = sum(map(_resident_octets, {id(buffer): buffer for buffer in buffers}.values()))

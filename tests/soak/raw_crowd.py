@@ -1,7 +1,8 @@
 """Many raw clients in one cheap process: idle connections, or connections that never finish their start-up.
 
-Run as `raw_crowd.py PORT COUNT [--unfinished]`. It prints "ready" when all COUNT connections are made, and holds them
-until standard input ends; then it prints how many of them the server has left open.
+Run as `raw_crowd.py PORT COUNT [--unfinished] [--rpcrdma-version VERSION]`. It prints "ready" when all COUNT
+connections are made, and holds them until standard input ends; then it prints how many of them the server has left
+open.
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ import struct
 import sys
 import time
 
+from rpcrdma.testing import raw_last_draft, raw_messages
 from rpcrdma.testing.raw_calls import BOTH_PRIVATE, NULL_CALL, send
 from rpcrdma.testing.raw_iwarp import fpdu, startup_frame
 
 WORDS = struct.pack(">HH", 32, 32)
 REQUEST = startup_frame("Req", 0x50, 2, WORDS + BOTH_PRIVATE)
 REPLY_OCTETS = 20 + len(WORDS) + len(BOTH_PRIVATE)
-CALL = fpdu(send(NULL_CALL))
+FIRST = {"1": NULL_CALL, "2": raw_messages.properties(), "2-07": raw_last_draft.properties()}
+"""The first message in each version: after its answer the server has to take as much as it has granted credits."""
 AT_ONCE = 100
 """Connections begun together: less than a backlog."""
 PORTS_OF_ADDRESS = 20_000
@@ -60,14 +63,15 @@ def receive(sock: socket.socket, octets: int) -> None:
         octets -= len(data)
 
 
-def set_up(crowd: list[socket.socket]) -> None:
-    """The start-up, and one call: after that the server has to take as many calls as it has granted credits."""
+def set_up(crowd: list[socket.socket], version: str) -> None:
+    """The start-up, and the first message."""
+    first = fpdu(send(FIRST[version]))
     for sock in crowd:
         wait(sock, select.POLLOUT)
         sock.sendall(REQUEST)
     for sock in crowd:
         receive(sock, REPLY_OCTETS)
-        sock.sendall(CALL)
+        sock.sendall(first)
     for sock in crowd:
         wait(sock, select.POLLIN)
         start = sock.recv(2, socket.MSG_WAITALL)
@@ -99,13 +103,17 @@ def main() -> None:
     parser.add_argument("port", type=int)
     parser.add_argument("count", type=int)
     parser.add_argument("--unfinished", action="store_true", help="never send a whole start-up frame")
+    parser.add_argument("--rpcrdma-version", choices=FIRST, default="1")
     args = parser.parse_args()
     raise_file_limit(args.count + 64)
     started_s = time.monotonic()
     crowd: list[socket.socket] = []
     while len(crowd) < args.count:
         some = [begin(args.port, number) for number in range(len(crowd), min(len(crowd) + AT_ONCE, args.count))]
-        (leave_unfinished if args.unfinished else set_up)(some)
+        if args.unfinished:
+            leave_unfinished(some)
+        else:
+            set_up(some, args.rpcrdma_version)
         crowd += some
     print(f"ready after {time.monotonic() - started_s:.1f} s", flush=True)
     sys.stdin.read()

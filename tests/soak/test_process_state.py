@@ -6,6 +6,7 @@ from process_state import Look, growth, look, warmed_up
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.rpc.record import RecordReceiver
 from rpcrdma.rpc.reply_cache import CallKey, ReplyCache
+from rpcrdma.transport.assembly import Assembly
 from rpcrdma.xdr.codec import Payload
 
 MIB = 1 << 20
@@ -41,6 +42,9 @@ def test_what_is_bounded_and_comes_and_goes_is_left_out() -> None:
     (scratch, *_) = receiver.next_buffers()
     scratch[:4] = (1 << 31 | 16 * MIB).to_bytes(4, "big")
     receiver.bytes_received(4)
+    assemblies = [Assembly() for _ in range(16)]
+    for assembly in assemblies:
+        assembly.take((1,), b"\1" * MIB, more=True)
     cache = ReplyCache()
     for xid in range(4000):
         call = cache.begin(CallKey("192.0.2.7", xid, 1, 1, 1, 0, 0))

@@ -77,7 +77,7 @@ def serving(directory: Path, *options: str) -> Iterator[Served]:
                     yield served
                     assert process.stdin is not None
                     process.stdin.close()
-                    process.wait(10)
+                    process.wait(60)
                 finally:
                     # `cat` ends with the server.
                     process.kill()
@@ -106,16 +106,23 @@ def crowd(port: int, count: int, *options: str) -> Iterator[list[int]]:
 
 
 @pytest.mark.parametrize(
-    ("count", "limit_octets"),
-    [(500, 80 << 20), pytest.param(10_000, 300_000_000, marks=[scale, pytest.mark.timeout(120)])],
+    ("count", "limit_octets", "version"),
+    [
+        (500, 80 << 20, "1"),
+        pytest.param(10_000, 300_000_000, "1", marks=[scale, pytest.mark.timeout(240)]),
+        pytest.param(10_000, 300_000_000, "2", marks=[scale, pytest.mark.timeout(240)]),
+    ],
 )
-def test_idle_connections_take_little_and_hold_up_nobody(tmp_path: Path, count: int, limit_octets: int) -> None:
+def test_idle_connections_take_little_and_hold_up_nobody(
+    tmp_path: Path, count: int, limit_octets: int, version: str
+) -> None:
     raise_file_limit(count + MARGIN_FILES)
     with serving(tmp_path, "--connections", str(count + 10)) as served:
         before = served.resident_octets
-        with crowd(served.ports[0], count) as kept:
+        with crowd(served.ports[0], count, "--rpcrdma-version", version) as kept:
             taken = served.resident_octets
-            print(f"{count} connections: {taken >> 20} MiB, {(taken - before) / count / 1024:.1f} KiB each")
+            each_kib = (taken - before) / count / 1024
+            print(f"{count} connections in version {version}: {taken >> 20} MiB, {each_kib:.1f} KiB each")
             assert taken < limit_octets
             ping_s = served.ping_s()
             print(f"a new client is answered within {ping_s * 1000:.1f} ms")
