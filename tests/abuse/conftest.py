@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from both_drafts import DRAFTS, Raw
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.aio.drivers import iwarp_driver, software_rnic
@@ -261,6 +262,12 @@ def assert_quiet(caplog: pytest.LogCaptureFixture) -> None:
     # The records of a fixture's own phase are others.
     bad = [record for record in caplog.get_records("call") if record.exc_info or record.levelno >= logging.ERROR]
     assert [record.getMessage() for record in bad] == []
+
+
+@pytest.fixture(params=DRAFTS, ids=lambda draft: draft.NAME)
+def raw(request: pytest.FixtureRequest) -> Raw:
+    """What makes and reads the messages of one draft of version 2; the test runs on each."""
+    return request.param
 
 
 @pytest.fixture
