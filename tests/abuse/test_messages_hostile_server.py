@@ -19,6 +19,7 @@ from rpcrdma.testing.raw_messages import (
     MORE,
     MSG,
     NOMSG,
+    RECEIVE_SIZE,
     RESPONSE,
     Segment,
     word,
@@ -149,6 +150,20 @@ def test_a_server_that_begins_without_properties_has_the_defaults(raw: Raw, octe
     assert [type(event) for event in peer.endpoint_events()] == [Ready]
     assert peer.endpoint.inline_send_octets == peer.endpoint.inline_receive_octets == 4096
     peer.received.clear()
+    assert_works(peer)
+
+
+@pytest.mark.req("V2-9", "V2-10")
+def test_properties_that_come_after_a_lone_grant_are_taken_once(raw: Raw) -> None:
+    peer = BareMessages(Role.CLIENT, raw=raw, introduce=False)
+    peer.send(raw.grant(3))
+    assert [type(event) for event in peer.endpoint_events()] == [Ready]
+    for receives in (8192, 2048):
+        peer.send(raw.properties((RECEIVE_SIZE, word(receives))))
+        assert peer.endpoint.peer_properties is not None
+        assert peer.endpoint.peer_properties.receive_octets == 8192
+    assert peer.endpoint.inline_send_octets == 8192
+    peer.heard()
     assert_works(peer)
 
 
