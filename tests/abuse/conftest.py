@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from both_drafts import DRAFTS, Raw
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.aio.drivers import iwarp_driver, software_rnic
@@ -152,13 +153,15 @@ async def server_scene(*services: Service, **settings: Any) -> AsyncIterator[Ser
 
     it.files = Files()
     options = ServeOptions(rdma=RdmaServerConfig(**settings), drain_s=1.0)
+    # Its octets do not tell the last draft from the first.
+    version = "2-07" if options.rdma.rpcrdma_version == "2-07" else "auto"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(software_rnic, "SoftwareProtectionDomain", WatchedDomain)
         patch.setattr(serving, "BufferPool", WatchedPool)
         patch.setattr(iwarp_driver, "_LINGER_S", 0.05)
         async with (
             serve([*services, it.files][:1], ["rdma://127.0.0.1:0"], options=options) as it.server,
-            connect(it.server.listening[0]) as it.good,
+            connect(it.server.listening[0], options=ConnectOptions(rpcrdma_version=version)) as it.good,
         ):
             await it.good.call(v3.NULL, None)
             try:
@@ -261,6 +264,12 @@ def assert_quiet(caplog: pytest.LogCaptureFixture) -> None:
     # The records of a fixture's own phase are others.
     bad = [record for record in caplog.get_records("call") if record.exc_info or record.levelno >= logging.ERROR]
     assert [record.getMessage() for record in bad] == []
+
+
+@pytest.fixture(params=DRAFTS, ids=lambda draft: draft.NAME)
+def raw(request: pytest.FixtureRequest) -> Raw:
+    """What makes and reads the messages of one draft of version 2; the test runs on each."""
+    return request.param
 
 
 @pytest.fixture

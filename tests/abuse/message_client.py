@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import struct
 
+from both_drafts import Raw
 from rpcrdma.errors import RpcRdmaError, TransportClosed
-from rpcrdma.testing import raw_messages as raw
 from rpcrdma.testing.bare_messages import BareMessages
 from rpcrdma.testing.endpoint_pair import message
-from rpcrdma.testing.raw_messages import RESPONSE
+from rpcrdma.testing.raw_messages import RESPONSE, Segment, chunk
 from rpcrdma.transport import (
     CallFailed,
     CallHandle,
@@ -32,13 +32,14 @@ class Client(BareMessages):
 
     def __init__(
         self,
+        raw: Raw,
         bound: ReplyBound = NOTHING,
         config: TransportConfig | None = None,
         *properties: tuple[int, bytes],
         argument: int = 0,
         **options,
     ) -> None:
-        super().__init__(Role.CLIENT, config or CHUNKS, *properties, **options)
+        super().__init__(Role.CLIENT, config or CHUNKS, *properties, raw=raw, **options)
         self.memory = bytearray(bound.items[0] if bound.items else 0)
         self.handle: CallHandle = self.endpoint.call(
             XID, message(XID, 0, (b"", bytes(argument))), bound, (self.memory,) if bound.items else ()
@@ -46,7 +47,7 @@ class Client(BareMessages):
         self.calls = self.heard()
 
     @property
-    def offered(self) -> raw.Segment:
+    def offered(self) -> Segment:
         """The one segment of the one Write chunk."""
         ((segment,),) = self.calls[-1].writes
         return segment
@@ -75,18 +76,18 @@ class Client(BareMessages):
         return closed.reason
 
     def reply(self, payload: bytes = REPLY, flags: int = RESPONSE, **parts) -> None:
-        self.send(raw.message(XID, payload, flags, **parts))
+        self.send(self.raw.message(XID, payload, flags, **parts))
 
 
-def unused(*segments: raw.Segment) -> bytes:
+def unused(*segments: Segment) -> bytes:
     """These segments, returned with nothing in them."""
-    return raw.chunk(*((handle, 0, offset) for handle, _, offset in segments))
+    return chunk(*((handle, 0, offset) for handle, _, offset in segments))
 
 
 def assert_works(peer: BareMessages) -> None:
     peer.endpoint.call(7, message(7, 0), NOTHING)
     (call,) = [each for each in peer.heard() if each.xid]
     assert call.xid == 7
-    peer.send(raw.message(7, struct.pack(">II", 7, 1), RESPONSE))
+    peer.send(peer.raw.message(7, struct.pack(">II", 7, 1), RESPONSE))
     assert [type(event) for event in peer.endpoint_events()] == [ReplyArrived]
     assert not peer.endpoint_pd.regions

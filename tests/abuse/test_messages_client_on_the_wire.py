@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from both_drafts import Raw
 from client_calls import CONTENT, ENDS, FH, Scenes, fails, leave, null, read_into
 from rpcrdma import limits
 from rpcrdma.aio.client.connect import Connection
@@ -30,12 +31,14 @@ CHUNKS = TransportConfig(in_messages_octets_max=0, offered_send_octets=4096, off
 class Talk:
     """A hostile server's Sends, which are numbered, and what it hears."""
 
-    def __init__(self, peer: RawSocketPeer) -> None:
+    def __init__(self, peer: RawSocketPeer, raw: Raw = raw) -> None:
         self.peer = peer
+        self.raw = raw
         self.sent = 0
+        self._credits = raw.Credits()
 
     async def say(self, *messages: bytes, invalidate: int | None = None) -> None:
-        for octets in messages:
+        for octets in map(self._credits.sent, messages):
             self.sent += 1
             framed = send(octets, self.sent) if invalidate is None else invalidating(octets, invalidate, self.sent)
             await self.peer.send_segments(framed)
@@ -45,7 +48,8 @@ class Talk:
         while True:
             heard = await self.peer.segment()
             assert heard.opcode == SEND, heard
-            message = HeardMessage(heard.payload)
+            message = self.raw.heard(heard.payload)
+            self._credits.arrived(message)
             if (message.kind, message.xid) != (NOMSG, 0):
                 return message
 
@@ -53,23 +57,23 @@ class Talk:
         """A call of the client is answered."""
         calling = null(client)
         call = await self.hear()
-        await self.say(raw.message(call.xid, rpc_reply(call.xid), RESPONSE, give=4))
+        await self.say(self.raw.message(call.xid, rpc_reply(call.xid), RESPONSE, give=4))
         await calling
 
 
-async def begun(it: Any, version: str = "2", **options: Any) -> tuple[asyncio.Task[Connection], Talk]:
+async def begun(it: Any, version: str = "", raw: Raw = raw, **options: Any) -> tuple[asyncio.Task[Connection], Talk]:
     """A client that waits for the answer to its first message, which has been heard."""
-    connecting = it.connecting(rpcrdma_version=version, **options)
+    connecting = it.connecting(rpcrdma_version=version or raw.NAME, **options)
     peer = await it.accepted()
     await peer.accept(BOTH_PRIVATE)
-    talk = Talk(peer)
+    talk = Talk(peer, raw)
     assert (await talk.hear()).kind == CONNPROP
     return connecting, talk
 
 
-async def pair(it: Any, transport: TransportConfig = CHUNKS, **options: Any) -> tuple[Connection, Talk]:
+async def pair(it: Any, transport: TransportConfig = CHUNKS, raw: Raw = raw, **options: Any) -> tuple[Connection, Talk]:
     """A client and a server that have told each other their properties."""
-    connecting, talk = await begun(it, transport=transport, **options)
+    connecting, talk = await begun(it, raw=raw, transport=transport, **options)
     await talk.say(raw.properties(give=64))
     it.clients.append(await connecting)
     return it.clients[-1], talk
@@ -211,9 +215,9 @@ def test_a_reply_whose_reduced_item_is_not_eligible_fails_the_call_for_good(run:
 
 
 @pytest.mark.parametrize("used", [4999, 5001, 0xFFFFFFFF])
-def test_a_write_chunk_echoed_with_a_wrong_length_fails_the_call(run: Scenes, used: int) -> None:
+def test_a_write_chunk_echoed_with_a_wrong_length_fails_the_call(run: Scenes, raw: Raw, used: int) -> None:
     async def test(it: Any) -> None:
-        client, talk = await pair(it)
+        client, talk = await pair(it, raw=raw)
         calling = read_into(client, bytearray(5000))
         call = await talk.hear()
         ((handle, _, offset),) = call.writes[0]
@@ -248,9 +252,9 @@ def test_a_reply_that_never_ends_fails_its_call_and_fills_no_memory(run: Scenes)
 
 
 @ENDS
-def test_cut_in_the_midst_of_a_reply(run: Scenes, how: str) -> None:
+def test_cut_in_the_midst_of_a_reply(run: Scenes, raw: Raw, how: str) -> None:
     async def test(it: Any) -> None:
-        client, talk = await pair(it)
+        client, talk = await pair(it, raw=raw)
         calling = [null(client), read_into(client, bytearray(5000))]
         call = await talk.hear()
         await talk.say(raw.message(call.xid, rpc_reply(call.xid)[:10], RESPONSE | MORE))
@@ -262,9 +266,9 @@ def test_cut_in_the_midst_of_a_reply(run: Scenes, how: str) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["another handle", "twice", "by a grant", "by a piece", "by an unasked message"])
-def test_an_invalidation_that_was_not_allowed_ends_the_connection(run: Scenes, wrong: str) -> None:
+def test_an_invalidation_that_was_not_allowed_ends_the_connection(run: Scenes, raw: Raw, wrong: str) -> None:
     async def test(it: Any) -> None:
-        client, talk = await pair(it)
+        client, talk = await pair(it, raw=raw)
         calling = read_into(client, bytearray(5000))
         call = await talk.hear()
         ((handle, _, offset),) = call.writes[0]
@@ -318,10 +322,10 @@ def test_each_error_fails_the_call_or_has_it_sent_again_and_the_connection_goes_
     run(test)
 
 
-def test_a_server_that_never_grants_leaves_calls_to_their_deadlines(run: Scenes) -> None:
+def test_a_server_that_never_grants_leaves_calls_to_their_deadlines(run: Scenes, raw: Raw) -> None:
     async def test(it: Any) -> None:
-        connecting, talk = await begun(it)
-        await talk.say(raw.properties(give=1))
+        connecting, talk = await begun(it, raw=raw)
+        await talk.say(raw.properties(give=1 + raw.GRANT_TAKES))
         it.clients.append(await connecting)
         client = it.clients[-1]
         first = null(client, timeout_s=5)

@@ -6,12 +6,18 @@ import struct
 
 import pytest
 
+from both_drafts import FIRST_DRAFT, Raw, each_draft
 from message_client import CALL, NOTHING, REPLY, XID, Client, assert_works, unused
 from rpcrdma import limits
 from rpcrdma.errors import RemoteProtocolError
-from rpcrdma.testing import raw_messages as raw
+from rpcrdma.testing import raw_messages_07
 from rpcrdma.testing.endpoint_pair import message
-from rpcrdma.testing.raw_messages import MORE, RESPONSE, word
+from rpcrdma.testing.raw_messages import (
+    ERROR,
+    MORE,
+    RESPONSE,
+    word,
+)
 from rpcrdma.transport import (
     CallFailed,
     CallRefused,
@@ -26,8 +32,8 @@ from rpcrdma.transport import (
 
 
 @pytest.mark.req("PD-6")
-def test_invalidation_of_a_handle_that_was_not_named_ends_the_connection() -> None:
-    peer = Client(ReplyBound(9000, (5000,)))
+def test_invalidation_of_a_handle_that_was_not_named_ends_the_connection(raw: Raw) -> None:
+    peer = Client(raw, ReplyBound(9000, (5000,)))
     (call,) = peer.calls
     handles = [segment[0] for chunk in call.writes for segment in chunk] + [each[0] for each in call.reply or []]
     assert call.ends in handles
@@ -36,8 +42,8 @@ def test_invalidation_of_a_handle_that_was_not_named_ends_the_connection() -> No
     assert "did not expose" in peer.closed()
 
 
-def test_invalidation_of_another_calls_handle_ends_the_connection() -> None:
-    peer = Client(ReplyBound(20, (5000,)))
+def test_invalidation_of_another_calls_handle_ends_the_connection(raw: Raw) -> None:
+    peer = Client(raw, ReplyBound(20, (5000,)))
     peer.endpoint.call(1, message(1, 0), ReplyBound(20, (5000,)))
     (other,) = peer.heard()
     peer.send(raw.message(XID, REPLY, RESPONSE, writes=unused(peer.offered)), invalidate=other.ends)
@@ -45,8 +51,8 @@ def test_invalidation_of_another_calls_handle_ends_the_connection() -> None:
     assert not peer.endpoint_pd.regions
 
 
-def test_a_handle_is_invalidated_once_and_not_again() -> None:
-    peer = Client(ReplyBound(20, (5000,)))
+def test_a_handle_is_invalidated_once_and_not_again(raw: Raw) -> None:
+    peer = Client(raw, ReplyBound(20, (5000,)))
     ends = peer.calls[-1].ends
     assert ends
     peer.send(raw.message(XID, REPLY, RESPONSE, writes=unused(peer.offered)), invalidate=ends)
@@ -57,46 +63,46 @@ def test_a_handle_is_invalidated_once_and_not_again() -> None:
     assert isinstance(closed, Closed)
 
 
-@pytest.mark.parametrize(
+@each_draft(
     "octets",
-    [
+    lambda raw: [
         raw.grant(1),
         raw.properties(),
         raw.message(XID, REPLY, RESPONSE | MORE),
         raw.message(XID + 1, struct.pack(">II", XID + 1, 1), RESPONSE),
         raw.message(XID, CALL),
-        raw.error(XID + 1, 10),
+        raw.error(XID + 1, raw.SYSTEM),
         b"x",
     ],
 )
-def test_invalidation_by_a_message_that_ends_no_call_ends_the_connection(octets: bytes) -> None:
-    peer = Client(ReplyBound(20, (5000,)))
+def test_invalidation_by_a_message_that_ends_no_call_ends_the_connection(raw: Raw, octets: bytes) -> None:
+    peer = Client(raw, ReplyBound(20, (5000,)))
     peer.send(octets, invalidate=peer.calls[-1].ends)
     assert "without answering" in peer.closed()
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_invalidation_by_an_error_counts_for_its_call(again: bool) -> None:
-    peer = Client(ReplyBound(20, (5000,)))
+def test_invalidation_by_an_error_counts_for_its_call(raw: Raw, again: bool) -> None:
+    peer = Client(raw, ReplyBound(20, (5000,)))
     first = peer.calls[-1].ends
-    peer.send(raw.error(XID, 9, 9000) if again else raw.error(XID, 10), invalidate=first)
+    peer.send(raw.error(XID, raw.REPLY_RESOURCE, 9000) if again else raw.error(XID, raw.SYSTEM), invalidate=first)
     if again:
         (call,) = [each for each in peer.heard() if each.xid]
         assert call.ends not in {0, first}, "an old handle was named anew"
-        peer.send(raw.error(XID, 10))
+        peer.send(raw.error(XID, raw.SYSTEM))
     assert isinstance(peer.failure(), CallRefused)
     assert_works(peer)
 
 
-def test_invalidation_without_our_consent_ends_the_connection() -> None:
-    peer = Client(ReplyBound(20, (5000,)), TransportConfig(remote_invalidation=False, in_messages_octets_max=0))
+def test_invalidation_without_our_consent_ends_the_connection(raw: Raw) -> None:
+    peer = Client(raw, ReplyBound(20, (5000,)), TransportConfig(remote_invalidation=False, in_messages_octets_max=0))
     assert peer.calls[-1].ends == 0
     peer.send(raw.message(XID, REPLY, RESPONSE, writes=unused(peer.offered)), invalidate=peer.offered[0])
     assert "not agreed on" in peer.closed()
 
 
-def test_write_after_the_reply_ends_the_connection_and_changes_nothing() -> None:
-    peer = Client(ReplyBound(20, (5000,)))
+def test_write_after_the_reply_ends_the_connection_and_changes_nothing(raw: Raw) -> None:
+    peer = Client(raw, ReplyBound(20, (5000,)))
     handle, _, offset = peer.offered
     peer.reply(writes=unused(peer.offered))
     assert isinstance(peer.event(), ReplyArrived)
@@ -109,44 +115,50 @@ def test_write_after_the_reply_ends_the_connection_and_changes_nothing() -> None
 # Errors that lie
 
 
-@pytest.mark.parametrize(
+@each_draft(
     "numbers",
-    [
-        (8, 1, 0),
-        (8, 1, 5000),
-        (8, 2, 6000),
-        (8, 0xFFFFFFFF, 6000),
-        (8, 1, 0xFFFFFFFF),
-        (8, 1, limits.REPLY_OCTETS_MAX + 1),
+    lambda raw: [
+        (raw.WRITE_RESOURCE, 1, 0),
+        (raw.WRITE_RESOURCE, 1, 5000),
+        (raw.WRITE_RESOURCE, 2, 6000),
+        (raw.WRITE_RESOURCE, 0xFFFFFFFF, 6000),
+        (raw.WRITE_RESOURCE, 1, 0xFFFFFFFF),
+        (raw.WRITE_RESOURCE, 1, limits.REPLY_OCTETS_MAX + 1),
         # The caller's memory cannot grow.
-        (8, 1, 6000),
-        (8, 0, 6000),
-        (9, 0),
-        (9, 20),
-        (9, 0xFFFFFFFF),
-        (9, limits.REPLY_OCTETS_MAX + 1),
+        (raw.WRITE_RESOURCE, 1, 6000),
+        (raw.WRITE_RESOURCE, 0, 6000),
+        (raw.REPLY_RESOURCE, 0),
+        (raw.REPLY_RESOURCE, 20),
+        (raw.REPLY_RESOURCE, 0xFFFFFFFF),
+        (raw.REPLY_RESOURCE, limits.REPLY_OCTETS_MAX + 1),
     ],
 )
-def test_a_demand_for_resources_that_makes_no_sense_fails_the_call(numbers: tuple[int, ...]) -> None:
-    peer = Client(ReplyBound(20, (5000,)))
+def test_a_demand_for_resources_that_makes_no_sense_fails_the_call(raw: Raw, numbers: tuple[int, ...]) -> None:
+    peer = Client(raw, ReplyBound(20, (5000,)))
     peer.send(raw.error(XID, *numbers))
     assert isinstance(peer.failure(), ChunkRefused)
     assert [each for each in peer.heard() if each.xid] == []
     assert_works(peer)
 
 
-@pytest.mark.parametrize(
+@each_draft(
     "errors",
-    [
-        [(9, needed) for needed in (3000, 4000, 5000, 6000, 7000)],
-        [(5, 0)] * 5,
-        [(6, 0)] * 5,
-        [(7, 1)] * 5,
-        [(7, 1), (5, 0), (6, 0), (9, 9000), (9, 9001)],
+    lambda raw: [
+        [(raw.REPLY_RESOURCE, needed) for needed in (3000, 4000, 5000, 6000, 7000)],
+        [(raw.READ_CHUNKS, 0)] * 5,
+        [(raw.WRITE_CHUNKS, 0)] * 5,
+        [(raw.SEGMENTS, 1)] * 5,
+        [
+            (raw.SEGMENTS, 1),
+            (raw.READ_CHUNKS, 0),
+            (raw.WRITE_CHUNKS, 0),
+            (raw.REPLY_RESOURCE, 9000),
+            (raw.REPLY_RESOURCE, 9001),
+        ],
     ],
 )
-def test_one_refusal_after_another_ends_in_a_failure(errors: list[tuple[int, ...]]) -> None:
-    peer = Client(ReplyBound(20, (5000,)), argument=5000)
+def test_one_refusal_after_another_ends_in_a_failure(raw: Raw, errors: list[tuple[int, ...]]) -> None:
+    peer = Client(raw, ReplyBound(20, (5000,)), argument=5000)
     calls = 1
     for numbers in errors:
         peer.send(raw.error(XID, *numbers))
@@ -165,11 +177,11 @@ def test_one_refusal_after_another_ends_in_a_failure(errors: list[tuple[int, ...
     assert_works(peer)
 
 
-@pytest.mark.parametrize("code", [5, 6, 7, 8, 9])
-def test_an_abandoned_call_is_not_sent_again(code: int) -> None:
-    peer = Client(ReplyBound(20, (5000,)))
+@each_draft("code", lambda raw: range(raw.READ_CHUNKS, raw.REPLY_RESOURCE + 1))
+def test_an_abandoned_call_is_not_sent_again(raw: Raw, code: int) -> None:
+    peer = Client(raw, ReplyBound(20, (5000,)))
     peer.endpoint.abandon(peer.handle)
-    peer.send(raw.error(XID, code, *((1, 9000) if code == 8 else (9000,))))
+    peer.send(raw.error(XID, code, *((1, 9000) if code == raw.WRITE_RESOURCE else (9000,))))
     assert peer.endpoint_events() == []
     assert [each for each in peer.heard() if each.xid] == []
     assert peer.endpoint.calls_in_flight == 0
@@ -179,9 +191,10 @@ def test_an_abandoned_call_is_not_sent_again(code: int) -> None:
 # Credits
 
 
+@FIRST_DRAFT
 @pytest.mark.parametrize("how", ["none at all", "zero in every reply"])
-def test_a_server_that_never_grants_gets_no_further_call(how: str) -> None:
-    peer = Client(give=2)
+def test_a_server_that_never_grants_gets_no_further_call(raw: Raw, how: str) -> None:
+    peer = Client(raw, give=2)
     calls = [peer.endpoint.call(xid, message(xid, 0), NOTHING) for xid in range(1, 50)]
     peer.run()
     # Of two credits the last one is kept for what answers the server.
@@ -199,16 +212,17 @@ def test_a_server_that_never_grants_gets_no_further_call(how: str) -> None:
     assert isinstance(peer.endpoint_events()[-1], Closed)
 
 
-def test_messages_beyond_the_grant_end_the_connection() -> None:
-    peer = Client()
+def test_messages_beyond_the_grant_end_the_connection(raw: Raw) -> None:
+    peer = Client(raw)
     for _ in range(20):
-        peer.qp.post_send("send", [raw.message(XID, CALL)], signaled=False)
+        peer.post(raw.message(XID, CALL))
     peer.run()
     assert "more messages than credits allow" in peer.closed()
 
 
-def test_a_flood_of_grants_saturates_and_is_answered_by_none() -> None:
-    peer = Client()
+@FIRST_DRAFT
+def test_a_flood_of_grants_saturates_and_is_answered_by_none(raw: Raw) -> None:
+    peer = Client(raw)
     for _ in range(3000):
         peer.send(raw.grant(0xFFFF))
         assert peer.heard() == []
@@ -218,8 +232,9 @@ def test_a_flood_of_grants_saturates_and_is_answered_by_none() -> None:
     assert_works(peer)
 
 
-def test_grants_of_zero_are_taken_for_what_they_are() -> None:
-    peer = Client(give=2)
+@FIRST_DRAFT
+def test_grants_of_zero_are_taken_for_what_they_are(raw: Raw) -> None:
+    peer = Client(raw, give=2)
     for _ in range(20):
         peer.send(raw.grant(0))
     assert peer.endpoint.credits_granted == 1
@@ -228,22 +243,22 @@ def test_grants_of_zero_are_taken_for_what_they_are() -> None:
     assert_works(peer)
 
 
-def test_a_grant_between_the_pieces_of_a_reply_is_none_of_them() -> None:
-    peer = Client()
+def test_a_grant_between_the_pieces_of_a_reply_is_none_of_them(raw: Raw) -> None:
+    peer = Client(raw)
     peer.reply(REPLY[:4], RESPONSE | MORE)
     peer.send(raw.grant(3))
     peer.reply(REPLY[4:])
     assert isinstance(peer.event(), ReplyArrived)
 
 
-def test_message_longer_than_our_receives_ends_the_connection() -> None:
-    peer = Client(config=TransportConfig(offered_receive_octets=8192))
+def test_message_longer_than_our_receives_ends_the_connection(raw: Raw) -> None:
+    peer = Client(raw, config=TransportConfig(offered_receive_octets=8192))
     peer.send(bytes(8193))
     assert "8193" in peer.closed()
 
 
-def test_properties_in_the_midst_of_a_reply_break_it() -> None:
-    peer = Client()
+def test_properties_in_the_midst_of_a_reply_break_it(raw: Raw) -> None:
+    peer = Client(raw)
     peer.reply(REPLY, RESPONSE | MORE)
     peer.send(raw.properties((2, word(1024)), xid=5))
     peer.reply(bytes(4))
@@ -252,13 +267,17 @@ def test_properties_in_the_midst_of_a_reply_break_it() -> None:
     assert_works(peer)
 
 
-def test_properties_that_come_a_second_time_change_nothing() -> None:
-    peer = Client()
+def test_properties_that_come_a_second_time_change_nothing(raw: Raw) -> None:
+    peer = Client(raw)
     before = peer.endpoint.peer_properties
     for _ in range(5):
         peer.send(raw.properties((2, word(1024)), xid=5))
         (heard,) = [each for each in peer.heard() if each.xid]
-        assert (heard.kind, heard.xid, heard.numbers) == (4, 5, (2,))
+        assert (heard.kind, heard.xid, heard.numbers) == (
+            ERROR,
+            5,
+            (raw.INVAL_CONT if raw is raw_messages_07 else raw.BAD_XDR,),
+        )
     assert peer.endpoint.peer_properties == before
     peer.reply()
     assert isinstance(peer.event(), ReplyArrived)

@@ -6,23 +6,31 @@ import struct
 
 import pytest
 
-from message_server import BAD_XDR, CALL, INVAL_FLAG, REPLY, SYSTEM, XID, answered, arrived, assert_works, server
+from both_drafts import Raw, each_draft
+from message_server import CALL, REPLY, XID, answered, arrived, assert_works, server
 from rpcrdma import limits
-from rpcrdma.testing import raw_messages as raw
 from rpcrdma.testing.endpoint_pair import calls_in, message
-from rpcrdma.testing.raw_messages import CONNPROP, ERROR, MORE, MSG, NOMSG, HeardMessage, word
+from rpcrdma.testing.raw_messages import (
+    CONNPROP,
+    ERROR,
+    MORE,
+    MSG,
+    NOMSG,
+    HeardMessage,
+    word,
+)
 from rpcrdma.transport import Closed, IncomingCall, TransportConfig
 
 
 @pytest.mark.req("V2-41")
 @pytest.mark.parametrize("more", [False, True])
 @pytest.mark.parametrize("first_more", [1, 3])
-def test_interleaved_calls_are_refused_and_neither_is_run(more: bool, first_more: int) -> None:
-    peer = server()
+def test_interleaved_calls_are_refused_and_neither_is_run(raw: Raw, more: bool, first_more: int) -> None:
+    peer = server(raw)
     for _ in range(first_more):
         peer.send(raw.message(XID, CALL, MORE))
     other = struct.pack(">II", XID + 1, 0)
-    assert answered(peer, raw.message(XID + 1, other, MORE if more else 0)) == (INVAL_FLAG,)
+    assert answered(peer, raw.message(XID + 1, other, MORE if more else 0)) == (raw.INVAL_CONT,)
     for xid in (XID, XID + 1) if more else (XID,):
         peer.send(raw.message(xid, bytes(4), MORE))
         peer.send(raw.message(xid, bytes(4)))
@@ -32,18 +40,18 @@ def test_interleaved_calls_are_refused_and_neither_is_run(more: bool, first_more
 
 
 @pytest.mark.req("V2-41")
-@pytest.mark.parametrize(
+@each_draft(
     "octets",
-    [
+    lambda raw: [
         raw.message(XID, kind=NOMSG, reads=raw.read_segment(0, (1, 8, 0))),
         raw.prefix(XID, CONNPROP) + raw.property_set(),
         raw.prefix(XID, CONNPROP, MORE) + raw.property_set(),
     ],
 )
-def test_another_type_in_mid_sequence_is_refused(octets: bytes) -> None:
-    peer = server()
+def test_another_type_in_mid_sequence_is_refused(raw: Raw, octets: bytes) -> None:
+    peer = server(raw)
     peer.send(raw.message(XID, CALL, MORE))
-    assert answered(peer, octets) == (INVAL_FLAG,)
+    assert answered(peer, octets) == (raw.INVAL_CONT,)
     peer.send(raw.message(XID, bytes(4)))
     if octets[19] & MORE:
         peer.send(raw.prefix(XID, CONNPROP))
@@ -53,8 +61,8 @@ def test_another_type_in_mid_sequence_is_refused(octets: bytes) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 4, 4060])
-def test_an_endless_call_is_given_up_and_dropped_to_its_end(size: int) -> None:
-    peer = server()
+def test_an_endless_call_is_given_up_and_dropped_to_its_end(raw: Raw, size: int) -> None:
+    peer = server(raw)
     errors: list[HeardMessage] = []
     pieces = 0
     while not errors:
@@ -63,7 +71,7 @@ def test_an_endless_call_is_given_up_and_dropped_to_its_end(size: int) -> None:
         assert (pieces - 1) * size <= limits.CONTINUED_OCTETS_MAX
         peer.send(raw.message(XID, bytes(size), MORE))
         errors = [each for each in peer.heard() if each.kind == ERROR]
-    assert [(each.xid, each.numbers) for each in errors] == [(XID, (SYSTEM,))]
+    assert [(each.xid, each.numbers) for each in errors] == [(XID, (raw.SYSTEM,))]
     for _ in range(2000):
         peer.send(raw.message(XID, bytes(size), MORE))
         assert [each for each in peer.heard() if (each.kind, each.xid) != (NOMSG, 0)] == []
@@ -72,8 +80,8 @@ def test_an_endless_call_is_given_up_and_dropped_to_its_end(size: int) -> None:
     assert_works(peer)
 
 
-def test_a_call_whose_pieces_come_one_octet_at_a_time_is_whole() -> None:
-    peer = server()
+def test_a_call_whose_pieces_come_one_octet_at_a_time_is_whole(raw: Raw) -> None:
+    peer = server(raw)
     payload = CALL + bytes(range(52))
     for octet in payload[:-1]:
         peer.send(raw.message(XID, bytes([octet]), MORE))
@@ -85,9 +93,9 @@ def test_a_call_whose_pieces_come_one_octet_at_a_time_is_whole() -> None:
     assert_works(peer)
 
 
-@pytest.mark.parametrize(
+@each_draft(
     "last",
-    [
+    lambda raw: [
         raw.message(XID, CALL[4:], ends=7),
         raw.message(XID, CALL[4:], reads=raw.read_segment(6, (1, 8, 0))),
         raw.message(XID, CALL[4:], reads=raw.read_segment(0, (1, 8, 0))),
@@ -97,15 +105,15 @@ def test_a_call_whose_pieces_come_one_octet_at_a_time_is_whole() -> None:
         raw.prefix(XID, MSG) + word(0) + word(2),
     ],
 )
-def test_a_last_piece_that_is_wrong_fails_the_call(last: bytes) -> None:
-    peer = server()
+def test_a_last_piece_that_is_wrong_fails_the_call(raw: Raw, last: bytes) -> None:
+    peer = server(raw)
     peer.send(raw.message(XID, CALL[:4], MORE))
-    assert answered(peer, last) == (BAD_XDR,)
+    assert answered(peer, last) == (raw.BAD_XDR,)
     assert_works(peer)
 
 
-def test_a_call_that_is_never_finished_holds_nothing_once_its_peer_has_left() -> None:
-    peer = server()
+def test_a_call_that_is_never_finished_holds_nothing_once_its_peer_has_left(raw: Raw) -> None:
+    peer = server(raw)
     for _ in range(100):
         peer.send(raw.message(XID, bytes(4060), MORE))
     peer.qp.abort("gone")
@@ -116,8 +124,8 @@ def test_a_call_that_is_never_finished_holds_nothing_once_its_peer_has_left() ->
     assert peer.endpoint.calls_in_flight == 0
 
 
-def test_a_grant_between_pieces_is_none_of_them() -> None:
-    peer = server(give=1)
+def test_a_grant_between_pieces_is_none_of_them(raw: Raw) -> None:
+    peer = server(raw, give=1)
     peer.send(raw.message(XID, CALL[:4], MORE, give=0))
     peer.send(raw.grant(5))
     peer.send(raw.message(XID, CALL[4:], give=0))
@@ -126,8 +134,8 @@ def test_a_grant_between_pieces_is_none_of_them() -> None:
 
 
 @pytest.mark.parametrize("pieces", [9, 17])
-def test_unanswered_calls_in_long_messages_hold_no_more_than_a_bound(pieces: int) -> None:
-    peer = server(TransportConfig(credits_granted=2000, offered_receive_octets=65536), receive_octets=65536)
+def test_unanswered_calls_in_long_messages_hold_no_more_than_a_bound(raw: Raw, pieces: int) -> None:
+    peer = server(raw, TransportConfig(credits_granted=2000, offered_receive_octets=65536), receive_octets=65536)
     held: list[IncomingCall] = []
     size = 60_000
     octets = pieces * size
@@ -143,7 +151,7 @@ def test_unanswered_calls_in_long_messages_hold_no_more_than_a_bound(pieces: int
             break
         held += calls_in(events)
     (refused,) = [each for each in peer.heard() if each.xid]
-    assert (refused.kind, refused.xid, refused.numbers) == (ERROR, xid, (SYSTEM,))
+    assert (refused.kind, refused.xid, refused.numbers) == (ERROR, xid, (raw.SYSTEM,))
     assert octets * (len(held) + 1) > limits.CONNECTION_MESSAGE_OCTETS_MAX
     # Small calls are served, and what is answered makes room.
     peer.send(raw.message(XID, CALL))

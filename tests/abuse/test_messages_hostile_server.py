@@ -7,13 +7,23 @@ from collections.abc import Callable
 
 import pytest
 
+from both_drafts import FIRST_DRAFT, Raw, each_draft, in_first_draft, offers
 from message_client import CALL, NOTHING, REPLY, XID, Client, assert_works, unused
 from rpcrdma import limits
 from rpcrdma.errors import DecodeError, RemoteProtocolError
-from rpcrdma.testing import raw_messages as raw
+from rpcrdma.testing import raw_messages
 from rpcrdma.testing.bare_messages import BareMessages
 from rpcrdma.testing.endpoint_pair import message
-from rpcrdma.testing.raw_messages import CONNPROP, MORE, MSG, NOMSG, RESPONSE, word
+from rpcrdma.testing.raw_messages import (
+    CONNPROP,
+    MORE,
+    MSG,
+    NOMSG,
+    RECEIVE_SIZE,
+    RESPONSE,
+    Segment,
+    word,
+)
 from rpcrdma.transport import (
     CallFailed,
     CallRefused,
@@ -29,17 +39,23 @@ from rpcrdma.transport import (
 
 
 @pytest.mark.req("V2-10", "V2-11")
-@pytest.mark.parametrize("versions", ["auto", "2"])
-@pytest.mark.parametrize("octets", [b"", b"x" * 15, raw.prefix(XID, 77), raw.message(XID, b"x"), raw.error(XID, 0)])
+@each_draft(
+    ("octets", "versions"),
+    lambda raw: [
+        (octets, versions)
+        for octets in (b"", b"x" * 15, raw.prefix(XID, 77), raw.message(XID, b"x"), raw.error(XID, 0))
+        for versions in offers(raw)
+    ],
+)
 def test_client_sends_one_message_of_at_most_1024_octets_and_no_more_until_it_is_answered(
-    versions: str, octets: bytes
+    raw: Raw, versions: str, octets: bytes
 ) -> None:
-    peer = BareMessages(Role.CLIENT, introduce=False, versions=versions)
+    peer = BareMessages(Role.CLIENT, raw=raw, introduce=False, versions=versions)
     peer.endpoint.call(XID, message(XID, 0), NOTHING)
     peer.run()
     (first,) = peer.received
     assert 28 <= len(first) <= 1024
-    told = raw.HeardMessage(first)
+    (told,) = peer.heard()
     assert told.kind == CONNPROP
     # This is no answer, and nothing follows from it but that it uses up what the client has granted.
     for _ in range(1 + told.give):
@@ -47,26 +63,29 @@ def test_client_sends_one_message_of_at_most_1024_octets_and_no_more_until_it_is
         assert peer.endpoint_events() == []
     peer.send(octets)
     assert isinstance(peer.endpoint_events()[-1], Closed)
-    assert len(peer.received) == 1
+    assert peer.received == []
 
 
-@pytest.mark.parametrize(
-    ("octets", "reason"),
-    [
-        (raw.error(1, 2), "refused the transport properties"),
-        (raw.error(1, 3), "refused the transport properties"),
-        (raw.error(1, 10), "refused the transport properties"),
-        (raw.error(77, 10), "refused the transport properties"),
+def refusals_of_the_first_message(raw: Raw) -> list[tuple[bytes, str]]:
+    return [
+        (raw.error(1, raw.BAD_XDR), "refused the transport properties"),
+        (raw.error(1, raw.INVAL_HTYPE), "refused the transport properties"),
+        (raw.error(1, raw.SYSTEM), "refused the transport properties"),
+        (raw.error(77, raw.SYSTEM), "refused the transport properties"),
         (struct.pack(">IIIIIII", 1, 2, 32, 4, 1, 2, 2), "version 2 of RPC-over-RDMA only"),
         (raw.error(1, 1, 3, 9), "versions 3 to 9"),
         (raw.error(1, 1, 2, 2), "version 2 of RPC-over-RDMA only"),
-    ],
+    ]
+
+
+@each_draft(
+    ("octets", "reason", "versions"),
+    lambda raw: [(*case, versions) for case in refusals_of_the_first_message(raw) for versions in offers(raw)],
 )
-@pytest.mark.parametrize("versions", ["auto", "2"])
 def test_refusal_of_the_first_message_ends_the_connection_with_the_reason(
-    octets: bytes, reason: str, versions: str
+    raw: Raw, octets: bytes, reason: str, versions: str
 ) -> None:
-    peer = BareMessages(Role.CLIENT, introduce=False, versions=versions)
+    peer = BareMessages(Role.CLIENT, raw=raw, introduce=False, versions=versions)
     peer.endpoint.call(XID, message(XID, 0), NOTHING)
     peer.send(octets)
     failed, closed = peer.endpoint_events()
@@ -78,8 +97,8 @@ def test_refusal_of_the_first_message_ends_the_connection_with_the_reason(
 
 @pytest.mark.req("V2-14")
 @pytest.mark.parametrize("long", [False, True])
-def test_client_goes_on_with_an_older_version_once_and_not_back(long: bool) -> None:
-    peer = BareMessages(Role.CLIENT, introduce=False, versions="auto")
+def test_client_goes_on_with_an_older_version_once_and_not_back(raw: Raw, long: bool) -> None:
+    peer = BareMessages(Role.CLIENT, raw=raw, introduce=False, versions="auto")
     refused = raw.error(1, 1, 1, 1) if long else struct.pack(">IIIIIII", 1, 2, 32, 4, 1, 1, 1)
     peer.send(refused)
     assert [type(event) for event in peer.endpoint_events()] == [Ready]
@@ -97,11 +116,11 @@ def test_client_goes_on_with_an_older_version_once_and_not_back(long: bool) -> N
     assert [type(event) for event in peer.endpoint_events()] == [ReplyArrived]
 
 
-def test_a_server_that_never_answers_the_first_message_is_left() -> None:
-    peer = BareMessages(Role.CLIENT, introduce=False, versions="auto")
+def test_a_server_that_never_answers_the_first_message_is_left(raw: Raw) -> None:
+    peer = BareMessages(Role.CLIENT, raw=raw, introduce=False, versions=offers(raw)[0])
     assert peer.endpoint.next_deadline_s(10.0) == 10.0 + limits.NEGOTIATION_S
     for _ in range(2):
-        peer.send(raw.prefix(1, CONNPROP, MORE, give=1) + b"\0")
+        peer.send(raw.prefix(1, CONNPROP, MORE, give=1) + (b"\0" if raw is raw_messages else raw.property_set()))
     peer.endpoint.on_time(10.0 + limits.NEGOTIATION_S)
     peer.run()
     (closed,) = peer.endpoint_events()
@@ -110,8 +129,9 @@ def test_a_server_that_never_answers_the_first_message_is_left() -> None:
     assert peer.endpoint.unanswered
 
 
-def test_properties_of_a_server_that_come_in_many_pieces_are_taken() -> None:
-    peer = BareMessages(Role.CLIENT, introduce=False)
+@FIRST_DRAFT
+def test_properties_of_a_server_that_come_in_many_pieces_are_taken(raw: Raw) -> None:
+    peer = BareMessages(Role.CLIENT, raw=raw, introduce=False)
     whole = raw.property_set((2, word(8192)), (99, bytes(40)))
     for start in range(0, len(whole), 4):
         more = MORE if start + 4 < len(whole) else 0
@@ -123,9 +143,9 @@ def test_properties_of_a_server_that_come_in_many_pieces_are_taken() -> None:
     assert_works(peer)
 
 
-@pytest.mark.parametrize("octets", [raw.grant(3), raw.message(XID, CALL, give=3)])
-def test_a_server_that_begins_without_properties_has_the_defaults(octets: bytes) -> None:
-    peer = BareMessages(Role.CLIENT, introduce=False)
+@each_draft("octets", lambda raw: [raw.grant(3), raw.message(XID, CALL, give=3)])
+def test_a_server_that_begins_without_properties_has_the_defaults(raw: Raw, octets: bytes) -> None:
+    peer = BareMessages(Role.CLIENT, raw=raw, introduce=False)
     peer.send(octets)
     assert [type(event) for event in peer.endpoint_events()] == [Ready]
     assert peer.endpoint.inline_send_octets == peer.endpoint.inline_receive_octets == 4096
@@ -133,15 +153,29 @@ def test_a_server_that_begins_without_properties_has_the_defaults(octets: bytes)
     assert_works(peer)
 
 
+@pytest.mark.req("V2-9", "V2-10")
+def test_properties_that_come_after_a_lone_grant_are_taken_once(raw: Raw) -> None:
+    peer = BareMessages(Role.CLIENT, raw=raw, introduce=False)
+    peer.send(raw.grant(3))
+    assert [type(event) for event in peer.endpoint_events()] == [Ready]
+    for receives in (8192, 2048):
+        peer.send(raw.properties((RECEIVE_SIZE, word(receives))))
+        assert peer.endpoint.peer_properties is not None
+        assert peer.endpoint.peer_properties.receive_octets == 8192
+    assert peer.endpoint.inline_send_octets == 8192
+    peer.heard()
+    assert_works(peer)
+
+
 # Messages that answer nothing
 
 
-@pytest.mark.parametrize(
+@each_draft(
     "octets",
-    [
+    lambda raw: [
         b"",
         REPLY,
-        *(raw.message(XID, flags=RESPONSE)[:length] for length in range(1, 20)),
+        *(raw.message(XID, flags=RESPONSE)[:length] for length in range(1, raw.PREFIX_OCTETS)),
         # another version
         struct.pack(">IIIIIII", XID, 1, 9, 0, 0, 0, 0) + REPLY,
         raw.message(XID, REPLY, RESPONSE)[:4] + word(3) + raw.message(XID, REPLY, RESPONSE)[8:],
@@ -152,27 +186,27 @@ def test_a_server_that_begins_without_properties_has_the_defaults(octets: bytes)
         raw.message(XID, kind=NOMSG),
         raw.message(XID, kind=NOMSG, reads=raw.read_segment(0, (1, 8, 0))),
         raw.prefix(XID, 77),
-        raw.prefix(XID, MSG, 0x80),
+        *in_first_draft(raw, lambda: [raw.prefix(XID, MSG, 0x80)]),
         # an XID that no call has
         raw.message(XID + 1, struct.pack(">II", XID + 1, 1), RESPONSE),
         raw.message(XID + 1, b"", RESPONSE),
-        raw.error(XID + 1, 10),
-        raw.error(XID + 1, 9, 100_000),
+        raw.error(XID + 1, raw.SYSTEM),
+        raw.error(XID + 1, raw.REPLY_RESOURCE, 100_000),
         # errors that do not decode
         raw.prefix(XID, 4, RESPONSE),
         raw.error(XID, 0),
-        raw.error(XID, 11),
-        raw.error(XID, 2, 0),
-        raw.error(XID, 5),
-        raw.error(XID, 8, 1),
-        raw.error(XID, 9, 1, 2),
-        raw.error(XID, 10)[:22],
-        # the version error of a version that has been agreed on, in its two forms
-        struct.pack(">IIIIIII", XID, 2, 32, 4, 1, 1, 1),
+        raw.error(XID, 12),
+        raw.error(XID, raw.BAD_XDR, 0),
+        raw.error(XID, raw.READ_CHUNKS),
+        raw.error(XID, raw.WRITE_RESOURCE, 1),
+        raw.error(XID, raw.REPLY_RESOURCE, 1, 2),
+        raw.error(XID, raw.SYSTEM)[:-2],
+        # the version error in the form of version 1, for a version that has been agreed on
+        *in_first_draft(raw, lambda: [struct.pack(">IIIIIII", XID, 2, 32, 4, 1, 1, 1)]),
     ],
 )
-def test_message_that_answers_nothing_is_discarded(octets: bytes) -> None:
-    peer = Client()
+def test_message_that_answers_nothing_is_discarded(raw: Raw, octets: bytes) -> None:
+    peer = Client(raw)
     peer.send(octets)
     assert [each for each in peer.heard() if each.xid] == []
     assert peer.endpoint_events() == []
@@ -182,8 +216,8 @@ def test_message_that_answers_nothing_is_discarded(octets: bytes) -> None:
     assert_works(peer)
 
 
-def test_a_refusal_of_the_version_fails_the_call_alone() -> None:
-    peer = Client()
+def test_a_refusal_of_the_version_fails_the_call_alone(raw: Raw) -> None:
+    peer = Client(raw)
     peer.send(raw.error(XID, 1, 1, 1))
     assert "version 1 only" in str(peer.failure())
     assert_works(peer)
@@ -193,41 +227,46 @@ def test_a_refusal_of_the_version_fails_the_call_alone() -> None:
 
 
 @pytest.mark.req("V2-48")
-@pytest.mark.parametrize(
+@each_draft(
     "octets",
-    [
+    lambda raw: [
         raw.message(XID, CALL, RESPONSE),
         raw.message(XID, b"", RESPONSE),
         raw.message(XID, REPLY[:7], RESPONSE),
         raw.message(XID, struct.pack(">II", XID + 1, 1), RESPONSE),
-        raw.message(XID, REPLY, RESPONSE | 4),
-        raw.message(XID, REPLY, RESPONSE | MORE | 0x80000000),
-        raw.message(XID, REPLY, RESPONSE | MORE, writes=raw.chunk()),
-        raw.message(XID, REPLY, RESPONSE | MORE, kind=NOMSG),
         raw.message(XID, kind=NOMSG, flags=RESPONSE),
         raw.message(XID, kind=NOMSG, flags=RESPONSE, reply=raw.chunk((1, 8, 0))),
-        raw.message(XID, REPLY, RESPONSE, reply=raw.chunk((1, 8, 0))),
         raw.message(XID, REPLY, RESPONSE, writes=raw.chunk()),
-        raw.message(XID, REPLY, RESPONSE, reads=raw.read_segment(8, (1, 8, 0))),
         raw.prefix(XID, MSG, RESPONSE) + word(0) + word(2),
         raw.prefix(XID, MSG, RESPONSE) + word(0) * 2 + struct.pack(">II", 1, 0xFFFFFFFF),
-        raw.prefix(XID, 77, RESPONSE),
+        *in_first_draft(
+            raw,
+            lambda: [
+                raw.message(XID, REPLY, RESPONSE | 4),
+                raw.message(XID, REPLY, RESPONSE | MORE | 0x80000000),
+                raw.message(XID, REPLY, RESPONSE | MORE, writes=raw.chunk()),
+                raw.message(XID, REPLY, RESPONSE | MORE, kind=NOMSG),
+                raw.message(XID, REPLY, RESPONSE, reply=raw.chunk((1, 8, 0))),
+                raw.message(XID, REPLY, RESPONSE, reads=raw.read_segment(8, (1, 8, 0))),
+                raw.prefix(XID, 77, RESPONSE),
+            ],
+        ),
     ],
 )
-def test_a_reply_against_the_rules_fails_its_call_and_is_not_answered(octets: bytes) -> None:
-    peer = Client()
+def test_a_reply_against_the_rules_fails_its_call_and_is_not_answered(raw: Raw, octets: bytes) -> None:
+    peer = Client(raw)
     peer.send(octets)
     assert isinstance(peer.failure(), RemoteProtocolError)
     assert [each for each in peer.heard() if each.xid] == []
-    if octets[19] & MORE:
+    if raw is raw_messages and octets[19] & MORE:
         # Its rest is dropped.
         peer.send(raw.message(XID, bytes(4), RESPONSE, kind=octets[15]))
         assert peer.endpoint_events() == []
     assert_works(peer)
 
 
-def test_a_second_reply_is_discarded() -> None:
-    peer = Client()
+def test_a_second_reply_is_discarded(raw: Raw) -> None:
+    peer = Client(raw)
     peer.reply()
     assert isinstance(peer.event(), ReplyArrived)
     peer.reply()
@@ -237,20 +276,19 @@ def test_a_second_reply_is_discarded() -> None:
 
 
 @pytest.mark.req("V2-24")
-@pytest.mark.parametrize(
+@each_draft(
     "change",
-    [
-        lambda w: b"",
-        lambda w: raw.chunk(w) * 2,
-        lambda w: raw.chunk(),
-        lambda w: raw.chunk(w, w),
-        lambda w: raw.chunk((w[0], 5001, w[2])),
-        lambda w: raw.chunk((w[0], 0xFFFFFFFF, w[2])),
-    ],
-    ids=["none", "two", "empty", "more segments", "longer", "far longer"],
+    lambda raw: {
+        "none": lambda w: b"",
+        "two": lambda w: raw.chunk(w) * 2,
+        "empty": lambda w: raw.chunk(),
+        "more segments": lambda w: raw.chunk(w, w),
+        "longer": lambda w: raw.chunk((w[0], 5001, w[2])),
+        "far longer": lambda w: raw.chunk((w[0], 0xFFFFFFFF, w[2])),
+    },
 )
-def test_echo_that_differs_from_what_was_offered_fails_the_call(change: Callable[[raw.Segment], bytes]) -> None:
-    peer = Client(ReplyBound(20, (5000,)))
+def test_echo_that_differs_from_what_was_offered_fails_the_call(raw: Raw, change: Callable[[Segment], bytes]) -> None:
+    peer = Client(raw, ReplyBound(20, (5000,)))
     peer.reply(REPLY + word(5000), writes=change(peer.offered))
     assert isinstance(peer.failure(), RemoteProtocolError)
     assert_works(peer)
@@ -259,8 +297,10 @@ def test_echo_that_differs_from_what_was_offered_fails_the_call(change: Callable
 @pytest.mark.req("V2-67")
 @pytest.mark.parametrize("length", [0, 1, 4999, 5000])
 @pytest.mark.parametrize("pieces", [1, 2])
-def test_a_result_that_comes_inline_in_spite_of_a_free_write_chunk_does_not_decode(length: int, pieces: int) -> None:
-    peer = Client(ReplyBound(20, (5000,)))
+def test_a_result_that_comes_inline_in_spite_of_a_free_write_chunk_does_not_decode(
+    raw: Raw, length: int, pieces: int
+) -> None:
+    peer = Client(raw, ReplyBound(20, (5000,)))
     whole = REPLY + word(length) + bytes(length + -length % 4)
     if pieces == 2 or length > 4000:
         peer.reply(whole[:100], RESPONSE | MORE)
@@ -280,8 +320,8 @@ def test_a_result_that_comes_inline_in_spite_of_a_free_write_chunk_does_not_deco
     assert_works(peer)
 
 
-def test_a_result_that_comes_inline_since_the_chunk_was_too_small_is_fine() -> None:
-    peer = Client(ReplyBound(20, (5000,)))
+def test_a_result_that_comes_inline_since_the_chunk_was_too_small_is_fine(raw: Raw) -> None:
+    peer = Client(raw, ReplyBound(20, (5000,)))
     peer.reply(REPLY + word(5001) + bytes(2000), RESPONSE | MORE)
     peer.reply(b"\xee" * 3004, writes=unused(peer.offered))
     event = peer.event()
@@ -295,8 +335,8 @@ def test_a_result_that_comes_inline_since_the_chunk_was_too_small_is_fine() -> N
 
 
 @pytest.mark.parametrize("returned", [4, 6, 5000])
-def test_returned_length_other_than_the_items_does_not_decode(returned: int) -> None:
-    peer = Client(ReplyBound(20, (5000,)))
+def test_returned_length_other_than_the_items_does_not_decode(raw: Raw, returned: int) -> None:
+    peer = Client(raw, ReplyBound(20, (5000,)))
     handle, _, offset = peer.offered
     peer.reply(REPLY + word(5), writes=raw.chunk((handle, returned, offset)))
     event = peer.event()
@@ -306,9 +346,18 @@ def test_returned_length_other_than_the_items_does_not_decode(returned: int) -> 
         event.decoder.bulk(5000, "item")
 
 
-@pytest.mark.parametrize("case", ["inline, but filled", "too long", "nothing in it", "no RPC message", "another XID"])
-def test_reply_chunk_that_cannot_be_right_fails_the_call(case: str) -> None:
-    peer = Client(ReplyBound(9000))
+@each_draft(
+    "case",
+    lambda raw: [
+        *in_first_draft(raw, lambda: ["inline, but filled"]),
+        "too long",
+        "nothing in it",
+        "no RPC message",
+        "another XID",
+    ],
+)
+def test_reply_chunk_that_cannot_be_right_fails_the_call(raw: Raw, case: str) -> None:
+    peer = Client(raw, ReplyBound(9000))
     assert peer.calls[-1].reply is not None
     ((handle, length, offset),) = peer.calls[-1].reply
     peer.write(handle, offset, [struct.pack(">II", XID + (case == "another XID"), 1)])
@@ -323,8 +372,8 @@ def test_reply_chunk_that_cannot_be_right_fails_the_call(case: str) -> None:
 
 
 @pytest.mark.req("V2-41")
-def test_replies_that_are_interleaved_fail_both_of_their_calls() -> None:
-    peer = Client()
+def test_replies_that_are_interleaved_fail_both_of_their_calls(raw: Raw) -> None:
+    peer = Client(raw)
     other = peer.endpoint.call(9, message(9, 0), NOTHING)
     peer.heard()
     peer.reply(REPLY, RESPONSE | MORE)
@@ -337,8 +386,8 @@ def test_replies_that_are_interleaved_fail_both_of_their_calls() -> None:
     assert_works(peer)
 
 
-def test_a_reply_in_the_midst_of_another_fails_both() -> None:
-    peer = Client()
+def test_a_reply_in_the_midst_of_another_fails_both(raw: Raw) -> None:
+    peer = Client(raw)
     other = peer.endpoint.call(9, message(9, 0), NOTHING)
     peer.heard()
     peer.reply(REPLY, RESPONSE | MORE)
@@ -352,8 +401,8 @@ def test_a_reply_in_the_midst_of_another_fails_both() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 4, 4060])
-def test_a_reply_that_is_continued_for_ever_fails_its_call(size: int) -> None:
-    peer = Client()
+def test_a_reply_that_is_continued_for_ever_fails_its_call(raw: Raw, size: int) -> None:
+    peer = Client(raw)
     events: list = []
     sent = 0
     while not events:
@@ -375,8 +424,10 @@ def test_a_reply_that_is_continued_for_ever_fails_its_call(size: int) -> None:
     assert_works(peer)
 
 
-def test_a_reply_in_the_midst_of_its_call_ends_the_call_and_the_rest_of_it_still_goes_out() -> None:
-    peer = Client(config=TransportConfig(in_messages_octets_max=1 << 20), argument=20_000, give=3)
+def test_a_reply_in_the_midst_of_its_call_ends_the_call_and_the_rest_of_it_still_goes_out(raw: Raw) -> None:
+    peer = Client(
+        raw, config=TransportConfig(in_messages_octets_max=1 << 20), argument=20_000, give=3 + raw.GRANT_TAKES
+    )
     assert [each.flags for each in peer.calls] == [MORE] * 3
     peer.reply(give=0)
     assert isinstance(peer.event(), ReplyArrived)
@@ -391,9 +442,13 @@ def test_a_reply_in_the_midst_of_its_call_ends_the_call_and_the_rest_of_it_still
     assert_works(peer)
 
 
-@pytest.mark.parametrize("code", [2, 10])
-def test_an_error_in_the_midst_of_its_call_fails_the_call_and_the_rest_of_it_still_goes_out(code: int) -> None:
-    peer = Client(config=TransportConfig(in_messages_octets_max=1 << 20), argument=20_000, give=3)
+@each_draft("code", lambda raw: [raw.BAD_XDR, raw.SYSTEM])
+def test_an_error_in_the_midst_of_its_call_fails_the_call_and_the_rest_of_it_still_goes_out(
+    raw: Raw, code: int
+) -> None:
+    peer = Client(
+        raw, config=TransportConfig(in_messages_octets_max=1 << 20), argument=20_000, give=3 + raw.GRANT_TAKES
+    )
     peer.send(raw.error(XID, code))
     assert isinstance(peer.failure(), CallRefused)
     peer.send(raw.grant(8))
@@ -402,12 +457,12 @@ def test_an_error_in_the_midst_of_its_call_fails_the_call_and_the_rest_of_it_sti
     assert_works(peer)
 
 
-def test_a_call_that_is_refused_in_its_midst_and_sent_again_is_not_mixed_with_itself() -> None:
+def test_a_call_that_is_refused_in_its_midst_and_sent_again_is_not_mixed_with_itself(raw: Raw) -> None:
     config = TransportConfig(in_messages_octets_max=1 << 20)
-    peer = Client(ReplyBound(20), config, argument=20_000, give=3)
-    peer.send(raw.error(XID, 9, 2_000))
+    peer = Client(raw, ReplyBound(20), config, argument=20_000, give=3 + raw.GRANT_TAKES)
+    peer.send(raw.error(XID, raw.REPLY_RESOURCE, 2_000))
     assert peer.heard() == []
-    peer.send(raw.error(XID, 9, 1_200_000))
+    peer.send(raw.error(XID, raw.REPLY_RESOURCE, 1_200_000))
     assert peer.endpoint_events() == [], "the first attempt is still on its way: this error is none of the second"
     peer.send(raw.grant(30))
     told = peer.calls + [each for each in peer.heard() if each.xid]

@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from both_drafts import Raw
 from client_calls import ENDS, leave, until
 from rpcrdma import limits
 from rpcrdma.testing import raw_messages as raw
+from rpcrdma.testing import raw_messages_07
 from rpcrdma.testing.raw_calls import (
     READ_ARGS,
     READ_REQUEST,
@@ -38,15 +40,17 @@ NULL = raw.message(XID, rpc(0))
 class Talk:
     """A hostile client's Sends, which are numbered, and what it hears."""
 
-    def __init__(self, peer: RawSocketPeer) -> None:
+    def __init__(self, peer: RawSocketPeer, raw: Raw = raw) -> None:
         self.peer = peer
+        self.raw = raw
         self.sent = 0
+        self._credits = raw.Credits()
 
     async def say(self, *messages: bytes) -> None:
         segments = []
         for octets in messages:
             self.sent += 1
-            segments.append(send(octets, self.sent))
+            segments.append(send(self._credits.sent(octets), self.sent))
         await self.peer.send_segments(*segments)
 
     async def hear(self) -> HeardMessage:
@@ -54,7 +58,8 @@ class Talk:
         while True:
             heard = await self.peer.segment()
             assert heard.opcode == SEND, heard
-            message = HeardMessage(heard.payload)
+            message = self.raw.heard(heard.payload)
+            self._credits.arrived(message)
             if (message.kind, message.xid) != (NOMSG, 0):
                 return message
 
@@ -66,15 +71,28 @@ class Talk:
 
     async def works(self) -> None:
         """A NULL call is answered."""
-        await self.say(NULL)
+        await self.say(self.raw.message(XID, rpc(0)))
         heard = await self.hear()
         assert (heard.kind, heard.xid, heard.flags) == (MSG, XID, RESPONSE)
         assert heard.payload == struct.pack(">III", XID, 1, 0) + bytes(12)
 
 
-async def introduced(it: Any, **options: Any) -> Talk:
+def serving(raw: Raw) -> str:
+    """What a server is told to speak."""
+    return "2-07" if raw is raw_messages_07 else "auto"
+
+
+def seeds(first: int, last: int) -> pytest.MarkDecorator:
+    """So many seeds in the first draft and in the last one."""
+    cases = [(raw, seed) for seed in range(first)] + [(raw_messages_07, seed) for seed in range(last)]
+    return pytest.mark.parametrize(
+        ("raw", "seed"), [pytest.param(*case, id=f"{case[0].NAME}-{case[1]}") for case in cases]
+    )
+
+
+async def introduced(it: Any, raw: Raw = raw, **options: Any) -> Talk:
     """A client that has told its properties, and has been told the server's."""
-    talk = Talk(await it.connected(**options))
+    talk = Talk(await it.connected(**options), raw)
     await talk.say(raw.properties(give=64))
     heard = await talk.hear()
     assert heard.kind == CONNPROP
@@ -152,14 +170,17 @@ def test_an_ineligible_argument_in_a_chunk_is_refused_for_good_and_not_run(scene
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_garbage_in_the_first_message_ends_no_other_connection(scene: Scenes, seed: int) -> None:
+@seeds(6, 2)
+def test_garbage_in_the_first_message_ends_no_other_connection(scene: Scenes, raw: Raw, seed: int) -> None:
     async def main() -> None:
-        async with scene() as it:
+        async with scene(rpcrdma_version=serving(raw)) as it:
             draw = random.Random(seed)
             for _ in range(10):
-                talk = Talk(await it.connected())
-                await talk.say(struct.pack(">III", XID, 2, 0x00400040) + draw.randbytes(4 * draw.randrange(300)))
+                talk = Talk(await it.connected(), raw)
+                await talk.say(
+                    struct.pack(">III", XID, 2, 0x00400040 if raw is not raw_messages_07 else 64)
+                    + draw.randbytes(4 * draw.randrange(300))
+                )
                 talk.peer.end()
                 for heard in await talk.peer.segments_to_end():
                     assert heard.opcode in {SEND, TERMINATE}
@@ -168,23 +189,23 @@ def test_garbage_in_the_first_message_ends_no_other_connection(scene: Scenes, se
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_messages_with_octets_changed_at_random(scene: Scenes, seed: int) -> None:
+@seeds(3, 2)
+def test_messages_with_octets_changed_at_random(scene: Scenes, raw: Raw, seed: int) -> None:
     draw = random.Random(seed)
     kinds = [
-        NULL,
+        raw.message(XID, rpc(0)),
         raw.message(XID, rpc(0)[:20], MORE),
         raw.message(XID, rpc(6, READ_ARGS), writes=raw.chunk((7, 5000, 0))),
         raw.message(XID, rpc(7, write_args(20)), reads=raw.read_segment(88, (7, 20, 0))),
         raw.properties(),
         raw.grant(2),
-        raw.error(XID, 9, 9000),
+        raw.error(XID, raw.REPLY_RESOURCE, 9000),
     ]
 
     async def main() -> None:
-        async with scene() as it:
+        async with scene(rpcrdma_version=serving(raw)) as it:
             for _ in range(12):
-                talk = await introduced(it)
+                talk = await introduced(it, raw)
                 for _ in range(30):
                     octets = bytearray(draw.choice(kinds))
                     for _ in range(draw.randrange(3)):
@@ -204,11 +225,11 @@ def test_messages_with_octets_changed_at_random(scene: Scenes, seed: int) -> Non
 
 @ENDS
 @pytest.mark.parametrize("pieces", [1, 17])
-def test_a_client_that_leaves_in_the_midst_of_a_call(scene: Scenes, how: str, pieces: int) -> None:
+def test_a_client_that_leaves_in_the_midst_of_a_call(scene: Scenes, raw: Raw, how: str, pieces: int) -> None:
     async def main() -> None:
-        async with scene() as it:
+        async with scene(rpcrdma_version=serving(raw)) as it:
             for _ in range(3):
-                talk = await introduced(it)
+                talk = await introduced(it, raw)
                 await talk.say(*(raw.message(XID, bytes(32_000), MORE) for _ in range(pieces)))
                 await leave(talk.peer, how)
             await it.alone()
@@ -217,24 +238,24 @@ def test_a_client_that_leaves_in_the_midst_of_a_call(scene: Scenes, how: str, pi
     asyncio.run(main())
 
 
-def test_clients_that_do_not_finish_their_calls_are_cut_off(scene: Scenes) -> None:
+def test_clients_that_do_not_finish_their_calls_are_cut_off(scene: Scenes, raw: Raw) -> None:
     async def main() -> None:
-        async with scene(transport=TransportConfig(stalled_s=0.1)) as it:
+        async with scene(rpcrdma_version=serving(raw), transport=TransportConfig(stalled_s=0.1)) as it:
             for _ in range(5):
-                talk = await introduced(it)
+                talk = await introduced(it, raw)
                 await talk.say(raw.message(XID, rpc(0)[:20], MORE))
             await it.alone()
 
     asyncio.run(main())
 
 
-def test_an_endless_call_is_refused_and_dropped_while_others_are_served(scene: Scenes) -> None:
+def test_an_endless_call_is_refused_and_dropped_while_others_are_served(scene: Scenes, raw: Raw) -> None:
     async def main() -> None:
-        async with scene() as it:
-            talk = await introduced(it)
+        async with scene(rpcrdma_version=serving(raw)) as it:
+            talk = await introduced(it, raw)
             taken = limits.CONTINUED_OCTETS_MAX // 32_000
             await talk.say(*(raw.message(XID, bytes(32_000), MORE) for _ in range(taken)))
-            assert await talk.refused(raw.message(XID, bytes(32_000), MORE)) == (SYSTEM,)
+            assert await talk.refused(raw.message(XID, bytes(32_000), MORE)) == (raw.SYSTEM,)
             await it.still_good()
             for _ in range(60):
                 await talk.say(raw.message(XID, bytes(32_000), MORE))
@@ -289,10 +310,10 @@ def test_more_messages_than_credits_end_the_connection(scene: Scenes) -> None:
     asyncio.run(main())
 
 
-def test_a_client_that_never_grants_gets_no_reply_and_holds_no_memory_for_long(scene: Scenes) -> None:
+def test_a_client_that_never_grants_gets_no_reply_and_holds_no_memory_for_long(scene: Scenes, raw: Raw) -> None:
     async def main() -> None:
-        async with scene(transport=TransportConfig(stalled_s=0.2)) as it:
-            talk = Talk(await it.connected())
+        async with scene(rpcrdma_version=serving(raw), transport=TransportConfig(stalled_s=0.2)) as it:
+            talk = Talk(await it.connected(), raw)
             # One credit, which the properties take.
             await talk.say(raw.properties(give=0))
             assert (await talk.hear()).kind == CONNPROP
@@ -317,10 +338,10 @@ def test_grants_without_end_are_survived(scene: Scenes) -> None:
     asyncio.run(main())
 
 
-def test_a_send_larger_than_the_receive_ends_the_connection(scene: Scenes) -> None:
+def test_a_send_larger_than_the_receive_ends_the_connection(scene: Scenes, raw: Raw) -> None:
     async def main() -> None:
-        async with scene(transport=TransportConfig(offered_receive_octets=8192)) as it:
-            talk = await introduced(it)
+        async with scene(rpcrdma_version=serving(raw), transport=TransportConfig(offered_receive_octets=8192)) as it:
+            talk = await introduced(it, raw)
             await talk.say(raw.message(XID, rpc(0) + bytes(8192)))
             heard = await talk.peer.segments_to_end()
             assert [each.terminate_code for each in heard if each.opcode == TERMINATE] == [0x1205]

@@ -72,6 +72,14 @@ def assert_ended(peer: BarePeer, reason: str) -> None:
     assert closed.protocol_error
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_client_that_invalidates_with_a_message_that_cannot_be_read_is_cut_off(version: int) -> None:
+    peer = server()
+    region = peer.endpoint_pd.register(bytearray(8), Access.REMOTE_WRITE)
+    assert peer.send(struct.pack(">IIIIIII", 7, version, 32, 9, 0, 0, 0), invalidate=region.handle) == []
+    assert_ended(peer, "without answering")
+
+
 @pytest.mark.req("V1-54")
 def test_message_of_fewer_than_28_octets_is_discarded() -> None:
     peer = server()

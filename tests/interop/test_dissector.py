@@ -12,7 +12,10 @@ from pathlib import Path
 import pytest
 
 from header_vectors import load_headers, octets_of
+from rpcrdma.dissect.connection import Settings
 from rpcrdma.dissect.headers import Header, header_versions, walk_header
+from rpcrdma.dissect.hex_input import hex_messages
+from rpcrdma.dissect.rule_table import LIST_RULES, RULES, Rule
 from rpcrdma.dissect.rules import add_property_values
 from rpcrdma.rtr.messages import (
     DirectionSet,
@@ -199,9 +202,9 @@ BROKEN = {
     "RDMA2_NOMSG does not go on in another message": v2(7, 2, kind=1, lists=words(0, 1, 0) + SEGMENT + words(0, 0, 0)),
     "chunks belong into the last message of a sequence": v2(7, 2, lists=words(0, 1, 4) + SEGMENT + words(0, 0, 0)),
     "an error has RESPONSE set": v2(7, kind=4, lists=words(2)),
-    "RESPONSE does not fit to the RPC message": v2(6, 1) + call(6),
+    "RESPONSE does not fit to a call": v2(6, 1) + call(6),
     "no chunk holds an RPC message": v2(7, kind=1),
-    "the RPC message has another XID": v2(5) + call(8),
+    "the RPC message has XID 0x00000008": v2(5) + call(8),
     "a Position is a multiple of 4": v2(7, lists=words(0, 1, 6) + SEGMENT + words(0, 0, 0)) + call(7),
     "this property is there twice": v2(7, kind=5, lists=words(2, 1, 0, 1, 0)),
     "77 is no type of header": v2(7, kind=77),
@@ -219,6 +222,97 @@ def test_what_is_wrong_is_marked_with_the_reason(tshark: Tshark, tmp_path: Path)
     told = [",".join(row[0]) for row in rows]
     assert [(reason, said) for reason, said in zip(BROKEN, told, strict=True) if reason not in said] == []
     assert [row[1] for row in rows] == [[]] * len(rows)
+
+
+READ, WRITES = words(1, 0) + SEGMENT, words(1, 1) + SEGMENT
+
+
+def g3(xid: int, kind: int, *body: bytes) -> bytes:
+    return words(xid, 2, 5, kind) + b"".join(body)
+
+
+AGAINST_RULES = {
+    "2": [
+        *BROKEN.values(),
+        v2(7, lists=words(0x98, 1, 4) + SEGMENT + words(0, 0, 0)) + call(7),
+        v2(7, lists=words(0) + READ + words(0, 0, 0)) + call(7),
+        v2(7, 1, lists=words(0, 1, 4) + SEGMENT + words(0, 0, 0)) + reply(7),
+        v2(7) + reply(7),
+        v2(7),
+        v2(7, kind=1, lists=words(0, 0) + WRITES + words(0, 0)),
+        v2(7, 1, kind=1, lists=words(0, 0) + WRITES + words(0, 0)),
+        v2(7) + call(7),
+    ],
+    "2-07": [
+        g3(7, 10, words(0, 0, 0, 0)),
+        g3(7, 13, words(0)),
+        g3(7, 10, words(0, 0, 0, 0), reply(7)),
+        g3(7, 10, words(0, 1, 4), SEGMENT, words(0, 0, 0), reply(7)),
+        g3(7, 13, words(0), call(7)),
+        g3(7, 10, words(0, 0, 0, 0), call(8)),
+        g3(7, 10, words(0x98, 1, 4), SEGMENT, words(0, 0, 0), call(7)),
+        g3(7, 5),
+        g3(7, 8, words(0, 0, 0, 0, 0)),
+        g3(7, 8, words(0, 1, 4), SEGMENT, words(0, 0, 0, 0)),
+        g3(7, 8, words(0), READ, words(0), READ, words(0, 0, 0)),
+        g3(7, 10, words(0), READ, words(0, 0, 0), call(7)),
+        g3(7, 10, words(0, 1, 8), SEGMENT, words(1, 4), SEGMENT, words(0, 0, 0), call(7)),
+        g3(7, 11, words(0, 0)),
+        g3(7, 10, words(0x99, 1, 4), SEGMENT, words(0, 0, 0), call(7)),
+        g3(5, 9, words(40), reply(5)),
+        g3(6, 12, words(24), call(6)),
+    ],
+}
+
+
+def test_both_hold_messages_against_the_same_rules(version: str, rpcrdma_command: str, tmp_path: Path) -> None:
+    capture = tmp_path / "rules.pcap"
+    with HandMadeCapture(capture) as made:
+        for message in AGAINST_RULES[version]:
+            made.send(CLIENT, message)
+    rows = Tshark(rpcrdma_command, version, tmp_path).fields(capture, "_ws.expert.message", "_ws.lua.error")
+    rules = [*LIST_RULES.get(version, ()), *RULES[version]]
+    told: set[str] = set()
+    for message, (shown, errors) in zip(AGAINST_RULES[version], rows, strict=True):
+        (found,) = hex_messages(message, Settings(version), iwarp=False)
+        ours = {f"{fault.reason} [{fault.section}]" for fault in found.faults}
+        theirs = {reason for reason in _expert_messages(shown) if "[version-two" in reason}
+        if theirs:
+            assert theirs == ours, message.hex()
+        else:
+            assert not any(_is_of(rule, reason) for rule in rules for reason in ours), message.hex()
+        told |= theirs
+        assert errors == []
+    # Types 9 and 12 have two rules each, of which one is about the other's messages.
+    assert [rule for rule in rules if not any(_is_of(rule, reason) for reason in told)] == []
+
+
+def _expert_messages(shown: list[str]) -> list[str]:
+    """Their commas separate fields, too."""
+    return [reason for reason in ",".join(shown).replace("],", "]\0").split("\0") if reason]
+
+
+def _is_of(rule: Rule, reason: str) -> bool:
+    pattern = re.sub(r"\\\{[^}]*\}", ".*", re.escape(f"{rule.reason} [{rule.section}]"))
+    return re.fullmatch(pattern, reason) is not None
+
+
+def test_what_rdma_moved_is_said_in_words(tshark: Tshark, tmp_path: Path) -> None:
+    """An argument and a result, of a length that is padded; the RPC message around them is read as it was."""
+    capture = tmp_path / "moved.pcap"
+    chunk = words(0x99, 2049, 0, 0)
+    write = words(7, 0, 2, 100003, 3, 7, 0, 0, 0, 0, 8, 1, 2, 0, 0, 2049, 0, 2049)
+    read = words(8, 0, 2, 100003, 3, 6, 0, 0, 0, 0, 8, 1, 2, 0, 0, 2049)
+    read_reply = words(8, 1, 0, 0, 0, 0, 0, 0, 2049, 1, 2049)
+    with HandMadeCapture(capture) as made:
+        made.send(CLIENT, v2(7, lists=words(0, 1, len(write)) + chunk + words(0, 0, 0)) + write)
+        made.send(CLIENT, v2(8, lists=words(0, 0, 1, 1) + chunk + words(0, 0)) + read)
+        made.send(SERVER, v2(8, 1, lists=words(0, 0, 1, 1) + chunk + words(0, 0)) + read_reply)
+    rows = tshark.fields(capture, "nfs.data", "rpcrdma2.moved_length", "_ws.malformed", "_ws.lua.error")
+    words_of_it = (b"moved by RDMA. " * 200)[:2049].hex()
+    shown = [(row[0], row[1]) for row in rows]
+    assert shown == [([words_of_it], ["2049"]), ([], []), ([words_of_it], ["2049"])]
+    assert [row[2:] for row in rows] == [[[], []]] * 3
 
 
 def test_messages_of_version_1_and_rdma_writes_are_left_to_wireshark(tshark: Tshark, tmp_path: Path) -> None:

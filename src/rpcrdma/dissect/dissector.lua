@@ -18,7 +18,7 @@ for name, made in pairs(FIELDS) do
 end
 local payload_field = ProtoField.bytes("rpcrdma2.payload", "Payload")
 local pieces_field = ProtoField.uint32("rpcrdma2.pieces", "Messages that were joined")
-local moved_field = ProtoField.uint32("rpcrdma2.moved_length", "Octets moved by RDMA, shown as zeros")
+local moved_field = ProtoField.uint32("rpcrdma2.moved_length", "Octets moved by RDMA, which are not in this capture's Sends")
 local joined_field = ProtoField.uint32("rpcrdma2.joined_length", "Octets of the joined message")
 fields[#fields + 1] = payload_field
 fields[#fields + 1] = pieces_field
@@ -32,7 +32,8 @@ local rule_broken = ProtoExpert.new("rpcrdma2.rule", "Rule broken", expert.group
 protocol.experts = { malformed, rule_broken }
 
 -- A walk of one header: `at` is the next octet, `found` has the last value of each member by name, `first` the first one,
--- `listed` the last array of numbers. `read` are the segments of Read chunks, `written` the octets of Write chunks.
+-- `listed` the last array of numbers. `read` are the segments of Read chunks, `written` the octets of Write chunks,
+-- `positions` those of each list, `handles` those of all segments.
 local Walk = {}
 Walk.__index = Walk
 
@@ -42,7 +43,7 @@ local AFTER, ENDED, RESET = {}, {}, {}
 
 local function new_walk(tvb)
     local walk = { tvb = tvb, at = 0, found = {}, items = {}, count = {}, properties = {}, failed = false }
-    walk.read, walk.written = {}, 0
+    walk.read, walk.written, walk.positions, walk.handles = {}, 0, {}, {}
     walk.first, walk.listed = {}, {}
     return setmetatable(walk, Walk)
 end
@@ -80,7 +81,13 @@ function Walk:number(tree, member, size)
     self.items[member.name] = item
     if self.first[member.name] == nil then self.first[member.name] = value end
     for _, part in ipairs(PARTS[member.format] or {}) do item:add(FIELDS[part], range) end
-    if member.name == "rdma_length" and self.chunk == "rdma_reads" then
+    if member.name == "rdma_handle" then
+        self.handles[value] = true
+    elseif member.name == "rdma_position" then
+        local list = self.positions[self.chunk] or {}
+        table.insert(list, value)
+        self.positions[self.chunk] = list
+    elseif member.name == "rdma_length" and self.chunk == "rdma_reads" then
         table.insert(self.read, { position = self.found.rdma_position, length = value })
     elseif member.name == "rdma_length" and self.chunk == "rdma_writes" then
         self.written = self.written + value
@@ -145,7 +152,9 @@ function Walk:member(tree, member)
     local group = tree:add(self.tvb(start, 4), member.name)
     local count
     local around = self.chunk
-    if member.name == "rdma_reads" or member.name == "rdma_writes" then self.chunk = member.name end
+    if member.name == "rdma_call" or member.name == "rdma_reads" or member.name == "rdma_writes" then
+        self.chunk = member.name
+    end
     if kind == "struct" then
         self:members(group, member.of)
     elseif kind == "optional" then
@@ -242,11 +251,16 @@ local function join(pinfo, tvb, walk, more)
     return joined[place]
 end
 
-local function zeros(octets)
-    return ByteArray.new(string.rep("00", math.min(octets, JOINED_MAX)))
+-- What stands for an item that was moved by RDMA: it says so, in octets that are shown as text, and is padded.
+local MOVED = "moved by RDMA. "
+
+local function moved_item(length)
+    length = math.min(length, JOINED_MAX)
+    local text = string.rep(MOVED, math.ceil(length / #MOVED)):sub(1, length)
+    return ByteArray.new(text .. string.rep("\0", (4 - length % 4) % 4), true)
 end
 
--- The RPC message with zeros in place of what was moved by RDMA: arguments stand at their Positions, and results are taken
+-- The RPC message with words in place of what was moved by RDMA: arguments stand at their Positions, and results are taken
 -- to be at the end, where those that may be moved stand in NFS.
 local function unreduced(tvb, walk, tree)
     local octets = tvb:bytes()
@@ -254,7 +268,7 @@ local function unreduced(tvb, walk, tree)
     if octets:len() < 8 then return tvb end
     if tvb(RPC_MESSAGE_TYPE, 4):uint() == 1 then
         moved = walk.written
-        octets:append(zeros(moved + (4 - moved % 4) % 4))
+        if moved > 0 then octets:append(moved_item(moved)) end
     else
         local at = {}
         for _, segment in ipairs(walk.read) do at[segment.position] = (at[segment.position] or 0) + segment.length end
@@ -266,14 +280,14 @@ local function unreduced(tvb, walk, tree)
             local length = at[position]
             local rest = octets:len() - position
             local whole = octets:subset(0, position)
-            whole:append(zeros(length + (4 - length % 4) % 4))
+            whole:append(moved_item(length))
             if rest > 0 then whole:append(octets:subset(position, rest)) end
             octets, moved = whole, moved + length
         end
     end
     if moved == 0 then return tvb end
     tree:add(moved_field, moved):set_generated()
-    return octets:tvb("RPC message with zeros for what RDMA moved")
+    return octets:tvb("RPC message without what RDMA moved")
 end
 
 local function give_to_rpc(tvb, pinfo, tree, root)
@@ -287,33 +301,57 @@ local function give_to_rpc(tvb, pinfo, tree, root)
     end
 end
 
-local function check(walk, tree, kind, more)
-    local function broken(name, reason)
-        (walk.items[name] or tree):add_proto_expert_info(rule_broken, reason)
-    end
+-- Marks the rules that a message breaks; `rpc` has direction and XID of the RPC message that begins in it, if one does.
+local function check(walk, tree, kind, more, payload_octets, rpc)
     local found, count = walk.found, walk.count
+    local flags = found.rdma_flags or 0
     local chunks = 0
     for _, name in ipairs(CHUNKS) do chunks = chunks + (count[name] or 0) end
-    if found.rdma_flags then
-        local response = found.rdma_flags % 2 == 1
-        if found.rdma_flags >= 4 then broken("rdma_flags", "reserved flags are set") end
-        if more and not (kind == "RDMA2_MSG" or kind == "RDMA2_CONNPROP") then
-            broken("rdma_flags", kind .. " does not go on in another message")
-        elseif more and chunks > 0 then
-            broken("rdma_flags", "chunks belong into the last message of a sequence")
+    local call, reads = walk.positions.rdma_call or {}, walk.positions.rdma_reads or {}
+    local facts = {
+        ["payload"] = payload_octets > 0,
+        ["call"] = rpc ~= nil and rpc.direction == 0,
+        ["reply"] = rpc ~= nil and rpc.direction == 1,
+        ["other XID"] = rpc ~= nil and rpc.xid ~= found.rdma_xid,
+        ["chunks"] = chunks > 0,
+        ["reads"] = #call + #reads > 0,
+        ["Reply chunk"] = (count.rdma_reply or 0) + (count.rdma_provisional_reply or 0) > 0,
+        ["Call chunk"] = #call > 0,
+        ["foreign handle"] = (found.rdma_inv_handle or 0) ~= 0 and not walk.handles[found.rdma_inv_handle],
+        ["reserved"] = flags >= 4,
+        ["more"] = more,
+        -- A refusal of the version has no flags.
+        ["response"] = found.rdma_flags == nil or flags % 2 == 1,
+        ["XID"] = found.rdma_xid ~= 0,
+    }
+    for _, position in ipairs(call) do
+        if position ~= 0 then facts["Call chunk"] = false end
+    end
+    local last = 0
+    for _, position in ipairs(reads) do
+        if position == 0 then facts["zero"] = true end
+        if position < last then facts["backwards"] = true end
+        last = position
+    end
+    local function mark(rules)
+        local any = false
+        for _, rule in ipairs(rules) do
+            local is_broken = rule.kinds == nil or rule.kinds[kind] == true
+            for name, wanted in pairs(rule.facts) do
+                if (facts[name] or false) ~= wanted then is_broken = false end
+            end
+            if is_broken then
+                any = true
+                local reason = rule.reason:gsub("{kind}", kind)
+                if rpc then reason = reason:gsub("{rpc_xid}", string.format("0x%08x", rpc.xid)) end
+                local item = walk.items[rule.member] or tree
+                item:add_proto_expert_info(rule_broken, reason)
+            end
         end
-        if kind == "RDMA2_ERROR" and not response then broken("rdma_flags", "an error has RESPONSE set") end
-        if kind == "RDMA2_NOMSG" and chunks == 0 and found.rdma_xid ~= 0 then
-            broken("rdma_xid", "no chunk holds an RPC message, and a grant has XID 0")
-        end
+        return any
     end
-    if kind == "RDMA2_GRANT" and found.rdma_xid ~= 0 then broken("rdma_xid", "a grant of credits has XID 0") end
-    if kind == "RDMA2_REPLY_EXTERNAL" and (count.rdma_reply or 0) == 0 then
-        broken("rdma_htype", "no Reply chunk holds the RPC reply")
-    end
-    if kind == "RDMA2_CALL_EXTERNAL" and (count.rdma_call or 0) == 0 then
-        broken("rdma_htype", "no Call chunk holds the RPC call")
-    end
+    -- Of a header that no decoder takes nothing else is said.
+    if not mark(LIST_RULES) then mark(RULES) end
 end
 
 local function describe(pinfo, walk, kind, more)
@@ -323,8 +361,13 @@ local function describe(pinfo, walk, kind, more)
     pinfo.cols.info:set(said)
 end
 
-local function dissect_payload(walk, tvb, pinfo, tree, root, more)
+local function dissect_payload(walk, tvb, pinfo, tree, root, kind, more)
     local whole = join(pinfo, tvb, walk, more)
+    local rpc
+    if walk:left() >= 8 and (not whole or whole.pieces == 1) then
+        rpc = { xid = tvb(walk.at, 4):uint(), direction = tvb(walk.at + RPC_MESSAGE_TYPE, 4):uint() }
+    end
+    check(walk, tree, kind, more, walk:left(), rpc)
     if walk:left() > 0 then tree:add(payload_field, tvb(walk.at)) end
     if whole then
         tree:add(pieces_field, whole.pieces):set_generated()
@@ -334,15 +377,6 @@ local function dissect_payload(walk, tvb, pinfo, tree, root, more)
         end
     elseif walk:left() > 0 then
         local payload = tvb(walk.at):tvb()
-        if payload:len() >= 8 and walk.items.rdma_flags then
-            local reply = payload(RPC_MESSAGE_TYPE, 4):uint() == 1
-            if reply ~= (walk.found.rdma_flags % 2 == 1) then
-                walk.items.rdma_flags:add_proto_expert_info(rule_broken, "RESPONSE does not fit to the RPC message")
-            end
-        end
-        if payload:len() >= 4 and payload(0, 4):uint() ~= walk.found.rdma_xid then
-            walk.items.rdma_xid:add_proto_expert_info(rule_broken, "the RPC message has another XID")
-        end
         give_to_rpc(unreduced(payload, walk, tree), pinfo, tree, root)
     end
 end
@@ -395,14 +429,16 @@ function protocol.dissector(tvb, pinfo, root)
         pinfo.cols.info:append(" " .. (ERRORS[walk.found.rdma_err] or "unknown error"))
     end
     if not walk.failed then
-        check(walk, tree, kind, more)
         if ENDED[kind] and ENDED[kind](walk, tvb, pinfo, tree, root) then
             tree:set_len(walk.at)
+            check(walk, tree, kind, more, walk:left(), nil)
         elseif WITH_PAYLOAD[kind] then
             tree:set_len(walk.at)
-            dissect_payload(walk, tvb, pinfo, tree, root, more)
+            dissect_payload(walk, tvb, pinfo, tree, root, kind, more)
         elseif walk:left() > 0 then
             walk:fail(tree, string.format("%d more octets follow", walk:left()))
+        else
+            check(walk, tree, kind, more, 0, nil)
         end
     end
     return tvb:len()

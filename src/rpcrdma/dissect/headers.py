@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from rpcrdma.dissect.definitions import Definition, Note, definition
 from rpcrdma.dissect.fields import Fault, Field
+from rpcrdma.dissect.rule_table import LIST_RULES, broken
 from rpcrdma.dissect.xdr_walk import Walk
 
 __all__ = ["Header", "HeaderVersion", "MemorySegment", "header_versions", "walk_header", "walk_message_header"]
@@ -152,8 +153,7 @@ def _with_body(header: Header, walk: Walk) -> Header:
     header.size = header.group.size = walk.pos
     if not header.faults:
         _check_values(header)
-        if version.name == "2-07":
-            _check_lists_of_last_draft(header)
+        _check_lists(header)
     _collect_chunks(header)
     return header
 
@@ -188,18 +188,18 @@ def _check_values(header: Header) -> None:
             header.fault_at(one, "neither a request's nor a response's", one.section)
 
 
-def _check_lists_of_last_draft(header: Header) -> None:
-    """What the last draft demands of lists: the Call chunk has one of its own."""
+def _check_lists(header: Header) -> None:
+    """What drafts demand of lists, so that a header can be decoded at all."""
     call, reads = ([_position(entry) for entry in _entries(header, name)] for name in ("rdma_call", "rdma_reads"))
-    if header.kind == "RDMA2_CALL_EXTERNAL" and (not call or any(call)):
-        header.fault("rdma_call", "one chunk at Position Zero holds the RPC call", "version-two-07 4.5.1.2")
-    if 0 in reads:
-        header.fault("rdma_reads", "Position Zero is for the Call chunk", "version-two-07 4.5.1.1")
-    elif reads != sorted(reads):
-        header.fault("rdma_reads", "Positions do not go backwards", "version-two-07 4.5.1.1")
-    reply = header.find("rdma_reply")
-    if header.kind == "RDMA2_REPLY_EXTERNAL" and (reply is None or not reply.fields):
-        header.fault("rdma_reply", "no Reply chunk holds the RPC reply", "version-two-07 6.3.8")
+    facts = {
+        "Call chunk": bool(call) and not any(call),
+        "zero": 0 in reads,
+        "backwards": reads != sorted(reads),
+        "Reply chunk": bool(_entries(header, "rdma_reply")),
+    }
+    holding = {name for name, holds in facts.items() if holds}
+    for rule in broken(LIST_RULES.get(header.version.name, ()), header.kind, holding):
+        header.fault(rule.member, rule.reason, rule.section)
 
 
 def _entries(header: Header, *names: str) -> list[Field]:

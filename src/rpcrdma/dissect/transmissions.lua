@@ -152,7 +152,7 @@ local function find_parts(group)
     return found
 end
 
--- The RPC message: items stand where they belong, with zeros for what RDMA moved or what is not in the capture.
+-- The RPC message: items stand where they belong, with words for what RDMA moved or what is not in the capture.
 local function whole_message(group)
     local octets, moved = group.octets, 0
     for index, item in ipairs(group.items) do
@@ -162,8 +162,11 @@ local function whole_message(group)
             for _, part in ipairs(group.data[index]) do data:append(part.octets) end
             local missing = math.min(item.length - data:len(), JOINED_MAX)
             if item.position > octets:len() or octets:len() + item.length > JOINED_MAX then break end
-            local added = missing + (4 - item.length % 4) % 4
-            if added > 0 then data:append(zeros(added)) end
+            local padding = (4 - item.length % 4) % 4
+            if missing > 0 then
+                data:append(moved_item(missing):subset(0, missing))
+            end
+            if padding > 0 then data:append(ByteArray.new(string.rep("00", padding))) end
             local whole = item.position > 0 and octets:subset(0, item.position) or ByteArray.new()
             whole:append(data)
             if octets:len() > item.position then

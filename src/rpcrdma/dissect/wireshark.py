@@ -12,6 +12,7 @@ from pathlib import Path
 from rpcrdma import limits
 from rpcrdma.dissect.definitions import Definition
 from rpcrdma.dissect.headers import HeaderVersion
+from rpcrdma.dissect.rule_table import LIST_RULES, RULES, Rule
 from rpcrdma.dissect.xdr_walk import FLAG_WORDS
 from rpcrdma.xdr.language import model
 
@@ -48,6 +49,8 @@ def lua_dissector(version: HeaderVersion) -> str:
             f"local ERRORS = {_by_number(definition.codes['error_code'])}",
             f"local WITH_PAYLOAD = {_set(version.with_payload)}",
             f"local POSITIONS = {_set(['rdma_position'])}",
+            f"local LIST_RULES = {_rules(LIST_RULES.get(version.name, ()))}",
+            f"local RULES = {_rules(RULES[version.name])}",
             f"local CHUNKS = {{ {', '.join(json.dumps(name) for name in _CHUNKS)} }}",
         ]
     )
@@ -196,6 +199,30 @@ def _member(member: model.Member) -> str:
 
 def _by_number(names: Mapping[int, str]) -> str:
     return _table(f"[{value}] = {json.dumps(name)}" for value, name in names.items())
+
+
+def _rules(rules: Iterable[Rule]) -> str:
+    rows = []
+    for rule in rules:
+        facts = [f"[{json.dumps(fact.removeprefix('not '))}] = {_bool(fact)}" for fact in rule.facts]
+        kinds = f"kinds = {_set(rule.kinds)}, " if rule.kinds else ""
+        reason = rule.reason.format(kind="{kind}", rpc_xid=_LuaXid())
+        rows.append(
+            f'{{ {kinds}facts = {{ {", ".join(facts)} }}, member = "{rule.member}", '
+            f"reason = {json.dumps(f'{reason} [{rule.section}]')} }}"
+        )
+    return _table(rows)
+
+
+def _bool(fact: str) -> str:
+    return "false" if fact.startswith("not ") else "true"
+
+
+class _LuaXid:
+    """Stands for an XID, however it is to be formatted."""
+
+    def __format__(self, _spec: str) -> str:
+        return "{rpc_xid}"
 
 
 def _set(names: Iterable[str]) -> str:

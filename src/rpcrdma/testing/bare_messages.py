@@ -2,13 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
-from rpcrdma.testing import raw_messages as raw
+from rpcrdma.testing import raw_messages
 from rpcrdma.testing.endpoint_pair import BarePeer
 from rpcrdma.transport import Ready, Role, TransportConfig, offered
+from rpcrdma.wire.buffers import Buffer
 
-__all__ = ["BareMessages"]
+__all__ = ["BareMessages", "RawCredits", "RawDraft"]
+
+
+class RawCredits(Protocol):
+    """See `raw_messages.Credits`."""
+
+    def sent(self, octets: bytes, /) -> bytes: ...
+
+    def arrived(self, message: raw_messages.HeardMessage, /) -> None: ...
+
+
+class RawDraft(Protocol):
+    """What a bare peer needs of `raw_messages` or `raw_messages_07`, the module of the draft that it speaks."""
+
+    @property
+    def NAME(self) -> str: ...  # noqa: N802 - the name of a constant there
+
+    @property
+    def Credits(self) -> type[RawCredits]: ...  # noqa: N802 - the name of a class there
+
+    def heard(self, data: bytes) -> raw_messages.HeardMessage: ...
+
+    def properties(self, *pairs: tuple[int, bytes], give: int) -> bytes: ...
+
+    def message(self, xid: int, payload: bytes, flags: int = 0) -> bytes: ...
 
 
 class BareMessages(BarePeer):
@@ -16,6 +41,9 @@ class BareMessages(BarePeer):
 
     The peer has told of `properties`, by default nothing but defaults, and has been told of the endpoint's:
     `introduced` is what the endpoint sent meanwhile. With `introduce=False` it has said nothing yet.
+
+    In either draft the messages given to `send` and `post` say how many credits they give, and those `heard`, how many
+    they gave; the peer makes and reads the words that `raw` has for that.
     """
 
     def __init__(
@@ -25,24 +53,37 @@ class BareMessages(BarePeer):
         *properties: tuple[int, bytes],
         give: int = 64,
         introduce: bool = True,
-        versions: str = "2",
+        raw: RawDraft = raw_messages,
+        versions: str = "",
         **options: Any,
     ) -> None:
-        super().__init__(role, config, dialects=offered(versions), ready=False, **options)
-        self.introduced: list[raw.HeardMessage] = []
+        self.raw = raw
+        self._credits = raw.Credits()
+        super().__init__(role, config, dialects=offered(versions or raw.NAME), ready=False, **options)
+        self.introduced: list[raw_messages.HeardMessage] = []
         if introduce:
             self.introduce(*properties, give=give)
 
     def introduce(self, *properties: tuple[int, bytes], give: int = 64) -> None:
         """Tells of properties, takes the endpoint's answer and its `Ready`; what was received until then is gone."""
-        self.send(raw.properties(*properties, give=give))
+        self.send(self.raw.properties(*properties, give=give))
         assert [type(event) for event in self.endpoint_events()] == [Ready]
         self.introduced = self.heard()
 
-    def heard(self) -> list[raw.HeardMessage]:
+    def send(self, *gather: Buffer, invalidate: int | None = None) -> list[bytes]:
+        """Sends one message, with its credits, and returns the endpoint's immediate answers."""
+        return super().send(self._credits.sent(b"".join(gather)), invalidate=invalidate)
+
+    def post(self, octets: bytes) -> None:
+        """Sends one message, with its credits, without having the endpoint look at it yet."""
+        self.qp.post_send("send", [self._credits.sent(octets)], signaled=False)
+
+    def heard(self) -> list[raw_messages.HeardMessage]:
         """What the endpoint has sent since the last time."""
         self.run()
-        found = [raw.HeardMessage(octets) for octets in self.received]
+        found = [self.raw.heard(octets) for octets in self.received]
+        for each in found:
+            self._credits.arrived(each)
         self.received.clear()
         self.invalidated.clear()
         return found

@@ -17,6 +17,7 @@ from rpcrdma.transport import (
     TransportConfig,
     offered,
 )
+from rpcrdma.transport.authenticator import Authenticator
 from rpcrdma.transport.dialects import Dialect
 from rpcrdma.verbs.loopback import LoopbackQueuePair
 from rpcrdma.verbs.memory import SoftwareProtectionDomain
@@ -164,6 +165,7 @@ class BarePeer:
         extensions: Sequence[Extension] = (),
         ready: bool = True,
         settle_s: float = 0.0,
+        authenticator: Authenticator | None = None,
     ) -> None:
         config = config or TransportConfig()
         if private_data is None:
@@ -172,7 +174,7 @@ class BarePeer:
         pd_b = SoftwareProtectionDomain(counted_bits(1 << 40))
         active = role is Role.CLIENT
         a, b = LoopbackQueuePair.pair(pd_a, pd_b, private_data=config.private_data() if active else private_data)
-        self._link = a
+        self.link = a
         self.endpoint_pd, self.pd = (pd_a, pd_b) if active else (pd_b, pd_a)
         endpoint_qp, self.qp = (a, b) if active else (b, a)
         self.endpoint = Endpoint(
@@ -185,6 +187,7 @@ class BarePeer:
             dialects=dialects or offered("1"),
             extensions=extensions,
             settle_s=settle_s,
+            authenticator=authenticator,
         )
         self.received: list[bytes] = []
         self.invalidated: list[int | None] = []
@@ -206,7 +209,7 @@ class BarePeer:
         """Moves data both ways until neither side has any left to send; collects the messages to the bare side."""
         moved = True
         while moved:
-            moved = self._link.progress()
+            moved = self.link.progress()
             self.endpoint.progress()
             while (event := self.qp.poll_event()) is not None:
                 self.events.append(event)

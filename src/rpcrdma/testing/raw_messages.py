@@ -9,22 +9,39 @@ import struct
 from typing import TypeAlias
 
 __all__ = [
+    "BAD_PROPVAL",
+    "BAD_XDR",
+    "CALL_OCTETS",
     "CONNPROP",
     "ERROR",
+    "GRANT_TAKES",
+    "INVAL_CONT",
+    "INVAL_HTYPE",
     "MORE",
     "MSG",
+    "NAME",
     "NOMSG",
+    "PIECE_OCTETS",
+    "PREFIX_OCTETS",
+    "READ_CHUNKS",
     "RECEIVE_SIZE",
+    "REPLY_RESOURCE",
     "RESPONSE",
     "REVERSE_SUPPORT",
+    "SEGMENTS",
     "SEGMENT_COUNT",
     "SEGMENT_SIZE",
     "SEND_SIZE",
+    "SYSTEM",
+    "WRITE_CHUNKS",
+    "WRITE_RESOURCE",
+    "Credits",
     "HeardMessage",
     "Segment",
     "chunk",
     "error",
     "grant",
+    "heard",
     "lists",
     "message",
     "prefix",
@@ -34,10 +51,19 @@ __all__ = [
     "word",
 ]
 
+NAME = "2"
+PREFIX_OCTETS, CALL_OCTETS, PIECE_OCTETS = 20, 36, 36
+"""What a header has at least: any, that of an inline call, and that of a piece."""
+GRANT_TAKES = 0
+"""Credits that an asynchronous grant takes, such as an endpoint sends after properties."""
 MSG, NOMSG, ERROR, CONNPROP = 0, 1, 4, 5
 RESPONSE, MORE = 1, 2
 SEND_SIZE, RECEIVE_SIZE, SEGMENT_SIZE, SEGMENT_COUNT, REVERSE_SUPPORT = range(1, 6)
 """Numbers of transport properties."""
+BAD_XDR, INVAL_HTYPE, INVAL_CONT = 2, 3, 4
+READ_CHUNKS, WRITE_CHUNKS, SEGMENTS, WRITE_RESOURCE, REPLY_RESOURCE, SYSTEM = range(5, 11)
+BAD_PROPVAL = BAD_XDR
+"""Codes of errors, by the names of the last draft: INVAL_CONT is INVAL_FLAG here."""
 
 Segment: TypeAlias = tuple[int, int, int]
 """Handle, length, offset."""
@@ -109,53 +135,77 @@ class HeardMessage:
     """A received message, taken apart: segments (handle, length, offset) by list, `payload` after the header.
 
     Of an RDMA2_ERROR `numbers` are the code and what belongs to it; of an RDMA2_CONNPROP, `properties` by number.
+    `remaining` is what the last draft has in pieces, the octets that are to come.
     """
 
+    numbers: tuple[int, ...]
+
     def __init__(self, data: bytes) -> None:
-        self.xid, self.version, self.pool, self.give, self.kind, self.flags = struct.unpack_from(">IIHHII", data)
+        self._clear()
+        self.xid, self.version, _, self.give, self.kind, self.flags = struct.unpack_from(">IIHHII", data)
         assert self.version == 2, data.hex()
-        self.reads: list[tuple[int, Segment]] = []
-        self.writes: list[list[Segment]] = []
-        self.reply: list[Segment] | None = None
-        self.ends = 0
-        self.numbers: tuple[int, ...] = ()
-        self.properties: dict[int, bytes] = {}
-        self.payload = b""
         if self.kind == ERROR:
             self.numbers = struct.unpack(f">{(len(data) - 20) // 4}I", data[20:])
         elif self.kind == CONNPROP:
             self.payload = data[20:]
             if not self.flags & MORE:
-                self._take_properties(data)
+                self._take_properties(data, 20)
         else:
-            self._take_lists(data)
+            (self.ends,) = struct.unpack_from(">I", data, 20)
+            self.payload = data[self._take_reply(data, self._take_writes(data, self._take_reads(data, 24))) :]
 
-    def _take_properties(self, data: bytes) -> None:
-        (count,) = struct.unpack_from(">I", data, 20)
-        at = 24
+    def _clear(self) -> None:
+        self.reads: list[tuple[int, Segment]] = []
+        self.writes: list[list[Segment]] = []
+        self.reply: list[Segment] | None = None
+        self.ends = self.remaining = 0
+        self.numbers = ()
+        self.properties: dict[int, bytes] = {}
+        self.payload = b""
+
+    def _take_properties(self, data: bytes, at: int) -> None:
+        (count,) = struct.unpack_from(">I", data, at)
+        at += 4
         for _ in range(count):
             number, length = struct.unpack_from(">II", data, at)
             self.properties[number] = data[at + 8 : at + 8 + length]
             at += 8 + (length + 3 & ~3)
         assert at == len(data)
 
-    def _take_lists(self, data: bytes) -> None:
-        (self.ends,) = struct.unpack_from(">I", data, 20)
-        at = 24
+    def _take_reads(self, data: bytes, at: int) -> int:
         while data[at + 3]:
             _, position, *segment = struct.unpack_from(">IIIIQ", data, at)
             self.reads.append((position, (segment[0], segment[1], segment[2])))
             at += 24
-        at += 4
+        return at + 4
+
+    def _take_writes(self, data: bytes, at: int) -> int:
         while data[at + 3]:
             found, at = _segments(data, at)
             self.writes.append(found)
-        at += 4
-        if data[at + 3]:
-            self.reply, at = _segments(data, at)
-        else:
-            at += 4
-        self.payload = data[at:]
+        return at + 4
+
+    def _take_reply(self, data: bytes, at: int) -> int:
+        if not data[at + 3]:
+            return at + 4
+        self.reply, at = _segments(data, at)
+        return at
+
+
+def heard(data: bytes) -> HeardMessage:
+    """A received message, taken apart."""
+    return HeardMessage(data)
+
+
+class Credits:
+    """Both credit accounts of one end: this draft's words tell what is new, and need no account."""
+
+    def sent(self, octets: bytes) -> bytes:
+        """The message with its credit word."""
+        return octets
+
+    def arrived(self, message: HeardMessage) -> None:
+        """Makes `message.give` the number of credits that are new."""
 
 
 def _segments(data: bytes, at: int) -> tuple[list[Segment], int]:

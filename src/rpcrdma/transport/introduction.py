@@ -267,6 +267,7 @@ class Introduction:
             return False
         session, authenticator = self._session, self._authenticator
         rows = session.dialect.properties
+        cause = Cause.PROPERTY if session.peer is None else session.dialect.properties_again
         with contextlib.suppress(DecodeError):
             if session.peer is None:
                 if self._extensions is not None:
@@ -282,7 +283,7 @@ class Introduction:
             if authenticator is not None:
                 self._authenticate(authenticator, decode_host_authentication(message.properties, rows))
                 return True
-        refusal = Refusal(Cause.PROPERTY)
+        refusal = Refusal(cause)
         self._outbox.refuse(OutgoingError(message.xid, message.version, refusal, answers_call=False))
         return True
 

@@ -240,7 +240,8 @@ class _MessageWindow(ABC):
 
 def _gives(unreadable: Inbound) -> bool:
     """Whether a message that is refused has a credit word nevertheless: its sender has counted what it gave there."""
-    return unreadable.refusal is not None and unreadable.refusal.cause is not Cause.VERSION
+    refusal = unreadable.refusal
+    return refusal is not None and refusal.cause not in {Cause.VERSION, Cause.VERSION_MISMATCH}
 
 
 class IncrementalWindow(_MessageWindow):

@@ -195,15 +195,17 @@ class Responder:
         if len(self._waiting) == 1:
             self.resume()
 
-    def on_unreadable(self, message: Inbound, _invalidated: int | None) -> bool:
-        """Answers a message that is no call to be counted."""
+    def on_unreadable(self, message: Inbound, invalidated: int | None) -> bool:
+        """Answers a message that is no call to be counted; False for one that invalidates, as only an answer may."""
+        if invalidated is not None:
+            return False
         assert message.refusal is not None
         self._outbox.refuse(OutgoingError(message.xid, message.version, message.refusal, answers_call=False))
         return True
 
     def on_unreadable_call(self, message: Inbound, invalidated: int | None) -> bool:
         """Answers a message to an end that also calls; False, for one that is discarded, where it may be a reply."""
-        if invalidated is not None or not self._session.splits:
+        if not self._session.splits:
             return False
         return self.on_unreadable(message, invalidated)
 

@@ -406,12 +406,10 @@ def test_properties_of_several_messages_are_one_set() -> None:
     assert found[2].properties == first + last
 
 
-@pytest.mark.parametrize("final", [False, True])
-def test_nothing_follows_the_last_properties(final: bool) -> None:
-    found = decode(properties(), properties(final=final), call())
-    assert found[1] == refused(Cause.FLAGS)
-    assert found[2] is not None
-    assert found[2].kind is Kind.CALL
+def test_properties_that_follow_the_last_ones_are_for_the_endpoint_to_refuse() -> None:
+    found = decode(properties(), properties(final=False), properties(), call())
+    assert [one and one.kind for one in found] == [Kind.PROPERTIES, Kind.PIECE, Kind.PROPERTIES, Kind.CALL]
+    assert Version207.properties_again is Cause.FLAGS
 
 
 def test_each_message_of_properties_has_a_whole_set() -> None:

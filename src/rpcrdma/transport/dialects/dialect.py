@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 from rpcrdma.transport.chunks import ChunkLists
 from rpcrdma.transport.config import Role, TransportConfig
-from rpcrdma.transport.message import Inbound, Outgoing, PropertySet
+from rpcrdma.transport.message import Cause, Inbound, Outgoing, PropertySet
 from rpcrdma.transport.message_memory import MessageMemory
 from rpcrdma.transport.private_data import Agreement, PrivateData
 from rpcrdma.transport.properties import Property
@@ -121,8 +121,8 @@ class Dialect(Protocol):
     """One version of the protocol, for one connection: it may keep what it has received of a continued message.
 
     `name` is what users call the version. With `introduces`, the first message of each side is its properties, which
-    `properties` lists by their numbers; `continues_properties`: they may take several messages. `has_flags`: headers
-    have flags, also those of extensions.
+    `properties` lists by their numbers; `continues_properties`: they may take several messages; `properties_again`: why
+    further ones are refused. `has_flags`: headers have flags, also those of extensions.
     """
 
     version: int
@@ -130,6 +130,7 @@ class Dialect(Protocol):
     geometry: Geometry
     introduces: bool
     continues_properties: bool
+    properties_again: Cause
     has_flags: bool
     properties: Mapping[int, Property]
 

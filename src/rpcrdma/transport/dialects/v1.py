@@ -81,6 +81,7 @@ class Version1:
     geometry = GEOMETRY
     introduces = False
     continues_properties = False
+    properties_again = Cause.PROPERTY
     has_flags = False
     unfinished = 0
     properties: Mapping[int, Property] = {}

@@ -55,11 +55,10 @@ from rpcrdma.transport.message import (
     OutgoingError,
     OutgoingExtension,
     OutgoingProperties,
-    PropertySet,
     Refusal,
 )
 from rpcrdma.transport.message_windows import CumulativeWindow
-from rpcrdma.transport.properties import HOST_AUTHENTICATION, rows_with
+from rpcrdma.transport.properties import rows_with
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = ["GEOMETRY", "PROPERTIES", "Version207"]
@@ -154,19 +153,16 @@ def _written(handle: int, octets: int, offset: int) -> WriteChunk:
 
 
 class Version207(Version2Draft):
-    """The dialect object of a connection, and whether the peer has told all its properties."""
+    """The dialect object of a connection."""
 
-    __slots__ = ("_told",)
+    __slots__ = ()
     name = "2-07"
     geometry = GEOMETRY
     properties = PROPERTIES
     has_flags = False
     make_window = CumulativeWindow
     continues_properties = False
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._told = False
+    properties_again = Cause.FLAGS
 
     def encode(self, message: Outgoing, credit_word: int) -> bytes:
         """The type follows from the kind of the message and from where its payload is."""
@@ -303,12 +299,14 @@ class Version207(Version2Draft):
         return self._message(head, header.chunks, inv_handle, data, header.size, long=header.external)
 
     def _decode_properties(self, head: Head, data: Buffer) -> Inbound:
-        """Property sets, each whole in its message; those of all messages up to the last are one."""
+        """Property sets, each whole in its message; those of all messages up to the last are one.
+
+        The draft has nothing after the last one. Hosts that have both said that they take part in host authentication
+        send its rounds in further ones.
+        """
         octets: Buffer = memoryview(data)[FIXED_OCTETS:]
         try:
             properties = decode_property_set(octets)
-            if self._told:
-                return self._decode_round(head, properties)
             if head.more or not self._assembly.idle:
                 found = self._add(head, octets)
                 if found is not None:
@@ -316,16 +314,6 @@ class Version207(Version2Draft):
                 properties = decode_property_set(self._assembly.release(), several=True)
         except DecodeError:
             return self._refuse(head, Cause.PROPERTY)
-        self._told = True
-        return Inbound(Kind.PROPERTIES, head.xid, head.credits, VERSION, properties=properties)
-
-    def _decode_round(self, head: Head, properties: PropertySet) -> Inbound:
-        """What comes after the last set. The draft has nothing there, and so no rounds of host authentication.
-
-        Hosts that take part in it have both said so in their sets; others never see this.
-        """
-        if head.more or [number for number, _ in properties] != [HOST_AUTHENTICATION]:
-            return self._refuse(head, Cause.FLAGS)
         return Inbound(Kind.PROPERTIES, head.xid, head.credits, VERSION, properties=properties)
 
     def _decode_error(self, data: Buffer) -> Inbound | None:

@@ -71,6 +71,7 @@ class Version2Draft(ABC):
     version = VERSION
     introduces = True
     continues_properties = True
+    properties_again = Cause.PROPERTY
     make_window: ClassVar[type[IncrementalWindow | CumulativeWindow]]
     """The class that has the credits of the draft."""
 

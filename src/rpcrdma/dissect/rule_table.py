@@ -1,0 +1,164 @@
+"""What RPC-over-RDMA demands of several fields of a message, as data: for `rpcrdma decode` and for the Lua dissector.
+
+A rule is broken by a message of one of its kinds for which all of its facts hold, of which some begin with "not".
+Either side finds the facts in its own way:
+
+- `payload`: octets follow the header; `call`, `reply`: an RPC message of that kind begins there; `other XID`: one that
+  has another XID than the header
+- `chunks`, `reads`, `Reply chunk`: the header has any chunk, a Read list (or Call chunk), a Reply chunk
+- `zero`: a Read segment is at Position Zero; `backwards`: Positions in the Read list go backwards; `Call chunk`: there
+  is one, all of it at Position Zero
+- `foreign handle`: the handle that may be invalidated is in no chunk
+- `reserved`, `more`, `response`: flags; `XID`, `credits`: these are not 0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+__all__ = ["LIST_RULES", "RULES", "Rule", "broken"]
+
+
+class Rule(NamedTuple):
+    """`kinds`: types of headers; none for all. `member` is where the reason stands.
+
+    The reason may name the `{kind}` and the `{rpc_xid}`.
+    """
+
+    kinds: tuple[str, ...]
+    facts: tuple[str, ...]
+    member: str
+    reason: str
+    section: str
+
+
+def broken(rules: Sequence[Rule], kind: str, facts: Collection[str], rpc_xid: int = 0) -> Iterator[Rule]:
+    """The rules that a message of a kind breaks for which these facts hold."""
+    for rule in rules:
+        if rule.kinds and kind not in rule.kinds:
+            continue
+        if all((fact.removeprefix("not ") in facts) is not fact.startswith("not ") for fact in rule.facts):
+            yield rule._replace(reason=rule.reason.format(kind=kind, rpc_xid=rpc_xid))
+
+
+_NO_PART = "no part of an RPC message follows"
+_OTHER_XID = "the RPC message has XID {rpc_xid:#010x}"
+_REPLY_READS = "a reply has no Read chunks"
+_FOREIGN = "none of the header's segments has this handle"
+
+_VERSION_1 = (
+    Rule((), ("other XID",), "rdma_xid", _OTHER_XID, "RFC 8166 4.2.1"),
+    Rule(("RDMA_MSG",), ("not payload",), "rdma_proc", "no RPC message follows", "RFC 8166 4.2.4"),
+    Rule(("RDMA_NOMSG",), ("not chunks",), "rdma_proc", "no chunk holds the RPC message", "RFC 8166 4.5.2"),
+    Rule(("RDMA_MSGP",), (), "rdma_proc", "padded messages are never sent", "RFC 8166 4.6.1"),
+    Rule(("RDMA_DONE",), (), "rdma_proc", "RDMA_DONE is never sent", "RFC 8166 4.6.2"),
+    Rule(
+        ("RDMA_MSG", "RDMA_NOMSG", "RDMA_MSGP", "RDMA_DONE"),
+        ("not credits",),
+        "rdma_credit",
+        "neither a request nor a grant may be 0",
+        "RFC 8166 3.3.1",
+    ),
+    Rule((), ("reply", "reads"), "rdma_reads", _REPLY_READS, "RFC 8166 4.3.1"),
+)
+
+_DRAFT_00 = (
+    Rule((), ("other XID",), "rdma_xid", _OTHER_XID, "version-two-00 6.3.1"),
+    Rule((), ("reserved",), "rdma_flags", "reserved flags are set", "version-two-00 6.3.2"),
+    Rule(
+        ("RDMA2_NOMSG", "RDMA2_ERROR", "ROPT_XMTREQ", "ROPT_XMTRESP", "ROPT_XMTCONT", "ROPT_REPTERR"),
+        ("more",),
+        "rdma_flags",
+        "{kind} does not go on in another message",
+        "version-two-00 6.3.2",
+    ),
+    Rule(
+        ("RDMA2_MSG",),
+        ("more", "chunks"),
+        "rdma_flags",
+        "chunks belong into the last message of a sequence",
+        "version-two-00 6.3.2",
+    ),
+    Rule(("RDMA2_ERROR",), ("not response",), "rdma_flags", "an error has RESPONSE set", "version-two-00 6.3.2"),
+    Rule((), ("call", "response"), "rdma_flags", "RESPONSE does not fit to a call", "version-two-00 6.3.2"),
+    Rule((), ("reply", "not response"), "rdma_flags", "RESPONSE does not fit to a reply", "version-two-00 6.3.2"),
+    Rule(("RDMA2_MSG",), ("not payload", "not more"), "rdma_htype", _NO_PART, "version-two-00 6.4.1"),
+    Rule(
+        ("RDMA2_NOMSG",),
+        ("not more", "not chunks", "XID"),
+        "rdma_xid",
+        "no chunk holds an RPC message, and a grant has XID 0",
+        "version-two-00 6.4.2",
+    ),
+    Rule(
+        ("RDMA2_NOMSG",),
+        ("not more", "chunks", "not response", "not zero"),
+        "rdma_chunks",
+        "no Position-Zero Read chunk holds the RPC call",
+        "version-two-00 6.4.2",
+    ),
+    Rule(
+        ("RDMA2_NOMSG",),
+        ("not more", "chunks", "response", "not Reply chunk"),
+        "rdma_chunks",
+        "no Reply chunk holds the RPC reply",
+        "version-two-00 6.4.2",
+    ),
+    Rule(("RDMA2_MSG",), ("zero",), "rdma_reads", "Position Zero beside a payload", "version-two-00 4.5.4"),
+    Rule((), ("foreign handle", "not response"), "rdma_inv_handle", _FOREIGN, "version-two-00 6.3.3"),
+    Rule((), ("reply", "reads"), "rdma_reads", _REPLY_READS, "version-two-00 6.3.3"),
+)
+
+_CALLS = {"RDMA2_CALL_MIDDLE": "6.3.6", "RDMA2_CALL_INLINE": "6.3.7"}
+_REPLIES = {"RDMA2_REPLY_MIDDLE": "6.3.9", "RDMA2_REPLY_INLINE": "6.3.10"}
+
+_DRAFT_07 = (
+    Rule((), ("other XID",), "rdma_xid", _OTHER_XID, "version-two-07 6.2.1"),
+    Rule(("RDMA2_CALL_INLINE",), ("not payload",), "rdma_htype", _NO_PART, "version-two-07 6.3.7"),
+    Rule(("RDMA2_REPLY_INLINE",), ("not payload",), "rdma_htype", _NO_PART, "version-two-07 6.3.10"),
+    *(
+        Rule((kind,), ("reply",), "rdma_htype", "a reply follows", f"version-two-07 {at}")
+        for kind, at in _CALLS.items()
+    ),
+    *(
+        Rule((kind,), ("call",), "rdma_htype", "a call follows", f"version-two-07 {at}")
+        for kind, at in _REPLIES.items()
+    ),
+    Rule(("RDMA2_GRANT",), ("XID",), "rdma_xid", "a grant of credits has XID 0", "version-two-07 6.3.2"),
+    Rule((), ("foreign handle",), "rdma_inv_handle", _FOREIGN, "version-two-07 6.5"),
+    Rule((), ("reply", "reads"), "rdma_reads", _REPLY_READS, "version-two-07 4.5.1.1"),
+)
+
+RULES: Mapping[str, tuple[Rule, ...]] = {"1": _VERSION_1, "2": _DRAFT_00, "2-07": _DRAFT_07}
+"""By the name of the version."""
+
+_IN_CALLS = ("RDMA2_CALL_EXTERNAL", "RDMA2_CALL_INLINE")
+
+LIST_RULES: Mapping[str, tuple[Rule, ...]] = {
+    "2-07": (
+        Rule(
+            ("RDMA2_CALL_EXTERNAL",),
+            ("not Call chunk",),
+            "rdma_call",
+            "one chunk at Position Zero holds the RPC call",
+            "version-two-07 4.5.1.2",
+        ),
+        Rule(_IN_CALLS, ("zero",), "rdma_reads", "Position Zero is for the Call chunk", "version-two-07 4.5.1.1"),
+        Rule(
+            _IN_CALLS,
+            ("not zero", "backwards"),
+            "rdma_reads",
+            "Positions do not go backwards",
+            "version-two-07 4.5.1.1",
+        ),
+        Rule(
+            ("RDMA2_REPLY_EXTERNAL",),
+            ("not Reply chunk",),
+            "rdma_reply",
+            "no Reply chunk holds the RPC reply",
+            "version-two-07 6.3.8",
+        ),
+    )
+}
+"""What makes a header one that no decoder takes."""
