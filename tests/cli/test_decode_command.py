@@ -262,3 +262,22 @@ def test_every_message_of_the_demo_is_understood(tmp_path: Path, version: str) -
     invalidated = sum("invalidated_handle" in message["facts"] for message in sends)
     assert invalidated == report["rdma"]["remote_invalidations"]
     assert {name.split()[0] for message in sends if (name := message["facts"].get("procedure"))} == {"NFS_V3"}
+
+
+def test_a_transmission_of_the_extension_in_hex(monkeypatch, capsys) -> None:
+    item = "00000001 00000028 00000004 00000002 00000000 00000001 00000000 00000000"
+    prefix = "0a0b0c0d 00000002 00200020 00000101 00000000"
+    status, out, _ = decode(
+        monkeypatch, capsys, f"{prefix} {item} 00000001 00000000 00000028 {RPC_CALL} 64617461", "--json"
+    )
+    assert status == 0
+    message = objects(out)[1]
+    assert message["summary"] == "ROPT_XMTREQ xid 0x0a0b0c0d: call NFS_V3 GETATTR"
+    assert message["facts"]["transmission"] == {"number": 0, "count": 1}
+    assert [header["name"] for header in message["headers"]] == [
+        "RPC-over-RDMA version 2",
+        "Behind the header",
+        "RPC",
+    ]
+    names = [(field["name"], field["offset"], field["size"]) for field in message["headers"][1]["fields"]]
+    assert names == [("payload", 64, 40), ("data", 104, 4)]
