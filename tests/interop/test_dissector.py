@@ -444,7 +444,7 @@ def test_groups_are_joined_with_the_data_of_their_items(tshark: Tshark, tmp_path
     assert columns["rpcrdma2.placed"][2] == [data[:32].hex()]
     assert columns["rpcrdma2.placed"][3] == [data[32:96].hex()]
     assert columns["rpcrdma2.placed"][6] == [(b"r" * 60).hex()]
-    assert columns["data"][3] == [data[:96].hex() + "00000000"]
+    assert columns["data"][3] == [data[:96].hex() + b"move".hex()]
     assert columns["data"][6] == [(b"r" * 60).hex()]
     assert [row[0][0].partition(" (")[0] for row in rows][2:5] == [
         "ROPT_XMTREQ XID 0x00000007 [transmission 0 of 2]",
