@@ -48,8 +48,14 @@ CONTENT = bytes(range(256)) * (MIB // 256)
 
 async def cut(held: Any, before: list[bytes], octets: bytes, how: str) -> None:
     """A connection for each length of `octets`: `before` is said, then so much, and the connection ends."""
+    # Of more that come at once than a listening socket holds, the kernel drops some, which come again after a second.
+    places = asyncio.Semaphore(50)
 
     async def one(length: int) -> None:
+        async with places:
+            await in_its_place(length)
+
+    async def in_its_place(length: int) -> None:
         peer = await (held.connected() if before else held.peer())
         for said in before[1:]:
             await peer.send(said)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -24,7 +24,8 @@ ALONE = {
 
 def codec_names(path: Path) -> tuple[list[str], list[str]]:
     """What the module's functions encode and decode, in order."""
-    functions = [node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)]
+    # Read, not parsed: each process that runs tests looks at all modules before the first.
+    functions = re.findall(r"^def (\w+)", path.read_text(), re.MULTILINE)
     return (
         [name.removeprefix("encode_") for name in functions if name.startswith("encode_")],
         [name.removeprefix("decode_") for name in functions if name.startswith("decode_")],

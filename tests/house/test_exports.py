@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import re
 from pathlib import Path
@@ -13,10 +12,8 @@ PACKAGE = Path(__file__).parents[2] / "src" / "rpcrdma"
 
 
 def declares_exports(path: Path) -> bool:
-    return any(
-        isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets)
-        for node in ast.parse(path.read_text()).body
-    )
+    # Read, not parsed: each process that runs tests looks at all modules before the first.
+    return re.search(r"^__all__\b", path.read_text(), re.MULTILINE) is not None
 
 
 def module_name(path: Path) -> str:

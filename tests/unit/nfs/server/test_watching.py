@@ -17,7 +17,7 @@ from rpcrdma.aio.urls import parse_url
 from rpcrdma.errors import TransportClosed
 from rpcrdma.nfs import watch
 from rpcrdma.nfs.client import Change, ChangeKind, nfs_open, watching
-from rpcrdma.nfs.server import change_journal, directory_watcher, open_state
+from rpcrdma.nfs.server import change_journal, directory_watcher, inotify_thread, open_state
 from rpcrdma.nfs.server.watch_service import WatchService
 from rpcrdma.nfs.watch import (
     SUBSCRIBE,
@@ -291,7 +291,9 @@ def test_long_paths_travel_or_become_a_rescan(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("each_version")
-def test_the_end_of_a_directory_is_an_error_to_who_watches_it(tmp_path: Path) -> None:
+def test_the_end_of_a_directory_is_an_error_to_who_watches_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inotify_thread, "_CONFINE_S", 0.02)
+
     async def main() -> None:
         (tmp_path / "export" / "d").mkdir(parents=True)
         async with serving(tmp_path, "rdma") as rig, rig.watching("d") as changes:
