@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
 from typing import Self
 
+from rpcrdma.aio.own_loop import AsynchronousOnly
 from rpcrdma.nfs.client.attributes import NOW, Now, Stat, StatVfs, set_attributes, stat_from, statvfs_from
 from rpcrdma.nfs.client.directory_entry import DirEntry
 from rpcrdma.nfs.client.listing import name_pages
@@ -82,6 +83,8 @@ class NfsFilesystem:
         )
         self._resolver = self._volume.resolver
         self._procedures = self._volume.procedures
+
+    __enter__ = AsynchronousOnly("async with")
 
     async def __aenter__(self) -> Self:
         return self
