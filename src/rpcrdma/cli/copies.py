@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from rpcrdma.cli import console
 from rpcrdma.cli.exit_status import ExitStatus
-from rpcrdma.cli.failures import as_json
 from rpcrdma.cli.progress import Advance
 from rpcrdma.cli.remote import TOLD_MAX, Failures
 
@@ -71,6 +70,8 @@ class Copies:
 
         `in_url`: its paths are those of an export, and are to be named as they stand in URLs.
         """
+        from rpcrdma.cli.failures import as_json  # noqa: PLC0415
+
         failures = self.failures
         named = failures.in_url if in_url else str
         self.files += report.files

@@ -78,6 +78,11 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
     download_tree = waiting(asynchronous.NfsFilesystem.download_tree)
     upload_tree = waiting(asynchronous.NfsFilesystem.upload_tree)
 
+    def scan_names(self, path: Path = ".", *, onerror: Callable[[OSError], None] | None = None) -> Iterator[str]:
+        """The names in a directory; see `rpcrdma.NfsFilesystem.scan_names`."""
+        scan_names = functools.partial(self._asynchronous.scan_names, path, onerror=onerror)
+        return iterate(self._loop, scan_names, at_once=_ENTRIES_AT_ONCE)
+
     def scandir(
         self, path: Path | DirEntry = ".", *, onerror: Callable[[OSError], None] | None = None
     ) -> Iterator[DirEntry]:

@@ -209,10 +209,24 @@ class NfsFilesystem:
         Raises: see `scandir`.
         """
         node = await self._resolver.find(path)
-        octets = (await self._volume.sizes()).listing
+        octets = (await self._volume.sizes()).names
         names_max = self._volume.options.listed_names_held_max
         pages = name_pages(self._procedures, node, octets, names_max=names_max)
         return [name async for page in pages for name in page]
+
+    async def scan_names(
+        self, path: Path = ".", *, onerror: Callable[[OSError], None] | None = None
+    ) -> AsyncIterator[str]:
+        """The names in a directory, page by page as the server lists them, without "." and "..".
+
+        A fraction of the work of `scandir`, which has attributes as well. Raises: see `scandir`.
+        """
+        node = await self._resolver.find(path)
+        octets = (await self._volume.sizes()).names
+        names_max = self._volume.options.listed_names_max
+        async for page in name_pages(self._procedures, node, octets, names_max=names_max, refused=onerror):
+            for name in page:
+                yield name
 
     async def scandir(
         self, path: Path | DirEntry = ".", *, onerror: Callable[[OSError], None] | None = None
