@@ -15,6 +15,7 @@ from rpcrdma.cli.progress import Advance
 from rpcrdma.cli.remote import TOLD_MAX, Failures
 
 if TYPE_CHECKING:
+    from rpcrdma.nfs.client.trees.not_carried import Lost
     from rpcrdma.nfs.client.trees.tree_copy import CopyReport
 
 __all__ = ["Copies"]
@@ -35,6 +36,7 @@ class Copies:
         self.directories = 0
         self.symlinks = 0
         self.octets = 0
+        self.excluded = 0
         self.not_carried: Counter[str] = Counter()
         self.failed: list[dict[str, Any]] = []
         """The `--json` objects of failures, as many as are kept."""
@@ -51,19 +53,20 @@ class Copies:
 
     def progress(self) -> Callable[[int, int], None]:
         """The function that one copy calls with the files and octets copied so far."""
-        done = 0
+        done = done_files = 0
 
-        def advance(_files: int, octets: int) -> None:
-            nonlocal done
-            self._advance(octets - done)
-            done = octets
+        def advance(files: int, octets: int) -> None:
+            nonlocal done, done_files
+            self._advance(octets - done, files - done_files)
+            done, done_files = octets, files
 
         return advance
 
-    def add_file(self, octets: int) -> None:
-        """Counts a file that was copied."""
+    def add_file(self, octets: int, lost: Lost, *, sparse: bool) -> None:
+        """Counts a file that was copied without the properties `lost`; holes are none of them if it is `sparse`."""
         self.files += 1
         self.octets += octets
+        self.not_carried.update(kind.value for kind in lost if not (sparse and kind.value == "holes"))
 
     def add_tree(self, report: CopyReport, *, in_url: bool = False) -> None:
         """Counts a tree that was copied, and prints its failures.
@@ -78,6 +81,7 @@ class Copies:
         self.directories += report.directories
         self.symlinks += report.symlinks
         self.octets += report.octets
+        self.excluded += report.excluded
         self.not_carried.update({kind.value: count for kind, count in report.not_carried.items()})
         skipped = [named(path) for path in report.skipped]
         self.skipped += skipped
@@ -110,6 +114,7 @@ class Copies:
             "not_carried": {kind: self.not_carried[kind] for kind in _NOT_CARRIED},
             "failures": self.failed,
             "failures_total": len(self.failed) + self._failures_left_out,
+            "excluded": self.excluded,
             "skipped": [{"path": path} for path in self.skipped],
         }
         if self.not_carried:

@@ -23,10 +23,12 @@ __all__ = [
     "Subparsers",
     "add_command",
     "add_exact_modes",
+    "add_exclude",
     "add_json",
     "add_no_crc",
     "add_rpcrdma_version",
     "add_shared_options",
+    "add_sparse",
     "connect_options",
     "host_and_port",
     "is_url",
@@ -235,6 +237,25 @@ def add_command(
 def add_exact_modes(parser: argparse.ArgumentParser, text: str) -> None:
     """Adds -p, with which copies take permissions over."""
     parser.add_argument("-p", "--preserve", dest="exact_modes", action="store_true", help=text)
+
+
+def add_exclude(parser: argparse.ArgumentParser, what: str) -> None:
+    """`--exclude`."""
+    parser.add_argument(
+        "--exclude",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help=f"{what} whose name matches PATTERN (*, ?, [...]), or if that has a slash whose path in the tree does, "
+        "with all below; may be repeated",
+    )
+
+
+def add_sparse(parser: argparse.ArgumentParser) -> None:
+    """`--sparse`."""
+    parser.add_argument(
+        "--sparse", action="store_true", help="do not write blocks of zeros: the copies have holes in their place"
+    )
 
 
 def add_json(parser: argparse.ArgumentParser, what: str = "the result as one JSON object") -> None:

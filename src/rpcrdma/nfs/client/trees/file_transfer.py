@@ -28,6 +28,9 @@ from rpcrdma.nfs.v3 import fattr3, ftype3, nfs_fh3, nfsstat3, post_op_attr, stab
 
 __all__ = ["FileTransfer", "Progress", "expressible", "times_of"]
 
+_REMOTE_HOLE = 1 << 16
+"""Fewer zeros than this are written with the data around them: another WRITE would cost more."""
+
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with the files and the octets copied so far."""
 
@@ -55,10 +58,14 @@ def _told_of(path: str) -> Iterator[None]:
 class FileTransfer:
     """Copies files of `volume`; counts what it has copied and tells `progress`.
 
-    Downloads get the server's modes as the umask leaves them, or with `exact_modes` as they are.
+    Downloads get the server's modes as the umask leaves them, or with `exact_modes` as they are. With `sparse`, what is
+    zeros is not written in either direction.
     """
 
-    def __init__(self, volume: Volume, progress: Progress | None = None, *, exact_modes: bool = False) -> None:
+    def __init__(
+        self, volume: Volume, progress: Progress | None = None, *, exact_modes: bool = False, sparse: bool = False
+    ) -> None:
+        self.sparse = sparse
         self.files = 0
         self.octets = 0
         self._exact = exact_modes
@@ -110,7 +117,9 @@ class FileTransfer:
                 complete = complete and not source.changed
                 if complete:
                     arguments = (buffer[:got], name, directory, attributes.mode, times_of(attributes))
-                    await self._volume.in_thread(local_files.store_file, *arguments, exact=self._exact)
+                    await self._volume.in_thread(
+                        local_files.store_file, *arguments, exact=self._exact, sparse=self.sparse
+                    )
             finally:
                 ring.release(buffer)
             if complete:
@@ -141,7 +150,10 @@ class FileTransfer:
                 async with temporary_file(self._volume, directory) as node:
                     if whole and got:
                         procedures = self._volume.procedures
-                        await write_whole(procedures, node.handle, 0, buffer[:got], stable_how.FILE_SYNC, node.path)
+                        parts = local_files.filled_parts(buffer[:got], _REMOTE_HOLE) if self.sparse else ((0, got),)
+                        for start, end in parts:
+                            data = buffer[start:end]
+                            await write_whole(procedures, node.handle, start, data, stable_how.FILE_SYNC, node.path)
                     # The beginning is read again with the rest: uploads that hold a buffer while they wait for others
                     # could all stop.
                     held.close()
@@ -181,7 +193,8 @@ class FileTransfer:
                 got, complete = await self._read(handle, start, buffer[:octets], source)
                 source.require_unchanged()
                 if got:
-                    await in_thread(local_files.write_at, file.descriptor, buffer[:got], start)
+                    write = local_files.write_sparse if self.sparse else local_files.write_at
+                    await in_thread(write, file.descriptor, buffer[:got], start)
             finally:
                 ring.release(buffer)
             if complete:
@@ -215,7 +228,10 @@ class FileTransfer:
     async def _finish(self, node: Node, found: os.stat_result, directory: Node, name: str) -> None:
         procedures = self._volume.procedures
         attributes = set_attributes(
-            mode=found.st_mode, atime_ns=expressible(found.st_atime_ns), mtime_ns=expressible(found.st_mtime_ns)
+            size=found.st_size if self.sparse else None,
+            mode=found.st_mode,
+            atime_ns=expressible(found.st_atime_ns),
+            mtime_ns=expressible(found.st_mtime_ns),
         )
         await procedures.setattr(node.handle, attributes, node.path)
         self._volume.resolver.forget(directory, name)
@@ -270,6 +286,14 @@ class _Upload:
                 await self._commit()
 
     async def _carry(self, start: int, length: int, again: bool) -> None:
+        sparse = self._transfer.sparse
+        if sparse and not again:
+            filled = await self._volume.in_thread(local_files.next_data, self._descriptor, start)
+            if filled >= start + length:
+                # The blocks that are in the same hole are passed over, too.
+                before, self._next = self._next, max(self._next, filled - filled % self._block)
+                self._transfer.count(length + self._next - before)
+                return
         buffer = await self._ring.acquire()
         try:
             got = await self._volume.in_thread(local_files.read_at, self._descriptor, buffer[:length], start)
@@ -278,14 +302,16 @@ class _Upload:
             if not got:
                 return
             node = self._node
-            verifier = await write_whole(
-                self._volume.procedures, node.handle, start, buffer[:got], stability(self._in_vain), node.path
-            )
+            parts = local_files.filled_parts(buffer[:got], _REMOTE_HOLE) if sparse else ((0, got),)
+            for first, end in parts:
+                at, data = start + first, buffer[first:end]
+                how = stability(self._in_vain)
+                verifier = await write_whole(self._volume.procedures, node.handle, at, data, how, node.path)
+                if verifier is not None:
+                    self._written.append((at, len(data), verifier))
+                    self._uncommitted += len(data)
         finally:
             self._ring.release(buffer)
-        if verifier is not None:
-            self._written.append((start, got, verifier))
-            self._uncommitted += got
         if not again:
             self._transfer.count(got)
 

@@ -26,12 +26,14 @@ __all__ = [
     "create_directory",
     "create_symlink",
     "create_temporary",
+    "filled_parts",
     "finish_directory",
     "finish_file",
     "free_octets",
     "list_directory",
     "load_file",
     "local_name",
+    "next_data",
     "open_directory",
     "open_top",
     "read_at",
@@ -41,6 +43,7 @@ __all__ = [
     "temporary_name",
     "told_of",
     "write_at",
+    "write_sparse",
 ]
 
 _MODE_KEPT = 0o777
@@ -49,6 +52,10 @@ _MODE_KEPT = 0o777
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 _PAGE_ENTRIES = 500
+
+_HOLE_OCTETS = 4096
+"""Local file systems have holes of their blocks' size, which is this on nearly all."""
+_ZEROS = bytes(_HOLE_OCTETS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +217,41 @@ def write_at(descriptor: int, data: memoryview, offset: int) -> None:
         data = data[count:]
 
 
+def write_sparse(descriptor: int, data: memoryview, offset: int) -> None:
+    """Writes what is not zeros, into a new file: the rest stays a hole."""
+    for start, end in filled_parts(data, _HOLE_OCTETS):
+        write_at(descriptor, data[start:end], offset + start)
+
+
+def filled_parts(data: memoryview, hole: int) -> Iterator[tuple[int, int]]:
+    """The parts (start, end) of `data` between those that are zeros over at least `hole` octets, a page at a time."""
+    begun: int | None = None
+    filled = 0
+    for start in range(0, len(data), _HOLE_OCTETS):
+        page = data[start : start + _HOLE_OCTETS]
+        # Looking at one octet rules most pages out; `find` compares without a copy.
+        if not page[0] and _ZEROS.find(page) == 0:
+            continue
+        if begun is None:
+            begun = start
+        elif start - filled >= hole:
+            yield begun, filled
+            begun = start
+        filled = start + len(page)
+    if begun is not None:
+        yield begun, filled
+
+
+def next_data(descriptor: int, offset: int) -> int:
+    """Where the data begins that follows `offset`: there itself unless it is in a hole; the end if all is hole."""
+    try:
+        return os.lseek(descriptor, offset, os.SEEK_DATA)
+    except OSError as error:
+        if error.errno != errno.ENXIO:
+            return offset  # a file system that does not tell
+        return max(offset, os.fstat(descriptor).st_size)
+
+
 def finish_file(file: Temporary, size: int, times_ns: tuple[int, int]) -> None:
     """Gives a complete file its length, mode, times and name, replacing an entry of that name, and closes it."""
     os.ftruncate(file.descriptor, size)
@@ -229,12 +271,12 @@ def abandon_file(file: Temporary) -> None:
 
 
 def store_file(
-    data: memoryview, name: str, directory: int, mode: int, times_ns: tuple[int, int], *, exact: bool
+    data: memoryview, name: str, directory: int, mode: int, times_ns: tuple[int, int], *, exact: bool, sparse: bool
 ) -> None:
-    """Makes `data` all of a file, in one go; see `create_temporary`."""
+    """Makes `data` all of a file, in one go; see `create_temporary`, and `write_sparse` for `sparse`."""
     file = create_temporary(name, directory, mode, exact=exact)
     try:
-        write_at(file.descriptor, data, 0)
+        (write_sparse if sparse else write_at)(file.descriptor, data, 0)
         finish_file(file, len(data), times_ns)
     except BaseException:
         abandon_file(file)
