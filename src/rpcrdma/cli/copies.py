@@ -37,6 +37,7 @@ class Copies:
         self.symlinks = 0
         self.octets = 0
         self.excluded = 0
+        self.kept = 0
         self.not_carried: Counter[str] = Counter()
         self.failed: list[dict[str, Any]] = []
         """The `--json` objects of failures, as many as are kept."""
@@ -82,6 +83,7 @@ class Copies:
         self.symlinks += report.symlinks
         self.octets += report.octets
         self.excluded += report.excluded
+        self.kept += report.kept
         self.not_carried.update({kind.value: count for kind, count in report.not_carried.items()})
         skipped = [named(path) for path in report.skipped]
         self.skipped += skipped
@@ -115,6 +117,7 @@ class Copies:
             "failures": self.failed,
             "failures_total": len(self.failed) + self._failures_left_out,
             "excluded": self.excluded,
+            "kept": self.kept,
             "skipped": [{"path": path} for path in self.skipped],
         }
         if self.not_carried:

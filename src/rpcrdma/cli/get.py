@@ -17,6 +17,7 @@ from rpcrdma.cli.options import (
     add_exact_modes,
     add_exclude,
     add_json,
+    add_resume,
     add_sparse,
     is_url,
     service_url,
@@ -54,6 +55,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "permissions are the server's whatever the umask, and what exists gets those (and a directory the times), too",
     )
     add_sparse(parser)
+    add_resume(parser)
     add_exclude(parser, "leave out entries of trees")
     add_json(parser, "the sum as one JSON object, with what failed and what was left out")
 
@@ -92,7 +94,11 @@ async def _get(args: argparse.Namespace, urls: list[Url], dest: Path) -> int:
                         name = url.path.rstrip("/").rpartition("/")[2]
                         target = dest / name if into and name not in {"", ".", ".."} else dest
                         found = await filesystem.stat(path)
-                        how: dict[str, Any] = {"exact_modes": args.exact_modes, "sparse": args.sparse}
+                        how: dict[str, Any] = {
+                            "exact_modes": args.exact_modes,
+                            "sparse": args.sparse,
+                            "resume": args.resume,
+                        }
                         how["progress"] = copies.progress()
                         if found.is_dir():
                             report = await filesystem.download_tree(path, target, exclude=args.exclude, **how)

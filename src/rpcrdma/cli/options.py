@@ -26,6 +26,7 @@ __all__ = [
     "add_exclude",
     "add_json",
     "add_no_crc",
+    "add_resume",
     "add_rpcrdma_version",
     "add_shared_options",
     "add_sparse",
@@ -248,6 +249,16 @@ def add_exclude(parser: argparse.ArgumentParser, what: str) -> None:
         metavar="PATTERN",
         help=f"{what} whose name matches PATTERN (*, ?, [...]), or if that has a slash whose path in the tree does, "
         "with all below; may be repeated",
+    )
+
+
+def add_resume(parser: argparse.ArgumentParser) -> None:
+    """`--resume`."""
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="pass over files that are there with the size and mtime of their originals, keep what was copied of large "
+        "ones when the copy is broken off, and continue that if size and mtime of the original are the same",
     )
 
 

@@ -18,6 +18,7 @@ from rpcrdma.cli.options import (
     add_exact_modes,
     add_exclude,
     add_json,
+    add_resume,
     add_sparse,
     is_url,
     service_url,
@@ -52,6 +53,7 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("-r", "--recursive", action="store_true", help="accepted for habit: trees are always copied")
     add_exact_modes(parser, "directories that exist get the permissions and times of those here, too")
     add_sparse(parser)
+    add_resume(parser)
     add_exclude(parser, "leave out entries of trees")
     add_json(parser, "the sum as one JSON object, with what failed and what was left out")
 
@@ -91,7 +93,11 @@ async def _put(args: argparse.Namespace, sources: list[Path], url: Url) -> int:
                     raise NotADirectoryError(errno.ENOTDIR, "is no directory for several copies", url.path)
                 for source in sources:
                     with failures:
-                        shared: dict[str, Any] = {"progress": copies.progress(), "sparse": args.sparse}
+                        shared: dict[str, Any] = {
+                            "progress": copies.progress(),
+                            "sparse": args.sparse,
+                            "resume": args.resume,
+                        }
                         target = f"{dest.rstrip('/')}/{source.resolve().name}" if into else dest
                         if source.is_dir():
                             how = {"exact_modes": args.exact_modes, "exclude": args.exclude, **shared}

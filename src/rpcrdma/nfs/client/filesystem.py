@@ -397,26 +397,35 @@ class NfsFilesystem:
         progress: Progress | None = None,
         exact_modes: bool = False,
         sparse: bool = False,
+        resume: bool = False,
     ) -> int:
         """Copies a file to `local` (or into it, if it is a directory) with its times; returns its octets.
 
         The copy grows under a temporary name and replaces an existing file only when it is complete. A new file gets
         the server's permissions as far as the umask lets it, one that replaces another keeps the other's; with
-        `exact_modes` both get the server's. With `sparse`, zeros are not written, but left as holes. `progress` is
-        called with (files, octets) done so far.
+        `exact_modes` both get the server's. With `sparse`, zeros are not written, but left as holes. With
+        `resume`, nothing is copied if a file with the source's size and mtime is there, and what is left of a large
+        copy that was broken off stays, to be continued by the next one of the same source. `progress` is called with
+        (files, octets) done so far.
         """
         node = await self._resolver.find(path)
         own_name = base_name(self._resolver.absolute(path))
-        transfer = FileTransfer(self._volume, progress, exact_modes=exact_modes, sparse=sparse)
+        transfer = FileTransfer(self._volume, progress, exact_modes=exact_modes, sparse=sparse, resume=resume)
         return await transfer.download(node, own_name, os.fspath(local))
 
     async def upload(
-        self, local: LocalPath, path: Path, *, progress: Progress | None = None, sparse: bool = False
+        self,
+        local: LocalPath,
+        path: Path,
+        *,
+        progress: Progress | None = None,
+        sparse: bool = False,
+        resume: bool = False,
     ) -> int:
         """Copies a local file to `path` (or into it, if it is a directory) with mode and times; returns its octets.
 
         The copy grows under a temporary name and replaces an existing file only when it is complete and committed. With
-        `sparse`, holes are not read, and zeros are not sent.
+        `sparse`, holes are not read, and zeros are not sent; `resume` is as in `download`.
         """
         node, missing = await self._resolver.find_or_place(path)
         name = missing
@@ -426,7 +435,9 @@ class NfsFilesystem:
             else:
                 node, name = await self._resolver.find_parent(path)
         assert name is not None, "given, or set above"
-        return await FileTransfer(self._volume, progress, sparse=sparse).upload(os.fspath(local), node, name)
+        return await FileTransfer(self._volume, progress, sparse=sparse, resume=resume).upload(
+            os.fspath(local), node, name
+        )
 
     async def download_tree(
         self,
@@ -436,18 +447,19 @@ class NfsFilesystem:
         progress: Progress | None = None,
         exact_modes: bool = False,
         sparse: bool = False,
+        resume: bool = False,
         exclude: Iterable[str] = (),
     ) -> CopyReport:
         """Copies a directory with everything in it to the local directory `local`, which may exist.
 
         Times and symbolic links are kept, and modes as `download` says; a directory that exists keeps its own mode and
         times, unless `exact_modes`. Nothing outside `local` is written, whatever names and links the server shows.
-        `sparse` is as in `download`. What one of the patterns `exclude` matches is left out: those without a slash are
-        for names at any depth, those with one for paths from the top. The report lists failures; see
-        `CopyReport.check`.
+        `sparse` and `resume` are as in `download`. What one of the patterns `exclude` matches is left out: those
+        without a slash are for names at any depth, those with one for paths from the top. The report lists failures;
+        see `CopyReport.check`.
         """
         node = await self._resolver.find(path)
-        transfer = FileTransfer(self._volume, progress, exact_modes=exact_modes, sparse=sparse)
+        transfer = FileTransfer(self._volume, progress, exact_modes=exact_modes, sparse=sparse, resume=resume)
         return await download_tree(
             self._volume, node, os.fspath(local), transfer, exact_modes=exact_modes, exclude=exclude
         )
@@ -460,13 +472,14 @@ class NfsFilesystem:
         progress: Progress | None = None,
         exact_modes: bool = False,
         sparse: bool = False,
+        resume: bool = False,
         exclude: Iterable[str] = (),
     ) -> CopyReport:
         """Copies a local directory with everything in it to the directory `path`, which may exist.
 
         New files and directories get the modes and times of their originals, whatever the umask; a directory that
-        exists keeps its own, unless `exact_modes`. `sparse` is as in `upload`, `exclude` as in `download_tree`. The
-        report lists failures; see `CopyReport.check`.
+        exists keeps its own, unless `exact_modes`. `sparse` and `resume` are as in `upload`, `exclude` as in
+        `download_tree`. The report lists failures; see `CopyReport.check`.
         """
         made = True
         try:
@@ -476,7 +489,7 @@ class NfsFilesystem:
             if not await self.is_dir(path):
                 raise
         node = await self._resolver.find(path)
-        transfer = FileTransfer(self._volume, progress, sparse=sparse)
+        transfer = FileTransfer(self._volume, progress, sparse=sparse, resume=resume)
         return await upload_tree(
             self._volume, os.fspath(local), node, transfer, made=made, exact_modes=exact_modes, exclude=exclude
         )

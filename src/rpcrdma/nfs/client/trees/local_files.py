@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import secrets
 import stat
@@ -30,6 +31,7 @@ __all__ = [
     "finish_directory",
     "finish_file",
     "free_octets",
+    "is_copied",
     "list_directory",
     "load_file",
     "local_name",
@@ -88,6 +90,13 @@ class Temporary:
     name: str
     directory: int
     mode: int | None
+    stays: bool = False
+    """Whether it is kept when the copy is broken off, to be continued."""
+
+    @property
+    def size(self) -> int:
+        """Its octets so far."""
+        return os.fstat(self.descriptor).st_size
 
 
 def temporary_name() -> str:
@@ -186,8 +195,8 @@ def create_symlink(target: str, name: str, directory: int, times_ns: tuple[int, 
         raise
 
 
-def create_temporary(name: str, directory: int, mode: int, *, exact: bool) -> Temporary:
-    """A new empty file that `finish_file` will call `name`.
+def create_temporary(name: str, directory: int, mode: int, *, exact: bool, partial: str | None = None) -> Temporary:
+    """A new empty file that `finish_file` will call `name`; or the file `partial` of an earlier try.
 
     It gets `mode`; unless that is to be `exact`, the umask applies, and a file that it replaces hands its own mode on.
     """
@@ -198,7 +207,33 @@ def create_temporary(name: str, directory: int, mode: int, *, exact: bool) -> Te
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     # Other users may not open the file before it has its final mode.
     begin = mode & _MODE_KEPT if final is None else stat.S_IRUSR | stat.S_IWUSR
+    if partial is not None:
+        descriptor = os.open(partial, flags & ~os.O_EXCL, begin, dir_fd=directory)
+        if _is_ours(descriptor):
+            return Temporary(descriptor, partial, name, directory, final, stays=True)
+        os.close(descriptor)
     return Temporary(os.open(temporary, flags, begin, dir_fd=directory), temporary, name, directory, final)
+
+
+def _is_ours(descriptor: int) -> bool:
+    """Whether a partial file is this user's, and no other copy is at it: it is locked until it is closed."""
+    found = os.fstat(descriptor)
+    if found.st_uid != os.geteuid() or not stat.S_ISREG(found.st_mode):
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def is_copied(name: str, directory: int, size: int, mtime_ns: int) -> bool:
+    """Whether a regular file of this name, size and mtime is there."""
+    try:
+        found = os.stat(local_name(name), dir_fd=directory, follow_symlinks=False)
+    except OSError:
+        return False
+    return stat.S_ISREG(found.st_mode) and (found.st_size, found.st_mtime_ns) == (size, mtime_ns)
 
 
 def _mode_of_file(name: bytes, directory: int) -> int | None:
@@ -262,12 +297,13 @@ def finish_file(file: Temporary, size: int, times_ns: tuple[int, int]) -> None:
     os.close(file.descriptor)
 
 
-def abandon_file(file: Temporary) -> None:
-    """Removes a file that will not be completed."""
+def abandon_file(file: Temporary, *, stale: bool = False) -> None:
+    """Removes a file that will not be completed; one that stays only if it is `stale`, that is of a changed source."""
     with contextlib.suppress(OSError):
         os.close(file.descriptor)
-    with contextlib.suppress(OSError):
-        os.unlink(file.temporary, dir_fd=file.directory)
+    if not file.stays or stale:
+        with contextlib.suppress(OSError):
+            os.unlink(file.temporary, dir_fd=file.directory)
 
 
 def store_file(

@@ -90,6 +90,7 @@ async def download_tree(
     direction = _Download(volume, transfer, exact_modes=exact_modes)
     work = TreeWork(direction, report, files_at_once=volume.options.files_at_once, exclude=exclude)
     await work.run(_Folder(descriptor, node, local, made))
+    report.kept = transfer.kept
     if transfer.sparse:
         del report.not_carried[NotCarried.HOLES]
     return report
@@ -114,6 +115,7 @@ async def upload_tree(
         await volume.in_thread(lost_from_local, os.fstat(descriptor), f"/proc/self/fd/{descriptor}/.")
     )
     await work.run(_Folder(descriptor, node, local, made))
+    report.kept = transfer.kept
     if transfer.sparse:
         del report.not_carried[NotCarried.HOLES]
     return report

@@ -91,6 +91,8 @@ class CopyReport:
     failures: list[CopyFailure] = field(default_factory=list)
     """At most 1,000 are kept, fewer if their paths are long."""
     failures_total: int = 0
+    kept: int = 0
+    """Files that were there already, with size and mtime of their originals (`resume`); `files` counts them, too."""
     excluded: int = 0
     """Entries that a pattern has excluded; what lies below them is not counted."""
     not_carried: Counter[NotCarried] = field(default_factory=Counter)
