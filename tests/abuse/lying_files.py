@@ -99,6 +99,13 @@ class LyingFiles(v3.NFS_V3_Service):
         page = v3.dirlistplus3(entries, len(entries) < PAGE_ENTRIES and octets <= PAGE_OCTETS)
         return v3.READDIRPLUS3res(OK, v3.READDIRPLUS3resok(NONE, VERIFIER, page))
 
+    def readdir(self, args: v3.READDIR3args, context: CallContext) -> v3.READDIR3res:
+        """The same without attributes, and counted as the same."""
+        plus = self.readdirplus(v3.READDIRPLUS3args(args.dir, args.cookie, args.cookieverf, args.count, 0), context)
+        page = plus.value.reply
+        entries = [v3.entry3(entry.fileid, entry.name, entry.cookie) for entry in page.entries]
+        return v3.READDIR3res(OK, v3.READDIR3resok(NONE, VERIFIER, v3.dirlist3(entries, page.eof)))
+
     def readlink(self, args: v3.READLINK3args, context: CallContext) -> v3.READLINK3res:
         target = args.symlink.data[1:].decode("utf-8", "surrogateescape")
         return v3.READLINK3res(OK, v3.READLINK3resok(NONE, target))

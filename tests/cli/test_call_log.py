@@ -44,7 +44,7 @@ def test_each_call_is_shown_with_its_form_and_octets(
     (tmp_path / "large").write_bytes(bytes(SIZE))
     remote.done("put", str(tmp_path / "large"), remote.url("/large"))
     remote.done("get", remote.url("/large"), str(tmp_path / "copy"))
-    remote.done("ls", remote.url())
+    remote.done("ls", "-l", remote.url())
     found = calls(caplog)
     xids = [(match["peer"], match["xid"]) for match in found]
     assert len(set(xids)) == len(xids)
@@ -67,7 +67,7 @@ def test_long_replies_are_shown_as_such(remote: Remote, tmp_path: Path, caplog: 
         (remote.local / f"{number:03}-{'x' * 100}").touch()
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree" / "link").symlink_to("y" * 4000)
-    remote.done("ls", remote.url())
+    remote.done("ls", "-l", remote.url())
     remote.done("put", str(tmp_path / "tree"), remote.url("/tree"))
     found = calls(caplog)
     listing, link = one(found, "READDIRPLUS"), one(found, "SYMLINK")

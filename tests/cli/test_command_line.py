@@ -15,8 +15,10 @@ from rpcrdma.cli.options import connect_options
 COMMANDS = [
     "demo",
     "serve",
+    "exports",
     "ls",
     "stat",
+    "df",
     "cat",
     "get",
     "put",
@@ -30,6 +32,7 @@ COMMANDS = [
     "doctor",
     "decode",
     "xdr",
+    "completion",
 ]
 URL = "rdma://127.0.0.1:1/data"
 

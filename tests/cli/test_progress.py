@@ -41,6 +41,17 @@ def test_a_bar_without_an_end_shows_what_is_done(monkeypatch: pytest.MonkeyPatch
     assert "/?" not in stream.getvalue()
 
 
+def test_files_that_are_complete_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setattr(sys, "stderr", stream := Terminal())
+    with progress_bar("copying") as bar:
+        assert "files" not in stream.getvalue()
+        bar(10, 1)
+        bar(10, 1200)
+    assert "1,201 files" in stream.getvalue()
+
+
 def test_the_end_may_be_told_later(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")

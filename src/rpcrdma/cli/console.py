@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import os
 import re
 import sys
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
-from urllib.parse import quote
 
 from rpcrdma.cli.exit_status import ExitStatus
 
@@ -19,6 +15,7 @@ __all__ = [
     "error",
     "errors_as_json",
     "json_line",
+    "names",
     "prepare",
     "printable",
     "readable_octets",
@@ -64,6 +61,13 @@ def shown(name: str) -> str:
     return printable(name) if sys.stdout.isatty() else name
 
 
+def names(found: Sequence[str]) -> None:
+    """File names as lines of data, each as `shown` makes it."""
+    if sys.stdout.isatty():
+        found = [printable(name) for name in found]
+    sys.stdout.write("\n".join([*found, ""]))
+
+
 def data(line: str) -> None:
     """One line of data."""
     sys.stdout.write(line + "\n")
@@ -75,6 +79,8 @@ def json_line(value: Any) -> None:
     Octets of names that are no UTF-8 are shown as in URLs (%FF); beside such a name stands the whole name in Base64,
     under its key with `_base64` added.
     """
+    import json  # noqa: PLC0415 - most commands print none
+
     text = json.dumps(value)
     if "\\udc" in text:
         text = json.dumps(_expressible(value))
@@ -84,6 +90,9 @@ def json_line(value: Any) -> None:
 
 def _expressible(value: Any) -> Any:
     """`value` without the surrogates that stand for octets which are no UTF-8: JSON has no way to say them."""
+    import base64  # noqa: PLC0415
+    from urllib.parse import quote  # noqa: PLC0415
+
     if isinstance(value, str):
         return _NOT_UTF8.sub(lambda found: quote(found[0], safe="", errors="surrogateescape"), value)
     if isinstance(value, (list, tuple)):
@@ -168,6 +177,8 @@ def readable_rate(octets: float, seconds: float) -> str:
 
 
 def _escaped(character: str) -> str:
+    import unicodedata  # noqa: PLC0415
+
     # Spaces other than the ASCII one count as unprintable, but do no harm.
     if character.isprintable() or unicodedata.category(character) == "Zs":
         return character

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from rpcrdma.cli import console
 from rpcrdma.cli.exit_status import ExitStatus
-from rpcrdma.cli.failures import as_json
 from rpcrdma.cli.progress import Advance
 from rpcrdma.cli.remote import TOLD_MAX, Failures
 
 if TYPE_CHECKING:
+    from rpcrdma.nfs.client.trees.not_carried import Lost
     from rpcrdma.nfs.client.trees.tree_copy import CopyReport
 
 __all__ = ["Copies"]
@@ -36,6 +36,8 @@ class Copies:
         self.directories = 0
         self.symlinks = 0
         self.octets = 0
+        self.excluded = 0
+        self.kept = 0
         self.not_carried: Counter[str] = Counter()
         self.failed: list[dict[str, Any]] = []
         """The `--json` objects of failures, as many as are kept."""
@@ -52,31 +54,36 @@ class Copies:
 
     def progress(self) -> Callable[[int, int], None]:
         """The function that one copy calls with the files and octets copied so far."""
-        done = 0
+        done = done_files = 0
 
-        def advance(_files: int, octets: int) -> None:
-            nonlocal done
-            self._advance(octets - done)
-            done = octets
+        def advance(files: int, octets: int) -> None:
+            nonlocal done, done_files
+            self._advance(octets - done, files - done_files)
+            done, done_files = octets, files
 
         return advance
 
-    def add_file(self, octets: int) -> None:
-        """Counts a file that was copied."""
+    def add_file(self, octets: int, lost: Lost, *, sparse: bool) -> None:
+        """Counts a file that was copied without the properties `lost`; holes are none of them if it is `sparse`."""
         self.files += 1
         self.octets += octets
+        self.not_carried.update(kind.value for kind in lost if not (sparse and kind.value == "holes"))
 
     def add_tree(self, report: CopyReport, *, in_url: bool = False) -> None:
         """Counts a tree that was copied, and prints its failures.
 
         `in_url`: its paths are those of an export, and are to be named as they stand in URLs.
         """
+        from rpcrdma.cli.failures import as_json  # noqa: PLC0415
+
         failures = self.failures
         named = failures.in_url if in_url else str
         self.files += report.files
         self.directories += report.directories
         self.symlinks += report.symlinks
         self.octets += report.octets
+        self.excluded += report.excluded
+        self.kept += report.kept
         self.not_carried.update({kind.value: count for kind, count in report.not_carried.items()})
         skipped = [named(path) for path in report.skipped]
         self.skipped += skipped
@@ -109,6 +116,8 @@ class Copies:
             "not_carried": {kind: self.not_carried[kind] for kind in _NOT_CARRIED},
             "failures": self.failed,
             "failures_total": len(self.failed) + self._failures_left_out,
+            "excluded": self.excluded,
+            "kept": self.kept,
             "skipped": [{"path": path} for path in self.skipped],
         }
         if self.not_carried:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    import asyncio
 
 __all__ = ["Stopped", "run_async", "stop_at_once"]
 
@@ -32,6 +34,9 @@ def run_async(main: Coroutine[Any, Any, T]) -> T:
     The first SIGINT or SIGTERM cancels it, so that it can remove unfinished files, and is then raised as `Stopped`;
     a second one ends the process at once.
     """
+    # Every command has this function; --help of none needs what takes longest to import.
+    import asyncio  # noqa: PLC0415
+
     factory: Callable[[], asyncio.AbstractEventLoop] | None
     try:
         from uvloop import new_event_loop as factory  # noqa: PLC0415
@@ -68,6 +73,8 @@ class _Stopping:
 
     @contextmanager
     def _handling(self) -> Iterator[None]:
+        import asyncio  # noqa: PLC0415
+
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None, "called by a coroutine"
 

@@ -1,83 +1,74 @@
-"""The arguments of `rpcrdma serve` for exports, the hosts allowed, and the directory of its state."""
+"""`rpcrdma exports`: what servers export, and to whom."""
 
 from __future__ import annotations
 
 import argparse
-import errno
-import ipaddress
-import os
-import socket
-import stat
-from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-__all__ = ["Exported", "allowed_networks", "default_state_dir", "existing_directory", "parse_export"]
+from rpcrdma.cli import console
+from rpcrdma.cli.event_loop import run_async
+from rpcrdma.cli.exit_status import ExitStatus
+from rpcrdma.cli.options import Subparsers, add_command, add_json, connect_options, service_url
+from rpcrdma.cli.remote import Failures
 
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+if TYPE_CHECKING:
+    from rpcrdma.aio.urls import Url
 
+__all__ = ["add_parser", "run"]
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exported:
-    """A directory and the name that clients mount it by; `read_only` None: as the command's options say."""
-
-    name: str
-    directory: Path
-    read_only: bool | None = None
+_EXAMPLES = """\
+  rpcrdma exports rdma://server
+  rpcrdma exports --json tcp://server:20048 | jq -r .export
+"""
 
 
-def parse_export(text: str) -> Exported:
-    """An argument NAME=DIR, NAME=DIR:ro or NAME=DIR:rw."""
-    name, equals, directory = text.partition("=")
-    name = name.strip("/")
-    if not equals or not directory:
-        raise argparse.ArgumentTypeError(f"{text!r} is not an export: write NAME=DIR, or NAME=DIR:ro for read-only")
-    if not name or "//" in name or any(part in {".", ".."} for part in name.split("/")):
-        raise argparse.ArgumentTypeError(f"{text!r}: the name must be a path such as data or home/data")
-    read_only = None
-    for suffix, value in ((":ro", True), (":rw", False)):
-        if directory.endswith(suffix):
-            directory, read_only = directory.removesuffix(suffix), value
-            break
-    return Exported(name="/" + name, directory=Path(directory), read_only=read_only)
+def add_parser(subparsers: Subparsers) -> None:
+    """Adds the command."""
+    parser = add_command(
+        subparsers, "exports", run, arguments="URL ...", summary="list the exports of servers", examples=_EXAMPLES
+    )
+    parser.add_argument(
+        "url", nargs="+", type=service_url, metavar="URL", help="rdma://HOST[:PORT] or tcp://HOST[:PORT]"
+    )
+    add_json(parser, "one JSON object a line for each export")
 
 
-def existing_directory(directory: Path) -> Path:
-    """The absolute path of a directory.
-
-    Raises:
-        OSError: `directory` is no directory, or cannot be read.
-    """
-    found = directory.resolve(strict=True)
-    if not stat.S_ISDIR(found.stat().st_mode):
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(directory))
-    if not os.access(found, os.R_OK | os.X_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(directory))
-    return found
+def run(args: argparse.Namespace) -> int:
+    """Runs the command."""
+    for url in args.url:
+        if url.path.strip("/"):
+            return console.error(
+                f"{url} is more than a server",
+                f"name the server alone; rpcrdma ls {url} lists that directory",
+                status=ExitStatus.USAGE,
+            )
+    return run_async(_exports(args))
 
 
-def allowed_networks(texts: list[str]) -> list[Network]:
-    """The networks that addresses, networks and host names stand for.
-
-    Raises:
-        OSError: a host name has no address.
-    """
-    networks: list[Network] = []
-    for text in texts:
-        try:
-            networks.append(ipaddress.ip_network(text, strict=False))
-        except ValueError:
-            try:
-                found = socket.getaddrinfo(text, None, type=socket.SOCK_STREAM)
-            except (OSError, UnicodeError) as error:
-                cause = getattr(error, "strerror", None) or str(error)
-                raise OSError(errno.EINVAL, f"neither an address, a network nor a host name ({cause})", text) from None
-            networks += [ipaddress.ip_network(str(address[0]).partition("%")[0]) for *_, address in found]
-    return networks
+async def _exports(args: argparse.Namespace) -> int:
+    failures = Failures()
+    for url in args.url:
+        with failures:
+            await _list(args, url)
+    return failures.status
 
 
-def default_state_dir() -> Path:
-    """The directory of the state that must survive a restart: for root the machine's, for others the user's."""
-    if os.geteuid() == 0:
-        return Path("/var/lib/rpcrdma")
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(base) / "rpcrdma"
+async def _list(args: argparse.Namespace, url: Url) -> None:
+    from rpcrdma.nfs.client.mount_client import list_exports  # noqa: PLC0415
+
+    options = connect_options(args)
+    found = await list_exports(
+        url,
+        options.credential,
+        mount_port=args.mount_port,
+        timeout_s=options.connect_timeout_s,
+        reserved_port=options.reserved_port,
+        on_call=options.on_call,
+    )
+    if args.json:
+        for export in found:
+            console.json_line({"url": str(url), "export": export.name, "clients": list(export.clients)})
+    else:
+        if len(args.url) > 1:
+            console.data(f"{url}:")
+        console.table([(console.shown(one.name), console.shown(", ".join(one.clients)) or "*") for one in found])

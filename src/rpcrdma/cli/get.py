@@ -5,13 +5,23 @@ from __future__ import annotations
 import argparse
 import errno
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rpcrdma.cli import console
 from rpcrdma.cli.copies import Copies
 from rpcrdma.cli.event_loop import run_async
 from rpcrdma.cli.exit_status import ExitStatus
-from rpcrdma.cli.options import Subparsers, add_command, add_exact_modes, add_json, is_url, service_url
+from rpcrdma.cli.options import (
+    Subparsers,
+    add_command,
+    add_exact_modes,
+    add_exclude,
+    add_json,
+    add_resume,
+    add_sparse,
+    is_url,
+    service_url,
+)
 from rpcrdma.cli.progress import progress_bar
 from rpcrdma.cli.remote import Servers
 
@@ -44,6 +54,9 @@ def add_parser(subparsers: Subparsers) -> None:
         parser,
         "permissions are the server's whatever the umask, and what exists gets those (and a directory the times), too",
     )
+    add_sparse(parser)
+    add_resume(parser)
+    add_exclude(parser, "leave out entries of trees")
     add_json(parser, "the sum as one JSON object, with what failed and what was left out")
 
 
@@ -65,6 +78,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _get(args: argparse.Namespace, urls: list[Url], dest: Path) -> int:
+    from rpcrdma.nfs.client.trees.not_carried import lost_from_stat  # noqa: PLC0415
+
     with progress_bar("get") as bar:
         copies = Copies(bar)
         failures = copies.failures
@@ -79,12 +94,18 @@ async def _get(args: argparse.Namespace, urls: list[Url], dest: Path) -> int:
                         name = url.path.rstrip("/").rpartition("/")[2]
                         target = dest / name if into and name not in {"", ".", ".."} else dest
                         found = await filesystem.stat(path)
-                        how = {"progress": copies.progress(), "exact_modes": args.exact_modes}
+                        how: dict[str, Any] = {
+                            "exact_modes": args.exact_modes,
+                            "sparse": args.sparse,
+                            "resume": args.resume,
+                        }
+                        how["progress"] = copies.progress()
                         if found.is_dir():
-                            report = await filesystem.download_tree(path, target, **how)
+                            report = await filesystem.download_tree(path, target, exclude=args.exclude, **how)
                             copies.add_tree(report, in_url=True)
                         else:
                             if len(urls) == 1:
                                 bar.expect(found.st_size)
-                            copies.add_file(await filesystem.download(path, target, **how))
+                            octets = await filesystem.download(path, target, **how)
+                            copies.add_file(octets, lost_from_stat(found), sparse=args.sparse)
     return copies.report(args)

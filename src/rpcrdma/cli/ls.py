@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rpcrdma.cli import console
 from rpcrdma.cli.event_loop import run_async
@@ -32,6 +31,8 @@ _EXAMPLES = """\
 Above its exports, a server has nothing but their names: ls rdma://server/ lists
 them as directories.
 """
+E = TypeVar("E")
+
 _READLINKS_AT_ONCE = 16
 _SORTED_MAX = 20_000
 """Entries that are held to be sorted, some 1,200 octets each; of more, runs of so many are sorted each by itself."""
@@ -119,12 +120,18 @@ async def _list_tree(listing: _Listing, filesystem: NfsFilesystem, top: str, sho
     prefix = shown_as.rstrip("/") + "/"
     waiting: list[DirEntry] = []
     listing.head(shown_as)
+    if not (args.long or args.json or args.recursive):
+        names = filesystem.scan_names(top, onerror=failures.tell)
+        async for names_run in _sorted_runs(args, names, str):
+            console.names(names_run)
+        return
     directory: DirEntry | str = top
     cut: int | None = None
     while True:
         below: list[DirEntry] = []
         with failures:
-            async for run in _sorted_runs(args, filesystem, directory, failures):
+            entries = filesystem.scandir(directory, onerror=failures.tell)
+            async for run in _sorted_runs(args, entries, _name):
                 if cut is None:
                     # The server's paths may begin with the target of a link where the URL has the link.
                     cut = len(run[0].path) - len(run[0].name)
@@ -144,22 +151,22 @@ def _row(args: argparse.Namespace, entry: DirEntry, path: str, targets: dict[str
 
 
 async def _sorted_runs(
-    args: argparse.Namespace, filesystem: NfsFilesystem, directory: DirEntry | str, failures: Failures
-) -> AsyncIterator[list[DirEntry]]:
+    args: argparse.Namespace, entries: AsyncIterator[E], name_of: Callable[[E], str]
+) -> AsyncIterator[list[E]]:
     """The entries to be shown, sorted: all of them, or if they are many, `_SORTED_MAX` at a time."""
-    run: list[DirEntry] = []
+    run: list[E] = []
     failure: OSError | None = None
     try:
-        async for entry in filesystem.scandir(directory, onerror=failures.tell):
-            if args.all or not entry.name.startswith("."):
+        async for entry in entries:
+            if args.all or not name_of(entry).startswith("."):
                 run.append(entry)
             if len(run) == _SORTED_MAX:
-                yield sorted(run, key=_name)
+                yield sorted(run, key=name_of)
                 run = []
     except OSError as error:
         failure = error
     if run:
-        yield sorted(run, key=_name)
+        yield sorted(run, key=name_of)
     if failure is not None:
         raise failure
 
@@ -181,6 +188,8 @@ def _with_room(run: list[DirEntry], waiting: int, failures: Failures) -> list[Di
 
 async def _targets(args: argparse.Namespace, filesystem: NfsFilesystem, links: list[str]) -> dict[str, str]:
     """The targets of symbolic links by the links' paths, if they are to be shown."""
+    import asyncio  # noqa: PLC0415 - see `run_async`
+
     targets: dict[str, str] = {}
 
     async def read(path: str) -> None:
@@ -243,8 +252,7 @@ def _print(args: argparse.Namespace, rows: Sequence[_Row]) -> None:
             right=range(1, 5),
         )
     else:
-        for row in rows:
-            console.data(console.shown(row.name))
+        console.names([row.name for row in rows])
 
 
 def _shown(row: _Row) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
 import os
 import sys
@@ -11,30 +12,34 @@ from collections.abc import Sequence
 
 from rpcrdma.cli import console
 from rpcrdma.cli.exit_status import ExitStatus
-from rpcrdma.cli.options import CommandParser, add_shared_options
+from rpcrdma.cli.options import CommandParser, OnlyCommand, add_shared_options
 from rpcrdma.cli.packet_capture import capturing
 
 __all__ = ["build_parser", "main"]
 
-_COMMANDS = (
-    "demo",
-    "serve",
-    "ls",
-    "stat",
-    "cat",
-    "get",
-    "put",
-    "rm",
-    "mkdir",
-    "mv",
-    "watch",
-    "ping",
-    "call",
-    "programs",
-    "doctor",
-    "decode",
-    "xdr",
-)
+_COMMANDS = {
+    "demo": "export a real file tree, copy it out and back over RDMA, verify and report",
+    "serve": "serve directories with NFSv3 over RDMA and TCP",
+    "exports": "list the exports of servers",
+    "ls": "list directories on a server",
+    "stat": "show the attributes of files on a server",
+    "df": "show how much space is left on a server",
+    "cat": "print files of a server to standard output",
+    "get": "copy files and trees from a server",
+    "put": "copy files and trees to a server",
+    "rm": "remove files on a server",
+    "mkdir": "make directories on a server",
+    "mv": "rename or move files on one server",
+    "watch": "print the changes in a directory on a server as they happen",
+    "ping": "measure the round trip of empty calls and show what was negotiated",
+    "call": "call any remote procedure by its interface definition, with JSON in and out",
+    "programs": "list the programs that a server offers, by its port mapper and by asking them",
+    "doctor": "say what works on this machine, and what to do about the rest",
+    "decode": "show the messages in a packet capture or in hex text, field by field, and what is wrong with them",
+    "xdr": "compile, check and extract XDR interface definitions",
+    "completion": "print the completion of this command for a shell",
+}
+"""The commands with their summaries; the module of each is imported when it is chosen, and says the same."""
 
 _EPILOG = """\
 examples:
@@ -53,8 +58,8 @@ environment:
 """
 
 
-def build_parser() -> CommandParser:
-    """The parser of the whole command line."""
+def build_parser(*, whole: bool = False) -> CommandParser:
+    """The parser of the command line; `whole`: with the arguments of all commands, not of the chosen one alone."""
     parser = CommandParser(
         prog="rpcrdma",
         usage="%(prog)s [options] COMMAND ...",
@@ -67,9 +72,15 @@ def build_parser() -> CommandParser:
     subparsers = parser.add_subparsers(
         title="commands", prog="rpcrdma", metavar="COMMAND", dest="command", required=True, parser_class=CommandParser
     )
-    for name in _COMMANDS:
-        importlib.import_module(f"rpcrdma.cli.{name}").add_parser(subparsers)
+    for name, summary in _COMMANDS.items():
+        command = subparsers.add_parser(name, help=summary, fill=functools.partial(_fill, name, summary))
+        if whole:
+            command.fill_in()
     return parser
+
+
+def _fill(name: str, summary: str, parser: CommandParser) -> None:
+    importlib.import_module(f"rpcrdma.cli.{name}").add_parser(OnlyCommand(parser, name, summary))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

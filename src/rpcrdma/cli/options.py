@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from rpcrdma.cli import console
 from rpcrdma.cli.exit_status import ExitStatus
@@ -17,15 +17,20 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LOG_LEVELS",
+    "VERSIONS",
     "CommandParser",
+    "OnlyCommand",
     "Subparsers",
     "add_command",
     "add_exact_modes",
+    "add_exclude",
     "add_extension",
     "add_json",
     "add_no_crc",
+    "add_resume",
     "add_rpcrdma_version",
     "add_shared_options",
+    "add_sparse",
     "connect_options",
     "host_and_port",
     "is_url",
@@ -39,6 +44,9 @@ __all__ = [
 ]
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
+
+VERSIONS = ("auto", "1", "2", "2-07")
+"""`rpcrdma.transport.VERSION_CHOICES`, which --help would take long to import; a test compares them."""
 
 _DEFAULTS: dict[str, Any] = {
     "provider": "auto",
@@ -57,12 +65,26 @@ _DEFAULTS: dict[str, Any] = {
 
 
 class CommandParser(argparse.ArgumentParser):
-    """Reports wrong usage the way every other error is reported."""
+    """Reports wrong usage the way every other error is reported.
+
+    `fill` adds the arguments when they are first needed: importing the module of a command is left until then.
+    """
+
+    def __init__(self, *args: Any, fill: Callable[[CommandParser], None] | None = None, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self._fill = fill
+
+    def fill_in(self) -> None:
+        """Sees to it that all arguments have been added."""
+        fill, self._fill = self._fill, None
+        if fill is not None:
+            fill(self)
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
         """As in argparse, except that a command itself refuses unknown arguments, so that its own help is named."""
+        self.fill_in()
         known, unknown = super().parse_known_args(args, namespace)
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
@@ -72,10 +94,27 @@ class CommandParser(argparse.ArgumentParser):
         self.exit(console.error(message, f"{self.prog} --help shows how to use it", status=ExitStatus.USAGE))
 
 
-if TYPE_CHECKING:
-    Subparsers = argparse._SubParsersAction[CommandParser]  # noqa: SLF001
-else:
-    Subparsers = Any
+class Subparsers(Protocol):
+    """The part of argparse's own to which `add_parser` of a command's module adds its one parser."""
+
+    def add_parser(self, name: str, /, **settings: Any) -> CommandParser:
+        """As in what `ArgumentParser.add_subparsers` returns."""
+
+
+class OnlyCommand:
+    """The `Subparsers` that hands out a parser which is there already."""
+
+    def __init__(self, parser: CommandParser, name: str, summary: str) -> None:
+        self._parser = parser
+        self._said = (name, summary)
+
+    def add_parser(self, name: str, /, **settings: Any) -> CommandParser:
+        """Makes the parser what `settings` say."""
+        said = (name, settings.pop("help"))
+        assert said == self._said, f"the table of commands says {self._said}, the module {said}"
+        for setting, value in settings.items():
+            setattr(self._parser, setting, value)
+        return self._parser
 
 
 def add_shared_options(
@@ -153,20 +192,11 @@ def _add_connection_options(group: argparse._ArgumentGroup, *, mounts: bool) -> 
     )
 
 
-class _Versions:
-    """What --rpcrdma-version may be; the transport is not loaded before the choices are wanted."""
-
-    def __iter__(self) -> Iterator[str]:
-        from rpcrdma.transport import VERSION_CHOICES  # noqa: PLC0415
-
-        return iter(VERSION_CHOICES)
-
-
 def add_rpcrdma_version(group: argparse._ActionsContainer, text: str) -> None:
     """`--rpcrdma-version`."""
     group.add_argument(
         "--rpcrdma-version",
-        choices=_Versions(),
+        choices=VERSIONS,
         default=argparse.SUPPRESS,
         metavar="VERSION",
         help=text,
@@ -223,6 +253,35 @@ def add_command(
 def add_exact_modes(parser: argparse.ArgumentParser, text: str) -> None:
     """Adds -p, with which copies take permissions over."""
     parser.add_argument("-p", "--preserve", dest="exact_modes", action="store_true", help=text)
+
+
+def add_exclude(parser: argparse.ArgumentParser, what: str) -> None:
+    """`--exclude`."""
+    parser.add_argument(
+        "--exclude",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help=f"{what} whose name matches PATTERN (*, ?, [...]), or if that has a slash whose path in the tree does, "
+        "with all below; may be repeated",
+    )
+
+
+def add_resume(parser: argparse.ArgumentParser) -> None:
+    """`--resume`."""
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="pass over files that are there with the size and mtime of their originals, keep what was copied of large "
+        "ones when the copy is broken off, and continue that if size and mtime of the original are the same",
+    )
+
+
+def add_sparse(parser: argparse.ArgumentParser) -> None:
+    """`--sparse`."""
+    parser.add_argument(
+        "--sparse", action="store_true", help="do not write blocks of zeros: the copies have holes in their place"
+    )
 
 
 def add_json(parser: argparse.ArgumentParser, what: str = "the result as one JSON object") -> None:

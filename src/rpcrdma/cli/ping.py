@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
-import logging
 import sys
 import time
 from dataclasses import asdict, dataclass, field
@@ -28,7 +26,6 @@ _EXAMPLES = """\
   rpcrdma ping --stats rdma://server
 """
 _COUNT = 1000
-_LOGGER = logging.getLogger("rpcrdma.ping")
 _BAR_COLUMNS = 40
 _SIDES = {"own": "this end's", "peer": "the server's"}
 _PERCENTILES = {"p50": 0.50, "p90": 0.90, "p99": 0.99}
@@ -73,6 +70,8 @@ class _Outcome:
 
 
 async def _ping(args: argparse.Namespace) -> int:
+    import asyncio  # noqa: PLC0415 - see `run_async`
+
     from rpcrdma.aio.client.connect import connect  # noqa: PLC0415
     from rpcrdma.nfs import v3  # noqa: PLC0415
 
@@ -97,6 +96,8 @@ async def _ping(args: argparse.Namespace) -> int:
 
 
 async def _call(args: argparse.Namespace, connection: Connection, outcome: _Outcome) -> None:
+    import asyncio  # noqa: PLC0415
+
     from rpcrdma.errors import CallTimeout  # noqa: PLC0415
     from rpcrdma.nfs import v3  # noqa: PLC0415
 
@@ -118,7 +119,9 @@ async def _call(args: argparse.Namespace, connection: Connection, outcome: _Outc
 def _tell(args: argparse.Namespace, line: str) -> None:
     """Prints the line of one call if calls are made at intervals; otherwise it goes to the log, for -v."""
     if args.interval is None:
-        _LOGGER.info("%s", line)
+        import logging  # noqa: PLC0415
+
+        logging.getLogger("rpcrdma.ping").info("%s", line)
     elif args.json:
         console.talk(line)
     else:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Advance", "Bar", "progress_bar"]
 
-Advance = Callable[[int], None]
-"""Takes the octets moved since the last call."""
+Advance = Callable[[int, int], None]
+"""Takes the octets and the files moved since the last call."""
 
 _REFRESHES_PER_S = 8
 
@@ -28,11 +28,14 @@ class Bar:
     def __init__(self, progress: Progress | None = None, task: TaskID | None = None) -> None:
         self._progress = progress
         self._task = task
+        self._files = 0
 
-    def __call__(self, octets: int) -> None:
-        """Adds octets that have been moved."""
+    def __call__(self, octets: int, files: int = 0) -> None:
+        """Adds octets that have been moved, and files that are complete."""
         if self._progress is not None and self._task is not None:
-            self._progress.advance(self._task, octets)
+            self._files += files
+            told = f"{self._files:,} files" if self._files else ""
+            self._progress.update(self._task, advance=octets, files=told)
 
     def expect(self, octets: int) -> None:
         """Sets the total of octets to move."""
@@ -67,6 +70,7 @@ def progress_bar(description: str, total: int | None = None) -> Iterator[Bar]:
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
+        TextColumn("{task.fields[files]}", style="progress.download", markup=False),
         Octets(),
         TransferSpeedColumn(),
         TimeRemainingColumn(),
@@ -74,5 +78,5 @@ def progress_bar(description: str, total: int | None = None) -> Iterator[Bar]:
     with Progress(
         *columns, console=Console(stderr=True), refresh_per_second=_REFRESHES_PER_S, transient=True
     ) as progress:
-        task = progress.add_task(console.printable(description), total=total)
+        task = progress.add_task(console.printable(description), total=total, files="")
         yield Bar(progress, task)

@@ -6,13 +6,23 @@ import argparse
 import contextlib
 import errno
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rpcrdma.cli import console
 from rpcrdma.cli.copies import Copies
 from rpcrdma.cli.event_loop import run_async
 from rpcrdma.cli.exit_status import ExitStatus
-from rpcrdma.cli.options import Subparsers, add_command, add_exact_modes, add_json, is_url, service_url
+from rpcrdma.cli.options import (
+    Subparsers,
+    add_command,
+    add_exact_modes,
+    add_exclude,
+    add_json,
+    add_resume,
+    add_sparse,
+    is_url,
+    service_url,
+)
 from rpcrdma.cli.progress import progress_bar
 from rpcrdma.cli.remote import Servers
 
@@ -42,6 +52,9 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("dest", metavar="URL", help="name of the copy, or an existing directory for the copies")
     parser.add_argument("-r", "--recursive", action="store_true", help="accepted for habit: trees are always copied")
     add_exact_modes(parser, "directories that exist get the permissions and times of those here, too")
+    add_sparse(parser)
+    add_resume(parser)
+    add_exclude(parser, "leave out entries of trees")
     add_json(parser, "the sum as one JSON object, with what failed and what was left out")
 
 
@@ -62,6 +75,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _put(args: argparse.Namespace, sources: list[Path], url: Url) -> int:
+    import asyncio  # noqa: PLC0415 - see `run_async`
+
+    from rpcrdma.nfs.client.trees.not_carried import lost_from_local  # noqa: PLC0415
+
     with progress_bar("put") as bar:
         copies = Copies(bar)
         failures = copies.failures
@@ -76,10 +93,17 @@ async def _put(args: argparse.Namespace, sources: list[Path], url: Url) -> int:
                     raise NotADirectoryError(errno.ENOTDIR, "is no directory for several copies", url.path)
                 for source in sources:
                     with failures:
+                        shared: dict[str, Any] = {
+                            "progress": copies.progress(),
+                            "sparse": args.sparse,
+                            "resume": args.resume,
+                        }
                         target = f"{dest.rstrip('/')}/{source.resolve().name}" if into else dest
                         if source.is_dir():
-                            how = {"progress": copies.progress(), "exact_modes": args.exact_modes}
+                            how = {"exact_modes": args.exact_modes, "exclude": args.exclude, **shared}
                             copies.add_tree(await filesystem.upload_tree(source, target, **how))
                         else:
-                            copies.add_file(await filesystem.upload(source, target, progress=copies.progress()))
+                            octets = await filesystem.upload(source, target, **shared)
+                            lost = await asyncio.to_thread(lost_from_local, source.stat(), str(source.resolve()))
+                            copies.add_file(octets, lost, sparse=args.sparse)
     return copies.report(args)

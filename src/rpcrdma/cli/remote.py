@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rpcrdma.cli import console
 from rpcrdma.cli.exit_status import ExitStatus
-from rpcrdma.cli.failures import as_json, tell
 from rpcrdma.cli.options import connect_options
-from rpcrdma.nfs.errors import ServerPathError
 
 if TYPE_CHECKING:
     from rpcrdma.aio.client.connect import Connection
@@ -43,6 +41,8 @@ class Failures:
 
     def tell(self, error: BaseException) -> None:
         """Prints a failure, and keeps its exit status."""
+        from rpcrdma.cli.failures import as_json, tell  # noqa: PLC0415
+
         self.name_as_in_url(error)
         if self.collected is not None:
             self.collected.append(as_json(error))
@@ -61,6 +61,8 @@ class Failures:
 
     def name_as_in_url(self, error: BaseException | None) -> None:
         """Makes an error of the server, which names a path in the export, name the path as URLs do."""
+        from rpcrdma.nfs.errors import ServerPathError  # noqa: PLC0415
+
         if isinstance(error, ExceptionGroup):
             for single in error.exceptions:
                 self.name_as_in_url(single)

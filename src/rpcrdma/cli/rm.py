@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rpcrdma.cli import console
 from rpcrdma.cli.event_loop import run_async
 from rpcrdma.cli.exit_status import ExitStatus
-from rpcrdma.cli.options import Subparsers, add_command, add_json, service_url
+from rpcrdma.cli.options import Subparsers, add_command, add_exclude, add_json, service_url
 from rpcrdma.cli.remote import Failures, Servers
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "-r", "-R", dest="recursive", action="store_true", help="remove directories with what they hold"
     )
     parser.add_argument("-f", dest="force", action="store_true", help="do not mind what does not exist")
+    add_exclude(parser, "leave entries of trees, and the directories above them,")
     add_json(parser, "one JSON object a line for each URL whose removal is complete")
 
 
@@ -55,25 +56,27 @@ async def _rm(args: argparse.Namespace) -> int:
             with failures:
                 filesystem, path = await servers.locate(url)
                 try:
-                    report = await _remove(filesystem, path, url, recursive=args.recursive)
+                    report = await _remove(args, filesystem, path, url)
                 except FileNotFoundError:
                     if not args.force:
                         raise
                     continue
                 if report is not None and report.failures:
                     failures.tell_of_tree(report.failures, report.failures_total, f"failures to remove parts of {url}")
+                elif report is not None and report.excluded:
+                    console.talk(f"{url} stays, with what --exclude matches: {report.excluded:,} entries")
                 elif args.json:
                     console.json_line({"removed": str(url)})
     return failures.status
 
 
-async def _remove(filesystem: NfsFilesystem, path: str, url: Url, *, recursive: bool) -> RemoveReport | None:
+async def _remove(args: argparse.Namespace, filesystem: NfsFilesystem, path: str, url: Url) -> RemoveReport | None:
     """The report on a tree; None for what is no directory."""
     attributes = await filesystem.lstat(path)
     if not attributes.is_dir():
         await filesystem.unlink(path)
-    elif recursive:
-        return await filesystem.rmtree(path)
+    elif args.recursive:
+        return await filesystem.rmtree(path, exclude=args.exclude)
     else:
         raise IsADirectoryError(errno.EISDIR, "is a directory; rm -r removes it with what it holds", url.path)
     return None

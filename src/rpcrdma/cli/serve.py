@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from rpcrdma.cli import console
 from rpcrdma.cli.event_loop import run_async
 from rpcrdma.cli.exit_status import ExitStatus
-from rpcrdma.cli.exports import Exported, allowed_networks, default_state_dir, existing_directory, parse_export
+from rpcrdma.cli.export_options import Exported, allowed_networks, default_state_dir, existing_directory, parse_export
 from rpcrdma.cli.failures import describe
 from rpcrdma.cli.file_limit import raise_file_limit
 from rpcrdma.cli.host_options import add_host_options, host_authentication

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -63,6 +62,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _watch(args: argparse.Namespace) -> int:
+    import asyncio  # noqa: PLC0415 - see `run_async`
+
     from rpcrdma.nfs.client import Changes  # noqa: PLC0415
 
     async with Servers(args) as servers:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from rpcrdma.cli import console
 from rpcrdma.cli.definition import DefinitionText, add_definition_options, read_definition, read_text
+from rpcrdma.cli.options import Subparsers
 
 if TYPE_CHECKING:
     from rpcrdma.xdr.language import CompiledModule, Diagnostic
@@ -28,7 +29,7 @@ _EXAMPLES = """examples:
 """
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_parser(subparsers: Subparsers) -> None:
     """Adds `xdr` with its commands; each sets `run`, a function from the arguments to the exit status."""
     xdr = subparsers.add_parser(
         "xdr",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import logging
 import os
 import platform
 import secrets
+import threading
 from collections.abc import Coroutine, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
@@ -27,6 +29,7 @@ from rpcrdma.aio.drivers.provider import ProviderChoice
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.aio.drivers.software_rnic import chosen_provider
 from rpcrdma.aio.host_options import HostAuthentication
+from rpcrdma.aio.own_loop import AsynchronousOnly, check_loop
 from rpcrdma.aio.urls import DEFAULT_PORTS, Url, parse_url
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed, LocalProtocolError, NoAnswer, TransportClosed
 from rpcrdma.iwarp import IwarpConfig
@@ -148,6 +151,8 @@ class Connection:
         self.program = program
         self._caller = caller
         self._call_timeout_s = call_timeout_s
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
         self._lost = TransportStatistics()
         if isinstance(caller, ReconnectingCaller):
             caller.on_replaced = self._count
@@ -167,11 +172,15 @@ class Connection:
         `rpcrdma.rtr.Preference`; "" as `ConnectOptions.extension` says. No effect where the extension is not in use.
 
         Raises:
-            LocalProtocolError: the procedure is not of the program that the connection was made for.
+            LocalProtocolError: the procedure is not of the program that the connection was made for, or the caller does
+                not run in the event loop in which it was made.
             ValueError: `placement` is no such name.
         """
         if placement:
             Preference(placement)
+        # In this thread, the loop that runs is the one that is running; asking for that first would cost a system call.
+        if threading.get_ident() != self._thread or not self._loop.is_running():
+            check_loop(self._loop)
         if self.program is not None and procedure.program != self.program.number:
             raise LocalProtocolError(f"{procedure.name} is not a procedure of {self.program.name}")
         if timeout_s is None:
@@ -235,6 +244,8 @@ class Connection:
         if self._answering is not None:
             await self._answering.runner.drain(0)
 
+    __enter__ = AsynchronousOnly("async with")
+
     async def __aenter__(self) -> Connection:
         return self
 
@@ -255,6 +266,8 @@ class _Connecting:
 
     def __await__(self) -> Generator[Any, None, Connection]:
         return self._connect().__await__()
+
+    __enter__ = AsynchronousOnly("async with")
 
     async def __aenter__(self) -> Connection:
         self._connection = await self._connect()

@@ -23,7 +23,7 @@ from rpcrdma.cli.demo.report import Outcome, as_json, print_report
 from rpcrdma.cli.demo.server_process import ServerProcess
 from rpcrdma.cli.demo.source_tree import ENOUGH_FILES, ENOUGH_OCTETS, TreeSize, candidate_roots, measure, snapshot
 from rpcrdma.cli.exit_status import ExitStatus
-from rpcrdma.cli.exports import existing_directory
+from rpcrdma.cli.export_options import existing_directory
 from rpcrdma.cli.options import connect_options
 from rpcrdma.cli.progress import progress_bar
 from rpcrdma.errors import RpcRdmaError

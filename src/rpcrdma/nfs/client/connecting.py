@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any
 
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
+from rpcrdma.aio.own_loop import AsynchronousOnly
 from rpcrdma.aio.urls import Url, parse_url
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.client.filesystem import NfsFilesystem
@@ -78,6 +79,8 @@ class _Opening:
 
     def __await__(self) -> Generator[Any, None, MountedFilesystem]:
         return self._open().__await__()
+
+    __enter__ = AsynchronousOnly("async with")
 
     async def __aenter__(self) -> MountedFilesystem:
         self._filesystem = await self._open()

@@ -6,10 +6,11 @@ import asyncio
 import errno
 import os
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from types import TracebackType
 from typing import Self
 
+from rpcrdma.aio.own_loop import AsynchronousOnly
 from rpcrdma.nfs.client.attributes import NOW, Now, Stat, StatVfs, set_attributes, stat_from, statvfs_from
 from rpcrdma.nfs.client.directory_entry import DirEntry
 from rpcrdma.nfs.client.listing import name_pages
@@ -82,6 +83,8 @@ class NfsFilesystem:
         )
         self._resolver = self._volume.resolver
         self._procedures = self._volume.procedures
+
+    __enter__ = AsynchronousOnly("async with")
 
     async def __aenter__(self) -> Self:
         return self
@@ -206,10 +209,24 @@ class NfsFilesystem:
         Raises: see `scandir`.
         """
         node = await self._resolver.find(path)
-        octets = (await self._volume.sizes()).listing
+        octets = (await self._volume.sizes()).names
         names_max = self._volume.options.listed_names_held_max
         pages = name_pages(self._procedures, node, octets, names_max=names_max)
         return [name async for page in pages for name in page]
+
+    async def scan_names(
+        self, path: Path = ".", *, onerror: Callable[[OSError], None] | None = None
+    ) -> AsyncIterator[str]:
+        """The names in a directory, page by page as the server lists them, without "." and "..".
+
+        A fraction of the work of `scandir`, which has attributes as well. Raises: see `scandir`.
+        """
+        node = await self._resolver.find(path)
+        octets = (await self._volume.sizes()).names
+        names_max = self._volume.options.listed_names_max
+        async for page in name_pages(self._procedures, node, octets, names_max=names_max, refused=onerror):
+            for name in page:
+                yield name
 
     async def scandir(
         self, path: Path | DirEntry = ".", *, onerror: Callable[[OSError], None] | None = None
@@ -273,17 +290,18 @@ class NfsFilesystem:
         self._resolver.forget(directory, name)
         await self._procedures.rmdir(directory, name, join(directory.path, name))
 
-    async def rmtree(self, path: Path) -> RemoveReport:
+    async def rmtree(self, path: Path, *, exclude: Iterable[str] = ()) -> RemoveReport:
         """Removes a directory with everything in it, many files at a time; symbolic links are removed, not followed.
 
-        The report lists failures; see `RemoveReport.check`.
+        What `exclude` matches stays, with the directories above it; for the patterns see `download_tree`. The report
+        lists failures; see `RemoveReport.check`.
 
         Raises:
             NotADirectoryError: `path` is no directory.
         """
         directory, name = await self._resolver.find_parent(path)
         self._resolver.forget(directory, name)
-        return await remove_tree(self._volume, directory, name)
+        return await remove_tree(self._volume, directory, name, exclude)
 
     # Names
 
@@ -372,23 +390,42 @@ class NfsFilesystem:
     # Copies
 
     async def download(
-        self, path: Path, local: LocalPath, *, progress: Progress | None = None, exact_modes: bool = False
+        self,
+        path: Path,
+        local: LocalPath,
+        *,
+        progress: Progress | None = None,
+        exact_modes: bool = False,
+        sparse: bool = False,
+        resume: bool = False,
     ) -> int:
         """Copies a file to `local` (or into it, if it is a directory) with its times; returns its octets.
 
         The copy grows under a temporary name and replaces an existing file only when it is complete. A new file gets
         the server's permissions as far as the umask lets it, one that replaces another keeps the other's; with
-        `exact_modes` both get the server's. `progress` is called with (files, octets) done so far.
+        `exact_modes` both get the server's. With `sparse`, zeros are not written, but left as holes. With
+        `resume`, nothing is copied if a file with the source's size and mtime is there, and what is left of a large
+        copy that was broken off stays, to be continued by the next one of the same source. `progress` is called with
+        (files, octets) done so far.
         """
         node = await self._resolver.find(path)
         own_name = base_name(self._resolver.absolute(path))
-        transfer = FileTransfer(self._volume, progress, exact_modes=exact_modes)
+        transfer = FileTransfer(self._volume, progress, exact_modes=exact_modes, sparse=sparse, resume=resume)
         return await transfer.download(node, own_name, os.fspath(local))
 
-    async def upload(self, local: LocalPath, path: Path, *, progress: Progress | None = None) -> int:
+    async def upload(
+        self,
+        local: LocalPath,
+        path: Path,
+        *,
+        progress: Progress | None = None,
+        sparse: bool = False,
+        resume: bool = False,
+    ) -> int:
         """Copies a local file to `path` (or into it, if it is a directory) with mode and times; returns its octets.
 
-        The copy grows under a temporary name and replaces an existing file only when it is complete and committed.
+        The copy grows under a temporary name and replaces an existing file only when it is complete and committed. With
+        `sparse`, holes are not read, and zeros are not sent; `resume` is as in `download`.
         """
         node, missing = await self._resolver.find_or_place(path)
         name = missing
@@ -398,27 +435,51 @@ class NfsFilesystem:
             else:
                 node, name = await self._resolver.find_parent(path)
         assert name is not None, "given, or set above"
-        return await FileTransfer(self._volume, progress).upload(os.fspath(local), node, name)
+        return await FileTransfer(self._volume, progress, sparse=sparse, resume=resume).upload(
+            os.fspath(local), node, name
+        )
 
     async def download_tree(
-        self, path: Path, local: LocalPath, *, progress: Progress | None = None, exact_modes: bool = False
+        self,
+        path: Path,
+        local: LocalPath,
+        *,
+        progress: Progress | None = None,
+        exact_modes: bool = False,
+        sparse: bool = False,
+        resume: bool = False,
+        exclude: Iterable[str] = (),
     ) -> CopyReport:
         """Copies a directory with everything in it to the local directory `local`, which may exist.
 
         Times and symbolic links are kept, and modes as `download` says; a directory that exists keeps its own mode and
-        times, unless `exact_modes`. Nothing outside `local` is written, whatever names and links the server shows. The
-        report lists failures; see `CopyReport.check`.
+        times, unless `exact_modes`. Nothing outside `local` is written, whatever names and links the server shows.
+        `sparse` and `resume` are as in `download`. What one of the patterns `exclude` matches is left out: those
+        without a slash are for names at any depth, those with one for paths from the top. The report lists failures;
+        see `CopyReport.check`.
         """
         node = await self._resolver.find(path)
-        return await download_tree(self._volume, node, os.fspath(local), progress, exact_modes=exact_modes)
+        transfer = FileTransfer(self._volume, progress, exact_modes=exact_modes, sparse=sparse, resume=resume)
+        return await download_tree(
+            self._volume, node, os.fspath(local), transfer, exact_modes=exact_modes, exclude=exclude
+        )
 
     async def upload_tree(
-        self, local: LocalPath, path: Path, *, progress: Progress | None = None, exact_modes: bool = False
+        self,
+        local: LocalPath,
+        path: Path,
+        *,
+        progress: Progress | None = None,
+        exact_modes: bool = False,
+        sparse: bool = False,
+        resume: bool = False,
+        exclude: Iterable[str] = (),
     ) -> CopyReport:
         """Copies a local directory with everything in it to the directory `path`, which may exist.
 
         New files and directories get the modes and times of their originals, whatever the umask; a directory that
-        exists keeps its own, unless `exact_modes`. The report lists failures; see `CopyReport.check`.
+        exists keeps its own, unless `exact_modes`. `sparse` and `resume` are as in `upload`, `exclude` as in
+        `download_tree`. The report lists failures; see `CopyReport.check`.
         """
         made = True
         try:
@@ -428,7 +489,10 @@ class NfsFilesystem:
             if not await self.is_dir(path):
                 raise
         node = await self._resolver.find(path)
-        return await upload_tree(self._volume, os.fspath(local), node, progress, made=made, exact_modes=exact_modes)
+        transfer = FileTransfer(self._volume, progress, sparse=sparse, resume=resume)
+        return await upload_tree(
+            self._volume, os.fspath(local), node, transfer, made=made, exact_modes=exact_modes, exclude=exclude
+        )
 
     async def _found(self, path: Path) -> Stat | None:
         try:

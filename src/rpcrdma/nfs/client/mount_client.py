@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, TypeVar
 
 from rpcrdma.aio.client.tcp_client import TcpCaller
 from rpcrdma.aio.connections.call_record import CallObserver
@@ -25,7 +25,19 @@ from rpcrdma.nfs.v3 import nfsstat3
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.program import Caller
 
-__all__ = ["MOUNT_PORT", "Mount", "NoSuchExport", "confirm_root", "mount_export", "mount_with", "unmount"]
+__all__ = [
+    "MOUNT_PORT",
+    "Exported",
+    "Mount",
+    "NoSuchExport",
+    "confirm_root",
+    "list_exports",
+    "mount_export",
+    "mount_with",
+    "unmount",
+]
+
+T = TypeVar("T")
 
 _LOGGER = logging.getLogger("rpcrdma.client")
 _REMEDY = "name the TCP port of the server's MOUNT with ?mountport=PORT in the URL, or with --mount-port"
@@ -44,6 +56,14 @@ class Mount:
     directory: str
     port: int = 0
     """The port of the MOUNT service."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """An export, and the hosts or networks that may mount it; none: the server names none."""
+
+    name: str
+    clients: tuple[str, ...]
 
 
 class NoSuchExport(NfsNotFound):
@@ -78,17 +98,69 @@ async def mount_export(
         ConnectFailed: no MOUNT service answers; the message says where it was looked for.
         NfsError: the server refuses; FileNotFoundError if no export holds that path.
     """
+
+    async def mounted(caller: Caller, port: int) -> Mount:
+        found = await mount_with(caller, url.path or "/", timeout_s=timeout_s)
+        _LOGGER.info("mounted %s: MOUNT at %s", found.export, authority(url.host, port))
+        return replace(found, port=port)
+
+    how = _How(credential, mount_port=mount_port, timeout_s=timeout_s, reserved_port=reserved_port, on_call=on_call)
+    return await _at_mount_service(url, how, mounted)
+
+
+async def list_exports(
+    url: Url,
+    credential: Credential,
+    *,
+    mount_port: int | None = None,
+    timeout_s: float = 10.0,
+    reserved_port: bool = False,
+    on_call: CallObserver | None = None,
+) -> list[Exported]:
+    """The exports that the server at `url` shows, by name; the arguments are those of `mount_export`.
+
+    Raises:
+        NotPermitted: this process may not take a reserved port.
+        ConnectFailed: no MOUNT service answers; the message says where it was looked for.
+    """
+
+    async def listed(caller: Caller, _port: int) -> list[Exported]:
+        nodes = await caller.call(mount.EXPORT, None, timeout_s=timeout_s)
+        found = [Exported(node.ex_dir, tuple(group.gr_name for group in node.ex_groups)) for node in nodes]
+        return sorted(found, key=lambda export: export.name)
+
+    how = _How(credential, mount_port=mount_port, timeout_s=timeout_s, reserved_port=reserved_port, on_call=on_call)
+    return await _at_mount_service(url, how, listed)
+
+
+@dataclass(frozen=True, slots=True)
+class _How:
+    """The arguments of `mount_export` but the first."""
+
+    credential: Credential
+    _: KW_ONLY
+    mount_port: int | None
+    timeout_s: float
+    reserved_port: bool
+    on_call: CallObserver | None
+
+
+async def _at_mount_service(url: Url, how: _How, work: Callable[[Caller, int], Awaitable[T]]) -> T:
+    """What `work` returns, which is given a caller of the first MOUNT service that answers, and its port."""
     tried: list[str] = []
-    mount_port = url.mount_port or mount_port
-    async for port in _ports(url, mount_port, credential, timeout_s, tried):
+    mount_port = url.mount_port or how.mount_port
+    async for port in _ports(url, mount_port, how.credential, how.timeout_s, tried):
         try:
             connecting = TcpCaller.connect(
-                url.host, port, credential, timeout_s=timeout_s, reserved_port=reserved_port, on_call=on_call
+                url.host,
+                port,
+                how.credential,
+                timeout_s=how.timeout_s,
+                reserved_port=how.reserved_port,
+                on_call=how.on_call,
             )
             async with await connecting as caller:
-                found = await mount_with(caller, url.path or "/", timeout_s=timeout_s)
-                _LOGGER.info("mounted %s: MOUNT at %s", found.export, authority(url.host, port))
-                return Mount(export=found.export, handle=found.handle, directory=found.directory, port=port)
+                return await work(caller, port)
         except NotPermitted:
             raise
         except NfsError as error:

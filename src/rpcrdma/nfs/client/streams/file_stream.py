@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Coroutine
 from types import TracebackType
 from typing import Any, Self
 
+from rpcrdma.aio.own_loop import AsynchronousOnly
 from rpcrdma.nfs.client.attributes import Stat, set_attributes, stat_from
 from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.streams.direct_read import read_direct, read_whole
@@ -78,6 +79,9 @@ class NfsFile:
             lost.append(f"writing has failed: {behind.failure}")
         state = "closing was not completed" if self._closed else "unclosed"
         warnings.warn(f"{self.name}: {state}: {'; '.join(lost)}", ResourceWarning, source=self, stacklevel=2)
+
+    __enter__ = AsynchronousOnly("async with")
+    __iter__ = AsynchronousOnly("async for")
 
     async def __aenter__(self) -> Self:
         return self

@@ -14,6 +14,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from rpcrdma.aio.own_loop import check_loop
+
 __all__ = ["Fetch", "ReadAhead"]
 
 Fetch: TypeAlias = Callable[[int, memoryview], Awaitable[tuple[int, bool]]]
@@ -82,11 +84,14 @@ class ReadAhead:
         head = row[0]
         self._top_up()
         if not head.task.done():
+            check_loop(head.task.get_loop())
             await asyncio.wait((head.task,))
         try:
             got, head.ended = head.task.result()
         except BaseException:
             self.discard()
+            # The end of its loop has cancelled the task.
+            check_loop(head.task.get_loop())
             raise
         start = position - head.offset
         data = head.buffer[start : min(start + wanted, got)] if start < got else head.buffer[:0]

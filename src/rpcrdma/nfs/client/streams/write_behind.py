@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
+from rpcrdma.aio.own_loop import check_loop
 from rpcrdma.nfs.client.procedures import NfsProcedures
 from rpcrdma.nfs.client.streams.stable_write import stability, write_whole
 from rpcrdma.nfs.v3 import nfs_fh3, stable_how
@@ -174,6 +175,7 @@ class WriteBehind:
 
     async def _arrivals(self, left: int) -> None:
         while len(self._in_flight) > left:
+            check_loop(next(iter(self._in_flight)).get_loop())
             await asyncio.wait(self._in_flight, return_when=asyncio.FIRST_COMPLETED)
 
     async def _carry(self, extent: _Extent, stable: stable_how) -> None:

@@ -6,6 +6,7 @@ a file where a whole one is expected, nor a mixture where the file changed meanw
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 from collections import deque
@@ -19,14 +20,18 @@ from rpcrdma.nfs.client.streams.buffer_ring import BufferRing
 from rpcrdma.nfs.client.streams.direct_read import read_whole
 from rpcrdma.nfs.client.streams.stable_write import stability, write_whole
 from rpcrdma.nfs.client.trees import local_files
-from rpcrdma.nfs.client.trees.temporary_names import give_name, same_file, temporary_file
-from rpcrdma.nfs.client.trees.unchanged import RemoteFile, require_unchanged
+from rpcrdma.nfs.client.trees.resumption import InOrder, partial_name, window_octets
+from rpcrdma.nfs.client.trees.temporary_names import give_name, kept_file, looked_up, same_file, temporary_file
+from rpcrdma.nfs.client.trees.unchanged import FileChanged, RemoteFile, require_unchanged
 from rpcrdma.nfs.client.volume import Volume
 from rpcrdma.nfs.client.workers import run_workers
 from rpcrdma.nfs.errors import NfsError, nfs_error
 from rpcrdma.nfs.v3 import fattr3, ftype3, nfs_fh3, nfsstat3, post_op_attr, stable_how
 
 __all__ = ["FileTransfer", "Progress", "expressible", "times_of"]
+
+_REMOTE_HOLE = 1 << 16
+"""Fewer zeros than this are written with the data around them: another WRITE would cost more."""
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with the files and the octets copied so far."""
@@ -55,10 +60,24 @@ def _told_of(path: str) -> Iterator[None]:
 class FileTransfer:
     """Copies files of `volume`; counts what it has copied and tells `progress`.
 
-    Downloads get the server's modes as the umask leaves them, or with `exact_modes` as they are.
+    Downloads get the server's modes as the umask leaves them, or with `exact_modes` as they are. With `sparse`, what is
+    zeros is not written in either direction; with `resume`, a file that is there with the size and mtime of its source
+    is not copied, and a large one that was broken off is continued (see `resumption`).
     """
 
-    def __init__(self, volume: Volume, progress: Progress | None = None, *, exact_modes: bool = False) -> None:
+    def __init__(
+        self,
+        volume: Volume,
+        progress: Progress | None = None,
+        *,
+        exact_modes: bool = False,
+        sparse: bool = False,
+        resume: bool = False,
+    ) -> None:
+        self.sparse = sparse
+        self.resume = resume
+        self.kept = 0
+        """Files that were there already."""
         self.files = 0
         self.octets = 0
         self._exact = exact_modes
@@ -103,6 +122,10 @@ class FileTransfer:
         size = attributes.size
         block = (await self._volume.sizes()).read
         source = RemoteFile(attributes, path)
+        if self.resume:
+            mtime_ns = times_of(attributes)[1]
+            if await self._volume.in_thread(local_files.is_copied, name, directory, size, mtime_ns):
+                return self._keep(size)
         if size <= block:
             buffer = await ring.acquire()
             try:
@@ -110,7 +133,9 @@ class FileTransfer:
                 complete = complete and not source.changed
                 if complete:
                     arguments = (buffer[:got], name, directory, attributes.mode, times_of(attributes))
-                    await self._volume.in_thread(local_files.store_file, *arguments, exact=self._exact)
+                    await self._volume.in_thread(
+                        local_files.store_file, *arguments, exact=self._exact, sparse=self.sparse
+                    )
             finally:
                 ring.release(buffer)
             if complete:
@@ -137,11 +162,21 @@ class FileTransfer:
             )
             opened.callback(os.close, descriptor)
             whole = got < block or found.st_size <= got
+            if self.resume and await self._is_at_server(directory, name, found):
+                return self._keep(found.st_size)
             with _told_of(join(directory.path, name)):
-                async with temporary_file(self._volume, directory) as node:
+                if self.resume and not whole:
+                    partial = partial_name(name, found.st_size, found.st_mtime_ns)
+                    making = kept_file(self._volume, directory, partial)
+                else:
+                    making = temporary_file(self._volume, directory)
+                async with making as node:
                     if whole and got:
                         procedures = self._volume.procedures
-                        await write_whole(procedures, node.handle, 0, buffer[:got], stable_how.FILE_SYNC, node.path)
+                        parts = local_files.filled_parts(buffer[:got], _REMOTE_HOLE) if self.sparse else ((0, got),)
+                        for start, end in parts:
+                            data = buffer[start:end]
+                            await write_whole(procedures, node.handle, start, data, stable_how.FILE_SYNC, node.path)
                     # The beginning is read again with the rest: uploads that hold a buffer while they wait for others
                     # could all stop.
                     held.close()
@@ -151,6 +186,20 @@ class FileTransfer:
                     await self._finish(node, found, directory, name)
         self.count(got if whole else 0, 1)
         return got
+
+    def _keep(self, octets: int) -> int:
+        self.kept += 1
+        self.count(octets, 1)
+        return octets
+
+    async def _is_at_server(self, directory: Node, name: str, found: os.stat_result) -> bool:
+        there = await looked_up(self._volume.procedures, directory, name)
+        if there is None or there.attributes is None or there.attributes.type != ftype3.NF3REG:
+            return False
+        return (there.attributes.size, times_of(there.attributes)[1]) == (
+            found.st_size,
+            expressible(found.st_mtime_ns),
+        )
 
     def count(self, octets: int, files: int = 0) -> None:
         """Adds to the counts and reports them."""
@@ -168,10 +217,16 @@ class FileTransfer:
         in_thread = self._volume.in_thread
         attributes = source.attributes
 
+        partial = partial_name(name, attributes.size, times_of(attributes)[1]) if self.resume else None
+        arguments = (name, directory, attributes.mode)
         file = await self._volume.from_thread(
-            local_files.abandon_file, local_files.create_temporary, name, directory, attributes.mode, exact=self._exact
+            local_files.abandon_file, local_files.create_temporary, *arguments, exact=self._exact, partial=partial
         )
-        starts = iter(range(0, attributes.size, block))
+        window = window_octets(self._volume.options, block)
+        begin = max(0, min(file.size, attributes.size) - window) // block * block
+        order = InOrder(window)
+        self.count(begin)
+        starts = iter(range(begin, attributes.size, block))
         end: int | None = None
 
         async def fetch_range(start: int, octets: int) -> None:
@@ -181,7 +236,8 @@ class FileTransfer:
                 got, complete = await self._read(handle, start, buffer[:octets], source)
                 source.require_unchanged()
                 if got:
-                    await in_thread(local_files.write_at, file.descriptor, buffer[:got], start)
+                    write = local_files.write_sparse if self.sparse else local_files.write_at
+                    await in_thread(write, file.descriptor, buffer[:got], start)
             finally:
                 ring.release(buffer)
             if complete:
@@ -194,7 +250,10 @@ class FileTransfer:
                     return
                 # No more than the file has: the buffer is exposed for as many octets as are asked for, and analysers
                 # of captures take a Write chunk that is not filled for a damaged one.
+                if self.resume:
+                    await order.begin(start)
                 await fetch_range(start, min(block, attributes.size - start))
+                order.end(start)
 
         try:
             await run_workers(min(self._volume.options.direct_calls, -(-attributes.size // block)), worker)
@@ -207,15 +266,18 @@ class FileTransfer:
                 source.hear(post_op_attr(True, await self._volume.procedures.getattr(handle, source.path)))
                 source.require_unchanged()
             await in_thread(local_files.finish_file, file, end, times_of(attributes))
-        except BaseException:
-            await in_thread(local_files.abandon_file, file)
+        except BaseException as error:
+            await in_thread(local_files.abandon_file, file, stale=isinstance(error, FileChanged))
             raise
         return end
 
     async def _finish(self, node: Node, found: os.stat_result, directory: Node, name: str) -> None:
         procedures = self._volume.procedures
         attributes = set_attributes(
-            mode=found.st_mode, atime_ns=expressible(found.st_atime_ns), mtime_ns=expressible(found.st_mtime_ns)
+            size=found.st_size if self.sparse or self.resume else None,
+            mode=found.st_mode,
+            atime_ns=expressible(found.st_atime_ns),
+            mtime_ns=expressible(found.st_mtime_ns),
         )
         await procedures.setattr(node.handle, attributes, node.path)
         self._volume.resolver.forget(directory, name)
@@ -237,6 +299,8 @@ class _Upload:
         self._node = node
         self._end = size
         self._next = 0
+        self._order: InOrder | None = None
+        self._committing = asyncio.Lock()
         self._again: deque[tuple[int, int]] = deque()
         self._written: list[tuple[int, int, bytes]] = []
         self._uncommitted = 0
@@ -246,6 +310,16 @@ class _Upload:
     async def run(self) -> int:
         """Writes and commits everything; returns the octets of the file, which may have shrunk."""
         self._block = min(self._ring.size, (await self._volume.sizes()).write)
+        if self._transfer.resume:
+            options = self._volume.options
+            window = window_octets(options, self._block)
+            self._order = InOrder(window)
+            # A server that was restarted may have lost what was not committed: what is being committed, as much again
+            # that has been written meanwhile, and the blocks in progress.
+            there = (await self._volume.attributes(self._node)).size
+            whole = max(0, min(there, self._end) - 2 * options.commit_octets - window)
+            self._next = whole // self._block * self._block
+            self._transfer.count(self._next)
         while self._again or self._next < self._end or self._written:
             left = len(self._again) + -(-max(0, self._end - self._next) // self._block)
             if left:
@@ -265,11 +339,25 @@ class _Upload:
 
     async def _worker(self) -> None:
         while (following := self._next_range()) is not None:
-            await self._carry(*following)
+            start, length, again = following
+            if self._order is not None:
+                await self._order.begin(start)
+            await self._carry(start, length, again)
+            if self._order is not None:
+                self._order.end(start)
             if self._uncommitted >= self._volume.options.commit_octets:
-                await self._commit()
+                async with self._committing:
+                    await self._commit()
 
     async def _carry(self, start: int, length: int, again: bool) -> None:
+        sparse = self._transfer.sparse
+        if sparse and not again:
+            filled = await self._volume.in_thread(local_files.next_data, self._descriptor, start)
+            if filled >= start + length:
+                # The blocks that are in the same hole are passed over, too.
+                before, self._next = self._next, max(self._next, filled - filled % self._block)
+                self._transfer.count(length + self._next - before)
+                return
         buffer = await self._ring.acquire()
         try:
             got = await self._volume.in_thread(local_files.read_at, self._descriptor, buffer[:length], start)
@@ -278,14 +366,16 @@ class _Upload:
             if not got:
                 return
             node = self._node
-            verifier = await write_whole(
-                self._volume.procedures, node.handle, start, buffer[:got], stability(self._in_vain), node.path
-            )
+            parts = local_files.filled_parts(buffer[:got], _REMOTE_HOLE) if sparse else ((0, got),)
+            for first, end in parts:
+                at, data = start + first, buffer[first:end]
+                how = stability(self._in_vain)
+                verifier = await write_whole(self._volume.procedures, node.handle, at, data, how, node.path)
+                if verifier is not None:
+                    self._written.append((at, len(data), verifier))
+                    self._uncommitted += len(data)
         finally:
             self._ring.release(buffer)
-        if verifier is not None:
-            self._written.append((start, got, verifier))
-            self._uncommitted += got
         if not again:
             self._transfer.count(got)
 

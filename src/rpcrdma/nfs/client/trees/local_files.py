@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import secrets
 import stat
@@ -26,12 +27,15 @@ __all__ = [
     "create_directory",
     "create_symlink",
     "create_temporary",
+    "filled_parts",
     "finish_directory",
     "finish_file",
     "free_octets",
+    "is_copied",
     "list_directory",
     "load_file",
     "local_name",
+    "next_data",
     "open_directory",
     "open_top",
     "read_at",
@@ -41,6 +45,7 @@ __all__ = [
     "temporary_name",
     "told_of",
     "write_at",
+    "write_sparse",
 ]
 
 _MODE_KEPT = 0o777
@@ -49,6 +54,10 @@ _MODE_KEPT = 0o777
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 _PAGE_ENTRIES = 500
+
+_HOLE_OCTETS = 4096
+"""Local file systems have holes of their blocks' size, which is this on nearly all."""
+_ZEROS = bytes(_HOLE_OCTETS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +90,13 @@ class Temporary:
     name: str
     directory: int
     mode: int | None
+    stays: bool = False
+    """Whether it is kept when the copy is broken off, to be continued."""
+
+    @property
+    def size(self) -> int:
+        """Its octets so far."""
+        return os.fstat(self.descriptor).st_size
 
 
 def temporary_name() -> str:
@@ -179,8 +195,8 @@ def create_symlink(target: str, name: str, directory: int, times_ns: tuple[int, 
         raise
 
 
-def create_temporary(name: str, directory: int, mode: int, *, exact: bool) -> Temporary:
-    """A new empty file that `finish_file` will call `name`.
+def create_temporary(name: str, directory: int, mode: int, *, exact: bool, partial: str | None = None) -> Temporary:
+    """A new empty file that `finish_file` will call `name`; or the file `partial` of an earlier try.
 
     It gets `mode`; unless that is to be `exact`, the umask applies, and a file that it replaces hands its own mode on.
     """
@@ -191,7 +207,33 @@ def create_temporary(name: str, directory: int, mode: int, *, exact: bool) -> Te
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     # Other users may not open the file before it has its final mode.
     begin = mode & _MODE_KEPT if final is None else stat.S_IRUSR | stat.S_IWUSR
+    if partial is not None:
+        descriptor = os.open(partial, flags & ~os.O_EXCL, begin, dir_fd=directory)
+        if _is_ours(descriptor):
+            return Temporary(descriptor, partial, name, directory, final, stays=True)
+        os.close(descriptor)
     return Temporary(os.open(temporary, flags, begin, dir_fd=directory), temporary, name, directory, final)
+
+
+def _is_ours(descriptor: int) -> bool:
+    """Whether a partial file is this user's, and no other copy is at it: it is locked until it is closed."""
+    found = os.fstat(descriptor)
+    if found.st_uid != os.geteuid() or not stat.S_ISREG(found.st_mode):
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def is_copied(name: str, directory: int, size: int, mtime_ns: int) -> bool:
+    """Whether a regular file of this name, size and mtime is there."""
+    try:
+        found = os.stat(local_name(name), dir_fd=directory, follow_symlinks=False)
+    except OSError:
+        return False
+    return stat.S_ISREG(found.st_mode) and (found.st_size, found.st_mtime_ns) == (size, mtime_ns)
 
 
 def _mode_of_file(name: bytes, directory: int) -> int | None:
@@ -210,6 +252,41 @@ def write_at(descriptor: int, data: memoryview, offset: int) -> None:
         data = data[count:]
 
 
+def write_sparse(descriptor: int, data: memoryview, offset: int) -> None:
+    """Writes what is not zeros, into a new file: the rest stays a hole."""
+    for start, end in filled_parts(data, _HOLE_OCTETS):
+        write_at(descriptor, data[start:end], offset + start)
+
+
+def filled_parts(data: memoryview, hole: int) -> Iterator[tuple[int, int]]:
+    """The parts (start, end) of `data` between those that are zeros over at least `hole` octets, a page at a time."""
+    begun: int | None = None
+    filled = 0
+    for start in range(0, len(data), _HOLE_OCTETS):
+        page = data[start : start + _HOLE_OCTETS]
+        # Looking at one octet rules most pages out; `find` compares without a copy.
+        if not page[0] and _ZEROS.find(page) == 0:
+            continue
+        if begun is None:
+            begun = start
+        elif start - filled >= hole:
+            yield begun, filled
+            begun = start
+        filled = start + len(page)
+    if begun is not None:
+        yield begun, filled
+
+
+def next_data(descriptor: int, offset: int) -> int:
+    """Where the data begins that follows `offset`: there itself unless it is in a hole; the end if all is hole."""
+    try:
+        return os.lseek(descriptor, offset, os.SEEK_DATA)
+    except OSError as error:
+        if error.errno != errno.ENXIO:
+            return offset  # a file system that does not tell
+        return max(offset, os.fstat(descriptor).st_size)
+
+
 def finish_file(file: Temporary, size: int, times_ns: tuple[int, int]) -> None:
     """Gives a complete file its length, mode, times and name, replacing an entry of that name, and closes it."""
     os.ftruncate(file.descriptor, size)
@@ -220,21 +297,22 @@ def finish_file(file: Temporary, size: int, times_ns: tuple[int, int]) -> None:
     os.close(file.descriptor)
 
 
-def abandon_file(file: Temporary) -> None:
-    """Removes a file that will not be completed."""
+def abandon_file(file: Temporary, *, stale: bool = False) -> None:
+    """Removes a file that will not be completed; one that stays only if it is `stale`, that is of a changed source."""
     with contextlib.suppress(OSError):
         os.close(file.descriptor)
-    with contextlib.suppress(OSError):
-        os.unlink(file.temporary, dir_fd=file.directory)
+    if not file.stays or stale:
+        with contextlib.suppress(OSError):
+            os.unlink(file.temporary, dir_fd=file.directory)
 
 
 def store_file(
-    data: memoryview, name: str, directory: int, mode: int, times_ns: tuple[int, int], *, exact: bool
+    data: memoryview, name: str, directory: int, mode: int, times_ns: tuple[int, int], *, exact: bool, sparse: bool
 ) -> None:
-    """Makes `data` all of a file, in one go; see `create_temporary`."""
+    """Makes `data` all of a file, in one go; see `create_temporary`, and `write_sparse` for `sparse`."""
     file = create_temporary(name, directory, mode, exact=exact)
     try:
-        write_at(file.descriptor, data, 0)
+        (write_sparse if sparse else write_at)(file.descriptor, data, 0)
         finish_file(file, len(data), times_ns)
     except BaseException:
         abandon_file(file)

@@ -6,10 +6,10 @@ import enum
 import os
 import stat
 
-from rpcrdma.nfs.client.attributes import TIME_NS_MAX
+from rpcrdma.nfs.client.attributes import TIME_NS_MAX, Stat
 from rpcrdma.nfs.v3 import fattr3, ftype3
 
-__all__ = ["Lost", "NotCarried", "lost_from_local", "lost_from_server"]
+__all__ = ["Lost", "NotCarried", "lost_from_local", "lost_from_server", "lost_from_stat"]
 
 
 class NotCarried(enum.Enum):
@@ -38,10 +38,19 @@ def lost_from_server(attributes: fattr3) -> Lost:
     """The properties that a download of an object with these attributes loses."""
     if attributes.type != ftype3.NF3REG:
         return ()
+    return _lost_of_file(attributes.used, attributes.size, attributes.nlink)
+
+
+def lost_from_stat(found: Stat) -> Lost:
+    """`lost_from_server` for a regular file with these attributes."""
+    return _lost_of_file(found.st_blocks * 512, found.st_size, found.st_nlink)
+
+
+def _lost_of_file(used: int, size: int, links: int) -> Lost:
     lost: list[NotCarried] = []
-    if attributes.used + _HOLE_OCTETS <= attributes.size:
+    if used + _HOLE_OCTETS <= size:
         lost.append(NotCarried.HOLES)
-    if attributes.nlink > 1:
+    if links > 1:
         lost.append(NotCarried.HARD_LINKS)
     return tuple(lost)
 
@@ -50,10 +59,7 @@ def lost_from_local(found: os.stat_result, path: str) -> Lost:
     """The properties that an upload of `path`, an object with attributes `found`, loses; blocks."""
     lost: list[NotCarried] = []
     if stat.S_ISREG(found.st_mode):
-        if found.st_blocks * 512 + _HOLE_OCTETS <= found.st_size:
-            lost.append(NotCarried.HOLES)
-        if found.st_nlink > 1:
-            lost.append(NotCarried.HARD_LINKS)
+        lost += _lost_of_file(found.st_blocks * 512, found.st_size, found.st_nlink)
     if not (0 <= found.st_mtime_ns <= TIME_NS_MAX and 0 <= found.st_atime_ns <= TIME_NS_MAX):
         lost.append(NotCarried.TIMES)
     if _has_attributes(path):

@@ -17,11 +17,12 @@ from rpcrdma.nfs.client.paths import join
 from rpcrdma.nfs.client.procedures import NfsProcedures
 from rpcrdma.nfs.client.streams.opening import create_file
 from rpcrdma.nfs.client.trees import local_files
+from rpcrdma.nfs.client.trees.unchanged import FileChanged
 from rpcrdma.nfs.client.volume import Volume
 from rpcrdma.nfs.errors import NfsError, NfsExists, NfsNotFound
 from rpcrdma.nfs.v3 import createmode3, ftype3, sattr3
 
-__all__ = ["give_name", "same_file", "temporary_file", "temporary_symlink"]
+__all__ = ["give_name", "kept_file", "looked_up", "same_file", "temporary_file", "temporary_symlink"]
 
 T = TypeVar("T")
 
@@ -34,6 +35,26 @@ async def temporary_file(volume: Volume, directory: Node) -> AsyncIterator[Node]
     name = local_files.temporary_name()
     async with _removed_on_failure(volume, directory, name, _create(volume, directory, name)) as node:
         yield node
+
+
+@contextlib.asynccontextmanager
+async def kept_file(volume: Volume, directory: Node, name: str) -> AsyncIterator[Node]:
+    """The file `name` as an earlier try has left it, or an empty one; it stays if the block fails.
+
+    Unless its source has changed: then nothing can continue it.
+    """
+    node = await looked_up(volume.procedures, directory, name) or await _create(volume, directory, name)
+    attributes = await volume.attributes(node)
+    if attributes.type != ftype3.NF3REG or attributes.mode & 0o777 != _UNFINISHED_MODE:
+        async with temporary_file(volume, directory) as other:
+            yield other
+        return
+    try:
+        yield node
+    except FileChanged:
+        with contextlib.suppress(OSError, RpcRdmaError):
+            await volume.procedures.remove(directory, name, join(directory.path, name))
+        raise
 
 
 @contextlib.asynccontextmanager
@@ -53,7 +74,7 @@ async def give_name(
     try:
         await procedures.rename(directory, temporary, directory, name, join(directory.path, temporary), path)
     except NfsNotFound:
-        node = await _looked_up(procedures, directory, name)
+        node = await looked_up(procedures, directory, name)
         if node is None or not await ours(node):
             raise
 
@@ -87,7 +108,7 @@ async def _create(volume: Volume, directory: Node, name: str) -> Node:
     try:
         return await create_file(volume, directory, name, _UNFINISHED_MODE, createmode3.GUARDED, size=None)
     except NfsExists:
-        node = await _looked_up(volume.procedures, directory, name)
+        node = await looked_up(volume.procedures, directory, name)
         if node is None:
             raise
         attributes = await volume.attributes(node)
@@ -101,7 +122,8 @@ async def _symlink(procedures: NfsProcedures, directory: Node, name: str, target
         await procedures.symlink(directory, name, target, attributes, join(directory.path, name))
 
 
-async def _looked_up(procedures: NfsProcedures, directory: Node, name: str) -> Node | None:
+async def looked_up(procedures: NfsProcedures, directory: Node, name: str) -> Node | None:
+    """The object of this name; None if it cannot be looked up."""
     try:
         return await procedures.lookup(directory, name, join(directory.path, name))
     except NfsError:

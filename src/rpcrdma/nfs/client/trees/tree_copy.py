@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 
 from rpcrdma.nfs.client.attributes import set_attributes
@@ -16,7 +16,7 @@ from rpcrdma.nfs.client.paths import join, told_target
 from rpcrdma.nfs.client.trees import local_files
 from rpcrdma.nfs.client.trees.descent import check_descent
 from rpcrdma.nfs.client.trees.file_transfer import FileTransfer, Progress, expressible, times_of
-from rpcrdma.nfs.client.trees.not_carried import Lost, lost_from_local, lost_from_server
+from rpcrdma.nfs.client.trees.not_carried import Lost, NotCarried, lost_from_local, lost_from_server
 from rpcrdma.nfs.client.trees.temporary_names import give_name, temporary_symlink
 from rpcrdma.nfs.client.trees.tree_work import CopyFailure, CopyReport, TreeWork
 from rpcrdma.nfs.client.volume import Volume
@@ -71,7 +71,13 @@ class _RemoteItem:
 
 
 async def download_tree(
-    volume: Volume, node: Node, local: str, progress: Progress | None, *, exact_modes: bool
+    volume: Volume,
+    node: Node,
+    local: str,
+    transfer: FileTransfer,
+    *,
+    exact_modes: bool,
+    exclude: Iterable[str],
 ) -> CopyReport:
     """See `NfsFilesystem.download_tree`."""
     attributes = await volume.attributes(node)
@@ -80,25 +86,38 @@ async def download_tree(
     descriptor, made = await volume.from_thread(
         _close_first, local_files.open_top, local, attributes.mode, exact=exact_modes
     )
-    report, transfer = CopyReport(), FileTransfer(volume, progress, exact_modes=exact_modes)
+    report = CopyReport()
     direction = _Download(volume, transfer, exact_modes=exact_modes)
-    work = TreeWork(direction, report, files_at_once=volume.options.files_at_once)
+    work = TreeWork(direction, report, files_at_once=volume.options.files_at_once, exclude=exclude)
     await work.run(_Folder(descriptor, node, local, made))
+    report.kept = transfer.kept
+    if transfer.sparse:
+        del report.not_carried[NotCarried.HOLES]
     return report
 
 
 async def upload_tree(
-    volume: Volume, local: str, node: Node, progress: Progress | None, *, made: bool, exact_modes: bool
+    volume: Volume,
+    local: str,
+    node: Node,
+    transfer: FileTransfer,
+    *,
+    made: bool,
+    exact_modes: bool,
+    exclude: Iterable[str],
 ) -> CopyReport:
     """See `NfsFilesystem.upload_tree`; `made` says that `node` was made for this copy."""
     descriptor = await volume.from_thread(os.close, local_files.open_directory, local)
-    report, transfer = CopyReport(), FileTransfer(volume, progress)
+    report = CopyReport()
     direction = _Upload(volume, transfer, exact_modes=exact_modes)
-    work = TreeWork(direction, report, files_at_once=volume.options.files_at_once)
+    work = TreeWork(direction, report, files_at_once=volume.options.files_at_once, exclude=exclude)
     report.not_carried.update(
         await volume.in_thread(lost_from_local, os.fstat(descriptor), f"/proc/self/fd/{descriptor}/.")
     )
     await work.run(_Folder(descriptor, node, local, made))
+    report.kept = transfer.kept
+    if transfer.sparse:
+        del report.not_carried[NotCarried.HOLES]
     return report
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from rpcrdma.errors import RemoteProtocolError, RpcError
@@ -10,6 +11,7 @@ from rpcrdma.nfs.client.directory_entry import DirEntry
 from rpcrdma.nfs.client.listing import entry_pages
 from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.trees.descent import check_descent
+from rpcrdma.nfs.client.trees.exclusion import Exclusion
 from rpcrdma.nfs.client.trees.tree_work import Kept
 from rpcrdma.nfs.client.volume import Volume
 from rpcrdma.nfs.client.workers import run_workers
@@ -30,6 +32,8 @@ class RemoveReport:
     files: int = 0
     """Removed entries that are no directories."""
     directories: int = 0
+    excluded: int = 0
+    """Entries that a pattern has excluded; they stay, and so do the directories above them."""
     failures: list[Exception] = field(default_factory=list)
     """At most 1,000 are kept, fewer if their paths are long; those of the file system name the path."""
     failures_total: int = 0
@@ -58,8 +62,9 @@ class _Level:
     rounds: int = 0
 
 
-async def remove_tree(volume: Volume, parent: Node, name: str) -> RemoveReport:
+async def remove_tree(volume: Volume, parent: Node, name: str, exclude: Iterable[str] = ()) -> RemoveReport:
     """See `NfsFilesystem.rmtree`."""
+    exclusion = Exclusion(exclude)
     node = await volume.procedures.lookup(parent, name, (parent, name))
     if not node.is_dir:
         raise nfs_error(nfsstat3.NFS3ERR_NOTDIR, node.path)
@@ -81,7 +86,8 @@ async def remove_tree(volume: Volume, parent: Node, name: str) -> RemoveReport:
                 stack.append(_Level(level.node, entry.name, directory))
         elif level.more and not level.stuck and level.rounds < _ROUNDS_MAX:
             level.rounds += 1
-            await _empty(volume, level, report, max(1, NFS_TREE_PENDING_MAX - pending))
+            top = stack[0].node.path
+            await _empty(volume, level, report, max(1, NFS_TREE_PENDING_MAX - pending), exclusion, top)
             pending += len(level.pending)
         else:
             stack.pop()
@@ -90,7 +96,9 @@ async def remove_tree(volume: Volume, parent: Node, name: str) -> RemoveReport:
     return report
 
 
-async def _empty(volume: Volume, level: _Level, report: RemoveReport, room: int) -> None:
+async def _empty(
+    volume: Volume, level: _Level, report: RemoveReport, room: int, exclusion: Exclusion, top: str
+) -> None:
     """Lists a round of entries, at most `room` directories, and removes the other entries."""
     files: list[DirEntry] = []
     level.more = False
@@ -103,7 +111,10 @@ async def _empty(volume: Volume, level: _Level, report: RemoveReport, room: int)
         octets = (await volume.sizes()).listing
         async for page in entry_pages(volume.procedures, level.node, octets, refused=refused):
             for entry in page:
-                if not entry.is_dir():
+                if exclusion.covers(entry.name, lambda entry=entry: entry.path.removeprefix(top).lstrip("/")):  # type: ignore[misc]
+                    report.excluded += 1
+                    level.stuck = True
+                elif not entry.is_dir():
                     files.append(entry)
                 elif len(level.pending) < room:
                     level.pending.append(entry)

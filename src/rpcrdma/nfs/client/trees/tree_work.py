@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import functools
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
@@ -22,6 +23,7 @@ from rpcrdma.limits import (
     NFS_TREE_PENDING_MAX,
 )
 from rpcrdma.nfs.client.trees.descent import too_many_pending
+from rpcrdma.nfs.client.trees.exclusion import Exclusion
 from rpcrdma.nfs.client.trees.not_carried import Lost, NotCarried
 from rpcrdma.nfs.client.workers import run_together, run_workers
 
@@ -89,6 +91,10 @@ class CopyReport:
     failures: list[CopyFailure] = field(default_factory=list)
     """At most 1,000 are kept, fewer if their paths are long."""
     failures_total: int = 0
+    kept: int = 0
+    """Files that were there already, with size and mtime of their originals (`resume`); `files` counts them, too."""
+    excluded: int = 0
+    """Entries that a pattern has excluded; what lies below them is not counted."""
     not_carried: Counter[NotCarried] = field(default_factory=Counter)
     """Objects that were copied without a property that NFSv3 cannot carry, by property."""
     _skipped_kept: Kept = field(default_factory=Kept, repr=False)
@@ -150,8 +156,12 @@ class TreeWork(Generic[F, I]):
     A failure of one entry is noted and the rest goes on; a lost connection ends everything.
     """
 
-    def __init__(self, direction: Direction[F, I], report: CopyReport, *, files_at_once: int) -> None:
+    def __init__(
+        self, direction: Direction[F, I], report: CopyReport, *, files_at_once: int, exclude: Iterable[str] = ()
+    ) -> None:
         self._direction = direction
+        self._exclusion = Exclusion(exclude)
+        self._top = ""
         self._report = report
         self._files_at_once = files_at_once
         self._queue: asyncio.Queue[tuple[_Open[F], I] | None] = asyncio.Queue(files_at_once)
@@ -166,6 +176,7 @@ class TreeWork(Generic[F, I]):
     async def run(self, root: F) -> None:
         """Copies everything; also raises what `Caller.call` raises when the connection is lost."""
         top = _Open(root, None)
+        self._top = self._direction.path(root, None)
         self._open.add(top)
         try:
             await run_together(self._scan_all(top), run_workers(self._files_at_once, self._copier))
@@ -220,6 +231,9 @@ class TreeWork(Generic[F, I]):
         try:
             async for page in self._direction.pages(folder, refused):
                 for item in page:
+                    if self._exclusion.covers(item.name, functools.partial(self._below_top, folder, item)):
+                        self._report.excluded += 1
+                        continue
                     if item.is_directory and len(self._stack) >= NFS_TREE_PENDING_MAX:
                         path = self._direction.path(folder, item)
                         self._report.failed(path, too_many_pending(path))
@@ -233,6 +247,9 @@ class TreeWork(Generic[F, I]):
         except (OSError, RemoteProtocolError, RpcError) as error:
             self._report.failed(self._direction.path(folder, None), error)
         await self._done(opened)
+
+    def _below_top(self, folder: F, item: I) -> str:
+        return self._direction.path(folder, item).removeprefix(self._top).lstrip("/")
 
     async def _copier(self) -> None:
         while (job := await self._queue.get()) is not None:

@@ -1,0 +1,103 @@
+"""`rpcrdma df`: the space of file systems on servers."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from rpcrdma.cli import console
+from rpcrdma.cli.event_loop import run_async
+from rpcrdma.cli.options import Subparsers, add_command, add_json, service_url
+from rpcrdma.cli.remote import Failures, Servers
+
+if TYPE_CHECKING:
+    from rpcrdma.aio.urls import Url
+    from rpcrdma.nfs.client.attributes import StatVfs
+
+__all__ = ["add_parser", "run"]
+
+_EXAMPLES = """\
+  rpcrdma df rdma://server/home
+  rpcrdma df --json rdma://server | jq .available_bytes
+
+Above its exports, a server shows each of them: df rdma://server.
+"""
+_HEADINGS = ("path", "size", "used", "available", "use", "files")
+
+
+def add_parser(subparsers: Subparsers) -> None:
+    """Adds the command."""
+    parser = add_command(
+        subparsers,
+        "df",
+        run,
+        arguments="URL ...",
+        summary="show how much space is left on a server",
+        examples=_EXAMPLES,
+    )
+    parser.add_argument("url", nargs="+", type=service_url, metavar="URL", help="rdma://HOST[:PORT]/EXPORT/PATH")
+    add_json(parser, "one JSON object a line for each file system")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs the command."""
+    return run_async(_df(args))
+
+
+async def _df(args: argparse.Namespace) -> int:
+    failures = Failures()
+    rows = []
+    async with Servers(args, failures) as servers:
+        for url in args.url:
+            with failures:
+                async for one in _exports_at(servers, url):
+                    with failures:
+                        filesystem, path = await servers.locate(one)
+                        facts = _facts(one.path or "/", await filesystem.statvfs(path))
+                        if args.json:
+                            console.json_line(facts)
+                        else:
+                            rows.append(_row(facts))
+    console.table(rows, right=range(1, len(_HEADINGS)), headings=_HEADINGS if rows else ())
+    return failures.status
+
+
+async def _exports_at(servers: Servers, url: Url) -> AsyncIterator[Url]:
+    """`url` itself, or the exports below it if it is in none."""
+    from rpcrdma.nfs.client.mount_client import NoSuchExport  # noqa: PLC0415
+
+    try:
+        await servers.locate(url)
+    except NoSuchExport as error:
+        below = [name for name in error.exports if name.startswith(url.path.rstrip("/") + "/")]
+        if not below:
+            raise
+        for name in below:
+            yield replace(url, path=name)
+    else:
+        yield url
+
+
+def _facts(path: str, space: StatVfs) -> dict[str, Any]:
+    unit = space.f_frsize
+    return {
+        "path": path,
+        "size_bytes": space.f_blocks * unit,
+        "used_bytes": max(0, space.f_blocks - space.f_bfree) * unit,
+        "available_bytes": space.f_bavail * unit,
+        "files": space.f_files,
+        "files_used": max(0, space.f_files - space.f_ffree),
+        "files_available": space.f_favail,
+    }
+
+
+def _row(facts: dict[str, Any]) -> list[str]:
+    usable = facts["used_bytes"] + facts["available_bytes"]
+    return [
+        console.shown(facts["path"]),
+        *(console.readable_octets(facts[key]) for key in ("size_bytes", "used_bytes", "available_bytes")),
+        f"{-(-100 * facts['used_bytes'] // usable)} %" if usable else "-",
+        f"{facts['files_used']:,}",
+    ]

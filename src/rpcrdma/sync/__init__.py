@@ -1,0 +1,11 @@
+"""The API of `rpcrdma` for programs without an event loop: the same names, and calls that wait for their results.
+
+One thread in the background does the work of all connections. It may be used from any number of threads, and from one
+in which an event loop runs, such as a notebook's.
+"""
+
+from rpcrdma.sync.connection import Connection, connect
+from rpcrdma.sync.file_object import NfsFile
+from rpcrdma.sync.filesystem import Changes, MountedFilesystem, NfsFilesystem, nfs_open
+
+__all__ = ["Changes", "Connection", "MountedFilesystem", "NfsFile", "NfsFilesystem", "connect", "nfs_open"]

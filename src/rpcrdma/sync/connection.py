@@ -1,0 +1,102 @@
+"""Connections whose calls wait for their results."""
+
+from __future__ import annotations
+
+import functools
+from types import TracebackType
+from typing import Self, TypeVar
+
+from rpcrdma.aio.client import connect as asynchronous
+from rpcrdma.aio.client.connect import ConnectOptions
+from rpcrdma.aio.connections.negotiated import Negotiated
+from rpcrdma.rpc.program import Procedure, Program
+from rpcrdma.sync.background_loop import BackgroundLoop, Waits, take_loop, waiting
+from rpcrdma.transport import TransportStatistics
+from rpcrdma.wire.buffers import Buffer
+
+__all__ = ["Connection", "connect"]
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+
+class Connection(Waits[asynchronous.Connection]):
+    """A connection to one server: `rpcrdma.Connection` with calls that wait. Threads may share it."""
+
+    def __init__(self, connection: asynchronous.Connection, loop: BackgroundLoop, *, owned: bool = True) -> None:
+        self._asynchronous = connection
+        self._loop = loop
+        self._owned = owned
+        self._closed = False
+
+    @property
+    def url(self) -> str:
+        """The server's URL."""
+        return self._asynchronous.url
+
+    @property
+    def program(self) -> Program | None:
+        """The program whose procedures alone may be called; None: any."""
+        return self._asynchronous.program
+
+    @property
+    def negotiated(self) -> Negotiated | None:
+        """See `rpcrdma.Connection.negotiated`."""
+        return self._asynchronous.negotiated
+
+    @property
+    def statistics(self) -> TransportStatistics | None:
+        """See `rpcrdma.Connection.statistics`."""
+        return self._asynchronous.statistics
+
+    @property
+    def reconnects(self) -> int:
+        """How often a lost connection was made again."""
+        return self._asynchronous.reconnects
+
+    def call(
+        self, procedure: Procedure[A, R], args: A, *, into: Buffer | None = None, timeout_s: float | None = None
+    ) -> R:
+        """Calls and waits for the result; see `rpcrdma.Connection.call`."""
+        connection = self._asynchronous
+        return self._loop.run(functools.partial(connection.call, procedure, args, into=into, timeout_s=timeout_s))
+
+    wait_reconnected = waiting(asynchronous.Connection.wait_reconnected)
+
+    def close(self) -> None:
+        """Ends the connection; calls that other threads wait for fail with `TransportClosed`."""
+        if self._closed or self._loop.forked:
+            return
+        self._closed = True
+        try:
+            self._loop.run(self._asynchronous.close)
+        finally:
+            if self._owned:
+                self._loop.release(self._asynchronous)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def connect(url: str, program: Program | None = None, *, options: ConnectOptions | None = None) -> Connection:
+    """Connects to the service at `url`, as `rpcrdma.connect` does; the result is a context manager.
+
+    Raises: see `rpcrdma.connect`.
+    """
+
+    async def connected() -> asynchronous.Connection:
+        return await asynchronous.connect(url, program, options=options)
+
+    loop = take_loop()
+    try:
+        connection = loop.run(connected, undo=asynchronous.Connection.close)
+    except BaseException:
+        loop.release()
+        raise
+    loop.keep(connection, connection.close)
+    return Connection(connection, loop)

@@ -1,0 +1,148 @@
+"""Open files as the `io` module has them."""
+
+from __future__ import annotations
+
+import functools
+import io
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rpcrdma.nfs.client import NfsFile as AsynchronousFile
+from rpcrdma.nfs.client import Stat
+from rpcrdma.sync.background_loop import BackgroundLoop, iterate
+from rpcrdma.wire.buffers import as_view
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer, WriteableBuffer
+
+    from rpcrdma.sync.filesystem import NfsFilesystem
+
+__all__ = ["NfsFile"]
+
+
+class NfsFile(io.RawIOBase):
+    """A file opened by `NfsFilesystem.open`: what takes raw binary files takes it, and it may be wrapped in `io`.
+
+    It does what `rpcrdma.nfs.client.NfsFile` does, read-ahead and write-behind included, and waits: `read`, `readinto`
+    and `write` stop short at the end of the file alone. `io.BufferedReader(file, 1 << 20)` makes many small reads fast,
+    `io.TextIOWrapper` makes text of it. A file that is dropped is not closed, and loses unsent data with a warning.
+    """
+
+    def __init__(self, file: AsynchronousFile, filesystem: NfsFilesystem, loop: BackgroundLoop, mode: str) -> None:
+        super().__init__()
+        self._asynchronous = file
+        self._filesystem = filesystem
+        self._loop = loop
+        self._mode = mode
+
+    def __del__(self) -> None:
+        """Does not close, other than its base: that would wait for the server wherever garbage is collected."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__module__}.{type(self).__name__} {self.name!r} mode={self.mode!r} closed={self.closed}>"
+
+    @property
+    def name(self) -> str:
+        """The path that was opened."""
+        return self._asynchronous.name
+
+    @property
+    def mode(self) -> str:
+        """The mode in which it was opened."""
+        return self._mode
+
+    @property
+    def closed(self) -> bool:
+        """Whether the file has been closed."""
+        return self._asynchronous.closed
+
+    def readable(self) -> bool:
+        """Whether it was opened for reading."""
+        return self._asynchronous.readable()
+
+    def writable(self) -> bool:
+        """Whether it was opened for writing."""
+        return self._asynchronous.writable()
+
+    def seekable(self) -> bool:
+        """True."""
+        return self._asynchronous.seekable()
+
+    def tell(self) -> int:
+        """The position of the next `read` or `write`."""
+        self._check_open()
+        return self._asynchronous.tell()
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        """Moves the position and returns it."""
+        return self._loop.run(functools.partial(self._asynchronous.seek, offset, whence))
+
+    def stat(self) -> Stat:
+        """The file's current attributes, which include all data written before."""
+        return self._loop.run(self._asynchronous.stat)
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Up to `size` octets from the position on, or for -1 the rest; fewer only at the end of the file."""
+        return self._loop.run(functools.partial(self._asynchronous.read, -1 if size is None else size))
+
+    def readall(self) -> bytes:
+        """The rest of the file."""
+        return self.read()
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        """Fills `buffer` from the position on; fewer octets than it holds only at the end of the file.
+
+        The server places them in `buffer` itself if that is larger than the read-ahead, 8 MiB; `preadinto` always does.
+        """
+        return self._loop.run(functools.partial(self._asynchronous.readinto, as_view(buffer)))
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        """The rest of the line that the position is in, with its end; no more than `size` octets, unless negative."""
+        return self._loop.run(functools.partial(self._asynchronous.readline, -1 if size is None else size))
+
+    def readlines(self, hint: int | None = -1, /) -> list[bytes]:
+        """The rest of the file as lines; with a `hint` above zero no more of them when they have so many octets."""
+        return self._loop.run(functools.partial(self._asynchronous.readlines, -1 if hint is None else hint))
+
+    def views(self) -> Iterator[memoryview]:
+        """The rest of the file block by block without a copy: each view is valid until the file is used again."""
+        return iterate(self._loop, self._asynchronous.views, at_once=1)
+
+    def pread(self, size: int, offset: int) -> bytes:
+        """Up to `size` octets at `offset`, without moving the position; fewer only at the end of the file."""
+        return self._loop.run(functools.partial(self._asynchronous.pread, size, offset))
+
+    def preadinto(self, buffer: WriteableBuffer, offset: int) -> int:
+        """Fills `buffer` from `offset` without a copy, many READs in flight, without moving the position."""
+        return self._loop.run(functools.partial(self._asynchronous.preadinto, as_view(buffer), offset))
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        """Writes all of `data` at the position; opened for appending: from the end that the file had then."""
+        return self._loop.run(functools.partial(self._asynchronous.write, as_view(data)))
+
+    def pwrite(self, data: ReadableBuffer, offset: int) -> int:
+        """Writes all of `data` at `offset` without moving the position."""
+        return self._loop.run(functools.partial(self._asynchronous.pwrite, as_view(data), offset))
+
+    def truncate(self, size: int | None = None, /) -> int:
+        """Cuts the file off, or extends it with zeros, at `size` octets (default: the position); returns the size."""
+        return self._loop.run(functools.partial(self._asynchronous.truncate, size))
+
+    def flush(self) -> None:
+        """Waits until everything written is on the server's stable storage; nothing to do unless open for writing."""
+        self._check_open()
+        if self.writable():
+            self._loop.run(self._asynchronous.flush)
+
+    def fsync(self) -> None:
+        """The same as `flush`."""
+        self.flush()
+
+    def close(self) -> None:
+        """Flushes and ends the use of the file."""
+        if not self.closed and not self._loop.forked:
+            self._loop.run(self._asynchronous.close)
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise ValueError("I/O operation on closed file")

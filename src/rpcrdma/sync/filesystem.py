@@ -1,0 +1,217 @@
+"""Mounted file systems whose calls wait for their results."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Self
+
+from rpcrdma.aio.client.connect import ConnectOptions
+from rpcrdma.nfs import client as asynchronous
+from rpcrdma.nfs.client import Change, DirEntry, FileOptions
+from rpcrdma.nfs.client.paths import Path
+from rpcrdma.sync.background_loop import BackgroundLoop, Waits, iterate, take_loop, waiting
+from rpcrdma.sync.connection import Connection
+from rpcrdma.sync.file_object import NfsFile
+
+__all__ = ["Changes", "MountedFilesystem", "NfsFilesystem", "nfs_open"]
+
+_ENTRIES_AT_ONCE = 1000
+"""Waiting for the background thread takes as long as decoding some ten entries."""
+
+
+class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
+    """`rpcrdma.NfsFilesystem` with calls that wait, each as documented there. Threads may share it.
+
+    Functions that are handed in (`progress`, `onerror`) are called in the background thread.
+    """
+
+    def __init__(self, filesystem: asynchronous.NfsFilesystem, loop: BackgroundLoop) -> None:
+        self._asynchronous = filesystem
+        self._loop = loop
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def directory(self) -> str:
+        """Where relative paths start, from the root on."""
+        return self._asynchronous.directory
+
+    handle_of = waiting(asynchronous.NfsFilesystem.handle_of)
+
+    stat = waiting(asynchronous.NfsFilesystem.stat)
+    lstat = waiting(asynchronous.NfsFilesystem.lstat)
+    exists = waiting(asynchronous.NfsFilesystem.exists)
+    is_dir = waiting(asynchronous.NfsFilesystem.is_dir)
+    is_file = waiting(asynchronous.NfsFilesystem.is_file)
+    access = waiting(asynchronous.NfsFilesystem.access)
+    chmod = waiting(asynchronous.NfsFilesystem.chmod)
+    chown = waiting(asynchronous.NfsFilesystem.chown)
+    utime = waiting(asynchronous.NfsFilesystem.utime)
+    truncate = waiting(asynchronous.NfsFilesystem.truncate)
+    statvfs = waiting(asynchronous.NfsFilesystem.statvfs)
+
+    listdir = waiting(asynchronous.NfsFilesystem.listdir)
+    mkdir = waiting(asynchronous.NfsFilesystem.mkdir)
+    rmdir = waiting(asynchronous.NfsFilesystem.rmdir)
+    rmtree = waiting(asynchronous.NfsFilesystem.rmtree)
+
+    unlink = waiting(asynchronous.NfsFilesystem.unlink)
+    rename = waiting(asynchronous.NfsFilesystem.rename)
+    link = waiting(asynchronous.NfsFilesystem.link)
+    symlink = waiting(asynchronous.NfsFilesystem.symlink)
+    readlink = waiting(asynchronous.NfsFilesystem.readlink)
+
+    read_into = waiting(asynchronous.NfsFilesystem.read_into)
+    read_bytes = waiting(asynchronous.NfsFilesystem.read_bytes)
+    write_bytes = waiting(asynchronous.NfsFilesystem.write_bytes)
+
+    download = waiting(asynchronous.NfsFilesystem.download)
+    upload = waiting(asynchronous.NfsFilesystem.upload)
+    download_tree = waiting(asynchronous.NfsFilesystem.download_tree)
+    upload_tree = waiting(asynchronous.NfsFilesystem.upload_tree)
+
+    def scan_names(self, path: Path = ".", *, onerror: Callable[[OSError], None] | None = None) -> Iterator[str]:
+        """The names in a directory; see `rpcrdma.NfsFilesystem.scan_names`."""
+        scan_names = functools.partial(self._asynchronous.scan_names, path, onerror=onerror)
+        return iterate(self._loop, scan_names, at_once=_ENTRIES_AT_ONCE)
+
+    def scandir(
+        self, path: Path | DirEntry = ".", *, onerror: Callable[[OSError], None] | None = None
+    ) -> Iterator[DirEntry]:
+        """The entries of a directory with their attributes; see `rpcrdma.NfsFilesystem.scandir`."""
+        scandir = functools.partial(self._asynchronous.scandir, path, onerror=onerror)
+        return iterate(self._loop, scandir, at_once=_ENTRIES_AT_ONCE)
+
+    def walk(
+        self, top: Path = ".", *, topdown: bool = True, onerror: Callable[[OSError], None] | None = None
+    ) -> Iterator[tuple[str, list[str], list[str]]]:
+        """(directory, names of directories, other names) for each directory of a tree, as `os.walk`.
+
+        See `rpcrdma.NfsFilesystem.walk`.
+        """
+        walk = functools.partial(self._asynchronous.walk, top, topdown=topdown, onerror=onerror)
+        # One at a time: the caller may remove directories from the list before they are entered.
+        return iterate(self._loop, walk, at_once=1)
+
+    def open(self, path: Path, mode: str = "rb", *, permissions: int = 0o644) -> NfsFile:
+        """Opens a regular file, see `rpcrdma.NfsFilesystem.open`: an `io.RawIOBase` that fills and takes whole buffers.
+
+        For text: `io.TextIOWrapper(fs.open(path))`.
+        """
+        opening = functools.partial(self._asynchronous.open, path, mode, permissions=permissions)
+        file = self._loop.run(opening, undo=asynchronous.NfsFile.close)
+        return NfsFile(file, self, self._loop, mode)
+
+    def close(self) -> None:
+        """Ends the work in the background."""
+        if not self._loop.forked:
+            self._loop.run(self._asynchronous.close)
+
+
+class MountedFilesystem(NfsFilesystem):
+    """The file system that `nfs_open` has mounted: `rpcrdma.nfs.client.MountedFilesystem` with calls that wait."""
+
+    _asynchronous: asynchronous.MountedFilesystem
+
+    def __init__(self, filesystem: asynchronous.MountedFilesystem, loop: BackgroundLoop) -> None:
+        super().__init__(filesystem, loop)
+        self.connection = Connection(filesystem.connection, loop, owned=False)
+        self.url = filesystem.url
+        self.export = filesystem.export
+        self._closed = False
+
+    def watch(
+        self, path: Path = ".", *, recursive: bool = False, on_reconnected: Callable[[], None] | None = None
+    ) -> Changes:
+        """The changes in a directory from now on: `with fs.watch(path) as changes: for change in changes`.
+
+        See `rpcrdma.nfs.client.MountedFilesystem.watch`. `on_reconnected` is called in the background thread.
+        """
+
+        async def made() -> asynchronous.Changes:
+            return self._asynchronous.watch(path, recursive=recursive, on_reconnected=on_reconnected)
+
+        return Changes(self._loop.run(made), self._loop)
+
+    def close(self) -> None:
+        """Ends the work in the background, unmounts and closes the connection; files that are open end with it."""
+        if self._closed or self._loop.forked:
+            return
+        self._closed = True
+        try:
+            self._loop.run(self._asynchronous.close)
+        finally:
+            self._loop.release(self._asynchronous)
+
+
+class Changes(Waits[asynchronous.Changes]):
+    """The changes in one directory; see `rpcrdma.nfs.client.Changes`."""
+
+    def __init__(self, changes: asynchronous.Changes, loop: BackgroundLoop) -> None:
+        self._asynchronous = changes
+        self._loop = loop
+
+    @property
+    def reconnects(self) -> int:
+        """How often the connection was lost and the subscription went on."""
+        return self._asynchronous.reconnects
+
+    def __enter__(self) -> Self:
+        self._loop.run(self._asynchronous.__aenter__)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Change:
+        """Waits for the next change; ends when this is closed."""
+        change = self._loop.run(self._next)
+        if change is None:
+            raise StopIteration
+        return change
+
+    def close(self) -> None:
+        """Ends the subscription and the connection; may be called again."""
+        if not self._loop.forked:
+            self._loop.run(self._asynchronous.close)
+
+    async def _next(self) -> Change | None:
+        return await anext(self._asynchronous, None)
+
+
+def nfs_open(
+    url: str,
+    *,
+    mount_port: int | None = None,
+    options: ConnectOptions | None = None,
+    files: FileOptions | None = None,
+) -> MountedFilesystem:
+    """Mounts what `url` names, as `rpcrdma.nfs_open` does; the result is a context manager.
+
+    Raises: see `rpcrdma.nfs_open`.
+    """
+
+    async def opened() -> asynchronous.MountedFilesystem:
+        return await asynchronous.nfs_open(url, mount_port=mount_port, options=options, files=files)
+
+    loop = take_loop()
+    try:
+        filesystem = loop.run(opened, undo=asynchronous.MountedFilesystem.close)
+    except BaseException:
+        loop.release()
+        raise
+    loop.keep(filesystem, filesystem.close)
+    return MountedFilesystem(filesystem, loop)

@@ -1,0 +1,134 @@
+"""`--sparse` and `--exclude`: holes come back as holes, and what is excluded is neither copied nor removed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rpcrdma.nfs.client.trees.exclusion import Exclusion
+from rpcrdma.nfs.client.trees.local_files import filled_parts
+
+if TYPE_CHECKING:
+    from conftest import Remote
+
+MIB = 1 << 20
+
+
+def holed(path: Path) -> bytes:
+    """A file of 7 MiB and a bit with data in three places, the last of them zeros; its content."""
+    with path.open("wb") as file:
+        for offset, data in ((0, b"begin"), (3 * MIB + 5000, b"middle" * 1000), (6 * MIB, bytes(MIB // 2))):
+            file.seek(offset)
+            file.write(data)
+        file.truncate(7 * MIB + 123)
+    return path.read_bytes()
+
+
+def used(path: Path) -> int:
+    return path.stat().st_blocks * 512
+
+
+def test_holes_survive_a_round_trip(remote: Remote, tmp_path: Path) -> None:
+    (tmp_path / "tree").mkdir()
+    content = holed(tmp_path / "tree" / "large")
+    (tmp_path / "tree" / "small").write_bytes(b"x" + bytes(200_000))
+    os.truncate(tmp_path / "tree" / "small", 500_000)
+    # What comes to lie at the server, and what comes back, takes no more than the blocks with data.
+    put = remote.done("put", "--sparse", "--json", str(tmp_path / "tree"), remote.url("/tree")).json
+    there = remote.local / "tree"
+    assert (there / "large").read_bytes() == content
+    assert used(there / "large") <= 256 << 10
+    assert (there / "small").stat().st_size == 500_000
+    assert used(there / "small") <= 64 << 10
+    assert put["not_carried"]["holes"] == 0
+    remote.done("get", "--sparse", remote.url("/tree"), str(tmp_path / "back"))
+    assert (tmp_path / "back" / "large").read_bytes() == content
+    assert used(tmp_path / "back" / "large") <= 64 << 10
+    assert used(tmp_path / "back" / "small") <= 8 << 10
+    # Without it they are filled, which is said of single files, too.
+    filled = remote.run("get", remote.url("/tree/large"), str(tmp_path / "filled"))
+    assert used(tmp_path / "filled") >= 7 * MIB
+    assert "holes (1)" in filled.err
+    assert "warning" not in remote.done("put", "--sparse", str(tmp_path / "tree" / "large"), remote.url("/one")).err
+    assert (remote.local / "one").read_bytes() == content
+
+
+def test_a_hole_is_passed_over_in_one_step(remote: Remote, tmp_path: Path) -> None:
+    """A terabyte of nothing, which would take minutes to read a block at a time."""
+    with (tmp_path / "vast").open("wb") as file:
+        file.truncate(1 << 40)
+        file.seek((1 << 39) + 77)
+        file.write(b"data")
+    report = remote.done("put", "--sparse", "--json", str(tmp_path / "vast"), remote.url("/vast")).json
+    assert report["bytes"] == 1 << 40
+    assert (remote.local / "vast").stat().st_size == 1 << 40
+    with (remote.local / "vast").open("rb") as file:
+        file.seek((1 << 39) + 77)
+        assert file.read(4) == b"data"
+
+
+@pytest.mark.parametrize(
+    ("filled", "hole", "parts"),
+    [
+        ([], 4096, []),
+        ([0], 4096, [(0, 4096)]),
+        ([0, 1, 3], 4096, [(0, 8192), (12288, 16384)]),
+        ([0, 1, 3], 8192, [(0, 16384)]),
+        ([2, 7], 16384, [(8192, 12288), (28672, 32768)]),
+        ([8], 4096, [(32768, 32868)]),
+    ],
+)
+def test_parts_that_are_filled(filled: list[int], hole: int, parts: list[tuple[int, int]]) -> None:
+    data = bytearray(8 * 4096 + 100)
+    for page in filled:
+        data[min(len(data) - 1, page * 4096 + 4095)] = 1
+    assert list(filled_parts(memoryview(data), hole)) == parts
+
+
+def make_tree(top: Path) -> None:
+    for name in ("a.txt", "b.o", "below/c.o", "below/keep", "below/deep/d", "cache/e", "other/cache/f"):
+        (top / name).parent.mkdir(parents=True, exist_ok=True)
+        (top / name).write_text(name)
+
+
+def files_in(top: Path) -> set[str]:
+    return {str(path.relative_to(top)) for path in top.rglob("*") if path.is_file()}
+
+
+KEPT = {"a.txt", "below/keep", "other/cache/f"}
+EXCLUDE = ("--exclude", "*.o", "--exclude", "below/deep", "--exclude=/cache/")
+
+
+def test_patterns() -> None:
+    def covered(pattern: str, path: str) -> bool:
+        return Exclusion([pattern]).covers(path.rpartition("/")[2], lambda: path)
+
+    assert covered("*.o", "x/y.o")
+    assert not covered("*.o", "x.o/y")
+    assert covered("x/*.o", "x/y.o")
+    assert not covered("x/*.o", "z/x/y.o")
+    assert not covered("X", "x")
+    assert not Exclusion([]).covers("x", lambda: "x")
+
+
+def test_what_is_excluded_is_not_copied(remote: Remote, tmp_path: Path) -> None:
+    make_tree(tmp_path / "here")
+    report = remote.done("put", "--json", *EXCLUDE, str(tmp_path / "here"), remote.url("/there")).json
+    # A pattern without another slash than those around it is a name, wherever that is.
+    assert files_in(remote.local / "there") == KEPT - {"other/cache/f"}
+    assert report["excluded"] == 5
+    make_tree(remote.local / "full")
+    remote.done("get", "--exclude", "*.o", "--exclude", "below/d*", remote.url("/full"), str(tmp_path / "back"))
+    assert files_in(tmp_path / "back") == KEPT | {"cache/e"}
+
+
+def test_what_is_excluded_is_not_removed(remote: Remote) -> None:
+    make_tree(remote.local / "tree")
+    ran = remote.done("rm", "-r", "--exclude", "*.o", "--exclude", "below/deep", remote.url("/tree"))
+    assert files_in(remote.local / "tree") == {"b.o", "below/c.o", "below/deep/d"}
+    assert "stays" in ran.err
+    remote.done("rm", "-r", remote.url("/tree"))
+    assert not (remote.local / "tree").exists()

@@ -1,0 +1,63 @@
+"""`--help` imports what the parser needs, and no command what another does: that is what its start-up consists of."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+
+import pytest
+
+from rpcrdma.cli.main import build_parser
+from rpcrdma.cli.options import VERSIONS
+from rpcrdma.transport import VERSION_CHOICES
+
+COUNT = """
+import json, sys
+before = set(sys.modules)
+from rpcrdma.cli.main import main
+try:
+    main(sys.argv[1:])
+except SystemExit as end:
+    assert not end.code
+print("\\n" + json.dumps(sorted(set(sys.modules) - before)))
+"""
+SLOW = {"asyncio", "email", "importlib.metadata", "json", "logging", "rich", "rpcrdma.nfs", "rpcrdma.transport", "ssl"}
+MODULES_MAX = 80
+"""Of argparse, pathlib and typing for the most part; all commands with what they need are 280."""
+
+
+def commands() -> dict[str, argparse.ArgumentParser]:
+    parser = build_parser()
+    (subparsers,) = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    return subparsers.choices
+
+
+def imported(*words: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", f"import sys; sys.path[:] = {sys.path!r}\n{COUNT}", *words],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+@pytest.mark.parametrize("words", [("--help",), ("ping", "--help"), ("ls", "--help")], ids=" ".join)
+def test_help_imports_little(words: tuple[str, ...]) -> None:
+    modules = imported(*words)
+    assert modules & SLOW == set()
+    assert len(modules) <= MODULES_MAX, sorted(modules)
+    others = {f"rpcrdma.cli.{name}" for name in commands()} - {f"rpcrdma.cli.{words[0]}"}
+    assert modules & others == set()
+
+
+def test_every_module_says_of_its_command_what_the_table_says() -> None:
+    """Filling a parser in compares them."""
+    build_parser(whole=True)
+    assert len(commands()) >= 18
+
+
+def test_the_versions_that_the_options_offer_are_all_of_them() -> None:
+    assert VERSIONS == VERSION_CHOICES

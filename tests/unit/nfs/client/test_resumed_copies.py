@@ -1,0 +1,204 @@
+"""Copies that are broken off and go on: what is whole is not copied again, and nothing of another source is used."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rpcrdma.errors import TransportClosed
+from rpcrdma.nfs.client.trees.resumption import InOrder, partial_name
+from rpcrdma.nfs.v3 import nfstime3
+
+BLOCK = 1 << 16
+BLOCKS = 60
+WINDOW = 4
+"""Blocks, with two calls at once."""
+OPTIONS = {"direct_calls": 2, "commit_octets": 4 * BLOCK}
+CONTENT = b"".join(number.to_bytes(4, "big") for number in range(BLOCKS * BLOCK // 4)) + b"end"
+
+
+def run(work: Coroutine[Any, Any, Any]) -> Any:
+    return asyncio.run(work)
+
+
+async def closing(fs: Any, work: Coroutine[Any, Any, Any]) -> Any:
+    async with fs:
+        return await work
+
+
+def names_in(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
+
+
+class Breaking:
+    """Lets a number of READs or WRITEs of a server pass, then ends the connection; notes the offsets of all."""
+
+    def __init__(self, server: Any, procedure: str, passed: int) -> None:
+        self.offsets: list[int] = []
+        inner = getattr(server, procedure)
+
+        def answer(args: Any) -> Any:
+            if len(self.offsets) >= passed:
+                raise TransportClosed("broken off")
+            self.offsets.append(args.offset)
+            return inner(args)
+
+        setattr(server, procedure, answer)
+
+
+@pytest.fixture
+def source(server: Any) -> Any:
+    thing = server.put("/file", CONTENT)
+    thing.mtime = nfstime3(1234, 567)
+    return thing
+
+
+def download(mounted: Any, target: Path, **how: Any) -> Any:
+    fs = mounted(**OPTIONS)
+    return run(closing(fs, fs.download("/file", target, resume=True, **how)))
+
+
+def test_a_download_goes_on_where_it_was(server: Any, mounted: Any, source: Any, tmp_path: Path) -> None:
+    Breaking(server, "read", 30)
+    with pytest.raises(TransportClosed):
+        download(mounted, tmp_path)
+    partial = partial_name("file", len(CONTENT), 1_234_000_000_567)
+    assert names_in(tmp_path) == [partial]
+    seen: list[int] = []
+    server.read = type(server).read.__get__(server)
+    second = Breaking(server, "read", 1000)
+    assert download(mounted, tmp_path, progress=lambda _files, octets: seen.append(octets)) == len(CONTENT)
+    assert (tmp_path / "file").read_bytes() == CONTENT
+    assert names_in(tmp_path) == ["file"]
+    # What was whole was not read again, up to the window; the progress begins behind it and ends at the end.
+    assert (30 - 2 * WINDOW) * BLOCK <= min(second.offsets) <= 30 * BLOCK
+    assert seen[0] == min(second.offsets)
+    assert seen[-1] == len(CONTENT)
+    # What is complete is not read at all.
+    third = Breaking(server, "read", 0)
+    assert download(mounted, tmp_path) == len(CONTENT)
+    assert third.offsets == []
+
+
+def test_a_download_of_another_source_begins_anew(server: Any, mounted: Any, source: Any, tmp_path: Path) -> None:
+    Breaking(server, "read", 30)
+    with pytest.raises(TransportClosed):
+        download(mounted, tmp_path)
+    source.data = bytearray(CONTENT[::-1])
+    source.mtime = nfstime3(1234, 568)
+    server.read = type(server).read.__get__(server)
+    second = Breaking(server, "read", 1000)
+    download(mounted, tmp_path)
+    assert min(second.offsets) == 0
+    assert (tmp_path / "file").read_bytes() == CONTENT[::-1]
+
+
+def test_a_partial_file_that_another_copy_is_at_is_left_to_it(
+    server: Any, mounted: Any, source: Any, tmp_path: Path
+) -> None:
+    partial = tmp_path / partial_name("file", len(CONTENT), 1_234_000_000_567)
+    partial.write_bytes(b"x" * (40 * BLOCK))
+    with partial.open("rb") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        download(mounted, tmp_path)
+    assert (tmp_path / "file").read_bytes() == CONTENT
+    assert partial.read_bytes() == b"x" * (40 * BLOCK)
+
+
+def test_an_upload_goes_on_behind_what_may_be_lost(server: Any, mounted: Any, tmp_path: Path) -> None:
+    local = tmp_path / "file"
+    local.write_bytes(CONTENT)
+    os.utime(local, ns=(5, 1_234_000_000_567))
+
+    def upload() -> Any:
+        fs = mounted(**OPTIONS)
+        return run(closing(fs, fs.upload(local, "/file", resume=True)))
+
+    Breaking(server, "write", 40)
+    with pytest.raises(TransportClosed):
+        upload()
+    partial = partial_name("file", len(CONTENT), 1_234_000_000_567)
+    assert list(server.root.children) == [partial]
+    # A restart loses what was not committed.
+    server.restart()
+    server.write = type(server).write.__get__(server)
+    second = Breaking(server, "write", 1000)
+    assert upload() == len(CONTENT)
+    assert list(server.root.children) == ["file"]
+    assert bytes(server.at("/file").data) == CONTENT
+    assert 0 < min(second.offsets) <= (40 - 8) * BLOCK
+    assert len(second.offsets) < BLOCKS
+    third = Breaking(server, "write", 0)
+    upload()
+    assert third.offsets == []
+
+
+def test_trees_pass_over_what_is_there(server: Any, mounted: Any, source: Any, tmp_path: Path) -> None:
+    server.put("/small", b"x").mtime = nfstime3(77, 0)
+
+    def copied() -> Any:
+        fs = mounted(**OPTIONS)
+        return run(closing(fs, fs.download_tree("/", tmp_path, resume=True)))
+
+    assert (copied().kept, copied().kept) == (0, 2)
+    (tmp_path / "small").write_bytes(b"y")
+    again = copied()
+    assert (again.files, again.kept) == (2, 1)
+    assert (tmp_path / "small").read_bytes() == b"x"
+
+
+def test_without_it_nothing_stays(server: Any, mounted: Any, source: Any, tmp_path: Path) -> None:
+    Breaking(server, "read", 30)
+    fs = mounted(**OPTIONS)
+    with pytest.raises(TransportClosed):
+        run(closing(fs, fs.download("/file", tmp_path)))
+    assert names_in(tmp_path) == []
+
+
+def test_blocks_are_begun_within_a_window() -> None:
+    async def main() -> None:
+        order = InOrder(30)
+        for start in (0, 10, 20):
+            await order.begin(start)
+        waiting = asyncio.ensure_future(order.begin(30))
+        order.end(10)
+        order.end(20)
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        order.end(0)
+        await waiting
+
+    run(main())
+
+
+def test_nothing_is_begun_far_beyond_a_block_that_stalls(
+    server: Any, mounted: Any, source: Any, tmp_path: Path
+) -> None:
+    """Otherwise the size of what is left would hide the gap."""
+    offsets: list[int] = []
+    inner = server.call
+
+    async def call(procedure: Any, args: Any, **how: Any) -> Any:
+        if procedure.name.endswith("READ"):
+            if args.offset == 0:
+                for _ in range(2000):
+                    await asyncio.sleep(0)
+                raise TransportClosed("broken off")
+            offsets.append(args.offset)
+        return await inner(procedure, args, **how)
+
+    server.call = call
+    with pytest.raises(TransportClosed):
+        download(mounted, tmp_path)
+    assert offsets == [BLOCK, 2 * BLOCK, 3 * BLOCK]
+    server.call = inner
+    second = Breaking(server, "read", 1000)
+    download(mounted, tmp_path)
+    assert min(second.offsets) == 0
+    assert (tmp_path / "file").read_bytes() == CONTENT

@@ -1,0 +1,112 @@
+"""Asynchronous objects in the hands of synchronous code, or of another event loop: the error names the remedy."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import rpcrdma
+from rpcrdma import sync
+from rpcrdma.errors import LocalProtocolError
+from rpcrdma.nfs import v3
+from rpcrdma.nfs.client import NfsFile, NfsFilesystem
+from rpcrdma.nfs.client.streams.read_ahead import ReadAhead
+from rpcrdma.sync import background_loop
+
+if TYPE_CHECKING:
+    from conftest import Running
+
+
+@pytest.fixture
+def fs(running: Running) -> Iterator[NfsFilesystem]:
+    """Of the loop of `rpcrdma.sync`, which goes on: another than those of the tests."""
+    with sync.nfs_open(running.url) as filesystem:
+        yield filesystem._asynchronous
+
+
+def looked_at_by_pandas(file: NfsFile) -> bool:
+    """What `pandas.api.types.is_file_like` does, which pandas asks of everything that it is to read or write."""
+    return (hasattr(file, "read") or hasattr(file, "write")) and hasattr(file, "__iter__")
+
+
+def test_a_file_that_is_handed_to_pandas(running: Running, folder: Path) -> None:
+    (folder / "f").write_text("a,b\n")
+
+    async def main() -> None:
+        async with rpcrdma.nfs_open(running.url) as fs, await fs.open(f"{folder.name}/f") as file:
+            with pytest.raises(TypeError, match=r"NfsFile is asynchronous: write `async for`, .* rpcrdma\.sync"):
+                looked_at_by_pandas(file)
+            with pytest.raises(TypeError, match="'NfsFile' object is not iterable"):
+                csv.reader(file)
+            assert [line async for line in file] == [b"a,b\n"]
+
+    asyncio.run(main())
+
+
+def test_blocks_that_are_entered_synchronously(running: Running, folder: Path) -> None:
+    (folder / "f").touch()
+    remedy = r"is asynchronous: write `async with`, .* rpcrdma\.sync"
+
+    async def main() -> None:
+        async with rpcrdma.nfs_open(running.url) as fs, await fs.open(f"{folder.name}/f") as file:
+            for entered in (rpcrdma.nfs_open(running.url), rpcrdma.connect(running.url), fs, fs.connection, file):
+                with pytest.raises(TypeError, match=remedy):
+                    entered.__enter__()
+                with pytest.raises(TypeError, match=remedy), entered:
+                    pass
+
+    asyncio.run(main())
+
+
+def test_calls_outside_of_a_loop_and_in_another(fs: NfsFilesystem) -> None:
+    with pytest.raises(LocalProtocolError, match=r"outside of an event loop; .* rpcrdma\.sync"):
+        fs.caller.call(v3.NULL, None)  # never awaited, and yet it is told
+    with pytest.raises(LocalProtocolError, match=r"belongs to the event loop that has opened it.* rpcrdma\.sync"):
+        asyncio.run(fs.stat("."))
+
+
+def test_a_file_in_another_loop(fs: NfsFilesystem, folder: Path) -> None:
+    (folder / "f").write_bytes(bytes(100))
+    loop = background_loop.take_loop()
+    try:
+        file: NfsFile = loop.run(lambda: fs.open(f"{folder.name}/f", "r+b"))
+        for use in (lambda: file.read(10), file.stat, lambda: file.pread(10, 0)):
+            with pytest.raises(LocalProtocolError, match="belongs to the event loop"):
+                asyncio.run(use())
+        assert loop.run(lambda: file.read(10)) == bytes(10)
+        loop.run(file.close)
+    finally:
+        loop.release()
+
+
+def test_a_read_in_flight_of_another_loop_is_not_waited_for() -> None:
+    async def fetch(_offset: int, _buffer: memoryview) -> tuple[int, bool]:
+        await asyncio.get_running_loop().create_future()
+        return 0, True
+
+    loop = background_loop.take_loop()
+    try:
+
+        async def begin() -> tuple[ReadAhead, asyncio.Task[Any]]:
+            ahead = ReadAhead(fetch, asyncio.ensure_future, block=100, blocks=2, size=1000)
+            reading = asyncio.ensure_future(ahead.at(0, 10))
+            await asyncio.sleep(0)
+            return ahead, reading
+
+        ahead, reading = loop.run(begin)
+        with pytest.raises(LocalProtocolError, match="belongs to the event loop"):
+            asyncio.run(asyncio.wait_for(ahead.at(0, 10), 20))
+
+        async def end() -> None:
+            for block in list(ahead._row):
+                block.task.cancel()
+            await asyncio.gather(reading, return_exceptions=True)
+
+        loop.run(end)
+    finally:
+        loop.release()

@@ -1,0 +1,181 @@
+"""Interrupts, forks and the end of the process: what waits is let go, and what is open is named."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rpcrdma import sync
+from rpcrdma.sync import background_loop
+
+if TYPE_CHECKING:
+    from conftest import Running
+
+
+def interrupt_when(event: threading.Event) -> threading.Thread:
+    """Sends this thread SIGINT, as Ctrl-C does, when `event` is set."""
+    main = threading.get_ident()
+
+    def send() -> None:
+        assert event.wait(30), "what was to be interrupted has not begun"
+        signal.pthread_kill(main, signal.SIGINT)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    return thread
+
+
+def test_an_interrupt_cancels_what_is_waited_for_and_waits_for_its_end() -> None:
+    begun, said = threading.Event(), []
+
+    async def work() -> None:
+        begun.set()
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            await asyncio.sleep(0.05)
+            said.append("ended")
+
+    loop = background_loop.take_loop()
+    try:
+        thread = interrupt_when(begun)
+        with pytest.raises(KeyboardInterrupt):
+            loop.run(work)
+        assert said == ["ended"]
+        thread.join()
+    finally:
+        loop.release()
+
+
+def test_what_was_made_when_the_interrupt_came_is_undone() -> None:
+    begun, undone = threading.Event(), []
+
+    async def open_something() -> str:
+        begun.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.get_running_loop().create_future()
+        return "open"
+
+    async def close(opened: str) -> None:
+        undone.append(opened)
+
+    loop = background_loop.take_loop()
+    try:
+        thread = interrupt_when(begun)
+        with pytest.raises(KeyboardInterrupt):
+            loop.run(open_something, undo=close)
+        assert undone == ["open"]
+        thread.join()
+    finally:
+        loop.release()
+
+
+def test_a_wait_for_changes_can_be_interrupted(running: Running, folder: Path) -> None:
+    with sync.nfs_open(running.url) as fs, fs.watch(folder.name) as changes:
+        waits = threading.Event()
+
+        def next_change() -> None:
+            waits.set()
+            next(changes)
+
+        thread = interrupt_when(waits)
+        with pytest.raises(KeyboardInterrupt):
+            next_change()
+        thread.join()
+        (folder / "later").mkdir()
+        assert next(changes).path == "later"
+
+
+PROGRAM = """
+import multiprocessing, os, sys, threading, warnings
+import rpcrdma.sync as sync
+from rpcrdma.errors import LocalProtocolError
+url, folder = sys.argv[1:]
+
+def in_child(work):
+    child = os.fork()
+    if child:
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        return
+    status = 1
+    try:
+        work()
+        status = 0
+    finally:
+        os._exit(status)
+
+with sync.nfs_open(url) as fs:
+    fs.write_bytes(folder + "/f", b"of the parent")
+    assert threading.active_count() == 2
+
+def reads_anew():
+    with sync.nfs_open(url) as fs:
+        assert fs.read_bytes(folder + "/f") == b"of the parent"
+
+# Forked after closing: no thread was there to be lost.
+in_child(lambda: [None for _ in [0] if threading.active_count() == 1] or sys.exit("a thread"))
+in_child(reads_anew)
+reads_anew()
+
+with sync.nfs_open(url) as fs, fs.open(folder + "/g", "wb") as file:
+    file.write(b"before")
+
+    def is_told():
+        for use in (lambda: fs.listdir(), lambda: file.write(b"child"), lambda: fs.connection.call(None, None)):
+            try:
+                use()
+            except LocalProtocolError as error:
+                assert "spawn or forkserver" in str(error), error
+            else:
+                raise AssertionError("no error")
+        file.close()
+        fs.close()
+        reads_anew()
+
+    # On Python 3.12 forking a process with threads warns, and rightly so.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        in_child(is_told)
+    file.write(b" and after")
+with sync.nfs_open(url) as fs:
+    assert fs.read_bytes(folder + "/g") == b"before and after"
+left_open = sync.nfs_open(url)
+print("ends")
+"""
+
+
+def test_forks_and_the_end_of_a_process(running: Running, folder: Path) -> None:
+    """In a process of its own, since this one has other threads."""
+    done = subprocess.run(
+        [sys.executable, "-X", "dev", "-W", "error", "-c", PROGRAM, running.url, folder.name],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=50,
+        env={**os.environ, "PYTHONASYNCIODEBUG": ""},
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ends\n", "")
+
+
+def test_the_thread_ends_before_a_fork_if_nothing_is_open(running: Running) -> None:
+    with sync.nfs_open(running.url):
+        present = background_loop._present
+        assert present is not None
+        background_loop._before_fork()
+        background_loop._guard.release()
+        assert background_loop._present is present
+    background_loop._before_fork()
+    background_loop._guard.release()
+    assert background_loop._present is None
+    assert [thread for thread in threading.enumerate() if thread.name == "rpcrdma-sync"] == []
+    with sync.nfs_open(running.url) as fs:
+        fs.stat(".")

@@ -1,0 +1,213 @@
+"""Files and directories by calls that wait, and files in the hands of the standard library."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import csv
+import io
+import json
+import mmap
+import pickle
+import shutil
+import threading
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rpcrdma import sync
+from rpcrdma.errors import ConnectFailed, LocalProtocolError
+from rpcrdma.nfs import mount, v3
+from rpcrdma.nfs.client import Change, ChangeKind, FileOptions
+from rpcrdma.sync import background_loop
+
+if TYPE_CHECKING:
+    from conftest import Running
+
+
+def test_the_calls_of_os(running: Running, folder: Path) -> None:
+    with sync.nfs_open(running.url) as fs:
+        name = folder.name
+        fs.mkdir(f"{name}/below/deep", parents=True)
+        fs.write_bytes(f"{name}/a", b"one\ntwo\n")
+        fs.rename(f"{name}/a", f"{name}/b")
+        assert fs.read_bytes(f"{name}/b") == b"one\ntwo\n"
+        assert fs.stat(f"{name}/b").st_size == 8
+        assert sorted(fs.listdir(name)) == ["b", "below"]
+        assert {entry.name: entry.is_dir() for entry in fs.scandir(name)} == {"b": False, "below": True}
+        assert list(fs.walk(name)) == [
+            (f"/{name}", ["below"], ["b"]),
+            (f"/{name}/below", ["deep"], []),
+            (f"/{name}/below/deep", [], []),
+        ]
+        with pytest.raises(FileNotFoundError, match="missing"):
+            fs.stat(f"{name}/missing")
+        fs.rmtree(f"{name}/below").check()
+        assert not fs.exists(f"{name}/below")
+
+
+def test_a_walk_can_be_pruned_and_listings_left_early(running: Running, folder: Path) -> None:
+    for number in range(1200):
+        (folder / f"{number:04}").touch()
+    (folder / "left-out" / "below").mkdir(parents=True)
+    with sync.nfs_open(running.url) as fs:
+        seen = []
+        for top, directories, _ in fs.walk(folder.name):
+            seen.append(top)
+            directories.clear()
+        assert seen == [f"/{folder.name}"]
+        entries = fs.scandir(folder.name)
+        next(entries)
+        entries.close()
+        # All of them, though they are handed over a thousand at a time.
+        assert len({entry.name for entry in fs.scandir(folder.name)}) == 1201
+    # An error that ends a listing comes behind the entries before it.
+    with sync.nfs_open(running.url, files=FileOptions(listed_names_max=400)) as fs:
+        seen = []
+        entries = fs.scandir(folder.name)
+        with pytest.raises(OSError, match="more than 400 names"):
+            collections.deque(map(seen.append, entries))
+        assert len(seen) >= 400
+
+
+def test_a_file_is_a_raw_one(running: Running, folder: Path) -> None:
+    with sync.nfs_open(running.url) as fs:
+        path = f"{folder.name}/f"
+        with fs.open(path, "w+b") as file:
+            assert isinstance(file, io.RawIOBase)
+            assert (file.readable(), file.writable(), file.seekable(), file.mode) == (True, True, True, "w+b")
+            assert file.write(memoryview(b"first\nsecond\nthird")) == 18
+            assert file.seek(-5, io.SEEK_END) == 13
+            assert file.read() == b"third"
+            assert file.pread(6, 6) == b"second"
+            file.seek(0)
+            assert file.readline() == b"first\n"
+            assert list(file) == [b"second\n", b"third"]
+            assert file.truncate(5) == 5
+            assert file.stat().st_size == 5
+        assert file.closed
+        with pytest.raises(ValueError, match="closed"):
+            file.read()
+        with pytest.raises(io.UnsupportedOperation, match="not opened for writing"), fs.open(path) as file:
+            file.write(b"x")
+    assert (folder / "f").read_bytes() == b"first"
+
+
+def test_octets_are_placed_in_the_memory_of_the_caller(running: Running, folder: Path) -> None:
+    content = bytes(range(256)) * 16
+    (folder / "f").write_bytes(content)
+    with sync.nfs_open(running.url) as fs, fs.open(f"{folder.name}/f") as file, mmap.mmap(-1, 8192) as memory:
+        assert file.readinto(memory) == 4096
+        assert memory[:4096] == content
+        buffer = bytearray(1000)
+        assert file.preadinto(buffer, 256) == 1000
+        assert buffer == content[256:1256]
+        file.seek(0)
+        assert b"".join(bytes(view) for view in file.views()) == content
+
+
+def test_the_standard_library_takes_the_files(running: Running, folder: Path) -> None:
+    with sync.nfs_open(running.url) as fs:
+
+        def path(name: str) -> str:
+            return f"{folder.name}/{name}"
+
+        with io.TextIOWrapper(fs.open(path("t.csv"), "wb"), newline="") as text:
+            csv.writer(text).writerows([["a", "b"], ["1", "ö"]])
+        with io.TextIOWrapper(io.BufferedReader(fs.open(path("t.csv"))), newline="") as text:
+            assert list(csv.reader(text)) == [["a", "b"], ["1", "ö"]]
+        with fs.open(path("z.zip"), "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("inner", b"x" * 100_000)
+        with fs.open(path("z.zip")) as file, zipfile.ZipFile(file) as archive:
+            assert archive.read("inner") == b"x" * 100_000
+        with fs.open(path("p"), "wb") as file:
+            pickle.dump({"k": [1, 2]}, file)
+        with fs.open(path("p")) as file:
+            assert pickle.load(file) == {"k": [1, 2]}
+        with io.BufferedWriter(fs.open(path("j"), "wb")) as writer:
+            writer.write(json.dumps([1, 2]).encode())
+        with fs.open(path("j")) as file:
+            assert json.load(file) == [1, 2]
+        with fs.open(path("z.zip")) as source, fs.open(path("copy"), "wb") as target:
+            shutil.copyfileobj(source, target)
+    assert (folder / "copy").read_bytes() == (folder / "z.zip").read_bytes()
+
+
+def test_threads_share_a_file_system(running: Running, folder: Path) -> None:
+    failures: list[BaseException] = []
+    with sync.nfs_open(running.url) as fs:
+
+        def work(number: int) -> None:
+            try:
+                for turn in range(20):
+                    path = f"{folder.name}/{number}"
+                    fs.write_bytes(path, b"%d" % turn)
+                    assert fs.read_bytes(path) == b"%d" % turn
+            except BaseException as error:
+                failures.append(error)
+                raise
+
+        threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert failures == []
+    assert sum(thread.name == "rpcrdma-sync" for thread in threading.enumerate()) == 1
+
+
+def test_it_works_where_a_loop_runs_already(running: Running, folder: Path) -> None:
+    async def notebook() -> bytes:
+        with sync.nfs_open(running.url) as fs:
+            fs.write_bytes(f"{folder.name}/n", b"cell")
+            return fs.read_bytes(f"{folder.name}/n")
+
+    assert asyncio.run(notebook()) == b"cell"
+
+
+def test_calls_of_any_program(running: Running) -> None:
+    url, _, _ = running.url.rpartition("/")
+    with sync.connect(url, v3.PROGRAM) as connection:
+        connection.call(v3.NULL, None)
+        assert connection.negotiated is not None
+        assert connection.statistics is not None
+        assert connection.reconnects == 0
+        with pytest.raises(LocalProtocolError, match="not a procedure of"):
+            connection.call(mount.EXPORT, None)
+    connection.close()
+    with pytest.raises(Exception, match="clos"):
+        connection.call(v3.NULL, None)
+
+
+def test_changes_are_iterated_over(running: Running, folder: Path) -> None:
+    with sync.nfs_open(running.url) as fs, fs.watch(folder.name) as changes:
+        (folder / "new").mkdir()
+        assert next(changes) == Change(ChangeKind.CREATED, "new", is_directory=True)
+        changes.close()
+        assert list(changes) == []
+
+
+def test_failing_to_connect_leaves_nothing_behind(running: Running) -> None:
+    before = background_loop._present
+    assert before is not None
+    assert not before.in_use
+    with pytest.raises(ConnectFailed, match="refused"):
+        sync.connect("rdma://127.0.0.1:1")
+    with pytest.raises(LocalProtocolError, match="URL"):
+        sync.nfs_open("http://127.0.0.1/")
+    assert background_loop._present is before
+    assert not before.in_use
+
+
+def test_a_function_that_the_thread_calls_may_not_wait_for_it(running: Running, folder: Path) -> None:
+    (folder / "f").write_bytes(b"x")
+    with sync.nfs_open(running.url) as fs:
+
+        def progress(_files: int, _octets: int) -> None:
+            fs.listdir(folder.name)
+
+        with pytest.raises(LocalProtocolError, match="call it from another thread"):
+            fs.download(f"{folder.name}/f", folder / "copy", progress=progress)
+        assert "f" in fs.listdir(folder.name)
