@@ -15,8 +15,6 @@ from rpcrdma.rpc.loaded_interface import load_interface
 if TYPE_CHECKING:
     from conftest import Answering, Command, Served, Serving
 
-ROOT = Path(__file__).parents[2]
-NFS_X, MOUNT_X = (str(ROOT / "src/rpcrdma/nfs" / name) for name in ("nfs3.x", "mount3.x"))
 PROBE = """
 enum colour { RED = -1, GREEN = 2 };
 struct entry { string name<>; entry *next; };
@@ -124,7 +122,7 @@ def test_a_chosen_version_that_is_not_offered_is_named(urls: dict[str, str], her
             "hint: --program-version N calls another version, if FILE.x has it\n"
         ),
     )
-    ran = command.run("call", urls["tcp"], MOUNT_X, "null", "--json")
+    ran = command.run("call", urls["tcp"], "mount3.x", "null", "--json")
     assert (ran.status, ran.json["error"]["kind"]) == (1, "call_refused")
     assert ran.json["error"]["hint"] == f"rpcrdma programs {urls['tcp']} shows what is offered"
 
@@ -265,9 +263,9 @@ def test_garbage_is_told_in_one_line(reply: bytes, here: Path, command: Command,
 
 def test_files_are_read_and_written_through_the_nfs_definition(server: Served, here: Path, command: Command) -> None:
     (server.root / "called").write_bytes(b"as NFSv3 has it" * 100)
-    words = ["call", server.urls["tcp"], MOUNT_X, "mnt", '"/"']
+    words = ["call", server.urls["tcp"], "mount3.x", "mnt", '"/"']
     root = command.done(*words).json["mountinfo"]["fhandle"]
-    nfs = ["call", server.urls["rdma"], NFS_X]
+    nfs = ["call", server.urls["rdma"], "nfs3.x"]
     found = command.done(*nfs, "lookup", json.dumps({"what": {"dir": {"data": root}, "name": "called"}})).json
     assert found["status"] == "NFS3_OK"
     args = {"file": found["resok"]["object"], "offset": 0, "count": 4096}
@@ -275,6 +273,18 @@ def test_files_are_read_and_written_through_the_nfs_definition(server: Served, h
     assert (read["resok"]["count"], (here / "copy").read_bytes()) == (1500, b"as NFSv3 has it" * 100)
     missing = command.done(*nfs, "lookup", json.dumps({"what": {"dir": {"data": root}, "name": "none"}})).json
     assert missing["status"] == "NFS3ERR_NOENT"
+    (here / "nfs3.x").write_text("struct s { int a; };")
+    assert command.run(*nfs, "null").err == "error: nfs3.x defines no program\n", "a file of the name comes first"
+
+
+def test_malformed_definitions_are_taken_on_request_with_warnings(
+    urls: dict[str, str], here: Path, command: Command
+) -> None:
+    (here / "c.x").write_text(PROBE.replace("int from", "long from"))
+    ran = command.run("call", urls["tcp"], "c.x", "null")
+    assert (ran.status, ran.err.splitlines()[0]) == (1, "error: c.x:5:69: 'long' is no type of the language")
+    ran = command.done("call", urls["tcp"], "c.x", "null", "--lenient")
+    assert ran.err.startswith("warning: c.x:5:69: 'long' is no type of the language\n")
 
 
 def test_help_has_examples(command: Command) -> None:
