@@ -230,7 +230,10 @@ def serving_fixture() -> Serving:
 
 @contextlib.contextmanager
 def answering(reply: bytes) -> Iterator[str]:
-    """A TCP server that sends these octets after it has heard something, `XID ` in them replaced, and hangs up."""
+    """A TCP server that sends these octets after it has heard something, `XID ` in them replaced, and hangs up.
+
+    It must not be called a second time.
+    """
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
@@ -249,6 +252,9 @@ def answering(reply: bytes) -> Iterator[str]:
         finally:
             thread.join(STOP_S)
             assert not thread.is_alive()
+        listener.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listener.accept()
 
 
 Answering = Callable[[bytes], contextlib.AbstractContextManager[str]]

@@ -104,6 +104,14 @@ def test_arguments_come_from_standard_input(
     )
 
 
+def test_standard_input_that_is_no_text_is_refused(
+    here: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\xff"), encoding="utf-8"))
+    ran = command.run("call", "tcp://127.0.0.1:1", "probe.x", "reverse", "-")
+    assert (ran.status, ran.err) == (2, "error: arguments: not UTF-8 text\n")
+
+
 def test_results_larger_than_there_is_room_for_are_refused(urls: dict[str, str], here: Path, command: Command) -> None:
     """Messages of version 2 bring what there are no chunks for; in version 1 and over TCP the option is the bound."""
     for words in (["--rpcrdma-version", "1", "call", urls["rdma"]], ["call", urls["tcp"]]):
@@ -259,6 +267,14 @@ def test_garbage_is_told_in_one_line(reply: bytes, here: Path, command: Command,
     assert len(ran.err.splitlines()) <= 2, ran.err
     (told,) = ran.json_lines
     assert told["error"]["exit_status"] == ran.status
+
+
+def test_what_is_no_rdma_server_is_told_in_two_lines(here: Path, command: Command, answering: Answering) -> None:
+    with answering(GARBAGE["text"]) as url:
+        ran = command.run("call", url.replace("tcp", "rdma"), "probe.x", "colour", "--timeout", "10")
+    assert ran.status in {3, 4}
+    assert ran.err.startswith("error: ")
+    assert len(ran.err.splitlines()) <= 2
 
 
 def test_files_are_read_and_written_through_the_nfs_definition(server: Served, here: Path, command: Command) -> None:

@@ -181,8 +181,13 @@ class _Call:
         from rpcrdma.xdr.language.json_shape import shape  # noqa: PLC0415
 
         text = self.args.arguments
+        if text == "-":
+            try:
+                text = sys.stdin.read()
+            except UnicodeDecodeError:
+                raise JsonMismatch("arguments", "not UTF-8 text") from None
         if text is not None:
-            return parse_json(sys.stdin.read() if text == "-" else text, "arguments")
+            return parse_json(text, "arguments")
         kind = self.found.types.arguments
         if kind is not None:
             like = json.dumps(shape(self.loaded.module, kind))
