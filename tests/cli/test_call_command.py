@@ -27,6 +27,7 @@ program PROBE {
     version PROBE_V2 {
         void PROBEPROC_NULL(void) = 0; all PROBEPROC_ECHO(all) = 1; blob PROBEPROC_REVERSE(blob) = 2;
         blob PROBEPROC_MAKE(unsigned int) = 3; colour PROBEPROC_COLOUR(void) = 4; int PROBEPROC_SUM(int, int) = 5;
+        unsigned int PROBEPROC_COUNT(blob) = 6;
     } = 2;
 } = 0x20000d01;
 """
@@ -50,6 +51,9 @@ class Probe(LOADED.classes["PROBE_V2_Service"]):  # type: ignore[misc]
 
     def make(self, args: int, _context: object) -> Any:
         return LOADED.classes["blob"](sum=0, data=bytes(args))
+
+    def count(self, args: Any, _context: object) -> int:
+        return len(args.data)
 
     def sum(self, args: Any, _context: object) -> int:
         return int(args.arg1 + args.arg2)
@@ -84,6 +88,8 @@ def test_arguments_and_results_are_json(over: list[str], here: Path, command: Co
 def test_bulk_data_come_from_files_and_go_to_files(over: list[str], here: Path, command: Command) -> None:
     sent = bytes(range(256)) * 2048
     (here / "in.bin").write_bytes(sent)
+    counted = command.done(*over, "probe.x", "count", '{"sum": 0, "data": "@in.bin"}', "--reply-max", "1k")
+    assert counted.json == len(sent), "the bound of results is none for arguments"
     ran = command.done(*over, "probe.x", "reverse", '{"sum": 0, "data": "@in.bin"}', "--save", "result.data=out.bin")
     assert ran.json == {"sum": sum(sent), "data": "@out.bin"}
     assert (here / "out.bin").read_bytes() == sent[::-1]

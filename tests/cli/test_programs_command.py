@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rpcrdma.limits import PROBED_PROGRAMS_MAX
+from rpcrdma.limits import PROBED_PROGRAMS_MAX, PROBED_VERSIONS_MAX
 from rpcrdma.nfs import mount, port_mapper, v3
 from rpcrdma.nfs.port_mapper import binding, binding_entry, mapping, mapping_entry
 from rpcrdma.rpc.program import Program, null_procedure
@@ -149,6 +149,16 @@ def test_the_port_of_the_url_is_asked_without_a_port_mapper(
     ran = command.done(*words)
     assert ran.err.startswith("note: cannot connect to 127.0.0.1:")
     assert len(ran.err.splitlines()) == 1
+
+
+def test_a_program_that_claims_many_versions_has_few_of_them_asked(
+    serving: Serving, command: Command, nobody_listens: int
+) -> None:
+    with serving([Versions(1), Versions(1 << 31)]) as urls:
+        words = ["programs", urls["tcp"], "--port-mapper", str(nobody_listens), "--program", "0x20000d02", "--json"]
+        report = command.done(*words).json
+    expected = [(version, version == 1) for version in range(1, PROBED_VERSIONS_MAX + 1)]
+    assert listed(report, "version", "answers") == expected
 
 
 def test_nothing_to_ask_is_status_3(command: Command, nobody_listens: int) -> None:

@@ -160,6 +160,21 @@ MISFITS: dict[str, tuple[Any, str, str]] = {
         'arguments.key: "A" is not octets in Base64',
         'octets are Base64, or "hex:00ff", "text:words" or "@FILE"',
     ),
+    "characters that are not Base64": (
+        with_(key="A*A=="),
+        'arguments.key: "A*A==" is not octets in Base64',
+        'octets are Base64, or "hex:00ff", "text:words" or "@FILE"',
+    ),
+    "no base64 of a string": (
+        with_(where={"dir": {"base64": "A*A=="}, "handle": ""}),
+        'arguments.where.dir: "A*A==" is not Base64',
+        "",
+    ),
+    "base64 that is no string": (
+        with_(where={"dir": {"base64": 1}, "handle": ""}),
+        "arguments.where.dir: 1 is not Base64",
+        "",
+    ),
     "octets in a string": (
         with_(where={"dir": "\u00e9" * 5, "handle": ""}),
         "arguments.where.dir: 10 octets given, the limit is 8",
@@ -186,6 +201,14 @@ def test_misfits_name_their_place(loaded: LoadedInterface, document: Any, messag
     with pytest.raises(JsonMismatch) as raised:
         read(loaded, document)
     assert (str(raised.value), getattr(raised.value, "__notes__", [""])[0]) == (message, hint)
+
+
+def test_of_two_names_for_a_value_the_first_is_written_and_both_are_read() -> None:
+    loaded = load_interface("enum e { OLD = 1, NEW = 1 };", source_name="e.x")
+    kind = model.EnumRef("e", signed=False)
+    for document in ("OLD", "NEW", 1):
+        value = JsonReader(loaded.module, loaded.classes).read(kind, document, "arguments")
+        assert JsonWriter(loaded.module).write(kind, value, "result") == "OLD"
 
 
 def test_an_optional_item_may_be_left_out(loaded: LoadedInterface) -> None:
