@@ -234,7 +234,7 @@ def _rows(
         row = _row(each.program, each.version, each.netid, each.port, probe)
         rows.append({**row, "address": each.address, "owner": each.owner, "registered": True})
     for target, probe in probed.items():
-        versions = probe.answered | (set(probe.failed) if target.program in wanted else set())
+        versions = probe.answered | set(probe.failed)
         for version in sorted(versions):
             if (target, version) not in seen:
                 row = _row(target.program, version, target.scheme, target.port, probe)
