@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -171,6 +172,16 @@ def test_nothing_to_ask_is_status_3(command: Command, nobody_listens: int) -> No
     for scheme in ("rdma", "tcp"):
         ran = command.run("programs", f"{scheme}://127.0.0.1:{nobody_listens}", *mapper)
         assert (ran.status, len(ran.err.splitlines())) == (3, 2)
+
+
+def test_a_port_mapper_that_says_nothing_is_no_reason_to_ask_nobody_else(command: Command, nobody_listens: int) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        words = ["programs", f"tcp://127.0.0.1:{nobody_listens}", "--timeout", "0.1"]
+        ran = command.run(*words, "--port-mapper", str(silent.getsockname()[1]))
+    assert (ran.status, ran.err.splitlines()[0]) == (
+        3,
+        f"error: cannot connect to 127.0.0.1:{nobody_listens}: connection refused",
+    )
 
 
 def test_a_port_of_the_url_that_does_not_answer_is_told_beside_the_list(
