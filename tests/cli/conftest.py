@@ -149,7 +149,29 @@ class Ran:
         return [json.loads(line) for line in self.lines]
 
 
-class Remote:
+class Command:
+    """The command, run in this process."""
+
+    def __init__(self, capture: pytest.CaptureFixture[bytes]) -> None:
+        self._capture = capture
+
+    def run(self, *arguments: str) -> Ran:
+        self._capture.readouterr()
+        try:
+            status = main(list(arguments))
+        except SystemExit as ended:
+            status = int(ended.code or 0)
+        said = self._capture.readouterr()
+        assert b"Traceback" not in said.err
+        return Ran(status, said.out, said.err.decode())
+
+    def done(self, *arguments: str) -> Ran:
+        ran = self.run(*arguments)
+        assert ran.status == 0, ran.err
+        return ran
+
+
+class Remote(Command):
     """The command against one listener of the server, within a directory of the test's own.
 
     `version` is that of RPC-over-RDMA; "" over TCP.
@@ -164,23 +186,14 @@ class Remote:
         self.local.mkdir()
         self.name = name
         self.mount_port = server.urls["tcp"].rpartition(":")[2]
-        self._capture = capture
+        super().__init__(capture)
 
     def url(self, path: str = "") -> str:
         return f"{self.base}/{self.name}{path}"
 
     def run(self, *arguments: str) -> Ran:
-        self._capture.readouterr()
         version = ["--rpcrdma-version", self.version] if self.version else []
-        status = main(["--mount-port", self.mount_port, *version, *arguments])
-        said = self._capture.readouterr()
-        assert b"Traceback" not in said.err
-        return Ran(status, said.out, said.err.decode())
-
-    def done(self, *arguments: str) -> Ran:
-        ran = self.run(*arguments)
-        assert ran.status == 0, ran.err
-        return ran
+        return super().run("--mount-port", self.mount_port, *version, *arguments)
 
 
 @pytest.fixture
@@ -230,7 +243,10 @@ def serving_fixture() -> Serving:
 
 @contextlib.contextmanager
 def answering(reply: bytes) -> Iterator[str]:
-    """A TCP server that sends these octets after it has heard something, `XID ` in them replaced, and hangs up."""
+    """A TCP server that sends these octets after it has heard something, `XID ` in them replaced, and hangs up.
+
+    It must not be called a second time.
+    """
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
@@ -249,6 +265,9 @@ def answering(reply: bytes) -> Iterator[str]:
         finally:
             thread.join(STOP_S)
             assert not thread.is_alive()
+        listener.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listener.accept()
 
 
 Answering = Callable[[bytes], contextlib.AbstractContextManager[str]]
@@ -258,28 +277,6 @@ Answering = Callable[[bytes], contextlib.AbstractContextManager[str]]
 def answering_fixture() -> Answering:
     """A server that answers with octets of the test's own; gives its URL."""
     return answering
-
-
-class Command:
-    """The command, run in this process."""
-
-    def __init__(self, capture: pytest.CaptureFixture[bytes]) -> None:
-        self._capture = capture
-
-    def run(self, *arguments: str) -> Ran:
-        self._capture.readouterr()
-        try:
-            status = main(list(arguments))
-        except SystemExit as ended:
-            status = int(ended.code or 0)
-        said = self._capture.readouterr()
-        assert b"Traceback" not in said.err
-        return Ran(status, said.out, said.err.decode())
-
-    def done(self, *arguments: str) -> Ran:
-        ran = self.run(*arguments)
-        assert ran.status == 0, ran.err
-        return ran
 
 
 @pytest.fixture

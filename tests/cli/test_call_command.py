@@ -15,8 +15,6 @@ from rpcrdma.rpc.loaded_interface import load_interface
 if TYPE_CHECKING:
     from conftest import Answering, Command, Served, Serving
 
-ROOT = Path(__file__).parents[2]
-NFS_X, MOUNT_X = (str(ROOT / "src/rpcrdma/nfs" / name) for name in ("nfs3.x", "mount3.x"))
 PROBE = """
 enum colour { RED = -1, GREEN = 2 };
 struct entry { string name<>; entry *next; };
@@ -29,6 +27,7 @@ program PROBE {
     version PROBE_V2 {
         void PROBEPROC_NULL(void) = 0; all PROBEPROC_ECHO(all) = 1; blob PROBEPROC_REVERSE(blob) = 2;
         blob PROBEPROC_MAKE(unsigned int) = 3; colour PROBEPROC_COLOUR(void) = 4; int PROBEPROC_SUM(int, int) = 5;
+        unsigned int PROBEPROC_COUNT(blob) = 6;
     } = 2;
 } = 0x20000d01;
 """
@@ -52,6 +51,9 @@ class Probe(LOADED.classes["PROBE_V2_Service"]):  # type: ignore[misc]
 
     def make(self, args: int, _context: object) -> Any:
         return LOADED.classes["blob"](sum=0, data=bytes(args))
+
+    def count(self, args: Any, _context: object) -> int:
+        return len(args.data)
 
     def sum(self, args: Any, _context: object) -> int:
         return int(args.arg1 + args.arg2)
@@ -86,6 +88,8 @@ def test_arguments_and_results_are_json(over: list[str], here: Path, command: Co
 def test_bulk_data_come_from_files_and_go_to_files(over: list[str], here: Path, command: Command) -> None:
     sent = bytes(range(256)) * 2048
     (here / "in.bin").write_bytes(sent)
+    counted = command.done(*over, "probe.x", "count", '{"sum": 0, "data": "@in.bin"}', "--reply-max", "1k")
+    assert counted.json == len(sent), "the bound of results is none for arguments"
     ran = command.done(*over, "probe.x", "reverse", '{"sum": 0, "data": "@in.bin"}', "--save", "result.data=out.bin")
     assert ran.json == {"sum": sum(sent), "data": "@out.bin"}
     assert (here / "out.bin").read_bytes() == sent[::-1]
@@ -106,6 +110,14 @@ def test_arguments_come_from_standard_input(
     )
 
 
+def test_standard_input_that_is_no_text_is_refused(
+    here: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\xff"), encoding="utf-8"))
+    ran = command.run("call", "tcp://127.0.0.1:1", "probe.x", "reverse", "-")
+    assert (ran.status, ran.err) == (2, "error: arguments: not UTF-8 text\n")
+
+
 def test_results_larger_than_there_is_room_for_are_refused(urls: dict[str, str], here: Path, command: Command) -> None:
     """Messages of version 2 bring what there are no chunks for; in version 1 and over TCP the option is the bound."""
     for words in (["--rpcrdma-version", "1", "call", urls["rdma"]], ["call", urls["tcp"]]):
@@ -124,7 +136,7 @@ def test_a_chosen_version_that_is_not_offered_is_named(urls: dict[str, str], her
             "hint: --program-version N calls another version, if FILE.x has it\n"
         ),
     )
-    ran = command.run("call", urls["tcp"], MOUNT_X, "null", "--json")
+    ran = command.run("call", urls["tcp"], "mount3.x", "null", "--json")
     assert (ran.status, ran.json["error"]["kind"]) == (1, "call_refused")
     assert ran.json["error"]["hint"] == f"rpcrdma programs {urls['tcp']} shows what is offered"
 
@@ -263,11 +275,19 @@ def test_garbage_is_told_in_one_line(reply: bytes, here: Path, command: Command,
     assert told["error"]["exit_status"] == ran.status
 
 
+def test_what_is_no_rdma_server_is_told_in_two_lines(here: Path, command: Command, answering: Answering) -> None:
+    with answering(GARBAGE["text"]) as url:
+        ran = command.run("call", url.replace("tcp", "rdma"), "probe.x", "colour", "--timeout", "10")
+    assert ran.status in {3, 4}
+    assert ran.err.startswith("error: ")
+    assert len(ran.err.splitlines()) <= 2
+
+
 def test_files_are_read_and_written_through_the_nfs_definition(server: Served, here: Path, command: Command) -> None:
     (server.root / "called").write_bytes(b"as NFSv3 has it" * 100)
-    words = ["call", server.urls["tcp"], MOUNT_X, "mnt", '"/"']
+    words = ["call", server.urls["tcp"], "mount3.x", "mnt", '"/"']
     root = command.done(*words).json["mountinfo"]["fhandle"]
-    nfs = ["call", server.urls["rdma"], NFS_X]
+    nfs = ["call", server.urls["rdma"], "nfs3.x"]
     found = command.done(*nfs, "lookup", json.dumps({"what": {"dir": {"data": root}, "name": "called"}})).json
     assert found["status"] == "NFS3_OK"
     args = {"file": found["resok"]["object"], "offset": 0, "count": 4096}
@@ -275,6 +295,18 @@ def test_files_are_read_and_written_through_the_nfs_definition(server: Served, h
     assert (read["resok"]["count"], (here / "copy").read_bytes()) == (1500, b"as NFSv3 has it" * 100)
     missing = command.done(*nfs, "lookup", json.dumps({"what": {"dir": {"data": root}, "name": "none"}})).json
     assert missing["status"] == "NFS3ERR_NOENT"
+    (here / "nfs3.x").write_text("struct s { int a; };")
+    assert command.run(*nfs, "null").err == "error: nfs3.x defines no program\n", "a file of the name comes first"
+
+
+def test_malformed_definitions_are_taken_on_request_with_warnings(
+    urls: dict[str, str], here: Path, command: Command
+) -> None:
+    (here / "c.x").write_text(PROBE.replace("int from", "long from"))
+    ran = command.run("call", urls["tcp"], "c.x", "null")
+    assert (ran.status, ran.err.splitlines()[0]) == (1, "error: c.x:5:69: 'long' is no type of the language")
+    ran = command.done("call", urls["tcp"], "c.x", "null", "--lenient")
+    assert ran.err.startswith("warning: c.x:5:69: 'long' is no type of the language\n")
 
 
 def test_help_has_examples(command: Command) -> None:

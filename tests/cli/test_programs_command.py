@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rpcrdma.limits import PROBED_PROGRAMS_MAX
+from rpcrdma.limits import PROBED_PROGRAMS_MAX, PROBED_VERSIONS_MAX
 from rpcrdma.nfs import mount, port_mapper, v3
 from rpcrdma.nfs.port_mapper import binding, binding_entry, mapping, mapping_entry
 from rpcrdma.rpc.program import Program, null_procedure
@@ -151,6 +152,16 @@ def test_the_port_of_the_url_is_asked_without_a_port_mapper(
     assert len(ran.err.splitlines()) == 1
 
 
+def test_a_program_that_claims_many_versions_has_few_of_them_asked(
+    serving: Serving, command: Command, nobody_listens: int
+) -> None:
+    with serving([Versions(1), Versions(1 << 31)]) as urls:
+        words = ["programs", urls["tcp"], "--port-mapper", str(nobody_listens), "--program", "0x20000d02", "--json"]
+        report = command.done(*words).json
+    expected = [(version, version == 1) for version in range(1, PROBED_VERSIONS_MAX + 1)]
+    assert listed(report, "version", "answers") == expected
+
+
 def test_nothing_to_ask_is_status_3(command: Command, nobody_listens: int) -> None:
     mapper = ["--port-mapper", str(nobody_listens)]
     ran = command.run("programs", "tcp://127.0.0.1", *mapper)
@@ -161,6 +172,16 @@ def test_nothing_to_ask_is_status_3(command: Command, nobody_listens: int) -> No
     for scheme in ("rdma", "tcp"):
         ran = command.run("programs", f"{scheme}://127.0.0.1:{nobody_listens}", *mapper)
         assert (ran.status, len(ran.err.splitlines())) == (3, 2)
+
+
+def test_a_port_mapper_that_says_nothing_is_no_reason_to_ask_nobody_else(command: Command, nobody_listens: int) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        words = ["programs", f"tcp://127.0.0.1:{nobody_listens}", "--timeout", "0.1"]
+        ran = command.run(*words, "--port-mapper", str(silent.getsockname()[1]))
+    assert (ran.status, ran.err.splitlines()[0]) == (
+        3,
+        f"error: cannot connect to 127.0.0.1:{nobody_listens}: connection refused",
+    )
 
 
 def test_a_port_of_the_url_that_does_not_answer_is_told_beside_the_list(

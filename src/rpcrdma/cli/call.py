@@ -44,6 +44,7 @@ _EXAMPLES = """\
 JSON is by the types of the definition: structures are objects, enumerations names, opaque data Base64 or "hex:00ff",
 "text:words", "@FILE". docs/call.md has it all.
 """
+_OWN_DEFINITIONS = ("nfs3.x", "mount3.x", "port_mapper.x", "watch.x")
 _INDEX = re.compile(r"\[\d+\]")
 
 
@@ -64,7 +65,12 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="URL",
         help="rdma://HOST[:PORT] or tcp://HOST[:PORT]; over TCP without PORT the server's port mapper is asked",
     )
-    parser.add_argument("file", metavar="FILE.x", help="the program's interface definition; - is standard input")
+    parser.add_argument(
+        "file",
+        metavar="FILE.x",
+        help="the program's interface definition; - is standard input. Where there is no such file, "
+        f"{', '.join(_OWN_DEFINITIONS)} are the library's",
+    )
     parser.add_argument(
         "procedure", metavar="PROCEDURE", help="its name in FILE.x, or what follows PROC_ in it; in any case"
     )
@@ -109,6 +115,7 @@ def run(args: argparse.Namespace) -> int:
 
     if args.file == args.arguments == "-":
         raise LocalProtocolError("FILE.x and JSON cannot both come from standard input")
+    args.file = _own_definition(args.file) or args.file
     source = read_definition(args)
     if source is None:
         return ExitStatus.FAILED
@@ -118,9 +125,18 @@ def run(args: argparse.Namespace) -> int:
         source.show(error.diagnostics)
         more = "" if args.lenient else "; --lenient takes malformed ones whose meaning is clear"
         return console.error(f"{args.file} does not compile", f"rpcrdma xdr lint checks definitions{more}")
+    source.show(loaded.warnings)
     call = _Call(args, loaded, loaded.procedure(args.procedure, program=args.program, version=args.program_version))
     call.prepare()
     return run_async(call.run())
+
+
+def _own_definition(name: str) -> str | None:
+    """The path of a definition that comes with the library, unless there is a file of this name."""
+    from importlib.resources import files  # noqa: PLC0415
+
+    path = Path(str(files("rpcrdma.nfs"))) / name
+    return str(path) if name in _OWN_DEFINITIONS and not Path(name).exists() else None
 
 
 def _load(args: argparse.Namespace, source: DefinitionText) -> LoadedInterface:
@@ -165,8 +181,13 @@ class _Call:
         from rpcrdma.xdr.language.json_shape import shape  # noqa: PLC0415
 
         text = self.args.arguments
+        if text == "-":
+            try:
+                text = sys.stdin.read()
+            except UnicodeDecodeError:
+                raise JsonMismatch("arguments", "not UTF-8 text") from None
         if text is not None:
-            return parse_json(sys.stdin.read() if text == "-" else text, "arguments")
+            return parse_json(text, "arguments")
         kind = self.found.types.arguments
         if kind is not None:
             like = json.dumps(shape(self.loaded.module, kind))

@@ -110,7 +110,7 @@ class _Probed:
 
 
 async def _programs(args: argparse.Namespace) -> int:
-    from rpcrdma.errors import ConnectFailed  # noqa: PLC0415
+    from rpcrdma.errors import CallTimeout, ConnectFailed  # noqa: PLC0415
     from rpcrdma.limits import PROBED_PROGRAMS_MAX  # noqa: PLC0415
     from rpcrdma.nfs.client.port_mapper import registrations  # noqa: PLC0415
 
@@ -121,7 +121,7 @@ async def _programs(args: argparse.Namespace) -> int:
     try:
         timeout_s = options.connect_timeout_s
         mapper["version"], listed = await registrations(url.host, port=args.port_mapper, timeout_s=timeout_s)
-    except ConnectFailed as error:
+    except (CallTimeout, ConnectFailed) as error:
         if not _own_port(url):
             error.add_note(f"or name a port of the server to ask: tcp://{url.host}:PORT")
             raise
@@ -234,7 +234,7 @@ def _rows(
         row = _row(each.program, each.version, each.netid, each.port, probe)
         rows.append({**row, "address": each.address, "owner": each.owner, "registered": True})
     for target, probe in probed.items():
-        versions = probe.answered | (set(probe.failed) if target.program in wanted else set())
+        versions = probe.answered | set(probe.failed)
         for version in sorted(versions):
             if (target, version) not in seen:
                 row = _row(target.program, version, target.scheme, target.port, probe)

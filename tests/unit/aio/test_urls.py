@@ -63,3 +63,12 @@ def test_a_query_that_means_nothing_is_refused_in_words(text: str, said: str) ->
 )
 def test_a_url_is_shown_as_it_is_written(text: str) -> None:
     assert str(parse_url(text)) == text
+
+
+def test_a_url_knows_whether_its_port_is_the_default_one() -> None:
+    assert [parse_url(text).port_given for text in ("tcp://h", "tcp://h:2049", "rdma://[::1]/x")] == [
+        False,
+        True,
+        False,
+    ]
+    assert parse_url("tcp://h") == parse_url("tcp://h:2049")

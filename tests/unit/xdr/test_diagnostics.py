@@ -313,6 +313,48 @@ ERRORS: dict[str, tuple[str, str]] = {
 }
 
 
+HINTS = {
+    "struct s { string name; };": "a string has a limit: string name<N>",
+    "struct s { string name[8]; };": "a string has a limit: string name<N>",
+    "struct s { opaque data; };": "opaque data have a length, name[N], or a limit, name<N>",
+    "struct s { string *name; };": "what is optional has a name of its own: typedef string text<N>; and text *name",
+    "typedef string<64> name;": "the limit follows the name: name<N>",
+    "struct s { int a, b; };": "each member has a declaration of its own",
+    "struct s { int a[2][3]; };": "an array of arrays has a name for the inner one: typedef int row[3];",
+    "struct s { };": "it has at least one member",
+    "union u switch (int a) { };": "it has at least one member",
+    "union u switch (int a) { case 1: };": "an arm without a member is void: case N: void;",
+    "enum e { A = 1 << 2 };": "a value is a number or a name; there are no expressions",
+    "const A = 1 + 2;": "a value is a number or a name; there are no expressions",
+    "struct s *p;": "a typedef names the pointer: typedef struct name *pointer;",
+    "program P { version V { void F(int a) = 1; } = 1; } = 7;": "the types of arguments have no names",
+    "program P { version V { void F() = 1; } = 1; } = 7;": "void stands for no arguments",
+    "program P { version V { int *F(void) = 1; } = 1; } = 7;": "what is optional has a name: typedef int *maybe;",
+    "program P { void F(void) = 1; } = 7;": "procedures belong to versions: version NAME { ... } = 1;",
+    "program P { version V { string F(void) = 1; } = 1; } = 7;": "typedef string text<N>;",
+    "program P { version V { void F(opaque) = 1; } = 1; } = 7;": "typedef opaque text<N>;",
+    "struct s { int a }": "",
+    "const = 4;": "",
+}
+
+
+@pytest.mark.parametrize(("source", "hint"), HINTS.items(), ids=HINTS)
+def test_what_was_probably_meant_is_hinted_at(source: str, hint: str) -> None:
+    with pytest.raises(LanguageError) as raised:
+        compile_source(source, source_name="t.x")
+    assert [remark.hint for remark in raised.value.diagnostics] == [hint]
+
+
+def test_a_bare_string_takes_the_default_limit_in_the_lenient_dialect() -> None:
+    source = "program P { version V { string F(string) = 1; } = 1; } = 7;"
+    compiled = compile_source(source, source_name="t.x", lenient=True, default_limit=9)
+    assert [remark.message for remark in compiled.warnings] == [
+        "string is no type without a limit; taken as string<9>"
+    ] * 2
+    named = compile_source(source.replace("string", "s") + "typedef string s<9>;", source_name="t.x")
+    assert not named.warnings
+
+
 @pytest.mark.parametrize(("source", "expected"), ERRORS.values(), ids=ERRORS)
 def test_errors_name_their_place(source: str, expected: str) -> None:
     with pytest.raises(LanguageError) as raised:
@@ -453,6 +495,30 @@ DRAFTS: dict[str, tuple[str, str, str]] = {
             "hint: int has 32 bits, hyper has 64; taken as int"
         ),
         "struct s { unsigned int a; };",
+    ),
+    "type of C in two words": (
+        "struct s { unsigned char a; };",
+        (
+            "t.x:1:12: 'unsigned char' is no type of the language\n  struct s { unsigned char a; };\n"
+            "             ^^^^^^^^^^^^^\nhint: taken as unsigned int"
+        ),
+        "struct s { unsigned int a; };",
+    ),
+    "signed type of C": (
+        "struct s { short a; };",
+        (
+            "t.x:1:12: 'short' is no type of the language\n  struct s { short a; };\n             ^^^^^\n"
+            "hint: taken as int"
+        ),
+        "struct s { int a; };",
+    ),
+    "truth of C": (
+        "struct s { bool_t a; };",
+        (
+            "t.x:1:12: bool_t is a type of rpcgen, not of the language; taken as bool\n"
+            "  struct s { bool_t a; };\n             ^^^^^^"
+        ),
+        "struct s { bool a; };",
     ),
     "type of C": (
         "struct s { u_short a; };",

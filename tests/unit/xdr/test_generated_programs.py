@@ -140,3 +140,18 @@ def test_void_reads_nothing(load: Load) -> None:
     decoder = Decoder(b"abcd")
     load(COUNTER).COUNTERPROC_NULL.decode_args(decoder)
     assert decoder.pos == 0
+
+
+def test_types_of_rpcgen_may_be_arguments_and_results(load: Load, octets: Any, whole: Any) -> None:
+    source = "program P { version V { string A(netobj) = 1; des_block B(string) = 2; } = 1; } = 7;"
+    module = load(source, lenient=True, default_limit=9)
+    for kinds, value, wire in (
+        ((module.A.encode_args, module.A.decode_args), b"ab", "000000026162 0000"),
+        ((module.A.encode_result, module.A.decode_result), "cd", "000000026364 0000"),
+        ((module.B.encode_args, module.B.decode_args), "", "00000000"),
+        ((module.B.encode_result, module.B.decode_result), b"12345678", "3132333435363738"),
+    ):
+        encode, decode = kinds
+        assert octets(encode, value) == bytes.fromhex(wire)
+        assert whole(decode, bytes.fromhex(wire)) == value
+    assert module.A.reply_bound(b"").results == 4 + 12

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.errors import LocalProtocolError
 from rpcrdma.rpc.loaded_interface import LoadedInterface, load_interface
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.language import model
@@ -23,9 +22,6 @@ struct all {
     place where; status state; bool flag; int from; unsigned hyper big; float f; double d; opaque key[2];
     entry *entries; place *also; result outcome; int pair[2]; int few<2>;
 };
-program FIRST { version FIRST_V1 { void FIRSTPROC_NULL(void) = 0; all FIRSTPROC_GET(all) = 1; } = 1;
-                version FIRST_V2 { void FIRSTPROC_NULL(void) = 0; all FIRSTPROC_GET(place) = 1; } = 2; } = 0x20000001;
-program SECOND { version SECOND_V1 { void SECONDPROC_NULL(void) = 0; int add(int, int) = 7; } = 1; } = 0x20000002;
 """
 WHOLE = model.ClassRef("all")
 ALL: dict[str, Any] = {
@@ -160,6 +156,21 @@ MISFITS: dict[str, tuple[Any, str, str]] = {
         'arguments.key: "A" is not octets in Base64',
         'octets are Base64, or "hex:00ff", "text:words" or "@FILE"',
     ),
+    "characters that are not Base64": (
+        with_(key="A*A=="),
+        'arguments.key: "A*A==" is not octets in Base64',
+        'octets are Base64, or "hex:00ff", "text:words" or "@FILE"',
+    ),
+    "no base64 of a string": (
+        with_(where={"dir": {"base64": "A*A=="}, "handle": ""}),
+        'arguments.where.dir: "A*A==" is not Base64',
+        "",
+    ),
+    "base64 that is no string": (
+        with_(where={"dir": {"base64": 1}, "handle": ""}),
+        "arguments.where.dir: 1 is not Base64",
+        "",
+    ),
     "octets in a string": (
         with_(where={"dir": "\u00e9" * 5, "handle": ""}),
         "arguments.where.dir: 10 octets given, the limit is 8",
@@ -188,6 +199,14 @@ def test_misfits_name_their_place(loaded: LoadedInterface, document: Any, messag
     assert (str(raised.value), getattr(raised.value, "__notes__", [""])[0]) == (message, hint)
 
 
+def test_of_two_names_for_a_value_the_first_is_written_and_both_are_read() -> None:
+    loaded = load_interface("enum e { OLD = 1, NEW = 1 };", source_name="e.x")
+    kind = model.EnumRef("e", signed=False)
+    for document in ("OLD", "NEW", 1):
+        value = JsonReader(loaded.module, loaded.classes).read(kind, document, "arguments")
+        assert JsonWriter(loaded.module).write(kind, value, "result") == "OLD"
+
+
 def test_an_optional_item_may_be_left_out(loaded: LoadedInterface) -> None:
     assert read(loaded, {key: value for key, value in ALL.items() if key != "also"}).also is None
 
@@ -206,52 +225,3 @@ def test_what_is_not_json_is_refused(text: str, message: str) -> None:
     with pytest.raises(JsonMismatch) as raised:
         parse_json(text, "arguments")
     assert str(raised.value).startswith(message)
-
-
-def test_procedures_are_found_by_name(loaded: LoadedInterface) -> None:
-    found = loaded.procedure("FIRSTPROC_GET")
-    assert (found.version.number, found.procedure.program, found.procedure.number) == (2, 0x20000001, 1)
-    assert loaded.procedure("get", version=1).types.arguments == model.ClassRef("all")
-    assert loaded.procedure("ADD").procedure.number == 7
-    assert loaded.procedure("firstproc_get").version.number == 2
-    for program in ("SECOND", "0x20000002", str(0x20000002)):
-        assert loaded.procedure("null", program=program).version.name == "SECOND_V1"
-
-
-@pytest.mark.parametrize(
-    ("name", "choice", "message", "hint"),
-    [
-        ("GTE", {}, "all.x has no procedure GTE", "did you mean FIRSTPROC_GET?"),
-        ("xyzzy", {}, "all.x has no procedure xyzzy", "it has FIRSTPROC_NULL, FIRSTPROC_GET, SECONDPROC_NULL, add"),
-        ("null", {}, "null is a procedure of FIRST and of SECOND", "--program FIRST"),
-        (
-            "get",
-            {"program": "THIRD"},
-            "all.x defines no program THIRD",
-            "it defines FIRST (536870913), SECOND (536870914)",
-        ),
-        (
-            "get",
-            {"version": 3},
-            "all.x defines no version 3",
-            "it defines FIRST version 1, FIRST version 2, SECOND version 1",
-        ),
-    ],
-)
-def test_what_is_not_found_is_told(
-    loaded: LoadedInterface, name: str, choice: dict[str, Any], message: str, hint: str
-) -> None:
-    with pytest.raises(LocalProtocolError) as raised:
-        loaded.procedure(name, **choice)
-    assert (str(raised.value), raised.value.__notes__) == (message, [hint])
-
-
-def test_a_definition_without_programs_has_no_procedure() -> None:
-    with pytest.raises(LocalProtocolError, match=r"types\.x defines no program"):
-        load_interface("struct s { int a; };", source_name="types.x").procedure("null")
-
-
-def test_a_file_name_is_no_code() -> None:
-    name = '"""\nraise SystemError\n"""'
-    loaded = load_interface(SOURCE, source_name=name)
-    assert loaded.module.source_name == name

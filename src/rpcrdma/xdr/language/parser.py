@@ -14,6 +14,7 @@ import lark
 
 from rpcrdma.xdr.language import syntax
 from rpcrdma.xdr.language.diagnostics import Diagnostic, LanguageError, Place
+from rpcrdma.xdr.language.mistakes import hint_for
 
 __all__ = ["parse"]
 
@@ -23,7 +24,8 @@ _PUNCTUATION = {
     "MORETHAN": ">", "SEMICOLON": ";", "COLON": ":", "COMMA": ",", "EQUAL": "=", "STAR": "*", "DOT": ".",
 }  # fmt: skip
 _TYPE_TOKENS = {
-    "INT", "HYPER", "LONG", "UNSIGNED", "FLOAT", "DOUBLE", "QUADRUPLE", "BOOL", "ENUM", "STRUCT", "UNION",
+    "INT", "HYPER", "LONG", "UNSIGNED", "FLOAT", "DOUBLE", "QUADRUPLE", "BOOL", "CHAR", "SHORT", "ENUM", "STRUCT",
+    "UNION",
 }  # fmt: skip
 
 
@@ -66,7 +68,7 @@ def _unexpected_character(text: str, error: lark.exceptions.UnexpectedCharacters
         hint = "a comment is /* written so */"
     elif character == "_":
         hint = "a name begins with a letter"
-    return place, f"unexpected character {character!r}", hint
+    return place, f"unexpected character {character!r}", hint or hint_for(text[: error.pos_in_stream], character)
 
 
 def _unexpected_token(text: str, error: lark.exceptions.UnexpectedToken) -> tuple[Place, str, str]:
@@ -80,12 +82,12 @@ def _unexpected_token(text: str, error: lark.exceptions.UnexpectedToken) -> tupl
         place = _place(token)
         found = f"'{token}'"
     words = []
-    if expected >= _TYPE_TOKENS - {"ENUM", "STRUCT", "UNION", "LONG"}:
+    if expected >= _TYPE_TOKENS - {"ENUM", "STRUCT", "UNION", "LONG", "CHAR", "SHORT"}:
         words.append("a type")
         expected -= _TYPE_TOKENS | {"IDENTIFIER", "OPAQUE", "STRING", "VOID"}
     words += sorted(_spelling(name) for name in expected)
     wanted = " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
-    hint = ""
+    hint = hint_for(text[: token.start_pos], str(token)) if token.type != "$END" else ""
     if str(token) in syntax.RESERVED_WORDS and "IDENTIFIER" in error.expected:
         hint = f"'{token}' is a reserved word"
     return place, f"expected {wanted}, found {found}", hint
@@ -174,6 +176,11 @@ class _Builder(lark.Transformer[lark.Token, Any]):
     def anonymous(self, items: list[Any]) -> syntax.TypeSpecifier:
         (body,) = items
         return cast("syntax.TypeSpecifier", body)
+
+    def builtin_of_c(self, items: list[lark.Token]) -> syntax.Builtin:
+        taken = "unsigned int" if len(items) > 1 else "int"
+        self.deviates(_span(items), f"'{' '.join(items)}' is no type of the language", f"taken as {taken}")
+        return syntax.Builtin(taken, _span(items))
 
     def no_type(self, _items: list[Any]) -> None:
         return None

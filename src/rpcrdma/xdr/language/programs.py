@@ -193,6 +193,10 @@ def _plain_name(kind: model.Type | None) -> str | None:
             return f"{entry}_list"
         case model.FixedOpaque():
             return "opaque"
+        case model.VariableOpaque():
+            return "octets"
+        case model.Text():
+            return "string"
         case _:
             return None
 

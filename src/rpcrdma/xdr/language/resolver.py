@@ -21,10 +21,13 @@ _BUILTIN = {
 }
 _MAX_U32 = 0xFFFFFFFF
 _OF_RPCGEN: dict[str, tuple[str, model.Type]] = {
-    "char": ("int", model.Number("i")),
-    "u_char": ("unsigned int", model.UNSIGNED_INT),
-    "short": ("int", model.Number("i")),
-    "u_short": ("unsigned int", model.UNSIGNED_INT),
+    **dict.fromkeys(("int8_t", "int16_t"), ("int", model.Number("i"))),
+    **dict.fromkeys(
+        ("u_char", "u_short", "u_long", "uint8_t", "uint16_t", "u_int32_t"), ("unsigned int", model.UNSIGNED_INT)
+    ),
+    **dict.fromkeys(("quad_t", "longlong_t"), ("hyper", model.Number("q"))),
+    **dict.fromkeys(("u_quad_t", "u_longlong_t", "u_int64_t"), ("unsigned hyper", model.Number("Q"))),
+    "bool_t": ("bool", model.Boolean()),
     "des_block": ("opaque[8]", model.FixedOpaque(8)),
     "netobj": ("opaque<1024>", model.VariableOpaque(1024)),
 }
@@ -127,12 +130,25 @@ class Resolver:
                 pass
         if name in PREDEFINED:
             return model.Number(PREDEFINED[name])
+        if name in {"string", "opaque"}:
+            return self._bare(name, place)
         if name in _OF_RPCGEN:
             words, kind = _OF_RPCGEN[name]
             self.symbols.deviates(place, f"{name} is a type of rpcgen, not of the language; taken as {words}")
             return kind
         self.symbols.unknown("type", name, place, self.symbols.definitions)
         return model.UNSIGNED_INT
+
+    def _bare(self, name: str, place: Place) -> model.Type:
+        """A string or opaque as the type of an argument or result, where it can have no limit."""
+        remedy = f"typedef {name} text<N>;"
+        if name == "opaque" or self.default_limit is None:
+            self.symbols.error(place, f"{name} is no type without a limit", remedy)
+            return model.UNSIGNED_INT
+        self.symbols.deviates(
+            place, f"{name} is no type without a limit; taken as {name}<{self.default_limit}>", remedy
+        )
+        return model.Text(self.default_limit)
 
     def _alias(self, name: str) -> model.Type:
         known = self._aliases.get(name)
