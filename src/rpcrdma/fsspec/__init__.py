@@ -1,4 +1,4 @@
-"""File systems for fsspec, and so for pandas, Arrow, Dask and others: `rdma://` and `nfs+tcp://`.
+"""File systems for fsspec, and so for pandas, Arrow, Dask and others: `rdma://` and `nfstcp://`.
 
 fsspec finds them by itself: `fsspec.open("rdma://server/data/x.csv")`. They take `rpcrdma[fsspec]`.
 """

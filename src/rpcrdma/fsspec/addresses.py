@@ -1,4 +1,4 @@
-"""The URLs that data tools are given: `rdma://HOST[:PORT]/PATH[?mountport=PORT]`, and `nfs+tcp://`.
+"""The URLs that data tools are given: `rdma://HOST[:PORT]/PATH[?mountport=PORT]`, and `nfstcp://`.
 
 Host and ports become options of the file system, the path is what its methods take. A path stands in such a URL as it
 is: data tools put URLs together from names without encoding them, so `%20` is the name's own. What they add goes
@@ -13,9 +13,9 @@ from rpcrdma.aio.urls import Scheme, Url, parse_url
 
 __all__ = ["PROTOCOLS", "split_url", "url_options"]
 
-PROTOCOLS: dict[str, Scheme] = {"rdma": "rdma", "nfs+tcp": "tcp"}
+PROTOCOLS: dict[str, Scheme] = {"rdma": "rdma", "nfstcp": "tcp"}
 """The schemes of fsspec's URLs, and which ones of `nfs_open` they stand for: `tcp` says too little among all of those
-that fsspec knows."""
+that fsspec knows, and universal-pathlib takes what follows a plus sign, as in `nfs+tcp`, for no part of the name."""
 
 _MOUNT_PORT = re.compile(r"\?mountport=[^/?]*(?=/|$)")
 

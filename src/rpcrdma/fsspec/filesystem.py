@@ -420,9 +420,9 @@ class RdmaFileSystem(AsyncFileSystem):
 
 
 class TcpFileSystem(RdmaFileSystem):
-    """The same over TCP: `nfs+tcp://HOST[:PORT]/PATH`."""
+    """The same over TCP: `nfstcp://HOST[:PORT]/PATH`."""
 
-    protocol = "nfs+tcp"
+    protocol = "nfstcp"
 
 
 async def _place(fs: MountedFilesystem, at: str) -> tuple[MountedFilesystem, str]:

@@ -7,19 +7,16 @@ from typing import Any
 
 import fsspec
 import pytest
+
 from fsspec_server import SCHEMES, RunningServer, Served
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    directory = tmp_path_factory.mktemp("data")
-    (directory / "deep").mkdir()
-    server = RunningServer(directory, tmp_path_factory.mktemp("state"))
-    running = Served(directory, server.ports())
-    yield running
-    for protocol in SCHEMES:
-        fsspec.filesystem(protocol, **running.options(protocol)).close()
-    server.stop()
+    with RunningServer(tmp_path_factory.mktemp("data"), tmp_path_factory.mktemp("state")) as running:
+        yield running
+        for protocol in SCHEMES:
+            fsspec.filesystem(protocol, **running.options(protocol)).close()
 
 
 @pytest.fixture(params=sorted(SCHEMES))

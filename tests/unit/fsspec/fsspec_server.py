@@ -17,7 +17,7 @@ from rpcrdma.nfs.server import Export, build_services, open_state
 
 __all__ = ["SCHEMES", "RunningServer", "Served"]
 
-SCHEMES = {"rdma": "rdma", "nfs+tcp": "tcp"}
+SCHEMES = {"rdma": "rdma", "nfstcp": "tcp"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,23 +35,24 @@ class Served:
 
 
 class RunningServer:
-    """Begins at once; `ports` waits until it listens."""
+    """A context that holds while the server listens, for the directory that it exports."""
 
     def __init__(self, directory: Path, state: Path) -> None:
         self._directory = directory
+        (directory / "deep").mkdir()
         self._state = state
         self._begun: concurrent.futures.Future[dict[str, int]] = concurrent.futures.Future()
         self._end = asyncio.Event()
         self._loop = get_loop()
         self._ended = asyncio.run_coroutine_threadsafe(self._serve(), self._loop)
 
-    def ports(self) -> dict[str, int]:
+    def __enter__(self) -> Served:
         concurrent.futures.wait((self._begun, self._ended), return_when=concurrent.futures.FIRST_COMPLETED)
         if self._ended.done():
             self._ended.result()
-        return self._begun.result()
+        return Served(self._directory, self._begun.result())
 
-    def stop(self) -> None:
+    def __exit__(self, *_: object) -> None:
         self._loop.call_soon_threadsafe(self._end.set)
         self._ended.result()
 

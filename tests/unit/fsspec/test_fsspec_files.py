@@ -19,8 +19,8 @@ from typing import Any
 import fsspec
 import pytest
 from fsspec.callbacks import Callback
-from fsspec_server import Served
 
+from fsspec_server import Served
 from rpcrdma import ConnectOptions
 from rpcrdma.fsspec import BufferedNfsFile, RdmaFileSystem
 from rpcrdma.nfs.client import FileOptions, NfsFile
@@ -405,5 +405,5 @@ def test_files_are_copied_between_file_systems(served: Served, top: Path) -> Non
     (top / "file").write_bytes(LARGE)
     generic = fsspec.filesystem("generic", default_method="current")
     fsspec.filesystem("rdma", **served.options("rdma"))
-    generic.cp_file(served.url("rdma", at(top, "file")), served.url("nfs+tcp", at(top, "copy")))
+    generic.cp_file(served.url("rdma", at(top, "file")), served.url("nfstcp", at(top, "copy")))
     assert (top / "copy").read_bytes() == LARGE

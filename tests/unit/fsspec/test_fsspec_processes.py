@@ -9,8 +9,8 @@ from typing import Any
 
 import fsspec
 import pytest
-from fsspec_server import Served
 
+from fsspec_server import Served
 from rpcrdma.fsspec import mounts
 
 ALONE = (sys.executable, "-X", "dev", "-W", "ignore::DeprecationWarning", "-c")

@@ -16,7 +16,7 @@ from rpcrdma.fsspec import RdmaFileSystem, TcpFileSystem
     ("url", "path", "options"),
     [
         ("rdma://server/data/x.csv", "/data/x.csv", {"host": "server", "port": 20049}),
-        ("nfs+tcp://server/data", "/data", {"host": "server", "port": 2049}),
+        ("nfstcp://server/data", "/data", {"host": "server", "port": 2049}),
         ("rdma://server:7", "/", {"host": "server", "port": 7}),
         ("rdma://server:7/", "/", {"host": "server", "port": 7}),
         ("rdma://[fe80:0:0:0:0:0:0:1]:7/a/", "/a", {"host": "fe80:0:0:0:0:0:0:1", "port": 7}),
@@ -51,8 +51,8 @@ def test_without_a_host_the_error_says_how_to_give_one() -> None:
 
 def test_fsspec_finds_both_by_name_and_has_no_other_of_these_names() -> None:
     assert fsspec.get_filesystem_class("rdma") is RdmaFileSystem
-    assert fsspec.get_filesystem_class("nfs+tcp") is TcpFileSystem
-    ours = {"rdma": RdmaFileSystem, "nfs+tcp": TcpFileSystem}
+    assert fsspec.get_filesystem_class("nfstcp") is TcpFileSystem
+    ours = {"rdma": RdmaFileSystem, "nfstcp": TcpFileSystem}
     assert [known_implementations[name]["class"] for name in ours] == [
         f"rpcrdma.fsspec.{each.__name__}" for each in ours.values()
     ]
