@@ -27,6 +27,7 @@ RANKS = {
     "nfs": 7,
     "": 8,  # the package itself, which re-exports what users call
     "cli": 9,
+    "fsspec": 9,
     "sync": 9,
     "testing": 9,
     "__main__": 10,

@@ -56,6 +56,8 @@ class Mount:
     directory: str
     port: int = 0
     """The port of the MOUNT service."""
+    listed: frozenset[str] = frozenset()
+    """The exports that the server lists; it may have others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +213,8 @@ async def mount_with(caller: Caller, path: str, *, timeout_s: float | None = Non
                 raise
         else:
             below = "/".join(names[len(_names(export)) :]) + ("/" if path.endswith("/") else "")
-            return Mount(export=export, handle=handle, directory="/" + below.lstrip("/"))
+            directory = "/" + below.lstrip("/")
+            return Mount(export=export, handle=handle, directory=directory, listed=frozenset(listed or ()))
     assert first is not None, "there is at least one candidate"
     # Servers that hide their list answer with an empty one.
     if listed and isinstance(first, NfsNotFound):
