@@ -26,7 +26,7 @@ from rpcrdma.nfs.client.trees.unchanged import FileChanged, RemoteFile, require_
 from rpcrdma.nfs.client.volume import Volume
 from rpcrdma.nfs.client.workers import run_workers
 from rpcrdma.nfs.errors import NfsError, nfs_error
-from rpcrdma.nfs.v3 import fattr3, nfs_fh3, post_op_attr, stable_how
+from rpcrdma.nfs.v3 import fattr3, ftype3, nfs_fh3, post_op_attr, stable_how
 
 __all__ = ["FileTransfer", "Progress", "expressible", "times_of"]
 
