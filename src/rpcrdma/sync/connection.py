@@ -55,11 +55,19 @@ class Connection(Waits[asynchronous.Connection]):
         return self._asynchronous.reconnects
 
     def call(
-        self, procedure: Procedure[A, R], args: A, *, into: Buffer | None = None, timeout_s: float | None = None
+        self,
+        procedure: Procedure[A, R],
+        args: A,
+        *,
+        into: Buffer | None = None,
+        timeout_s: float | None = None,
+        placement: str = "",
     ) -> R:
         """Calls and waits for the result; see `rpcrdma.Connection.call`."""
-        connection = self._asynchronous
-        return self._loop.run(functools.partial(connection.call, procedure, args, into=into, timeout_s=timeout_s))
+        call = functools.partial(
+            self._asynchronous.call, procedure, args, into=into, timeout_s=timeout_s, placement=placement
+        )
+        return self._loop.run(call)
 
     wait_reconnected = waiting(asynchronous.Connection.wait_reconnected)
 

@@ -56,6 +56,11 @@ class NfsFile(io.RawIOBase):
         """Whether the file has been closed."""
         return self._asynchronous.closed
 
+    @property
+    def size(self) -> int:
+        """The file's octets as the server told them last, with what has been written since; `stat` asks for them."""
+        return self._asynchronous.size
+
     def readable(self) -> bool:
         """Whether it was opened for reading."""
         return self._asynchronous.readable()

@@ -126,6 +126,7 @@ class MountedFilesystem(NfsFilesystem):
         self.connection = Connection(filesystem.connection, loop, owned=False)
         self.url = filesystem.url
         self.export = filesystem.export
+        self.listed_exports = filesystem.listed_exports
         self._closed = False
 
     def watch(
