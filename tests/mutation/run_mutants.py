@@ -29,7 +29,7 @@ PACKAGE = ROOT / "src" / "rpcrdma"
 HERE = Path(__file__).parent
 UNNOTICED = {"survived", "not executed"}
 
-MODULES = ("wire/*.py", "xdr/codec.py", "rpc/*.py", "transport/**/*.py", "rtr/*.py", "iwarp/*.py")
+MODULES = ("wire/*.py", "xdr/codec.py", "rpc/*.py", "transport/**/*.py", "rtr/*.py", "iwarp/*.py", "dissect/*.py")
 TESTS = ("tests/unit/{room}", "tests/properties/{room}", "tests/abuse/test_{room}_*.py")
 """Where the tests of a module are, by the folder that it is in."""
 

@@ -83,8 +83,18 @@ def test_a_reply_names_its_call_and_how_long_it_took() -> None:
     assert answered.summary == "Send, RDMA_MSG xid 0x00000007: reply to NFS_V3 GETATTR, SUCCESS"
     assert answered.facts["answers"] == asked.number == 3
     assert answered.facts["elapsed_s"] == pytest.approx(answered.time_s - asked.time_s, abs=2e-9)  # type: ignore[operator]
+    assert f"answers #{asked.number} after {answered.facts['elapsed_s'] * 1e6:.0f} µs" in answered.notes  # type: ignore[operator]
     assert answered.facts["credits"] == {"granted": 8}
     assert all_faults([asked, answered]) == []
+
+
+def test_a_property_that_nobody_defined_is_shown_as_unknown() -> None:
+    def script(capture: HandMadeCapture) -> None:
+        capture.send(CLIENT, v2(7, kind=5, lists=words(1, 0xBEEF, 0)))
+
+    (found,) = told(script)
+    (which,) = [one for group in found.groups for one in group.walk() if one.name == "rdma_which"]
+    assert which.shown == f"{0xBEEF} (unknown)"
 
 
 def test_a_reply_without_its_call_says_so() -> None:

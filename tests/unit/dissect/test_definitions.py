@@ -25,6 +25,16 @@ def test_there_is_one_for_each_version_for_an_extension_and_for_rpc() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_each_section_is_one_of_one_document(name: str) -> None:
+    described = definition(name)
+    sections = {note.section for note in described.notes.values()}
+    assert sections
+    assert [
+        section for section in sections if not re.fullmatch(r"(RFC \d+|version-two-0[07]) [A-Z\d.]+", section)
+    ] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_they_compile_without_a_warning(name: str) -> None:
     text = compiled_text(name)
     assert compile_source(text, source_name=f"{name}.x", default_limit=1 << 20).warnings == []

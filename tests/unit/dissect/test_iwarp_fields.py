@@ -141,3 +141,10 @@ def test_fields_as_json() -> None:
     }
     assert octets_shown(bytes(17)) == "00000000 00000000 00000000 00000000... (17 octets)"
     assert octets_shown(b"") == "empty"
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_header_of_which_nothing_is_left_has_no_octets(table: Table) -> None:
+    group, faults = table.read(b"1234", 4)
+    assert group.size == 0
+    assert faults

@@ -46,6 +46,13 @@ def test_what_never_comes_is_a_gap_at_the_end() -> None:
     assert list(half.finish()) == [Gap(7), b"xyz", Gap(7), b"!"]
 
 
+def test_of_what_came_after_a_gap_the_nearest_is_first_also_where_numbers_wrap() -> None:
+    half = started(SPACE - 20)
+    assert list(half.add(5, b"after")) == []
+    assert list(half.add(SPACE - 10, b"before")) == []
+    assert list(half.finish()) == [Gap(9), b"before", Gap(9), b"after"]
+
+
 @pytest.mark.parametrize(
     ("octets", "segments"),
     [
