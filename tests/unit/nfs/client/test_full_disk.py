@@ -43,9 +43,9 @@ def test_downloads_keep_what_fits(
         sizes[inode] = sizes.get(inode, 0) + len(data)
         write(descriptor, data, offset)
 
-    def abandon_file(file: Any) -> None:
+    def abandon_file(file: Any, **how: bool) -> None:
         sizes.pop(os.fstat(file.descriptor).st_ino, None)
-        abandon(file)
+        abandon(file, **how)
 
     monkeypatch.setattr(local_files, "write_at", write_at)
     monkeypatch.setattr(local_files, "abandon_file", abandon_file)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import fcntl
 import os
 from collections.abc import Coroutine
@@ -12,8 +13,9 @@ from typing import Any
 import pytest
 
 from rpcrdma.errors import TransportClosed
+from rpcrdma.nfs.client.trees import local_files
 from rpcrdma.nfs.client.trees.resumption import InOrder, partial_name
-from rpcrdma.nfs.v3 import nfstime3
+from rpcrdma.nfs.v3 import nfsstat3, nfstime3
 
 BLOCK = 1 << 16
 BLOCKS = 60
@@ -159,6 +161,32 @@ def test_without_it_nothing_stays(server: Any, mounted: Any, source: Any, tmp_pa
     with pytest.raises(TransportClosed):
         run(closing(fs, fs.download("/file", tmp_path)))
     assert names_in(tmp_path) == []
+
+
+@pytest.mark.parametrize("way", ["download", "upload"])
+def test_on_a_full_disk_nothing_is_left(
+    way: str, server: Any, mounted: Any, source: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The room is for the files that fit."""
+
+    def no_room(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "no room")
+
+    monkeypatch.setattr(local_files, "write_at", no_room)
+    server.answers["WRITE"] = [nfsstat3.NFS3ERR_NOSPC] * BLOCKS
+    local = tmp_path / "local"
+    local.mkdir()
+    (tmp_path / "up").write_bytes(CONTENT)
+    fs = mounted(**OPTIONS)
+    work = (
+        fs.download("/file", local, resume=True)
+        if way == "download"
+        else fs.upload(tmp_path / "up", "/up", resume=True)
+    )
+    with pytest.raises(OSError, match=r"(?i)no (room|space)"):
+        run(closing(fs, work))
+    assert names_in(local) == []
+    assert list(server.root.children) == ["file"]
 
 
 def test_blocks_are_begun_within_a_window() -> None:

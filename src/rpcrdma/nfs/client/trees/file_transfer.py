@@ -20,9 +20,9 @@ from rpcrdma.nfs.client.streams.buffer_ring import BufferRing
 from rpcrdma.nfs.client.streams.direct_read import read_whole
 from rpcrdma.nfs.client.streams.stable_write import stability, write_whole
 from rpcrdma.nfs.client.trees import local_files
-from rpcrdma.nfs.client.trees.resumption import InOrder, partial_name, window_octets
+from rpcrdma.nfs.client.trees.resumption import InOrder, of_no_use, partial_name, window_octets
 from rpcrdma.nfs.client.trees.temporary_names import give_name, kept_file, looked_up, same_file, temporary_file
-from rpcrdma.nfs.client.trees.unchanged import FileChanged, RemoteFile, require_unchanged
+from rpcrdma.nfs.client.trees.unchanged import RemoteFile, require_unchanged
 from rpcrdma.nfs.client.volume import Volume
 from rpcrdma.nfs.client.workers import run_workers
 from rpcrdma.nfs.errors import NfsError, nfs_error
@@ -264,7 +264,7 @@ class FileTransfer:
                 source.require_unchanged()
             await in_thread(local_files.finish_file, file, end, times_of(attributes))
         except BaseException as error:
-            await in_thread(local_files.abandon_file, file, stale=isinstance(error, FileChanged))
+            await in_thread(local_files.abandon_file, file, stale=of_no_use(error))
             raise
         return end
 

@@ -298,7 +298,7 @@ def finish_file(file: Temporary, size: int, times_ns: tuple[int, int]) -> None:
 
 
 def abandon_file(file: Temporary, *, stale: bool = False) -> None:
-    """Removes a file that will not be completed; one that stays only if it is `stale`, that is of a changed source."""
+    """Removes a file that will not be completed; one that stays only if it is `stale`."""
     with contextlib.suppress(OSError):
         os.close(file.descriptor)
     if not file.stays or stale:

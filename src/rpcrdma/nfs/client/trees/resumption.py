@@ -8,17 +8,27 @@ tells up to where it is whole, however the copy was broken off.
 from __future__ import annotations
 
 import asyncio
+import errno
 import hashlib
 
 from rpcrdma.nfs.client.options import FileOptions
+from rpcrdma.nfs.client.trees.unchanged import FileChanged
 
-__all__ = ["InOrder", "partial_name", "window_octets"]
+__all__ = ["InOrder", "of_no_use", "partial_name", "window_octets"]
+
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 
 def partial_name(name: str, size: int, mtime_ns: int) -> str:
     """The name of the partial copy to `name` of a source with this size and mtime."""
     source = f"{size} {mtime_ns} {name}".encode("utf-8", "surrogateescape")
     return f".rpcrdma-{hashlib.blake2b(source, digest_size=8).hexdigest()}.part"
+
+
+def of_no_use(error: BaseException) -> bool:
+    """Whether what is left of a copy that ended so goes: its source has changed, or it takes up the last room."""
+    return isinstance(error, OSError) and (isinstance(error, FileChanged) or error.errno in _NO_ROOM)
 
 
 def window_octets(options: FileOptions, block: int) -> int:

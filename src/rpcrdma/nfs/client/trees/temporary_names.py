@@ -17,7 +17,7 @@ from rpcrdma.nfs.client.paths import join
 from rpcrdma.nfs.client.procedures import NfsProcedures
 from rpcrdma.nfs.client.streams.opening import create_file
 from rpcrdma.nfs.client.trees import local_files
-from rpcrdma.nfs.client.trees.unchanged import FileChanged
+from rpcrdma.nfs.client.trees.resumption import of_no_use
 from rpcrdma.nfs.client.volume import Volume
 from rpcrdma.nfs.errors import NfsError, NfsExists, NfsNotFound
 from rpcrdma.nfs.v3 import createmode3, ftype3, sattr3
@@ -39,10 +39,7 @@ async def temporary_file(volume: Volume, directory: Node) -> AsyncIterator[Node]
 
 @contextlib.asynccontextmanager
 async def kept_file(volume: Volume, directory: Node, name: str) -> AsyncIterator[Node]:
-    """The file `name` as an earlier try has left it, or an empty one; it stays if the block fails.
-
-    Unless its source has changed: then nothing can continue it.
-    """
+    """The file `name` as an earlier try has left it, or an empty one; it stays if the block fails, if it is of use."""
     node = await looked_up(volume.procedures, directory, name) or await _create(volume, directory, name)
     attributes = await volume.attributes(node)
     if attributes.type != ftype3.NF3REG or attributes.mode & 0o777 != _UNFINISHED_MODE:
@@ -51,9 +48,10 @@ async def kept_file(volume: Volume, directory: Node, name: str) -> AsyncIterator
         return
     try:
         yield node
-    except FileChanged:
-        with contextlib.suppress(OSError, RpcRdmaError):
-            await volume.procedures.remove(directory, name, join(directory.path, name))
+    except BaseException as error:
+        if of_no_use(error):
+            with contextlib.suppress(OSError, RpcRdmaError):
+                await volume.procedures.remove(directory, name, join(directory.path, name))
         raise
 
 
