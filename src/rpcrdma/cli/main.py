@@ -29,6 +29,7 @@ _COMMANDS = (
     "mv",
     "watch",
     "ping",
+    "stats",
     "doctor",
     "decode",
     "xdr",
