@@ -359,11 +359,11 @@ def test_a_connection_counts_over_all_that_it_was(scheme: str) -> None:
             # With each new connection comes a NULL call; over TCP these counters have nothing to count.
             assert counted.calls == (0 if scheme == "tcp" else 4 + 3)
             orders.when_run = proxy.swallow
-            call = asyncio.ensure_future(connection.call(AGAIN, (1, b"data")))
+            call = asyncio.ensure_future(connection.call(AGAIN, (7, b"data")))
             await proxy.cut_once()
             orders.when_run = lambda: None
             await call
-            again, null = by_procedure(connection.statistics.operations)
+            null, again = by_procedure(connection.statistics.operations)
             assert (again.procedure, again.ops, again.errors) == (AGAIN.name, 5, 0)
             # Those that met the loss of their connection were sent once more, the last one for certain.
             assert 6 <= again.trans <= 9
