@@ -7,6 +7,11 @@ from __future__ import annotations
 RPC_CREDENTIALS_REMEMBERED = 256
 """Decoded credential bodies that a dispatcher keeps: a body is at most 400 octets, and few callers talk at a time."""
 
+CALL_OUTCOMES_MAX = 1024
+"""Pairs of procedure and status that are counted apart, some 1,400 octets each: the 22 procedures of NFS with 46
+statuses each. Peers choose among the procedures of known programs and the statuses of their definitions; what is beyond
+the bound is counted as "other"."""
+
 RPC_RECORD_OCTETS_MAX = (1 << 20) + (1 << 16)
 """Octets of one record: a READ or WRITE of 1 MiB and its headers. Programs with larger messages set their own limit."""
 
@@ -338,6 +343,11 @@ NFS_WATCH_KEPT_S = 120.0
 
 NFS_WATCH_UNREAD_CHANGES_MAX = 65536
 """Changes that a client's program has not asked for yet, some 300 octets each; if more, a `rescan` replaces them."""
+
+# Reading a server's statistics
+
+METRICS_PAGE_OCTETS_MAX = 16 << 20
+"""Octets of one answer of a metrics endpoint: some 100 octets for each series, of which a server of NFS has 3,000."""
 
 # Decoding of captures and hex text
 

@@ -70,6 +70,9 @@ def test_ping_shows_what_was_negotiated(remote: Remote) -> None:
 
 def test_ping_shows_counters_with_linux_names(remote: Remote) -> None:
     report = remote.done("ping", "-c", "7", "--stats", "--json", remote.base).json
+    (null,) = report["operations"]
+    assert (null["procedure"], null["status"], null["ops"], null["trans"]) == ("NFSPROC3_NULL", "SUCCESS", 7, 7)
+    assert null["rtt_us"]["p50"] <= null["execute_us"]["max"]
     lines = remote.done("ping", "-c", "7", "--stats", remote.base).lines
     if remote.base.startswith("rdma"):
         assert report["statistics"]["calls"] == 7

@@ -32,6 +32,7 @@ _COMMANDS = {
     "mv": "rename or move files on one server",
     "watch": "print the changes in a directory on a server as they happen",
     "ping": "measure the round trip of empty calls and show what was negotiated",
+    "stats": "show how many calls a server answers and how long they take",
     "call": "call any remote procedure by its interface definition, with JSON in and out",
     "programs": "list the programs that a server offers, by its port mapper and by asking them",
     "doctor": "say what works on this machine, and what to do about the rest",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -76,7 +76,8 @@ async def _ping(args: argparse.Namespace) -> int:
     from rpcrdma.nfs import v3  # noqa: PLC0415
 
     outcome = _Outcome()
-    async with connect(str(args.url), v3.PROGRAM, options=connect_options(args)) as connection:
+    options = replace(connect_options(args), count_calls=args.stats)
+    async with connect(str(args.url), v3.PROGRAM, options=options) as connection:
         try:
             await _call(args, connection, outcome)
         except asyncio.CancelledError:
@@ -165,10 +166,14 @@ def _report(args: argparse.Namespace, connection: Connection, outcome: _Outcome)
 def _counters(connection: Connection) -> dict[str, Any]:
     from rpcrdma.transport import linux_counters  # noqa: PLC0415
 
-    counters = connection.statistics
+    told = connection.statistics
+    counters = None if connection.negotiated is None else asdict(told)
+    for name in ("operations", "answered"):
+        (counters or {}).pop(name, None)
     return {
-        "statistics": counters and asdict(counters),
-        "linux_counters": counters and linux_counters(counters),
+        "statistics": counters,
+        "linux_counters": counters and linux_counters(told),
+        "operations": [operation.as_json() for operation in told.operations],
     }
 
 

@@ -241,6 +241,7 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
             ),
             tcp=TcpServerConfig(connections_max=args.connections, idle_s=getattr(args, "idle_timeout", RPC_IDLE_S)),
             memory_octets_max=args.memory,
+            count_calls=args.metrics is not None,
             drain_s=_DRAIN_S,
         )
         listen = [str(url) for url in args.listen] if args.listen else list(_LISTEN)

@@ -65,6 +65,7 @@ __all__ = ["IwarpQueuePair"]
 _READY_HANDLE = 1
 """The steering tag of RTR frames: its value has no meaning, but some RNICs refuse 0."""
 
+_OPEN = State.OPEN
 _DISCARD = memoryview(bytearray(1 << 12))
 """Octets that arrive after the end are received here and never read."""
 
@@ -276,10 +277,10 @@ class IwarpQueuePair:
         if sender.in_flight:
             sender.report()
         state = self.state
-        if state is State.OPEN or state is State.DRAINING:
+        if state is _OPEN or state is State.DRAINING:
             # The responder may send FPDUs once it has the first one of the initiator, which begins with these octets.
             self._full_operation = True
-        if state is not State.OPEN and not sender.out.pieces:
+        if state is not _OPEN and not sender.out.pieces:
             self._all_sent()
 
     def _all_sent(self) -> None:

@@ -80,6 +80,8 @@ _WHOLE_TAGGED, _WHOLE_UNTAGGED = TAGGED_CONTROL | LAST, UNTAGGED_CONTROL | LAST
 _NO_OFFSET = bytes(4)
 """The Message Offset of a first segment."""
 
+_RECEIVE, _SUCCESS = Verb.RECEIVE, Status.SUCCESS
+
 _tuple = tuple.__new__
 """Makes a named tuple without the Python function that its class has for it."""
 
@@ -359,7 +361,7 @@ class Receiver:
         self._msn[0] = queue_and_number + 1 & SEQUENCE_MASK
         buffer = self.pool.take()
         buffer[:octets] = self.view[start : start + octets]
-        self._completions.append(_tuple(Completion, (buffer, Verb.RECEIVE, Status.SUCCESS, octets, ended)))
+        self._completions.append(_tuple(Completion, (buffer, _RECEIVE, _SUCCESS, octets, ended)))
         return True
 
     def _take_untagged(self, pos: int, length: int) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Awaitable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
@@ -310,6 +311,7 @@ MOUNTPROC3_MNT: Final[Procedure[dirpath, mountres3]] = Procedure(
     encode_result=encode_mountres3,
     decode_result=decode_mountres3,
     bound=ReplyBound(204),
+    status=attrgetter("fhs_status"),
 )
 MOUNTPROC3_DUMP: Final[Procedure[None, mountlist]] = Procedure(
     program=100005,

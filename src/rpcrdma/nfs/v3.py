@@ -7,6 +7,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Awaitable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
@@ -3574,6 +3575,7 @@ NFSPROC3_GETATTR: Final[Procedure[GETATTR3args, GETATTR3res]] = Procedure(
     encode_result=encode_GETATTR3res,
     decode_result=decode_GETATTR3res,
     bound=ReplyBound(88),
+    status=attrgetter("status"),
 )
 NFSPROC3_SETATTR: Final[Procedure[SETATTR3args, SETATTR3res]] = Procedure(
     program=100003,
@@ -3586,6 +3588,7 @@ NFSPROC3_SETATTR: Final[Procedure[SETATTR3args, SETATTR3res]] = Procedure(
     encode_result=encode_SETATTR3res,
     decode_result=decode_SETATTR3res,
     bound=ReplyBound(120),
+    status=attrgetter("status"),
 )
 NFSPROC3_LOOKUP: Final[Procedure[LOOKUP3args, LOOKUP3res]] = Procedure(
     program=100003,
@@ -3598,6 +3601,7 @@ NFSPROC3_LOOKUP: Final[Procedure[LOOKUP3args, LOOKUP3res]] = Procedure(
     encode_result=encode_LOOKUP3res,
     decode_result=decode_LOOKUP3res,
     bound=ReplyBound(248),
+    status=attrgetter("status"),
 )
 NFSPROC3_ACCESS: Final[Procedure[ACCESS3args, ACCESS3res]] = Procedure(
     program=100003,
@@ -3610,6 +3614,7 @@ NFSPROC3_ACCESS: Final[Procedure[ACCESS3args, ACCESS3res]] = Procedure(
     encode_result=encode_ACCESS3res,
     decode_result=decode_ACCESS3res,
     bound=ReplyBound(96),
+    status=attrgetter("status"),
 )
 NFSPROC3_READLINK: Final[Procedure[READLINK3args, READLINK3res]] = Procedure(
     program=100003,
@@ -3622,6 +3627,7 @@ NFSPROC3_READLINK: Final[Procedure[READLINK3args, READLINK3res]] = Procedure(
     encode_result=encode_READLINK3res,
     decode_result=decode_READLINK3res,
     bound=ReplyBound(96, (4096,)),
+    status=attrgetter("status"),
 )
 NFSPROC3_READ: Final[Procedure[READ3args, READ3res]] = Procedure(
     program=100003,
@@ -3634,6 +3640,7 @@ NFSPROC3_READ: Final[Procedure[READ3args, READ3res]] = Procedure(
     encode_result=encode_READ3res,
     decode_result=decode_READ3res,
     bound=_bound_nfsproc3_read,
+    status=attrgetter("status"),
 )
 NFSPROC3_WRITE: Final[Procedure[WRITE3args, WRITE3res]] = Procedure(
     program=100003,
@@ -3646,6 +3653,7 @@ NFSPROC3_WRITE: Final[Procedure[WRITE3args, WRITE3res]] = Procedure(
     encode_result=encode_WRITE3res,
     decode_result=decode_WRITE3res,
     bound=ReplyBound(136),
+    status=attrgetter("status"),
 )
 NFSPROC3_CREATE: Final[Procedure[CREATE3args, CREATE3res]] = Procedure(
     program=100003,
@@ -3658,6 +3666,7 @@ NFSPROC3_CREATE: Final[Procedure[CREATE3args, CREATE3res]] = Procedure(
     encode_result=encode_CREATE3res,
     decode_result=decode_CREATE3res,
     bound=ReplyBound(280),
+    status=attrgetter("status"),
 )
 NFSPROC3_MKDIR: Final[Procedure[MKDIR3args, MKDIR3res]] = Procedure(
     program=100003,
@@ -3670,6 +3679,7 @@ NFSPROC3_MKDIR: Final[Procedure[MKDIR3args, MKDIR3res]] = Procedure(
     encode_result=encode_MKDIR3res,
     decode_result=decode_MKDIR3res,
     bound=ReplyBound(280),
+    status=attrgetter("status"),
 )
 NFSPROC3_SYMLINK: Final[Procedure[SYMLINK3args, SYMLINK3res]] = Procedure(
     program=100003,
@@ -3682,6 +3692,7 @@ NFSPROC3_SYMLINK: Final[Procedure[SYMLINK3args, SYMLINK3res]] = Procedure(
     encode_result=encode_SYMLINK3res,
     decode_result=decode_SYMLINK3res,
     bound=ReplyBound(280),
+    status=attrgetter("status"),
 )
 NFSPROC3_MKNOD: Final[Procedure[MKNOD3args, MKNOD3res]] = Procedure(
     program=100003,
@@ -3694,6 +3705,7 @@ NFSPROC3_MKNOD: Final[Procedure[MKNOD3args, MKNOD3res]] = Procedure(
     encode_result=encode_MKNOD3res,
     decode_result=decode_MKNOD3res,
     bound=ReplyBound(280),
+    status=attrgetter("status"),
 )
 NFSPROC3_REMOVE: Final[Procedure[REMOVE3args, REMOVE3res]] = Procedure(
     program=100003,
@@ -3706,6 +3718,7 @@ NFSPROC3_REMOVE: Final[Procedure[REMOVE3args, REMOVE3res]] = Procedure(
     encode_result=encode_REMOVE3res,
     decode_result=decode_REMOVE3res,
     bound=ReplyBound(120),
+    status=attrgetter("status"),
 )
 NFSPROC3_RMDIR: Final[Procedure[RMDIR3args, RMDIR3res]] = Procedure(
     program=100003,
@@ -3718,6 +3731,7 @@ NFSPROC3_RMDIR: Final[Procedure[RMDIR3args, RMDIR3res]] = Procedure(
     encode_result=encode_RMDIR3res,
     decode_result=decode_RMDIR3res,
     bound=ReplyBound(120),
+    status=attrgetter("status"),
 )
 NFSPROC3_RENAME: Final[Procedure[RENAME3args, RENAME3res]] = Procedure(
     program=100003,
@@ -3730,6 +3744,7 @@ NFSPROC3_RENAME: Final[Procedure[RENAME3args, RENAME3res]] = Procedure(
     encode_result=encode_RENAME3res,
     decode_result=decode_RENAME3res,
     bound=ReplyBound(236),
+    status=attrgetter("status"),
 )
 NFSPROC3_LINK: Final[Procedure[LINK3args, LINK3res]] = Procedure(
     program=100003,
@@ -3742,6 +3757,7 @@ NFSPROC3_LINK: Final[Procedure[LINK3args, LINK3res]] = Procedure(
     encode_result=encode_LINK3res,
     decode_result=decode_LINK3res,
     bound=ReplyBound(208),
+    status=attrgetter("status"),
 )
 NFSPROC3_READDIR: Final[Procedure[READDIR3args, READDIR3res]] = Procedure(
     program=100003,
@@ -3754,6 +3770,7 @@ NFSPROC3_READDIR: Final[Procedure[READDIR3args, READDIR3res]] = Procedure(
     encode_result=encode_READDIR3res,
     decode_result=decode_READDIR3res,
     bound=_bound_nfsproc3_readdir,
+    status=attrgetter("status"),
 )
 NFSPROC3_READDIRPLUS: Final[Procedure[READDIRPLUS3args, READDIRPLUS3res]] = Procedure(
     program=100003,
@@ -3766,6 +3783,7 @@ NFSPROC3_READDIRPLUS: Final[Procedure[READDIRPLUS3args, READDIRPLUS3res]] = Proc
     encode_result=encode_READDIRPLUS3res,
     decode_result=decode_READDIRPLUS3res,
     bound=_bound_nfsproc3_readdirplus,
+    status=attrgetter("status"),
 )
 NFSPROC3_FSSTAT: Final[Procedure[FSSTAT3args, FSSTAT3res]] = Procedure(
     program=100003,
@@ -3778,6 +3796,7 @@ NFSPROC3_FSSTAT: Final[Procedure[FSSTAT3args, FSSTAT3res]] = Procedure(
     encode_result=encode_FSSTAT3res,
     decode_result=decode_FSSTAT3res,
     bound=ReplyBound(144),
+    status=attrgetter("status"),
 )
 NFSPROC3_FSINFO: Final[Procedure[FSINFO3args, FSINFO3res]] = Procedure(
     program=100003,
@@ -3790,6 +3809,7 @@ NFSPROC3_FSINFO: Final[Procedure[FSINFO3args, FSINFO3res]] = Procedure(
     encode_result=encode_FSINFO3res,
     decode_result=decode_FSINFO3res,
     bound=ReplyBound(140),
+    status=attrgetter("status"),
 )
 NFSPROC3_PATHCONF: Final[Procedure[PATHCONF3args, PATHCONF3res]] = Procedure(
     program=100003,
@@ -3802,6 +3822,7 @@ NFSPROC3_PATHCONF: Final[Procedure[PATHCONF3args, PATHCONF3res]] = Procedure(
     encode_result=encode_PATHCONF3res,
     decode_result=decode_PATHCONF3res,
     bound=ReplyBound(116),
+    status=attrgetter("status"),
 )
 NFSPROC3_COMMIT: Final[Procedure[COMMIT3args, COMMIT3res]] = Procedure(
     program=100003,
@@ -3814,6 +3835,7 @@ NFSPROC3_COMMIT: Final[Procedure[COMMIT3args, COMMIT3res]] = Procedure(
     encode_result=encode_COMMIT3res,
     decode_result=decode_COMMIT3res,
     bound=ReplyBound(128),
+    status=attrgetter("status"),
 )
 NULL: Final = NFSPROC3_NULL
 GETATTR: Final = NFSPROC3_GETATTR

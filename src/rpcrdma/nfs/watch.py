@@ -7,6 +7,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Awaitable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
@@ -346,6 +347,7 @@ WATCHPROC_SUBSCRIBE: Final[Procedure[watch_subscribe_args, watch_subscribe_resul
     encode_result=encode_watch_subscribe_result,
     decode_result=decode_watch_subscribe_result,
     bound=ReplyBound(16),
+    status=attrgetter("status"),
 )
 WATCHPROC_UNSUBSCRIBE: Final[Procedure[watch_id, None]] = Procedure(
     program=536874016,

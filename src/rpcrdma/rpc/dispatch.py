@@ -13,10 +13,12 @@ from typing import Any
 from rpcrdma.errors import DecodeError, LocalProtocolError
 from rpcrdma.limits import RPC_CREDENTIALS_REMEMBERED
 from rpcrdma.rpc.auth import AuthFlavor, AuthNone, AuthStat, Credential, decode_auth_sys
+from rpcrdma.rpc.call_statistics import OTHER, REPEATED, CallStatistics
 from rpcrdma.rpc.message import (
     AcceptStat,
     CallHeader,
     CallRefused,
+    RejectStat,
     decode_call,
     encode_accepted,
     encode_auth_error,
@@ -26,7 +28,7 @@ from rpcrdma.rpc.program import Procedure, null_procedure
 from rpcrdma.rpc.service import CallContext, Execution, ProcedureUnavailable, Service, execution_of
 from rpcrdma.xdr.codec import Decoder, Encoder, Payload, PlacedByPosition
 
-__all__ = ["Dispatcher", "Invocation", "refusal"]
+__all__ = ["Dispatcher", "Invocation", "RefusedCall", "refusal"]
 
 _NO_IDENTITY = AuthNone()
 
@@ -52,13 +54,25 @@ class _Route:
         self.name = procedure.name
 
 
+class RefusedCall(Payload):
+    """The reply to a call that no handler answers, and the names under which it is counted."""
+
+    __slots__ = ("procedure", "status")
+
+    def __init__(self, reply: Payload, status: AcceptStat | RejectStat, procedure: str = OTHER) -> None:
+        super().__init__(reply.reduced)
+        self.procedure = procedure
+        self.status = status.name
+
+
 class Invocation:
     """A call that is ready to run: `handler(args, context)` as `execution` says, then `success` or `failure`.
 
-    `at_most_once`: the service does not declare the procedure idempotent.
+    `at_most_once`: the service does not declare the procedure idempotent. `status` is what it is counted under: that of
+    its result, or a name; as long as no reply was made, that it is answered along with the call that it repeats.
     """
 
-    __slots__ = ("args", "at_most_once", "credential", "execution", "handler", "procedure", "xid")
+    __slots__ = ("args", "at_most_once", "credential", "execution", "handler", "procedure", "status", "xid")
 
     def __init__(self, xid: int, credential: Credential, route: _Route, args: Any) -> None:
         self.xid = xid
@@ -68,6 +82,7 @@ class Invocation:
         self.execution: Execution = route.execution
         self.at_most_once = route.at_most_once
         self.args = args
+        self.status: int | str = REPEATED
 
     def __repr__(self) -> str:
         return f"Invocation({self.procedure.name}, xid={self.xid:#010x}, {self.execution})"
@@ -79,13 +94,17 @@ class Invocation:
         """
         enc = Encoder()
         encode_success(enc, self.xid)
-        self.procedure.encode_result(enc, result)
+        procedure = self.procedure
+        procedure.encode_result(enc, result)
+        self.status = procedure.status(result) if procedure.status is not None else 0
         return enc.finish()
 
     def failure(self, error: BaseException) -> Payload:
         """The reply for a handler that raised `error`: PROC_UNAVAIL for `ProcedureUnavailable`, else SYSTEM_ERR."""
         unavailable = isinstance(error, ProcedureUnavailable)
-        return refusal(self.xid, AcceptStat.PROC_UNAVAIL if unavailable else AcceptStat.SYSTEM_ERR)
+        stat = AcceptStat.PROC_UNAVAIL if unavailable else AcceptStat.SYSTEM_ERR
+        self.status = stat.name
+        return refusal(self.xid, stat)
 
 
 class Dispatcher:
@@ -95,12 +114,14 @@ class Dispatcher:
         LocalProtocolError: two services offer the same version of a program, or one offers version 0.
     """
 
-    __slots__ = ("_auth_sys", "_routes", "_versions", "services")
+    __slots__ = ("_auth_sys", "_routes", "_versions", "services", "statistics")
 
     def __init__(self, services: Iterable[Service]) -> None:
         self.services = tuple(services)
         self._routes: dict[tuple[int, int, int], _Route] = {}
         self._versions: dict[int, set[int]] = {}
+        self.statistics = CallStatistics(served=True)
+        """Of the calls that were answered: counted where the replies are sent."""
         # Few distinct credential bodies are in use at a time; those that do not decode are not remembered.
         self._auth_sys = functools.lru_cache(RPC_CREDENTIALS_REMEMBERED)(decode_auth_sys)
         for service in self.services:
@@ -125,8 +146,8 @@ class Dispatcher:
             defined = program.procedures.get(0)
             self._routes[null] = _Route(defined or null_procedure(*null[:2]), _answer_null, at_most_once=False)
 
-    def open_call(self, decoder: Decoder) -> Invocation | Payload | None:
-        """What to do about a received message: run an `Invocation`, send a `Payload` as its reply, or None: drop it.
+    def open_call(self, decoder: Decoder) -> Invocation | RefusedCall | None:
+        """What to do about a received message: run an `Invocation`, reply with a `RefusedCall`, or None: drop it.
 
         None stands for messages that cannot be answered: no call, or the header is cut short.
 
@@ -137,7 +158,8 @@ class Dispatcher:
         try:
             header = decode_call(decoder)
         except CallRefused as refused:
-            return Payload(refused.reply)
+            mismatch = refused.field == "rpcvers"
+            return RefusedCall(Payload(refused.reply), RejectStat.RPC_MISMATCH if mismatch else RejectStat.AUTH_ERROR)
         except DecodeError as error:
             _check_passed_chunks(decoder, error)
             return None
@@ -162,7 +184,7 @@ class Dispatcher:
             decoder.done(route.name)
         except DecodeError as error:
             _check_passed_chunks(decoder, error)
-            return refusal(xid, AcceptStat.GARBAGE_ARGS)
+            return RefusedCall(refusal(xid, AcceptStat.GARBAGE_ARGS), AcceptStat.GARBAGE_ARGS, route.name)
         route.calls += 1
         return Invocation(xid, credential, route, args)
 
@@ -170,15 +192,14 @@ class Dispatcher:
         """Calls whose arguments decoded, by the name of the procedure; procedures without calls are left out."""
         return {route.name: route.calls for route in self._routes.values() if route.calls}
 
-    def _unavailable(self, header: CallHeader) -> Payload:
+    def _unavailable(self, header: CallHeader) -> RefusedCall:
         versions = self._versions.get(header.program)
-        if versions is None:
-            return refusal(header.xid, AcceptStat.PROG_UNAVAIL)
-        if header.version not in versions:
+        if versions is not None and header.version not in versions:
             enc = Encoder()
             encode_accepted(enc, header.xid, AcceptStat.PROG_MISMATCH, low=min(versions), high=max(versions))
-            return enc.finish()
-        return refusal(header.xid, AcceptStat.PROC_UNAVAIL)
+            return RefusedCall(enc.finish(), AcceptStat.PROG_MISMATCH)
+        stat = AcceptStat.PROG_UNAVAIL if versions is None else AcceptStat.PROC_UNAVAIL
+        return RefusedCall(refusal(header.xid, stat), stat)
 
 
 def _check_passed_chunks(decoder: Decoder, error: DecodeError) -> None:
@@ -202,7 +223,7 @@ def refusal(xid: int, stat: AcceptStat) -> Payload:
     return enc.finish()
 
 
-def _auth_error(xid: int, stat: AuthStat) -> Payload:
+def _auth_error(xid: int, stat: AuthStat) -> RefusedCall:
     enc = Encoder()
     encode_auth_error(enc, xid, stat)
-    return enc.finish()
+    return RefusedCall(enc.finish(), RejectStat.AUTH_ERROR)

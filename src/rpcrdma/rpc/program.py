@@ -24,7 +24,8 @@ class Procedure(Generic[A, R]):
     """One remote procedure (RFC 5531 section 12); `name` is the interface definition's, `method` the Python one.
 
     Void arguments or results are None. `bound` says how large the result gets, always or for given arguments; the
-    compiler derives it from the definition. `dataclasses.replace` makes a procedure with another bound.
+    compiler derives it from the definition. `dataclasses.replace` makes a procedure with another bound. `status` takes
+    from a result the member that says whether the call succeeded, 0, or which error there was; None without one.
     """
 
     program: int
@@ -37,6 +38,7 @@ class Procedure(Generic[A, R]):
     encode_result: Callable[[Encoder, R], None]
     decode_result: Callable[[Decoder], R]
     bound: ReplyBound | Callable[[A], ReplyBound] | None = None
+    status: Callable[[R], int] | None = None
 
     def reply_bound(self, args: A) -> ReplyBound:
         """How large the result of a call with these arguments gets."""

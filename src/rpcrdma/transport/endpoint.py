@@ -51,6 +51,8 @@ __all__ = ["Endpoint"]
 
 _RECEIVE = Verb.RECEIVE
 _SUCCESS = Status.SUCCESS
+_OPEN = State.OPEN
+_CONNECTING = State.CONNECTING
 
 
 class Endpoint:
@@ -381,7 +383,7 @@ class Endpoint:
         session = self._session
         if self._stall is not None and not self._stall.running and (session.owed > 0 or session.unfinished):
             return True
-        return session.state is not State.OPEN and self._introduction.untimed
+        return session.state is not _OPEN and self._introduction.untimed
 
     def next_deadline_s(self, now_s: float) -> float | None:
         """When `on_time` is to be called next; None for not at all. What begins to wait is timed from here on."""
@@ -409,14 +411,14 @@ class Endpoint:
                 if event is not None:
                     self._on_event(event)
                     continue
-                completion = poll_completion() if session.state is State.CONNECTING else None
+                completion = poll_completion() if session.state is _CONNECTING else None
                 if completion is None:
                     break
             if completion.verb is _RECEIVE and completion.status is _SUCCESS:
                 self._on_receive(completion)
             else:
                 self._on_work_ended(completion)
-        if session.window.refresh_due and (session.state is State.OPEN or self._introduction.may_grant):
+        if session.window.refresh_due and (session.state is _OPEN or self._introduction.may_grant):
             self._outbox.send_grant()
         if self._disconnected is not None and self._session.state is not State.CLOSED:
             self._close(self._disconnected)
@@ -450,7 +452,7 @@ class Endpoint:
 
     def _on_receive(self, completion: Completion) -> None:
         session = self._session
-        if session.state is State.OPEN:
+        if session.state is _OPEN:
             session.statistics.receives += 1
             data = self._receives.take(completion)
             message = session.dialect.decode(data)

@@ -38,6 +38,8 @@ _SIGNAL_EVERY = 16
 UNFINISHED_SELDOM = 24
 """Sends whose end is not known, above which the window is asked whether the peer reads: never fewer are too many."""
 
+_OPEN = State.OPEN
+
 _ORDER = (Kind.ERROR, Kind.PROPERTIES, Kind.REPLY, Kind.EXTENSION, Kind.CALL)
 """Calls go last: what answers the peer's calls lets it go on."""
 
@@ -128,7 +130,7 @@ class Outbox:
             LocalProtocolError: it could go out, but cannot be sent at all.
         """
         session = self._session
-        if (session.state is State.OPEN or message.kind in MAY_LEAVE[session.state]) and not (
+        if (session.state is _OPEN or message.kind in MAY_LEAVE[session.state]) and not (
             self.queued and self._must_wait(message)
         ):
             credit_word = session.window.admit(message)

@@ -32,6 +32,7 @@ from rpcrdma.xdr.codec import Decoder, Payload, PlacedInOrder
 __all__ = ["Requester"]
 
 _SEND, _END = CallInput.SEND, CallInput.END
+_QUEUED, _ABANDONED = CallState.QUEUED, CallState.ABANDONED
 _tuple = tuple.__new__
 
 
@@ -111,7 +112,7 @@ class Requester:
         """Nobody waits for the reply any more; its memory is fenced when this returns."""
         before = handle.state
         handle.state = TRANSITIONS[before, CallInput.ABANDON]
-        if before is CallState.QUEUED:
+        if before is _QUEUED:
             del self._calls[handle.xid]
             self._outbox.withdraw(handle)
         elif before is CallState.SENT:
@@ -281,12 +282,12 @@ class Requester:
         """Takes a reply; False where no call waits for it."""
         handle = self._calls.get(message.xid)
         session = self._session
-        if handle is None or handle.state is CallState.QUEUED:
+        if handle is None or handle.state is _QUEUED:
             session.statistics.bad_xids += 1
             return False
         if invalidated is not None and not self._accept_invalidation(handle, invalidated):
             return True
-        abandoned = handle.state is CallState.ABANDONED
+        abandoned = handle.state is _ABANDONED
         exposure = handle.exposure
         reply_view = None
         if exposure is not None:
@@ -314,13 +315,13 @@ class Requester:
         """Takes an error. False where no call waits for it."""
         handle = self._calls.get(message.xid)
         session = self._session
-        if handle is None or handle.state is CallState.QUEUED:
+        if handle is None or handle.state is _QUEUED:
             session.statistics.bad_xids += 1
             return False
         if invalidated is not None and not self._accept_invalidation(handle, invalidated):
             return True
         assert message.refusal is not None
-        abandoned = handle.state is CallState.ABANDONED
+        abandoned = handle.state is _ABANDONED
         if handle.exposure is not None and not self._fence(handle.exposure):
             return True
         form = None
@@ -419,7 +420,7 @@ class Requester:
                     # If that fails, which may be why the connection has ended, the call must still be told of.
                     with contextlib.suppress(RpcRdmaError):
                         session.pd.invalidate(region)
-            abandoned = handle.state is CallState.ABANDONED
+            abandoned = handle.state is _ABANDONED
             handle.state = TRANSITIONS[handle.state, _END]
             handle.payload = None
             if not abandoned:

@@ -30,6 +30,7 @@ from rpcrdma.xdr.codec import Decoder, Payload, PlacedByPosition
 
 __all__ = ["BufferSource", "PlainBuffers", "Responder"]
 
+_OPEN = State.OPEN
 _CALL = 0
 _OFFSET_END = 1 << 64
 _CARRIED = ReplyPlan(ReplyForm.INLINE)
@@ -292,7 +293,7 @@ class Responder:
         incoming.answered = True
         session = self._session
         try:
-            if session.state is not State.OPEN:
+            if session.state is not _OPEN:
                 self._release(incoming)
                 return False
             chunks = incoming.chunks

@@ -7,6 +7,8 @@ from rpcrdma.transport.message import Inbound, Kind, Outgoing
 
 __all__ = ["CallWindow"]
 
+_CALL, _REPLY = Kind.CALL, Kind.REPLY
+
 _UNREPORTED_SENDS_MAX = 16
 """Sends whose end need not be known yet, since not every one reports it."""
 
@@ -37,7 +39,7 @@ class CallWindow:
 
     def admit(self, message: Outgoing) -> int | None:
         """A call waits while as many as allowed are unanswered; replies and errors carry the grant."""
-        if message.kind is Kind.CALL:
+        if message.kind is _CALL:
             if self.in_flight >= self.allowed:
                 return None
             self.in_flight += 1
@@ -52,11 +54,11 @@ class CallWindow:
 
     def admit_piece(self, message: Outgoing) -> int:
         """Credits count calls, however many messages one takes."""
-        return self.requested if message.kind is Kind.CALL else self.granted
+        return self.requested if message.kind is _CALL else self.granted
 
     def take_back(self, message: Outgoing) -> None:
         """Only calls are counted: their memory may turn out to be unfit."""
-        if message.kind is Kind.CALL:
+        if message.kind is _CALL:
             self.in_flight -= 1
             self.receives_wanted -= 1
 
@@ -65,12 +67,12 @@ class CallWindow:
 
         A grant of zero is illegal and counts as one, lest the connection stand still.
         """
-        if message.kind is Kind.CALL:
+        if message.kind is _CALL:
             self.unanswered += 1
             return self.unanswered <= self.granted
         self.in_flight -= 1
         self.receives_wanted -= 1
-        if message.kind is Kind.REPLY:
+        if message.kind is _REPLY:
             self.allowed = min(message.credit_word, self.requested) or 1
         return True
 

@@ -18,7 +18,7 @@ import pytest
 
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.client import connect as connecting
-from rpcrdma.aio.client.connect import connect, own_credential
+from rpcrdma.aio.client.connect import ConnectOptions, connect, own_credential
 from rpcrdma.aio.client.reconnecting import ReconnectingCaller, ReconnectPolicy, SingleConnection
 from rpcrdma.aio.client.tcp_client import TcpCaller
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
@@ -29,6 +29,7 @@ from rpcrdma.errors import CallTimeout, TransportClosed
 from rpcrdma.nfs.client import nfs_open
 from rpcrdma.nfs.server import Export, build_services, open_state
 from rpcrdma.rpc.auth import AuthSys
+from rpcrdma.rpc.call_statistics import by_procedure
 from rpcrdma.rpc.errors import RemoteSystemError
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.reply_bound import ReplyBound
@@ -343,19 +344,31 @@ def test_a_connection_counts_over_all_that_it_was(scheme: str) -> None:
     async def main() -> None:
         listen = [f"{scheme}://127.0.0.1:0"]
         async with (
-            serve([Orders()], listen, options=ServeOptions(drain_s=0.1)) as server,
+            serve([orders := Orders()], listen, options=ServeOptions(drain_s=0.1)) as server,
             Proxy(parse_url(server.listening[0]).port, lambda: None) as proxy,
         ):
-            connection = await connect(f"{scheme}://127.0.0.1:{proxy.port}", PROGRAM)
+            options = ConnectOptions(count_calls=True)
+            connection = await connect(f"{scheme}://127.0.0.1:{proxy.port}", PROGRAM, options=options)
             for cuts in range(3):
                 await connection.call(AGAIN, (1, b"data"))
                 assert connection.reconnects == cuts
                 proxy.cut_all()
             await connection.call(AGAIN, (1, b"data"))
             counted = connection.statistics
-            assert (connection.negotiated is None) == (counted is None) == (scheme == "tcp")
-            # With each new connection comes a NULL call.
-            assert counted is None or counted.calls == 4 + 3
+            assert (connection.negotiated is None) == (scheme == "tcp")
+            # With each new connection comes a NULL call; over TCP these counters have nothing to count.
+            assert counted.calls == (0 if scheme == "tcp" else 4 + 3)
+            orders.when_run = proxy.swallow
+            call = asyncio.ensure_future(connection.call(AGAIN, (7, b"data")))
+            await proxy.cut_once()
+            orders.when_run = lambda: None
+            await call
+            null, again = by_procedure(connection.statistics.operations)
+            assert (again.procedure, again.ops, again.errors) == (AGAIN.name, 5, 0)
+            # Those that met the loss of their connection were sent once more, the last one for certain.
+            assert 6 <= again.trans <= 9
+            assert (null.procedure, null.ops) == ("NULL", 4)
+            assert again.execute.sum_ns == again.queue.sum_ns + again.rtt.sum_ns
             await connection.close()
             await connection.close()
             with pytest.raises(TransportClosed, match="this side"):

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 import socket
 import sys
 import urllib.request
 from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from rpcrdma.aio.client.connect import connect
 from rpcrdma.aio.server.metrics import MetricsExporter
-from rpcrdma.aio.server.serve import Server, serve
-from rpcrdma.errors import ConnectFailed
+from rpcrdma.aio.server.serve import ServeOptions, Server, serve
+from rpcrdma.errors import ConnectFailed, RpcError
 from rpcrdma.nfs import v3
+from rpcrdma.rpc.program import null_procedure
 from rpcrdma.rpc.service import CallContext
 
 OCTETS = 150_000
 HANDLE = v3.nfs_fh3(data=b"handle")
 NO_ATTRIBUTES = v3.post_op_attr(False, None)
+DASHBOARD = Path(__file__).parents[3] / "docs" / "grafana-dashboard.json"
 
 
 class Files(v3.NFS_V3_Service):
@@ -34,9 +40,9 @@ class Files(v3.NFS_V3_Service):
         return v3.WRITE3res(v3.nfsstat3.NFS3_OK, result)
 
 
-def with_server(work: Callable[[Server], Awaitable[None]]) -> None:
+def with_server(work: Callable[[Server], Awaitable[None]], options: ServeOptions | None = None) -> None:
     async def main() -> None:
-        async with serve([Files()], ["rdma://127.0.0.1:0", "tcp://127.0.0.1:0"]) as server:
+        async with serve([Files()], ["rdma://127.0.0.1:0", "tcp://127.0.0.1:0"], options=options) as server:
             await work(server)
 
     asyncio.run(main())
@@ -167,3 +173,104 @@ def test_a_missing_package_is_reported_with_its_remedy(monkeypatch: pytest.Monke
             MetricsExporter(server).start("127.0.0.1", 0)
 
     with_server(work)
+
+
+def test_prometheus_is_told_of_latency_by_procedure() -> None:
+    async def work(server: Server) -> None:
+        exporter = MetricsExporter(server)
+        exporter.start("127.0.0.1", 0)
+        try:
+            await use(server)
+            samples = await scrape(exporter.url)
+        finally:
+            await exporter.close()
+        (read,) = [each for each in server.statistics().rdma.operations if each.procedure == v3.READ.name]
+        assert samples["rpcrdma_procedure_ops_total", v3.READ.name, "SUCCESS", "rdma"] == 1
+        assert samples["rpcrdma_procedure_ops_total", v3.NULL.name, "SUCCESS", "tcp"] == 1
+        assert samples["rpcrdma_procedure_sent_bytes_total", v3.READ.name, "rdma"] == read.bytes_sent > OCTETS
+        assert samples["rpcrdma_procedure_received_bytes_total", v3.WRITE.name, "rdma"] > OCTETS
+        for part in ("queue", "handler", "execute"):
+            histogram = getattr(read, part)
+            name = f"rpcrdma_procedure_{part}_seconds"
+            assert samples[f"{name}_sum", v3.READ.name, "rdma"] == pytest.approx(histogram.sum_ns / 1e9)
+            below = [count for key, count in samples.items() if key[0] == f"{name}_bucket" and v3.READ.name in key]
+            assert len(below) == 23
+            assert below == sorted(below)
+            assert (below[-1], samples[f"{name}_count", v3.READ.name, "rdma"]) == (1, 1)
+
+    with_server(work, ServeOptions(count_calls=True))
+
+
+def test_clients_cannot_make_more_series() -> None:
+    async def work(server: Server) -> None:
+        exporter = MetricsExporter(server)
+        exporter.start("127.0.0.1", 0)
+
+        async def ask(numbers: range) -> None:
+            async with connect(server.listening[0]) as client:
+                for number in numbers:
+                    for program, version in ((number, 1), (v3.PROGRAM.number, number)):
+                        with pytest.raises(RpcError):
+                            await client.call(null_procedure(program, version), None)
+
+        try:
+            await use(server)
+            await ask(range(100, 101))
+            before = await scrape(exporter.url)
+            await ask(range(101, 150))
+            after = await scrape(exporter.url)
+        finally:
+            await exporter.close()
+        assert set(after) == set(before)
+        assert after["rpcrdma_procedure_ops_total", "other", "PROG_UNAVAIL", "rdma"] == 50
+
+    with_server(work, ServeOptions(count_calls=True))
+
+
+def test_every_metric_of_the_dashboard_is_exported() -> None:
+    """As the exporter tells it: names and labels."""
+    dashboard = json.loads(DASHBOARD.read_text())
+    queries = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    asked = [(name, labels) for query in queries for name, labels in re.findall(r"(rpcrdma_\w+){([^}]*)}", query)]
+    asked += [(name, label) for name, label in re.findall(r"label_values\((\w+), (\w+)\)", json.dumps(dashboard))]
+    assert {name for query in queries for name in re.findall(r"rpcrdma_\w+", query)} <= {name for name, _ in asked}
+
+    async def work(server: Server) -> None:
+        await use(server)
+        exporter = MetricsExporter(server)
+        samples = [
+            sample for family in await asyncio.to_thread(lambda: list(exporter.collect())) for sample in family.samples
+        ]
+        labels = {sample.name: {*sample.labels, "instance"} for sample in samples}
+        for name, wanted in asked:
+            assert name in labels, name
+            named = set(re.findall(r"(\w+)(?:=~|!=|=)", wanted)) or {wanted}
+            assert named <= labels[name], name
+
+    assert len(queries) > 10
+    with_server(work, ServeOptions(count_calls=True))
+
+
+def test_the_dashboard_has_what_grafana_imports() -> None:
+    dashboard: dict[str, Any] = json.loads(DASHBOARD.read_text())
+    keys = {"__inputs", "__requires", "title", "uid", "panels", "schemaVersion", "templating", "time", "version"}
+    assert keys <= set(dashboard)
+    assert dashboard["id"] is None, "Grafana gives an imported dashboard its number"
+    (source,) = dashboard["__inputs"]
+    assert (source["type"], source["pluginId"]) == ("datasource", "prometheus")
+    uid = f"${{{source['name']}}}"
+    variables = dashboard["templating"]["list"]
+    assert {each["datasource"]["uid"] for each in [*dashboard["panels"], *variables]} == {uid}
+    known = {each["name"] for each in variables}
+    used_variables = set(re.findall(r"\$(?!__)(\w+)", json.dumps([panel["targets"] for panel in dashboard["panels"]])))
+    assert used_variables == known
+    assert {panel["type"] for panel in dashboard["panels"]} <= {each["id"] for each in dashboard["__requires"]}
+    numbers = [panel["id"] for panel in dashboard["panels"]]
+    assert len(set(numbers)) == len(numbers)
+    for panel in dashboard["panels"]:
+        assert {"id", "type", "title", "gridPos", "targets", "fieldConfig", "options"} <= set(panel)
+        assert set(panel["gridPos"]) == {"x", "y", "w", "h"}
+        assert panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24
+        for target in panel["targets"]:
+            assert {"refId", "expr", "datasource"} <= set(target)
+            assert target["datasource"]["uid"] == uid

@@ -41,7 +41,14 @@ class FakeLine:
         self.timer = DeadlineTimer(asyncio.get_running_loop())
 
     async def start(
-        self, procedure: Any, args: Any, *, into: Any = None, timeout_s: float | None = None, xid: int | None = None
+        self,
+        procedure: Any,
+        args: Any,
+        *,
+        into: Any = None,
+        timeout_s: float | None = None,
+        xid: int | None = None,
+        began_ns: int | None = None,
     ) -> Any:
         assert xid is not None
         if self.closed:

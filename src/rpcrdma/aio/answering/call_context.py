@@ -22,16 +22,25 @@ class ServerCallContext:
         "_outliving",
         "_share",
         "_wanted",
+        "arrived_ns",
+        "begun_ns",
         "client",
         "credential",
         "invocation",
         "may_block",
+        "octets",
         "peer",
         "unsent_octets",
         "xid",
     )
 
+    octets: int
+    """Of the call; this and the next one are set where calls are counted."""
+    arrived_ns: int
+
     def __init__(self, invocation: Invocation, peer: str, share: BufferShare, client: ReverseCaller) -> None:
+        self.begun_ns = 0
+        """When its handler had what it waited for, a thread, memory or its turn as a task; 0: it did not wait."""
         self.client = client
         self.invocation = invocation
         self.credential = invocation.credential

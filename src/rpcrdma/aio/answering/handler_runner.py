@@ -11,6 +11,7 @@ import functools
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator
+from time import perf_counter_ns
 from typing import Any, TypeAlias
 
 from rpcrdma.aio.answering.buffer_pool import OutOfBuffers
@@ -46,6 +47,8 @@ _LOGGER = logging.getLogger("rpcrdma.server")
 _WORKERS = 8
 """Threads that block in file systems at the same time; what a Linux NFS server starts with."""
 
+_INLINE, _INLINE_OR_WORKER = Execution.INLINE, Execution.INLINE_OR_WORKER
+
 _STOPPED = RuntimeError("the server has stopped")
 
 
@@ -77,10 +80,10 @@ class HandlerRunner:
         if context.wait_if_crowded(self.run_unless_ended, invocation, context, done):
             return
         execution = invocation.execution
-        if execution is Execution.INLINE or execution is Execution.INLINE_OR_WORKER:
+        if execution is _INLINE or execution is _INLINE_OR_WORKER:
             try:
                 result = invocation.handler(invocation.args, context)
-                if execution is Execution.INLINE_OR_WORKER:
+                if execution is _INLINE_OR_WORKER:
                     try:
                         next(result)
                     except StopIteration as end:
@@ -105,6 +108,7 @@ class HandlerRunner:
 
     def run_unless_ended(self, invocation: Invocation, context: ServerCallContext, done: Done) -> None:
         """As `run`, for a call that has waited: its connection may have ended meanwhile."""
+        context.begun_ns = perf_counter_ns()
         if context.ended:
             done(Unanswered.LET_GO)
         else:
@@ -188,6 +192,7 @@ class HandlerRunner:
     async def _await(
         self, invocation: Invocation, result: Awaitable[Any], context: ServerCallContext, done: Done
     ) -> None:
+        context.begun_ns = perf_counter_ns()
         try:
             try:
                 reply = invocation.success(await result)
@@ -237,6 +242,7 @@ class HandlerRunner:
         rest: _Rest | None,
         calls: ConnectionCalls,
     ) -> None:
+        context.begun_ns = perf_counter_ns()
         failure: BaseException | None = None
         try:
             result = invocation.handler(invocation.args, context) if rest is None else _finished(rest)

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from rpcrdma.aio.answering.answering import Answering
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.answering.handler_runner import HandlerRunner
+from rpcrdma.aio.client.client_statistics import ClientStatistics
 from rpcrdma.aio.client.known_versions import KnownVersions
 from rpcrdma.aio.client.rdma_dialer import RdmaDialer
 from rpcrdma.aio.client.reconnecting import ReconnectingCaller, ReconnectPolicy, SingleConnection
@@ -35,6 +36,7 @@ from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed, LocalProtoco
 from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.limits import RPC_RECORD_OCTETS_MAX
 from rpcrdma.rpc.auth import AuthSys, Credential
+from rpcrdma.rpc.call_statistics import CallStatistics
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import Service
@@ -124,6 +126,9 @@ class ConnectOptions:
     is refused."""
     capture: PacketCapture | None = None
     """Records the connection's packets; RDMA only."""
+    count_calls: bool = False
+    """Whether `Connection.statistics` tells of calls, by procedure and status, how many there were and how long they
+    took. It is off as it takes 3 % of the processor time of an empty call, and 1.5 % of that of a READ of 4 KiB."""
     on_call: CallObserver | None = None
     """Is called with a record of each call when it has ended. None costs nothing."""
 
@@ -144,9 +149,11 @@ class Connection:
         caller: RdmaConnection | TcpCaller | ReconnectingCaller,
         program: Program | None,
         call_timeout_s: float | None,
+        calls_made: CallStatistics | None = None,
         answering: Answering | None = None,
     ) -> None:
         self._answering = answering
+        self._calls_made = calls_made
         self.url = str(url)
         self.program = program
         self._caller = caller
@@ -196,12 +203,13 @@ class Connection:
         return present.negotiated if isinstance(present, RdmaConnection) else None
 
     @property
-    def statistics(self) -> TransportStatistics | None:
-        """Counts up to now over all RDMA connections that were made; None over TCP."""
+    def statistics(self) -> ClientStatistics:
+        """Counts up to now over all connections that were made: a copy."""
         present = self._present
-        if not isinstance(present, RdmaConnection):
-            return None
-        return add_up((self._lost, present.statistics))
+        counters = (self._lost, present.statistics) if isinstance(present, RdmaConnection) else ()
+        made = () if self._calls_made is None else self._calls_made.snapshot()
+        answered = () if self._answering is None else self._answering.dispatcher.statistics.snapshot()
+        return ClientStatistics.of(add_up(counters), made, answered)
 
     def extension(self, name: str) -> ExtensionLink | None:
         """The extension of this name on the present connection; None over TCP, or if it was made without it.
@@ -289,18 +297,20 @@ class _Connecting:
                 "optional (--host-auth optional)",
                 cause="absent",
             )
-        dial = functools.partial(_dial, url, options, answering)
+        calls_made = CallStatistics() if options.count_calls else None
+        dial = functools.partial(_dial, url, options, answering, calls_made)
         connection = await dial()
         if not options.reconnect:
-            return Connection(url, connection, program, options.call_timeout_s, answering)
+            return Connection(url, connection, program, options.call_timeout_s, calls_made, answering)
         policy = ReconnectPolicy(
             max_s=options.reconnect_delay_max_s,
             for_s=options.reconnect_for_s,
             retransmissions=options.retransmissions,
             keepalive_s=options.keepalive_s,
         )
-        caller = ReconnectingCaller(connection, dial, policy, program, functools.partial(_no_answer, url))
-        return Connection(url, caller, program, options.call_timeout_s, answering)
+        no_answer = functools.partial(_no_answer, url)
+        caller = ReconnectingCaller(connection, dial, policy, program, no_answer, calls_made)
+        return Connection(url, caller, program, options.call_timeout_s, calls_made, answering)
 
 
 def connect(url: str, program: Program | None = None, *, options: ConnectOptions | None = None) -> _Connecting:
@@ -333,7 +343,7 @@ def _answering(url: Url, options: ConnectOptions) -> Answering | None:
         return None
     runner = HandlerRunner(logger=_LOGGER)
     # A server that has lost the connection may repeat its calls on the next one.
-    return Answering(Dispatcher(services), runner)
+    return Answering(Dispatcher(services), runner, count_calls=options.count_calls)
 
 
 def _no_answer(url: Url, cause: TransportClosed) -> NoAnswer:
@@ -347,7 +357,9 @@ def _no_answer(url: Url, cause: TransportClosed) -> NoAnswer:
     )
 
 
-async def _dial(url: Url, options: ConnectOptions, answering: Answering | None) -> RdmaConnection | TcpCaller:
+async def _dial(
+    url: Url, options: ConnectOptions, answering: Answering | None, calls_made: CallStatistics | None
+) -> RdmaConnection | TcpCaller:
     """The message of `ConnectFailed` names the remedy also where the default port is the wrong one."""
     place = f"{url.scheme}://{url.authority}"
     if url.scheme == "tcp":
@@ -361,6 +373,7 @@ async def _dial(url: Url, options: ConnectOptions, answering: Answering | None) 
                 record_octets_max=options.record_octets_max,
                 answering=answering,
                 on_call=options.on_call,
+                calls_made=calls_made,
             )
         except ConnectFailed as error:
             if error.refused and url.port == DEFAULT_PORTS["tcp"]:
@@ -370,7 +383,7 @@ async def _dial(url: Url, options: ConnectOptions, answering: Answering | None) 
             raise
         _LOGGER.info("connected to %s: RPC over TCP", place)
         return caller
-    connection = await _connect_rdma(url, options, answering)
+    connection = await _connect_rdma(url, options, answering, calls_made)
     agreed = connection.negotiated
     _LOGGER.info(
         "connected to %s: RPC-over-RDMA version %s, provider %s, inline %d/%d octets, %d credits requested, %s",
@@ -385,7 +398,9 @@ async def _dial(url: Url, options: ConnectOptions, answering: Answering | None) 
     return connection
 
 
-async def _connect_rdma(url: Url, options: ConnectOptions, answering: Answering | None) -> RdmaConnection:
+async def _connect_rdma(
+    url: Url, options: ConnectOptions, answering: Answering | None, calls_made: CallStatistics | None
+) -> RdmaConnection:
     make = functools.partial(
         RdmaConnection,
         transport=options.transport,
@@ -396,6 +411,7 @@ async def _connect_rdma(url: Url, options: ConnectOptions, answering: Answering 
         authenticators=options.host_authentication.source(Role.CLIENT, url.host),
         extensions=all_extensions(extension_choice(options.extension), options.transport, options.extensions),
         on_call=options.on_call,
+        calls_made=calls_made,
     )
     # A server that was found to speak a version without host authentication may have learnt another.
     required = options.host_authentication.wanted is HostPolicy.REQUIRED

@@ -12,10 +12,13 @@ import random
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from time import perf_counter_ns
 from typing import Any, Protocol, TypeVar
 
+from rpcrdma.aio.connections.call_outcome import count_failure
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.errors import CallTimeout, RpcError, RpcRdmaError, TransportClosed
+from rpcrdma.rpc.call_statistics import CallStatistics
 from rpcrdma.rpc.keep_alive import KeepAlive
 from rpcrdma.rpc.program import Procedure, Program, null_procedure
 from rpcrdma.rpc.xid_source import XidSource
@@ -57,8 +60,12 @@ class SingleConnection(Protocol):
         timeout_s: float | None = None,
         xid: int | None = None,
         placement: str = "",
+        began_ns: int | None = None,
     ) -> Awaitable[R]:
-        """As `Caller.call`, to be awaited at once. When that raises, no peer can access the call's buffers any more."""
+        """As `Caller.call`, to be awaited at once. When that raises, no peer can access the call's buffers any more.
+
+        `began_ns`: when the call was made, if it was not now. However it ends, the connection counts it.
+        """
 
     async def wait_closed(self) -> None:
         """Waits until the connection has ended and has fenced and released all its buffers."""
@@ -103,7 +110,8 @@ class ReconnectingCaller:
     """Implements `rpcrdma.rpc.program.Caller` over one connection after another, beginning with `connection`.
 
     `dial` makes the next one; it raises `RpcRdmaError` or OSError where it cannot. `no_answer` makes the error of calls
-    to a peer that has never answered any, from the error that ended its last connection.
+    to a peer that has never answered any, from the error that ended its last connection. `calls_made` is what the
+    connections count their calls in; None: they do not.
     """
 
     def __init__(
@@ -113,7 +121,9 @@ class ReconnectingCaller:
         policy: ReconnectPolicy,
         program: Program | None = None,
         no_answer: Callable[[TransportClosed], TransportClosed] | None = None,
+        calls_made: CallStatistics | None = None,
     ) -> None:
+        self._calls_made = calls_made
         self._loop = asyncio.get_running_loop()
         self._no_answer = no_answer
         self._dial = dial
@@ -164,7 +174,8 @@ class ReconnectingCaller:
         try:
             connection = self._usable
             if connection is None or connection.closed:
-                return await self._call_patiently(procedure, args, into, timeout_s, xid, None)
+                began_ns = perf_counter_ns()
+                return await self._call_patiently(procedure, args, into, timeout_s, xid, None, began_ns)
             started_s = self._loop.time()
             try:
                 result = await connection.start(
@@ -174,8 +185,10 @@ class ReconnectingCaller:
                 self._drop(connection, error)
                 if self._hopeless:
                     raise self._final(error) from None
-                left_s = None if timeout_s is None else started_s + timeout_s - self._loop.time()
-                return await self._call_patiently(procedure, args, into, left_s, xid, error)
+                spent_s = self._loop.time() - started_s
+                left_s = None if timeout_s is None else timeout_s - spent_s
+                began_ns = perf_counter_ns() - int(spent_s * 1e9)
+                return await self._call_patiently(procedure, args, into, left_s, xid, error, began_ns)
             except RpcError:
                 self._heard()
                 raise
@@ -192,6 +205,7 @@ class ReconnectingCaller:
         timeout_s: float | None,
         xid: int,
         failure: TransportClosed | None,
+        began_ns: int,
     ) -> R:
         """Calls once a connection has been made; `failure` is the error of the call on the connection before."""
         sent = broken = 0
@@ -203,10 +217,19 @@ class ReconnectingCaller:
                 broken += failure.protocol_error
                 if self._closed or (allowed is not None and sent > allowed) or broken >= _BREACHES_MAX:
                     raise self._final(failure)
-            connection = await self._wait_connection(procedure, deadline_s)
+                if self._calls_made is not None:
+                    self._calls_made.sent_again(procedure)
+            try:
+                connection = await self._wait_connection(procedure, deadline_s)
+            except BaseException as error:
+                now_ns = perf_counter_ns()
+                count_failure(self._calls_made, procedure, error, began_ns=began_ns, sent_ns=0, now_ns=now_ns)
+                raise
             left_s = None if deadline_s is None else deadline_s - self._loop.time()
             try:
-                result = await connection.start(procedure, args, into=into, timeout_s=left_s, xid=xid)
+                result = await connection.start(
+                    procedure, args, into=into, timeout_s=left_s, xid=xid, began_ns=began_ns
+                )
             except TransportClosed as error:
                 self._drop(connection, error)
                 failure = error

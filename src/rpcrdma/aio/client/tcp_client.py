@@ -18,6 +18,7 @@ from rpcrdma.aio.drivers.sockets import address_of, authority, connected_socket,
 from rpcrdma.errors import MessageTooLong, TransportClosed
 from rpcrdma.limits import RPC_OUTSTANDING_CALLS_MAX, RPC_RECORD_OCTETS_MAX, RPC_UNSENT_REPLY_OCTETS_MAX
 from rpcrdma.rpc.auth import Credential
+from rpcrdma.rpc.call_statistics import CallStatistics
 from rpcrdma.rpc.dispatch import refusal
 from rpcrdma.rpc.message import CALL_HEADER_OCTETS, AcceptStat, peek_is_call
 from rpcrdma.rpc.program import Procedure
@@ -40,7 +41,8 @@ class TcpCaller:
     Any number of calls may be in flight.
 
     `answering` answers the server's own calls on the connection; without it they are dropped and counted.
-    `record_octets_max` bounds each call and each reply. `on_call` is called with a record of each call of this side.
+    `record_octets_max` bounds each call and each reply. `on_call` is called with a record of each call of this side,
+    which `calls_made` counts.
 
     Made by `connect`. Once the connection is lost every call raises `TransportClosed`; `ReconnectingCaller` makes
     another one.
@@ -54,6 +56,7 @@ class TcpCaller:
         record_octets_max: int = RPC_RECORD_OCTETS_MAX,
         answering: Answering | None = None,
         on_call: CallObserver | None = None,
+        calls_made: CallStatistics | None = None,
     ) -> None:
         peer = address_of(sock.getpeername())
         self.host = peer[0]
@@ -74,7 +77,7 @@ class TcpCaller:
         )
         self.timer = self._stream.timer
         """The connection's one timer."""
-        self._calls = TcpCalls(self._stream, credential, peer=authority(*peer), on_call=on_call)
+        self._calls = TcpCalls(self._stream, credential, peer=authority(*peer), on_call=on_call, calls_made=calls_made)
 
     @classmethod
     async def connect(
@@ -88,6 +91,7 @@ class TcpCaller:
         record_octets_max: int = RPC_RECORD_OCTETS_MAX,
         answering: Answering | None = None,
         on_call: CallObserver | None = None,
+        calls_made: CallStatistics | None = None,
     ) -> Self:
         """Connects to the first address of `host` that answers; calls are made with `credential` (None: AUTH_NONE).
 
@@ -102,7 +106,14 @@ class TcpCaller:
                 sock = await connected_socket(host, port, reserved_port=reserved_port)
         except TimeoutError:
             raise unanswered(host, port, timeout_s) from None
-        return cls(sock, credential, record_octets_max=record_octets_max, answering=answering, on_call=on_call)
+        return cls(
+            sock,
+            credential,
+            record_octets_max=record_octets_max,
+            answering=answering,
+            on_call=on_call,
+            calls_made=calls_made,
+        )
 
     async def __aenter__(self) -> Self:
         return self
@@ -126,10 +137,11 @@ class TcpCaller:
         timeout_s: float | None = None,
         xid: int | None = None,
         placement: str = "",
+        began_ns: int | None = None,
     ) -> Coroutine[Any, Any, R]:
         """See `TcpCalls.call`; `placement` means nothing here."""
         del placement
-        return self._calls.call(procedure, args, into=into, timeout_s=timeout_s, xid=xid)
+        return self._calls.call(procedure, args, into=into, timeout_s=timeout_s, xid=xid, began_ns=began_ns)
 
     start = call
     """See `SingleConnection.start`."""

@@ -17,8 +17,10 @@ from typing import Any, TypeVar
 from rpcrdma.aio.answering.answering import Answering
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.answering.call_context import ServerCallContext
-from rpcrdma.aio.connections.call_record import CallObserver, CallRecord, form_of
+from rpcrdma.aio.connections.call_outcome import count_failure
+from rpcrdma.aio.connections.call_record import CallObserver
 from rpcrdma.aio.connections.negotiated import Negotiated, by_name
+from rpcrdma.aio.connections.pending_call import PendingCall
 from rpcrdma.aio.connections.refusal_hints import REMEDY, explained, octets_pulled
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.aio.drivers.provider import Link
@@ -26,6 +28,7 @@ from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.errors import CallTimeout, RpcRdmaError, TransportClosed
 from rpcrdma.limits import RDMA_UNSENT_REPLY_OCTETS_MAX
 from rpcrdma.rpc.auth import Credential
+from rpcrdma.rpc.call_statistics import CallStatistics
 from rpcrdma.rpc.calls import CallEncoder, decode_result
 from rpcrdma.rpc.host_identity import HostIdentity
 from rpcrdma.rpc.message import CALL_HEADER_OCTETS
@@ -54,15 +57,18 @@ from rpcrdma.transport import (
     offered,
 )
 from rpcrdma.transport.authenticator import AuthenticatorSource
+from rpcrdma.transport.call_states import CallState
 from rpcrdma.verbs import ReceivePool
 from rpcrdma.wire.buffers import Buffer
-from rpcrdma.xdr.codec import Decoder, Payload
+from rpcrdma.xdr.codec import Payload
 
 __all__ = ["RdmaConnection"]
 
 _LOGGER = logging.getLogger("rpcrdma")
 A = TypeVar("A")
 R = TypeVar("R")
+_QUEUED = CallState.QUEUED
+_SERVER = Role.SERVER
 
 
 class RdmaConnection:
@@ -71,7 +77,7 @@ class RdmaConnection:
     The end that connects is the client.
     `answering` answers the peer's calls; a client without it takes none. `authenticators` makes one for it.
     `results` and `arguments` give memory for what handlers return and for what is pulled from the peer.
-    `version` is one of `rpcrdma.transport.VERSION_CHOICES`.
+    `version` is one of `rpcrdma.transport.VERSION_CHOICES`. `calls_made` counts the calls of this side; None: none are.
     `on_established` is called in the loop when both sides are connected, `on_ended` once when the connection has ended,
     `on_call` with a record of each call of this side. With `on_version_refused`, which is called first, the connection
     ends when a call is refused because the server does not speak the connection's version.
@@ -94,6 +100,7 @@ class RdmaConnection:
         on_ended: Callable[[RdmaConnection], None] | None = None,
         on_call: CallObserver | None = None,
         on_version_refused: Callable[[], None] | None = None,
+        calls_made: CallStatistics | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self.local = link.local
@@ -116,6 +123,9 @@ class RdmaConnection:
         self._starting = True
         self._broken = False
         self._deferred: list[IncomingCall] = []
+        self.calls_made = calls_made
+        # Calls that had to wait for a credit, in the order in which they are sent.
+        self._queued: list[PendingCall] = []
         self._unsent_octets = 0
         self._encoder = CallEncoder(credential)
         self._xid = secrets.randbits(32)
@@ -224,13 +234,13 @@ class RdmaConnection:
     @property
     def arguments_octets_max(self) -> int:
         """See `ReverseCaller.arguments_octets_max`."""
-        if self._role is Role.SERVER and self._endpoint.reverse_support is not ReverseSupport.GENERAL:
+        if self._role is _SERVER and self._endpoint.reverse_support is not ReverseSupport.GENERAL:
             return self._endpoint.inline_arguments_octets - self._encoder.credential_octets
         return self._transport.call_octets_pulled_max - CALL_HEADER_OCTETS - self._encoder.credential_octets
 
     def ready(self, credential: Credential | None = None) -> None:
         """See `ReverseCaller.ready`; no effect on the side that connected."""
-        if self._role is Role.SERVER:
+        if self._role is _SERVER:
             if credential is not None:
                 self._encoder = CallEncoder(credential)
             self._endpoint.allow_reverse()
@@ -262,55 +272,49 @@ class RdmaConnection:
         timeout_s: float | None = None,
         xid: int | None = None,
         placement: str = "",
+        began_ns: int | None = None,
     ) -> asyncio.Future[R]:
-        """As `call`, but sends the call at once and returns a future; cancelling that fences the call's memory."""
+        """As `call`, but sends the call at once and returns a future; cancelling that fences the call's memory.
+
+        `began_ns`: when the call was made, if it was not now.
+        """
+        counted = self.calls_made
+        now_ns = 0 if counted is None else time.perf_counter_ns()
         if self.end_reason is not None:
-            raise TransportClosed(self.end_reason.reason, protocol_error=self.end_reason.protocol_error)
+            closed = TransportClosed(self.end_reason.reason, protocol_error=self.end_reason.protocol_error)
+            count_failure(counted, procedure, closed, began_ns=began_ns or now_ns, sent_ns=0, now_ns=now_ns)
+            raise closed
         if xid is None:
             self._xid = xid = (self._xid + 1) & 0xFFFFFFFF
         payload = self._encoder.encode(xid, procedure, args)
         bound = self._bound(procedure, args, given=into is not None)
         handle = self._endpoint.call(xid, payload, bound, () if into is None else (into,), placement)
-        result: _Result = _Result(loop=self._loop)
+        result: PendingCall = PendingCall(loop=self._loop)
         result.procedure = procedure
         result.reply = None
         result.connection = self
         result.handle = handle
+        if counted is not None:
+            result.began_ns = began_ns or now_ns
+            result.octets_sent = payload.length if payload.items else len(payload.reduced)
+            if handle.state is _QUEUED:
+                result.sent_ns = 0
+                self._queued.append(result)
+            else:
+                result.sent_ns = now_ns
         handle.context = result
         if self._on_call_ended is not None:
-            told = functools.partial(self._tell, self._on_call_ended, handle, payload.length, time.perf_counter())
+            told = functools.partial(result.tell, self._on_call_ended, handle, payload.length, time.perf_counter())
             result.add_done_callback(told)
         self._driver.flush()
         result.timer = None if timeout_s is None else self._loop.call_later(timeout_s, self._expire, result, timeout_s)
         return result
 
-    def _tell(
-        self,
-        observer: CallObserver,
-        handle: CallHandle,
-        octets_sent: int,
-        started_s: float,
-        future: asyncio.Future[Any],
-    ) -> None:
-        result: _Result = handle.context
-        observer(
-            CallRecord(
-                xid=handle.xid,
-                procedure=result.procedure.name,
-                peer=authority(*self.peer),
-                form=form_of(handle, result.reply),
-                octets_sent=octets_sent,
-                octets_received=0 if result.reply is None else result.reply.position,
-                elapsed_s=time.perf_counter() - started_s,
-                error=asyncio.CancelledError() if future.cancelled() else future.exception(),
-            )
-        )
-
     def _bound(self, procedure: Procedure[A, Any], args: A, *, given: bool) -> ReplyBound:
         """How much the call offers for its result; `given`: the caller has given memory for the first item."""
         bound = procedure.reply_bound(args)
         items = bound.items
-        if self._role is Role.SERVER and self._endpoint.reverse_support is not ReverseSupport.GENERAL:
+        if self._role is _SERVER and self._endpoint.reverse_support is not ReverseSupport.GENERAL:
             # All replies come inline. Few results are as large as they could be: nothing is refused before it is.
             return bound.inline(self._endpoint.inline_results_octets)
         most = self._transport.reply_octets_max
@@ -318,14 +322,18 @@ class RdmaConnection:
             return bound
         return bound.capped(most, given=given)
 
-    def _expire(self, result: _Result, timeout_s: float) -> None:
+    def _expire(self, result: PendingCall, timeout_s: float) -> None:
         if result.handle is not None:
+            error = CallTimeout(f"{result.procedure.name}: no reply within {timeout_s:g} s")
+            result.count_failure(error)
             self.give_up(result.handle)
             result.over()
-            result.set_exception(CallTimeout(f"{result.procedure.name}: no reply within {timeout_s:g} s"))
+            result.set_exception(error)
 
     def give_up(self, handle: CallHandle) -> None:
         """The caller no longer waits: the call's memory is fenced when this returns."""
+        if self._queued and handle.state is _QUEUED and handle.context in self._queued:
+            self._queued.remove(handle.context)
         self._endpoint.abandon(handle)
         self._driver.flush()
 
@@ -377,6 +385,8 @@ class RdmaConnection:
         try:
             while True:
                 endpoint.progress()
+                if self._queued:
+                    self._note_sent()
                 while events:
                     busy = True
                     self._on_event(events.popleft())
@@ -400,6 +410,15 @@ class RdmaConnection:
             self._turn()
         if self._broken:
             driver.close()
+
+    def _note_sent(self) -> None:
+        """Of calls that waited for a credit, notes those that have got one."""
+        queued, now_ns = self._queued, time.perf_counter_ns()
+        sent = 0
+        while sent < len(queued) and ((handle := queued[sent].handle) is None or handle.state is not _QUEUED):
+            queued[sent].sent_ns = now_ns
+            sent += 1
+        del queued[:sent]
 
     def _wait_for_memory(self, octets: int) -> None:
         if not self._waits_for_memory and self.end_reason is None:
@@ -427,8 +446,9 @@ class RdmaConnection:
                 self._unsent_octets -= context.unsent_octets
                 context.release()
         elif isinstance(event, CallFailed):
-            result: _Result = event.handle.context
+            result: PendingCall = event.handle.context
             if not result.done():
+                result.count_failure(event.error)
                 result.over()
                 result.set_exception(self._failure_of(event.handle, event.error))
         elif isinstance(event, Ready):
@@ -462,19 +482,33 @@ class RdmaConnection:
             self._on_established(self)
 
     def _on_reply(self, event: ReplyArrived) -> None:
-        result: _Result = event.handle.context
+        handle, decoder = event
+        result: PendingCall = handle.context
         if result.done():
             return
+        counted = self.calls_made
+        now_ns = 0 if counted is None else time.perf_counter_ns()
         result.handle = None
         if result.timer is not None:
             result.timer.cancel()
         if self._on_call_ended is not None:
-            result.reply = event.decoder
+            result.reply = decoder
+        procedure = result.procedure
         try:
-            value = decode_result(event.decoder, event.handle.xid, result.procedure)
+            value = decode_result(decoder, handle.xid, procedure)
         except RpcRdmaError as error:
+            result.count_failure(error, decoder.position)
             result.set_exception(error)
         else:
+            if counted is not None:
+                status = 0 if procedure.status is None else procedure.status(value)
+                counts = None if status else counted.successes.get(procedure)
+                if counts is None or result.sent_ns != result.began_ns or handle.form.attempts > 1:
+                    result.count_answer(counted, status, now_ns, event)
+                else:
+                    counts.bytes_sent += result.octets_sent
+                    counts.bytes_recv += decoder.position
+                    counts.add(now_ns - result.sent_ns)
             result.set_result(value)
 
     def _answer(self, incoming: IncomingCall) -> None:
@@ -556,32 +590,3 @@ class RdmaConnection:
             self._ended.set_result(None)
             if self._on_ended is not None:
                 self._on_ended(self)
-
-
-class _Result(asyncio.Future[Any]):
-    """Of a call that has been sent. Cancelling it, also by way of the task that waits for it, gives the call up."""
-
-    __slots__ = ("connection", "handle", "procedure", "reply", "timer")
-
-    connection: RdmaConnection
-    procedure: Procedure[Any, Any]
-    handle: CallHandle | None
-    """None as soon as there is a result: the handle refers to this object."""
-    reply: Decoder | None
-    """Only where calls are observed."""
-    timer: asyncio.TimerHandle | None
-
-    def cancel(self, msg: Any | None = None) -> bool:
-        handle = self.handle
-        if not super().cancel(msg):
-            return False
-        self.over()
-        assert handle is not None
-        self.connection.give_up(handle)
-        return True
-
-    def over(self) -> None:
-        """The call has ended or is given up: forgets the handle and stops the timer."""
-        self.handle = None
-        if self.timer is not None:
-            self.timer.cancel()

@@ -8,11 +8,13 @@ import secrets
 import time
 from typing import Any, TypeVar
 
+from rpcrdma.aio.connections.call_outcome import count_failure
 from rpcrdma.aio.connections.call_record import CallObserver, CallRecord
 from rpcrdma.aio.drivers.record_stream import RecordStream
-from rpcrdma.errors import CallTimeout, DecodeError, MessageTooLong, TransportClosed
+from rpcrdma.errors import CallTimeout, DecodeError, MessageTooLong, RpcRdmaError, TransportClosed
 from rpcrdma.limits import RPC_RECORD_OCTETS_MAX
 from rpcrdma.rpc.auth import Credential
+from rpcrdma.rpc.call_statistics import CallStatistics
 from rpcrdma.rpc.calls import CallEncoder, decode_result
 from rpcrdma.rpc.errors import GarbageArguments
 from rpcrdma.rpc.message import peek_xid
@@ -52,10 +54,11 @@ class TcpCalls:
     """This side's calls on a connection; its owner hands in the replies.
 
     Of more than `in_flight_max` calls the later ones wait to be sent: nothing on the wire bounds them. `on_call` is
-    called with a record of each, in which `peer` stands.
+    called with a record of each, in which `peer` stands; `calls_made` counts them; None: none are.
     """
 
     __slots__ = (
+        "_calls_made",
         "_in_flight",
         "_in_flight_max",
         "_loop",
@@ -64,6 +67,7 @@ class TcpCalls:
         "_peer",
         "_pending",
         "_queue",
+        "_sent_ns",
         "_stream",
         "_xid",
         "encoder",
@@ -77,13 +81,17 @@ class TcpCalls:
         in_flight_max: int | None = None,
         peer: str = "",
         on_call: CallObserver | None = None,
+        calls_made: CallStatistics | None = None,
     ) -> None:
+        self._calls_made = calls_made
         self._loop = asyncio.get_running_loop()
         self._stream = stream
         self.encoder = CallEncoder(credential)
         """May be replaced by one with another credential."""
         self._pending: dict[int, asyncio.Future[Buffer]] = {}
         self._queue: dict[asyncio.Future[Buffer], Payload] = {}
+        # When calls were sent that had to wait.
+        self._sent_ns: dict[asyncio.Future[Buffer], int] = {}
         self._in_flight = 0
         self._in_flight_max = in_flight_max
         self._xid = secrets.randbits(32)
@@ -99,20 +107,26 @@ class TcpCalls:
         into: Buffer | None = None,
         timeout_s: float | None = None,
         xid: int | None = None,
+        began_ns: int | None = None,
     ) -> R:
         """See `Caller.call`. TCP cannot place: a bulk result is received elsewhere and copied into `into` once.
 
         The memory of bulk arguments must not change until the call has ended, however it ends. `xid`: that of a call
-        that is repeated, or one from a program that numbers the calls of several connections.
+        that is repeated, or one from a program that numbers the calls of several connections. `began_ns`: when the call
+        was made, if it was not now.
 
         Raises:
             MessageTooLong: the call, or its reply, is longer than this side allows; the connection goes on.
         """
+        sent_ns = time.perf_counter_ns()
+        began_ns = began_ns or sent_ns
         if xid is None:
             xid = self._next_xid()
         payload = self.encoder.encode(xid, procedure, args)
         if self._lost is not None:
-            raise TransportClosed(*self._lost.args, protocol_error=self._lost.protocol_error)
+            lost = TransportClosed(*self._lost.args, protocol_error=self._lost.protocol_error)
+            self._count_failure(procedure, lost, began_ns, 0)
+            raise lost
         future: asyncio.Future[Buffer] = self._loop.create_future()
         self._pending[xid] = future
         if self._on_call is not None:
@@ -122,6 +136,7 @@ class TcpCalls:
         try:
             if self._in_flight == self._in_flight_max:
                 self._queue[future] = payload
+                sent_ns = 0
             else:
                 self._in_flight += 1
                 self._stream.send(payload, future)
@@ -133,7 +148,8 @@ class TcpCalls:
                     message = await future
                 finally:
                     timer.cancel()
-        except BaseException:
+        except BaseException as error:
+            self._count_failure(procedure, error, began_ns, sent_ns or self._sent_ns.get(future, 0), payload.length)
             # From here on the caller may change the memory of the arguments: nothing of it is to be sent.
             self._stream.withdraw(future)
             if future.done() and not future.cancelled():
@@ -143,16 +159,46 @@ class TcpCalls:
         finally:
             self._pending.pop(xid, None)
             self._ended(future)
+            now_ns = time.perf_counter_ns()
+            sent_ns = sent_ns or self._sent_ns.pop(future, 0)
         decoder = Decoder(message) if into is None else _CopyingDecoder(message, as_view(into))
         try:
-            return decode_result(decoder, xid, procedure)
-        except GarbageArguments:
-            if payload.length <= RPC_RECORD_OCTETS_MAX:
+            value = decode_result(decoder, xid, procedure)
+        except RpcRdmaError as error:
+            self._count_failure(procedure, error, began_ns, sent_ns, payload.length, len(message))
+            if not isinstance(error, GarbageArguments) or payload.length <= RPC_RECORD_OCTETS_MAX:
                 raise
             raise GarbageArguments(
                 f": they may be too long, the call has {payload.length} octets; a server of this library takes "
                 f"{RPC_RECORD_OCTETS_MAX}, or what TcpServerConfig(record_octets_max=...) says there"
             ) from None
+        if self._calls_made is not None:
+            status = 0 if procedure.status is None else procedure.status(value)
+            counts = self._calls_made.of_status(procedure, status)
+            counts.bytes_sent += payload.length
+            counts.bytes_recv += len(message)
+            counts.add_parts(sent_ns - began_ns, now_ns - sent_ns)
+        return value
+
+    def _count_failure(
+        self,
+        procedure: Procedure[Any, Any],
+        error: BaseException,
+        began_ns: int,
+        sent_ns: int,
+        octets_sent: int = 0,
+        octets_received: int = 0,
+    ) -> None:
+        count_failure(
+            self._calls_made,
+            procedure,
+            error,
+            began_ns=began_ns,
+            sent_ns=sent_ns,
+            now_ns=time.perf_counter_ns(),
+            octets_sent=octets_sent,
+            octets_received=octets_received,
+        )
 
     def _tell(
         self,
@@ -213,6 +259,7 @@ class TcpCalls:
             payload = self._queue.pop(following)
             self._in_flight += 1
             if not following.done():
+                self._sent_ns[following] = time.perf_counter_ns()
                 try:
                     self._stream.send(payload, following)
                 except MessageTooLong as error:

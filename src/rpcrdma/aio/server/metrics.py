@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.aio.server.serve import Server
-from rpcrdma.aio.server.server_statistics import ServerStatistics
+from rpcrdma.aio.server.server_statistics import ListenerStatistics, ServerStatistics
 from rpcrdma.errors import ConnectFailed
+from rpcrdma.rpc.call_statistics import by_procedure
+from rpcrdma.rpc.histogram import Histogram
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -39,6 +41,13 @@ _RESENT = {
     "larger": "resent_larger",
     "plain": "resent_plain",
 }
+_TIMES = {
+    "queue": "Waiting for a thread or memory.",
+    "handler": "Time of the handler.",
+    "execute": "From the arrival of a call until its reply was handed over.",
+}
+_BOUNDS_NS = tuple(1 << power for power in range(14, 36))
+"""Powers of two from 16 microseconds to 34 seconds: 25 series for each procedure and part of the time."""
 _COUNTS = {
     "registrations": "Memory regions registered.",
     "remote_invalidations": "Handles of clients ended along with a reply.",
@@ -105,6 +114,33 @@ class MetricsExporter:
             return []
 
 
+def _latency(listeners: Mapping[str, ListenerStatistics]) -> Iterable[Metric]:
+    """What the calls came to. Histograms are of all statuses together, lest there be too many series."""
+    from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily  # noqa: PLC0415
+
+    where = ["transport", "procedure"]
+    ops = CounterMetricFamily("rpcrdma_procedure_ops", "Calls that have ended.", labels=[*where, "status"])
+    sent = CounterMetricFamily("rpcrdma_procedure_sent_bytes", "Octets of replies.", labels=where)
+    received = CounterMetricFamily("rpcrdma_procedure_received_bytes", "Octets of calls.", labels=where)
+    times = {
+        part: HistogramMetricFamily(f"rpcrdma_procedure_{part}_seconds", help_text, labels=where)
+        for part, help_text in _TIMES.items()
+    }
+    for transport, listener in listeners.items():
+        for operation in listener.operations:
+            ops.add_metric([transport, operation.procedure, operation.status], operation.ops)
+        for operation in by_procedure(listener.operations):
+            labels = [transport, operation.procedure]
+            sent.add_metric(labels, operation.bytes_sent)
+            received.add_metric(labels, operation.bytes_recv)
+            for part, family in times.items():
+                histogram: Histogram = getattr(operation, part)
+                counts = zip(_BOUNDS_NS, histogram.cumulative(_BOUNDS_NS), strict=True)
+                buckets = [(str(bound_ns / 1e9), float(count)) for bound_ns, count in counts]
+                family.add_metric(labels, [*buckets, ("+Inf", float(histogram.count))], histogram.sum_ns / 1e9)
+    yield from (ops, sent, received, *times.values())
+
+
 def _metrics(statistics: ServerStatistics) -> Iterable[Metric]:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily  # noqa: PLC0415
 
@@ -124,6 +160,7 @@ def _metrics(statistics: ServerStatistics) -> Iterable[Metric]:
         for procedure, count in listener.procedures.items():
             procedures.add_metric([transport, procedure], count)
     yield from (open_now, made, refused, calls, procedures)
+    yield from _latency(listeners)
     counters = statistics.counters
     for name, help_text, label, members in (
         ("rpcrdma_calls_by_form", "RDMA calls by form; one may have several.", "form", _FORMS),

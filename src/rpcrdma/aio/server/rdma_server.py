@@ -20,6 +20,7 @@ from rpcrdma.aio.drivers.software_rnic import chosen_provider
 from rpcrdma.aio.host_options import HostAuthentication
 from rpcrdma.aio.server.admission import Admission
 from rpcrdma.iwarp import IwarpConfig
+from rpcrdma.rpc.call_statistics import CallStatistics
 from rpcrdma.rtr import all_extensions, extension_choice
 from rpcrdma.transport import (
     Extension,
@@ -74,10 +75,15 @@ class RdmaServerConfig:
 
 
 class RdmaServer:
-    """Answers the calls of any number of RDMA connections."""
+    """Answers the calls of any number of RDMA connections. `calls_back` counts those to clients; None: none are."""
 
     def __init__(
-        self, answering: Answering, results: BufferPool, arguments: BufferPool, config: RdmaServerConfig
+        self,
+        answering: Answering,
+        results: BufferPool,
+        arguments: BufferPool,
+        config: RdmaServerConfig,
+        calls_back: CallStatistics | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._answering = answering
@@ -100,6 +106,7 @@ class RdmaServer:
         self.connections_made = 0
         self.connections_refused = 0
         self._ended_statistics = TransportStatistics()
+        self.calls_back = calls_back
 
     async def listen(self, host: str, port: int) -> list[tuple[str, int]]:
         """See `LinkListener.listen`."""
@@ -151,6 +158,7 @@ class RdmaServer:
             extensions=self._extensions,
             on_established=self._established,
             on_ended=self._ended,
+            calls_made=self.calls_back,
         )
         self.connections_made += 1
         self.connections.add(connection)

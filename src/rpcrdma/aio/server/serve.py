@@ -21,6 +21,7 @@ from rpcrdma.aio.server.tcp_server import TcpServer, TcpServerConfig
 from rpcrdma.aio.urls import Url, parse_url
 from rpcrdma.errors import ConnectFailed, LocalProtocolError
 from rpcrdma.limits import BUFFER_OCTETS_MAX
+from rpcrdma.rpc.call_statistics import CallStatistics
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.reply_cache import ReplyCacheConfig
 from rpcrdma.rpc.service import Service
@@ -41,6 +42,9 @@ class ServeOptions:
     tcp: TcpServerConfig = field(default_factory=TcpServerConfig)
     reply_cache: ReplyCacheConfig = field(default_factory=ReplyCacheConfig)
     """Bounds on the kept replies of calls that must not run twice, for all listeners together."""
+    count_calls: bool = False
+    """Whether `Server.statistics` tells of calls, by procedure and status, how many there were and how long they took:
+    as `ConnectOptions.count_calls`."""
     drain_s: float = 5.0
     """How long running calls may take to be answered when a context manager ends."""
 
@@ -58,7 +62,9 @@ class Server:
         self._over_rdma = over_rdma = Dispatcher(service for service in services if service.OVER_RDMA)
         once = AtMostOnce(self._runner, options.reply_cache)
         required = options.rdma.host_authentication.wanted is HostPolicy.REQUIRED
-        self._rdma = RdmaServer(Answering(over_rdma, self._runner, once), results, arguments, options.rdma)
+        self._calls_back = CallStatistics() if options.count_calls else None
+        answering = Answering(over_rdma, self._runner, once, count_calls=options.count_calls)
+        self._rdma = RdmaServer(answering, results, arguments, options.rdma, self._calls_back)
         self._tcp = TcpServer(
             # No host proves which one it is over TCP.
             Dispatcher(service for service in services if not (required and service.OVER_RDMA)),
@@ -67,6 +73,7 @@ class Server:
             arguments=arguments,
             at_most_once=once,
             config=options.tcp,
+            calls_back=self._calls_back,
         )
         self.listening: list[str] = []
         """The URLs at which clients reach the server."""
@@ -87,6 +94,7 @@ class Server:
                 connections_refused=rdma.connections_refused,
                 calls=counters.calls,
                 procedures=self._over_rdma.calls_of_procedures(),
+                operations=self._over_rdma.statistics.snapshot(),
             ),
             tcp=ListenerStatistics(
                 connections=len(tcp.connections),
@@ -94,8 +102,10 @@ class Server:
                 connections_refused=tcp.connections_refused,
                 calls=tcp.calls,
                 procedures=tcp.dispatcher.calls_of_procedures(),
+                operations=tcp.dispatcher.statistics.snapshot(),
             ),
             counters=counters,
+            calls_back=() if self._calls_back is None else self._calls_back.snapshot(),
             connections=tuple(
                 ConnectionStatistics(
                     peer=authority(*connection.peer),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rpcrdma.rpc.call_statistics import OperationStatistics
 from rpcrdma.transport import TransportStatistics
 
 __all__ = ["ConnectionStatistics", "ListenerStatistics", "ServerStatistics"]
@@ -33,6 +34,8 @@ class ListenerStatistics:
     """RDMA: calls answered. TCP: calls received."""
     procedures: dict[str, int]
     """Calls that decoded, by the name of the procedure; procedures without any are left out."""
+    operations: tuple[OperationStatistics, ...]
+    """The calls that have ended, by procedure and status; none without `ServeOptions.count_calls`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +46,8 @@ class ServerStatistics:
     tcp: ListenerStatistics
     counters: TransportStatistics
     """The sums over all RDMA connections, ended ones included."""
+    calls_back: tuple[OperationStatistics, ...]
+    """The server's own calls to clients, as `ListenerStatistics.operations`."""
     connections: tuple[ConnectionStatistics, ...]
     tcp_octets_received: int
     """Octets of calls over TCP."""

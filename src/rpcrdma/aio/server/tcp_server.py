@@ -35,6 +35,7 @@ from rpcrdma.limits import (
     RPC_UNSENT_REPLY_OCTETS_MAX,
 )
 from rpcrdma.rpc.auth import Credential
+from rpcrdma.rpc.call_statistics import CallStatistics
 from rpcrdma.rpc.calls import CallEncoder
 from rpcrdma.rpc.dispatch import Dispatcher, refusal
 from rpcrdma.rpc.message import CALL_HEADER_OCTETS, AcceptStat, peek_is_call
@@ -101,13 +102,14 @@ class TcpServer:
         arguments: BufferPool | None = None,
         at_most_once: AtMostOnce | None = None,
         config: TcpServerConfig | None = None,
+        calls_back: CallStatistics | None = None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self.dispatcher = dispatcher
         self.config = config or TcpServerConfig()
         self._own_runner = runner is None
         self.runner = runner or HandlerRunner()
-        self.answering = Answering(dispatcher, self.runner, at_most_once)
+        self.answering = Answering(dispatcher, self.runner, at_most_once, count_calls=calls_back is not None)
         self.pool = pool or BufferPool()
         self.arguments = arguments or BufferPool()
         self.log = LimitedLog(_LOGGER)
@@ -122,6 +124,7 @@ class TcpServer:
         """Received messages other than replies."""
         self.octets_received = 0
         """Octets of these messages, without record headers."""
+        self.calls_back = calls_back
         self._quiet: asyncio.Event | None = None
         self.pool.on_short = self.arguments.on_short = self._short_of_memory
         self._relief: asyncio.TimerHandle | None = None
@@ -350,7 +353,8 @@ class _Connection:
         if not self._ready:
             raise LocalProtocolError("the client has not said that it is ready for calls (RFC 8167 section 6)")
         if self._calls is None:
-            self._calls = TcpCalls(self._stream, in_flight_max=RPC_REVERSE_CALLS_MAX)
+            calls_back = self._server.calls_back
+            self._calls = TcpCalls(self._stream, in_flight_max=RPC_REVERSE_CALLS_MAX, calls_made=calls_back)
         self._calling += 1
         if self._draining or self._may_hold():
             self._stream.resume()

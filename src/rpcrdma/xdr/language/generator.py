@@ -72,6 +72,8 @@ def _write_imports(out: Writer, text: str, *, programs: bool) -> None:
         standard.append("from collections.abc import Awaitable")
     if "dataclass" in used:
         standard.append("from dataclasses import dataclass")
+    if "attrgetter" in used:
+        standard.append("from operator import attrgetter")
     typing = sorted(used & {"Any", "Final", "TypeAlias"})
     if typing:
         standard.append(f"from typing import {', '.join(typing)}")

@@ -74,6 +74,8 @@ class ProgramWriter:
                 out.line(f"encode_{what}={_function('encode', kind)},")
                 out.line(f"decode_{what}={_function('decode', kind)},")
             out.line(f"bound={bounds[procedure]},")
+            if (status := self._status_of(procedure)) is not None:
+                out.line(f'status=attrgetter("{status}"),')
             out.indent -= 1
             out.line(")")
             self.names.append(names[procedure.name])
@@ -126,6 +128,18 @@ class ProgramWriter:
             out.line(f"return ReplyBound({texts[0]})")
         out.indent -= 1
         return function
+
+    def _status_of(self, procedure: model.Procedure) -> str | None:
+        """The member of the result that tells errors from success: a union's discriminant that may be 0 by name."""
+        kind = None if procedure.result is None else model.strip(procedure.result)
+        item = self.module.classes[kind.name] if isinstance(kind, model.ClassRef) else None
+        if not isinstance(item, model.Union):
+            return None
+        discriminant = model.strip(item.discriminant.type)
+        if not isinstance(discriminant, model.EnumRef):
+            return None
+        members = next(each.members for each in self.module.enums if each.name == discriminant.name)
+        return item.discriminant.name if any(value == 0 for _, value in members) else None
 
     def _write_client(self, version: model.ProgramVersion, names: dict[str, str]) -> None:
         out = self.out

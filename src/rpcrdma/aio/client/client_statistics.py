@@ -1,0 +1,33 @@
+"""A client's counters, and what its calls came to, at one moment."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from rpcrdma.rpc.call_statistics import OperationStatistics
+from rpcrdma.transport import TransportStatistics
+
+__all__ = ["ClientStatistics"]
+
+
+@dataclass(slots=True, kw_only=True)
+class ClientStatistics(TransportStatistics):
+    """`Connection.statistics`: the counters of all RDMA connections that were made, and the calls over any transport.
+
+    Over TCP the counters are 0.
+    """
+
+    operations: tuple[OperationStatistics, ...] = ()
+    """The calls that were made, by procedure and status; none without `ConnectOptions.count_calls`."""
+    answered: tuple[OperationStatistics, ...] = ()
+    """The server's calls to the services of this client, likewise."""
+
+    @classmethod
+    def of(
+        cls,
+        counters: TransportStatistics,
+        operations: tuple[OperationStatistics, ...],
+        answered: tuple[OperationStatistics, ...],
+    ) -> ClientStatistics:
+        """All of it together."""
+        return cls(**asdict(counters), operations=operations, answered=answered)

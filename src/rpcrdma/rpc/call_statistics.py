@@ -1,0 +1,262 @@
+"""What the calls of one side came to, by procedure and status, under the names of Linux's /proc/self/mountstats.
+
+Of each kind of outcome there is one `CallCounts`, made when it first occurs, so that counting a call makes no objects.
+Where a call did not wait, its whole time is counted once: it stands for the round trip (or the handler's time) and for
+the execution alike. Only calls that waited have their parts counted apart.
+
+Procedures are those of the programs that this side knows, and statuses those of their definitions: no peer can add any.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from rpcrdma.limits import CALL_OUTCOMES_MAX
+from rpcrdma.rpc.histogram import BUCKETS, UNIT_BITS, Histogram
+from rpcrdma.rpc.program import Procedure
+
+__all__ = [
+    "CANCELLED",
+    "CONNECTION_LOST",
+    "DROPPED",
+    "NOT_SENT",
+    "OTHER",
+    "REFUSED",
+    "REPEATED",
+    "SUCCESS",
+    "TIMEOUT",
+    "CallCounts",
+    "CallStatistics",
+    "Durations",
+    "OperationStatistics",
+    "by_procedure",
+    "together",
+]
+
+SUCCESS = "SUCCESS"
+"""The status of a call whose result is there and, where the result has a status of its own, is its 0."""
+TIMEOUT = "TIMEOUT"
+CANCELLED = "CANCELLED"
+CONNECTION_LOST = "CONNECTION_LOST"
+"""The status of a call that was lost with its connection. When it is sent again, it leaves the `ops` of this
+status; what was sent in vain stays in `trans` and `bytes_sent`."""
+NOT_SENT = "NOT_SENT"
+REPEATED = "REPEATED"
+"""The status of a call that is answered with the reply to the one that it repeats."""
+DROPPED = "DROPPED"
+"""The status of a call that gets no reply: its connection has ended, or its reply goes to a repeat of it."""
+REFUSED = "REFUSED"
+"""The status of a call that was refused in the transport's way."""
+OTHER = "other"
+"""Stands for procedures that are not known, and for what is beyond the bound."""
+
+_UNREPLIED = frozenset({TIMEOUT, CANCELLED, CONNECTION_LOST, NOT_SENT, OTHER})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationStatistics:
+    """The calls of one procedure that ended with one status; octets are those of this side's view.
+
+    A client's `execute` is `queue` and `rtt` together, a server's `queue` and `handler`.
+    """
+
+    procedure: str
+    """Its name in the interface definition, or "other"."""
+    status: str
+    """"SUCCESS", or the name of what the procedure or the RPC layer answered ("NFS3ERR_NOENT", "SYSTEM_ERR"), or why
+    there was no answer ("TIMEOUT"); "" for all statuses together."""
+    ops: int
+    """Calls that have ended."""
+    trans: int
+    """How often they were sent; at a server, as `ops`."""
+    timeouts: int
+    """Calls that no reply came to in time."""
+    bytes_sent: int
+    """Octets of RPC messages, chunks included, without transport headers."""
+    bytes_recv: int
+    queue: Histogram
+    """Client: from the call until it was sent, for a credit or a connection. Server: waiting for a thread or memory."""
+    rtt: Histogram
+    """Client: from when the call was (last) sent until its reply was there. Calls without a reply are left out."""
+    handler: Histogram
+    """Server: the time of the handler."""
+    execute: Histogram
+    """Client: from the call until its end. Server: from the arrival of the call until its reply is handed over."""
+    errors: int
+    """Calls that did not end with SUCCESS."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The numbers of mountstats, its times in milliseconds; means, percentiles and maxima in microseconds."""
+        times = {"queue": self.queue, "rtt": self.rtt, "handler": self.handler, "execute": self.execute}
+        times = {name: histogram for name, histogram in times.items() if histogram.count or name != "handler"}
+        return {
+            "procedure": self.procedure,
+            "status": self.status,
+            "ops": self.ops,
+            "trans": self.trans,
+            "timeouts": self.timeouts,
+            "bytes_sent": self.bytes_sent,
+            "bytes_recv": self.bytes_recv,
+            **{f"{name}_ms": histogram.sum_ns // 1_000_000 for name, histogram in times.items()},
+            "errors": self.errors,
+            **{f"{name}_us": histogram.as_json() for name, histogram in times.items()},
+        }
+
+
+class Durations:
+    """Counts durations in the buckets of a `Histogram`."""
+
+    __slots__ = ("buckets", "max_ns", "sum_ns")
+
+    def __init__(self) -> None:
+        self.buckets = [0] * BUCKETS
+        self.sum_ns = 0
+        self.max_ns = 0
+
+    def add(self, duration_ns: int) -> None:
+        """Counts one."""
+        self.sum_ns += duration_ns
+        if duration_ns > self.max_ns:  # noqa: PLR1730 - max() takes three times as long
+            self.max_ns = duration_ns
+        units = duration_ns >> UNIT_BITS
+        shift = units.bit_length() - 3
+        try:
+            self.buckets[units if shift <= 0 else (shift << 2) + (units >> shift)] += 1
+        except IndexError:
+            self.buckets[-1] += 1
+
+    def snapshot(self) -> Histogram:
+        """What was counted until now."""
+        return Histogram(counts=tuple(self.buckets), sum_ns=self.sum_ns, max_ns=self.max_ns)
+
+
+class CallCounts(Durations):
+    """What is counted of the calls of one procedure with one status.
+
+    As durations it holds those of the calls that did not wait. Of every call the octets are counted, and then its time
+    by one of `add`, `add_parts` and `add_untimed`.
+    """
+
+    __slots__ = ("_untimed", "_waited", "bytes_recv", "bytes_sent", "sent_again")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bytes_sent = 0
+        self.bytes_recv = 0
+        self.sent_again = 0
+        """How much oftener than once each these calls were sent."""
+        self._untimed = 0
+        self._waited: tuple[Durations, Durations, Durations] | None = None
+
+    def add_parts(self, queue_ns: int, rest_ns: int) -> None:
+        """Counts the time of a call that may have waited, and then took `rest_ns`."""
+        if not queue_ns:
+            self.add(rest_ns)
+            return
+        if self._waited is None:
+            self._waited = Durations(), Durations(), Durations()
+        queue, rest, execute = self._waited
+        queue.add(queue_ns)
+        rest.add(rest_ns)
+        execute.add(queue_ns + rest_ns)
+
+    def add_untimed(self, count: int) -> None:
+        """Counts calls whose time tells nothing; -1 takes one back."""
+        self._untimed += count
+
+    def snapshot_as(self, procedure: str, status: str, *, served: bool) -> OperationStatistics:
+        """What was counted until now."""
+        direct = self.snapshot()
+        at_once = Histogram(counts=(direct.count, *[0] * (BUCKETS - 1)))
+        if self._waited is None:
+            queue, rest, execute = at_once, direct, direct
+        else:
+            waited, rests, whole = (durations.snapshot() for durations in self._waited)
+            queue, rest, execute = at_once + waited, direct + rests, direct + whole
+        ops = execute.count + self._untimed
+        nothing = Histogram()
+        return OperationStatistics(
+            procedure=procedure,
+            status=status,
+            ops=ops,
+            trans=ops + self.sent_again,
+            timeouts=ops if status == TIMEOUT else 0,
+            bytes_sent=self.bytes_sent,
+            bytes_recv=self.bytes_recv,
+            queue=queue,
+            rtt=nothing if served or status in _UNREPLIED else rest,
+            handler=rest if served else nothing,
+            execute=execute,
+            errors=0 if status == SUCCESS else ops,
+        )
+
+
+class CallStatistics:
+    """The counts of all calls that one side makes, or, with `served`, of those that it answers."""
+
+    __slots__ = ("_outcomes", "_served", "successes")
+
+    def __init__(self, *, served: bool = False) -> None:
+        self._served = served
+        self._outcomes: dict[tuple[str, str], CallCounts] = {}
+        self.successes: dict[Procedure[Any, Any], CallCounts] = {}
+        """Those of SUCCESS that `of_success` has found: a look into it is what finding them costs."""
+
+    def of_success(self, procedure: Procedure[Any, Any]) -> CallCounts:
+        """The counts of the successful calls of a procedure."""
+        counts = self.of(procedure.name, SUCCESS)
+        if len(self.successes) < CALL_OUTCOMES_MAX:
+            self.successes[procedure] = counts
+        return counts
+
+    def of(self, procedure: str, status: str) -> CallCounts:
+        """The counts for a procedure and status, or those for "other" where there are too many."""
+        counts = self._outcomes.get((procedure, status))
+        if counts is None:
+            if len(self._outcomes) >= CALL_OUTCOMES_MAX:
+                procedure = OTHER
+                status = status if status in _UNREPLIED or status == SUCCESS else OTHER
+            counts = self._outcomes.setdefault((procedure, status), CallCounts())
+        return counts
+
+    def of_status(self, procedure: Procedure[Any, Any], status: int | str) -> CallCounts:
+        """The counts for a status: a name, or a member of the result's own enumeration, where 0 is success."""
+        if not status:
+            return self.successes.get(procedure) or self.of_success(procedure)
+        return self.of(procedure.name, status.name if isinstance(status, enum.Enum) else str(status))
+
+    def sent_again(self, procedure: Procedure[Any, Any]) -> None:
+        """A call that was counted as CONNECTION_LOST is made again: how it ends is counted then."""
+        counts = self.of(procedure.name, CONNECTION_LOST)
+        counts.add_untimed(-1)
+        counts.sent_again += 1
+
+    def snapshot(self) -> tuple[OperationStatistics, ...]:
+        """What was counted until now: of every procedure SUCCESS first, then the other statuses by name."""
+        order = sorted(self._outcomes.items(), key=lambda item: (item[0][0], item[0][1] != SUCCESS, item[0][1]))
+        found = (counts.snapshot_as(*key, served=self._served) for key, counts in order)
+        return tuple(operation for operation in found if operation.ops or operation.trans)
+
+
+def together(operations: Iterable[OperationStatistics]) -> OperationStatistics:
+    """The sums over several operations, of which there is at least one; `status` is ""."""
+    first, *others = operations
+    total = {name: getattr(first, name) for name in OperationStatistics.__slots__}
+    for operation in others:
+        for name in _SUMMED:
+            total[name] += getattr(operation, name)
+    return OperationStatistics(**{**total, "status": ""})
+
+
+_SUMMED = tuple(name for name in OperationStatistics.__slots__ if name not in {"procedure", "status"})
+
+
+def by_procedure(operations: Iterable[OperationStatistics]) -> tuple[OperationStatistics, ...]:
+    """One for each procedure, whatever the status."""
+    found: dict[str, list[OperationStatistics]] = {}
+    for operation in operations:
+        found.setdefault(operation.procedure, []).append(operation)
+    return tuple(together(each) for each in found.values())

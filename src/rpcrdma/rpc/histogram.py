@@ -1,0 +1,89 @@
+"""Durations in buckets, four to each power of two: where they lie is known at any time, in memory of a fixed size.
+
+The buckets are counted with integers alone: the number of a bucket comes from the length of the duration in bits and
+its three highest bits. Below `UNIT_NS` times eight each unit has a bucket of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+__all__ = ["BUCKETS", "UNIT_BITS", "UNIT_NS", "Histogram", "bucket_start_ns"]
+
+UNIT_BITS = 8
+UNIT_NS = 1 << UNIT_BITS
+"""The width of the narrowest buckets: a quarter of a microsecond is less than any call takes."""
+BUCKETS = 128
+"""The last one begins at 32 minutes and has no end."""
+
+_QUANTILES = {"p50": 0.50, "p90": 0.90, "p99": 0.99}
+
+
+def bucket_start_ns(index: int) -> int:
+    """The shortest duration in a bucket; that of the next bucket is the end of this one."""
+    if index < 8:
+        return index << UNIT_BITS
+    return (4 | index & 3) << ((index >> 2) - 1 + UNIT_BITS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Histogram:
+    """Durations that were counted: how many in each bucket, their sum, and the longest."""
+
+    counts: tuple[int, ...] = (0,) * BUCKETS
+    """By bucket; `bucket_start_ns` says where each begins."""
+    sum_ns: int = 0
+    max_ns: int = 0
+
+    @property
+    def count(self) -> int:
+        """How many durations."""
+        return sum(self.counts)
+
+    @property
+    def mean_ns(self) -> float:
+        """Their mean; 0 of none."""
+        return self.sum_ns / (self.count or 1)
+
+    def quantile_ns(self, share: float) -> int:
+        """The duration that `share` of all, from 0 to 1, do not exceed (the nearest rank); 0 where none was counted.
+
+        The middle of its bucket stands for it, so it is at most an eighth of itself away, or 128 ns if that is more.
+        The largest one is exact, and none is said to be larger. Of durations over half an hour only the maximum is
+        known.
+        """
+        rank = max(ceil(share * self.count), 1)
+        if rank >= self.count:
+            return self.max_ns
+        for index, counted in enumerate(self.counts[:-1]):
+            rank -= counted
+            if rank <= 0:
+                return min((bucket_start_ns(index) + bucket_start_ns(index + 1)) // 2, self.max_ns)
+        return self.max_ns
+
+    def cumulative(self, bounds_ns: Iterable[int]) -> Iterator[int]:
+        """For each of the rising bounds, which are starts of buckets, how many durations are shorter."""
+        index = below = 0
+        for bound_ns in bounds_ns:
+            while index < BUCKETS and bucket_start_ns(index) < bound_ns:
+                below += self.counts[index]
+                index += 1
+            yield below
+
+    def __add__(self, other: Histogram) -> Histogram:
+        """The durations of both."""
+        return Histogram(
+            counts=tuple(map(int.__add__, self.counts, other.counts)),
+            sum_ns=self.sum_ns + other.sum_ns,
+            max_ns=max(self.max_ns, other.max_ns),
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Mean, percentiles and maximum in microseconds; None where nothing was counted."""
+        if not self.count:
+            return dict.fromkeys(("mean", *_QUANTILES, "max"))
+        quantiles = {name: round(self.quantile_ns(share) / 1000, 1) for name, share in _QUANTILES.items()}
+        return {"mean": round(self.mean_ns / 1000, 1), **quantiles, "max": round(self.max_ns / 1000, 1)}

@@ -1,0 +1,209 @@
+"""`rpcrdma stats`."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rpcrdma.aio.client import metrics_page
+from rpcrdma.aio.client.metrics_page import Times, read_page, since
+from rpcrdma.cli.main import main
+from rpcrdma.errors import RemoteProtocolError
+
+if TYPE_CHECKING:
+    from conftest import StartServer
+
+HEAD = "# HELP rpcrdma_procedure_ops_total x\n# TYPE rpcrdma_procedure_ops_total counter\n"
+
+
+@pytest.fixture(scope="module")
+def metrics(start: StartServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """URLs of the metrics and of the rdma:// listener of a server."""
+    served = start(tmp_path_factory.mktemp("data"), tmp_path_factory.mktemp("state"), "--metrics", "127.0.0.1:0")
+    with served:
+        yield next(event["url"] for event in served.events if event["event"] == "metrics"), served.urls["rdma"]
+        assert served.stop() == 0
+
+
+def row(report: dict[str, Any], procedure: str) -> dict[str, Any]:
+    (found,) = [each for each in report["operations"] if each["procedure"] == procedure]
+    return found
+
+
+def test_stats_shows_all_since_the_start(metrics: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    url, rdma = metrics
+    assert main(["ping", "-c", "20", rdma]) == 0
+    capsys.readouterr()
+    assert main(["stats", "--json", url.removesuffix("/metrics")]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["url"], report["interval_s"]) == (url, None)
+    null = row(report, "NFSPROC3_NULL")
+    assert (null["transport"], null["errors"], null["statuses"]) == ("rdma", 0, {"SUCCESS": null["ops"]})
+    assert null["ops"] >= 20
+    assert null["bytes_recv"] >= 20 * 40
+    assert null["bytes_sent"] == 24 * null["ops"]
+    execute = null["execute_us"]
+    assert 0 < execute["p50"] <= execute["p90"] <= execute["p99"]
+    assert null["execute_ms"] == pytest.approx(null["queue_ms"] + null["handler_ms"], abs=0.01)
+    assert main(["stats", url]) == 0
+    heading, line = capsys.readouterr().out.splitlines()[:2]
+    assert heading.split()[:4] == ["procedure", "over", "ops", "errors"]
+    assert line.split()[:4] == ["NFSPROC3_NULL", "rdma", str(null["ops"]), "0"]
+
+
+def test_watch_shows_each_interval_until_it_is_interrupted(metrics: tuple[str, str]) -> None:
+    url, rdma = metrics
+    command = [sys.executable, "-m", "rpcrdma", "stats", "--watch", "--interval", "0.05", "--json", url]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            first = json.loads(process.stdout.readline())
+            assert first["interval_s"] >= 0.05
+            assert first["operations"] == [], "nothing was called in the meantime"
+            assert main(["ping", "-c", "30", rdma]) == 0
+            counted = 0
+            while counted < 30:
+                report = json.loads(process.stdout.readline())
+                counted += sum(each["ops"] for each in report["operations"])
+            assert counted == 30
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=10)
+        finally:
+            process.kill()
+    assert (process.returncode, said) == (0, "")
+
+
+def test_a_terminal_is_cleared_for_each_table(
+    metrics: tuple[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    url, _ = metrics
+    for on_terminal in (True, False):
+        monkeypatch.setattr(sys.stdout, "isatty", lambda on_terminal=on_terminal: on_terminal, raising=False)
+        assert main(["stats", "--watch", "--interval", "0.01", "--count", "2", url]) == 0
+        out = capsys.readouterr().out
+        assert out.count("\x1b[H\x1b[2J") == (2 if on_terminal else 0)
+        assert out.count("ops/s") == 2
+
+
+@contextmanager
+def answering(body: bytes, status: int = 200) -> Iterator[str]:
+    """A server of HTTP that gives everybody the same answer."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is the library's
+            """Says nothing."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "exit_status", "complaint"),
+    [
+        (b"<html>", 200, 4, "not in the format of Prometheus"),
+        (b"up 1\n", 200, 4, "says nothing of a server's calls"),
+        (b"\xff", 200, 4, "no text"),
+        (b"", 404, 3, "not found"),
+    ],
+)
+def test_an_answer_of_another_kind_of_server(
+    body: bytes, status: int, exit_status: int, complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with answering(body, status) as url:
+        assert main(["stats", url]) == exit_status
+    said = capsys.readouterr().err
+    assert complaint in said
+    assert "Traceback" not in said
+
+
+def test_an_answer_without_end_is_not_read(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics_page, "METRICS_PAGE_OCTETS_MAX", 1000)
+    with answering(b"#" * 1001) as url:
+        assert main(["stats", url]) == 4
+    assert "more than 1000 octets" in capsys.readouterr().err
+
+
+def test_no_server_is_reported_with_its_remedy(nobody_listens: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["stats", f"http://127.0.0.1:{nobody_listens}"]) == 3
+    complaint, hint = capsys.readouterr().err.splitlines()
+    assert "connection refused" in complaint
+    assert "--metrics" in hint
+
+
+@pytest.mark.parametrize("url", ["rdma://127.0.0.1", "127.0.0.1:9400", "http://"])
+def test_a_url_of_another_kind_is_refused_with_its_remedy(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["stats", url])
+    assert ended.value.code == 2
+    assert "rpcrdma serve --metrics" in capsys.readouterr().err
+
+
+def test_names_from_the_other_side_cannot_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    name = 'rpcrdma_procedure_ops_total{transport="rdma",procedure="\x1b[2J",status="SUCCESS"} 1\n'
+    with answering((HEAD + name).encode()) as url:
+        assert main(["stats", url]) == 0
+    assert "\x1b" not in capsys.readouterr().out
+
+
+def page(ops: int, *below: int) -> str:
+    where = 'transport="rdma",procedure="P"'
+    lines = [f'rpcrdma_procedure_ops_total{{{where},status="SUCCESS"}} {ops}']
+    lines += ["# TYPE rpcrdma_procedure_execute_seconds histogram"]
+    for bound, count in zip(("1.0", "2.0", "+Inf"), below, strict=True):
+        lines.append(f'rpcrdma_procedure_execute_seconds_bucket{{{where},le="{bound}"}} {count}')
+    lines += [f"rpcrdma_procedure_execute_seconds_sum{{{where}}} {ops}"]
+    return HEAD + "\n".join(lines) + "\n"
+
+
+def test_an_interval_is_the_difference_of_two_pages() -> None:
+    (calls,) = since(read_page(page(4, 4, 4, 4)), read_page(page(10, 4, 8, 10))).values()
+    assert (calls.ops, calls.errors) == (6, 0)
+    execute = calls.times["execute"]
+    assert (execute.count, execute.mean_s) == (6, 1.0)
+    assert execute.quantile_s(0.5) == pytest.approx(1.75)
+    assert execute.quantile_s(1.0) == 2.0, "beyond the last bound nothing is known"
+
+
+def test_a_server_that_was_started_anew_begins_at_nothing() -> None:
+    (calls,) = since(read_page(page(10, 4, 8, 10)), read_page(page(3, 3, 3, 3))).values()
+    assert (calls.ops, calls.times["execute"].count) == (3, 3)
+
+
+def test_no_calls_have_no_percentiles() -> None:
+    assert Times().quantile_s(0.5) is Times().mean_s is None
+    assert since(read_page(page(3, 3, 3, 3)), read_page(page(3, 3, 3, 3))) == {}
+
+
+@pytest.mark.parametrize("text", [HEAD + "rpcrdma_procedure_ops_total 1\n", HEAD + "rpcrdma_procedure_ops_total{ 1"])
+def test_a_broken_page_is_the_peers_fault(text: str) -> None:
+    with pytest.raises(RemoteProtocolError):
+        read_page(text)
+
+
+def test_help_names_the_option_of_the_server(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["stats", "--help"])
+    out = capsys.readouterr().out
+    assert "rpcrdma serve --metrics 127.0.0.1:9400" in out

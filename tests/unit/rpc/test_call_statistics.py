@@ -1,0 +1,84 @@
+"""What calls came to, counted by procedure and status."""
+
+from __future__ import annotations
+
+import pytest
+
+from rpcrdma.limits import CALL_OUTCOMES_MAX
+from rpcrdma.nfs import v3
+from rpcrdma.rpc.call_statistics import (
+    CONNECTION_LOST,
+    OTHER,
+    SUCCESS,
+    TIMEOUT,
+    CallStatistics,
+    OperationStatistics,
+    by_procedure,
+)
+
+MS = 1_000_000
+
+
+def counted(statistics: CallStatistics) -> dict[tuple[str, str], OperationStatistics]:
+    return {(each.procedure, each.status): each for each in statistics.snapshot()}
+
+
+@pytest.mark.parametrize("served", [False, True])
+def test_a_call_that_did_not_wait_and_one_that_did(served: bool) -> None:
+    statistics = CallStatistics(served=served)
+    counts = statistics.of_status(v3.READ, 0)
+    counts.add(2 * MS)
+    counts.add_parts(3 * MS, 5 * MS)
+    counts.bytes_sent += 100
+    counts.bytes_recv += 9000
+    (read,) = statistics.snapshot()
+    assert (read.procedure, read.status, read.ops, read.trans, read.errors) == ("NFSPROC3_READ", SUCCESS, 2, 2, 0)
+    assert (read.bytes_sent, read.bytes_recv) == (100, 9000)
+    rest, none = (read.handler, read.rtt) if served else (read.rtt, read.handler)
+    assert [(part.count, part.sum_ns, part.max_ns) for part in (read.queue, rest, read.execute)] == [
+        (2, 3 * MS, 3 * MS),
+        (2, 7 * MS, 5 * MS),
+        (2, 10 * MS, 8 * MS),
+    ]
+    assert none.count == 0
+    assert read.queue.quantile_ns(0.5) < 256
+    told = read.as_json()
+    assert (told["queue_ms"], told["execute_ms"], told["execute_us"]["max"]) == (3, 10, 8000.0)
+    assert ("handler_ms" in told) is served
+
+
+def test_statuses_are_counted_apart_and_come_after_success() -> None:
+    statistics = CallStatistics()
+    for status in (v3.nfsstat3.NFS3ERR_STALE, v3.nfsstat3.NFS3ERR_NOENT, v3.nfsstat3.NFS3_OK, "SYSTEM_ERR"):
+        statistics.of_status(v3.LOOKUP, status).add(MS)
+    statistics.of(v3.LOOKUP.name, TIMEOUT).add(MS)
+    told = statistics.snapshot()
+    assert [each.status for each in told] == [SUCCESS, "NFS3ERR_NOENT", "NFS3ERR_STALE", "SYSTEM_ERR", TIMEOUT]
+    (lookup,) = by_procedure(told)
+    assert (lookup.status, lookup.ops, lookup.errors, lookup.timeouts) == ("", 5, 4, 1)
+    assert (lookup.rtt.count, lookup.execute.count) == (4, 5), "a round trip that never ended is none"
+
+
+def test_a_call_that_is_lost_and_sent_again_is_one_operation_sent_twice() -> None:
+    statistics = CallStatistics()
+    lost = statistics.of(v3.READ.name, CONNECTION_LOST)
+    lost.bytes_sent += 100
+    lost.add_untimed(1)
+    assert counted(statistics)[v3.READ.name, CONNECTION_LOST].errors == 1
+    statistics.sent_again(v3.READ)
+    success = statistics.of_status(v3.READ, 0)
+    success.bytes_sent += 100
+    success.add(MS)
+    (read,) = by_procedure(statistics.snapshot())
+    assert (read.ops, read.trans, read.errors, read.bytes_sent) == (1, 2, 0, 200)
+
+
+def test_what_is_counted_apart_is_bounded() -> None:
+    statistics = CallStatistics()
+    for number in range(2 * CALL_OUTCOMES_MAX):
+        statistics.of(f"P{number}", SUCCESS).add(MS)
+        statistics.of(f"P{number}", f"E{number}").add(MS)
+    told = counted(statistics)
+    assert len(told) == CALL_OUTCOMES_MAX + 2
+    assert told[OTHER, SUCCESS].ops + told[OTHER, OTHER].ops == 3 * CALL_OUTCOMES_MAX
+    assert sum(each.ops for each in told.values()) == 4 * CALL_OUTCOMES_MAX
