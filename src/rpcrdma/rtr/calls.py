@@ -181,7 +181,7 @@ class _Call:
 class Calls:
     """The carrier of one connection; see `rpcrdma.transport.Carrier`."""
 
-    __slots__ = ("_costs", "_link", "_own", "_peer", "_preference", "_response_octets")
+    __slots__ = ("_costs", "_link", "_own", "_peer", "_preference", "_response_octets", "eager")
 
     def __init__(
         self, link: ExtensionLink, own: Peer, peer: Peer, response_octets: int, preference: Preference, costs: Costs
@@ -191,6 +191,7 @@ class Calls:
         self._peer = peer
         self._response_octets = response_octets
         self._preference = preference
+        self.eager = preference is not Preference.AUTO
         self._costs = costs
 
     def take(self, call: CallToCarry) -> CarriedCall | None:

@@ -135,7 +135,12 @@ class IncomingItems(NamedTuple):
 
 
 class Carrier(Protocol):
-    """What an extension does about calls of this side."""
+    """What an extension does about calls of this side.
+
+    Unless it is `eager`, it is not asked about those that go in one message, whose replies do so as well.
+    """
+
+    eager: bool
 
     def take(self, call: CallToCarry) -> CarriedCall | None:
         """The call as the extension carries it; None to leave it to the version."""

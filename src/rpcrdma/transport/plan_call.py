@@ -71,6 +71,11 @@ class CallPlan(NamedTuple):
     write_chunks: tuple[int, ...] = ()
     reply_chunk: int = 0
 
+    @property
+    def plain(self) -> bool:
+        """Whether nothing is moved by RDMA."""
+        return self is _SHORT
+
 
 _SHORT = CallPlan()
 

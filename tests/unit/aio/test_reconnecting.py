@@ -48,8 +48,10 @@ class FakeLine:
         into: Any = None,
         timeout_s: float | None = None,
         xid: int | None = None,
+        placement: str = "",
         began_ns: int | None = None,
     ) -> Any:
+        assert not placement
         assert xid is not None
         if self.closed:
             raise TransportClosed("it has ended")
