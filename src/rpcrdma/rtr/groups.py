@@ -21,7 +21,7 @@ from rpcrdma.rtr.messages import (
     TransmitRequest,
     TransmitResponse,
 )
-from rpcrdma.rtr.receive_slabs import Slab, SlabBuffer
+from rpcrdma.rtr.receive_slabs import ShortBuffer, Slab, SlabBuffer
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = ["Arrived", "Group", "Placement", "check_positions", "check_ranges", "take_payload"]
@@ -114,14 +114,14 @@ class Group:
 
     def _pieces(
         self, length: int, where: InSegments, free: int, segment_octets: int, each: int
-    ) -> tuple[list[tuple[Slab, int, int]], int]:
+    ) -> tuple[list[tuple[Slab | ShortBuffer, int, int]], int]:
         """The memory of one item, what is side by side taken together; and what is free behind it."""
         offset, numbers = where
         if offset >= segment_octets:
             out_of_range(ReportCode.OFFSET, offset, 0, segment_octets - 1)
         if length > len(numbers) * segment_octets - offset:
             out_of_range(ReportCode.PAYLOAD, length, 0, len(numbers) * segment_octets - offset)
-        pieces: list[tuple[Slab, int, int]] = []
+        pieces: list[tuple[Slab | ShortBuffer, int, int]] = []
         most = self.head.count * each - 1
         index = 0
         while index < len(numbers):
@@ -151,7 +151,7 @@ class Group:
             pieces.append((slab, slot, part))
         return pieces, free
 
-    def _segment(self, transmission: int, start: int, part: int, length: int) -> tuple[Slab, int]:
+    def _segment(self, transmission: int, start: int, part: int, length: int) -> tuple[Slab | ShortBuffer, int]:
         """Where in memory `part` octets of an item are, `start` octets into what a transmission has for items."""
         buffer, octets, payload_end = self.arrived[transmission]
         if buffer is None:

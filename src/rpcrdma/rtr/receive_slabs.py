@@ -4,6 +4,9 @@ A receive buffer has two parts. The first is for the header and the payload stre
 second, for placeable segments, is a slot of a slab; the slots of a slab lie side by side in memory, and are given out
 in the order in which messages arrive. So an item that takes several segments of several transmissions is one piece of
 memory. What uses an item refers to its memory; a slab is used again when nothing does.
+
+Messages of up to 16 KiB, of which most are plain ones, go into one piece each that is laid out like such a buffer, as
+long as no group is open. An item in it is used there as well.
 """
 
 from __future__ import annotations
@@ -28,6 +31,10 @@ _UNUSED_REFERENCES = 3
 _TYPE = struct.Struct(">12xI")
 
 
+_SHORT_OCTETS = 16384
+"""So much is copied out of plain messages in any case (`rpcrdma.transport.receive_buffers`)."""
+
+
 class Slab:
     """Slots of `octets` each, side by side. `taken` of them were given out."""
 
@@ -50,12 +57,26 @@ class Slab:
         return sys.getrefcount(memory) > _UNUSED_REFERENCES
 
 
+class ShortBuffer:
+    """One piece of memory for a short message: its placeable segments are those from `head_octets` on."""
+
+    __slots__ = ("_memory", "octets")
+
+    def __init__(self, memory: memoryview, head_octets: int) -> None:
+        self._memory = memory[head_octets:]
+        self.octets = len(self._memory)
+
+    def view(self, start: int, octets: int) -> memoryview:
+        """A part of what is placeable."""
+        return self._memory[start : start + octets]
+
+
 class SlabBuffer(ScatteredBuffer):
     """A receive buffer: `head`, and the slot of `slab` that starts at `start`."""
 
     __slots__ = ("head", "slab", "start")
 
-    def __init__(self, head: memoryview, slab: Slab, start: int) -> None:
+    def __init__(self, head: memoryview, slab: Slab | ShortBuffer, start: int) -> None:
         super().__init__((head, slab.view(start, slab.octets)))
         self.head = head
         self.slab = slab
@@ -65,12 +86,13 @@ class SlabBuffer(ScatteredBuffer):
 class SlabStore:
     """What connections share: heads of `head_octets`, slabs with slots of `slot_octets`."""
 
-    __slots__ = ("_heads", "_retired", "_started", "head_octets", "memory", "slot_octets")
+    __slots__ = ("_heads", "_retired", "_shorts", "_started", "head_octets", "memory", "slot_octets")
 
     def __init__(self, head_octets: int, slot_octets: int) -> None:
         self.head_octets = head_octets
         self.slot_octets = slot_octets
         self._heads: list[memoryview] = []
+        self._shorts: list[memoryview] = []
         self._started: list[Slab] = []
         self._retired: deque[Slab] = deque()
         self.memory: weakref.WeakSet[Slab] = weakref.WeakSet()
@@ -84,6 +106,20 @@ class SlabStore:
         """Takes it back."""
         if len(self._heads) < RECEIVE_BUFFERS_KEPT_MAX:
             self._heads.append(head)
+
+    def take_short(self) -> memoryview:
+        """Memory for a short message; it begins at a page."""
+        return self._shorts.pop() if self._shorts else memoryview(mmap.mmap(-1, self.short_octets))
+
+    def give_short(self, short: memoryview) -> None:
+        """Takes it back."""
+        if len(self._shorts) < RECEIVE_BUFFERS_KEPT_MAX:
+            self._shorts.append(short)
+
+    @property
+    def short_octets(self) -> int:
+        """The most that a short message has."""
+        return min(_SHORT_OCTETS, self.head_octets + self.slot_octets)
 
     def take_slab(self) -> Slab:
         """A slab that has slots left for a group of any size."""
@@ -113,12 +149,23 @@ class SlabReceives:
     `prefix_octets` is what stands in a message before its body.
     """
 
-    __slots__ = ("_ahead", "_last", "_slab", "_store", "_to_come", "octets", "prefix_octets", "short_octets")
+    __slots__ = (
+        "_ahead",
+        "_last",
+        "_slab",
+        "_store",
+        "_to_come",
+        "octets",
+        "plain_octets",
+        "prefix_octets",
+        "short_octets",
+    )
 
     def __init__(self, store: SlabStore) -> None:
         self._store = store
         self.octets = store.head_octets + store.slot_octets
-        self.short_octets = store.head_octets
+        self.plain_octets = store.head_octets
+        self.short_octets = store.short_octets
         self.prefix_octets = 0
         self._slab: Slab | None = None
         # Buffers whose messages are not complete or not looked at yet, the last one, and what its group still needs.
@@ -128,7 +175,11 @@ class SlabReceives:
 
     def take(self) -> memoryview:
         """A buffer for a short message."""
-        return self._store.take_head()
+        return self._store.take_short()
+
+    def in_parts(self, buffer: memoryview) -> SlabBuffer:
+        """A short message, as if it had come in a buffer from `draw`."""
+        return SlabBuffer(buffer[: self.plain_octets], ShortBuffer(buffer, self.plain_octets), 0)
 
     def draw(self) -> SlabBuffer:
         """A buffer whose slot follows the one before, if it is for the same group."""
@@ -144,6 +195,8 @@ class SlabReceives:
         start = slab.taken * slab.octets
         slab.taken += 1
         self._ahead += 1
+        # What may belong to the same group has to lie behind this.
+        self.short_octets = 0
         self._last = buffer = SlabBuffer(self._store.take_head(), slab, start)
         return buffer
 
@@ -165,20 +218,23 @@ class SlabReceives:
     def give_back(self, buffer: ReceiveBuffer) -> None:
         """Takes back a buffer of which nothing is needed any more."""
         if isinstance(buffer, memoryview):
-            self._store.give_head(buffer)
+            self._store.give_short(buffer)
             return
         assert isinstance(buffer, SlabBuffer)
         slab = buffer.slab
-        if buffer.start + slab.octets == slab.taken * slab.octets:
+        if isinstance(slab, Slab) and buffer.start + slab.octets == slab.taken * slab.octets:
             slab.taken -= 1
         self.keep(buffer)
 
     def keep(self, buffer: SlabBuffer) -> None:
         """Takes back the head of a buffer; its slot stays with those who refer to it."""
-        self._store.give_head(buffer.head)
         buffer.parts = ()
+        if isinstance(buffer.slab, ShortBuffer):
+            return
+        self._store.give_head(buffer.head)
         self._ahead -= 1
         if not self._ahead and self._slab is not None:
+            self.short_octets = self._store.short_octets
             # Nothing is awaited that belongs to what has come: other connections may use what is left of the slab.
             self._store.give_slab(self._slab)
             self._slab = None

@@ -59,6 +59,8 @@ class ReceiveBuffers:
         if not isinstance(buffer, memoryview):
             assert isinstance(buffer, ScatteredBuffer)
             return self._take_scattered(buffer, length)
+        if length > self.pool.plain_octets and _VERSION_AND_TYPE.unpack_from(buffer) in self.kept_scattered:
+            return self._take_scattered(self.pool.in_parts(buffer), length)
         if length > MESSAGE_OCTETS_COPIED_MAX:
             return buffer[:length]
         data = bytes(buffer[:length])

@@ -59,19 +59,23 @@ ReceiveBuffer: TypeAlias = memoryview | ScatteredBuffer
 class ReceiveSource(Protocol):
     """Where a queue pair gets the memory for incoming Sends, of up to `octets` each.
 
-    A message that is known to have no more than `short_octets` goes into what `take` gives, any other one into what
-    `draw` gives. Both are asked in the order in which messages arrive, when all octets of the messages before are in
-    place.
+    A message that is known to have no more than `short_octets`, a number that may change, goes into what `take` gives,
+    any other one into what `draw` gives. Both are asked in the order in which messages arrive, when all octets of the
+    messages before are in place. Messages of up to `plain_octets` are never used where they arrive.
     """
 
     octets: int
     short_octets: int
+    plain_octets: int
 
     def take(self) -> memoryview:
         """A buffer of at least `short_octets` with unspecified content; it is the caller's, who may keep it."""
 
     def draw(self) -> ReceiveBuffer:
         """A buffer of `octets` with unspecified content; it is the caller's, who may keep it."""
+
+    def in_parts(self, buffer: memoryview) -> ScatteredBuffer:
+        """What `take` has given, in the parts that another buffer would have."""
 
     def give_back(self, buffer: ReceiveBuffer) -> None:
         """Takes back a buffer; its holder may not use it any more."""
@@ -83,10 +87,10 @@ class ReceivePool:
     The number of buffers in use is bounded by the receives posted: see `QueuePair.post_receives`.
     """
 
-    __slots__ = ("_free", "_kept_max", "octets", "short_octets")
+    __slots__ = ("_free", "_kept_max", "octets", "plain_octets", "short_octets")
 
     def __init__(self, octets: int, *, kept_max: int = RECEIVE_BUFFERS_KEPT_MAX) -> None:
-        self.octets = self.short_octets = octets
+        self.octets = self.short_octets = self.plain_octets = octets
         self._kept_max = kept_max
         self._free: list[memoryview] = []
 
@@ -95,6 +99,10 @@ class ReceivePool:
         return self._free.pop() if self._free else memoryview(bytearray(self.octets))
 
     draw = take
+
+    def in_parts(self, buffer: memoryview) -> ScatteredBuffer:
+        """Buffers are one piece of memory."""
+        return ScatteredBuffer((buffer,))
 
     def give_back(self, buffer: ReceiveBuffer) -> None:
         """Takes back a buffer from `take`; its holder may not use it any more."""
