@@ -60,6 +60,7 @@ from rpcrdma.wire.checksum import crc32c
 
 __all__ = ["Receiver"]
 
+_NOWHERE = DISCARD[:0]
 _IDLE_OCTETS = 1 << 13
 """Scratch octets offered while no large FPDU is expected: room for several small Sends in one system call, and for
 little of a bulk payload, which would have to be copied."""
@@ -157,7 +158,7 @@ class Receiver:
             self._completions.append(Completion(wr, Verb.RECEIVE, Status.FLUSHED))
         self.receives.clear()
         self.shared = 0
-        self.run.target = DISCARD[:0]
+        self.run.target = _NOWHERE
         self.run.region = None
 
     @property
@@ -456,6 +457,9 @@ class Receiver:
                 raise Fault("CRC mismatch", Code.MPA_CRC)
         self.heard = True
         run.trailer = 0
+        # The memory is complete, and its owner's again.
+        run.target = _NOWHERE
+        run.region = None
         if run.fault is not None:
             raise run.fault
         header = run.header

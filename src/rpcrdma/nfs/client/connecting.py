@@ -22,7 +22,7 @@ class MountedFilesystem(NfsFilesystem):
     """The file system that `nfs_open` has mounted over a connection of its own, which `close` ends as well.
 
     `directory`, where relative paths start, is the part of the URL's path below the `export`. It may be the path of a
-    file too, in which case "." is the file.
+    file too, in which case "." is the file. `listed_exports` are the exports that the server told of.
     """
 
     def __init__(
@@ -32,6 +32,7 @@ class MountedFilesystem(NfsFilesystem):
         self.connection = connection
         self.url = str(url)
         self.export = mounted.export
+        self.listed_exports = mounted.listed
         self._target = url
         self._mounted = mounted
         self._options = options

@@ -13,11 +13,13 @@ from typing import Self
 from rpcrdma.nfs.client.attributes import NOW, Now, Stat, StatVfs, set_attributes, stat_from, statvfs_from
 from rpcrdma.nfs.client.directory_entry import DirEntry
 from rpcrdma.nfs.client.listing import name_pages
+from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.options import FileOptions
 from rpcrdma.nfs.client.paths import Path, base_name, join, text_of
 from rpcrdma.nfs.client.streams.direct_read import read_direct
 from rpcrdma.nfs.client.streams.file_stream import NfsFile
 from rpcrdma.nfs.client.streams.opening import open_file
+from rpcrdma.nfs.client.streams.placed_bytes import placed_bytes
 from rpcrdma.nfs.client.trees.file_transfer import FileTransfer
 from rpcrdma.nfs.client.trees.tree_copy import CopyReport, Progress, download_tree, upload_tree
 from rpcrdma.nfs.client.trees.tree_remove import RemoveReport, remove_tree
@@ -348,21 +350,24 @@ class NfsFilesystem:
         Returns the octets read: fewer than the buffer holds only where the file ends.
         """
         node = await self._resolver.find(path)
-        sizes = await self._volume.sizes()
-        return await read_direct(
-            self._procedures,
-            node.handle,
-            offset,
-            as_view(buffer),
-            node.path,
-            call_octets=sizes.read_max,
-            calls=self._volume.options.direct_calls,
-        )
+        return await self._read_direct(node, as_view(buffer), offset)
 
-    async def read_bytes(self, path: Path) -> bytes:
-        """All of a file, which has to fit in memory."""
-        async with await self.open(path) as file:
-            return await file.read()
+    async def read_bytes(self, path: Path, *, offset: int = 0, size: int = -1) -> bytes:
+        """A file's octets from `offset` on, no more than `size` unless that is negative; they have to fit in memory.
+
+        They are as many as the file has when the call begins, and are placed where they stay, with many READs in
+        flight.
+
+        Raises:
+            ValueError: `offset` is negative.
+        """
+        if offset < 0:
+            raise ValueError(f"negative offset {offset}")
+        node = await self._resolver.find(path)
+        length = max(0, (await self._volume.file_attributes(node)).size - offset)
+        if size >= 0:
+            length = min(length, size)
+        return await placed_bytes(length, lambda buffer: self._read_direct(node, buffer, offset))
 
     async def write_bytes(self, path: Path, data: Buffer, *, permissions: int = 0o644) -> None:
         """Makes `data` all of a file, on stable storage when this returns."""
@@ -439,6 +444,17 @@ class NfsFilesystem:
             if error.errno not in _LEADS_NOWHERE:
                 raise
             return None
+
+    async def _read_direct(self, node: Node, buffer: memoryview, offset: int) -> int:
+        return await read_direct(
+            self._procedures,
+            node.handle,
+            offset,
+            buffer,
+            node.path,
+            call_octets=(await self._volume.sizes()).read_max,
+            calls=self._volume.options.direct_calls,
+        )
 
     async def _set(self, path: Path, attributes: sattr3, *, follow: bool) -> None:
         node = await self._resolver.find(path, follow=follow)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rpcrdma.aio.client.tcp_client import TcpCaller
@@ -44,6 +44,8 @@ class Mount:
     directory: str
     port: int = 0
     """The port of the MOUNT service."""
+    listed: frozenset[str] = frozenset()
+    """The exports that the server lists; it may have others."""
 
 
 class NoSuchExport(NfsNotFound):
@@ -88,7 +90,7 @@ async def mount_export(
             async with await connecting as caller:
                 found = await mount_with(caller, url.path or "/", timeout_s=timeout_s)
                 _LOGGER.info("mounted %s: MOUNT at %s", found.export, authority(url.host, port))
-                return Mount(export=found.export, handle=found.handle, directory=found.directory, port=port)
+                return replace(found, port=port)
         except NotPermitted:
             raise
         except NfsError as error:
@@ -139,7 +141,8 @@ async def mount_with(caller: Caller, path: str, *, timeout_s: float | None = Non
                 raise
         else:
             below = "/".join(names[len(_names(export)) :]) + ("/" if path.endswith("/") else "")
-            return Mount(export=export, handle=handle, directory="/" + below.lstrip("/"))
+            directory = "/" + below.lstrip("/")
+            return Mount(export=export, handle=handle, directory=directory, listed=frozenset(listed or ()))
     assert first is not None, "there is at least one candidate"
     # Servers that hide their list answer with an empty one.
     if listed and isinstance(first, NfsNotFound):

@@ -16,7 +16,8 @@ from rpcrdma.nfs.client.procedures import NfsProcedures
 from rpcrdma.nfs.client.resolver import Resolver
 from rpcrdma.nfs.client.streams.buffer_ring import BufferRing
 from rpcrdma.nfs.client.transfer_sizes import TransferSizes
-from rpcrdma.nfs.v3 import fattr3, nfs_fh3
+from rpcrdma.nfs.errors import nfs_error
+from rpcrdma.nfs.v3 import fattr3, ftype3, nfs_fh3, nfsstat3
 from rpcrdma.rpc.program import Caller
 
 __all__ = ["Volume"]
@@ -67,6 +68,18 @@ class Volume:
         if node.attributes is None or not node.fresh:
             node.attributes = await self.procedures.getattr(node.handle, node.path)
         return node.attributes
+
+    async def file_attributes(self, node: Node) -> fattr3:
+        """`attributes` of a node whose octets are wanted.
+
+        Raises:
+            NfsError: IsADirectoryError for a directory, EINVAL for another object that is no regular file.
+        """
+        attributes = await self.attributes(node)
+        if attributes.type != ftype3.NF3REG:
+            is_dir = attributes.type == ftype3.NF3DIR
+            raise nfs_error(nfsstat3.NFS3ERR_ISDIR if is_dir else nfsstat3.NFS3ERR_INVAL, node.path)
+        return attributes
 
     async def in_thread(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Runs a function that blocks on local files; if cancelled, returns only after the function has."""

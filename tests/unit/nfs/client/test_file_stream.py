@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import asyncio
+import ctypes
 import io
 from collections.abc import Coroutine
 from typing import Any
@@ -408,5 +409,83 @@ def test_a_failed_direct_read_leaves_nothing_in_flight(server: Any, mounted: Any
         with pytest.raises(NfsError):
             await mounted().read_into("/file", bytearray(64 * BLOCK))
         assert server.in_flight == 0
+
+    run(work())
+
+
+def first_octet(buffer: memoryview) -> int:
+    """The address of writable memory."""
+    return ctypes.addressof(ctypes.c_char.from_buffer(buffer))
+
+
+def test_bytes_are_placed_in_the_object_that_is_returned(server: Any, mounted: Any) -> None:
+    data = pattern(12 * BLOCK + 5)
+    server.put("/file", data)
+    placed: dict[int, int] = {}
+    call = server.call
+
+    async def watched(procedure: Any, args: Any, *, into: Any = None, timeout_s: float | None = None) -> Any:
+        if into is not None:
+            placed[args.offset] = first_octet(into)
+        return await call(procedure, args, into=into, timeout_s=timeout_s)
+
+    server.call = watched
+    fs = mounted()
+    for read in (fs.read_bytes("/file"), fs.read_bytes("/file", offset=7, size=11 * BLOCK), pread(fs, 3 * BLOCK, 9)):
+        placed.clear()
+        got = run(read)
+        start = min(placed)
+        assert got == data[start : start + len(got)]
+        # Its memory is where an object of `bytes` has its octets: behind the header, before the zero at the end.
+        first = id(got) + bytes.__basicsize__ - 1
+        assert {offset: address - first for offset, address in placed.items()} == {
+            offset: offset - start for offset in range(start, start + len(got), BLOCK)
+        }
+
+
+async def pread(fs: Any, size: int, offset: int) -> bytes:
+    async with await fs.open("/file") as file:
+        data: bytes = await file.pread(size, offset)
+        return data
+
+
+@pytest.mark.parametrize(
+    ("offset", "size", "expected"),
+    [(0, -1, b"0123456789"), (3, -1, b"3456789"), (3, 4, b"3456"), (8, 9, b"89"), (10, 1, b""), (99, -1, b"")],
+)
+def test_a_part_of_a_file_is_read_at_once(server: Any, mounted: Any, offset: int, size: int, expected: bytes) -> None:
+    server.put("/file", b"0123456789")
+    assert run(mounted().read_bytes("/file", offset=offset, size=size)) == expected
+    assert server.calls["READ"] == bool(expected)
+    assert server.calls["ACCESS"] == server.calls["GETATTR"] == 0
+
+
+def test_no_part_begins_before_the_file(server: Any, mounted: Any) -> None:
+    server.put("/file", b"0123456789")
+    with pytest.raises(ValueError, match="negative offset -1"):
+        run(mounted().read_bytes("/file", offset=-1))
+
+
+def test_a_file_that_has_shrunk_is_read_as_far_as_it_goes(server: Any, mounted: Any) -> None:
+    thing = server.put("/file", pattern(20 * BLOCK))
+
+    def shrink(name: str, _args: Any) -> None:
+        if name == "READ":
+            del thing.data[3 * BLOCK + 1 :]
+
+    server.before = shrink
+    assert run(mounted().read_bytes("/file")) == pattern(3 * BLOCK + 1)
+
+
+def test_an_open_file_knows_its_size(server: Any, mounted: Any) -> None:
+    server.put("/file", b"123")
+
+    async def work() -> None:
+        async with await mounted().open("/file", "r+b") as file:
+            assert file.size == 3
+            await file.pwrite(b"45", 4)
+            assert file.size == 6
+            await file.truncate(1)
+            assert file.size == 1
 
     run(work())

@@ -28,6 +28,14 @@ def pattern(length: int) -> bytes:
     return (b"".join(number.to_bytes(4, "big") for number in range(length // 4 + 1)))[:length]
 
 
+async def write_in_pieces(fs: Any, data: bytes, piece: int) -> None:
+    """Of more than the blocks in flight the caller's memory is sent itself; less is gathered in blocks."""
+    async with await fs.open("/file", "wb") as file:
+        for start in range(0, len(data), piece):
+            await file.write(memoryview(data)[start : start + piece])
+
+
+GATHERED, AT_ONCE = 3 * BLOCK, 1 << 30
 SMALL = 4096
 OFFSETS = st.integers(0, 8 * SMALL)
 WRITES = st.lists(
@@ -123,33 +131,76 @@ def test_what_was_written_may_change_at_once(server: Any, mounted: Any) -> None:
     assert bytes(server.at("/file").data) == b"a" * 3 * BLOCK
 
 
-def test_uncommitted_data_is_bounded(server: Any, mounted: Any) -> None:
-    run(mounted(uncommitted_octets_max=4 * BLOCK).write_bytes("/file", pattern(40 * BLOCK)))
+@pytest.mark.parametrize("piece", [GATHERED, AT_ONCE])
+def test_uncommitted_data_is_bounded(server: Any, mounted: Any, piece: int) -> None:
+    run(write_in_pieces(mounted(uncommitted_octets_max=4 * BLOCK), pattern(40 * BLOCK), piece))
     assert server.calls["COMMIT"] == 10
     assert bytes(server.at("/file").data) == pattern(40 * BLOCK)
 
 
 @pytest.mark.parametrize("when", ["WRITE", "COMMIT"])
 @pytest.mark.parametrize("call", [1, 5, 12])
-def test_a_restart_loses_nothing(server: Any, mounted: Any, when: str, call: int) -> None:
+@pytest.mark.parametrize("piece", [GATHERED, AT_ONCE])
+def test_a_restart_loses_nothing(server: Any, mounted: Any, when: str, call: int, piece: int) -> None:
     def restart(name: str, _args: Any) -> None:
         if name == when and server.calls[name] == call:
             server.restart()
 
     server.before = restart
     data = pattern(12 * BLOCK + 9)
-    run(mounted(uncommitted_octets_max=8 * BLOCK).write_bytes("/file", data))
+    run(write_in_pieces(mounted(uncommitted_octets_max=8 * BLOCK), data, piece))
     assert bytes(server.at("/file").data) == data
 
 
-def test_a_server_that_restarts_all_the_time_is_written_to_synchronously(server: Any, mounted: Any) -> None:
+def test_older_data_that_a_restart_loses_is_not_written_over_newer(server: Any, mounted: Any) -> None:
+    newer = pattern(9 * BLOCK)
+
+    def restart(name: str, args: Any) -> None:
+        if name == "WRITE" and args.data.obj is newer and not server.restarts:
+            server.restart()
+
+    server.before = restart
+
+    async def work() -> None:
+        async with await mounted(write_behind_blocks=8).open("/file", "wb") as file:
+            await file.write(bytes(3 * BLOCK))
+            await file.pwrite(newer, 0)
+
+    run(work())
+    assert bytes(server.at("/file").data) == newer
+
+
+def test_a_write_of_more_than_the_blocks_in_flight_is_sent_from_the_memory_of_its_caller(
+    server: Any, mounted: Any
+) -> None:
+    sent: list[Any] = []
+    server.before = lambda name, args: sent.append(args.data) if name == "WRITE" else None
+    data = bytearray(pattern(9 * BLOCK))
+
+    async def work() -> None:
+        async with await mounted(write_behind_blocks=8).open("/file", "wb") as file:
+            await file.write(b"older")
+            await file.write(data)
+            stable = not server.at("/file").uncommitted
+            await file.write(b"newer")
+            assert stable
+
+    run(work())
+    assert bytes(server.at("/file").data) == b"older" + data + b"newer"
+    assert sum(len(part) for part in sent if part.obj is data) == len(data)
+
+
+@pytest.mark.parametrize("blocks", [8, 2])
+def test_a_server_that_restarts_all_the_time_is_written_to_synchronously(
+    server: Any, mounted: Any, blocks: int
+) -> None:
     def restart(name: str, _args: Any) -> None:
         if name == "COMMIT":
             server.restart()
 
     server.before = restart
     data = pattern(4 * BLOCK)
-    run(mounted().write_bytes("/file", data))
+    run(mounted(write_behind_blocks=blocks).write_bytes("/file", data))
     assert bytes(server.at("/file").data) == data
     assert server.calls["COMMIT"] < 10
 

@@ -113,12 +113,26 @@ def test_a_tree_goes_there_and_back(tmp_path: Path, scheme: str) -> None:
     assert shape(tmp_path / "back") == shape(tmp_path / "tree")
 
 
+def test_memory_is_its_owners_again_when_a_read_returns(tmp_path: Path, scheme: str) -> None:
+    """What a connection still refers to can neither be resized nor freed, and is not given out without a copy."""
+    (tmp_path / "export").mkdir()
+    (tmp_path / "export" / "file").write_bytes(bytes(3_000_000))
+
+    async def work() -> None:
+        async with opened(scheme, tmp_path, "/") as fs:
+            into = bytearray(3_000_000)
+            assert await fs.read_into("/file", into) == len(into)
+            into.clear()
+
+    run(work())
+
+
 def test_every_operation_does_on_the_disk_what_it_says(tmp_path: Path, scheme: str) -> None:
     top = tmp_path / "export"
 
     async def work() -> None:
         async with opened(scheme, tmp_path, "/data") as fs:
-            assert fs.export == "/data"
+            assert (fs.export, fs.listed_exports) == ("/data", {"/data"})
             await fs.mkdir("a/b/c", parents=True)
             await fs.write_bytes("a/b/file", b"hello", permissions=0o600)
             await fs.link("a/b/file", "a/hard")

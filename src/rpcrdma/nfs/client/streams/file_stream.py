@@ -12,6 +12,7 @@ from rpcrdma.nfs.client.attributes import Stat, set_attributes, stat_from
 from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.streams.direct_read import read_direct, read_whole
 from rpcrdma.nfs.client.streams.open_mode import OpenMode
+from rpcrdma.nfs.client.streams.placed_bytes import placed_bytes
 from rpcrdma.nfs.client.streams.read_ahead import ReadAhead
 from rpcrdma.nfs.client.streams.shared_position import SharedPosition
 from rpcrdma.nfs.client.streams.write_behind import WriteBehind
@@ -96,6 +97,11 @@ class NfsFile:
     def closed(self) -> bool:
         """Whether the file has been closed."""
         return self._closed
+
+    @property
+    def size(self) -> int:
+        """The file's octets as the server told them last, with what has been written since; `stat` asks for them."""
+        return self._end
 
     def readable(self) -> bool:
         """Whether it was opened for reading."""
@@ -221,14 +227,12 @@ class NfsFile:
     async def pread(self, size: int, offset: int) -> bytes:
         """Up to `size` octets at `offset`, without moving the position; fewer only at the end of the file."""
         await self._settle_writes()
-        buffer = bytearray(min(size, max(0, self._end - offset) + self._sizes.read))
-        got = await self._direct(offset, memoryview(buffer))
-        if got == len(buffer) < size:
+        known = min(size, max(0, self._end - offset) + self._sizes.read)
+        data = await self._placed(known, offset)
+        if len(data) == known < size:
             # The file has grown since a reply last told its size.
-            data, buffer = buffer, bytearray(size - got)
-            count = await self._direct(offset + got, memoryview(buffer))
-            return b"".join((data, memoryview(buffer)[:count]))
-        return bytes(memoryview(buffer)[:got])
+            return b"".join((data, await self._placed(size - known, offset + known)))
+        return data
 
     async def preadinto(self, buffer: Buffer, offset: int) -> int:
         """Fills `buffer` from `offset` without a copy, many READs in flight, without moving the position."""
@@ -311,6 +315,9 @@ class NfsFile:
         """Discards the data that was read ahead."""
         self._ahead.discard()
         self._lines = b""
+
+    async def _placed(self, size: int, offset: int) -> bytes:
+        return await placed_bytes(size, lambda buffer: self._direct(offset, buffer))
 
     def _direct(self, offset: int, buffer: memoryview) -> Coroutine[Any, Any, int]:
         return read_direct(

@@ -19,7 +19,6 @@ from rpcrdma.nfs.v3 import (
     NFS3_CREATEVERFSIZE,
     createhow3,
     createmode3,
-    ftype3,
     nfsstat3,
 )
 
@@ -89,11 +88,7 @@ async def _created_node(volume: Volume, directory: Node, name: str, path: str, c
 
 async def _check_access(volume: Volume, node: Node, wanted: OpenMode) -> None:
     """Asks for the rights that the first READ or WRITE would need: NFSv3 itself has no open."""
-    attributes = await volume.attributes(node)
-    if attributes.type == ftype3.NF3DIR:
-        raise nfs_error(nfsstat3.NFS3ERR_ISDIR, node.path)
-    if attributes.type != ftype3.NF3REG:
-        raise nfs_error(nfsstat3.NFS3ERR_INVAL, node.path)
+    await volume.file_attributes(node)
     bits = ACCESS3_READ * wanted.reads | (ACCESS3_MODIFY | ACCESS3_EXTEND) * wanted.writes
     granted, fresh = await volume.procedures.access(node.handle, bits, node.path)
     if granted != bits:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rpcrdma.nfs.client.procedures import NfsProcedures
+from rpcrdma.nfs.client.streams.direct_write import write_direct
 from rpcrdma.nfs.client.streams.stable_write import stability, write_whole
 from rpcrdma.nfs.v3 import nfs_fh3, stable_how
 
@@ -62,6 +63,7 @@ class WriteBehind:
         self._start = start
         self._block = block
         self._blocks = max(1, blocks)
+        self._octets_max = octets_max
         self._left = max(2, octets_max // block)
         self._sent = 0
         self._free: list[memoryview] = []
@@ -95,10 +97,15 @@ class WriteBehind:
     async def write(self, offset: int, data: memoryview) -> None:
         """Copies all of `data`, to be written at `offset`: the caller may change it afterwards.
 
+        More than fits into the blocks in flight is not copied: it is on stable storage when this returns.
+
         Raises:
-            NfsError: an earlier WRITE or COMMIT failed.
+            NfsError: an earlier WRITE or COMMIT failed, or one of `data` that is not copied.
         """
         async with self._lock:
+            if len(data) > self._block * self._blocks:
+                await self._write_uncopied(offset, data)
+                return
             while data:
                 self._report()
                 extent = self._current
@@ -139,6 +146,22 @@ class WriteBehind:
                 await self._send_current()
                 await self._commit()
             self._report()
+
+    async def _write_uncopied(self, offset: int, data: memoryview) -> None:
+        # Older data that had to be written again would undo this, where they overlap.
+        await self._send_current()
+        await self._commit()
+        self._report()
+        for start in range(0, len(data), self._octets_max):
+            await write_direct(
+                self._procedures,
+                self._handle,
+                offset + start,
+                data[start : start + self._octets_max],
+                self._path,
+                call_octets=self._block,
+                calls=self._blocks,
+            )
 
     def _room(self, extent: _Extent) -> int:
         """Octets that fit into the extent, which ends at a multiple of the block size."""

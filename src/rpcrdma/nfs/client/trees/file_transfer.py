@@ -24,7 +24,7 @@ from rpcrdma.nfs.client.trees.unchanged import RemoteFile, require_unchanged
 from rpcrdma.nfs.client.volume import Volume
 from rpcrdma.nfs.client.workers import run_workers
 from rpcrdma.nfs.errors import NfsError, nfs_error
-from rpcrdma.nfs.v3 import fattr3, ftype3, nfs_fh3, nfsstat3, post_op_attr, stable_how
+from rpcrdma.nfs.v3 import fattr3, nfs_fh3, post_op_attr, stable_how
 
 __all__ = ["FileTransfer", "Progress", "expressible", "times_of"]
 
@@ -70,10 +70,7 @@ class FileTransfer:
 
         Returns its octets. Raises: see `fetch`.
         """
-        attributes = await self._volume.attributes(node)
-        if attributes.type != ftype3.NF3REG:
-            is_dir = attributes.type == ftype3.NF3DIR
-            raise nfs_error(nfsstat3.NFS3ERR_ISDIR if is_dir else nfsstat3.NFS3ERR_INVAL, node.path)
+        attributes = await self._volume.file_attributes(node)
         in_thread = self._volume.in_thread
         if await in_thread(os.path.isdir, local):
             folder, name = local, own_name
