@@ -26,6 +26,7 @@ RANKS = {
     "nfs": 6,
     "": 7,  # the package itself, which re-exports what users call
     "cli": 8,
+    "fsspec": 8,
     "testing": 8,
     "__main__": 9,
 }

@@ -1,0 +1,20 @@
+"""File systems for fsspec, and so for pandas, Arrow, Dask and others: `rdma://` and `nfstcp://`.
+
+fsspec finds them by itself: `fsspec.open("rdma://server/data/x.csv")`. They take `rpcrdma[fsspec]`.
+"""
+
+try:
+    import fsspec as _fsspec
+except ModuleNotFoundError as error:
+    if error.name != "fsspec":
+        raise
+    raise ImportError(
+        "rpcrdma.fsspec needs the package fsspec, which is not installed: pip install 'rpcrdma[fsspec]'", name="fsspec"
+    ) from error
+
+from rpcrdma.fsspec.buffered_file import BufferedNfsFile
+from rpcrdma.fsspec.filesystem import RdmaFileSystem, TcpFileSystem
+
+__all__ = ["BufferedNfsFile", "RdmaFileSystem", "TcpFileSystem"]
+
+del _fsspec

@@ -1,0 +1,55 @@
+"""The URLs that data tools are given: `rdma://HOST[:PORT]/PATH[?mountport=PORT]`, and `nfstcp://`.
+
+Host and ports become options of the file system, the path is what its methods take. A path stands in such a URL as it
+is: data tools put URLs together from names without encoding them, so `%20` is the name's own. What they add goes
+behind a `?mountport=PORT` as well, which therefore may stand in front of any slash.
+"""
+
+from __future__ import annotations
+
+import re
+
+from rpcrdma.aio.urls import Scheme, Url, parse_url
+
+__all__ = ["PROTOCOLS", "split_url", "url_options"]
+
+PROTOCOLS: dict[str, Scheme] = {"rdma": "rdma", "nfstcp": "tcp"}
+"""The schemes of fsspec's URLs, and which ones of `nfs_open` they stand for: `tcp` says too little among all of those
+that fsspec knows, and universal-pathlib takes what follows a plus sign, as in `nfs+tcp`, for no part of the name."""
+
+_MOUNT_PORT = re.compile(r"\?mountport=[^/?]*(?=/|$)")
+
+
+def split_url(text: str) -> tuple[Url | None, str]:
+    """(the server, the path in it): no server for a path alone, or where a URL leaves the host to the options.
+
+    The path begins with a slash and ends in one only if it is the root.
+
+    Raises:
+        LocalProtocolError: the host or a port is not valid; the message says what is wrong and shows the form.
+    """
+    protocol, separator, rest = text.partition("://")
+    if not separator or protocol not in PROTOCOLS:
+        return None, _normal(text)
+    query = _MOUNT_PORT.search(rest)
+    if query is not None:
+        rest = rest[: query.start()] + rest[query.end() :]
+    authority, _, path = rest.partition("/")
+    if not authority:
+        return None, _normal(path)
+    return parse_url(f"{PROTOCOLS[protocol]}://{authority}{query[0] if query else ''}"), _normal(path)
+
+
+def url_options(text: str) -> dict[str, str | int]:
+    """The options of a file system that the URL has: `host` and `port`, and `mountport` where it is named."""
+    server, _ = split_url(text)
+    if server is None:
+        return {}
+    found: dict[str, str | int] = {"host": server.host, "port": server.port}
+    if server.mount_port is not None:
+        found["mountport"] = server.mount_port
+    return found
+
+
+def _normal(path: str) -> str:
+    return "/" + path.strip("/")

@@ -1,0 +1,208 @@
+"""Files for programs without an event loop: fsspec's buffered file over an open file of the NFS client."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import logging
+import sys
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from fsspec.asyn import sync
+from fsspec.spec import AbstractBufferedFile
+
+from rpcrdma.nfs.client import NfsFile
+from rpcrdma.nfs.client.trees.local_files import temporary_name
+from rpcrdma.wire.buffers import Buffer, as_view
+
+if TYPE_CHECKING:
+    from rpcrdma.fsspec.filesystem import RdmaFileSystem
+
+__all__ = ["BufferedNfsFile"]
+
+T = TypeVar("T")
+
+_LOGGER = logging.getLogger("rpcrdma.client")
+_LINE_OCTETS = 1 << 14
+"""Looked through at a time for the end of a line."""
+
+
+class BufferedNfsFile(AbstractBufferedFile):
+    """An open file: "rb", "wb", "ab" or "xb".
+
+    Reading goes through one of fsspec's caches, by default its read-ahead; while a program reads on and on, the next
+    blocks are on their way meanwhile. A read of a block or more goes straight into the caller's memory. What is written
+    is gathered in blocks, and is on the server's stable storage after `flush` and `close`. With `autocommit=False`, as
+    in a transaction, a new file has a temporary name until `commit`.
+    """
+
+    DEFAULT_BLOCK_SIZE = 4 << 20
+    closed: bool
+    buffer: io.BytesIO
+
+    def __init__(
+        self,
+        fs: RdmaFileSystem,
+        path: str,
+        mode: str = "rb",
+        block_size: int | str | None = "default",
+        autocommit: bool = True,
+        cache_type: str = "readahead",
+        cache_options: dict[str, Any] | None = None,
+        size: int | None = None,  # noqa: ARG002 - that of a file which was pickled; the server tells the present one
+        **kwargs: Any,
+    ) -> None:
+        self._closed = True  # until it is open: an object whose making fails is finalized as well
+        self._temporary: str | None = None
+        if not autocommit and mode != "rb":
+            if mode != "wb":
+                raise io.UnsupportedOperation(f"{path}: a transaction takes new files, of mode wb, not {mode}")
+            self._temporary = f"{path.rpartition('/')[0]}/{temporary_name()}"
+        self._fs_loop = fs.loop
+        self._file: NfsFile = sync(self._fs_loop, fs.open_async, self._temporary or path, mode)
+        self._read_to = -1
+        super().__init__(
+            fs, path, mode, block_size, autocommit, cache_type, cache_options, size=self._file.size, **kwargs
+        )
+        if mode != "rb":
+            self.loc = self._file.tell()
+            fs.note_writer(self)
+
+    def _await(self, function: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:
+        # Asked for each time: the file system refuses to lend its loop to a process that was forked.
+        result: T = sync(self.fs.loop, function, *args)
+        return result
+
+    # Reading
+
+    def read(self, length: int | None = -1) -> bytes:
+        """Up to `length` octets, or the rest; fewer only at the end of the file."""
+        wanted = self.size - self.loc if length is None or length < 0 else length
+        if self.mode == "rb" and not self.closed and wanted >= self.blocksize:
+            data = self._fetch_range(self.loc, min(self.loc + wanted, self.size))
+            self.loc += len(data)
+            return data
+        found: bytes = super().read(length)
+        return found
+
+    def readinto(self, b: Buffer) -> int:
+        """Fills the buffer, without a copy where it is as large as a block."""
+        buffer = as_view(b)
+        if self.mode != "rb" or self.closed or len(buffer) < self.blocksize:
+            count: int = super().readinto(buffer)
+            return count
+        count = self._await(self._file.preadinto, buffer, self.loc)
+        self.loc += count
+        return count
+
+    def readline(self, size: int | None = -1) -> bytes:
+        """The rest of the line, with its end; no more than `size` octets if that is not negative."""
+        start = self.loc
+        line: bytes = self.readuntil(b"\n", _LINE_OCTETS)
+        if size is not None and 0 <= size < len(line):
+            line = line[:size]
+            self.seek(start + size)
+        return line
+
+    def _fetch_range(self, start: int, end: int) -> bytes:
+        """The octets from `start` up to `end`; where one such range follows the other, from what was read ahead."""
+        if end <= start:
+            return b""
+        follows, self._read_to = start == self._read_to, end
+        if follows and end - start <= 2 * self.blocksize:
+            return self._await(self._read_on, start, end)
+        return self._await(self._file.pread, end - start, start)
+
+    async def _read_on(self, start: int, end: int) -> bytes:
+        await self._file.seek(start)
+        return await self._file.read(end - start)
+
+    # Writing
+
+    def write(self, data: Buffer) -> int:
+        """Takes all of `data`; what is as large as a block is sent without being gathered first."""
+        if not self.writable():
+            raise ValueError("I/O operation on closed file" if self.closed else f"{self.path} is open for reading")
+        view = as_view(data)
+        if len(view) >= self.blocksize:
+            self._send()
+            self._await(self._file.write, view)
+        else:
+            self.buffer.write(view)
+            if self.buffer.tell() >= self.blocksize:
+                self._send()
+        self.loc += len(view)
+        return len(view)
+
+    def flush(self, force: bool = False) -> None:  # noqa: ARG002 - fsspec's name for the flush of `close`
+        """Waits until everything written is on the server's stable storage."""
+        if self.closed:
+            raise ValueError("I/O operation on closed file")
+        if self.writable():
+            self._send()
+            self._await(self._file.flush)
+
+    def close(self) -> None:
+        """Sends what is left, and ends the use of the file."""
+        if self.closed or getattr(self, "_unclosable", False):
+            return
+        try:
+            if self.writable():
+                self._send()
+                self._await(self._file.close)
+        finally:
+            # The READs that are in flight are left to arrive.
+            self.closed = True
+            cache, self.cache = getattr(self, "cache", None), None
+            if cache is not None and hasattr(cache, "close"):
+                cache.close()
+
+    def commit(self) -> None:
+        """Gives a file of a transaction its name."""
+        if self._temporary is not None:
+            self._await(self.fs._mv_file, self._temporary, self.path)  # noqa: SLF001 - fsspec's name for it
+            self._temporary = None
+
+    def discard(self) -> None:
+        """Removes a file of a transaction that has failed."""
+        if self._temporary is not None:
+            self._await(self.fs._rm_file, self._temporary)  # noqa: SLF001 - fsspec's name for it
+            self._temporary = None
+
+    def __del__(self) -> None:
+        if self.closed or not self.writable() or sys.is_finalizing():
+            return
+        try:
+            here = asyncio.get_running_loop()
+        except RuntimeError:
+            here = None
+        if here is None or here is not self._fs_loop:
+            self.close()
+            return
+        # Collected in the thread of the event loop, which cannot wait for itself.
+        self.closed = True
+        ending = here.create_task(_finish(self._file, self.buffer))
+        _ENDING.add(ending)
+        ending.add_done_callback(_ended)
+
+    def _send(self) -> None:
+        if self.buffer.tell():
+            with self.buffer.getbuffer() as data:
+                self._await(self._file.write, data)
+            self.buffer = io.BytesIO()
+
+
+_ENDING: set[asyncio.Task[None]] = set()
+
+
+async def _finish(file: NfsFile, unsent: io.BytesIO) -> None:
+    if unsent.tell():
+        await file.write(unsent.getbuffer())
+    await file.close()
+
+
+def _ended(task: asyncio.Task[None]) -> None:
+    _ENDING.discard(task)
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _LOGGER.error("a file that was not closed could not be written: %s", error)

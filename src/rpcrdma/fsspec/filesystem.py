@@ -1,0 +1,483 @@
+"""The file systems of fsspec: its names for what `rpcrdma.nfs.client` does."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import errno
+import io
+import os
+import shutil
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from glob import has_magic
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fsspec.asyn import AsyncFileSystem, _run_coros_in_chunks, sync
+from fsspec.callbacks import DEFAULT_CALLBACK, Callback
+from fsspec.utils import stringify_path, tokenize
+
+from rpcrdma.aio.client.connect import ConnectOptions
+from rpcrdma.aio.urls import DEFAULT_PORTS, Scheme, Url
+from rpcrdma.fsspec.addresses import PROTOCOLS, split_url, url_options
+from rpcrdma.fsspec.buffered_file import BufferedNfsFile
+from rpcrdma.fsspec.entry_info import Info, entry_info, info_above, info_at, link_info
+from rpcrdma.fsspec.mounts import Mounts, Server, close_mounts, mounts_of
+from rpcrdma.nfs.client import DirEntry, FileOptions, MountedFilesystem, NfsFile
+from rpcrdma.nfs.client.mount_client import NoSuchExport
+from rpcrdma.wire.buffers import Buffer
+
+__all__ = ["RdmaFileSystem", "TcpFileSystem"]
+
+T = TypeVar("T")
+
+
+class RdmaFileSystem(AsyncFileSystem):
+    """The files of an NFSv3 server over RDMA: `fsspec.filesystem("rdma", host="server")`, or by URL.
+
+    Paths begin at the server and name the export first: "/data/x.csv" of `rdma://server/data/x.csv`. `options` and
+    `files` are those of `rpcrdma.nfs_open`, or dictionaries of their fields; `mountport` is the TCP port of MOUNT.
+    With `auto_mkdir`, which is the default, a file that is written gets the directories above it that are missing,
+    as tools for object stores expect. Errors are those of `os` and `open`.
+
+    All objects with the same options share the connections of their event loop; `close` ends them, and so does the end
+    of the process. An object that was made before a fork cannot be used in the child.
+    """
+
+    protocol = "rdma"
+    root_marker = "/"
+
+    def __init__(
+        self,
+        host: str | None = None,
+        port: int | None = None,
+        mountport: int | None = None,
+        *,
+        options: ConnectOptions | Mapping[str, Any] | None = None,
+        files: FileOptions | Mapping[str, Any] | None = None,
+        auto_mkdir: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if not host:
+            form = f"{self.protocol}://HOST[:PORT]/PATH"
+            raise ValueError(f"which server? write {form}, or give the option host= (storage_options={{'host': ...}})")
+        scheme: Scheme = PROTOCOLS[self.protocol]
+        self.auto_mkdir = auto_mkdir
+        url = Url(scheme=scheme, host=host, port=int(port or DEFAULT_PORTS[scheme]), mount_port=_number(mountport))
+        self.server = Server(
+            url=url,
+            options=options if isinstance(options, ConnectOptions) else ConnectOptions(**(options or {})),
+            files=files if isinstance(files, FileOptions) else FileOptions(**(files or {})),
+            key=tokenize(str(url), options, files),
+        )
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:
+        if isinstance(path, list):
+            return [cls._strip_protocol(each) for each in path]
+        return split_url(stringify_path(path))[1]
+
+    @staticmethod
+    def _get_kwargs_from_urls(path: str) -> dict[str, str | int]:
+        return url_options(path)
+
+    def unstrip_protocol(self, name: str) -> str:
+        """The URL of a path, which names the server."""
+        url = self.server.url
+        query = "" if url.mount_port is None else f"?mountport={url.mount_port}"
+        return f"{self.protocol}://{url.authority}{self._strip_protocol(name)}{query}"
+
+    @property
+    def fsid(self) -> str:
+        """The server's address."""
+        return f"{self.protocol}://{self.server.url.authority}"
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop that the calls run in."""
+        self._require_own_process()
+        loop: asyncio.AbstractEventLoop | None = self._loop
+        return loop
+
+    def close(self) -> None:
+        """Ends the connections that this object and its equals share; a later call makes new ones."""
+        sync(self.loop, self._close)
+
+    async def _close(self) -> None:
+        await close_mounts(self.server)
+
+    def _require_own_process(self) -> None:
+        if self._pid != os.getpid():
+            raise RuntimeError(
+                f"this {type(self).__name__} was made before a fork: its connections and their thread are the parent "
+                "process's; start processes by 'spawn' or 'forkserver' (multiprocessing.set_start_method), or make a "
+                "file system in the child, by fsspec.filesystem or a URL"
+            )
+
+    def _mounts(self) -> Mounts:
+        self._require_own_process()
+        return mounts_of(self.server, asyncio.get_running_loop())
+
+    async def _run(self, path: str, call: Callable[[MountedFilesystem, str], Awaitable[T]]) -> T:
+        return await self._mounts().run(self._strip_protocol(path), call)
+
+    async def _making_directories(self, path: str, call: Callable[[MountedFilesystem, str], Awaitable[T]]) -> T:
+        """`_run` for what makes the file `path`, once more after the directories above it have been made."""
+        try:
+            return await self._run(path, call)
+        except FileNotFoundError:
+            if not self.auto_mkdir:
+                raise
+        await self._makedirs(self._parent(path), exist_ok=True)
+        return await self._run(path, call)
+
+    # Names and attributes
+
+    async def _info(self, path: str, **_kwargs: Any) -> Info:
+        path = self._strip_protocol(path)
+        try:
+            return await self._run(path, lambda fs, at: info_at(fs, at, path))
+        except NoSuchExport as error:
+            if _names_below(path, error.exports):
+                return info_above(path)
+            raise
+
+    async def _ls(self, path: str, detail: bool = True, **_kwargs: Any) -> list[Info] | list[str]:
+        path = self._strip_protocol(path)
+        prefix = path.rstrip("/") + "/"
+        try:
+            if detail:
+                return await self._run(path, lambda fs, at: _listed(fs, at, prefix))
+            names = await self._run(path, lambda fs, at: fs.listdir(at))
+        except NotADirectoryError:
+            info = await self._info(path)
+            return [info] if detail else [path]
+        except NoSuchExport as error:
+            names = _names_below(path, error.exports)
+            if not names:
+                raise
+            if detail:
+                return [info_above(prefix + name) for name in names]
+        return [prefix + name for name in names]
+
+    async def _exists(self, path: str, **_kwargs: Any) -> bool:
+        return await self._asked(path, lambda fs, at: fs.exists(at), above=True)
+
+    async def _isdir(self, path: str) -> bool:
+        return await self._asked(path, lambda fs, at: fs.is_dir(at), above=True)
+
+    async def _isfile(self, path: str) -> bool:
+        return await self._asked(path, lambda fs, at: fs.is_file(at), above=False)
+
+    async def _asked(
+        self, path: str, question: Callable[[MountedFilesystem, str], Awaitable[bool]], *, above: bool
+    ) -> bool:
+        """The answer to `question`; for a path in no export whether it is above one, if that is asked for."""
+        try:
+            return await self._run(path, question)
+        except NoSuchExport as error:
+            return above and bool(_names_below(self._strip_protocol(path), error.exports))
+
+    def checksum(self, path: str) -> int:
+        """A number that another content of the file has not, by its size and times."""
+        info = self.info(path)
+        return int(tokenize(self.fsid, *(info.get(name) for name in ("ino", "size", "mtime", "ctime"))), 16)
+
+    def modified(self, path: str) -> dt.datetime:
+        """When the file was last modified."""
+        return dt.datetime.fromtimestamp(self.info(path)["mtime"], tz=dt.UTC)
+
+    def created(self, path: str) -> dt.datetime:
+        """No server can tell.
+
+        Raises:
+            io.UnsupportedOperation: always.
+        """
+        raise io.UnsupportedOperation(f"{path}: NFSv3 has no time of creation; `modified` has that of the last change")
+
+    # Reading
+
+    async def _cat_file(self, path: str, start: int | None = None, end: int | None = None, **_kwargs: Any) -> bytes:
+        if (start or 0) < 0 or (end is not None and end < 0):
+            size = (await self._info(path))["size"]
+            start, end = _within(size, start, end)
+        first = start or 0
+        count = -1 if end is None else max(0, end - first)
+        return await self._run(path, lambda fs, at: fs.read_bytes(at, offset=first, size=count))
+
+    async def _cat_ranges(
+        self,
+        paths: list[str],
+        starts: int | Sequence[int | None] | None,
+        ends: int | Sequence[int | None] | None,
+        max_gap: int | None = None,  # noqa: ARG002 - one READ for two ranges is no better than two at a time
+        batch_size: int | None = None,
+        on_error: str = "return",
+        **_kwargs: Any,
+    ) -> list[Any]:
+        if not isinstance(paths, list):
+            raise TypeError("cat_ranges takes a list of paths")
+        firsts, lasts = _each(starts, len(paths)), _each(ends, len(paths))
+        opened = {path: asyncio.ensure_future(self.open_async(path)) for path in paths}
+
+        async def read(path: str, start: int | None, end: int | None) -> bytes:
+            file = await opened[path]
+            first, last = _within(file.size, start, end)
+            return await file.pread(last - first, first)
+
+        try:
+            found: list[Any] = await _run_coros_in_chunks(
+                [read(*each) for each in zip(paths, firsts, lasts, strict=True)],
+                batch_size=batch_size or self.batch_size,
+                nofiles=True,
+                return_exceptions=True,
+            )
+        finally:
+            await asyncio.gather(*opened.values(), return_exceptions=True)
+        if on_error != "return":
+            for result in found:
+                if isinstance(result, BaseException):
+                    raise result
+        return found
+
+    async def _get_file(self, rpath: str, lpath: Any, callback: Callback = DEFAULT_CALLBACK, **_kwargs: Any) -> None:
+        if hasattr(lpath, "write"):
+            await self._get_into(rpath, lpath, callback)
+            return
+        if callback is not DEFAULT_CALLBACK:
+            callback.set_size((await self._info(rpath))["size"])
+
+        def progress(_files: int, octets: int) -> None:
+            callback.absolute_update(octets)
+
+        try:
+            await self._run(rpath, lambda fs, at: fs.download(at, lpath, progress=progress))
+        except IsADirectoryError:
+            await asyncio.to_thread(Path(lpath).mkdir, parents=True, exist_ok=True)
+
+    async def _get_into(self, rpath: str, target: Any, callback: Callback) -> None:
+        file = await self.open_async(rpath)
+        callback.set_size(file.size)
+        async for block in file.views():
+            await asyncio.to_thread(target.write, block)
+            callback.relative_update(len(block))
+
+    # Writing
+
+    async def _pipe_file(self, path: str, value: Buffer, mode: str = "overwrite", **_kwargs: Any) -> None:
+        async def write(fs: MountedFilesystem, at: str) -> None:
+            async with await fs.open(at, "xb" if mode == "create" else "wb") as file:
+                await file.write(value)
+
+        await self._making_directories(path, write)
+
+    async def _put_file(
+        self, lpath: str, rpath: str, mode: str = "overwrite", callback: Callback = DEFAULT_CALLBACK, **_kwargs: Any
+    ) -> None:
+        if callback is not DEFAULT_CALLBACK:
+            callback.set_size((await asyncio.to_thread(Path(lpath).stat)).st_size)
+
+        def progress(_files: int, octets: int) -> None:
+            callback.absolute_update(octets)
+
+        async def upload(fs: MountedFilesystem, at: str) -> None:
+            if mode != "create":
+                await fs.upload(lpath, at, progress=progress)
+                return
+            # The name is taken first: the copy replaces what has it.
+            await (await fs.open(at, "xb")).close()
+            try:
+                await fs.upload(lpath, at, progress=progress)
+            except BaseException:
+                await fs.unlink(at)
+                raise
+
+        try:
+            await self._making_directories(rpath, upload)
+        except IsADirectoryError:
+            await self._makedirs(rpath, exist_ok=True)
+
+    async def _cp_file(self, path1: str, path2: str, **_kwargs: Any) -> None:
+        if await self._isdir(path1):
+            await self._makedirs(path2, exist_ok=True)
+            return
+        if await self._same_file(path1, path2):
+            raise shutil.SameFileError(f"{path1!r} and {path2!r} are the same file")
+        source = await self.open_async(path1)
+        async with await self._making_directories(path2, lambda fs, at: fs.open(at, "wb")) as target:
+            async for block in source.views():
+                await target.write(block)
+
+    async def _same_file(self, path1: str, path2: str) -> bool:
+        try:
+            one, other = await asyncio.gather(*(self._run(path, lambda fs, at: fs.stat(at)) for path in (path1, path2)))
+        except FileNotFoundError:
+            return False
+        return (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
+
+    def touch(self, path: str, truncate: bool = True, **_kwargs: Any) -> None:
+        """Makes an empty file; of one that exists without `truncate` only sets the times."""
+        sync(self.loop, self._touch, path, truncate)
+
+    async def _touch(self, path: str, truncate: bool = True) -> None:
+        async def touch(fs: MountedFilesystem, at: str) -> None:
+            await (await fs.open(at, "wb" if truncate else "ab")).close()
+            if not truncate:
+                await fs.utime(at)
+
+        await self._making_directories(path, touch)
+
+    def _open(
+        self,
+        path: str,
+        mode: str = "rb",
+        block_size: int | None = None,
+        autocommit: bool = True,
+        cache_options: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> BufferedNfsFile:
+        return BufferedNfsFile(self, path, mode, block_size, autocommit, cache_options=cache_options, **kwargs)
+
+    async def open_async(self, path: str, mode: str = "rb", **_kwargs: Any) -> NfsFile:
+        """An open file for coroutines; see `rpcrdma.NfsFilesystem.open`."""
+        if "r" in mode:
+            return await self._run(path, lambda fs, at: fs.open(at, mode))
+        return await self._making_directories(path, lambda fs, at: fs.open(at, mode))
+
+    def note_writer(self, file: BufferedNfsFile) -> None:
+        """Has the end of the process close the file, if nothing else does."""
+        loop = self.loop
+        assert loop is not None, "a file that waits for its calls needs a loop to wait for"
+        mounts_of(self.server, loop).writers.add(file)
+
+    # Directories and names
+
+    async def _mkdir(self, path: str, create_parents: bool = True, **_kwargs: Any) -> None:
+        await self._run(path, lambda fs, at: fs.mkdir(at, parents=create_parents))
+
+    async def _makedirs(self, path: str, exist_ok: bool = False) -> None:
+        await self._run(path, lambda fs, at: fs.mkdir(at, parents=True, exist_ok=exist_ok))
+
+    def rmdir(self, path: str) -> None:
+        """Removes an empty directory."""
+        sync(self.loop, self._run, path, lambda fs, at: fs.rmdir(at))
+
+    async def _rm_file(self, path: str, **_kwargs: Any) -> None:
+        await self._run(path, lambda fs, at: fs.unlink(at))
+
+    async def _rm(
+        self,
+        path: str | list[str],
+        recursive: bool = False,
+        batch_size: int | None = None,
+        maxdepth: int | None = None,
+        **_kwargs: Any,
+    ) -> None:
+        if maxdepth is not None:
+            # Deepest first, one after the other: a directory has to be empty.
+            for each in reversed(await self._expand_path(path, recursive=recursive, maxdepth=maxdepth)):
+                await self._run(each, _remove_name)
+            return
+        await _run_coros_in_chunks(
+            [self._run(each, _remove if recursive else _unlink) for each in await self._expand_path(path)],
+            batch_size=batch_size or self.batch_size,
+            nofiles=True,
+        )
+
+    def mv(self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None, **_kwargs: Any) -> None:
+        """Renames; what lies in different exports, or is named by a pattern, is copied and removed."""
+        sync(self.loop, self._mv, path1, path2, recursive, maxdepth)
+
+    async def _mv(self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None) -> None:
+        if isinstance(path1, str) and isinstance(path2, str) and maxdepth is None and not has_magic(path1):
+            target = self._strip_protocol(path2)
+            if path2.endswith("/") or await self._isdir(path2):
+                target = f"{target.rstrip('/')}/{self._strip_protocol(path1).rpartition('/')[2]}"
+            try:
+                await self._mv_file(path1, target)
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise
+            else:
+                return
+        await self._copy(path1, path2, recursive=recursive, maxdepth=maxdepth, on_error="raise")
+        await self._rm(path1, recursive=recursive, maxdepth=maxdepth)
+
+    async def _mv_file(self, path1: str, path2: str) -> None:
+        source, below = await self._run(path1, _place)
+
+        async def rename(fs: MountedFilesystem, at: str) -> None:
+            if fs is not source:
+                raise OSError(errno.EXDEV, "these are different exports", path1, None, path2)
+            try:
+                await fs.rename(below, at)
+            except FileNotFoundError:
+                await fs.lstat(below)  # what is missing may be the source
+                raise
+
+        await self._making_directories(path2, rename)
+
+
+class TcpFileSystem(RdmaFileSystem):
+    """The same over TCP: `nfstcp://HOST[:PORT]/PATH`."""
+
+    protocol = "nfstcp"
+
+
+async def _place(fs: MountedFilesystem, at: str) -> tuple[MountedFilesystem, str]:
+    return fs, at
+
+
+async def _unlink(fs: MountedFilesystem, at: str) -> None:
+    await fs.unlink(at)
+
+
+async def _remove(fs: MountedFilesystem, at: str) -> None:
+    if (await fs.lstat(at)).is_dir():
+        (await fs.rmtree(at)).check()
+    else:
+        await fs.unlink(at)
+
+
+async def _remove_name(fs: MountedFilesystem, at: str) -> None:
+    await (fs.rmdir(at) if (await fs.lstat(at)).is_dir() else fs.unlink(at))
+
+
+async def _listed(fs: MountedFilesystem, at: str, prefix: str) -> list[Info]:
+    infos: list[Info] = []
+    links: list[tuple[int, DirEntry]] = []
+    async for entry in fs.scandir(at):
+        if entry.is_symlink():
+            links.append((len(infos), entry))
+            infos.append({})
+        else:
+            infos.append(entry_info(entry, prefix + entry.name))
+    told = await _run_coros_in_chunks([link_info(fs, entry, prefix + entry.name) for _, entry in links], nofiles=True)
+    for (place, _), info in zip(links, told, strict=True):
+        infos[place] = info
+    return infos
+
+
+def _names_below(path: str, exports: Iterable[str]) -> list[str]:
+    """The next names on the way from `path`, which is in no export, to those below it."""
+    prefix = path.rstrip("/") + "/"
+    return sorted({export.removeprefix(prefix).partition("/")[0] for export in exports if export.startswith(prefix)})
+
+
+def _within(size: int, start: int | None, end: int | None) -> tuple[int, int]:
+    """The range that a slice of so many octets means: negative numbers count from the end."""
+    first, last, _ = slice(start, end).indices(size)
+    return first, max(first, last)
+
+
+def _each(values: int | Sequence[int | None] | None, count: int) -> Sequence[int | None]:
+    if values is None or isinstance(values, int):
+        return [values] * count
+    if len(values) != count:
+        raise ValueError(f"{len(values)} limits of ranges for {count} paths")
+    return values
+
+
+def _number(value: int | str | None) -> int | None:
+    return None if value is None else int(value)

@@ -1,0 +1,189 @@
+"""The connections of a process to its servers: one for each event loop, server, set of options, and export.
+
+File systems with the same options share them, however many objects there are. What belongs to fsspec's own event loop
+is closed when the process ends: its thread runs until then. After a fork the child begins with none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import logging
+import os
+import weakref
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from rpcrdma.aio.client.connect import ConnectOptions
+from rpcrdma.aio.urls import Url
+from rpcrdma.errors import RpcRdmaError
+from rpcrdma.nfs.client import FileOptions, MountedFilesystem, nfs_open
+from rpcrdma.nfs.errors import ServerPathError
+
+__all__ = ["Mounts", "Server", "close_mounts", "mounts_of"]
+
+T = TypeVar("T")
+
+_LOGGER = logging.getLogger("rpcrdma.client")
+_CLOSE_S = 10.0
+"""How long the end of a process waits for connections to close."""
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server and how to connect to it; `key` tells those with other options apart."""
+
+    url: Url
+    options: ConnectOptions
+    files: FileOptions
+    key: str
+
+
+class Closable(Protocol):
+    """An open file."""
+
+    def close(self) -> None:
+        """Sends what is left, and ends the use of the file."""
+
+
+class Mounts:
+    """The exports of one server that this event loop has mounted, each over a connection of its own."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._mounted: dict[str, MountedFilesystem] = {}
+        self._listed: frozenset[str] = frozenset()
+        self._lock = asyncio.Lock()
+        self._watching: set[asyncio.Task[None]] = set()
+        self.writers: weakref.WeakSet[Closable] = weakref.WeakSet()
+        """Files open for writing, which the end of the process closes."""
+
+    async def run(self, path: str, call: Callable[[MountedFilesystem, str], Awaitable[T]]) -> T:
+        """The result of `call` with the file system that has `path`, and the path in it.
+
+        Raises:
+            ConnectFailed: the server cannot be reached.
+            NoSuchExport: no export has that path.
+        """
+        export, fs = await self._at(path)
+        with _told_from(export):
+            return await call(fs, "/" + path[len(export) :].lstrip("/"))
+
+    async def close(self) -> None:
+        """Ends all connections."""
+        for task in self._watching:
+            task.cancel()
+        async with self._lock:
+            mounted, self._mounted = set(self._mounted.values()), {}
+        for fs in mounted:
+            await fs.close()
+
+    async def _at(self, path: str) -> tuple[str, MountedFilesystem]:
+        fs = self._mounted.get(self._export_of(path))
+        if fs is None:
+            async with self._lock:
+                fs = self._mounted.get(self._export_of(path))
+                if fs is None:
+                    fs = await self._mount(path)
+        return fs.export, fs
+
+    def _export_of(self, path: str) -> str:
+        """The known export that `path` is deepest in; empty if it is in none."""
+        holding = (
+            name for name in {*self._listed, *self._mounted} if name in {"/", path} or path.startswith(f"{name}/")
+        )
+        return max(holding, key=len, default="")
+
+    async def _mount(self, path: str) -> MountedFilesystem:
+        server = self._server
+        url = Url(
+            scheme=server.url.scheme,
+            host=server.url.host,
+            port=server.url.port,
+            path=path,
+            mount_port=server.url.mount_port,
+        )
+        fs = await nfs_open(str(url), options=server.options, files=server.files)
+        self._listed |= fs.listed_exports
+        known = self._mounted.get(fs.export)
+        if known is None:
+            task = asyncio.get_running_loop().create_task(self._forget_when_lost(fs))
+            self._watching.add(task)
+            task.add_done_callback(self._watching.discard)
+        else:
+            await fs.close()
+            fs = known
+        # An export that is listed, but not for this client, is part of the one above it.
+        self._mounted[self._export_of(path) or fs.export] = self._mounted[fs.export] = fs
+        return fs
+
+    async def _forget_when_lost(self, fs: MountedFilesystem) -> None:
+        """A connection that is not made again is replaced by the next call that needs it."""
+        with contextlib.suppress(RpcRdmaError):
+            while True:
+                await fs.connection.wait_reconnected(fs.connection.reconnects)
+        self._mounted = {name: other for name, other in self._mounted.items() if other is not fs}
+        await fs.close()
+
+
+@contextlib.contextmanager
+def _told_from(export: str) -> Iterator[None]:
+    """Errors name paths as they stand in URLs, and not as they are in the export."""
+    try:
+        yield
+    except ServerPathError as error:
+        if export != "/":
+            error.filename = f"{export}{error.filename or ''}"
+            if error.filename2 is not None:
+                error.filename2 = f"{export}{error.filename2}"
+        raise
+
+
+_MOUNTS: dict[tuple[asyncio.AbstractEventLoop, str], Mounts] = {}
+_INHERITED: list[Mounts] = []
+"""A child's references to what its parent uses: released here, it would be closed under the parent's hands."""
+
+
+def mounts_of(server: Server, loop: asyncio.AbstractEventLoop) -> Mounts:
+    """What `loop` has mounted of the server."""
+    key = (loop, server.key)
+    found = _MOUNTS.get(key)
+    if found is None:
+        for other in [other for other in _MOUNTS if other[0].is_closed()]:
+            del _MOUNTS[other]
+        found = _MOUNTS[key] = Mounts(server)
+    return found
+
+
+async def close_mounts(server: Server) -> None:
+    """Ends the connections of the running event loop to the server; a later call makes new ones."""
+    found = _MOUNTS.pop((asyncio.get_running_loop(), server.key), None)
+    if found is not None:
+        await found.close()
+
+
+def _close_all() -> None:
+    for (loop, _), mounts in list(_MOUNTS.items()):
+        if not loop.is_running():
+            continue  # that of a program which has ended it without closing its file systems
+        for file in list(mounts.writers):
+            try:
+                file.close()
+            except Exception:
+                _LOGGER.exception("closing %s failed", file)
+        try:
+            asyncio.run_coroutine_threadsafe(mounts.close(), loop).result(_CLOSE_S)
+        except Exception as error:  # noqa: BLE001 - the process ends, and its connections with it
+            _LOGGER.debug("closing connections: %s", error)
+    _MOUNTS.clear()
+
+
+def _leave_to_parent() -> None:
+    _INHERITED.extend(_MOUNTS.values())
+    _MOUNTS.clear()
+
+
+atexit.register(_close_all)
+os.register_at_fork(after_in_child=_leave_to_parent)

@@ -1,0 +1,409 @@
+"""What data tools do with files through fsspec, beyond its own suite."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import datetime as dt
+import gc
+import io
+import json
+import os
+import pickle
+import secrets
+import shutil
+import stat
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+from fsspec.callbacks import Callback
+
+from fsspec_server import Served
+from rpcrdma import ConnectOptions
+from rpcrdma.fsspec import BufferedNfsFile, RdmaFileSystem
+from rpcrdma.nfs.client import FileOptions, NfsFile
+
+BLOCK = 1 << 20
+LARGE = bytes(range(256)) * (41 * BLOCK // 1024)
+
+
+@pytest.fixture
+def top(served: Served) -> Path:
+    """A directory of the test's own, /data/NAME at the server."""
+    path = served.directory / secrets.token_hex(4)
+    path.mkdir()
+    return path
+
+
+def at(top: Path, name: str = "") -> str:
+    return f"/data/{top.name}/{name}".rstrip("/")
+
+
+def test_files_come_and_go_through_one_url(served: Served, protocol: str, top: Path) -> None:
+    url = served.url(protocol, at(top, "new/a.txt"))
+    with fsspec.open(url, "wt", newline="") as file:
+        file.write("first\nsecond\n")
+    assert (top / "new" / "a.txt").read_text() == "first\nsecond\n"
+    with fsspec.open(url, "rt") as file:
+        assert list(file) == ["first\n", "second\n"]
+    with fsspec.open(url, "ab") as file:
+        assert file.tell() == 13
+        file.write(b"third\n")
+    with fsspec.open(url, "rb") as file:
+        assert file.readlines() == [b"first\n", b"second\n", b"third\n"]
+    with pytest.raises(FileExistsError), fsspec.open(url, "xb"):
+        pass
+    fs, path = fsspec.url_to_fs(url)
+    assert (type(fs).protocol, path) == (protocol, at(top, "new/a.txt"))
+    assert fs.unstrip_protocol(path) == url
+    fs.rm(at(top, "new"), recursive=True)
+    assert list(top.iterdir()) == []
+
+
+def test_errors_are_those_of_open_and_name_the_whole_path(fs: Any, top: Path) -> None:
+    (top / "file").write_bytes(b"1")
+    (top / "full").mkdir()
+    (top / "full" / "x").write_bytes(b"")
+    for error, call in (
+        (FileNotFoundError, lambda: fs.cat_file(at(top, "none"))),
+        (FileNotFoundError, lambda: fs.open(at(top, "none"))),
+        (FileNotFoundError, lambda: fs.info(at(top, "none"))),
+        (FileNotFoundError, lambda: fs.ls(at(top, "none"))),
+        (FileNotFoundError, lambda: fs.rm(at(top, "none"), recursive=True)),
+        (FileNotFoundError, lambda: fs.mv(at(top, "none"), at(top, "other"))),
+        (IsADirectoryError, lambda: fs.cat_file(at(top, "full"))),
+        (IsADirectoryError, lambda: fs.open(at(top, "full"), "wb")),
+        (FileExistsError, lambda: fs.mkdir(at(top, "full"))),
+        (FileExistsError, lambda: fs.makedirs(at(top, "full"))),
+        (NotADirectoryError, lambda: fs.pipe_file(at(top, "file/below"), b"")),
+        (OSError, lambda: fs.rmdir(at(top, "full"))),
+    ):
+        with pytest.raises(error) as caught:
+            call()
+        assert str(caught.value.filename).startswith(at(top))
+    assert not fs.exists(at(top, "file/below"))
+    assert not fs.isfile(at(top, "none"))
+    assert not fs.isdir(at(top, "file"))
+    with pytest.raises(FileNotFoundError, match="/nowhere"):
+        fs.info("/nowhere/at/all")
+
+
+def test_the_server_above_its_exports_is_shown_as_directories(fs: Any, top: Path) -> None:
+    (top / "file").write_bytes(b"1")
+    assert fs.ls("/", detail=False) == ["/data", "/other"]
+    assert [(info["name"], info["type"]) for info in fs.ls("/")] == [("/data", "directory"), ("/other", "directory")]
+    assert fs.isdir("/")
+    assert fs.exists("/")
+    assert not fs.isfile("/")
+    assert fs.find("/data/" + top.name) == [at(top, "file")]
+
+
+def test_an_export_within_another_is_its_own(served: Served, fs: Any) -> None:
+    (served.directory / "deep" / "file").write_bytes(b"deep")
+    assert fs.cat("/data/deep/file") == fs.cat("/other/file") == b"deep"
+    with pytest.raises(FileNotFoundError) as caught:
+        fs.cat_file("/data/deep/none")
+    assert caught.value.filename == "/data/deep/none"
+    fs.mv("/other/file", "/data/moved-out")
+    assert (served.directory / "moved-out").read_bytes() == b"deep"
+    assert not fs.exists("/data/deep/file")
+
+
+def test_info_has_what_the_server_knows(fs: Any, top: Path) -> None:
+    file = top / "file"
+    file.write_bytes(b"12345")
+    file.chmod(0o640)
+    os.utime(file, (1, 1_000_000.25))
+    (top / "link").symlink_to("file")
+    (top / "up").symlink_to(".")
+    (top / "lost").symlink_to("none")
+    found = file.stat()
+    expected = {
+        "name": at(top, "file"),
+        "size": 5,
+        "type": "file",
+        "mtime": 1_000_000.25,
+        "ctime": found.st_ctime,
+        "mode": stat.S_IFREG | 0o640,
+        "uid": os.getuid(),
+        "gid": os.getgid(),
+        "nlink": 1,
+        "ino": found.st_ino,
+        "islink": False,
+    }
+    assert fs.info(at(top, "file")) == expected
+    linked = {**expected, "name": at(top, "link"), "islink": True, "destination": "file"}
+    assert fs.info(at(top, "link")) == linked
+    assert fs.info(at(top, "up"))["type"] == "directory"
+    with pytest.raises(FileNotFoundError):
+        fs.info(at(top, "lost"))
+    listed = {info["name"]: info for info in fs.ls(at(top))}
+    assert listed[at(top, "file")] == expected
+    assert listed[at(top, "link")] == linked
+    # What walks a tree goes round in no circle.
+    kinds = {name: (info["type"], info["size"], info["destination"]) for name, info in listed.items() if info["islink"]}
+    assert kinds[at(top, "up")] == ("other", 0, ".")
+    assert kinds[at(top, "lost")] == ("other", 0, "none")
+    assert [names for _, names, _ in fs.walk(at(top))] == [[]]
+    assert fs.ls(at(top, "file")) == [expected]
+    assert fs.ls(at(top, "file"), detail=False) == [at(top, "file")]
+    assert fs.modified(at(top, "file")) == dt.datetime.fromtimestamp(1_000_000.25, tz=dt.UTC)
+    with pytest.raises(io.UnsupportedOperation, match="NFSv3 has no time of creation"):
+        fs.created(at(top, "file"))
+    before = fs.checksum(at(top, "file"))
+    assert before == fs.checksum(at(top, "file"))
+    file.write_bytes(b"54321")
+    assert before != fs.checksum(at(top, "file"))
+
+
+def test_ranges_are_slices(fs: Any, top: Path) -> None:
+    data = bytes(range(100))
+    (top / "file").write_bytes(data)
+    (top / "empty").write_bytes(b"")
+    path = at(top, "file")
+    ranges = [(None, None), (5, 10), (-7, None), (None, -95), (-10, -3), (90, 200), (200, 300), (10, 5), (0, 0)]
+    for start, end in ranges:
+        assert fs.cat_file(path, start=start, end=end) == data[start:end]
+    firsts, lasts = ([each[side] for each in ranges] for side in (0, 1))
+    assert fs.cat_ranges([path] * len(ranges), firsts, lasts) == [data[start:end] for start, end in ranges]
+    assert fs.cat_ranges([path, at(top, "empty")], 1, 3) == [b"\1\2", b""]
+    found = fs.cat_ranges([path, at(top, "none")], 0, 1)
+    assert found[0] == b"\0"
+    assert isinstance(found[1], FileNotFoundError)
+    with pytest.raises(FileNotFoundError):
+        fs.cat_ranges([path, at(top, "none")], 0, 1, on_error="raise")
+    with pytest.raises(ValueError, match="1 limits of ranges for 2 paths"):
+        fs.cat_ranges([path, path], [0], 1)
+
+
+def test_what_is_large_goes_straight_to_where_it_stays(fs: Any, top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    into: list[int] = []
+    original = NfsFile.preadinto
+
+    async def watched(self: NfsFile, buffer: Any, offset: int) -> int:
+        into.append(ctypes.addressof(ctypes.c_char.from_buffer(buffer)))
+        return await original(self, buffer, offset)
+
+    monkeypatch.setattr(NfsFile, "preadinto", watched)
+    with fs.open(at(top, "large"), "wb") as file:
+        for start in range(0, len(LARGE), 6 * BLOCK + 1):
+            file.write(memoryview(LARGE)[start : start + 6 * BLOCK + 1])
+    assert (top / "large").read_bytes() == LARGE == fs.cat_file(at(top, "large"))
+    buffer = bytearray(5 * BLOCK)
+    with fs.open(at(top, "large")) as file:
+        assert file.read(3) == LARGE[:3]
+        assert file.readinto(buffer) == len(buffer)
+        assert buffer == LARGE[3 : 3 + len(buffer)]
+        assert into == [ctypes.addressof(ctypes.c_char.from_buffer(buffer))]
+        assert file.read() == LARGE[3 + len(buffer) :]
+        assert file.read() == b""
+
+
+def test_small_reads_in_a_row_are_read_ahead(fs: Any, top: Path) -> None:
+    (top / "large").write_bytes(LARGE)
+    lines = io.BytesIO(LARGE).readlines()
+    with fs.open(at(top, "large"), block_size=64 << 10) as file:
+        assert all(file.readline() == line for line in lines[:300])
+        file.seek(len(LARGE) - 5)
+        assert file.readline(3) + file.readline(9) == LARGE[-5:]
+        file.seek(0)
+        pieces = iter(lambda: file.read(100_003), b"")
+        assert b"".join(pieces) == LARGE
+    for cache in ("none", "bytes", "all", "blockcache"):
+        with fs.open(at(top, "large"), cache_type=cache, block_size=64 << 10) as file:
+            file.seek(BLOCK)
+            assert file.read(3 * BLOCK) == LARGE[BLOCK : 4 * BLOCK]
+
+
+def test_a_block_ahead_is_on_its_way_while_the_last_one_is_used(fs: Any, top: Path) -> None:
+    (top / "large").write_bytes(LARGE)
+    with fs.open(at(top, "large"), block_size=BLOCK) as file:
+        file.read(1)
+        file.seek(3 * BLOCK)
+        for _ in range(3):
+            file.read(BLOCK)
+        ahead = file._file._ahead
+        assert ahead._row
+        assert ahead._row[-1].end > file._read_to
+
+
+def test_flush_makes_what_was_written_visible(fs: Any, top: Path) -> None:
+    with fs.open(at(top, "log"), "wb") as file:
+        file.write(b"one")
+        file.flush()
+        assert (top / "log").read_bytes() == b"one"
+        file.write(b"two")
+    assert (top / "log").read_bytes() == b"onetwo"
+    with pytest.raises(ValueError, match="closed file"):
+        file.write(b"three")
+
+
+def test_a_file_that_is_dropped_is_written_all_the_same(fs: Any, top: Path) -> None:
+    file = fs.open(at(top, "dropped"), "wb")
+    file.write(b"kept")
+    del file
+    gc.collect()
+    assert (top / "dropped").read_bytes() == b"kept"
+
+    # In the thread of the event loop nothing can wait for it.
+    held = [fs.open(at(top, "later"), "wb")]
+    held[0].write(b"kept as well")
+
+    async def drop() -> None:
+        held.clear()
+        gc.collect()
+        from rpcrdma.fsspec.buffered_file import _ENDING
+
+        await asyncio.gather(*_ENDING)
+
+    asyncio.run_coroutine_threadsafe(drop(), fs.loop).result(30)
+    assert (top / "later").read_bytes() == b"kept as well"
+
+
+def test_a_transaction_shows_all_of_its_files_at_once_or_none(fs: Any, top: Path) -> None:
+    with fs.transaction:
+        with fs.open(at(top, "a"), "wb") as file:
+            file.write(b"1")
+        assert not (top / "a").exists()
+        with pytest.raises(io.UnsupportedOperation, match="of mode wb, not ab"):
+            fs.open(at(top, "a"), "ab")
+    assert (top / "a").read_bytes() == b"1"
+
+    def fail() -> None:
+        with fs.transaction:
+            fs.pipe_file(at(top, "c"), b"is not part of it")
+            with fs.open(at(top, "b"), "wb") as file:
+                file.write(b"1")
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert sorted(path.name for path in top.iterdir()) == ["a", "c"]
+
+
+def test_moving_renames(fs: Any, top: Path) -> None:
+    (top / "tree" / "sub").mkdir(parents=True)
+    (top / "tree" / "sub" / "file").write_bytes(b"1")
+    number = (top / "tree" / "sub" / "file").stat().st_ino
+    fs.mv(at(top, "tree"), at(top, "new/place"))
+    fs.mv(at(top, "new/place/sub/file"), at(top, "new/"))
+    assert (top / "new" / "file").stat().st_ino == number
+    fs.mv(at(top, "new/*"), at(top, "pattern"), recursive=True)
+    assert sorted(path.name for path in (top / "pattern").rglob("*")) == ["file", "place", "sub"]
+
+
+def test_a_file_is_not_copied_onto_itself(fs: Any, top: Path) -> None:
+    (top / "file").write_bytes(b"1")
+    (top / "same").symlink_to("file")
+    with pytest.raises(shutil.SameFileError):
+        fs.cp_file(at(top, "file"), at(top, "same"))
+    assert (top / "file").read_bytes() == b"1"
+
+
+def test_removing_follows_no_link_and_stops_at_its_depth(fs: Any, top: Path) -> None:
+    (top / "kept").mkdir()
+    (top / "kept" / "file").write_bytes(b"")
+    (top / "tree" / "sub").mkdir(parents=True)
+    (top / "tree" / "link").symlink_to("../kept")
+    fs.rm(at(top, "tree"), recursive=True, maxdepth=3)
+    fs.touch(at(top, "tree/again"))
+    (top / "tree" / "link").symlink_to("../kept")
+    fs.rm(at(top, "tree"), recursive=True)
+    assert [path.name for path in top.rglob("*")] == ["kept", "file"]
+    with pytest.raises(IsADirectoryError):
+        fs.rm(at(top, "kept"))
+
+
+def test_copies_to_and_from_this_machine_report_progress(fs: Any, top: Path, tmp_path: Path) -> None:
+    class Seen(Callback):
+        def __init__(self) -> None:
+            super().__init__()
+            self.values: list[int] = []
+
+        def call(self, *_args: Any, **_kwargs: Any) -> None:
+            self.values.append(self.value)
+
+    (tmp_path / "here").write_bytes(LARGE)
+    put, got = Seen(), Seen()
+    fs.put_file(str(tmp_path / "here"), at(top, "new/there"), callback=put)
+    fs.get_file(at(top, "new/there"), str(tmp_path / "back"), callback=got)
+    assert (tmp_path / "back").read_bytes() == LARGE
+    for seen in (put, got):
+        assert seen.size == len(LARGE)
+        assert len(set(seen.values)) > 3
+        assert seen.values == sorted(seen.values)
+        assert seen.values[-1] == len(LARGE)
+    target = io.BytesIO()
+    fs.get_file(at(top, "new/there"), target)
+    assert target.getvalue() == LARGE
+    with pytest.raises(FileExistsError):
+        fs.put_file(str(tmp_path / "here"), at(top, "new/there"), mode="create")
+    fs.put_file(str(tmp_path / "here"), at(top, "fresh"), mode="create")
+    assert (top / "fresh").read_bytes() == LARGE
+    with pytest.raises(FileNotFoundError):
+        fs.put_file(str(tmp_path / "none"), at(top, "untouched"), mode="create")
+    assert not (top / "untouched").exists()
+
+
+def test_without_auto_mkdir_a_missing_directory_is_an_error(served: Served, top: Path) -> None:
+    fs = fsspec.filesystem("rdma", **served.options("rdma"), auto_mkdir=False)
+    with pytest.raises(FileNotFoundError):
+        fs.pipe_file(at(top, "new/file"), b"")
+    assert list(top.iterdir()) == []
+    fs.pipe_file(at(top, "file"), b"")
+
+
+def test_touching_sets_the_time(fs: Any, top: Path) -> None:
+    (top / "file").write_bytes(b"1")
+    os.utime(top / "file", (1, 1))
+    fs.touch(at(top, "file"), truncate=False)
+    assert (top / "file").read_bytes() == b"1"
+    assert (top / "file").stat().st_mtime > 1
+    fs.touch(at(top, "file"))
+    assert (top / "file").read_bytes() == b""
+
+
+def test_file_systems_and_open_files_are_pickled(served: Served, protocol: str, top: Path) -> None:
+    (top / "file").write_bytes(LARGE[:1000])
+    options = {"call_timeout_s": 31.0}
+    fs = fsspec.filesystem(protocol, **served.options(protocol), options=options, files={"direct_calls": 2})
+    assert fs.server.options.call_timeout_s == 31.0
+    assert fs.server.files == FileOptions(direct_calls=2)
+    again = pickle.loads(pickle.dumps(fs))
+    assert again == fs
+    assert type(fs).from_json(fs.to_json()) == fs
+    assert json.loads(fs.to_json())["options"] == options
+    with fs.open(at(top, "file")) as file:
+        file.seek(7)
+        copy = pickle.loads(pickle.dumps(file))
+        assert isinstance(copy, BufferedNfsFile)
+        assert copy.read() == LARGE[7:1000]
+    own = RdmaFileSystem(**served.options("rdma"), options=ConnectOptions(call_timeout_s=31.0))
+    assert pickle.loads(pickle.dumps(own)).server.options.call_timeout_s == 31.0
+    fs.close()
+
+
+def test_coroutines_use_the_loop_that_they_run_in(served: Served, protocol: str, top: Path) -> None:
+    (top / "file").write_bytes(LARGE)
+
+    async def work() -> None:
+        fs = fsspec.filesystem(protocol, **served.options(protocol), asynchronous=True)
+        assert fs.loop is None
+        assert await fs._cat_file(at(top, "file"), start=5, end=10) == LARGE[5:10]
+        async with await fs.open_async(at(top, "copy"), "wb") as file:
+            await file.write(b"1")
+        assert {info["name"] for info in await fs._ls(at(top))} == {at(top, "file"), at(top, "copy")}
+        await fs._close()
+
+    asyncio.run(work())
+    assert (top / "copy").read_bytes() == b"1"
+
+
+def test_files_are_copied_between_file_systems(served: Served, top: Path) -> None:
+    (top / "file").write_bytes(LARGE)
+    generic = fsspec.filesystem("generic", default_method="current")
+    fsspec.filesystem("rdma", **served.options("rdma"))
+    generic.cp_file(served.url("rdma", at(top, "file")), served.url("nfstcp", at(top, "copy")))
+    assert (top / "copy").read_bytes() == LARGE

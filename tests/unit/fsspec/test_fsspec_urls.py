@@ -1,0 +1,67 @@
+"""URLs as data tools are given them, and as they put them together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import fsspec
+import pytest
+from fsspec.registry import known_implementations
+
+from rpcrdma.errors import LocalProtocolError
+from rpcrdma.fsspec import RdmaFileSystem, TcpFileSystem
+
+
+@pytest.mark.parametrize(
+    ("url", "path", "options"),
+    [
+        ("rdma://server/data/x.csv", "/data/x.csv", {"host": "server", "port": 20049}),
+        ("nfstcp://server/data", "/data", {"host": "server", "port": 2049}),
+        ("rdma://server:7", "/", {"host": "server", "port": 7}),
+        ("rdma://server:7/", "/", {"host": "server", "port": 7}),
+        ("rdma://[fe80:0:0:0:0:0:0:1]:7/a/", "/a", {"host": "fe80:0:0:0:0:0:0:1", "port": 7}),
+        ("rdma://server/a?mountport=5", "/a", {"host": "server", "port": 20049, "mountport": 5}),
+        ("rdma://server?mountport=5", "/", {"host": "server", "port": 20049, "mountport": 5}),
+        ("rdma://server/a?mountport=5/b/c", "/a/b/c", {"host": "server", "port": 20049, "mountport": 5}),
+        ("rdma://server/a%20b", "/a%20b", {"host": "server", "port": 20049}),
+        ("rdma://server/part-?.csv", "/part-?.csv", {"host": "server", "port": 20049}),
+        ("rdma:///data", "/data", {}),
+        ("/data/rdma", "/data/rdma", {}),
+        ("data", "/data", {}),
+        ("/a?mountport=5", "/a?mountport=5", {}),
+    ],
+)
+def test_a_url_is_a_server_and_a_path(url: str, path: str, options: dict[str, Any]) -> None:
+    assert RdmaFileSystem._strip_protocol(url) == path
+    assert RdmaFileSystem._get_kwargs_from_urls(url) == options
+    assert RdmaFileSystem._strip_protocol([path, url]) == [path, path]
+
+
+@pytest.mark.parametrize("url", ["rdma://server:port/a", "rdma://server/a?mountport=none", "rdma://me@server/a"])
+def test_a_url_that_is_none_is_refused_in_words(url: str) -> None:
+    with pytest.raises(LocalProtocolError, match=r"port|host"):
+        fsspec.open(url)
+
+
+def test_without_a_host_the_error_says_how_to_give_one() -> None:
+    with pytest.raises(ValueError, match="write rdma://HOST"):
+        fsspec.open("rdma:///data/x.csv")
+    assert fsspec.open("rdma:///data/x.csv", host="server").full_name == "rdma://server:20049/data/x.csv"
+
+
+def test_fsspec_finds_both_by_name_and_has_no_other_of_these_names() -> None:
+    assert fsspec.get_filesystem_class("rdma") is RdmaFileSystem
+    assert fsspec.get_filesystem_class("nfstcp") is TcpFileSystem
+    ours = {"rdma": RdmaFileSystem, "nfstcp": TcpFileSystem}
+    assert [known_implementations[name]["class"] for name in ours] == [
+        f"rpcrdma.fsspec.{each.__name__}" for each in ours.values()
+    ]
+
+
+def test_equal_urls_lead_to_one_file_system() -> None:
+    first, second = (fsspec.url_to_fs(f"rdma://server/{path}?mountport=7")[0] for path in ("a", "b/c"))
+    assert first is second
+    assert first != fsspec.url_to_fs("rdma://server/a")[0]
+    assert first.fsid == "rdma://server:20049"
+    assert first.unstrip_protocol("/a") == "rdma://server:20049/a?mountport=7"
+    assert first.unstrip_protocol("rdma://server/a") == "rdma://server:20049/a?mountport=7"
