@@ -26,7 +26,7 @@ CHECKS :=
 GUEST := client
 ROUNDS := 5
 
-.PHONY: help install demo test check gen fuzz mutate soak scale interop interop-packages interop-kernel kernel-shell kernel-measure \
+.PHONY: help install demo test check gen fuzz mutate soak scale data-tools interop interop-packages interop-kernel kernel-shell kernel-measure \
 	kernel-packages bench clean
 
 help:
@@ -39,6 +39,7 @@ help:
 	@echo 'make mutate    one small mistake after another in decoders, planners and machines: which does no test notice?'
 	@echo 'make soak      calls over 64 connections that are cut all the time, for 5 minutes: none lost, none run twice'
 	@echo 'make scale     10,000 idle connections, 1,000 half-open ones: what a server takes, and whether it answers'
+	@echo 'make data-tools  pandas, Arrow, Dask, Ray and others read and write rdma://; installs them (half a GB)'
 	@echo 'make interop   tests against tshark and libnfs (Debian packages, installed when run as root)'
 	@echo 'make interop-kernel  as root: Linux kernels as client and server, in emulated guests built from Debian packages'
 	@echo 'make kernel-shell    as root: a shell in such a guest'
@@ -62,7 +63,7 @@ demo: $(STAMP)
 	$(BIN)/rpcrdma demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -n $(WORKERS) -m 'not interop and not scale' --ledger 'make test'
+	$(BIN)/python -m pytest -n $(WORKERS) -m 'not interop and not scale and not data_tools' --ledger 'make test'
 
 check: $(STAMP)
 	$(BIN)/ruff check .
@@ -94,6 +95,11 @@ soak: $(STAMP)
 
 scale: $(STAMP)
 	$(BIN)/python -m pytest -m scale -rP tests/soak/test_scale.py
+
+data-tools: $(STAMP)
+	@$(BIN)/python -c 'import dask.distributed, pandas, pyarrow, ray, upath, xarray, zarr' 2>/dev/null || \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev-data]'
+	$(BIN)/python -m pytest -m data_tools tests/data_tools
 
 interop-packages:
 	@if command -v tshark >/dev/null && command -v nfs-cp >/dev/null; then :; \

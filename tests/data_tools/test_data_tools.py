@@ -1,0 +1,57 @@
+"""Data tools read and write through fsspec: the examples do what they say, over RDMA and over TCP."""
+
+from __future__ import annotations
+
+import importlib.util
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fsspec_server import SCHEMES, RunningServer, Served
+from tool_runs import DOCUMENT, EXAMPLES, TOOLS, run_example, run_snippet, snippets
+
+MODULES = {"universal-pathlib": "upath"}
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with RunningServer(tmp_path_factory.mktemp("data"), tmp_path_factory.mktemp("state")) as running:
+        yield running
+
+
+def require(*packages: str) -> None:
+    for package in packages:
+        if importlib.util.find_spec(MODULES.get(package, package)) is None:
+            pytest.skip(reason=f"{package} is not installed, which is of the extra dev-data: make data-tools")
+
+
+@pytest.mark.data_tools
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("protocol", SCHEMES)
+@pytest.mark.parametrize("name", TOOLS)
+def test_an_example_prints_what_it_should(served: Served, name: str, protocol: str) -> None:
+    require(*TOOLS[name].packages)
+    folder = served.directory / f"{name}-{secrets.token_hex(4)}"
+    folder.mkdir()
+    assert run_example(name, served.url(protocol, f"/data/{folder.name}")) == TOOLS[name].prints
+
+
+@pytest.mark.data_tools
+@pytest.mark.timeout(300)
+def test_the_snippets_of_the_document_run_one_after_the_other(served: Served, tmp_path: Path) -> None:
+    require("pandas", "pyarrow", "dask")
+    folder = served.directory / "documented"
+    folder.mkdir()
+    bodies = list(snippets())
+    assert bodies
+    for body in bodies:
+        run_snippet(body, served.url("rdma", "/data/documented"), tmp_path)
+
+
+def test_every_example_is_tried_and_in_the_table_of_the_document() -> None:
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == set(TOOLS)
+    rows = [line for line in DOCUMENT.read_text().splitlines() if line.startswith("| [")]
+    assert [row.split("]")[0].removeprefix("| [") for row in rows] == [f"{name}.py" for name in TOOLS]
+    assert [row for row in rows if "failed" in row] == []

@@ -1,0 +1,88 @@
+"""Runs examples/data_tools and the snippets of docs/data-tools.md, each in a process of its own, against a server."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["DOCUMENT", "EXAMPLES", "TOOLS", "Tool", "run_example", "run_snippet", "snippets"]
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples" / "data_tools"
+DOCUMENT = ROOT / "docs" / "data-tools.md"
+DOCUMENTED_URL = "rdma://server/data"
+RUN_S = 240
+"""Ray starts a dozen processes, each of which takes its time on a busy machine."""
+
+ABORTED_AT_EXIT = "terminate called without an active exception"
+"""Said by Arrow's C++ when the interpreter ends while one of its threads still releases a file of any Python file
+system (apache/arrow#45214): rarely, and after all output, which is compared as ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """What an example tries, with which packages, and what it prints."""
+
+    what: str
+    packages: tuple[str, ...]
+    prints: tuple[str, ...]
+
+
+TOOLS = {
+    "pandas_frames": Tool(
+        "`read_csv`, `to_csv`, `read_parquet`, `to_parquet`", ("pandas", "pyarrow"), ("csv: 33.0", "parquet: 18.5")
+    ),
+    "arrow_dataset": Tool("a directory as `pyarrow.dataset`", ("pyarrow",), ("files: 2", "2025: [3, 4]")),
+    "zarr_array": Tool("an array in chunks", ("zarr", "numpy"), ("chunks: 16", "a part: [[1960, 1961], [2024, 2025]]")),
+    "xarray_dataset": Tool("`to_zarr`, `open_zarr`", ("xarray", "zarr"), ("mean of day 2: 5.5",)),
+    "dask_frames": Tool(
+        "`dask.dataframe` on a local cluster, in threads and in processes",
+        ("dask", "distributed", "pandas", "pyarrow"),
+        ("threads: 2500.0", "processes: 2500.0"),
+    ),
+    "ray_dataset": Tool("`ray.data` from and to Parquet", ("ray", "pyarrow"), ("sum: 328350",)),
+    "universal_paths": Tool(
+        "`UPath`",
+        ("universal-pathlib",),
+        ("names: ['a.txt', 'b.txt']", "text: first", "found: ['c.txt']"),
+    ),
+    "local_cache": Tool("`simplecache::rdma://`", ("fsspec",), ("octets: 1000", "octets: 1000", "kept here: [1000]")),
+}
+
+
+def run_example(name: str, url: str) -> tuple[str, ...]:
+    """The lines that the example prints; AssertionError if it fails or warns."""
+    return _run([str(EXAMPLES / f"{name}.py"), url], ROOT)
+
+
+def snippets() -> Iterator[str]:
+    """The document's blocks of Python."""
+    for block in re.finditer(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL):
+        yield block[1]
+
+
+def run_snippet(body: str, url: str, directory: Path) -> None:
+    """Runs a block in `directory`, with the URL of a server that is there."""
+    assert DOCUMENTED_URL in body, "a block that asks no server shows nothing"
+    _run(["-c", body.replace(DOCUMENTED_URL, url)], directory)
+
+
+def _run(arguments: list[str], directory: Path) -> tuple[str, ...]:
+    done = subprocess.run(
+        [sys.executable, "-W", "error::UserWarning", *arguments],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=RUN_S,
+    )
+    if done.returncode == -signal.SIGABRT and ABORTED_AT_EXIT in done.stderr:
+        return tuple(done.stdout.splitlines())
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    assert "Traceback" not in done.stderr, done.stderr
+    return tuple(done.stdout.splitlines())
