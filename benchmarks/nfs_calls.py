@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import rpcrdma
@@ -30,10 +30,13 @@ class ServerAddresses:
     rdma: str
     tcp: str
     process: int
+    directory: str = ""
 
 
 @contextlib.contextmanager
-def served_file(environment: dict[str, str] | None = None, options: Sequence[str] = ()) -> Iterator[ServerAddresses]:
+def served_file(
+    environment: dict[str, str] | None = None, options: Sequence[str] = (), octets: int = FILE_OCTETS
+) -> Iterator[ServerAddresses]:
     """`rpcrdma serve` in a process of its own, over a directory in memory with one large file, "data"."""
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(prefix="rpcrdma-bench-", dir=memory if memory.is_dir() else None) as directory:
@@ -41,7 +44,7 @@ def served_file(environment: dict[str, str] | None = None, options: Sequence[str
         Path(directory).chmod(0o777)
         data = Path(directory, "data")
         with data.open("wb") as file:
-            for _ in range(FILE_OCTETS >> 20):
+            for _ in range(octets >> 20):
                 file.write(bytes(1 << 20))
         data.chmod(0o666)
         listen = ["--listen", "rdma://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0"]
@@ -50,7 +53,7 @@ def served_file(environment: dict[str, str] | None = None, options: Sequence[str
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
         ) as server:
             try:
-                yield _addresses(server)
+                yield replace(_addresses(server), directory=directory)
             finally:
                 server.terminate()
 
