@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,6 +18,10 @@ DOCUMENT = ROOT / "docs" / "data-tools.md"
 DOCUMENTED_URL = "rdma://server/data"
 RUN_S = 240
 """Ray starts a dozen processes, each of which takes its time on a busy machine."""
+
+ABORTED_AT_EXIT = "terminate called without an active exception"
+"""Said by Arrow's C++ when the interpreter ends while one of its threads still releases a file of any Python file
+system (apache/arrow#45214): rarely, and after all output, which is compared as ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +81,8 @@ def _run(arguments: list[str], directory: Path) -> tuple[str, ...]:
         check=False,
         timeout=RUN_S,
     )
+    if done.returncode == -signal.SIGABRT and ABORTED_AT_EXIT in done.stderr:
+        return tuple(done.stdout.splitlines())
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     assert "Traceback" not in done.stderr, done.stderr
     return tuple(done.stdout.splitlines())

@@ -19,6 +19,7 @@ from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.answering.call_context import ServerCallContext
 from rpcrdma.aio.connections.call_outcome import count_failure
 from rpcrdma.aio.connections.call_record import CallObserver
+from rpcrdma.aio.connections.distance import Distance
 from rpcrdma.aio.connections.negotiated import Negotiated, by_name
 from rpcrdma.aio.connections.pending_call import PendingCall
 from rpcrdma.aio.connections.refusal_hints import REMEDY, explained, octets_pulled
@@ -153,6 +154,7 @@ class RdmaConnection:
         self._transport = transport
         for link_of_extension in self._endpoint.extensions.values():
             link_of_extension.wake = self._flush_posted
+        self._distance = Distance(self._loop, self._endpoint.extensions.values())
         timer.watch(self._endpoint)
         driver.flush()
 
@@ -303,6 +305,8 @@ class RdmaConnection:
             else:
                 result.sent_ns = now_ns
         handle.context = result
+        if self._distance.calls_left and self._endpoint.calls_in_flight == 1:
+            self._distance.time(result)
         if self._on_call_ended is not None:
             told = functools.partial(result.tell, self._on_call_ended, handle, payload.length, time.perf_counter())
             result.add_done_callback(told)
@@ -472,10 +476,7 @@ class RdmaConnection:
 
     def _on_ready(self) -> None:
         self._starting = False
-        introduced_s = self._endpoint.introduced_s
-        if introduced_s is not None:
-            for link in self._endpoint.extensions.values():
-                link.round_trip_s = self._loop.time() - introduced_s
+        self._distance.begin(self._endpoint.introduced_s)
         if not self._established.done():
             self._established.set_result(None)
         if self._on_established is not None and self.end_reason is None:

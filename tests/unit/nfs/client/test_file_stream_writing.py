@@ -152,6 +152,24 @@ def test_a_restart_loses_nothing(server: Any, mounted: Any, when: str, call: int
     assert bytes(server.at("/file").data) == data
 
 
+def test_older_data_that_a_restart_loses_is_not_written_over_newer(server: Any, mounted: Any) -> None:
+    newer = pattern(9 * BLOCK)
+
+    def restart(name: str, args: Any) -> None:
+        if name == "WRITE" and args.data.obj is newer and not server.restarts:
+            server.restart()
+
+    server.before = restart
+
+    async def work() -> None:
+        async with await mounted(write_behind_blocks=8).open("/file", "wb") as file:
+            await file.write(bytes(3 * BLOCK))
+            await file.pwrite(newer, 0)
+
+    run(work())
+    assert bytes(server.at("/file").data) == newer
+
+
 def test_a_write_of_more_than_the_blocks_in_flight_is_sent_from_the_memory_of_its_caller(
     server: Any, mounted: Any
 ) -> None:

@@ -1,0 +1,41 @@
+"""How far the peer of a connection is, measured by the first calls that no other call is in the way of."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+from rpcrdma.transport import ExtensionLink
+
+__all__ = ["Distance"]
+
+_CALLS = 16
+"""Calls that are measured, at the start of a connection: the shortest one counts, all others waited for something."""
+
+
+class Distance:
+    """Of one connection; the extensions on it are told. `calls_left` are still to be measured."""
+
+    __slots__ = ("_links", "_loop", "calls_left")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, links: Iterable[ExtensionLink]) -> None:
+        self._loop = loop
+        self._links = list(links)
+        self.calls_left = 0
+
+    def begin(self, introduced_s: float | None) -> None:
+        """The connection stands; the peer has answered what was sent at `introduced_s`, if its version has that."""
+        if introduced_s is not None and self._links:
+            self.calls_left = _CALLS
+            self._note(self._loop.time() - introduced_s)
+
+    def time(self, result: asyncio.Future[Any]) -> None:
+        """A call has been sent, and no other one is unanswered."""
+        self.calls_left -= 1
+        began_s = self._loop.time()
+        result.add_done_callback(lambda _: self._note(self._loop.time() - began_s))
+
+    def _note(self, round_trip_s: float) -> None:
+        for link in self._links:
+            link.round_trip_s = min(link.round_trip_s or round_trip_s, round_trip_s)
