@@ -50,7 +50,7 @@ class _Choice(NamedTuple):
 class Answer:
     """The reply to one call: its `directions` in order, in up to `frames_max` transmissions."""
 
-    __slots__ = ("_directions", "_frames_max", "_link", "_requester")
+    __slots__ = ("_chosen", "_directions", "_frames_max", "_link", "_requester")
 
     def __init__(
         self, link: ExtensionLink, requester: Peer, directions: Sequence[ResultDirection], frames_max: int
@@ -59,6 +59,7 @@ class Answer:
         self._requester = requester
         self._directions = directions
         self._frames_max = frames_max
+        self._chosen: _Choice | None = None
 
     def refusal(self, payload: Payload) -> ReplyPlan | None:
         """See `rpcrdma.transport.CarriedReply`."""
@@ -73,7 +74,8 @@ class Answer:
                 return _refused(
                     Refusal(Cause.WRITE_RESOURCE, index, length), f"a result of {length} octets for memory of {room}"
                 )
-        if self._choose(payload, self._frames_max) is None:
+        self._chosen = self._choose(payload, self._frames_max)
+        if self._chosen is None:
             return _refused(
                 Refusal(Cause.REPLY_RESOURCE, needed=payload.length),
                 f"a reply of {payload.length} octets for {self._frames_max} transmissions",
@@ -82,7 +84,9 @@ class Answer:
 
     def plan(self, payload: Payload, room: int) -> ResponseGroup | None:
         """See `rpcrdma.transport.CarriedReply`."""
-        choice = self._choose(payload, min(room, self._frames_max))
+        choice = self._chosen
+        if choice is None or len(choice.layout.frames) > room:
+            choice = self._choose(payload, min(room, self._frames_max))
         if choice is None:
             return None
         items = payload.items

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from rpcrdma.errors import RemoteProtocolError
-from rpcrdma.limits import RTR_ITEMS_MAX
+from rpcrdma.limits import RTR_ITEMS_MAX, RTR_TRANSMISSIONS_MAX
 from rpcrdma.rtr.choice import Costs, Preference, prefers_segments
 from rpcrdma.rtr.code_points import XMTREQ
 from rpcrdma.rtr.layout import Layout, lay_out
@@ -24,6 +24,7 @@ from rpcrdma.rtr.messages import (
 from rpcrdma.rtr.peer import Peer
 from rpcrdma.rtr.sending import CONTINUE_OCTETS, ITEM_OCTETS, LOCATION_OCTETS, transmissions
 from rpcrdma.transport import (
+    NO_CHUNKS,
     REPLY_ALLOWANCE_OCTETS,
     CallPlan,
     CallToCarry,
@@ -31,6 +32,7 @@ from rpcrdma.transport import (
     CarriedResults,
     ChunkLists,
     ExtensionLink,
+    PlanLimits,
     Returned,
     Transmission,
     WriteChunk,
@@ -46,6 +48,9 @@ _REQUEST_OCTETS = 20
 """Of a Transmit Request without items and directions."""
 _RESPONSE_OCTETS = 12
 """Of a Transmit Response without items."""
+_HEADERS_KEPT = 16
+"""Of calls of the same sizes: file handles of another length move the items that follow."""
+_PLANS_KEPT = 256
 _SET_OCTETS = 12
 _DIRECTION_OCTETS = 8
 
@@ -74,47 +79,70 @@ class _Request(NamedTuple):
     layout: Layout
 
 
-class _Call:
-    """One call that goes as a Transmit Request; see `rpcrdma.transport.CarriedCall`.
+class _Plan:
+    """How all calls go whose sizes are the same.
 
-    `results` say how each result is to come; those that have memory are given its segments when that is known.
+    `results` say how each result is to come; those that have memory are given its segments for each call. `headers` are
+    those of calls without memory, by the Positions of their items.
     """
 
-    __slots__ = ("_link", "_payload", "_request", "_results", "by_send", "extra_receives", "plan")
+    __slots__ = ("call_plan", "extra_receives", "form", "headers", "request", "results")
 
     def __init__(
-        self,
-        link: ExtensionLink,
-        payload: Payload,
-        request: _Request,
-        results: Sequence[ResultDirection],
-        sizes: Sequence[int],
-        extra_receives: int,
+        self, request: _Request, results: Sequence[ResultDirection], sizes: Sequence[int], extra_receives: int
     ) -> None:
+        self.request = request
+        self.results = results
+        self.extra_receives = extra_receives
+        exposed = tuple(0 if result.way is Way.SEGMENTS else size for result, size in zip(results, sizes, strict=False))
+        self.call_plan = CallPlan(read_items=request.explicit, write_chunks=exposed if any(exposed) else ())
+        words = ["argument by send"] if request.placed else []
+        if request.explicit:
+            words.append("read chunk")
+        words += sorted({_FORMS[result.way] for result in results})
+        self.form = " + ".join(words)
+        self.headers: dict[tuple[int, ...], bytes] = {}
+
+
+class _Call:
+    """One call that goes as a Transmit Request; see `rpcrdma.transport.CarriedCall`."""
+
+    __slots__ = ("_how", "_link", "_payload", "by_send", "extra_receives", "form", "plan")
+
+    def __init__(self, link: ExtensionLink, payload: Payload, how: _Plan) -> None:
         self._link = link
         self._payload = payload
-        self._request = request
-        self._results = results
-        self.extra_receives = extra_receives
-        self.by_send = bool(request.placed)
-        exposed = tuple(0 if result.way is Way.SEGMENTS else size for result, size in zip(results, sizes, strict=False))
-        self.plan = CallPlan(read_items=request.explicit, write_chunks=exposed if any(exposed) else ())
-
-    @property
-    def form(self) -> str:
-        """See `rpcrdma.transport.CarriedCall`."""
-        words = ["argument by send"] if self.by_send else []
-        if self._request.explicit:
-            words.append("read chunk")
-        words += sorted({_FORMS[result.way] for result in self._results})
-        return " + ".join(words)
+        self._how = how
+        self.extra_receives = how.extra_receives
+        self.by_send = bool(how.request.placed)
+        self.plan = how.call_plan
+        self.form = how.form
 
     def transmissions(self, chunks: ChunkLists) -> Sequence[Transmission]:
         """See `rpcrdma.transport.CarriedCall`."""
-        payload = self._payload
-        placed, explicit, layout = self._request
+        payload, how, link = self._payload, self._how, self._link
+        placed, explicit, layout = how.request
         items = payload.items
+        moved = [items[index] for index in placed + explicit]
+        positions = tuple([item.position for item in moved])
+        header = None if chunks is not NO_CHUNKS else how.headers.get(positions)
+        if header is None:
+            header = self._encode(chunks)
+            if chunks is NO_CHUNKS and len(how.headers) < _HEADERS_KEPT:
+                how.headers[positions] = header
+        pieces = payload.gather(moved)
+        stream = bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces)
+        statistics = link.statistics
+        statistics.groups_sent += 1
+        statistics.items_sent_in_segments += len(placed)
         data = [items[index].data for index in placed]
+        return transmissions(layout, XMTREQ, link.prefix_octets, header, stream, data, answers=False)
+
+    def _encode(self, chunks: ChunkLists) -> bytes:
+        """The Transmit Request, with the memory that is exposed."""
+        payload, how = self._payload, self._how
+        placed, explicit, layout = how.request
+        items = payload.items
         located: list[Item] = []
         for index in sorted((*placed, *explicit)):
             item = items[index]
@@ -124,26 +152,19 @@ class _Call:
                 else Explicit(chunks.reads[explicit.index(index)].segments)
             )
             located.append(Item(item.position, len(item.data), where))
-        pieces = payload.gather([items[index] for index in (*placed, *explicit)])
-        stream = bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces)
         directions: tuple[DirectionSet, ...] = ()
-        if self._results:
-            results = self._results
+        if how.results:
+            results = how.results
             if chunks.writes:
                 results = [
                     result._replace(segments=chunk.segments)
                     for result, chunk in zip(results, chunks.writes, strict=True)
                 ]
             directions = (DirectionSet(0, payload.length, tuple(results)),)
-        header = encode_transmit_request(
-            TransmitRequest(
-                tuple(located), directions, len(layout.frames), self.extra_receives, layout.frames[0].payload
-            )
+        frames = layout.frames
+        return encode_transmit_request(
+            TransmitRequest(tuple(located), directions, len(frames), how.extra_receives, frames[0].payload)
         )
-        statistics = self._link.statistics
-        statistics.groups_sent += 1
-        statistics.items_sent_in_segments += len(placed)
-        return transmissions(layout, XMTREQ, self._link.prefix_octets, header, stream, data, answers=False)
 
     def open(
         self,
@@ -154,13 +175,15 @@ class _Call:
     ) -> Returned:
         """See `rpcrdma.transport.CarriedCall`."""
         assert isinstance(results, Results)
-        if len(results.items) != len(self._results):
+        if len(results.items) != len(self._how.results):
             raise RemoteProtocolError(
-                f"{len(self._results)} directions were given, {len(results.items)} items came", rfc="rtrext 7.4"
+                f"{len(self._how.results)} directions were given, {len(results.items)} items came", rfc="rtrext 7.4"
             )
         placed: list[memoryview | None] = []
         octets = 0
-        for index, ((position, length, where), direction) in enumerate(zip(results.items, self._results, strict=True)):
+        for index, ((position, length, where), direction) in enumerate(
+            zip(results.items, self._how.results, strict=True)
+        ):
             if isinstance(where, NotPlaced):
                 placed.append(None)
                 continue
@@ -181,7 +204,7 @@ class _Call:
 class Calls:
     """The carrier of one connection; see `rpcrdma.transport.Carrier`."""
 
-    __slots__ = ("_costs", "_link", "_own", "_peer", "_preference", "_response_octets", "eager")
+    __slots__ = ("_costs", "_limits", "_link", "_own", "_peer", "_plans", "_preference", "_response_octets", "eager")
 
     def __init__(
         self, link: ExtensionLink, own: Peer, peer: Peer, response_octets: int, preference: Preference, costs: Costs
@@ -193,13 +216,54 @@ class Calls:
         self._preference = preference
         self.eager = preference is not Preference.AUTO
         self._costs = costs
+        self._limits: PlanLimits | None = None
+        self._plans: dict[tuple[object, ...], _Plan | None] = {}
 
     def take(self, call: CallToCarry) -> CarriedCall | None:
         """See `rpcrdma.transport.Carrier`."""
         preference = Preference(call.placement) if call.placement else self._preference
         if preference is Preference.RDMA:
             return None
-        automatic = preference is Preference.AUTO
+        if call.room < RTR_TRANSMISSIONS_MAX or call.extra_room < RTR_TRANSMISSIONS_MAX:
+            how = self._plan(call, preference)
+        else:
+            how = self._known_plan(call, preference)
+        if how is None:
+            return None
+        placed = how.request.placed
+        if preference is Preference.AUTO and not prefers_segments(
+            len(how.request.layout.frames) - 1 if placed else how.extra_receives,
+            self._costs,
+            self._link.round_trip_s,
+            arguments=bool(placed),
+            given=call.given > 0,
+        ):
+            return None
+        return _Call(self._link, call.payload, how)
+
+    def _known_plan(self, call: CallToCarry, preference: Preference) -> _Plan | None:
+        """The plan for a call of these sizes, for which there are credits enough in any case."""
+        if call.limits is not self._limits:
+            self._limits = call.limits
+            self._plans.clear()
+        payload = call.payload
+        key = (
+            preference,
+            payload.length,
+            *[len(item.data) for item in payload.items],
+            call.results,
+            *call.result_items,
+            len(call.result_items),
+        )
+        try:
+            return self._plans[key]
+        except KeyError:
+            if len(self._plans) >= _PLANS_KEPT:
+                self._plans.clear()
+            how = self._plans[key] = self._plan(call, preference)
+            return how
+
+    def _plan(self, call: CallToCarry, preference: Preference) -> _Plan | None:
         payload, limits = call.payload, call.limits
         worth = limits.direct_octets_min
         sizes = call.result_items[:RTR_ITEMS_MAX]
@@ -208,7 +272,7 @@ class Calls:
             if size >= worth:
                 directed = index
         moved = tuple(index for index, item in enumerate(payload.items) if len(item.data) >= worth)
-        if automatic:
+        if preference is Preference.AUTO:
             geometry = limits.geometry
             if geometry.call_header + payload.length <= limits.send_octets:
                 moved = ()
@@ -224,17 +288,7 @@ class Calls:
         request = self._lay_out(call, moved, results, sizes, explicit=explicit)
         if request is None and results and not explicit:
             request = self._lay_out(call, moved, results, sizes, explicit=True)
-        if request is None:
-            return None
-        if automatic and not prefers_segments(
-            len(request.layout.frames) - 1 if request.placed else extra_receives,
-            self._costs,
-            self._link.round_trip_s,
-            arguments=bool(request.placed),
-            given=call.given > 0,
-        ):
-            return None
-        return _Call(self._link, payload, request, results, sizes, extra_receives)
+        return None if request is None else _Plan(request, results, sizes, extra_receives)
 
     def _direct(
         self, call: CallToCarry, sizes: Sequence[int], preference: Preference

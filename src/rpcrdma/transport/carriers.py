@@ -64,16 +64,13 @@ class CarriedCall(Protocol):
 
     `plan` is the memory that it exposes; a Write chunk of no octets is for a result that has none. `extra_receives` are
     messages of its reply beyond the first one, which the peer may send and gets credits for. `by_send`: arguments go in
-    memory that comes with Sends.
+    memory that comes with Sends. `form` says in words how it travels.
     """
 
     plan: CallPlan
     by_send: bool
+    form: str
     extra_receives: int
-
-    @property
-    def form(self) -> str:
-        """How it travels, in words."""
 
     def transmissions(self, chunks: ChunkLists) -> Sequence[Transmission]:
         """The group, with the memory that was exposed."""
