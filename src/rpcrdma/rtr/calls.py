@@ -80,7 +80,7 @@ class _Call:
     `results` say how each result is to come; those that have memory are given its segments when that is known.
     """
 
-    __slots__ = ("_link", "_payload", "_request", "_results", "by_send", "extra_receives", "plan")
+    __slots__ = ("_link", "_payload", "_request", "_results", "by_send", "extra_receives", "plan", "promised")
 
     def __init__(
         self,
@@ -96,6 +96,7 @@ class _Call:
         self._request = request
         self._results = results
         self.extra_receives = extra_receives
+        self.promised = 0
         self.by_send = bool(request.placed)
         exposed = tuple(0 if result.way is Way.SEGMENTS else size for result, size in zip(results, sizes, strict=False))
         self.plan = CallPlan(read_items=request.explicit, write_chunks=exposed if any(exposed) else ())
