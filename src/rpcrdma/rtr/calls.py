@@ -107,7 +107,7 @@ class _Plan:
 class _Call:
     """One call that goes as a Transmit Request; see `rpcrdma.transport.CarriedCall`."""
 
-    __slots__ = ("_how", "_link", "_payload", "by_send", "extra_receives", "form", "plan")
+    __slots__ = ("_how", "_link", "_payload", "by_send", "extra_receives", "form", "plan", "promised")
 
     def __init__(self, link: ExtensionLink, payload: Payload, how: _Plan) -> None:
         self._link = link
@@ -117,6 +117,7 @@ class _Call:
         self.by_send = bool(how.request.placed)
         self.plan = how.call_plan
         self.form = how.form
+        self.promised = 0
 
     def transmissions(self, chunks: ChunkLists) -> Sequence[Transmission]:
         """See `rpcrdma.transport.CarriedCall`."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import struct
 
-from rpcrdma.errors import DecodeError, TransportClosed
+from rpcrdma.errors import DecodeError, RemoteProtocolError
 from rpcrdma.rtr.answers import Answer
 from rpcrdma.rtr.calls import Calls, Results
 from rpcrdma.rtr.code_points import (
@@ -46,6 +45,7 @@ from rpcrdma.rtr.properties import (
 )
 from rpcrdma.rtr.receive_slabs import SlabBuffer, SlabReceives, SlabStore
 from rpcrdma.transport import (
+    Cause,
     ChunkLists,
     Extension,
     ExtensionLink,
@@ -58,6 +58,7 @@ from rpcrdma.transport import (
     ReadChunk,
     Role,
     WriteChunk,
+    fill,
 )
 from rpcrdma.wire.buffers import Buffer
 
@@ -66,6 +67,7 @@ __all__ = ["NAME", "RoundTrip"]
 NAME = "round trips"
 
 _CALL, _REPLY = 0, 1
+_ANY_FLAGS = 0xFFFFFFFC
 _TYPE = struct.Struct(">12xI")
 
 
@@ -81,7 +83,8 @@ class RoundTrip:
         self.own = Peer(config.support, runs_of(structure), config.requests_max, config.responses_max)
         self._store: SlabStore | None = None
         support = config.support
-        headers = [HeaderRow(REPTERR, "Report Error", self._on_report)]
+        # Flags that mean nothing are passed over in a report, since nothing answers one.
+        headers = [HeaderRow(REPTERR, "Report Error", self._on_report, flags=_ANY_FLAGS)]
         if Support.REQUEST in support:
             headers.append(HeaderRow(XMTREQ, "Transmit Request", self._on_request, scattered=True))
         if Support.RESPONSE in support:
@@ -167,8 +170,8 @@ class _Connection:
         self.peer = peer_of(link.peer)
         self.calls: Calls | None = None
         self._group: Group | None = None
-        # The XID of a group that was given up, of which more may come.
-        self._dropped: int | None = None
+        # The XIDs of groups that were given up, of which more may come.
+        self._dropped: frozenset[int] = frozenset()
 
     def on_first(self, message: ExtensionMessage, lead: int) -> None:
         """The first transmission of a group.
@@ -176,21 +179,14 @@ class _Connection:
         Raises:
             DecodeError: its header, or the message that the group makes up, is against the rules of XDR.
         """
-        self._dropped = None
+        self._dropped = frozenset()
         bad = TransmissionId(message.xid, _CALL if lead == XMTREQ else _REPLY, 0)
         if self._group is not None:
             self._give_up(Fault(ReportCode.OPTIONAL_TYPE, XMTCONT, lead), bad, message)
             return
         try:
-            head: TransmitRequest | TransmitResponse
-            if lead == XMTREQ:
-                head, start = decode_transmit_request(message.body, 0)
-                most = self._extension.own.request_frames
-            else:
-                head, start = decode_transmit_response(message.body, 0)
-                # A client said with each request how many it takes; what comes is bounded once more here.
-                most = self.peer.response_frames(self._extension.own)
-            group = Group(message.xid, lead, head, most)
+            head, start = self._decode_first(message, lead)
+            group = Group(message.xid, lead, head, self._transmissions_max(message.xid, head))
             self._add(group, message, start, head.payload_octets)
             if group.complete:
                 self._finish(group)
@@ -200,9 +196,32 @@ class _Connection:
             self._give_up(fault, bad, message)
         except DecodeError as error:
             self._let_go(message)
+            self._dropped = frozenset((message.xid,))
             if lead == XMTREQ:
                 raise
             self._link.fail_call(message.xid, error)
+
+    def _decode_first(self, message: ExtensionMessage, lead: int) -> tuple[TransmitRequest | TransmitResponse, int]:
+        """The header of a first transmission, which may go on in the placeable segments, and where it ends."""
+        decode = decode_transmit_request if lead == XMTREQ else decode_transmit_response
+        try:
+            return decode(message.body, 0)
+        except DecodeError:
+            prefix = self._link.prefix_octets
+            if message.arrived is None or message.arrived[1] == prefix + len(message.body):
+                raise
+            return decode(message.arrived[0].joined(message.arrived[1])[prefix:], 0)
+
+    def _transmissions_max(self, xid: int, head: TransmitRequest | TransmitResponse) -> int:
+        """Of a group; a client says with each request how many its response may have."""
+        own = self._extension.own
+        if isinstance(head, TransmitRequest):
+            if head.extra_receives:
+                self._link.on_promised()
+            return own.request_frames
+        most = self.peer.response_frames(own)
+        call = self._link.carried_call(xid)
+        return most if call is None else min(most, 1 + call.extra_receives)
 
     def on_continue(self, message: ExtensionMessage) -> None:
         """A further transmission of a group.
@@ -211,7 +230,7 @@ class _Connection:
             DecodeError: its header, or the message that the group makes up, is against the rules of XDR.
         """
         group = self._group
-        if group is None and self._dropped == message.xid:
+        if group is None and message.xid in self._dropped:
             self._let_go(message)
             return
         number = 0 if group is None else len(group.arrived)
@@ -225,17 +244,24 @@ class _Connection:
                 return
             group.check_next(message.xid, header)
             self._add(group, message, start, header.payload_octets)
-            if group.complete:
-                self._finish(group)
-                self._close()
+            if not group.complete:
+                self._hold(group)
+                return
+            # What is delivered counts anew.
+            self._group = None
+            self._link.expect_group(None)
+            self._finish(group)
         except Fault as fault:
+            self._group = group
             self._give_up(fault, TransmissionId(message.xid, direction, number), message)
         except DecodeError as error:
+            self._group = group
             self._close()
             self._let_go(message)
-            if group is None or group.lead == XMTREQ:
+            self._dropped = frozenset((message.xid, *(() if group is None else (group.xid,))))
+            if direction == _CALL:
                 raise
-            self._link.fail_call(group.xid, error)
+            self._link.fail_call(message.xid if group is None else group.xid, error)
 
     def _add(self, group: Group, message: ExtensionMessage, start: int, payload_octets: int) -> None:
         """Takes one transmission into its group."""
@@ -256,6 +282,19 @@ class _Connection:
     def _open(self, group: Group) -> None:
         self._group = group
         self._link.expect_group(self._between)
+        self._hold(group)
+
+    def _hold(self, group: Group) -> None:
+        """Counts the last transmission that has come of an open group, which is given up where that is too much."""
+        if self._link.hold(group.last_octets):
+            return
+        self._dropped = frozenset((group.xid,))
+        self._close()
+        if group.lead == XMTREQ:
+            self._link.refuse_call(group.xid, Cause.SYSTEM)
+        else:
+            reason = "a reply in several messages, while calls of the peer hold all memory that it may fill"
+            self._link.fail_call(group.xid, RemoteProtocolError(reason))
 
     def _close(self) -> None:
         """No group is open; what there was of one is let go."""
@@ -288,7 +327,9 @@ class _Connection:
             return
         check_ranges(head.directions)
         reads = tuple(
-            ReadChunk(item.position, item.where.segments) for item in head.items if isinstance(item.where, Explicit)
+            ReadChunk(item.position, fill(WriteChunk(item.where.segments), item.length).segments)
+            for item in head.items
+            if isinstance(item.where, Explicit)
         )
         directions = [direction for group_of in head.directions for direction in group_of.results]
         answer = None
@@ -301,7 +342,7 @@ class _Connection:
             group.xid,
             stream,
             ChunkLists(reads, writes, None),
-            IncomingItems(views, held, answer, head.extra_receives > 0),
+            IncomingItems(views, held, answer),
         )
 
     def _release(self, group: Group) -> None:
@@ -326,26 +367,24 @@ class _Connection:
         lead = None
         if group is not None:
             lead = TransmissionId(group.xid, _CALL if group.lead == XMTREQ else _REPLY, 0)
-        self._dropped = bad.xid if group is None else group.xid
+        self._dropped = frozenset(one.xid for one in (bad, lead) if one is not None)
         for xid in {one.xid for one in (bad, lead) if one is not None and one.direction == _REPLY}:
             self._link.fail_call(xid, fault)
         self._link.statistics.reports_sent += 1
         body = encode_report(fault.report(bad, lead))
-        # Where the connection is about to end, nobody is to be told.
-        with contextlib.suppress(TransportClosed):
-            self._link.send(REPTERR, [body], xid=bad.xid, answer=bad.direction == _CALL)
+        self._link.report(REPTERR, [body], xid=bad.xid, answer=bad.direction == _CALL)
 
     def _between(self, message: Inbound, data: Buffer) -> bool:
         """A message while a group is open; anything but the extension's own breaks the group, and is not taken."""
         if message.kind is Kind.EXTENSION and message.header_type in {XMTREQ, XMTRESP, XMTCONT, REPTERR}:
             return False
-        direction = _REPLY if message.kind is Kind.REPLY else _CALL
+        direction = _REPLY if message.kind in {Kind.REPLY, Kind.ERROR} else _CALL
         code = ReportCode.OPTIONAL_TYPE if message.kind is Kind.EXTENSION else ReportCode.HEADER_TYPE
         self._give_up(Fault(code, XMTCONT, _TYPE.unpack_from(data)[0]), TransmissionId(message.xid, direction, 0), None)
         return True
 
     def on_report(self, message: ExtensionMessage) -> None:
-        """The peer has not taken a transmission: a call goes out again in plain messages.
+        """The peer has not taken a transmission: a call goes out again in plain messages, or fails if it was one.
 
         A reply is lost, which the peer knows. A report that cannot be read is discarded: nothing answers one.
         """

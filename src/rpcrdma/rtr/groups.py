@@ -81,6 +81,12 @@ class Group:
             expected(ReportCode.SEQUENCE, len(self.arrived), header.number)
 
     @property
+    def last_octets(self) -> int:
+        """What the last transmission that has come holds in memory."""
+        buffer = self.arrived[-1].buffer
+        return len(self._payloads[-1]) + (0 if buffer is None else buffer.octets)
+
+    @property
     def stream(self) -> bytes:
         """The whole payload stream."""
         return b"".join(self._payloads)
@@ -103,6 +109,8 @@ class Group:
         for position, length, where in items:
             if not isinstance(where, InSegments):
                 continue
+            if not each and where.numbers:
+                out_of_range(ReportCode.SEGMENT_NUMBER, where.numbers[0], 1, 0)
             pieces, free = self._pieces(length, where, free, segment_octets, each)
             if len(pieces) == 1:
                 slab, start, octets = pieces[0]
@@ -122,6 +130,7 @@ class Group:
         if length > len(numbers) * segment_octets - offset:
             out_of_range(ReportCode.PAYLOAD, length, 0, len(numbers) * segment_octets - offset)
         pieces: list[tuple[Slab | ShortBuffer, int, int]] = []
+        left = length
         most = self.head.count * each - 1
         index = 0
         while index < len(numbers):
@@ -140,28 +149,37 @@ class Group:
             ):
                 together += 1
             index += together
-            part = min(length, together * segment_octets - offset)
-            slab, slot = self._segment(transmission, segment * segment_octets + offset, part, length)
+            part = min(left, together * segment_octets - offset)
+            slab, slot, room = self._segment(transmission, segment * segment_octets, offset, segment_octets)
+            if part > room:
+                out_of_range(ReportCode.PAYLOAD, length, 0, length - left + room)
             free = number * segment_octets + offset + part
-            length -= part
+            left -= part
+            slot += offset
             offset = 0
+            if slab is None or not part:
+                continue
             if pieces and pieces[-1][0] is slab and pieces[-1][1] + pieces[-1][2] == slot:
                 _, slot, before = pieces.pop()
                 part += before
             pieces.append((slab, slot, part))
         return pieces, free
 
-    def _segment(self, transmission: int, start: int, part: int, length: int) -> tuple[Slab | ShortBuffer, int]:
-        """Where in memory `part` octets of an item are, `start` octets into what a transmission has for items."""
+    def _segment(
+        self, transmission: int, start: int, offset: int, segment_octets: int
+    ) -> tuple[Slab | ShortBuffer | None, int, int]:
+        """Where in memory a segment is that starts so far into what a transmission has for items.
+
+        And how many octets have come from `offset` of it on.
+        """
         buffer, octets, payload_end = self.arrived[transmission]
         if buffer is None:
-            out_of_range(ReportCode.PAYLOAD, length, 0, 0)
+            # All of it is in the part that comes first.
+            return None, 0, 0
         begin = len(buffer.head) + start
-        if begin < payload_end:
-            out_of_range(ReportCode.OFFSET, begin, payload_end, octets)
-        if begin + part > octets:
-            out_of_range(ReportCode.PAYLOAD, length, 0, octets - begin)
-        return buffer.slab, buffer.start + start
+        if begin + offset < payload_end:
+            out_of_range(ReportCode.OFFSET, offset, payload_end - begin, segment_octets - 1)
+        return buffer.slab, buffer.start + start, max(0, octets - begin - offset)
 
 
 def check_positions(items: Sequence[Item], stream_octets: int) -> None:
@@ -178,7 +196,8 @@ def check_positions(items: Sequence[Item], stream_octets: int) -> None:
             if length > named:
                 out_of_range(ReportCode.PAYLOAD, length, 0, named)
         removed += (length + 3) & ~3
-        end = position + ((length + 3) & ~3)
+        # The next item has at least its length in the stream before it.
+        end = position + max(4, (length + 3) & ~3)
 
 
 def check_ranges(directions: Sequence[DirectionSet]) -> None:

@@ -114,6 +114,8 @@ def _fill(
     if room < 0:
         return None
     while payload > room:
+        if len(frames) + 1 >= frames_max:
+            return None
         frames.append(Frame(room, ()))
         payload -= room
         room = message_octets - next_header
@@ -132,8 +134,6 @@ def _fill(
                     return None
                 frames.append(Frame(payload, tuple(parts)))
                 payload, parts, end, at = 0, [], next_header, 0
-                if runs[-1].start + runs[-1].octets <= next_header:
-                    return None
             first, begin, length, count = runs[at]
             skipped = max(0, -(-(end - begin) // length))
             usable = min(count, (message_octets - begin) // length) - skipped

@@ -63,14 +63,16 @@ class CarriedCall(Protocol):
     """A call of this side that a carrier has taken.
 
     `plan` is the memory that it exposes; a Write chunk of no octets is for a result that has none. `extra_receives` are
-    messages of its reply beyond the first one, which the peer may send and gets credits for. `by_send`: arguments go in
-    memory that comes with Sends. `form` says in words how it travels.
+    messages of its reply beyond the first one, which the peer may send; `promised` are those that it gets credits for
+    at present, at first none. `by_send`: arguments go in memory that comes with Sends. `form` says in words how it
+    travels.
     """
 
     plan: CallPlan
     by_send: bool
     form: str
     extra_receives: int
+    promised: int
 
     def transmissions(self, chunks: ChunkLists) -> Sequence[Transmission]:
         """The group, with the memory that was exposed."""
@@ -122,13 +124,12 @@ class IncomingItems(NamedTuple):
     """What came with the stream of a call of the peer.
 
     `placed` are items in receive buffers, by Position; `held_octets` what those buffers hold. `reply` is how it is to
-    be answered; None for any way that the version has. `promised`: the reply may take more than one message.
+    be answered; None for any way that the version has.
     """
 
     placed: Mapping[int, memoryview]
     held_octets: int
     reply: CarriedReply | None = None
-    promised: bool = False
 
 
 class Carrier(Protocol):

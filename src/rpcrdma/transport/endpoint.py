@@ -142,6 +142,7 @@ class Endpoint:
         if self._extensions is not None:
             self._extensions.requester = self._requester
             self._extensions.responder = self._responder
+            self._extensions.memory = memory
         self._stall = None if self._responder is None else StallWatch(session, self._responder)
         self.events = session.events
         """What has happened and is not taken yet, the oldest first."""
@@ -527,6 +528,7 @@ class Endpoint:
         session.failure = reason
         self._move(Input.END)
         self._memory.release_pieces()
+        self._memory.release_group()
         waited = self._outbox.clear()
         if self._requester is not None:
             self._requester.on_closed(reason, protocol_error=event.protocol_error or violated)

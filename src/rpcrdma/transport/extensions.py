@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from rpcrdma.errors import DecodeError, LocalProtocolError, RpcRdmaError, TransportClosed
 from rpcrdma.limits import EXTENSION_MESSAGES_REMEMBERED
-from rpcrdma.transport.carriers import CarriedResults, Carrier, IncomingItems
+from rpcrdma.transport.carriers import CarriedCall, CarriedResults, Carrier, IncomingItems
 from rpcrdma.transport.chunks import ChunkLists
 from rpcrdma.transport.config import Role
 from rpcrdma.transport.message import (
@@ -29,6 +29,7 @@ from rpcrdma.transport.message import (
     PropertySet,
     Refusal,
 )
+from rpcrdma.transport.message_memory import MessageMemory
 from rpcrdma.transport.negotiation import State
 from rpcrdma.transport.outbox import Outbox
 from rpcrdma.transport.receive_buffers import ReceiveBuffers
@@ -232,6 +233,20 @@ class ExtensionLink:
         The peer has to end what it has begun within the same time as any other message. None: it has ended.
         """
         self._hub.session.expect_group(between)
+        if between is None:
+            self._hub.memory.release_group()
+
+    def hold(self, octets: int) -> bool:
+        """Counts what has come of the group that is expected, until that has ended; False if it is too much."""
+        return self._hub.memory.hold_group(octets)
+
+    def carried_call(self, xid: int) -> CarriedCall | None:
+        """The call of this side with this XID that a carrier has taken, sent and not answered; None for none."""
+        return None if self._hub.requester is None else self._hub.requester.carried(xid)
+
+    def on_promised(self) -> None:
+        """The peer has promised more messages than one for a reply, and gives credits for them."""
+        self._hub.session.window.on_promised()
 
     def deliver_call(self, xid: int, stream: Buffer, chunks: ChunkLists, items: IncomingItems) -> None:
         """A call of the peer that came in messages of the extension; `chunks` are what else it exposes.
@@ -249,13 +264,26 @@ class ExtensionLink:
         """
         return self._hub.deliver_reply(xid, stream, results)
 
+    def report(self, header_type: int, body: Sequence[Buffer], *, xid: int, answer: bool) -> None:
+        """Tells the peer what is wrong with a message of its; if it leaves too many such unread, the connection ends.
+
+        Arguments as in `send`.
+        """
+        session = self._hub.session
+        if session.state is State.OPEN and self._hub.may_report():
+            self.send(header_type, body, xid=xid, answer=answer)
+
     def send_plain(self, xid: int) -> bool:
-        """A carried call was not taken by the peer: it goes out again as the version has it. False: there is none."""
+        """The peer has not taken a call: it goes out again as the version has it, or fails. False: there is none."""
         return self._hub.requester is not None and self._hub.requester.take_back(xid)
 
     def fail_call(self, xid: int, error: RpcRdmaError) -> bool:
-        """The reply to a carried call cannot be used. False: there is no such call."""
+        """The reply to a call cannot be used. False: there is no such call."""
         return self._hub.requester is not None and self._hub.requester.fail(xid, error)
+
+    def refuse_call(self, xid: int, cause: Cause) -> None:
+        """Answers a call, of which not all has come, with an error of the version."""
+        self._hub.refuse(xid, Refusal(cause))
 
     def refuse(self, message: ExtensionMessage, code: int, *words: int) -> None:
         """Answers a message with an error of the extension.
@@ -293,7 +321,18 @@ _OWN_CODES_MAX = 0x80
 class Extensions:
     """Those of one connection."""
 
-    __slots__ = ("_by_header", "_outbox", "_sent", "_xid", "links", "receives", "requester", "responder", "session")
+    __slots__ = (
+        "_by_header",
+        "_outbox",
+        "_sent",
+        "_xid",
+        "links",
+        "memory",
+        "receives",
+        "requester",
+        "responder",
+        "session",
+    )
 
     def __init__(
         self, session: Session, outbox: Outbox, receives: ReceiveBuffers, extensions: Sequence[Extension]
@@ -301,6 +340,7 @@ class Extensions:
         check_extensions(extensions)
         self.requester: Requester | None = None
         self.responder: Responder | None = None
+        self.memory = MessageMemory()
         self.receives = receives
         self.session = session
         self._outbox = outbox
@@ -424,6 +464,10 @@ class Extensions:
         self._outbox.send(OutgoingExtension(xid, row.code, flags, body, answer=answer))
         link.wake()
         return xid
+
+    def may_report(self) -> bool:
+        """See `Outbox.may_report`."""
+        return self._outbox.may_report(Kind.EXTENSION)
 
     def refuse(self, xid: int, refusal: Refusal) -> None:
         """Sends an error."""

@@ -1,4 +1,4 @@
-"""What messages hold that have arrived on one connection: long ones of unanswered calls, and the one that is in pieces.
+"""What messages hold that have arrived on one connection: long ones of unanswered calls, and those that are not whole.
 
 Nothing can be left unread as over TCP, for the peer has credits: what there is no room for is refused.
 """
@@ -28,12 +28,13 @@ class MessageMemory:
     What is held up to RPC_UNCOUNTED_CALL_OCTETS does not count against `room`.
     """
 
-    __slots__ = ("_counted", "_octets", "_pieces", "_room")
+    __slots__ = ("_counted", "_group", "_octets", "_pieces", "_room")
 
     def __init__(self, room: MessageRoom | None = None) -> None:
         self._room = room
         self._octets = 0
         self._pieces = 0
+        self._group = 0
         self._counted = 0
 
     def hold(self, octets: int) -> bool:
@@ -63,6 +64,19 @@ class MessageMemory:
             return False
         self._pieces += octets
         return True
+
+    def hold_group(self, octets: int) -> bool:
+        """Of the message that comes in an extension's group; False if that is too much."""
+        if not self.hold(octets):
+            return False
+        self._group += octets
+        return True
+
+    def release_group(self) -> None:
+        """The group has ended, one way or another."""
+        group, self._group = self._group, 0
+        if group:
+            self.release(group)
 
     def release_pieces(self) -> None:
         """The message is whole, or will never be."""

@@ -74,13 +74,14 @@ class _MessageWindow(ABC):
         "_heard",
         "_last_given",
         "_learns",
+        "_most_promised",
         "_pool",
+        "_promises",
         "allowed",
         "balance",
         "granted",
         "in_flight",
         "outstanding",
-        "promises_left",
         "receives_wanted",
         "requested",
         "unanswered",
@@ -105,18 +106,35 @@ class _MessageWindow(ABC):
         self._base = granted + _OVER_AND_ABOVE
         self._pool = min(requested + granted + _OVER_AND_ABOVE, CREDITS_MAX)
         self.receives_wanted = 2 + SPARE_RECEIVES
-        self.promises_left = 0
+        self._promises = 0
+        self._most_promised = 0
         self._learns = True
 
     def widen(self, promises: int) -> None:
-        """Before the first message: so many messages beyond the first ones of replies may be promised at once."""
-        self.promises_left = promises
+        """Before the first message: so many credits beyond those for calls may be given at once for promises."""
+        self._promises = promises
         self._pool = min(self._pool + promises, CREDITS_MAX)
 
+    @property
+    def promises_left(self) -> int:
+        """How many messages of one reply beyond its first can be promised."""
+        left, most = self._promises, self._most_promised
+        return left if left <= most else (left + most) // 2
+
     def promise(self, messages: int) -> None:
-        """The credits go with the next headers; those that are not used go back by giving fewer later."""
+        """The credits go with the next headers; those that are not used go back by giving fewer later.
+
+        The reply goes out when its sender has all of them at once, and other messages of its sender may take some. They
+        are replaced when half of all are gone, so that twice as many are given: what the longest reply needs is then
+        always left, or on its way.
+        """
+        more = messages - self._most_promised
+        if more > 0:
+            self._most_promised = messages
+            self._base += more
+            self._promises -= more
         self._base += messages
-        self.promises_left -= messages
+        self._promises -= messages
 
     def on_promised(self) -> None:
         """Credits that are promised for one reply look like those for calls."""

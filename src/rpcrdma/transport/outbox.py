@@ -148,12 +148,19 @@ class Outbox:
 
         Those to calls are no more than the calls, whose credits come back only with them; of others few may wait.
         """
-        session = self._session
-        if self.backlog or (not error.answers_call and self.waiting(Kind.ERROR) >= UNSENT_REFUSALS_MAX):
-            session.violation("the peer does not read its errors")
-            return
-        session.statistics.errors_sent += 1
-        self.send(error)
+        if self.may_report(None if error.answers_call else Kind.ERROR):
+            self._session.statistics.errors_sent += 1
+            self.send(error)
+
+    def may_report(self, kind: Kind | None) -> bool:
+        """Whether another message may go out, or wait, that tells what is wrong; else the connection ends.
+
+        Few of its kind may wait; None for what is bounded otherwise.
+        """
+        if self.backlog or (kind is not None and self.waiting(kind) >= UNSENT_REFUSALS_MAX):
+            self._session.violation("the peer does not read its errors")
+            return False
+        return True
 
     def send_grant(self) -> None:
         """Sends credits and nothing else, which needs none itself and may stand between the pieces of a message."""

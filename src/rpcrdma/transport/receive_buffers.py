@@ -54,6 +54,10 @@ class ReceiveBuffers:
         if used == _AHEAD:
             self._used = 0
             self._qp.post_receives(used, self.pool)
+        if self.arrived is not None:
+            # The message before this one was not handed on.
+            self.pool.give_back(self.arrived[0])
+            self.arrived = None
         buffer = completion.wr
         length = completion.length
         if not isinstance(buffer, memoryview):
@@ -74,12 +78,8 @@ class ReceiveBuffers:
 
     def _take_scattered(self, buffer: ScatteredBuffer, length: int) -> Buffer:
         """The start of the message, where the rest is in place; else all of it, put together."""
-        if self.arrived is not None:
-            # The message was not handed on.
-            self.pool.give_back(self.arrived[0])
-            self.arrived = None
         first = buffer.parts[0]
-        if _VERSION_AND_TYPE.unpack_from(first) in self.kept_scattered:
+        if length >= _VERSION_AND_TYPE.size and _VERSION_AND_TYPE.unpack_from(first) in self.kept_scattered:
             self.arrived = (buffer, length)
             return first[:length]
         data = buffer.joined(length)

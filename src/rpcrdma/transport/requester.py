@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Sequence
 
 from rpcrdma.errors import DecodeError, LocalProtocolError, RemoteProtocolError, RpcRdmaError, TransportClosed
-from rpcrdma.limits import CONTINUED_OCTETS_MAX
+from rpcrdma.limits import CALL_ATTEMPTS_MAX, CONTINUED_OCTETS_MAX
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.transport.call_states import TRANSITIONS, CallInput, CallState
 from rpcrdma.transport.calls import CallHandle
@@ -120,10 +120,11 @@ class Requester:
                 handle.exposure.abandon()
             self._session.statistics.calls_abandoned += 1
             self._end_promise(handle)
-            if handle.sending:
-                self._session.qp.abort("a call was given up whose argument was still being sent")
         else:
             return
+        if handle.sending:
+            # A call that is to be sent again waits while what was sent of it may be on its way.
+            self._session.qp.abort("a call was given up whose argument was still being sent")
         handle.payload = None
         handle.into = ()
 
@@ -231,15 +232,21 @@ class Requester:
         handle.group = carried.transmissions(chunks)
         handle.sending = len(payload.items) > len(plan.read_items)
         if carried.extra_receives:
-            session.window.promise(carried.extra_receives)
+            carried.promised = carried.extra_receives
+            session.window.promise(carried.promised)
         return ()
+
+    def carried(self, xid: int) -> CarriedCall | None:
+        """How the call with this XID travels that was sent in messages of an extension and is not answered."""
+        handle = self._calls.get(xid)
+        return None if handle is None or handle.state is CallState.QUEUED else handle.carried
 
     def _end_promise(self, handle: CallHandle) -> None:
         """The peer needs no more messages for the reply to a call than the one that ends it."""
         carried = handle.carried
-        if carried is not None and carried.extra_receives:
-            self._session.window.promise(-carried.extra_receives)
-            carried.extra_receives = 0
+        if carried is not None and carried.promised:
+            self._session.window.promise(-carried.promised)
+            carried.promised = 0
 
     def _check_header(self, exposure: Exposure) -> None:
         """Raises LocalProtocolError if the header of the call, or that of its reply, cannot hold its chunks."""
@@ -290,6 +297,9 @@ class Requester:
             return False
         if invalidated is not None and not self._accept_invalidation(handle, invalidated):
             return True
+        if message.carried is not None and handle.carried is None:
+            error = RemoteProtocolError("a reply in messages of an extension to a call that went in none")
+            return self.fail(message.xid, error)
         abandoned = handle.state is _ABANDONED
         exposure = handle.exposure
         reply_view = None
@@ -345,13 +355,15 @@ class Requester:
         return True
 
     def take_back(self, xid: int) -> bool:
-        """The peer has not taken a call that came in messages of an extension: it goes out again without them.
+        """The peer has not taken a call, as the extension found: it goes out again without that, or fails.
 
         False where there is no such call.
         """
         handle = self._calls.get(xid)
-        if handle is None or handle.state is CallState.QUEUED or handle.carried is None:
+        if handle is None or handle.state is CallState.QUEUED:
             return False
+        if handle.carried is None or handle.form.attempts >= CALL_ATTEMPTS_MAX:
+            return self.fail(xid, error_of(Refusal(Cause.FLAGS)))
         if handle.exposure is not None and not self._fence(handle.exposure):
             return True
         session = self._session
@@ -367,9 +379,9 @@ class Requester:
         return True
 
     def fail(self, xid: int, error: RpcRdmaError) -> bool:
-        """The reply to a call cannot be used, as the extension found that carried it. False: there is no such call."""
+        """A call is not answered as it has to be, as the extension found. False: there is no such call."""
         handle = self._calls.get(xid)
-        if handle is None or handle.state is CallState.QUEUED or handle.carried is None:
+        if handle is None or handle.state is CallState.QUEUED:
             return False
         if handle.exposure is not None and not self._fence(handle.exposure):
             return True
@@ -377,7 +389,7 @@ class Requester:
         abandoned = handle.state is CallState.ABANDONED
         self._end(handle, Inbound(Kind.REPLY, xid, 0, session.dialect.version))
         session.statistics.calls_failed += 1
-        session.statistics.bad_replies += 1
+        session.statistics.bad_replies += isinstance(error, RemoteProtocolError)
         if not abandoned:
             session.events.append(CallFailed(handle, error))
         if self._outbox.queued:

@@ -144,8 +144,6 @@ class Responder:
         if carried is not None:
             octets = carried.held_octets
             session.statistics.calls_by_send += bool(carried.placed)
-            if carried.promised:
-                session.window.on_promised()
         if len(message.data) > MESSAGE_OCTETS_COPIED_MAX:
             octets += _held_by(message.data)
         if octets and not self._hold(incoming, octets):

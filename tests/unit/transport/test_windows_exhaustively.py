@@ -3,7 +3,9 @@
 A state is all there is of two endpoints and of the messages between them; a step is whatever one of them can do next.
 The windows are the real ones. What is around them does as the outbox does: a message is not begun before the one that
 was begun has ended, then errors go first, then replies, then calls. Grants may stand anywhere. An endpoint takes its
-messages in their order, whenever it likes, and its handlers answer in any order.
+messages in their order, whenever it likes, and its handlers answer in any order. Groups of an extension go out at once
+when there is a credit for each of their messages: a call for which there are too few goes in one message instead, the
+reply to it has to wait.
 
 As a program, the file explores the larger spaces, too:  python tests/unit/transport/test_windows_exhaustively.py
 """
@@ -30,6 +32,9 @@ Window: TypeAlias = IncrementalWindow | CumulativeWindow
 
 ERROR, DROPPED, PROPERTIES = 0, -1, -2
 """Instead of a number of pieces: a call is answered with an error, or never; or it is no call but properties."""
+
+GROUP = 1000
+"""Added to a number of pieces: they are the messages of a group. A call promises the credits for such an answer."""
 
 _COUNTERS = 1 << 32
 
@@ -60,6 +65,18 @@ class Call(NamedTuple):
     answer: int
     nested: bool = False
     wakes: int | None = None
+
+    @property
+    def promises(self) -> int:
+        """Messages of the answer beyond the first one that need a promise."""
+        return self.answer - GROUP - 1 if self.answer > GROUP else 0
+
+
+class Answered(NamedTuple):
+    """What the last message of a group tells that is a reply: who is woken, and what promise has ended."""
+
+    wakes: int | None
+    promises: int
 
 
 class Side(NamedTuple):
@@ -105,16 +122,22 @@ class Unpaid(AssertionError):
     """A message, or a call, came for which no credit was given."""
 
 
+_PROMISE_FIELDS = ("_base", "_promises", "_most_promised", "_learns")
+
+
 class Space:
     """All states that two endpoints with certain calls to make can come to."""
 
     def __init__(self, windows: tuple[Window, Window], work: tuple[tuple[Call, ...], tuple[Call, ...]]) -> None:
         self._windows = windows
         self._drops = any(call.answer == DROPPED for calls in work for call in calls)
+        self._promises = any(call.promises for calls in work for call in calls)
         self._cumulative = isinstance(windows[0], CumulativeWindow)
         self._fields = ("balance", "outstanding", "in_flight", "unanswered", "_heard", "allowed", "_arriving")
         if not self._cumulative:
             self._fields += ("_unproven",)
+        if self._promises:
+            self._fields += _PROMISE_FIELDS
         self._save: Callable[[Window], tuple[int, ...]] = attrgetter(*self._fields)
         self._start: State = (
             (self._save(windows[0]), self._save(windows[1])),
@@ -162,19 +185,23 @@ class Space:
             window._sent = 0
             window._received = -len(state[1][1 - end]) % _COUNTERS
         else:
-            (window._unproven,) = more
+            window._unproven, *more = more
+        if more:
+            window._base, window._promises, window._most_promised, window._learns = more
         return window
 
-    def _next(self, state: State, end: int, side: Side, *, sent: Message | None = None, taken: bool = False) -> State:
-        """The state after something that one end did."""
+    def _next(self, state: State, end: int, side: Side, *sent: Message, taken: bool = False) -> State:
+        """The state after something that one end did; what it `sent` has gone out at once."""
         windows, channels, sides = list(state[0]), list(state[1]), list(state[2])
         windows[end] = self._save(self._windows[end])
         sides[end] = side
-        if sent is not None:
-            channels[end] += (sent,)
+        if sent:
+            channels[end] += sent
             if self._cumulative:
+                # The windows count what they have sent from there on.
+                before = len(sent)
                 channels[1 - end] = tuple(
-                    [(kind, (word - 1) % _COUNTERS, told) for kind, word, told in channels[1 - end]]
+                    [(kind, (word - before) % _COUNTERS, told) for kind, word, told in channels[1 - end]]
                 )
             outstanding = windows[1 - end][1]
             if len(channels[end]) > outstanding + 1:
@@ -218,7 +245,7 @@ class Space:
         window = self._load(state, end)
         if window.refresh_due:
             word = window.grant_word()
-            yield self._next(state, end, state[2][end], sent=(Kind.GRANT, word, None))
+            yield self._next(state, end, state[2][end], (Kind.GRANT, word, None))
         if state[1][1 - end]:
             yield self._take(state, end)
         yield from self._send(state, end)
@@ -244,15 +271,40 @@ class Space:
             if side.handler_calls:
                 begun.append(_begin(side.handler_calls[0], side._replace(handler_calls=side.handler_calls[1:])))
         for kind, pieces, told, after in begun:
-            word = self._load(state, end).admit(_SENT[kind])
-            if word is not None:
+            window = self._load(state, end)
+            word = window.admit(_SENT[kind])
+            if word is None:
+                continue
+            if isinstance(told, Call) and (pieces > GROUP or told.promises):
+                group, call = _as_carried(window, told)
+                if call.promises:
+                    window.promise(call.promises)
+                window.take_back(_SENT[kind])
+                word = window.admit(_SENT[kind])
+                assert word is not None
+                yield self._sent_group(state, end, after, kind, group, call, word)
+            elif kind is Kind.REPLY and pieces > GROUP:
+                if pieces - GROUP <= window.balance + 1:
+                    answered = Answered(told, pieces - GROUP - 1)
+                    yield self._sent_group(state, end, after, kind, pieces - GROUP, answered, word)
+            else:
                 yield self._sent(state, end, after, kind, pieces, told, word)
+
+    def _sent_group(self, state: State, end: int, side: Side, kind: Kind, group: int, told: Any, word: int) -> State:
+        """All messages of a group, of which there is a credit for each."""
+        words = [word]
+        for _ in range(group - 1):
+            further = self._windows[end].admit_piece(_SENT[kind])
+            assert further is not None
+            words.append(further)
+        sent = [(Kind.EXTENSION, each, None) for each in words[:-1]]
+        return self._next(state, end, side, *sent, (Kind.EXTENSION, words[-1], told))
 
     def _sent(self, state: State, end: int, side: Side, kind: Kind, pieces: int, told: Any, word: int) -> State:
         if pieces > 1:
             side = side._replace(sending=(kind, pieces - 1, told))
-            return self._next(state, end, side, sent=(Kind.PIECE, word, None))
-        return self._next(state, end, side._replace(sending=None), sent=(kind, word, told))
+            return self._next(state, end, side, (Kind.PIECE, word, None))
+        return self._next(state, end, side._replace(sending=None), (kind, word, told))
 
     def _take(self, state: State, end: int) -> State:
         """The oldest message that has come."""
@@ -262,6 +314,15 @@ class Space:
         message = Inbound(kind, 1, word, 2)
         if not window.on_arrival(message):
             raise Unpaid(state)
+        if kind is Kind.EXTENSION and told is not None:
+            # The message that has come in a group.
+            kind = Kind.CALL if isinstance(told, Call) else Kind.REPLY
+            message = Inbound(kind, 1, word, 2)
+            if isinstance(told, Answered):
+                window.promise(-told.promises)
+                told = told.wakes
+            elif told.promises:
+                window.on_promised()
         if kind is Kind.CALL:
             if not window.on_received(message):
                 raise Unpaid(state)
@@ -297,22 +358,38 @@ class Space:
         return self._next(state, end, side)
 
 
+def _as_carried(window: Window, call: Call) -> tuple[int, Call]:
+    """In how many messages a call goes, and how: as an extension decides that by the credits that there are."""
+    group = call.pieces - GROUP if call.pieces > GROUP else 1
+    if group > window.balance + 1:
+        group = 1
+    if call.promises > window.promises_left:
+        call = call._replace(answer=1)
+    return group, call
+
+
 def _begin(call: Call, after: Side) -> tuple[Kind, int, Call, Side]:
     """What is sent for a call, and its maker afterwards."""
     return Kind.PROPERTIES if call.answer == PROPERTIES else Kind.CALL, call.pieces, call, after
 
 
 class Scenario(NamedTuple):
-    """Of either endpoint: calls that it wants in flight, calls that it grants, and the calls that it makes."""
+    """Of either endpoint: calls that it wants in flight, calls that it grants, and the calls that it makes.
+
+    The first one may promise so many messages of answers beyond the first of each.
+    """
 
     first: tuple[int, int]
     second: tuple[int, int]
     calls: tuple[Call, ...]
     peer_calls: tuple[Call, ...]
+    promises: int = 0
 
     def space(self, kind: type[Window]) -> Space:
         """With two windows of a kind."""
-        return Space((kind(*self.first), kind(*self.second)), (self.calls, self.peer_calls))
+        windows = kind(*self.first), kind(*self.second)
+        windows[0].widen(self.promises)
+        return Space(windows, (self.calls, self.peer_calls))
 
 
 NESTED = Call(1, 1, nested=True)
@@ -333,6 +410,20 @@ SCENARIOS = {
         (1, 2), (1, 1), (Call(1, PROPERTIES), Call(2, 2)), (Call(2, PROPERTIES), Call(1, PROPERTIES))
     ),
     "one long call each": Scenario((1, 2), (1, 1), (Call(4, 1),), (Call(6, 1),)),
+}
+GROUPS = {
+    "a reply in a group": Scenario((1, 0), (0, 1), (Call(1, GROUP + 3),) * 2, (), 6),
+    "notices use up what a reply needs": Scenario((1, 0), (0, 1), (Call(1, GROUP + 4),), (Call(1, PROPERTIES),) * 5, 9),
+    "calls in groups": Scenario((2, 0), (0, 3), (Call(GROUP + 3, 1), Call(GROUP + 2, GROUP + 3), PLAIN), (), 6),
+    "groups both ways": Scenario((2, 0), (0, 4), (Call(GROUP + 2, GROUP + 3),) * 3, (Call(1, PROPERTIES),), 8),
+    "groups and long ones": Scenario((2, 1), (1, 2), (Call(GROUP + 2, GROUP + 2), Call(3, 3)), (Call(2, 2),), 4),
+    "groups and errors": Scenario(
+        (3, 1), (1, 3), (Call(GROUP + 3, ERROR), Call(2, GROUP + 3), Call(1, ERROR)), (PLAIN,), 8
+    ),
+    "more promises than are left": Scenario((3, 0), (0, 2), (Call(1, GROUP + 3),) * 4, (Call(1, PROPERTIES),) * 2, 5),
+    "a handler that calls, and answers in a group": Scenario(
+        (2, 2), (1, 2), (Call(GROUP + 2, GROUP + 2, nested=True), Call(1, GROUP + 2)), (), 4
+    ),
 }
 LARGER_SCENARIOS = {
     "every kind of answer": Scenario(
@@ -370,6 +461,37 @@ def test_small_windows_of_every_size_come_to_their_end(kind: type[Window]) -> No
     for scenario in small_windows((Call(1, 2, nested=True),), (Call(3, 1),)):
         count += scenario.space(kind).explore()
     assert count > 15_000
+
+
+@pytest.mark.req("V2-4", "V2-7", "RT-3")
+@pytest.mark.parametrize("kind", WINDOWS)
+@pytest.mark.parametrize("name", GROUPS)
+def test_groups_that_go_when_all_their_credits_are_there_come_to_their_end(name: str, kind: type[Window]) -> None:
+    assert GROUPS[name].space(kind).explore() >= 20
+
+
+@pytest.mark.req("V2-4", "V2-7", "RT-3")
+@given(data=st.data(), seed=st.integers(0, 1 << 32))
+@settings(max_examples=40, deadline=None)
+def test_long_conversations_in_groups_come_to_their_end(data: st.DataObject, seed: int) -> None:
+    calls = st.builds(
+        Call,
+        st.sampled_from((1, 1, 3, GROUP + 1, GROUP + 2, GROUP + 4, GROUP + 8)),
+        st.sampled_from((1, 4, ERROR, GROUP + 2, GROUP + 5, GROUP + 8)),
+        nested=st.just(False),
+        wakes=st.none(),
+    )
+    notices = st.sampled_from([Call(pieces, PROPERTIES) for pieces in (1, 2, 3)])
+    scenario = Scenario(
+        (data.draw(st.integers(1, 9)), data.draw(st.integers(0, 1))),
+        (data.draw(st.integers(0, 1)), data.draw(st.integers(1, 12))),
+        tuple(data.draw(st.lists(calls, min_size=1, max_size=12))),
+        # The properties, from which the peer learns how many calls there may be: groups do not teach that.
+        (Call(1, PROPERTIES), *data.draw(st.lists(notices, max_size=12))),
+        data.draw(st.integers(0, 40)),
+    )
+    random = Random(seed)
+    assert scenario.space(data.draw(st.sampled_from(WINDOWS))).walk(random.choice) >= len(scenario.calls)
 
 
 @pytest.mark.req("V2-4", "V2-7", "V2-44")
@@ -518,6 +640,16 @@ class SendsOneAnyway:
         return self._word(self._give()) if self.balance == 0 else super().admit_piece(message)
 
 
+class NoneOverPromises:
+    """The peer gets as many credits for a reply as that needs, and no more."""
+
+    __slots__ = ()
+
+    def promise(self, messages: int) -> None:
+        self._base += messages
+        self._promises -= messages
+
+
 @pytest.mark.parametrize(
     ("mistake", "kinds", "name", "outcome"),
     [
@@ -534,6 +666,7 @@ class SendsOneAnyway:
         (UncountedIsRoom, WINDOWS, "more calls than credits, and a long reply", Stuck),
         (SendsAnyway, WINDOWS, "long and short ones", Overrun),
         (SendsOneAnyway, WINDOWS, "long and short ones", Unpaid),
+        (NoneOverPromises, WINDOWS, "notices use up what a reply needs", Stuck),
     ],
 )
 def test_mistakes_in_the_policy_are_found(
@@ -542,13 +675,13 @@ def test_mistakes_in_the_policy_are_found(
     for kind in kinds:
         wrong = type(mistake.__name__, (mistake, kind), {"__slots__": ()})
         with pytest.raises(outcome):
-            (SCENARIOS | LARGER_SCENARIOS)[name].space(wrong).explore()
+            (SCENARIOS | GROUPS | LARGER_SCENARIOS)[name].space(wrong).explore()
 
 
 def main() -> None:
     """Explores the larger spaces, too, and says how large they are."""
     for kind in WINDOWS:
-        explored = {name: [scenario] for name, scenario in (SCENARIOS | LARGER_SCENARIOS).items()}
+        explored = {name: [scenario] for name, scenario in (SCENARIOS | GROUPS | LARGER_SCENARIOS).items()}
         explored["every size"] = list(
             small_windows((Call(2, 3, nested=True), Call(3, 1)), (Call(1, 2), Call(2, ERROR)))
         )

@@ -64,8 +64,6 @@ class Window(Protocol):
     """Whether `on_arrival` is to be called."""
     balance: int
     """Messages that may go out, where messages are counted."""
-    promises_left: int
-    """Messages beyond the first ones of replies, of which the peer may be promised so many more."""
     granted: int
     receives_wanted: int
 
@@ -103,6 +101,10 @@ class Window(Protocol):
 
     def widen(self, promises: int) -> None:
         """Before the first message: so many messages beyond the first ones of replies may be promised at once."""
+
+    @property
+    def promises_left(self) -> int:
+        """How many messages of one reply beyond its first can be promised."""
 
     def promise(self, messages: int) -> None:
         """The peer gets credits for so many messages more, for a reply; fewer where the number is negative."""

@@ -1,0 +1,247 @@
+"""A bare peer that has told of the round-trip extension, and sends transmissions laid out by hand.
+
+Nothing here uses the encoders of `rpcrdma.rtr`, so that a mistake there does not hide itself.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, NamedTuple
+
+from rpcrdma.rpc.reply_bound import ReplyBound
+from rpcrdma.rtr import Preference, RoundTrip, RoundTripConfig
+from rpcrdma.rtr.receive_slabs import SlabReceives
+from rpcrdma.testing import raw_messages as raw
+from rpcrdma.testing.endpoint_pair import BarePeer, calls_in, message
+from rpcrdma.transport import CallFailed, CallHandle, IncomingCall, Ready, ReplyArrived, Role, TransportConfig, offered
+
+XMTREQ, XMTRESP, XMTCONT, REPTERR = 0x101, 0x102, 0x103, 0x104
+TYPES = (XMTREQ, XMTRESP, XMTCONT, REPTERR)
+EXRW, TBSN, CHOICE, BYSIZE, TOOSHORT, NOITEM = range(1, 7)
+BADHMT, BADOMT, BADCONT, BADSEQ, BADXID, BADOFF, BADTBSN, BADPL = range(1, 9)
+DRAFTS = ("2", "2-07")
+
+XID = 0x0BADCAFE
+OCTETS = 16384
+"""Of a receive buffer of either side: one segment for the header, and three pages."""
+PAGE, HEAD, PAGES = 4096, 4096, 3
+
+
+def words(*numbers: int) -> bytes:
+    return struct.pack(f">{len(numbers)}I", *numbers)
+
+
+def in_segments(position: int, length: int, *numbers: int, offset: int = 0) -> bytes:
+    """xmddp_mitem with XMDTYPE_TBSN."""
+    return words(position, length, TBSN, offset, len(numbers), *numbers)
+
+
+def by_rdma(position: int, length: int, *segments: raw.Segment) -> bytes:
+    """xmddp_mitem with XMDTYPE_EXRW."""
+    return words(position, length, EXRW, len(segments)) + b"".join(struct.pack(">IIQ", *each) for each in segments)
+
+
+def array(*entries: bytes) -> bytes:
+    return words(len(entries)) + b"".join(entries)
+
+
+class Report(NamedTuple):
+    """A REPTERR: transmissions as XID, direction and number; `values` are those of its code."""
+
+    bad: tuple[int, int, int]
+    lead: tuple[int, int, int] | None
+    code: int
+    values: tuple[int, ...]
+
+
+class HeardTransmission:
+    """A message of version 2, taken apart as far as its type says how."""
+
+    def __init__(self, octets: bytes, draft: str) -> None:
+        self.octets = octets
+        self.xid, self.kind = struct.unpack_from(">I8xI", octets)
+        self.response = bool(octets[19] & 1) if draft == "2" else None
+        self.body = octets[20 if draft == "2" else 16 :]
+
+    @property
+    def report(self) -> Report:
+        assert self.kind == REPTERR, f"{self.kind:#x}"
+        xid, direction, number, there, *rest = struct.unpack(f">{len(self.body) // 4}I", self.body)
+        lead = None
+        if there:
+            lead, rest = (rest[0], rest[1], rest[2]), rest[3:]
+        if self.response is not None:
+            assert self.response == (direction == 0), "RESPONSE is set for what is about a request"
+        assert self.xid == xid, "the header has the XID of the transmission"
+        return Report((xid, direction, number), lead, rest[0], tuple(rest[1:]))
+
+
+class TransmissionPeer(BarePeer):
+    """One endpoint with the extension, and a peer of which `told` are the extension's properties."""
+
+    def __init__(
+        self,
+        role: Role,
+        draft: str = "2",
+        config: TransportConfig | None = None,
+        *,
+        give: int = 64,
+        preference: Preference = Preference.SEGMENTS,
+        support: int = 7,
+        limits: tuple[int, int] = (8, 8),
+        structure: bytes | None = None,
+        **options: Any,
+    ) -> None:
+        self.draft = draft
+        self.sent = 0
+        self.give = give
+        config = config or TransportConfig(offered_receive_octets=OCTETS, offered_send_octets=OCTETS)
+        self.extension = RoundTrip(RoundTripConfig(preference=preference), receive_octets=config.offered_receive_octets)
+        super().__init__(
+            role,
+            config,
+            dialects=offered(draft),
+            ready=False,
+            receive_octets=OCTETS,
+            extensions=[self.extension.extension],
+            **options,
+        )
+        if structure is None:
+            structure = words(OCTETS, 2, 1, HEAD, 0, 0, PAGES, PAGE, PAGE, 1)
+        pairs = [(raw.SEND_SIZE, words(OCTETS)), (raw.RECEIVE_SIZE, words(OCTETS))]
+        pairs += [(0x101, words(support)), (0x102, structure), (0x103, words(limits[0])), (0x104, words(limits[1]))]
+        self.put(1, 5 if draft == "2" else 7, raw.property_set(*pairs))
+        assert [type(event) for event in self.endpoint_events()] == [Ready]
+        self.heard()
+
+    def header(self, xid: int, kind: int, *, response: bool = False) -> bytes:
+        self.sent += 1
+        if self.draft == "2":
+            return raw.prefix(xid, kind, int(response), give=self.give)
+        return words(xid, 2, self.sent + 1000 * bool(self.give), kind)
+
+    def put(self, xid: int, kind: int, body: bytes = b"", *, response: bool = False) -> None:
+        """Sends one message."""
+        self.send(self.header(xid, kind, response=response) + body)
+
+    def padded(self, xid: int, kind: int, body: bytes, data: bytes, *, start: int = HEAD, response: bool) -> None:
+        """Sends one message whose `data` stand `start` octets after the start of its header."""
+        header = self.header(xid, kind, response=response)
+        body = header + body
+        assert not data or len(body) <= start
+        self.send(body + bytes(start - len(body) if data else 0) + data)
+
+    def request(
+        self,
+        payload: bytes,
+        *items: bytes,
+        xid: int = XID,
+        directions: bytes = bytes(4),
+        count: int = 1,
+        extra: int = 0,
+        length: int | None = None,
+        data: bytes = b"",
+        start: int = HEAD,
+    ) -> None:
+        """A Transmit Request."""
+        length = len(payload) if length is None else length
+        body = array(*items) + directions + words(count, extra, length) + payload
+        self.padded(xid, XMTREQ, body, data, start=start, response=False)
+
+    def response(
+        self,
+        payload: bytes,
+        *items: bytes,
+        xid: int = XID,
+        count: int = 1,
+        length: int | None = None,
+        data: bytes = b"",
+        start: int = HEAD,
+    ) -> None:
+        """A Transmit Response."""
+        length = len(payload) if length is None else length
+        body = array(*items) + words(count, length) + payload
+        self.padded(xid, XMTRESP, body, data, start=start, response=True)
+
+    def go_on(
+        self,
+        number: int,
+        payload: bytes = b"",
+        *,
+        xid: int = XID,
+        begun_by: int = XMTREQ,
+        length: int | None = None,
+        data: bytes = b"",
+        start: int = HEAD,
+    ) -> None:
+        """A Transmit Continue."""
+        body = words(number, begun_by, len(payload) if length is None else length) + payload
+        self.padded(xid, XMTCONT, body, data, start=start, response=begun_by == XMTRESP)
+
+    def plain_call(self, xid: int = XID) -> None:
+        lists = bytes(16)
+        self.put(xid, 0 if self.draft == "2" else 10, lists + words(xid, 0))
+
+    def plain_reply(self, xid: int) -> None:
+        lists = bytes(16) if self.draft == "2" else bytes(4)
+        self.put(xid, 0 if self.draft == "2" else 13, lists + words(xid, 1), response=True)
+
+    def heard(self) -> list[HeardTransmission]:
+        """What the endpoint has sent since the last time, but for grants."""
+        self.run()
+        found = [HeardTransmission(octets, self.draft) for octets in self.received]
+        self.received.clear()
+        self.invalidated.clear()
+        return [each for each in found if each.xid]
+
+    def reported(self) -> Report:
+        """The one message that the endpoint has sent, a REPTERR; no call was reported, and nothing is held."""
+        (heard,) = self.heard()
+        report = heard.report
+        self.assert_nothing_held()
+        return report
+
+    def assert_nothing_held(self) -> None:
+        assert not self.endpoint_pd.regions
+        receives = self.endpoint._receives.pool
+        assert isinstance(receives, SlabReceives)
+        if self.endpoint._receives.arrived is None:
+            assert not receives._ahead, f"{receives._ahead} receive buffers are kept"
+
+    def arrived(self) -> IncomingCall:
+        (incoming,) = calls_in(self.endpoint_events())
+        return incoming
+
+    def assert_serves(self, *, xid: int = 0x600D) -> None:
+        """A proper call in two transmissions, with an item, is still run and answered."""
+        data = bytes(range(256)) * 64
+        self.request(
+            words(xid, 0, len(data)),
+            in_segments(12, len(data), 0, 1, 2, 3),
+            xid=xid,
+            count=2,
+            data=data[: 3 * PAGE],
+        )
+        self.go_on(1, xid=xid, data=data[3 * PAGE :])
+        incoming = self.arrived()
+        incoming.decoder.octets(8, "start")
+        assert incoming.decoder.bulk(1 << 20, "item") == data
+        self.endpoint.reply(incoming, message(xid, 1))
+        assert [heard.xid for heard in self.heard()] == [xid]
+        self.assert_nothing_held()
+
+    def call(self, xid: int, argument: bytes | None = None, result: int | None = None) -> CallHandle:
+        """A call of the endpoint."""
+        items = () if result is None else (result,)
+        return self.endpoint.call(xid, message(xid, 0, (b"argument", argument)), ReplyBound(8 + 4 * len(items), items))
+
+    def ended(self) -> list[tuple[int, bytes | Exception]]:
+        """The calls of the endpoint that have ended: each with the bytes of its reply or its error."""
+        found: list[tuple[int, bytes | Exception]] = []
+        for event in self.endpoint_events():
+            if isinstance(event, CallFailed):
+                found.append((event.handle.xid, event.error))
+            else:
+                assert isinstance(event, ReplyArrived), event
+                found.append((event.handle.xid, bytes(event.decoder.octets(8, "reply"))))
+        return found
