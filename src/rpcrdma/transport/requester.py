@@ -487,6 +487,7 @@ class Requester:
             session.events.append(CallFailed(handle, error))
             return
         statistics.octets_returned += returned.octets
+        statistics.calls_by_rdma += returned.octets > 0 or bool(handle.chunks.reads)
         statistics.replies_long += message.long
         decoder: Decoder = (
             _ResultDecoder(returned.data, returned.start, returned.placed, handle.into)
