@@ -92,10 +92,12 @@ mutate: $(STAMP)
 		$(if $(MODULES),--modules $(MODULES))
 
 # `make soak SECONDS=600 SEED=7`: at most ten minutes; without a seed it takes one and prints it. VERSION is that of
-# RPC-over-RDMA that server and clients speak: auto, 1, 2 or 2-07.
+# RPC-over-RDMA that server and clients speak: auto, 1, 2 or 2-07; EXTENSION whether clients use the round-trip
+# extension: auto, rtr or off.
 soak: SECONDS := 300
 soak: $(STAMP)
-	$(BIN)/python tests/soak/soak.py --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(VERSION),--rpcrdma-version $(VERSION))
+	$(BIN)/python tests/soak/soak.py --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(VERSION),--rpcrdma-version $(VERSION)) \
+		$(if $(EXTENSION),--extension $(EXTENSION))
 
 scale: $(STAMP)
 	$(BIN)/python -m pytest -m scale -rP tests/soak/test_scale.py

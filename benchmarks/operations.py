@@ -5,7 +5,8 @@ Each is made once, on a connection of each version, and what it took is the diff
 exchanges that have to wait for each other: a call and its reply, and one more where the server fetches an argument by
 RDMA Read, all of which go out together. A refused call that is sent again would be one more as well.
 
-`--write docs/versions.md` puts the table there.
+`--write docs/versions.md` puts the table of versions 1 and 2 there, both without the round-trip extension, and
+`--write docs/round-trips.md` that of READ and WRITE in version 2 without it and with it for all data that it carries.
 """
 
 from __future__ import annotations
@@ -32,13 +33,15 @@ A = TypeVar("A")
 R = TypeVar("R")
 
 VERSIONS = tuple(choice for choice in VERSION_CHOICES if choice != "auto")
-SIZES = tuple(kibibytes << 10 for kibibytes in (1, 4, 32, 64, 1024))
+EXTENDED = "2, by Send"
+SIZES = tuple(kibibytes << 10 for kibibytes in (1, 4, 32, 64, 128, 1024))
 LISTED_FILES = 200
 WARM_UP_CALLS = 4
 """Credits are settled after these: a server of version 2 gives all that it gives with the first replies."""
 NOTHING_SET = set_attributes()
 NO_GUARD = v3.sattrguard3(False, None)
 BEGIN, END = "<!-- benchmarks/operations.py -->\n", "<!-- end -->\n"
+EXTENSION_PAGE = "round-trips.md"
 _RESENT = ("resent_long", "resent_without_chunks", "resent_in_segments", "resent_larger")
 
 
@@ -128,8 +131,9 @@ async def copy_back(meter: Meter, root: v3.nfs_fh3) -> None:
     await meter.make("SYMLINK", v3.SYMLINK, link)
 
 
-async def measured(version: str) -> list[Row]:
+async def measured(name: str) -> list[Row]:
     """The operations in one version, one after the other."""
+    version, extension = ("2", "rtr") if name == EXTENDED else (name, "off")
     with (
         tempfile.TemporaryDirectory(prefix="rpcrdma-bench-") as directory,
         tempfile.TemporaryDirectory(prefix="rpcrdma-state-") as state_directory,
@@ -143,7 +147,7 @@ async def measured(version: str) -> list[Row]:
         services = build_services([Export(name="/", directory=exported, root_squash=False)], state=state)
         serve = rpcrdma.ServeOptions(rdma=RdmaServerConfig(rpcrdma_version=version))
         urls = ["rdma://127.0.0.1:0", "tcp://127.0.0.1:0"]
-        connect = rpcrdma.ConnectOptions(rpcrdma_version=version)
+        connect = rpcrdma.ConnectOptions(rpcrdma_version=version, extension=extension)
         async with rpcrdma.serve(services, urls, options=serve) as server:
             url, tcp_url = server.listening
             async with rpcrdma.connect(tcp_url, mount.PROGRAM) as connection:
@@ -152,7 +156,7 @@ async def measured(version: str) -> list[Row]:
             async with rpcrdma.connect(url, v3.PROGRAM, options=connect) as connection:
                 for _ in range(WARM_UP_CALLS):
                     await connection.call(v3.NULL, None)
-                meter = Meter(server, connection, version)
+                meter = Meter(server, connection, name)
                 await copy_out(meter, root)
                 await copy_back(meter, root)
         services.nfs.close()
@@ -161,23 +165,30 @@ async def measured(version: str) -> list[Row]:
 
 def rows() -> list[Row]:
     """The rows of all versions."""
-    return [row for version in VERSIONS for row in asyncio.run(measured(version))]
+    return [row for name in (*VERSIONS, EXTENDED) for row in asyncio.run(measured(name))]
 
 
-def markdown(table: list[Row]) -> str:
-    """Each count in version 1, and in version 2 where it is another one."""
+def markdown(table: list[Row], before: str = "1", after: str = "2", start: tuple[str, ...] = ("",)) -> str:
+    """Each count in one version, and in the other where it is another one, of operations with names that begin so."""
     names = [field.name for field in fields(Row)][2:]
     lines = [
         "| | Sends | RDMA Reads | RDMA Writes | registrations | round trips |\n",
         "|---|" + "---|" * len(names) + "\n",
     ]
     found = {(row.operation, row.version): row for row in table}
-    for operation in dict.fromkeys(row.operation for row in table):
-        first, second = found[operation, "1"], found[operation, "2"]
+    for operation in dict.fromkeys(row.operation for row in table if row.operation.startswith(start)):
+        first, second = found[operation, before], found[operation, after]
         pairs = ((getattr(first, name), getattr(second, name)) for name in names)
         cells = (f"{old} → **{new}**" if old != new else f"{old}" for old, new in pairs)
         lines.append(f"| {operation} | {' | '.join(cells)} |\n")
     return "".join(lines)
+
+
+def table_for(page: Path, table: list[Row]) -> str:
+    """The one that the page has."""
+    if page.name == EXTENSION_PAGE:
+        return markdown(table, "2", EXTENDED, ("READ, ", "WRITE, "))
+    return markdown(table)
 
 
 def write(page: Path, table: str) -> None:
@@ -190,13 +201,16 @@ def write(page: Path, table: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print the rows as one JSON array")
-    parser.add_argument("--write", type=Path, metavar="PAGE", help="put the table between its marks in a page")
+    parser.add_argument(
+        "--write", type=Path, nargs="+", metavar="PAGE", help="put the table between its marks in pages"
+    )
     options = parser.parse_args()
     table = rows()
     if options.json:
         print(json.dumps([asdict(row) for row in table], indent=2))
     elif options.write:
-        write(options.write, markdown(table))
+        for page in options.write:
+            write(page, table_for(page, table))
     else:
         print(markdown(table), end="")
 

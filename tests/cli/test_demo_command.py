@@ -43,7 +43,7 @@ def test_the_demo_moves_a_tree_both_ways(
     report = json.loads(said.out)
     assert report.keys() == {
         "version", "dialect", "provider", "source", "files", "bytes", "mismatches", "seconds", "get_bytes_per_s",
-        "put_bytes_per_s", "calls", "rdma", "credits",
+        "put_bytes_per_s", "calls", "chosen", "rdma", "credits",
     }  # fmt: skip
     assert (report["version"], report["dialect"], report["provider"], report["mismatches"]) == (
         (int(version[0]), version, "iwarp", 0)
@@ -58,6 +58,9 @@ def test_the_demo_moves_a_tree_both_ways(
         "sends", "pieces", "grants", "reads", "writes", "registrations", "remote_invalidations"
     }  # fmt: skip
     assert report["credits"].keys() == {"requested", "granted"}
+    assert report["chosen"].keys() == {"inline", "rdma", "send"}
+    assert sum(report["chosen"].values()) == report["calls"]["total"]
+    assert report["chosen"]["rdma"] > 0
     for kind in ("short", "read_chunk", "write_chunk"):
         assert report["calls"][kind] > 0, kind
     assert all(value for name, value in report["rdma"].items() if name not in {"pieces", "grants"})
@@ -66,11 +69,16 @@ def test_the_demo_moves_a_tree_both_ways(
 
 
 def test_the_demo_prints_a_table(tree: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["demo", "--source", str(tree), "--limit-bytes", "100k"]) == 0
-    rows = [line.split() for line in capfd.readouterr().out.splitlines()]
-    values = {" ".join(row[:1]): row[1] for row in rows}
+    command = ["demo", "--source", str(tree), "--limit-bytes", "100k", "--rpcrdma-version", "2", "--extension", "rtr"]
+    assert main(command) == 0
+    rows = [re.split("  +", line.strip()) for line in capfd.readouterr().out.splitlines()]
+    values = {name: value for name, value, *_ in rows}
     assert int(values["files"]) == 46
     assert values["mismatches"] == "0"
+    # Data of 1 KiB and more goes by Send, what is less in the message itself.
+    assert int(values["went by Send"]) == int(values["placed by Send"]) > 0
+    assert values["went by RDMA"] == values["read chunk"] == values["RDMA Reads"] == "0"
+    assert int(values["went inline"]) + int(values["went by Send"]) == int(values["calls"])
 
 
 @pytest.mark.parametrize("version", [choice for choice in VERSION_CHOICES if choice.startswith("2")])

@@ -32,13 +32,19 @@ def test_ping_reports_as_json(remote: Remote) -> None:
         if remote.version == "1":
             assert report["thresholds"] == {"send_bytes": 4096, "receive_bytes": 4096}
             assert own is peer is None
+            assert (report["extensions"], report["distance_us"]) == ({}, None)
         else:
+            told = report["extensions"]["round trips"]
+            assert told["own"] == told["peer"]
+            assert told["peer"]["rtr_support"] == "requests, responses, continued"
+            assert told["peer"]["response_transmission_send_limit"] > 1
+            assert report["distance_us"] > 0
             assert list(own) == list(peer) == list(Properties._fields)
             assert (own["reverse"], peer["reverse"]) == ("none", "general")
             send_octets = min(own["send_octets"], peer["receive_octets"])
             assert report["thresholds"]["send_bytes"] == send_octets > 4096
     else:
-        agreed = ("version", "dialect", "credits", "thresholds", "properties")
+        agreed = ("version", "dialect", "credits", "thresholds", "properties", "extensions", "distance_us")
         assert [report[name] for name in agreed] == [None] * len(agreed)
 
 
@@ -64,6 +70,9 @@ def test_ping_shows_what_was_negotiated(remote: Remote) -> None:
             [] if remote.version == "1" else ["transport properties, this end's", "transport properties, the server's"]
         )
         assert all("reverse " in line and "host_authentication no" in line for line in told)
+        extended = [line for line in text.splitlines() if line.startswith("extension round trips, ")]
+        assert len(extended) == len(told)
+        assert all("receive_buffer_structure 1 of 4096, 8 of 4096 for data;" in line for line in extended)
     else:
         assert text.endswith("RPC over TCP\n")
 

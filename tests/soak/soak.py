@@ -29,6 +29,7 @@ from rpcrdma.aio.urls import parse_url
 from rpcrdma.cli.event_loop import run_async
 from rpcrdma.nfs.client.filesystem import NfsFilesystem
 from rpcrdma.nfs.client.mount_client import mount_export
+from rpcrdma.rtr import EXTENSION_CHOICES
 from rpcrdma.transport import VERSION_CHOICES, TransportConfig
 from soak_client import CALL_TIMEOUT_S, SoakClient
 
@@ -188,7 +189,7 @@ class Run:
     async def _connect(self, proxy: CuttingProxy, root: bytes) -> None:
         args = self.args
         settings: dict[str, Any] = {"reconnect_delay_max_s": 1.0, "call_timeout_s": CALL_TIMEOUT_S}
-        settings["rpcrdma_version"] = args.rpcrdma_version
+        settings |= {"rpcrdma_version": args.rpcrdma_version, "extension": args.extension}
 
         async def one(number: int) -> None:
             over_tcp = number % 4 == 3
@@ -263,6 +264,8 @@ class Run:
             ("pieces of calls", after["pieces_received"]),
             ("replies in pieces", after["messages_continued"]),
             ("grants sent", after["grants_sent"]),
+            ("arguments that came by Send", after["items_by_send"][0]),
+            ("results that went by Send", after["items_by_send"][1]),
         ):
             shown = (
                 count
@@ -286,6 +289,10 @@ class Run:
             self._check_growth(who, looks)
         if "flood" in self.misbehaved and not self.misbehaved["flood"]["replies"]:
             self.failures.append("the flood was not answered: the test shows nothing of it")
+        # Two ends that work together have nothing to report.
+        self.check("transmissions that were not taken", after["reports"])
+        if self.args.extension == "rtr" and not all(after["items_by_send"]):
+            self.failures.append("no data went by Send: the test shows nothing of it")
         if self.args.rpcrdma_version.startswith("2") and not (after["messages_continued"] and after["pieces_received"]):
             self.failures.append("no message was continued: the test shows nothing of it")
         if not proxy.cuts or not repeats["kept"]:
@@ -336,6 +343,7 @@ def main() -> int:
     parser.add_argument("--connections", type=int, default=64)
     parser.add_argument("--file-octets", type=int, default=3 << 20, help="the largest file")
     parser.add_argument("--rpcrdma-version", choices=VERSION_CHOICES, default="auto", help="of server and clients")
+    parser.add_argument("--extension", choices=EXTENSION_CHOICES, default="auto", help="round trips, of clients")
     parser.add_argument(
         "--misbehaving", nargs="*", choices=MISBEHAVING, default=list(MISBEHAVING), help="by default all"
     )

@@ -58,6 +58,8 @@ def state(server: Server, tickets: Tickets, repeats: Repeats) -> dict[str, Any]:
         "messages_continued": told.counters.messages_continued,
         "pieces_received": told.counters.pieces_received,
         "grants_sent": told.counters.grants_sent,
+        "items_by_send": [told.counters.items_in_segments, told.counters.items_sent_in_segments],
+        "reports": told.counters.reports_sent + told.counters.reports_received,
         "buffer_octets_lent": told.buffer_octets_lent,
         "repeats": vars(repeats),
         "tickets": tickets.summary(),

@@ -13,14 +13,14 @@ SCRIPT = Path(__file__).with_name("soak.py")
 
 @pytest.mark.timeout(90)
 @pytest.mark.parametrize(
-    ("version", "misbehaving"),
+    ("version", "extension", "misbehaving"),
     [
-        ("1", ["unread", "unfinished", "unanswered", "flood"]),
-        ("2", ["idle", "unanswered", "pieces"]),
-        ("2-07", ["unanswered", "pieces"]),
+        ("1", "auto", ["unread", "unfinished", "unanswered", "flood"]),
+        ("2", "rtr", ["idle", "unanswered", "pieces"]),
+        ("2-07", "auto", ["unanswered", "pieces"]),
     ],
 )
-def test_calls_survive_cut_connections_and_run_once(version: str, misbehaving: list[str]) -> None:
+def test_calls_survive_cut_connections_and_run_once(version: str, extension: str, misbehaving: list[str]) -> None:
     command = [
         sys.executable,
         SCRIPT,
@@ -33,7 +33,7 @@ def test_calls_survive_cut_connections_and_run_once(version: str, misbehaving: l
         "--file-octets",
         "200000",
     ]
-    command += ["--rpcrdma-version", version, "--misbehaving", *misbehaving]
+    command += ["--rpcrdma-version", version, "--extension", extension, "--misbehaving", *misbehaving]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=80)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.endswith("all as it must be\n")

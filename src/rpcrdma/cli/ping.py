@@ -157,6 +157,8 @@ def _report(args: argparse.Namespace, connection: Connection, outcome: _Outcome)
             "reverse_granted": agreed.reverse_credits_granted,
         },
         "properties": agreed and {"own": agreed.own_properties, "peer": agreed.peer_properties},
+        "extensions": agreed and agreed.extensions,
+        "distance_us": agreed and agreed.round_trip_s and round(agreed.round_trip_s * 1e6, 1),
         "remote_invalidation": agreed and agreed.remote_invalidation,
         "host_identity": host and host.as_json(),
         "crc": agreed and agreed.crc,
@@ -209,6 +211,12 @@ def _print(report: dict[str, Any], outcome: _Outcome) -> None:
         if told is not None:
             values = ", ".join(f"{name} {_worded(value)}" for name, value in told.items())
             console.data(f"transport properties, {_SIDES[side]}: {values}")
+    for name, told_of in report["extensions"].items():
+        for side, told in told_of.items():
+            values = "; ".join(f"{key} {value}" for key, value in (told or {}).items()) or "nothing told of it"
+            console.data(f"extension {name}, {_SIDES[side]}: {values}")
+    if report["distance_us"] is not None:
+        console.data(f"the server's first answer took {report['distance_us']:g} µs")
     console.data(
         f"remote invalidation {'on' if report['remote_invalidation'] else 'off'}, "
         f"CRC32C {'on' if report['crc'] else 'off'}"

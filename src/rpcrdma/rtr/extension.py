@@ -42,6 +42,7 @@ from rpcrdma.rtr.properties import (
     encode_buffer_structure,
     encode_support,
     encode_transmission_limit,
+    shown_support,
 )
 from rpcrdma.rtr.receive_slabs import SlabBuffer, SlabReceives, SlabStore
 from rpcrdma.transport import (
@@ -95,7 +96,7 @@ class RoundTrip:
             name=NAME,
             headers=tuple(headers),
             properties=(
-                PropertyRow(RTR_SUPPORT, "RTR Support", encode_support(support), decode_support),
+                PropertyRow(RTR_SUPPORT, "RTR Support", encode_support(support), decode_support, shown_support),
                 PropertyRow(
                     RECEIVE_STRUCTURE,
                     "Receive Buffer Structure",
@@ -107,12 +108,14 @@ class RoundTrip:
                     "Request Transmission Receive Limit",
                     encode_transmission_limit(config.requests_max),
                     decode_transmission_limit,
+                    int,
                 ),
                 PropertyRow(
                     RESPONSE_SEND_LIMIT,
                     "Response Transmission Send Limit",
                     encode_transmission_limit(config.responses_max),
                     decode_transmission_limit,
+                    int,
                 ),
             ),
             on_ready=self._on_ready,

@@ -25,6 +25,7 @@ __all__ = [
     "encode_buffer_structure",
     "encode_support",
     "encode_transmission_limit",
+    "shown_support",
 ]
 
 SUPPORT_DEFAULT = Support(0)
@@ -72,6 +73,12 @@ class BufferStructure:
     def plain(cls, octets: int) -> BufferStructure:
         """What holds where nothing is told: one segment, not placeable."""
         return cls(octets, ((1, SegmentKind(octets, 0, placeable=False)),))
+
+    def __str__(self) -> str:
+        """For people: "1 of 4096, 8 of 4096 for data"."""
+        return ", ".join(
+            f"{count} of {kind.length}" + (" for data" if kind.placeable else "") for count, kind in self.groups
+        )
 
     @cached_property
     def segments(self) -> tuple[tuple[int, int, bool], ...]:
@@ -160,6 +167,12 @@ def decode_support(data: Buffer) -> Support:
         DecodeError: it is not one word.
     """
     return Support(_decode_word(data, "rtr_support") & _KNOWN_SUPPORT)
+
+
+def shown_support(support: Support) -> str:
+    """For people: "requests, responses, continued"."""
+    words = {Support.REQUEST: "requests", Support.RESPONSE: "responses", Support.CONTINUE: "continued"}
+    return ", ".join(word for bit, word in words.items() if bit in support) or "nothing"
 
 
 def encode_transmission_limit(count: int) -> bytes:

@@ -102,13 +102,14 @@ class HeaderRow(NamedTuple):
 class PropertyRow(NamedTuple):
     """A transport property: `value` is what this side tells, encoded; None to tell nothing. `decode` reads the peer's.
 
-    What `decode` raises as `DecodeError` is answered as an invalid property.
+    What `decode` raises as `DecodeError` is answered as an invalid property. `shown` puts a decoded value for people.
     """
 
     number: int
     name: str
     value: bytes | None
     decode: Callable[[bytes], Any]
+    shown: Callable[[Any], int | str] = str
 
 
 class ErrorRow(NamedTuple):
@@ -168,6 +169,18 @@ class ExtensionLink:
     def supported(self) -> bool:
         """Whether the peer has told any property of the extension."""
         return bool(self.peer)
+
+    @property
+    def own_shown(self) -> dict[str, int | str]:
+        """What this side tells of itself, for people, by the names of properties."""
+        rows = self.extension.properties
+        return {row.name: row.shown(row.decode(row.value)) for row in rows if row.value is not None}
+
+    @property
+    def peer_shown(self) -> dict[str, int | str]:
+        """Likewise what the peer has told."""
+        rows, peer = self.extension.properties, self.peer
+        return {row.name: row.shown(peer[row.number]) for row in rows if row.number in peer}
 
     @property
     def statistics(self) -> TransportStatistics:

@@ -23,7 +23,7 @@ from rpcrdma.transport.exposure import Exposure, check_echo
 from rpcrdma.transport.message import Cause, Direction, Inbound, Kind, Outgoing, Refusal
 from rpcrdma.transport.outbox import LAST_PIECE_OCTETS_MIN, Outbox
 from rpcrdma.transport.plan_call import REPLY_ALLOWANCE_OCTETS, CallPlan, PlanLimits, plan_call
-from rpcrdma.transport.reactions import REACTIONS, CallForm, Reaction, form_after
+from rpcrdma.transport.reactions import REACTIONS, CallForm, Reaction, form_after, form_instead_of_carried
 from rpcrdma.transport.refusals import error_of
 from rpcrdma.transport.session import Session
 from rpcrdma.wire.buffers import Buffer, as_view
@@ -341,8 +341,10 @@ class Requester:
         if not abandoned and not _fewest(message.refusal.cause, handle.chunks):
             most, possible = session.config.reply_octets_max, session.segment_octets_possible
             form = form_after(message.refusal, handle.form, handle.into, most, possible)
+            if handle.carried is not None:
+                form = form_instead_of_carried(message.refusal, handle.form, form)
         if form is not None:
-            self._count_again(message.refusal)
+            self._count_again(message.refusal, plain=form.plain and not handle.form.plain)
             session.window.on_received(message)
             self._send_again(handle, form)
         else:
@@ -396,10 +398,12 @@ class Requester:
             self._outbox.drain()
         return True
 
-    def _count_again(self, refusal: Refusal) -> None:
+    def _count_again(self, refusal: Refusal, *, plain: bool) -> None:
         statistics = self._session.statistics
         reaction = REACTIONS[refusal.cause]
-        if reaction is Reaction.LONG:
+        if plain:
+            statistics.resent_plain += 1
+        elif reaction is Reaction.LONG:
             statistics.resent_long += 1
         elif reaction is Reaction.WITHOUT_WRITES:
             statistics.resent_without_chunks += 1
@@ -499,6 +503,7 @@ class Requester:
             session.events.append(CallFailed(handle, error))
             return
         statistics.octets_returned += returned.octets
+        statistics.calls_by_rdma += returned.octets > 0 or bool(handle.chunks.reads)
         statistics.replies_long += message.long
         decoder: Decoder = (
             _ResultDecoder(returned.data, returned.start, returned.placed, handle.into)

@@ -80,6 +80,8 @@ class TransportStatistics:
     """Likewise with more memory for the results."""
     resent_plain: int = 0
     """Likewise without the extension in whose messages they had gone."""
+    calls_by_rdma: int = 0
+    """Calls with an argument that the peer may have read by RDMA, or a result that it has written so (client)."""
     calls_by_send: int = 0
     """Calls with an argument or a result in placeable segments of receive buffers."""
     groups_sent: int = 0

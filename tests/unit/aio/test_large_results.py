@@ -162,7 +162,7 @@ def test_what_is_over_the_cap_is_refused_with_words_that_help(large: ModuleType,
     asyncio.run(main())
 
 
-@pytest.mark.versions(*NEWER)
+@pytest.mark.versions(*NEWER, "2-rtr")
 @pytest.mark.parametrize("method", ["large_anything", "large_words", "large_fetch", "large_list"])
 def test_what_is_over_the_cap_comes_all_the_same_where_messages_may_be_long(large: ModuleType, method: str) -> None:
     async def main() -> None:

@@ -468,7 +468,7 @@ def test_without_reverse_chunks_what_does_not_fit_a_message_is_refused_on_the_sp
     asyncio.run(main())
 
 
-@pytest.mark.versions(*NEWER)
+@pytest.mark.versions(*NEWER, "2-rtr")
 @pytest.mark.usefixtures("each_provider")
 def test_reverse_calls_of_any_size_need_no_setting_where_the_client_says_what_it_takes() -> None:
     async def main() -> None:

@@ -100,7 +100,7 @@ def test_a_call_whose_chunks_are_refused_names_the_servers_limit() -> None:
     asyncio.run(main())
 
 
-@pytest.mark.versions("2", "2-07")
+@pytest.mark.versions("2", "2-07", "2-rtr")
 @pytest.mark.parametrize("octets", [2 * MIB, 4 * MIB])
 def test_a_reply_larger_than_expected_comes_at_the_second_try_of_a_call_that_runs_once(octets: int) -> None:
     async def main() -> None:
@@ -121,7 +121,7 @@ def test_a_reply_larger_than_expected_comes_at_the_second_try_of_a_call_that_run
     asyncio.run(main())
 
 
-@pytest.mark.versions("2", "2-07")
+@pytest.mark.versions("2", "2-07", "2-rtr")
 def test_a_call_whose_reply_was_not_held_for_it_fails_and_does_not_run_again() -> None:
     async def main() -> None:
         service = Plain()

@@ -16,7 +16,7 @@ EXAMPLE = Path(__file__).parents[3] / "examples" / "copy_tree.py"
 
 
 @pytest.mark.providers("iwarp")
-@pytest.mark.versions("2")
+@pytest.mark.versions("2-rtr")
 def test_a_tree_is_copied_there_and_back(tmp_path: Path, scheme: str) -> None:
     tree, export = tmp_path / "tree", tmp_path / "export"
     (tree / "sub").mkdir(parents=True)

@@ -8,11 +8,12 @@ from typing import NamedTuple
 
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rtr import RoundTrip, RoundTripConfig
+from rpcrdma.rtr.receive_slabs import SlabStore
 from rpcrdma.testing.endpoint_pair import EndpointPair, message
 from rpcrdma.transport import CallFailed, ReplyArrived, TransportConfig
 from rpcrdma.wire.buffers import Buffer
 
-__all__ = ["Exchange", "RtrPair", "address_of", "slab_memory"]
+__all__ = ["Exchange", "RtrPair", "address_of", "slab_addresses", "slab_memory"]
 
 
 def address_of(view: memoryview) -> int:
@@ -25,6 +26,11 @@ def slab_memory(rtr: RoundTrip | None) -> list[range]:
     assert rtr is not None
     store = rtr._store
     assert store is not None
+    return slab_addresses(store)
+
+
+def slab_addresses(store: SlabStore) -> list[range]:
+    """The addresses of all slabs that there are."""
     return [range(start, start + len(slab.memory)) for slab in store.memory for start in [address_of(slab.view(0, 1))]]
 
 

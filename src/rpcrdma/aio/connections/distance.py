@@ -15,19 +15,23 @@ _CALLS = 16
 
 
 class Distance:
-    """Of one connection; the extensions on it are told. `calls_left` are still to be measured."""
+    """Of one connection; the extensions on it are told. `calls_left` are still to be measured.
 
-    __slots__ = ("_links", "_loop", "calls_left")
+    `round_trip_s` is None where the peer's version has no first answer that could be measured.
+    """
+
+    __slots__ = ("_links", "_loop", "calls_left", "round_trip_s")
 
     def __init__(self, loop: asyncio.AbstractEventLoop, links: Iterable[ExtensionLink]) -> None:
         self._loop = loop
         self._links = list(links)
         self.calls_left = 0
+        self.round_trip_s: float | None = None
 
     def begin(self, introduced_s: float | None) -> None:
         """The connection stands; the peer has answered what was sent at `introduced_s`, if its version has that."""
-        if introduced_s is not None and self._links:
-            self.calls_left = _CALLS
+        if introduced_s is not None:
+            self.calls_left = _CALLS if self._links else 0
             self._note(self._loop.time() - introduced_s)
 
     def time(self, result: asyncio.Future[Any]) -> None:
@@ -37,5 +41,9 @@ class Distance:
         result.add_done_callback(lambda _: self._note(self._loop.time() - began_s))
 
     def _note(self, round_trip_s: float) -> None:
+        self.round_trip_s = min(self.round_trip_s or round_trip_s, round_trip_s)
+        self._tell(self.round_trip_s)
+
+    def _tell(self, round_trip_s: float) -> None:
         for link in self._links:
-            link.round_trip_s = min(link.round_trip_s or round_trip_s, round_trip_s)
+            link.round_trip_s = round_trip_s

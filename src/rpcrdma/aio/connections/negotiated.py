@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from rpcrdma.rpc.host_identity import HostIdentity
-from rpcrdma.transport import Properties
+from rpcrdma.transport import ExtensionLink, Properties
 
-__all__ = ["Negotiated", "PropertyValue", "by_name"]
+__all__ = ["ExtensionProperties", "Negotiated", "PropertyValue", "by_name", "of_extensions"]
 
 PropertyValue: TypeAlias = int | str | bool
 """Octets, a number, a level by its name, or whether there is host authentication."""
+ExtensionProperties: TypeAlias = dict[str, dict[str, int | str] | None]
+"""What this end ("own") and the other one ("peer") told of themselves; None of an end that told nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +40,10 @@ class Negotiated:
     """The transport properties that this side told of, by their names; None in a version without."""
     peer_properties: dict[str, PropertyValue] | None
     """Those of the other side; None where it has told of none."""
+    extensions: dict[str, ExtensionProperties]
+    """Of each extension, by its name, the properties; none in a version without properties."""
+    round_trip_s: float | None
+    """How long the peer took to answer the first message: how far it is. None where that was not measured."""
     host_identity: HostIdentity | None
     """Which host the peer has proved to be; None if it was not asked to."""
 
@@ -49,3 +56,12 @@ def by_name(properties: Properties | None) -> dict[str, PropertyValue] | None:
         "reverse": properties.reverse.value,
         "host_authentication": properties.host_authentication is not None,
     }
+
+
+def of_extensions(links: Mapping[str, ExtensionLink]) -> dict[str, ExtensionProperties]:
+    """As `Negotiated` has them."""
+    return {name: {"own": _named(link.own_shown), "peer": _named(link.peer_shown)} for name, link in links.items()}
+
+
+def _named(shown: dict[str, int | str]) -> dict[str, int | str] | None:
+    return {name.lower().replace(" ", "_"): value for name, value in shown.items()} or None

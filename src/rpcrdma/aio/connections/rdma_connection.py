@@ -20,7 +20,7 @@ from rpcrdma.aio.answering.call_context import ServerCallContext
 from rpcrdma.aio.connections.call_outcome import count_failure
 from rpcrdma.aio.connections.call_record import CallObserver
 from rpcrdma.aio.connections.distance import Distance
-from rpcrdma.aio.connections.negotiated import Negotiated, by_name
+from rpcrdma.aio.connections.negotiated import Negotiated, by_name, of_extensions
 from rpcrdma.aio.connections.pending_call import PendingCall
 from rpcrdma.aio.connections.refusal_hints import REMEDY, explained, octets_pulled
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
@@ -197,6 +197,8 @@ class RdmaConnection:
             reverse_credits_granted=endpoint.reverse_credits_granted,
             own_properties=by_name(endpoint.own_properties),
             peer_properties=by_name(endpoint.peer_properties),
+            extensions={} if endpoint.own_properties is None else of_extensions(endpoint.extensions),
+            round_trip_s=self._distance.round_trip_s,
             host_identity=self.host_identity,
         )
 

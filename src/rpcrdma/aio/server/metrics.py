@@ -31,9 +31,12 @@ _FORMS = {
     "by_send": "calls_by_send",
 }
 _OPERATIONS = {"send": "sends", "receive": "receives", "rdma_read": "rdma_reads", "rdma_write": "rdma_writes"}
-_OCTETS = {"rdma_read": "octets_read", "rdma_write": "octets_written"}
+_OCTETS = {"rdma_read": "octets_read", "rdma_write": "octets_written", "send": "octets_in_segments"}
 _PIECES = {"sent": "pieces_sent", "received": "pieces_received"}
 _GRANTS = {"sent": "grants_sent", "received": "grants_received"}
+_GROUPS = {"sent": "groups_sent", "received": "groups_received"}
+_ITEMS = {"sent": "items_sent_in_segments", "received": "items_in_segments"}
+_REPORTS = {"sent": "reports_sent", "received": "reports_received"}
 _RESENT = {
     "long_call": "resent_long",
     "without_chunks": "resent_without_chunks",
@@ -54,6 +57,7 @@ _COUNTS = {
     "errors_sent": "RDMA_ERROR messages sent.",
     "messages_continued": "Messages sent in several Sends.",
     "calls_failed": "Calls answered with an RDMA_ERROR.",
+    "items_joined": "Bulk items in segments that had to be copied to one piece of memory.",
     "discarded": "Messages silently discarded, as the protocol says.",
 }
 
@@ -165,9 +169,12 @@ def _metrics(statistics: ServerStatistics) -> Iterable[Metric]:
     for name, help_text, label, members in (
         ("rpcrdma_calls_by_form", "RDMA calls by form; one may have several.", "form", _FORMS),
         ("rpcrdma_operations", "Work requests over RDMA.", "operation", _OPERATIONS),
-        ("rpcrdma_transferred_bytes", "Octets moved by RDMA Read and RDMA Write.", "operation", _OCTETS),
+        ("rpcrdma_transferred_bytes", "Octets moved by RDMA, or used where Sends put them.", "operation", _OCTETS),
         ("rpcrdma_pieces", "Sends that do not end their message.", "direction", _PIECES),
         ("rpcrdma_grants", "Messages with nothing but credits.", "direction", _GRANTS),
+        ("rpcrdma_groups", "Calls and replies in messages of the round-trip extension.", "direction", _GROUPS),
+        ("rpcrdma_items_in_segments", "Bulk items in segments of receive buffers.", "direction", _ITEMS),
+        ("rpcrdma_reports", "Messages that say why a transmission was not taken.", "direction", _REPORTS),
         ("rpcrdma_calls_resent", "Calls to clients sent again after a refusal, by their new form.", "form", _RESENT),
     ):
         family = CounterMetricFamily(name, help_text, labels=[label])

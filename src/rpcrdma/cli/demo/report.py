@@ -61,6 +61,11 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
             "resent": sum(getattr(client, name) for name in _RESENT),
             "placed_by_send": client.items_sent_in_segments + client.items_in_segments,
         },
+        "chosen": {
+            "inline": client.calls - client.calls_by_rdma - client.calls_by_send,
+            "rdma": client.calls_by_rdma,
+            "send": client.calls_by_send,
+        },
         "rdma": {
             "sends": client.sends + server.get("sends", 0),
             "pieces": client.pieces_sent + server.get("pieces_sent", 0),
@@ -85,7 +90,7 @@ def _of_both(outcome: Outcome, name: str) -> str:
 def print_report(outcome: Outcome) -> None:
     """Prints the table, and the differing paths on standard error."""
     facts, client = as_json(outcome), outcome.client
-    calls, rdma, granted = facts["calls"], facts["rdma"], facts["credits"]
+    calls, chosen, rdma, granted = facts["calls"], facts["chosen"], facts["rdma"], facts["credits"]
     continued, grants = (_of_both(outcome, name) for name in ("messages_continued", "grants_sent"))
     rows: list[tuple[str, str, str]] = [
         ("files", f"{outcome.files:,}", "copied out and back"),
@@ -111,6 +116,9 @@ def print_report(outcome: Outcome) -> None:
             f"arguments {client.items_sent_in_segments:,}, results {client.items_in_segments:,}: round-trip extension",
         ),
         ("  sent again", f"{calls['resent']:,}", "refused by the server in another form"),
+        ("went inline", f"{chosen['inline']:,}", "calls with data in the message itself, or without any"),
+        ("went by RDMA", f"{chosen['rdma']:,}", "calls with data that the server read or wrote"),
+        ("went by Send", f"{chosen['send']:,}", "calls with data in segments of Sends: round-trip extension"),
         ("RDMA Sends", f"{rdma['sends']:,}", "of both sides"),
         ("RDMA Reads", f"{rdma['reads']:,}", "by the server"),
         ("RDMA Writes", f"{rdma['writes']:,}", "by the server"),

@@ -1,0 +1,192 @@
+"""What calls that the round-trip extension carries look like from outside: records, counters, what is offered."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import urllib.request
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
+from rpcrdma.aio.connections.call_record import CallRecord
+from rpcrdma.aio.server.metrics import MetricsExporter
+from rpcrdma.aio.server.serve import Server, serve
+from rpcrdma.nfs import v3
+from rpcrdma.rpc.service import CallContext
+from rpcrdma.transport import TransportStatistics
+
+pytestmark = [pytest.mark.versions("2-rtr"), pytest.mark.usefixtures("each_provider")]
+
+LONG = 150_000
+HANDLE = v3.nfs_fh3(data=b"handle")
+NO_ATTRIBUTES = v3.post_op_attr(False, None)
+HEADERS_MAX = 200
+
+
+class Files(v3.NFS_V3_Service):
+    def read(self, args: v3.READ3args, context: CallContext) -> v3.READ3res:
+        data = context.buffer(min(args.count, LONG))
+        return v3.READ3res(v3.nfsstat3.NFS3_OK, v3.READ3resok(NO_ATTRIBUTES, len(data), False, data))
+
+    def write(self, args: v3.WRITE3args, context: CallContext) -> v3.WRITE3res:
+        wcc = v3.wcc_data(v3.pre_op_attr(False, None), NO_ATTRIBUTES)
+        result = v3.WRITE3resok(wcc, len(args.data), v3.stable_how.FILE_SYNC, b"verifier")
+        return v3.WRITE3res(v3.nfsstat3.NFS3_OK, result)
+
+
+class Scene:
+    """A server, a connection to it, and the records of its calls."""
+
+    def __init__(self, server: Server, connection: Connection, records: list[CallRecord]) -> None:
+        self.server = server
+        self.connection = connection
+        self.records = records
+
+    @property
+    def counted(self) -> TransportStatistics:
+        assert self.connection.statistics is not None
+        return replace(self.connection.statistics)
+
+    async def read(self, octets: int, placement: str = "", into: bytearray | None = None) -> memoryview:
+        arguments = v3.READ3args(HANDLE, 0, octets)
+        reply = await self.connection.call(v3.READ, arguments, placement=placement, into=into)
+        assert isinstance(reply.value, v3.READ3resok)
+        assert len(reply.value.data) == min(octets, LONG)
+        return memoryview(reply.value.data)
+
+    async def write(self, octets: int, placement: str = "") -> None:
+        arguments = v3.WRITE3args(HANDLE, 0, octets, v3.stable_how.FILE_SYNC, bytes(octets))
+        reply = await self.connection.call(v3.WRITE, arguments, placement=placement)
+        assert isinstance(reply.value, v3.WRITE3resok)
+        assert reply.value.count == octets
+
+
+@asynccontextmanager
+async def scene() -> AsyncIterator[Scene]:
+    records: list[CallRecord] = []
+    async with (
+        serve([Files()], ["rdma://127.0.0.1:0"]) as server,
+        connect(server.listening[0], v3.PROGRAM, options=ConnectOptions(on_call=records.append)) as connection,
+    ):
+        yield Scene(server, connection, records)
+
+
+def test_a_record_says_which_way_was_asked_for() -> None:
+    async def main() -> None:
+        async with scene() as it:
+            await it.write(LONG)
+            await it.read(LONG)
+            for placement in ("rdma", "explicit", "choice", "by-size"):
+                await it.write(LONG, placement)
+                await it.read(LONG, placement)
+            await it.connection.call(v3.NULL, None)
+            assert [record.form for record in it.records] == [
+                "argument by send", "result by send",
+                "read chunk", "write chunk",
+                "read chunk", "write chunk",
+                "argument by send", "result by choice",
+                "argument by send", "result by size",
+                "short",
+            ]  # fmt: skip
+            written, read = it.records[:2]
+            assert 0 <= written.octets_sent - LONG <= HEADERS_MAX
+            assert 0 <= read.octets_received - LONG <= HEADERS_MAX
+
+    asyncio.run(main())
+
+
+def test_results_in_segments_are_offered_no_memory() -> None:
+    async def main() -> None:
+        async with scene() as it:
+            await it.read(100_000)
+            assert (it.counted.octets_offered, it.counted.registrations) == (0, 0)
+            # Memory of the caller is filled all the same.
+            into = bytearray(100_000)
+            assert (await it.read(100_000, into=into)).obj is into
+            assert (it.counted.octets_offered, it.counted.registrations) == (0, 0)
+            # What is longer than segments can hold is offered memory, as is what the responder may choose for.
+            await it.read(1 << 20)
+            assert it.counted.octets_offered == 1 << 20
+            await it.read(80_000, "choice")
+            assert it.counted.octets_offered == (1 << 20) + 80_000
+            assert it.counted.calls_by_send == 4
+
+    asyncio.run(main())
+
+
+def test_each_call_counts_for_the_way_that_it_went() -> None:
+    async def main() -> None:
+        async with scene() as it:
+            for placement in ("", "rdma", "explicit", "choice"):
+                await it.write(LONG, placement)
+                await it.read(LONG, placement)
+            await it.connection.call(v3.NULL, None)
+            counted = it.counted
+            assert (counted.calls, counted.calls_short, counted.calls_by_send, counted.calls_by_rdma) == (9, 1, 4, 4)
+
+    asyncio.run(main())
+
+
+def samples_of(text: str) -> Iterator[tuple[tuple[str, ...], float]]:
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            yield (sample.name, *sample.labels.values()), sample.value
+
+
+def test_prometheus_is_told_what_went_by_send() -> None:
+    async def main() -> None:
+        async with scene() as it:
+            await it.write(LONG)
+            await it.read(LONG)
+            # One answer by another way, in a message of the extension.
+            await it.read(LONG, "explicit")
+            exporter = MetricsExporter(it.server)
+            exporter.start("127.0.0.1", 0)
+
+            def get() -> str:
+                with urllib.request.urlopen(exporter.url, timeout=10) as answer:
+                    return answer.read().decode()
+
+            try:
+                samples = dict(samples_of(await asyncio.to_thread(get)))
+            finally:
+                await exporter.close()
+            assert samples["rpcrdma_calls_by_form_total", "by_send"] == 2
+            assert samples["rpcrdma_groups_total", "received"] == 3
+            assert samples["rpcrdma_groups_total", "sent"] == 2
+            assert samples["rpcrdma_items_in_segments_total", "received"] == 1
+            assert samples["rpcrdma_items_in_segments_total", "sent"] == 1
+            assert samples["rpcrdma_transferred_bytes_total", "send"] == LONG
+            assert samples["rpcrdma_items_joined_total",] == 0
+            for direction in ("sent", "received"):
+                assert samples["rpcrdma_reports_total", direction] == 0
+
+    asyncio.run(main())
+
+
+def test_both_ends_know_what_the_other_one_has() -> None:
+    async def main() -> None:
+        async with scene() as it:
+            agreed = it.connection.negotiated
+            assert agreed is not None
+            json.dumps(agreed.extensions)
+            told = agreed.extensions["round trips"]
+            assert (
+                told["own"]
+                == told["peer"]
+                == {
+                    "rtr_support": "requests, responses, continued",
+                    "receive_buffer_structure": "1 of 4096, 8 of 4096 for data",
+                    "request_transmission_receive_limit": 8,
+                    "response_transmission_send_limit": 8,
+                }
+            )
+            assert agreed.round_trip_s is not None
+            assert 0 < agreed.round_trip_s < 10
+
+    asyncio.run(main())
