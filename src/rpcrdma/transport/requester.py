@@ -336,6 +336,10 @@ class Requester:
             session.statistics.calls_failed += 1
             if not abandoned:
                 session.events.append(CallFailed(handle, error_of(message.refusal)))
+        if session.batcher is not None:
+            for xid in session.batcher.refused_with(message):
+                if xid in self._calls:
+                    self.on_refused(message._replace(xid=xid), None)
         if self._outbox.queued:
             self._outbox.drain()
         return True
@@ -365,7 +369,7 @@ class Requester:
     def fail(self, xid: int, error: RpcRdmaError) -> bool:
         """The reply to a call cannot be used, as the extension found that carried it. False: there is no such call."""
         handle = self._calls.get(xid)
-        if handle is None or handle.state is CallState.QUEUED or handle.carried is None:
+        if handle is None or handle.state is CallState.QUEUED:
             return False
         if handle.exposure is not None and not self._fence(handle.exposure):
             return True
