@@ -21,6 +21,7 @@ __all__ = [
     "CommandParser",
     "OnlyCommand",
     "Subparsers",
+    "add_batches",
     "add_command",
     "add_exact_modes",
     "add_exclude",
@@ -52,6 +53,7 @@ _DEFAULTS: dict[str, Any] = {
     "provider": "auto",
     "rpcrdma_version": "auto",
     "extension": "auto",
+    "batches": False,
     "mount_port": None,
     "reserved_port": False,
     "no_crc": False,
@@ -160,6 +162,7 @@ def _add_connection_options(group: argparse._ArgumentGroup, *, mounts: bool) -> 
         "round-trip extension of version 2: auto uses it for calls that it makes faster, rtr for all bulk data that it "
         "can carry, off never (default: auto)",
     )
+    add_batches(group, "put small calls that are made at once into one message (experimental, version 2)")
     add(
         "--mount-port",
         type=port_number,
@@ -201,6 +204,11 @@ def add_rpcrdma_version(group: argparse._ActionsContainer, text: str) -> None:
         metavar="VERSION",
         help=text,
     )
+
+
+def add_batches(group: argparse._ActionsContainer, text: str) -> None:
+    """`--batches`."""
+    group.add_argument("--batches", action="store_true", default=argparse.SUPPRESS, help=text)
 
 
 def add_extension(group: argparse._ActionsContainer, text: str) -> None:
@@ -302,6 +310,7 @@ def connect_options(args: argparse.Namespace) -> ConnectOptions:
     options["host_authentication"] = host_authentication(args)
     options["rpcrdma_version"] = args.rpcrdma_version
     options["extension"] = args.extension
+    options["batches"] = args.batches
     if args.timeout is not None:
         options["connect_timeout_s"] = options["call_timeout_s"] = args.timeout
     return ConnectOptions(**options)

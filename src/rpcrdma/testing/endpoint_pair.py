@@ -104,6 +104,8 @@ class EndpointPair:
         """Moves data both ways until neither side has any left to send."""
         moved = True
         while moved:
+            self.client.send_held()
+            self.server.send_held()
             moved = self.client_qp.progress()
             self.client.progress()
             self.server.progress()
@@ -209,6 +211,7 @@ class BarePeer:
         """Moves data both ways until neither side has any left to send; collects the messages to the bare side."""
         moved = True
         while moved:
+            self.endpoint.send_held()
             moved = self.link.progress()
             self.endpoint.progress()
             while (event := self.qp.poll_event()) is not None:

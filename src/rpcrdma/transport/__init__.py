@@ -6,6 +6,7 @@
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.transport.calls import CallHandle, IncomingCall
 from rpcrdma.transport.carriers import (
+    Batcher,
     CallToCarry,
     CarriedCall,
     CarriedReply,
@@ -51,6 +52,7 @@ __all__ = [
     "NO_CHUNKS",
     "REPLY_ALLOWANCE_OCTETS",
     "VERSION_CHOICES",
+    "Batcher",
     "BufferSource",
     "CallArrived",
     "CallFailed",

@@ -6,6 +6,8 @@ of its messages, and not before, so that none is ever left half-sent.
 
 What arrives in such a way is handed to the responder or the requester as any other call or reply, with what the
 extension knows of it: a `CarriedCall` or `CarriedResults`.
+
+A `Batcher` puts several short calls, or several short replies, into one message.
 """
 
 from __future__ import annotations
@@ -15,12 +17,14 @@ from typing import NamedTuple, Protocol
 
 from rpcrdma.transport.chunks import ChunkLists, WriteChunk
 from rpcrdma.transport.exposure import Returned
+from rpcrdma.transport.message import Inbound
 from rpcrdma.transport.plan_call import CallPlan, PlanLimits
 from rpcrdma.transport.plan_reply import ReplyPlan
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Payload
 
 __all__ = [
+    "Batcher",
     "CallToCarry",
     "CarriedCall",
     "CarriedReply",
@@ -142,3 +146,27 @@ class Carrier(Protocol):
 
     def take(self, call: CallToCarry) -> CarriedCall | None:
         """The call as the extension carries it; None to leave it to the version."""
+
+
+class Batcher(Protocol):
+    """How an extension sends several RPC messages in one message of its `header_type`: all are calls, or all replies.
+
+    One takes at most `messages_max` of them, and `body_octets_max` octets after the header's prefix. Calls and replies
+    that may go in one are held until the turn ends (`Outbox.send_held`), so that those made until then go together.
+    """
+
+    header_type: int
+    messages_max: int
+    body_octets_max: int
+
+    def body_octets(self, octets: int, messages: int) -> int:
+        """The body with so many messages, whose lengths, each rounded up to a multiple of four, add up to `octets`."""
+
+    def encode(self, messages: Sequence[Buffer]) -> bytes:
+        """The body."""
+
+    def on_calls_sent(self, xids: Sequence[int]) -> None:
+        """These calls went together."""
+
+    def refused_with(self, refused: Inbound) -> Sequence[int]:
+        """The other calls that went with one that the peer has refused with this error, if it has refused them all."""

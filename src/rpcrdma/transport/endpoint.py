@@ -2,7 +2,8 @@
 
 An endpoint does no I/O and has no clock. Its owner drives the queue pair, calls `progress` whenever that may have
 something to report, and takes `events`, of which `Closed` is the last one. When something is `untimed` after that, the
-owner asks for `next_deadline_s`, calls `on_time` then, and asks again.
+owner asks for `next_deadline_s`, calls `on_time` then, and asks again. While it `holds` messages, the owner says with
+`send_held` when a turn is over.
 """
 
 from __future__ import annotations
@@ -361,8 +362,19 @@ class Endpoint:
         assert self._responder is not None
         self._responder.drop(incoming)
 
+    @property
+    def holds(self) -> bool:
+        """Whether messages may be held until the end of a turn, so that `send_held` has to be called then."""
+        return self._session.batcher is not None
+
+    def send_held(self) -> None:
+        """A turn ends: what was held until then goes out, as far as credits allow."""
+        if self._session.batcher is not None and self._outbox.queued:
+            self._outbox.send_held()
+
     def disconnect(self) -> None:
         """Ends the connection after what has been sent."""
+        self.send_held()
         self._qp.disconnect()
 
     def abort(self, reason: str) -> None:

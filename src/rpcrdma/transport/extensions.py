@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from rpcrdma.errors import DecodeError, LocalProtocolError, RpcRdmaError, TransportClosed
 from rpcrdma.limits import EXTENSION_MESSAGES_REMEMBERED
-from rpcrdma.transport.carriers import CarriedCall, CarriedResults, Carrier, IncomingItems
+from rpcrdma.transport.carriers import Batcher, CarriedCall, CarriedResults, Carrier, IncomingItems
 from rpcrdma.transport.chunks import ChunkLists
 from rpcrdma.transport.config import Role
 from rpcrdma.transport.message import (
@@ -208,6 +208,11 @@ class ExtensionLink:
         return self._hub.session.dialect.geometry.prefix
 
     @property
+    def has_flags(self) -> bool:
+        """Whether the version tells with flags, among other things, whose XID a message has."""
+        return self._hub.session.dialect.has_flags
+
+    @property
     def role(self) -> Role:
         """Which end of the connection this is."""
         return self._hub.session.role
@@ -240,6 +245,10 @@ class ExtensionLink:
         """From here on `carrier` is asked about calls of this side."""
         self._hub.session.carrier = carrier
 
+    def batch(self, batcher: Batcher) -> None:
+        """From here on `batcher` is given the short calls and replies of this side that go at the end of one turn."""
+        self._hub.session.batcher = batcher
+
     def expect_group(self, between: Callable[[Inbound, Buffer], bool] | None) -> None:
         """`between` is given every message that comes, with its octets, and says whether that is done with.
 
@@ -261,16 +270,18 @@ class ExtensionLink:
         """The peer has promised more messages than one for a reply, and gives credits for them."""
         self._hub.session.window.on_promised()
 
-    def deliver_call(self, xid: int, stream: Buffer, chunks: ChunkLists, items: IncomingItems) -> None:
+    def deliver_call(self, xid: int, stream: Buffer, chunks: ChunkLists, items: IncomingItems | None) -> None:
         """A call of the peer that came in messages of the extension; `chunks` are what else it exposes.
+
+        Without `items` it is as any other call.
 
         Raises:
             DecodeError: `stream` is not the start of a call with this XID.
         """
         self._hub.deliver_call(xid, stream, chunks, items)
 
-    def deliver_reply(self, xid: int, stream: Buffer, results: CarriedResults) -> bool:
-        """The reply to a call of this side; False where there is no such call.
+    def deliver_reply(self, xid: int, stream: Buffer, results: CarriedResults | None) -> bool:
+        """The reply to a call of this side; False where there is no such call. Without `results` it is as any other.
 
         Raises:
             DecodeError: `stream` is not the start of a reply with this XID.
@@ -420,14 +431,14 @@ class Extensions:
             self.refuse(message.xid, Refusal(Cause.HEADER))
         return True
 
-    def deliver_call(self, xid: int, stream: Buffer, chunks: ChunkLists, items: IncomingItems) -> None:
+    def deliver_call(self, xid: int, stream: Buffer, chunks: ChunkLists, items: IncomingItems | None) -> None:
         """See `ExtensionLink.deliver_call`."""
         _check_start(stream, xid, Kind.CALL)
         if self.responder is not None:
             version = self.session.dialect.version
             self.responder.on_call(Inbound(Kind.CALL, xid, 0, version, chunks, stream, carried=items), None)
 
-    def deliver_reply(self, xid: int, stream: Buffer, results: CarriedResults) -> bool:
+    def deliver_reply(self, xid: int, stream: Buffer, results: CarriedResults | None) -> bool:
         """See `ExtensionLink.deliver_reply`."""
         _check_start(stream, xid, Kind.REPLY)
         if self.requester is None:

@@ -163,6 +163,20 @@ class _MessageWindow(ABC):
         self.receives_wanted = wanted + 1 + SPARE_RECEIVES
         return self._word(given)
 
+    def admit_several(self, first: Outgoing, count: int) -> int | None:
+        """One credit for all: the peer keeps those that the others would have taken, and gives fewer later.
+
+        Until then they look like those for calls.
+        """
+        if self.balance <= 0:
+            return None
+        self._learns = False
+        if first.kind is _CALL:
+            self.in_flight += count - 1
+        else:
+            self.unanswered -= count - 1
+        return self.admit(first)
+
     def admit_piece(self, _message: Outgoing) -> int | None:
         """Nothing can go out before the rest of what has begun, so that any credit will do."""
         return self._word(self._give()) if self.balance > 0 else None

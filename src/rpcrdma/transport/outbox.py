@@ -6,18 +6,22 @@ that moment and not before.
 
 Where the version allows it a message that is too long for one Send goes out as several; when credits run out in its
 midst, all others wait until it is done, but for grants of credits.
+
+With a `Batcher` short calls and replies wait for the end of the turn, and with them all that waits for credits: then
+those of a kind that follow each other go together.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Protocol
+from itertools import islice
+from typing import Protocol, TypeGuard
 
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.limits import UNSENT_REFUSALS_MAX
 from rpcrdma.transport.calls import CallHandle, IncomingCall, OutgoingReply
-from rpcrdma.transport.carriers import Transmission
+from rpcrdma.transport.carriers import Batcher, Transmission
 from rpcrdma.transport.message import Kind, Outgoing, OutgoingError, OutgoingExtension, OutgoingGrant
 from rpcrdma.transport.negotiation import MAY_LEAVE, State
 from rpcrdma.transport.receive_buffers import ReceiveBuffers
@@ -130,8 +134,11 @@ class Outbox:
             LocalProtocolError: it could go out, but cannot be sent at all.
         """
         session = self._session
-        if (session.state is _OPEN or message.kind in MAY_LEAVE[session.state]) and not (
-            self.queued and self._must_wait(message)
+        held = session.batcher is not None and self._batchable(message)
+        if (
+            not held
+            and (session.state is _OPEN or message.kind in MAY_LEAVE[session.state])
+            and not (self.queued and self._must_wait(message))
         ):
             credit_word = session.window.admit(message)
             if credit_word is not None and self._post(message, credit_word):
@@ -182,7 +189,12 @@ class Outbox:
         return False
 
     def drain(self) -> None:
-        """Sends what waits, as far as the window admits."""
+        """Sends what waits, as far as the window admits; with a batcher only `send_held` does."""
+        if self._session.batcher is None:
+            self.send_held()
+
+    def send_held(self) -> None:
+        """The turn ends: sends what waits, as far as the window admits."""
         session = self._session
         if self._sequence is not None:
             self._go_on(self._sequence)
@@ -193,6 +205,8 @@ class Outbox:
                     return
                 if session.state is not State.OPEN and kind not in MAY_LEAVE[session.state]:
                     break
+                if session.batcher is not None and self._post_batch(session.batcher, queue):
+                    continue
                 message = queue[0]
                 credit_word = session.window.admit(message)
                 if credit_word is None:
@@ -284,6 +298,59 @@ class Outbox:
             assert word is not None
             header = encode(OutgoingExtension(message.xid, header_type, 0, (), answer=answers), word)
             self._transmit(message if index == last else None, [header + body[0], *body[1:]])
+
+    def _batchable(self, message: Outgoing) -> TypeGuard[CallHandle | OutgoingReply]:
+        """Whether a message is one that goes inline in one Send, whatever credits there are, and is short."""
+        session = self._session
+        if isinstance(message, CallHandle):
+            payload, bound = message.payload, message.form.bound
+            return (
+                payload is not None
+                and not (payload.items or bound.items)
+                and len(payload.reduced) <= min(session.call_octets, JOIN_OCTETS_MAX)
+                and bound.results <= session.results_octets
+            )
+        return isinstance(message, OutgoingReply) and message.plan is None and message.incoming.ends is None
+
+    def _post_batch(self, batcher: Batcher, queue: deque[Outgoing]) -> bool:
+        """Sends the first messages of a queue in one Send; False, with nothing done, where they cannot be several."""
+        session, window = self._session, self._session.window
+        first = queue[0]
+        most = batcher.messages_max
+        if first.kind is Kind.CALL:
+            most = min(most, window.allowed - window.in_flight)
+        octets = 0
+        payloads: list[Buffer] = []
+        for message in islice(queue, max(0, most)):
+            if not self._batchable(message) or message.payload is None:
+                break
+            reduced = message.payload.reduced
+            octets += (len(reduced) + 3) & ~3
+            if batcher.body_octets(octets, len(payloads) + 1) > batcher.body_octets_max:
+                break
+            payloads.append(reduced)
+        count = len(payloads)
+        if count < 2:
+            return False
+        credit_word = window.admit_several(first, count)
+        if credit_word is None:
+            return False
+        preparer = self._preparers[first.kind]
+        assert preparer is not None
+        xids = []
+        for _ in range(count):
+            message = queue.popleft()
+            xids.append(message.xid)
+            # It goes as it is: there is nothing that may fail.
+            preparer.prepare(message)
+        self.queued -= count
+        if first.kind is Kind.CALL:
+            batcher.on_calls_sent(xids)
+        session.statistics.batches_sent += 1
+        session.statistics.messages_in_batches_sent += count
+        header = OutgoingExtension(first.xid, batcher.header_type, 0, (), answer=first.kind is Kind.REPLY)
+        self._transmit(None, [session.dialect.encode(header, credit_word) + batcher.encode(payloads)])
+        return True
 
     def _go_on(self, sequence: _Sequence) -> None:
         """Sends what is left of a message, as far as the window admits."""

@@ -352,6 +352,10 @@ class Requester:
             session.statistics.calls_failed += 1
             if not abandoned:
                 session.events.append(CallFailed(handle, error_of(message.refusal)))
+        if session.batcher is not None:
+            for xid in session.batcher.refused_with(message):
+                if xid in self._calls:
+                    self.on_refused(message._replace(xid=xid), None)
         if self._outbox.queued:
             self._outbox.drain()
         return True

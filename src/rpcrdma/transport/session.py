@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from rpcrdma.errors import HostAuthenticationFailed
 from rpcrdma.limits import CHUNK_SEGMENTS_MAX, CONTINUED_OCTETS_MAX
-from rpcrdma.transport.carriers import Carrier
+from rpcrdma.transport.carriers import Batcher, Carrier
 from rpcrdma.transport.config import ReverseSupport, Role, TransportConfig
 from rpcrdma.transport.dialects import Dialect
 from rpcrdma.transport.events import EndpointEvent
@@ -34,7 +34,8 @@ class Session:
     until the peer does something: calls whose Read chunks are being read, and replies on their way. `peer` are the
     transport properties that the peer has told of; `proof` is the value of host authentication among this side's own.
     `carrier` moves calls of this side in messages of an extension; `between` is asked about each message that comes
-    while those of an extension's group are expected one after another.
+    while those of an extension's group are expected one after another. With a `batcher` messages are held until the
+    turn ends.
     """
 
     __slots__ = (
@@ -42,6 +43,7 @@ class Session:
         "_peer_data",
         "_promises_max",
         "_reverse",
+        "batcher",
         "between",
         "call_octets",
         "carrier",
@@ -92,6 +94,7 @@ class Session:
         self.refusal: HostAuthenticationFailed | None = None
         self.owed = 0
         self.carrier: Carrier | None = None
+        self.batcher: Batcher | None = None
         self._promises_max = 0
         self.between: Callable[[Inbound, Buffer], bool] | None = None
         self._groups = 0

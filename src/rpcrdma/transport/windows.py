@@ -52,6 +52,10 @@ class CallWindow:
             self.receives_wanted = self.granted + self.in_flight + SPARE_RECEIVES
         return self.granted
 
+    def admit_several(self, _first: Outgoing, _count: int) -> int | None:
+        """Each call and each reply has a message of its own."""
+        return None
+
     def admit_piece(self, message: Outgoing) -> int:
         """Credits count calls, however many messages one takes."""
         return self.requested if message.kind is _CALL else self.granted

@@ -121,6 +121,8 @@ class RdmaConnection:
         self._on_version_refused = on_version_refused
         self._draining = False
         self._in_turn = False
+        self._holds = False
+        self._turn_due = False
         self._starting = True
         self._broken = False
         self._deferred: list[IncomingCall] = []
@@ -312,7 +314,10 @@ class RdmaConnection:
         if self._on_call_ended is not None:
             told = functools.partial(result.tell, self._on_call_ended, handle, payload.length, time.perf_counter())
             result.add_done_callback(told)
-        self._driver.flush()
+        if self._holds:
+            self._turn_soon()
+        else:
+            self._driver.flush()
         result.timer = None if timeout_s is None else self._loop.call_later(timeout_s, self._expire, result, timeout_s)
         return result
 
@@ -352,6 +357,17 @@ class RdmaConnection:
         if not self._in_turn:
             self._driver.flush()
 
+    def _turn_soon(self) -> None:
+        """Has what this turn of the event loop makes go out together."""
+        if not self._turn_due and not self._in_turn:
+            self._turn_due = True
+            self._loop.call_soon(self._end_turn)
+
+    def _end_turn(self) -> None:
+        self._turn_due = False
+        if self.end_reason is None:
+            self._turn()
+
     def drain(self) -> None:
         """Answers no calls but those that run already: the connection is about to end."""
         self._draining = True
@@ -359,7 +375,7 @@ class RdmaConnection:
     async def close(self) -> None:
         """Ends the connection: calls still waiting fail with `TransportClosed`."""
         if not self._ended.done():
-            self._queue_pair.disconnect()
+            self._endpoint.disconnect()
             self._driver.expect_end()
             self._turn()
         await self.wait_closed()
@@ -399,6 +415,8 @@ class RdmaConnection:
                 while self._deferred and self._unsent_octets < RDMA_UNSENT_REPLY_OCTETS_MAX:
                     self._answer(self._deferred.pop(0))
                     busy = True
+                if self._holds:
+                    endpoint.send_held()
                 driver.flush()
                 # Sending frees buffers, for which a deferred call may wait; or it has sent the Reply that ends a
                 # start-up.
@@ -479,6 +497,7 @@ class RdmaConnection:
     def _on_ready(self) -> None:
         self._starting = False
         self._distance.begin(self._endpoint.introduced_s)
+        self._holds = self._endpoint.holds
         if not self._established.done():
             self._established.set_result(None)
         if self._on_established is not None and self.end_reason is None:
@@ -541,7 +560,10 @@ class RdmaConnection:
                 context.release()
         if not self._in_turn:
             self._active_at = self._loop.time()
-            self._turn()
+            if self._holds:
+                self._turn_soon()
+            else:
+                self._turn()
         return not call.refusal
 
     def refuse(self, call: IncomingCall) -> bool:

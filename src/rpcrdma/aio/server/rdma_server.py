@@ -19,6 +19,7 @@ from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.aio.drivers.software_rnic import chosen_provider
 from rpcrdma.aio.host_options import HostAuthentication
 from rpcrdma.aio.server.admission import Admission
+from rpcrdma.batches import with_batches
 from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.rpc.call_statistics import CallStatistics
 from rpcrdma.rtr import all_extensions, extension_choice
@@ -55,6 +56,8 @@ class RdmaServerConfig:
     """
     extension: str = "auto"
     """The round-trip extension: offered to clients, unless this is "off"."""
+    batches: bool = False
+    """Whether small calls are taken several in one message, and small replies sent so: see `ConnectOptions.batches`."""
     extensions: Sequence[Extension] = ()
     """See `ConnectOptions.extensions`."""
     transport: TransportConfig = field(default_factory=TransportConfig)
@@ -71,7 +74,12 @@ class RdmaServerConfig:
 
     def __post_init__(self) -> None:
         version_choice(self.rpcrdma_version)
-        all_extensions(self.extension, self.transport, self.extensions)
+        self.all_extensions()
+
+    def all_extensions(self) -> list[Extension]:
+        """See `ConnectOptions.all_extensions`."""
+        others = with_batches(self.extensions, wanted=self.batches)
+        return all_extensions(extension_choice(self.extension), self.transport, others)
 
 
 class RdmaServer:
@@ -95,7 +103,7 @@ class RdmaServer:
         )
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._version = version_choice(config.rpcrdma_version)
-        self._extensions = all_extensions(extension_choice(config.extension), config.transport, config.extensions)
+        self._extensions = config.all_extensions()
         config.host_authentication.check_version(self._version)
         self._authenticators = config.host_authentication.source(Role.SERVER)
         self._receive_pool = ReceivePool(receive_octets(config.transport, offered(self._version)))

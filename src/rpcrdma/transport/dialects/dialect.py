@@ -65,6 +65,8 @@ class Window(Protocol):
     balance: int
     """Messages that may go out, where messages are counted."""
     granted: int
+    in_flight: int
+    """Calls of this side that are unanswered."""
     receives_wanted: int
 
     @property
@@ -79,6 +81,12 @@ class Window(Protocol):
         """Counts a message that is sent now, or its first piece, and returns the credit word of the header.
 
         None if it has to wait.
+        """
+
+    def admit_several(self, first: Outgoing, count: int) -> int | None:
+        """The same for so many calls, or replies, that go in one message, of which `first` is one.
+
+        Calls must not be more than are allowed.
         """
 
     def admit_piece(self, message: Outgoing) -> int | None:
