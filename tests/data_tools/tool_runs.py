@@ -9,7 +9,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["DOCUMENT", "EXAMPLES", "TOOLS", "Tool", "run_example", "run_snippet", "snippets"]
+__all__ = [
+    "DOCUMENT",
+    "EXAMPLES",
+    "ROOT",
+    "RUN_S",
+    "TOOLS",
+    "Tool",
+    "run_example",
+    "run_lines",
+    "run_snippet",
+    "snippets",
+]
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "data_tools"
@@ -52,7 +63,7 @@ TOOLS = {
 
 def run_example(name: str, url: str) -> tuple[str, ...]:
     """The lines that the example prints; AssertionError if it fails or warns."""
-    return _run([str(EXAMPLES / f"{name}.py"), url], ROOT)
+    return run_lines([str(EXAMPLES / f"{name}.py"), url])
 
 
 def snippets() -> Iterator[str]:
@@ -64,10 +75,11 @@ def snippets() -> Iterator[str]:
 def run_snippet(body: str, url: str, directory: Path) -> None:
     """Runs a block in `directory`, with the URL of a server that is there."""
     assert DOCUMENTED_URL in body, "a block that asks no server shows nothing"
-    _run(["-c", body.replace(DOCUMENTED_URL, url)], directory)
+    run_lines(["-c", body.replace(DOCUMENTED_URL, url)], directory)
 
 
-def _run(arguments: list[str], directory: Path) -> tuple[str, ...]:
+def run_lines(arguments: list[str], directory: Path = ROOT) -> tuple[str, ...]:
+    """The lines that a program of Python prints; AssertionError if it fails or warns."""
     done = subprocess.run(
         [sys.executable, "-W", "error::UserWarning", *arguments],
         cwd=directory,
