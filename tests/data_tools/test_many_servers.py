@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from test_data_tools import require
-from tool_runs import ROOT, RUN_S, run_lines
+from tool_runs import ROOT, RUN_S, require, run_lines
 
 EXAMPLE = str(ROOT / "examples" / "many_servers.py")
 

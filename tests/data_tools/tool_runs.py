@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 __all__ = [
     "DOCUMENT",
@@ -16,6 +19,7 @@ __all__ = [
     "RUN_S",
     "TOOLS",
     "Tool",
+    "require",
     "run_example",
     "run_lines",
     "run_snippet",
@@ -26,6 +30,7 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "data_tools"
 DOCUMENT = ROOT / "docs" / "data-tools.md"
 DOCUMENTED_URL = "rdma://server/data"
+MODULES = {"universal-pathlib": "upath"}
 RUN_S = 240
 """Ray starts a dozen processes, each of which takes its time on a busy machine."""
 
@@ -59,6 +64,13 @@ TOOLS = {
     ),
     "local_cache": Tool("`simplecache::rdma://`", ("fsspec",), ("octets: 1000", "octets: 1000", "kept here: [1000]")),
 }
+
+
+def require(*packages: str) -> None:
+    """Skips the test that runs where one of them is not installed."""
+    for package in packages:
+        if importlib.util.find_spec(MODULES.get(package, package)) is None:
+            pytest.skip(reason=f"{package} is not installed, which is of the extra dev-data: make data-tools")
 
 
 def run_example(name: str, url: str) -> tuple[str, ...]:
