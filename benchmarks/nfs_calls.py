@@ -47,15 +47,24 @@ def served_file(
             for _ in range(octets >> 20):
                 file.write(bytes(1 << 20))
         data.chmod(0o666)
-        listen = ["--listen", "rdma://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0"]
-        command = [str(Path(sys.executable).with_name("rpcrdma")), "serve", directory, *listen, *options]
-        with subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
-        ) as server:
-            try:
-                yield replace(_addresses(server), directory=directory)
-            finally:
-                server.terminate()
+        with served_directory(directory, environment, options) as server:
+            yield server
+
+
+@contextlib.contextmanager
+def served_directory(
+    directory: str, environment: dict[str, str] | None = None, options: Sequence[str] = ()
+) -> Iterator[ServerAddresses]:
+    """`rpcrdma serve` in a process of its own, at free ports."""
+    listen = ["--listen", "rdma://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0"]
+    command = [str(Path(sys.executable).with_name("rpcrdma")), "serve", directory, *listen, *options]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+    ) as server:
+        try:
+            yield replace(_addresses(server), directory=directory)
+        finally:
+            server.terminate()
 
 
 def _addresses(server: subprocess.Popen[str]) -> ServerAddresses:

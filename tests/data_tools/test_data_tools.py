@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,21 +9,13 @@ from pathlib import Path
 import pytest
 
 from fsspec_server import SCHEMES, RunningServer, Served
-from tool_runs import DOCUMENT, EXAMPLES, TOOLS, run_example, run_snippet, snippets
-
-MODULES = {"universal-pathlib": "upath"}
+from tool_runs import DOCUMENT, EXAMPLES, TOOLS, require, run_example, run_snippet, snippets
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with RunningServer(tmp_path_factory.mktemp("data"), tmp_path_factory.mktemp("state")) as running:
         yield running
-
-
-def require(*packages: str) -> None:
-    for package in packages:
-        if importlib.util.find_spec(MODULES.get(package, package)) is None:
-            pytest.skip(reason=f"{package} is not installed, which is of the extra dev-data: make data-tools")
 
 
 @pytest.mark.data_tools

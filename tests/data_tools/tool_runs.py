@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import signal
 import subprocess
@@ -10,12 +11,27 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["DOCUMENT", "EXAMPLES", "TOOLS", "Tool", "run_example", "run_snippet", "snippets"]
+import pytest
+
+__all__ = [
+    "DOCUMENT",
+    "EXAMPLES",
+    "ROOT",
+    "RUN_S",
+    "TOOLS",
+    "Tool",
+    "require",
+    "run_example",
+    "run_lines",
+    "run_snippet",
+    "snippets",
+]
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "data_tools"
 DOCUMENT = ROOT / "docs" / "data-tools.md"
 DOCUMENTED_URL = "rdma://server/data"
+MODULES = {"universal-pathlib": "upath"}
 RUN_S = 240
 """Ray starts a dozen processes, each of which takes its time on a busy machine."""
 
@@ -55,9 +71,16 @@ TOOLS = {
 }
 
 
+def require(*packages: str) -> None:
+    """Skips the test that runs where one of them is not installed."""
+    for package in packages:
+        if importlib.util.find_spec(MODULES.get(package, package)) is None:
+            pytest.skip(reason=f"{package} is not installed, which is of the extra dev-data: make data-tools")
+
+
 def run_example(name: str, url: str) -> tuple[str, ...]:
     """The lines that the example prints; AssertionError if it fails or warns."""
-    return _run([str(EXAMPLES / f"{name}.py"), url], ROOT)
+    return run_lines([str(EXAMPLES / f"{name}.py"), url])
 
 
 def snippets() -> Iterator[str]:
@@ -69,10 +92,11 @@ def snippets() -> Iterator[str]:
 def run_snippet(body: str, url: str, directory: Path) -> None:
     """Runs a block in `directory`, with the URL of a server that is there."""
     assert DOCUMENTED_URL in body, "a block that asks no server shows nothing"
-    _run(["-c", body.replace(DOCUMENTED_URL, url)], directory)
+    run_lines(["-c", body.replace(DOCUMENTED_URL, url)], directory)
 
 
-def _run(arguments: list[str], directory: Path) -> tuple[str, ...]:
+def run_lines(arguments: list[str], directory: Path = ROOT) -> tuple[str, ...]:
+    """The lines that a program of Python prints; AssertionError if it fails or warns."""
     done = subprocess.run(
         [sys.executable, "-W", "error::UserWarning", *arguments],
         cwd=directory,
