@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from rpcrdma.aio.drivers.provider import Terms
 from rpcrdma.rpc.host_identity import HostIdentity
-from rpcrdma.transport import ExtensionLink, Properties
+from rpcrdma.transport import Endpoint, ExtensionLink, Properties
 
-__all__ = ["ExtensionProperties", "Negotiated", "PropertyValue", "by_name", "of_extensions"]
+__all__ = ["ExtensionProperties", "Negotiated", "PropertyValue", "by_name", "negotiated"]
 
 PropertyValue: TypeAlias = int | str | bool
 """Octets, a number, a level by its name, or whether there is host authentication."""
@@ -43,9 +44,34 @@ class Negotiated:
     extensions: dict[str, ExtensionProperties]
     """Of each extension, by its name, the properties; none in a version without properties."""
     round_trip_s: float | None
-    """How long the peer took to answer the first message: how far it is. None where that was not measured."""
+    """How far the peer is: its shortest answer to the first messages. None where that was not measured."""
     host_identity: HostIdentity | None
     """Which host the peer has proved to be; None if it was not asked to."""
+
+
+def negotiated(
+    endpoint: Endpoint, terms: Terms, provider: str, round_trip_s: float | None, host_identity: HostIdentity | None
+) -> Negotiated:
+    """What holds for the connection of `endpoint` at present."""
+    return Negotiated(
+        version=endpoint.version,
+        dialect=endpoint.dialect,
+        provider=provider,
+        inline_send_octets=endpoint.inline_send_octets,
+        inline_receive_octets=endpoint.inline_receive_octets,
+        credits_requested=endpoint.credits_requested,
+        credits_granted=endpoint.credits_granted,
+        remote_invalidation=endpoint.remote_invalidation,
+        crc=terms.crc,
+        inbound_reads=terms.inbound_reads,
+        outbound_reads=terms.outbound_reads,
+        reverse_credits_granted=endpoint.reverse_credits_granted,
+        own_properties=by_name(endpoint.own_properties),
+        peer_properties=by_name(endpoint.peer_properties),
+        extensions={} if endpoint.own_properties is None else _of_extensions(endpoint.extensions),
+        round_trip_s=round_trip_s,
+        host_identity=host_identity,
+    )
 
 
 def by_name(properties: Properties | None) -> dict[str, PropertyValue] | None:
@@ -58,7 +84,7 @@ def by_name(properties: Properties | None) -> dict[str, PropertyValue] | None:
     }
 
 
-def of_extensions(links: Mapping[str, ExtensionLink]) -> dict[str, ExtensionProperties]:
+def _of_extensions(links: Mapping[str, ExtensionLink]) -> dict[str, ExtensionProperties]:
     """As `Negotiated` has them."""
     return {name: {"own": _named(link.own_shown), "peer": _named(link.peer_shown)} for name, link in links.items()}
 

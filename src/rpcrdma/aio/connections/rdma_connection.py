@@ -20,7 +20,7 @@ from rpcrdma.aio.answering.call_context import ServerCallContext
 from rpcrdma.aio.connections.call_outcome import count_failure
 from rpcrdma.aio.connections.call_record import CallObserver
 from rpcrdma.aio.connections.distance import Distance
-from rpcrdma.aio.connections.negotiated import Negotiated, by_name, of_extensions
+from rpcrdma.aio.connections.negotiated import Negotiated, negotiated
 from rpcrdma.aio.connections.pending_call import PendingCall
 from rpcrdma.aio.connections.refusal_hints import REMEDY, explained, octets_pulled
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
@@ -183,26 +183,8 @@ class RdmaConnection:
     @property
     def negotiated(self) -> Negotiated:
         """What was agreed on; the credits granted change with each reply."""
-        endpoint, terms = self._endpoint, self._driver.terms
-        return Negotiated(
-            version=endpoint.version,
-            dialect=endpoint.dialect,
-            provider=self._provider,
-            inline_send_octets=endpoint.inline_send_octets,
-            inline_receive_octets=endpoint.inline_receive_octets,
-            credits_requested=endpoint.credits_requested,
-            credits_granted=endpoint.credits_granted,
-            remote_invalidation=endpoint.remote_invalidation,
-            crc=terms.crc,
-            inbound_reads=terms.inbound_reads,
-            outbound_reads=terms.outbound_reads,
-            reverse_credits_granted=endpoint.reverse_credits_granted,
-            own_properties=by_name(endpoint.own_properties),
-            peer_properties=by_name(endpoint.peer_properties),
-            extensions={} if endpoint.own_properties is None else of_extensions(endpoint.extensions),
-            round_trip_s=self._distance.round_trip_s,
-            host_identity=self.host_identity,
-        )
+        round_trip_s, host = self._distance.round_trip_s, self.host_identity
+        return negotiated(self._endpoint, self._driver.terms, self._provider, round_trip_s, host)
 
     @property
     def host_identity(self) -> HostIdentity | None:
