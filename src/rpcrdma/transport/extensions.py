@@ -8,8 +8,8 @@ error.
 
 from __future__ import annotations
 
+import functools
 import struct
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -53,6 +53,8 @@ __all__ = [
 ]
 
 _FIRST_XID = 0x80000000
+_TABLES_KEPT = 64
+"""Of sets of extensions: a process has few, which all of its connections share."""
 _RPC_START = struct.Struct(">II")
 """XID and direction of an RPC message."""
 
@@ -146,20 +148,26 @@ class Extension:
     promises_max: int = 0
 
 
+@functools.lru_cache(maxsize=_TABLES_KEPT)
+def _rows(extension: Extension) -> Mapping[int, HeaderRow]:
+    """The header types by their codes."""
+    return {row.code: row for row in extension.headers}
+
+
 class ExtensionLink:
     """One extension on one connection.
 
     `peer` are the values that the peer told, by the numbers of the extension's properties. `state` is the extension's
     own, None at first. `wake` is called after a message was posted: the connection's owner sends then. `round_trip_s`
-    is how far the peer is, in seconds; 0 where the owner does not know.
+    is how far the peer is, in seconds; 0 where the owner does not know. `rows` are the extension's header types.
     """
 
-    __slots__ = ("_headers", "_hub", "extension", "peer", "round_trip_s", "state", "wake")
+    __slots__ = ("_hub", "extension", "peer", "round_trip_s", "rows", "state", "wake")
 
     def __init__(self, extension: Extension, hub: Extensions) -> None:
         self.extension = extension
         self._hub = hub
-        self._headers = {row.code: row for row in extension.headers}
+        self.rows = _rows(extension)
         self.peer: dict[int, Any] = {}
         self.state: Any = None
         self.wake: Callable[[], None] = _ignore
@@ -235,7 +243,7 @@ class ExtensionLink:
             LocalProtocolError: the type or a flag is not of the extension, or the body is too long for one message.
             TransportClosed: the connection has ended, or does not stand yet.
         """
-        row = self._headers.get(header_type)
+        row = self.rows.get(header_type)
         if row is None or flags & ~row.flags:
             what = f"header type {header_type:#x}" if row is None else f"flags {flags:#x} of {row.name}"
             raise LocalProtocolError(f"{what}: the extension {self.extension.name} has no such row")
@@ -342,13 +350,48 @@ _OWN_CODES_MAX = 0x80
 """Codes below are left to revisions of the protocol: the last error code that it has is 100."""
 
 
+class _Tables(NamedTuple):
+    """What all connections with the same extensions have in common.
+
+    `headers`: for each header type the flags that it may have, and whether it goes on in further messages; `names` are
+    the extensions that have them, `scattered` those left in the memory that they came in. `error_words`: how many words
+    follow each error code. `own` is what this side tells of itself.
+    """
+
+    headers: Mapping[int, tuple[int, bool]]
+    names: Mapping[int, str]
+    scattered: frozenset[int]
+    error_words: Mapping[int, int]
+    own: PropertySet
+
+
+@functools.lru_cache(maxsize=_TABLES_KEPT)
+def _tables(extensions: tuple[Extension, ...]) -> _Tables:
+    """Raises LocalProtocolError: see `check_extensions`."""
+    check_extensions(extensions)
+    rows = [(extension.name, row) for extension in extensions for row in extension.headers]
+    return _Tables(
+        {row.code: (row.flags, row.continues) for _, row in rows},
+        {row.code: name for name, row in rows},
+        frozenset(row.code for _, row in rows if row.scattered),
+        {row.code: row.words for extension in extensions for row in extension.errors},
+        tuple((row.number, row.value) for one in extensions for row in one.properties if row.value is not None),
+    )
+
+
+@functools.lru_cache(maxsize=_TABLES_KEPT)
+def _scattered(version: int, codes: frozenset[int]) -> frozenset[tuple[int, int]]:
+    """The header types of a version whose messages stay where they arrive."""
+    return frozenset((version, code) for code in codes)
+
+
 class Extensions:
     """Those of one connection."""
 
     __slots__ = (
-        "_by_header",
         "_outbox",
         "_sent",
+        "_tables",
         "_xid",
         "links",
         "memory",
@@ -361,7 +404,7 @@ class Extensions:
     def __init__(
         self, session: Session, outbox: Outbox, receives: ReceiveBuffers, extensions: Sequence[Extension]
     ) -> None:
-        check_extensions(extensions)
+        self._tables = _tables(tuple(extensions))
         self.requester: Requester | None = None
         self.responder: Responder | None = None
         self.memory = MessageMemory()
@@ -369,35 +412,25 @@ class Extensions:
         self.session = session
         self._outbox = outbox
         self.links = {extension.name: ExtensionLink(extension, self) for extension in extensions}
-        self._by_header = {row.code: (link, row) for link in self.links.values() for row in link.extension.headers}
         self._xid = _FIRST_XID
-        self._sent: OrderedDict[int, ExtensionLink] = OrderedDict()
+        self._sent: dict[int, ExtensionLink] | None = None
         outbox.serve(self, Kind.EXTENSION)
         session.promise_at_most(sum(extension.promises_max for extension in extensions))
-
-    def keep_scattered(self, version: int) -> None:
-        """The connection speaks this version: of messages of extensions some are left in the memory they came in."""
-        self.receives.kept_scattered = {(version, code) for code, (_, row) in self._by_header.items() if row.scattered}
 
     @property
     def headers(self) -> Mapping[int, tuple[int, bool]]:
         """For each header type the flags that it may have, and whether it goes on in further messages."""
-        return {code: (row.flags, row.continues) for code, (_, row) in self._by_header.items()}
+        return self._tables.headers
 
     @property
     def error_words(self) -> Mapping[int, int]:
         """How many words follow each error code."""
-        return {row.code: row.words for link in self.links.values() for row in link.extension.errors}
+        return self._tables.error_words
 
     @property
     def own(self) -> PropertySet:
         """What this side tells of itself."""
-        return tuple(
-            (row.number, row.value)
-            for link in self.links.values()
-            for row in link.extension.properties
-            if row.value is not None
-        )
+        return self._tables.own
 
     def take_properties(self, told: PropertySet) -> None:
         """Takes what the peer told of itself.
@@ -413,7 +446,7 @@ class Extensions:
 
     def on_ready(self) -> None:
         """The connection stands."""
-        self.keep_scattered(self.session.dialect.version)
+        self.receives.kept_scattered = _scattered(self.session.dialect.version, self._tables.scattered)
         for link in self.links.values():
             link.extension.on_ready(link)
 
@@ -421,10 +454,12 @@ class Extensions:
         """Hands a message to its extension; False for one that is discarded, since it cannot invalidate anything."""
         if invalidated is not None:
             return False
-        link, row = self._by_header[message.header_type]
+        header_type = message.header_type
+        link = self.links[self._tables.names[header_type]]
+        row = link.rows[header_type]
         body = memoryview(message.data)[message.start :]
         arrived, self.receives.arrived = self.receives.arrived, None
-        taken = ExtensionMessage(message.header_type, message.xid, message.flags, message.answers, body, arrived)
+        taken = ExtensionMessage(header_type, message.xid, message.flags, message.answers, body, arrived)
         try:
             row.handler(link, taken)
         except DecodeError:
@@ -450,7 +485,7 @@ class Extensions:
         """Hands an error to the extension whose message it is about; False if there is none, or it is no error."""
         if message.kind is not Kind.ERROR or invalidated is not None:
             return False
-        link = self._sent.pop(message.xid, None)
+        link = None if self._sent is None else self._sent.pop(message.xid, None)
         if link is None:
             return False
         refusal = message.refusal
@@ -482,9 +517,12 @@ class Extensions:
         if xid is None:
             self._xid = xid = (self._xid + 1) & 0xFFFFFFFF
         if not answer:
+            if self._sent is None:
+                self._sent = {}
             self._sent[xid] = link
             if len(self._sent) > EXTENSION_MESSAGES_REMEMBERED:
-                self._sent.popitem(last=False)
+                # The oldest one.
+                del self._sent[next(iter(self._sent))]
         self._outbox.send(OutgoingExtension(xid, row.code, flags, body, answer=answer))
         link.wake()
         return xid
