@@ -566,3 +566,61 @@ def test_responses_to_no_call_are_discarded(draft: str, kind: int) -> None:
     assert peer.endpoint_events() == []
     peer.assert_nothing_held()
     peer.assert_serves()
+
+
+@BOTH_DRAFTS
+@pytest.mark.req("RT-3", "RT-7", "RT-11")
+def test_a_reply_for_which_credits_are_short_waits_for_them_and_then_goes(draft: str) -> None:
+    """And those behind it, in their order; a client that gives none is bounded as with any other reply."""
+    peer = server(draft, TransportConfig(stalled_s=30.0, offered_receive_octets=OCTETS))
+    result = bytes(range(256)) * 80
+    # One transmission may go, of two that it takes.
+    window = peer.endpoint._session.window
+    header = peer.header(XID, XMTREQ)
+    if draft == "2":
+        window.balance = 0
+        header = header[:8] + words((64 << 16) + 1) + header[12:]
+    else:
+        header = words(XID, 2, window._sent + 1, XMTREQ)
+    peer.send(header + bytes(4) + array(words(0, 8, 1, 1, TBSN)) + words(1, 1, 8) + CALL)
+    assert peer.endpoint.reply(peer.arrived(), message(XID, 1, (b"", result)))
+    # This one gives no credit either.
+    peer.give = 0
+    peer.sent = window._sent + 1 if draft == "2-07" else 0
+    header = peer.header(XID + 1, 0 if draft == "2" else 10)
+    if draft == "2-07":
+        header = words(XID + 1, 2, window._sent + 1, 10)
+    peer.send(header + bytes(16) + words(XID + 1, 0))
+    peer.endpoint.reply(peer.arrived(), message(XID + 1, 1))
+    assert peer.heard() == []
+    assert peer.endpoint.next_deadline_s(100.0) == 130.0
+    peer.give = 64
+    peer.put(XID + 2, REPTERR, words(XID, 1, 0, 0, BADCONT))
+    heard = peer.heard()
+    assert [(each.xid, each.kind) for each in heard[:2]] == [(XID, XMTRESP), (XID, XMTCONT)]
+    assert [each.xid for each in heard[2:]] == [XID + 1]
+    peer.endpoint_events()
+    peer.assert_serves()
+
+
+@pytest.mark.req("RT-15")
+def test_what_stands_before_items_is_zero() -> None:
+    """Whatever the buffers and the memory of this side had before."""
+    peer = server()
+    secret = b"secret!!" * 500
+    for xid in range(1, 40):
+        peer.request(words(xid, 0, len(secret)), in_segments(12, len(secret), 0), xid=xid, data=secret)
+        peer.endpoint.reply(peer.arrived(), message(xid, 1, (secret, None)))
+        peer.heard()
+        peer.request(words(xid, 0), xid=xid, directions=array(words(0, 8, 1, 1, TBSN)), extra=1)
+        result = bytes([xid]) * (3 * PAGE + 5)
+        peer.endpoint.reply(peer.arrived(), message(xid, 1, (b"plain...", result)))
+        first, second = peer.heard()
+        header = HEAD - 20
+        end = 4 + 12 + 8 + 4 * 4 + 8 + 20
+        assert first.body[end - 12 : end] == b"plain..." + words(len(result))
+        assert first.body[end:header] == bytes(header - end)
+        assert first.body[header:] == result[: 3 * PAGE]
+        assert second.body[12:header] == bytes(header - 12)
+        assert second.body[header:] == result[3 * PAGE :]
+        peer.endpoint_events()

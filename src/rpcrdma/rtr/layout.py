@@ -19,6 +19,9 @@ __all__ = ["Frame", "Layout", "Run", "lay_out", "runs_of"]
 _KEPT = 512
 """Layouts: the calls of one application are mostly of the same few sizes."""
 
+_TRIES = 256
+"""Lengths of the first header: in segments of most different lengths, how many are taken depends on where they begin."""
+
 
 class Run(NamedTuple):
     """Placeable segments of one length, side by side in a buffer: `count` of them, the first one being number `first`.
@@ -86,16 +89,15 @@ def lay_out(
     """
     if items and not runs:
         return None
-    guesses = [sum(-(-octets // runs[0].octets) for octets in items) if runs else 0]
-    for _ in range(4):
-        header = first_header + 4 * guesses[-1]
-        found = _fill(header, next_header, payload, items, runs, message_octets, frames_max)
+    # Segments of one length are as many wherever they begin; of others it takes some trying.
+    count = sum(-(-octets // max(run.octets for run in runs)) for octets in items) if runs else 0
+    for tried in range(count, count + _TRIES):
+        found = _fill(first_header + 4 * tried, next_header, payload, items, runs, message_octets, frames_max)
         if found is None:
+            # A longer header leaves less room.
             return None
-        taken = sum(map(len, found.numbers))
-        if taken == guesses[-1]:
+        if sum(map(len, found.numbers)) == tried:
             return found
-        guesses.append(taken)
     return None
 
 

@@ -1,0 +1,420 @@
+"""A client's endpoint with the round-trip extension against a server that sends any transmissions and reports."""
+
+from __future__ import annotations
+
+import pytest
+
+from rpcrdma.errors import RemoteProtocolError
+from rpcrdma.limits import CALL_ATTEMPTS_MAX
+from rpcrdma.rpc.reply_bound import ReplyBound
+from rpcrdma.rtr import Preference
+from rpcrdma.rtr.faults import Fault
+from rpcrdma.testing.endpoint_pair import message
+from rpcrdma.transport import CallRefused, Closed, ReplyArrived, Role, TransportConfig
+from transmission_peer import (
+    BADCONT,
+    BADHMT,
+    BADOFF,
+    BADOMT,
+    BADPL,
+    BADSEQ,
+    BADTBSN,
+    BADXID,
+    DRAFTS,
+    NOITEM,
+    OCTETS,
+    PAGE,
+    REPTERR,
+    TOOSHORT,
+    XMTCONT,
+    XMTREQ,
+    XMTRESP,
+    HeardTransmission,
+    Report,
+    TransmissionPeer,
+    by_rdma,
+    in_segments,
+    words,
+)
+
+BOTH_DRAFTS = pytest.mark.parametrize("draft", DRAFTS)
+ONE, OTHER = 0x0A, 0x0B
+RESULT = bytes(range(256)) * 40
+VALUES = {BADCONT: ()} | dict.fromkeys((BADHMT, BADOMT, BADSEQ, BADXID), (1, 2))
+VALUES |= dict.fromkeys((BADTBSN, BADOFF, BADPL), (1, 2, 3))
+
+
+def client(draft: str = "2", **options) -> TransmissionPeer:
+    return TransmissionPeer(Role.CLIENT, draft, **options)
+
+
+def calling(peer: TransmissionPeer, xid: int = ONE, **options) -> list[HeardTransmission]:
+    """A call of the endpoint goes out, and is given back as it was sent."""
+    peer.call(xid, **(options or {"argument": RESULT}))
+    heard = peer.heard()
+    assert {each.xid for each in heard} == {xid}
+    return heard
+
+
+def kinds(heard: list[HeardTransmission]) -> list[int]:
+    return [each.kind for each in heard]
+
+
+def answer(peer: TransmissionPeer, xid: int) -> None:
+    """A proper answer to a call, which must be the only one that ends."""
+    reply = words(xid, 1)
+    lists = bytes(16) if peer.draft == "2" else bytes(4)
+    peer.put(xid, 0 if peer.draft == "2" else 13, lists + reply + b"response", response=True)
+    (ended,) = peer.ended()
+    assert ended == (xid, reply)
+
+
+def assert_calls(peer: TransmissionPeer) -> None:
+    """A call whose result comes in two transmissions is answered, and nothing is held of those before."""
+    xid = 0x600D
+    handle = peer.call(xid, result=len(RESULT) * 2)
+    assert kinds(peer.heard()) == [XMTREQ]
+    peer.response(
+        words(xid, 1, len(RESULT) * 2), in_segments(12, len(RESULT) * 2, 0, 1, 2, 3, 4), xid=xid, count=2,
+        data=(RESULT + RESULT)[: 3 * PAGE],
+    )  # fmt: skip
+    peer.go_on(1, xid=xid, begun_by=XMTRESP, data=(RESULT + RESULT)[3 * PAGE :])
+    (event,) = peer.endpoint_events()
+    assert isinstance(event, ReplyArrived)
+    assert event.handle is handle
+    event.decoder.octets(8, "start")
+    assert event.decoder.bulk(1 << 20, "item") == RESULT + RESULT
+    assert peer.heard() == []
+    assert peer.endpoint.calls_in_flight == 0
+    peer.assert_nothing_held()
+
+
+@BOTH_DRAFTS
+@pytest.mark.req("RT-4", "RT-14")
+@pytest.mark.parametrize("code", VALUES)
+def test_a_call_that_is_reported_goes_out_again_in_plain_messages(draft: str, code: int) -> None:
+    peer = client(draft)
+    assert kinds(calling(peer)) == [XMTREQ]
+    calling(peer, OTHER)
+    peer.put(ONE, REPTERR, words(ONE, 0, 0, 0, code, *VALUES[code]))
+    (again,) = peer.heard()
+    assert (again.xid, again.kind) == (ONE, 0 if draft == "2" else 10)
+    assert peer.endpoint_events() == []
+    assert peer.endpoint.statistics.resent_plain == 1
+    answer(peer, ONE)
+    answer(peer, OTHER)
+    assert peer.endpoint.statistics.calls_failed == 0
+    assert_calls(peer)
+
+
+@pytest.mark.req("RT-4")
+def test_a_call_that_led_to_what_is_reported_goes_out_again_too() -> None:
+    peer = client()
+    calling(peer)
+    calling(peer, OTHER)
+    peer.put(OTHER, REPTERR, words(OTHER, 0, 1, 1, ONE, 0, 0, BADXID, ONE, OTHER))
+    assert sorted(each.xid for each in peer.heard()) == [ONE, OTHER]
+    assert peer.endpoint.statistics.resent_plain == 2
+    answer(peer, ONE)
+    answer(peer, OTHER)
+    assert_calls(peer)
+
+
+def test_a_call_that_is_reported_again_fails() -> None:
+    peer = client()
+    calling(peer)
+    calling(peer, OTHER)
+    for _ in range(3):
+        peer.put(ONE, REPTERR, words(ONE, 0, 0, 0, BADCONT))
+    assert kinds(peer.heard()) == [0]
+    ((xid, error),) = peer.ended()
+    assert xid == ONE
+    assert isinstance(error, CallRefused)
+    answer(peer, OTHER)
+    assert_calls(peer)
+
+
+def test_a_call_is_not_sent_more_often_than_any_other() -> None:
+    peer = client()
+    calling(peer, result=20_000)
+    for attempt in range(1, CALL_ATTEMPTS_MAX):
+        peer.put(ONE, 4, words(9, 100 * attempt), response=True)
+        assert kinds(peer.heard()) == [XMTREQ]
+    peer.put(ONE, REPTERR, words(ONE, 0, 0, 0, BADCONT))
+    assert peer.heard() == []
+    ((_, error),) = peer.ended()
+    assert isinstance(error, CallRefused)
+    assert_calls(peer)
+
+
+@BOTH_DRAFTS
+@pytest.mark.req("RT-4")
+def test_reports_about_nothing_change_nothing(draft: str) -> None:
+    peer = client(draft)
+    calling(peer)
+    for body in (
+        words(OTHER, 0, 0, 0, BADCONT),
+        words(ONE, 1, 0, 0, BADCONT),
+        words(OTHER, 1, 0, 1, OTHER, 0, 0, BADSEQ, 1, 2),
+        words(ONE, 0, 0, 0, 9),
+        words(ONE, 2, 0, 0, BADCONT),
+        words(ONE, 0, 0, 0, BADCONT, 0),
+        words(ONE, 0, 0, 1),
+        b"",
+        bytes(5000),
+    ):
+        for response in (False, True):
+            peer.put(ONE, REPTERR, body, response=response)
+    assert peer.heard() == []
+    assert peer.endpoint.statistics.reports_received == 6
+    answer(peer, ONE)
+    assert_calls(peer)
+
+
+OFFERED = 10240
+
+# By the direction of the request: items of the response that do not fit it; `memory` is what was offered.
+MISFITS = {
+    "nothing for a direction": (Preference.SEGMENTS, lambda _memory: []),
+    "two items for one direction": (
+        Preference.SEGMENTS,
+        lambda _memory: [in_segments(12, 100, 0), in_segments(112, 100, 1)],
+    ),
+    "by RDMA instead of in segments": (Preference.SEGMENTS, lambda _memory: [by_rdma(12, 4, (1, 4, 0))]),
+    "by RDMA and nothing instead of in segments": (Preference.SEGMENTS, lambda _memory: [by_rdma(12, 0)]),
+    "in segments instead of by RDMA": (Preference.EXPLICIT, lambda _memory: [in_segments(12, 100, 0)]),
+    "more than was offered": (
+        Preference.EXPLICIT,
+        lambda memory: [by_rdma(12, OFFERED + 1, (memory[0], OFFERED + 1, memory[2]))],
+    ),
+    "more segments than were offered": (
+        Preference.EXPLICIT,
+        lambda memory: [by_rdma(12, 100, (memory[0], 100, memory[2]), (memory[0], 0, memory[2]))],
+    ),
+    "no segments": (Preference.EXPLICIT, lambda _memory: [by_rdma(12, 0)]),
+    "a length that is not what was written": (
+        Preference.EXPLICIT,
+        lambda memory: [by_rdma(12, 99, (memory[0], 100, memory[2]))],
+    ),
+    "more than was offered, by choice": (
+        Preference.CHOICE,
+        lambda memory: [by_rdma(12, OFFERED + 1, (memory[0], OFFERED + 1, memory[2]))],
+    ),
+}
+
+
+@BOTH_DRAFTS
+@pytest.mark.req("RT-7")
+@pytest.mark.parametrize("what", MISFITS)
+def test_a_response_that_does_not_fit_the_directions_fails_its_call_alone(draft: str, what: str) -> None:
+    preference, items = MISFITS[what]
+    peer = client(draft, preference=preference)
+    (sent,) = calling(peer, result=OFFERED)
+    calling(peer, OTHER, result=OFFERED)
+    # The memory that is offered follows the direction's way: a count, handle, length, offset.
+    start = 4 + 4 + 8 + 4 + 8
+    offered = (0, 0, 0)
+    if preference is not Preference.SEGMENTS:
+        assert sent.body[start : start + 4] == words(1)
+        handle = int.from_bytes(sent.body[start + 4 : start + 8])
+        offered = (handle, OFFERED, int.from_bytes(sent.body[start + 12 : start + 20]))
+        assert handle in peer.endpoint_pd.regions
+    peer.response(words(ONE, 1, 100), *items(offered), xid=ONE, data=bytes(2 * PAGE))
+    ((xid, error),) = peer.ended()
+    assert xid == ONE
+    assert type(error) is RemoteProtocolError
+    assert peer.heard() == []
+    assert offered[0] not in peer.endpoint_pd.regions, "what the peer may write to ends with the call"
+    peer.response(words(OTHER, 1), words(0, 0, NOITEM), xid=OTHER)
+    assert peer.ended() == [(OTHER, words(OTHER, 1))]
+    assert not peer.endpoint_pd.regions
+    assert peer.endpoint.calls_in_flight == 0
+
+
+@pytest.mark.req("RT-8")
+@pytest.mark.parametrize("preference", [Preference.SEGMENTS, Preference.EXPLICIT, Preference.CHOICE])
+@pytest.mark.parametrize("kind", [TOOSHORT, NOITEM])
+def test_a_direction_that_comes_to_nothing_ends_its_memory(preference: Preference, kind: int) -> None:
+    peer = client(preference=preference)
+    calling(peer, result=OFFERED)
+    peer.response(
+        words(ONE, 1, 4, 7), words(12 if kind == TOOSHORT else 0, 4 if kind == TOOSHORT else 0, kind), xid=ONE
+    )
+    assert peer.ended() == [(ONE, words(ONE, 1))]
+    peer.assert_nothing_held()
+
+
+RESPONSES = {
+    "none": ({"count": 0}, (BADSEQ, (2, 0))),
+    "more transmissions than were asked for": ({"count": 3}, (BADSEQ, (2, 3))),
+    "a huge count": ({"count": 0xFFFFFFFF}, (BADSEQ, (2, 0xFFFFFFFF))),
+    "a number that is none": ({"items": [in_segments(12, 10, 3)]}, (BADTBSN, (3, 0, 2))),
+    "an offset beyond the segment": ({"items": [in_segments(12, 10, 0, offset=5000)]}, (BADOFF, (5000, 0, 4095))),
+    "more than has come": ({"items": [in_segments(12, 3 * PAGE, 0, 1, 2)]}, (BADPL, (3 * PAGE, 0, PAGE))),
+    "a position beyond the stream": ({"items": [in_segments(16, 10, 0)]}, (BADOFF, (16, 0, 12))),
+    "more than its memory": ({"items": [by_rdma(12, 9, (1, 8, 0))]}, (BADPL, (9, 0, 8))),
+    "more payload than there is": ({"length": 0xFFFFFFFF}, (BADPL, (0xFFFFFFFF, 0, -1))),
+}
+
+
+@BOTH_DRAFTS
+@pytest.mark.req("RT-4", "RT-11", "RT-14")
+@pytest.mark.parametrize("what", RESPONSES)
+def test_a_response_with_a_fault_is_reported_and_fails_its_call_alone(draft: str, what: str) -> None:
+    parts, (code, values) = RESPONSES[what]
+    peer = client(draft)
+    # 20 KiB and the reply take two transmissions.
+    calling(peer, result=20_000)
+    calling(peer, OTHER)
+    if values[-1] == -1:
+        values = (*values[:-1], 2 * PAGE - 12 - (20 if draft == "2" else 16))
+    parts = dict(parts)
+    items = parts.pop("items", [])
+    peer.response(words(ONE, 1, 10), *items, xid=ONE, data=bytes(PAGE), **parts)
+    assert peer.reported() == Report((ONE, 1, 0), None, code, values)
+    ((xid, error),) = peer.ended()
+    assert xid == ONE
+    assert isinstance(error, Fault)
+    peer.go_on(1, xid=ONE, begun_by=XMTRESP, data=bytes(PAGE))
+    assert peer.heard() == []
+    answer(peer, OTHER)
+    assert_calls(peer)
+
+
+BROKEN = {
+    "a reply": (lambda peer: peer.plain_reply(OTHER), (OTHER, 1, 0), BADHMT),
+    "an error": (lambda peer: peer.put(OTHER, 4, words(10), response=True), (OTHER, 1, 0), BADHMT),
+    "a call": (lambda peer: peer.plain_call(OTHER), (OTHER, 0, 0), BADHMT),
+    "another response": (lambda peer: peer.response(words(OTHER, 1), xid=OTHER), (OTHER, 1, 0), BADOMT),
+    "a request": (lambda peer: peer.request(words(OTHER, 0), xid=OTHER), (OTHER, 0, 0), BADOMT),
+    "another XID": (lambda peer: peer.go_on(1, xid=OTHER, begun_by=XMTRESP), (OTHER, 1, 1), BADXID),
+    "another number": (lambda peer: peer.go_on(2, xid=ONE, begun_by=XMTRESP), (ONE, 1, 2), BADSEQ),
+}
+
+
+@pytest.mark.req("RT-2")
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_response_that_is_broken_off_fails_its_call(what: str) -> None:
+    act, bad, code = BROKEN[what]
+    peer = client()
+    calling(peer, result=20_000)
+    calling(peer, OTHER, result=20_000)
+    third = 0x0C
+    calling(peer, third)
+    peer.response(words(ONE, 1, 10), xid=ONE, count=2, data=bytes(PAGE))
+    act(peer)
+    report = peer.reported()
+    assert (report.bad, report.lead, report.code) == (bad, (ONE, 1, 0), code)
+    ended = dict(peer.ended())
+    # What broke it is not used either, so that a call that it would have answered fails at once.
+    assert set(ended) == ({ONE, OTHER} if bad[0] == OTHER and bad[1] else {ONE})
+    assert all(isinstance(error, Fault) for error in ended.values())
+    if OTHER not in ended:
+        answer(peer, OTHER)
+    answer(peer, third)
+    assert_calls(peer)
+
+
+@pytest.mark.parametrize("items", [[], [in_segments(8, 100, 0)]], ids=["", "with an item"])
+def test_a_response_to_a_call_in_plain_messages_fails_that(items: list[bytes]) -> None:
+    peer = client()
+    assert kinds(calling(peer, argument=None)) == [0]
+    calling(peer, OTHER)
+    peer.response(words(ONE, 1), *items, xid=ONE, data=bytes(PAGE))
+    ((xid, error),) = peer.ended()
+    assert xid == ONE
+    assert isinstance(error, RemoteProtocolError)
+    answer(peer, OTHER)
+    assert_calls(peer)
+
+
+@pytest.mark.parametrize(
+    "body", [b"", words(1), words(17), words(0, 1, 8, ONE, 0), words(0, 1, 8, OTHER, 1), words(0, 1, 0)]
+)
+def test_a_response_that_is_no_such_message_fails_its_call(body: bytes) -> None:
+    peer = client()
+    calling(peer)
+    calling(peer, OTHER)
+    peer.put(ONE, XMTRESP, body, response=True)
+    ((xid, error),) = peer.ended()
+    assert xid == ONE
+    assert isinstance(error, RemoteProtocolError)
+    peer.go_on(1, xid=ONE, begun_by=XMTRESP)
+    assert peer.heard() == []
+    answer(peer, OTHER)
+    assert_calls(peer)
+
+
+@pytest.mark.req("RT-11")
+def test_what_comes_for_a_call_that_was_abandoned_is_dropped_and_gives_everything_back() -> None:
+    peer = client(preference=Preference.CHOICE)
+    for number in range(1, 300):
+        handle = peer.call(number, result=20_000)
+        assert kinds(peer.heard()) == [XMTREQ]
+        regions = list(peer.endpoint_pd.regions)
+        if number % 3 == 0:
+            peer.response(
+                words(number, 1, 20_000), in_segments(12, 20_000, *range(5)), xid=number, count=2, data=bytes(3 * PAGE)
+            )
+        peer.endpoint.abandon(handle)
+        assert all(region.abandoned for region in map(peer.endpoint_pd.regions.get, regions) if region)
+        if number % 3 == 0:
+            peer.go_on(1, xid=number, begun_by=XMTRESP, data=bytes(2 * PAGE))
+        elif number % 3 == 1:
+            peer.response(words(number, 1), words(0, 0, NOITEM), xid=number)
+        else:
+            peer.put(number, REPTERR, words(number, 0, 0, 0, BADCONT))
+        assert peer.endpoint_events() == []
+        assert peer.heard() == []
+        peer.assert_nothing_held()
+        assert peer.endpoint.calls_in_flight == 0
+    # Of the 256 that may be promised at once all are left, but for the one that the longest promise keeps.
+    assert peer.endpoint._session.window.promises_left == (255 + 1) // 2
+
+
+@pytest.mark.parametrize("reported", [False, True], ids=["", "and was reported"])
+def test_memory_that_changes_after_its_call_was_given_up_never_gets_out(reported: bool) -> None:
+    """Also where the call waits to go out again while the rest of what the peer has refused is on its way."""
+    peer = client(give=2, support=7)
+    peer.give = 0
+    argument = bytearray(b"before!!" * 3000)
+    payload = message(ONE, 0, (b"argument", argument))
+    handle = peer.endpoint.call(ONE, payload, ReplyBound(8))
+    if reported:
+        octets = peer.header(ONE, REPTERR) + words(ONE, 0, 0, 0, BADCONT)
+        peer.qp.post_send("send", [octets], signaled=False)
+        # One Send of either side: the first transmission, and the report about it.
+        peer._link.progress(1)
+        peer.endpoint.progress()
+        assert peer.endpoint.statistics.resent_plain == 1
+    peer.endpoint.abandon(handle)
+    argument[:] = b"after!!!" * 3000
+    peer.run()
+    assert all(b"after!!!" not in octets for octets in peer.received)
+    assert len(peer.received) < 2
+    (closed,) = peer.endpoint_events()
+    assert isinstance(closed, Closed)
+    assert "still being sent" in closed.reason
+
+
+def test_a_call_that_is_given_up_when_all_of_it_has_gone_ends_nothing() -> None:
+    peer = client()
+    argument = bytearray(RESULT)
+    handle = peer.endpoint.call(ONE, message(ONE, 0, (b"argument", argument)), ReplyBound(8))
+    assert kinds(peer.heard()) == [XMTREQ]
+    peer.endpoint.abandon(handle)
+    peer.plain_reply(ONE)
+    assert peer.endpoint_events() == []
+    assert_calls(peer)
+
+
+def test_a_group_beyond_credits_ends_the_connection() -> None:
+    peer = client(config=TransportConfig(offered_receive_octets=OCTETS, credits_requested=1))
+    calling(peer, result=20_000)
+    # The one report about them gives a few credits back.
+    for _ in range(peer.endpoint._session.window.outstanding + 3):
+        peer.qp.post_send("send", [peer.header(OTHER, XMTCONT) + words(1, XMTRESP, 0)], signaled=False)
+    peer.run()
+    closed = peer.endpoint_events()[-1]
+    assert isinstance(closed, Closed)
+    assert "more messages than credits allow" in closed.reason
