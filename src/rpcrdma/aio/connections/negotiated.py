@@ -9,7 +9,7 @@ from typing import TypeAlias
 from rpcrdma.rpc.host_identity import HostIdentity
 from rpcrdma.transport import ExtensionLink, Properties
 
-__all__ = ["ExtensionProperties", "Negotiated", "PropertyValue", "by_name", "of_extensions", "round_trip_of"]
+__all__ = ["ExtensionProperties", "Negotiated", "PropertyValue", "by_name", "of_extensions"]
 
 PropertyValue: TypeAlias = int | str | bool
 """Octets, a number, a level by its name, or whether there is host authentication."""
@@ -43,7 +43,7 @@ class Negotiated:
     extensions: dict[str, ExtensionProperties]
     """Of each extension, by its name, the properties; none in a version without properties."""
     round_trip_s: float | None
-    """How far the peer is, as measured for extensions (`ExtensionLink.round_trip_s`). None where it was not."""
+    """How long the peer took to answer the first message: how far it is. None where that was not measured."""
     host_identity: HostIdentity | None
     """Which host the peer has proved to be; None if it was not asked to."""
 
@@ -61,11 +61,6 @@ def by_name(properties: Properties | None) -> dict[str, PropertyValue] | None:
 def of_extensions(links: Mapping[str, ExtensionLink]) -> dict[str, ExtensionProperties]:
     """As `Negotiated` has them."""
     return {name: {"own": _named(link.own_shown), "peer": _named(link.peer_shown)} for name, link in links.items()}
-
-
-def round_trip_of(links: Mapping[str, ExtensionLink]) -> float | None:
-    """As `Negotiated` has it."""
-    return next((link.round_trip_s for link in links.values() if link.round_trip_s), None)
 
 
 def _named(shown: dict[str, int | str]) -> dict[str, int | str] | None:

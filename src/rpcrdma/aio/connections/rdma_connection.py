@@ -18,7 +18,7 @@ from rpcrdma.aio.answering.answering import Answering
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.answering.call_context import ServerCallContext
 from rpcrdma.aio.connections.call_record import CallObserver, CallRecord, form_of
-from rpcrdma.aio.connections.negotiated import Negotiated, by_name, of_extensions, round_trip_of
+from rpcrdma.aio.connections.negotiated import Negotiated, by_name, of_extensions
 from rpcrdma.aio.connections.refusal_hints import REMEDY, explained, octets_pulled
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.aio.drivers.provider import Link
@@ -114,6 +114,7 @@ class RdmaConnection:
         self._draining = False
         self._in_turn = False
         self._starting = True
+        self._round_trip_s: float | None = None
         self._broken = False
         self._deferred: list[IncomingCall] = []
         self._unsent_octets = 0
@@ -186,7 +187,7 @@ class RdmaConnection:
             own_properties=by_name(endpoint.own_properties),
             peer_properties=by_name(endpoint.peer_properties),
             extensions={} if endpoint.own_properties is None else of_extensions(endpoint.extensions),
-            round_trip_s=round_trip_of(endpoint.extensions),
+            round_trip_s=self._round_trip_s,
             host_identity=self.host_identity,
         )
 
@@ -456,8 +457,9 @@ class RdmaConnection:
         self._starting = False
         introduced_s = self._endpoint.introduced_s
         if introduced_s is not None:
+            self._round_trip_s = self._loop.time() - introduced_s
             for link in self._endpoint.extensions.values():
-                link.round_trip_s = self._loop.time() - introduced_s
+                link.round_trip_s = self._round_trip_s
         if not self._established.done():
             self._established.set_result(None)
         if self._on_established is not None and self.end_reason is None:
