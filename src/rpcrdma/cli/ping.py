@@ -154,7 +154,7 @@ def _report(args: argparse.Namespace, connection: Connection, outcome: _Outcome)
         },
         "properties": agreed and {"own": agreed.own_properties, "peer": agreed.peer_properties},
         "extensions": agreed and agreed.extensions,
-        "distance_us": agreed and agreed.round_trip_s and round(agreed.round_trip_s * 1e6, 1),
+        "distance_us": agreed and (None if agreed.round_trip_s is None else round(agreed.round_trip_s * 1e6, 1)),
         "remote_invalidation": agreed and agreed.remote_invalidation,
         "host_identity": host and host.as_json(),
         "crc": agreed and agreed.crc,
