@@ -127,11 +127,10 @@ class SlowFiles(v3.NFS_V3_Service):
 def test_unanswered_calls_in_long_messages_hold_a_share_and_leave_others_theirs(scene: Scenes, forms: Forms) -> None:
     connections, calls = 6, 100
     size = 30_000
-    plain = forms.last
 
     async def main() -> None:
         slow = SlowFiles()
-        async with scene(slow, extension="off" if plain else "auto") as it:
+        async with scene(slow) as it:
             arguments = it.pools[1]
             arguments.octets_max = POOL_OCTETS
             peers = [await forms.introduced(it, GREEDY) for _ in range(connections)]
@@ -145,11 +144,10 @@ def test_unanswered_calls_in_long_messages_hold_a_share_and_leave_others_theirs(
                 return int(it.server.statistics().counters.errors_sent) - errors_before
 
             await until(lambda: slow.waiting + refused() == connections * calls)
-            # Extended connections receive in parts of memory, from which a plain message is put together.
-            held_octets = TransportConfig().offered_receive_octets if plain else len(messages[0])
-            assert POOL_OCTETS // 8 < arguments.lent_octets <= POOL_OCTETS // 4 + connections * held_octets
+            buffer_octets = TransportConfig().offered_receive_octets
+            assert POOL_OCTETS // 8 < arguments.lent_octets <= POOL_OCTETS // 4 + connections * buffer_octets
             uncounted = connections * RPC_UNCOUNTED_CALL_OCTETS
-            assert arguments.lent_octets <= slow.waiting * held_octets <= arguments.lent_octets + uncounted
+            assert arguments.lent_octets <= slow.waiting * buffer_octets <= arguments.lent_octets + uncounted
             async with connect(it.server.listening[0], options=IN_MESSAGES) as other:
                 reply = await other.call(v3.WRITE, write(0, bytes(MIB)))
                 assert isinstance(reply.value, v3.WRITE3resok)

@@ -38,7 +38,7 @@ def test_ping_reports_as_json(remote: Remote) -> None:
             assert told["own"] == told["peer"]
             assert told["peer"]["rtr_support"] == "requests, responses, continued"
             assert told["peer"]["response_transmission_send_limit"] > 1
-            assert report["distance_us"] > 0
+            assert isinstance(report["distance_us"], float)
             assert list(own) == list(peer) == list(Properties._fields)
             assert (own["reverse"], peer["reverse"]) == ("none", "general")
             send_octets = min(own["send_octets"], peer["receive_octets"])

@@ -158,7 +158,7 @@ def _report(args: argparse.Namespace, connection: Connection, outcome: _Outcome)
         },
         "properties": agreed and {"own": agreed.own_properties, "peer": agreed.peer_properties},
         "extensions": agreed and agreed.extensions,
-        "distance_us": agreed and agreed.round_trip_s and round(agreed.round_trip_s * 1e6, 1),
+        "distance_us": agreed and (None if agreed.round_trip_s is None else round(agreed.round_trip_s * 1e6, 1)),
         "remote_invalidation": agreed and agreed.remote_invalidation,
         "host_identity": host and host.as_json(),
         "crc": agreed and agreed.crc,
@@ -216,7 +216,7 @@ def _print(report: dict[str, Any], outcome: _Outcome) -> None:
             values = "; ".join(f"{key} {value}" for key, value in (told or {}).items()) or "nothing told of it"
             console.data(f"extension {name}, {_SIDES[side]}: {values}")
     if report["distance_us"] is not None:
-        console.data(f"the server's first answer took {report['distance_us']:g} µs")
+        console.data(f"the quickest of the server's first answers took {report['distance_us']:g} µs")
     console.data(
         f"remote invalidation {'on' if report['remote_invalidation'] else 'off'}, "
         f"CRC32C {'on' if report['crc'] else 'off'}"
