@@ -2,7 +2,8 @@
 
 A state is all there is of two endpoints and of the messages between them; a step is whatever one of them can do next.
 The windows are the real ones. What is around them does as the outbox does: a message is not begun before the one that
-was begun has ended, then errors go first, then replies, then calls. Grants may stand anywhere. An endpoint takes its
+was begun has ended, then errors go first, then replies, then calls. Several calls, or several replies, may go in one
+message where a scenario says so. Grants may stand anywhere. An endpoint takes its
 messages in their order, whenever it likes, and its handlers answer in any order.
 
 As a program, the file explores the larger spaces, too:  python tests/unit/transport/test_windows_exhaustively.py
@@ -108,13 +109,19 @@ class Unpaid(AssertionError):
 class Space:
     """All states that two endpoints with certain calls to make can come to."""
 
-    def __init__(self, windows: tuple[Window, Window], work: tuple[tuple[Call, ...], tuple[Call, ...]]) -> None:
+    def __init__(
+        self, windows: tuple[Window, Window], work: tuple[tuple[Call, ...], tuple[Call, ...]], together: int = 1
+    ) -> None:
         self._windows = windows
+        self._together = together
         self._drops = any(call.answer == DROPPED for calls in work for call in calls)
         self._cumulative = isinstance(windows[0], CumulativeWindow)
         self._fields = ("balance", "outstanding", "in_flight", "unanswered", "_heard", "allowed", "_arriving")
         if not self._cumulative:
             self._fields += ("_unproven",)
+        if together > 1:
+            self._fields += ("_learns",)
+            _introduce(*windows)
         self._save: Callable[[Window], tuple[int, ...]] = attrgetter(*self._fields)
         self._start: State = (
             (self._save(windows[0]), self._save(windows[1])),
@@ -162,7 +169,9 @@ class Space:
             window._sent = 0
             window._received = -len(state[1][1 - end]) % _COUNTERS
         else:
-            (window._unproven,) = more
+            window._unproven, *more = more
+        if more:
+            (window._learns,) = more
         return window
 
     def _next(self, state: State, end: int, side: Side, *, sent: Message | None = None, taken: bool = False) -> State:
@@ -247,6 +256,26 @@ class Space:
             word = self._load(state, end).admit(_SENT[kind])
             if word is not None:
                 yield self._sent(state, end, after, kind, pieces, told, word)
+        if not side.errors:
+            yield from self._send_together(state, end, side)
+
+    def _send_together(self, state: State, end: int, side: Side) -> Iterator[State]:
+        """The next Send of several replies or, if there are none, of several calls."""
+        for count in range(2, self._together + 1):
+            some: tuple[Any, ...] = side.replies[:count] if side.replies else side.calls[:count]
+            window = self._load(state, end)
+            if len(some) < count or any(one[0] != 1 for one in some):
+                return
+            if side.replies:
+                kind, told = Kind.REPLY, tuple(wakes for _, wakes in some)
+                after = side._replace(replies=side.replies[count:])
+            elif window.in_flight + count <= window.allowed and all(call.answer != PROPERTIES for call in some):
+                kind, told, after = Kind.CALL, some, side._replace(calls=side.calls[count:])
+            else:
+                return
+            word = window.admit_several(_SENT[kind], count)
+            if word is not None:
+                yield self._next(state, end, after, sent=(Kind.EXTENSION, word, (kind, told)))
 
     def _sent(self, state: State, end: int, side: Side, kind: Kind, pieces: int, told: Any, word: int) -> State:
         if pieces > 1:
@@ -262,25 +291,12 @@ class Space:
         message = Inbound(kind, 1, word, 2)
         if not window.on_arrival(message):
             raise Unpaid(state)
-        if kind is Kind.CALL:
-            if not window.on_received(message):
-                raise Unpaid(state)
-            answer = (told.answer, told.wakes)
-            if told.answer == DROPPED:
-                window.on_dropped()
-            elif told.nested:
-                own = Call(1, 1, wakes=told.answer)
-                side = side._replace(
-                    waiting=tuple(sorted([*side.waiting, answer], key=repr)), handler_calls=(*side.handler_calls, own)
-                )
-            else:
-                side = side._replace(ready=tuple(sorted([*side.ready, answer], key=repr)))
-        elif kind in {Kind.REPLY, Kind.ERROR}:
-            assert window.on_received(message)
-            if told is not None:
-                waiting = list(side.waiting)
-                waiting.remove((told, None))
-                side = side._replace(waiting=tuple(waiting), ready=tuple(sorted([*side.ready, (told, None)], key=repr)))
+        if kind is Kind.EXTENSION:
+            of_all, several = told
+            for one in several:
+                side = _taken(state, window, side, of_all, one)
+        else:
+            side = _taken(state, window, side, kind, told)
         return self._next(state, end, side, taken=True)
 
     def _answer(self, state: State, end: int, answer: tuple[int, int | None]) -> State:
@@ -297,22 +313,60 @@ class Space:
         return self._next(state, end, side)
 
 
+def _introduce(first: Window, second: Window) -> None:
+    """Both tell their properties, before which none may send several calls or replies in one message."""
+    for sender, receiver in ((first, second), (second, first)):
+        word = sender.admit(_SENT[Kind.PROPERTIES])
+        assert word is not None
+        assert receiver.on_arrival(Inbound(Kind.PROPERTIES, 1, word, 2))
+
+
+def _taken(state: State, window: Window, side: Side, kind: Kind, told: Any) -> Side:
+    """What an endpoint has to do after a message that has come."""
+    message = Inbound(kind, 1, 0, 2)
+    if kind is Kind.CALL:
+        if not window.on_received(message):
+            raise Unpaid(state)
+        answer = (told.answer, told.wakes)
+        if told.answer == DROPPED:
+            window.on_dropped()
+        elif told.nested:
+            own = Call(1, 1, wakes=told.answer)
+            return side._replace(
+                waiting=tuple(sorted([*side.waiting, answer], key=repr)), handler_calls=(*side.handler_calls, own)
+            )
+        else:
+            return side._replace(ready=tuple(sorted([*side.ready, answer], key=repr)))
+    elif kind in {Kind.REPLY, Kind.ERROR}:
+        assert window.on_received(message)
+        if told is not None:
+            waiting = list(side.waiting)
+            waiting.remove((told, None))
+            ready = tuple(sorted([*side.ready, (told, None)], key=repr))
+            return side._replace(waiting=tuple(waiting), ready=ready)
+    return side
+
+
 def _begin(call: Call, after: Side) -> tuple[Kind, int, Call, Side]:
     """What is sent for a call, and its maker afterwards."""
     return Kind.PROPERTIES if call.answer == PROPERTIES else Kind.CALL, call.pieces, call, after
 
 
 class Scenario(NamedTuple):
-    """Of either endpoint: calls that it wants in flight, calls that it grants, and the calls that it makes."""
+    """Of either endpoint: calls that it wants in flight, calls that it grants, and the calls that it makes.
+
+    Up to so many calls, or replies, go `together`; where that is more than one, the connection stands.
+    """
 
     first: tuple[int, int]
     second: tuple[int, int]
     calls: tuple[Call, ...]
     peer_calls: tuple[Call, ...]
+    together: int = 1
 
     def space(self, kind: type[Window]) -> Space:
         """With two windows of a kind."""
-        return Space((kind(*self.first), kind(*self.second)), (self.calls, self.peer_calls))
+        return Space((kind(*self.first), kind(*self.second)), (self.calls, self.peer_calls), self.together)
 
 
 NESTED = Call(1, 1, nested=True)
@@ -333,6 +387,10 @@ SCENARIOS = {
         (1, 2), (1, 1), (Call(1, PROPERTIES), Call(2, 2)), (Call(2, PROPERTIES), Call(1, PROPERTIES))
     ),
     "one long call each": Scenario((1, 2), (1, 1), (Call(4, 1),), (Call(6, 1),)),
+    "calls together": Scenario((6, 1), (1, 3), (PLAIN,) * 6, (), together=3),
+    "calls of both ends together": Scenario((3, 2), (2, 3), (PLAIN,) * 3, (PLAIN,) * 2, together=3),
+    "calls together, with long replies": Scenario((4, 1), (1, 3), (Call(1, 2), *[PLAIN] * 3), (), together=3),
+    "calls together, whose handlers call": Scenario((3, 2), (2, 2), (NESTED, PLAIN, PLAIN), (PLAIN,), together=2),
 }
 LARGER_SCENARIOS = {
     "every kind of answer": Scenario(
@@ -500,6 +558,15 @@ class UncountedIsRoom:
         return taken
 
 
+class OnePaid:
+    """Of several calls in one message only one counts."""
+
+    __slots__ = ()
+
+    def admit_several(self, first: Outgoing, _count: int) -> int | None:
+        return self.admit(first)
+
+
 class SendsAnyway:
     """Messages go out without credits."""
 
@@ -532,6 +599,7 @@ class SendsOneAnyway:
         (AnswersReserved, WINDOWS[:1], "errors and handlers that call", Stuck),
         (ErrorsGive, WINDOWS[:1], "errors", Stuck),
         (UncountedIsRoom, WINDOWS, "more calls than credits, and a long reply", Stuck),
+        (OnePaid, WINDOWS, "calls together", Stuck),
         (SendsAnyway, WINDOWS, "long and short ones", Overrun),
         (SendsOneAnyway, WINDOWS, "long and short ones", Unpaid),
     ],
