@@ -369,8 +369,19 @@ class Endpoint:
 
     def send_held(self) -> None:
         """A turn ends: what was held until then goes out, as far as credits allow."""
-        if self._session.batcher is not None and self._outbox.queued:
+        session = self._session
+        if session.batcher is None:
+            return
+        if self._outbox.queued:
             self._outbox.send_held()
+        # What has just gone has brought credits along.
+        if session.window.refresh_due:
+            self._grant()
+
+    def _grant(self) -> None:
+        """The peer needs credits, for which no other message is on its way."""
+        if self._session.state is State.OPEN or self._introduction.may_grant:
+            self._outbox.send_grant()
 
     def disconnect(self) -> None:
         """Ends the connection after what has been sent."""
@@ -431,8 +442,8 @@ class Endpoint:
                 self._on_receive(completion)
             else:
                 self._on_work_ended(completion)
-        if session.window.refresh_due and (session.state is _OPEN or self._introduction.may_grant):
-            self._outbox.send_grant()
+        if session.window.refresh_due and session.batcher is None:
+            self._grant()
         if self._disconnected is not None and self._session.state is not State.CLOSED:
             self._close(self._disconnected)
 

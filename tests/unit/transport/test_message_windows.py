@@ -94,6 +94,52 @@ def test_a_requester_learns_how_many_calls_are_taken(
     assert usable(server) == 2
 
 
+def deliver_several(sender: Window, receiver: Window, message: Outgoing, count: int) -> None:
+    """Sends so many calls, or replies, in one message, and takes them."""
+    word = sender.admit_several(message, count)
+    assert word is not None
+    assert receiver.on_arrival(received(Kind.EXTENSION, word))
+    for _ in range(count):
+        assert receiver.on_received(received(message.kind))
+
+
+@pytest.mark.parametrize("kind", WINDOWS)
+def test_what_several_calls_in_one_message_save_is_no_room_for_more(kind: type[Window]) -> None:
+    """The peer takes the credits back, but not at once."""
+    client, server = introduced(kind, (64, 1), (1, 8))
+    assert client.balance == 9
+    deliver_several(client, server, CALL, 8)
+    assert (client.balance, client.in_flight, server.unanswered) == (8, 8, 8)
+    assert client.admit(CALL) is None
+    deliver(server, client, REPLY)
+    assert client.balance == 8
+    assert client.allowed == 8
+    for _ in range(7):
+        deliver(server, client, REPLY)
+    assert (client.balance, client.in_flight, server.unanswered) == (9, 0, 0)
+    assert usable(client) == 8
+
+
+@pytest.mark.parametrize("kind", WINDOWS)
+def test_several_replies_in_one_message_bring_back_the_credits_of_their_calls(kind: type[Window]) -> None:
+    client, server = introduced(kind, (64, 4), (4, 8))
+    for _ in range(3):
+        for _ in range(8):
+            deliver(client, server, CALL)
+        deliver_several(server, client, REPLY, 8)
+        assert (client.in_flight, server.unanswered) == (0, 0)
+        # The server was given a credit for each reply, and keeps those that it has not used.
+        assert (client.balance, client.outstanding, server.balance) == (9, 12, 12)
+    for _ in range(3):
+        deliver_several(client, server, CALL, 8)
+        deliver_several(server, client, REPLY, 8)
+        assert (client.balance, client.in_flight) == (9, 0)
+    assert (client.allowed, server.allowed) == (8, 4)
+    assert client.admit_several(CALL, 8) is not None
+    client.balance = 0
+    assert client.admit_several(REPLY, 2) is None
+
+
 @pytest.mark.parametrize("kind", WINDOWS)
 def test_a_peer_that_gives_one_credit_at_a_time_is_called_nevertheless(kind: type[Window]) -> None:
     client = kind(8, 1)

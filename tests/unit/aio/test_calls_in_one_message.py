@@ -1,0 +1,262 @@
+"""`ConnectOptions.batches`: calls made at once travel in one message, and a call alone as ever."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple
+
+import pytest
+
+from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
+from rpcrdma.aio.server.rdma_server import RdmaServerConfig
+from rpcrdma.aio.server.serve import ServeOptions, Server, serve
+from rpcrdma.errors import TransportClosed
+from rpcrdma.rpc.errors import RemoteSystemError
+from rpcrdma.rpc.program import Procedure, Program
+from rpcrdma.rpc.reply_bound import ReplyBound
+from rpcrdma.rpc.service import CallContext, Service, in_worker
+from rpcrdma.transport import TransportConfig, TransportStatistics
+from rpcrdma.xdr.codec import Decoder, Encoder
+
+pytestmark = [pytest.mark.usefixtures("each_provider"), pytest.mark.versions("2", "2-07")]
+
+NUMBER = 0x20CA115E
+BULK_MAX = 1 << 20
+
+
+def encode_octets(enc: Encoder, value: bytes) -> None:
+    enc.opaque(value, 1000, "data")
+
+
+def decode_octets(dec: Decoder) -> bytes:
+    return bytes(dec.opaque(1000, "data"))
+
+
+def encode_bulk(enc: Encoder, value: bytes) -> None:
+    enc.bulk(value, BULK_MAX, "data")
+
+
+def decode_bulk(dec: Decoder) -> bytes:
+    return bytes(dec.bulk(BULK_MAX, "data"))
+
+
+def procedure(number: int, name: str) -> Procedure[bytes, bytes]:
+    coded = (encode_octets, decode_octets)
+    return Procedure(NUMBER, 1, number, f"SMALL_{name.upper()}", name, *coded, *coded, ReplyBound(1004))
+
+
+ECHO, GATED, THREADED, FAILING = (
+    procedure(number, name) for number, name in enumerate(("echo", "gated", "threaded", "failing"), 1)
+)
+PLACED = Procedure(
+    NUMBER,
+    1,
+    5,
+    "SMALL_PLACED",
+    "placed",
+    encode_bulk,
+    decode_bulk,
+    encode_bulk,
+    decode_bulk,
+    ReplyBound(4, (BULK_MAX,)),
+)
+PROGRAM = Program(NUMBER, 1, "SMALL_V1", {each.number: each for each in (ECHO, GATED, THREADED, FAILING, PLACED)})
+
+
+class Small(Service):
+    """`gated` waits; `runs` are the arguments of the calls that ran."""
+
+    PROGRAM = PROGRAM
+
+    def __init__(self) -> None:
+        self.gate = asyncio.Event()
+        self.runs: list[bytes] = []
+
+    def echo(self, args: bytes, context: CallContext) -> bytes:
+        self.runs.append(args)
+        return args
+
+    placed = echo
+
+    @in_worker
+    def threaded(self, args: bytes, context: CallContext) -> bytes:
+        return args
+
+    async def gated(self, args: bytes, context: CallContext) -> bytes:
+        self.runs.append(args)
+        await self.gate.wait()
+        return args
+
+    def failing(self, args: bytes, context: CallContext) -> bytes:
+        raise RuntimeError("as it must")
+
+
+class Line(NamedTuple):
+    """A connection, and what its server counts."""
+
+    client: Connection
+    server: Server
+    small: Small
+
+    @property
+    def statistics(self) -> TransportStatistics:
+        assert self.client.statistics is not None
+        return self.client.statistics
+
+    @property
+    def sends(self) -> tuple[int, int]:
+        """Messages that client and server have sent so far."""
+        return self.statistics.sends, self.server.statistics().counters.sends
+
+    async def many(self, asked: Procedure[Any, Any], count: int) -> None:
+        """So many calls at once, each of which gets its own reply."""
+        args = [bytes([index]) * (index + 1) for index in range(count)]
+        assert await asyncio.gather(*(self.client.call(asked, one) for one in args)) == args
+
+
+@asynccontextmanager
+async def connected(
+    *, client: bool = True, server: bool = True, transport: TransportConfig | None = None, **options: Any
+) -> AsyncIterator[Line]:
+    transport = transport or TransportConfig()
+    small = Small()
+    serving = ServeOptions(rdma=RdmaServerConfig(batches=server, transport=transport), drain_s=0.2)
+    calling = ConnectOptions(batches=client, transport=transport, call_timeout_s=None, **options)
+    async with (
+        serve([small], ["rdma://127.0.0.1:0"], options=serving) as running,
+        connect(running.listening[0], PROGRAM, options=calling) as connection,
+    ):
+        yield Line(connection, running, small)
+        small.gate.set()
+
+
+def test_calls_made_at_once_go_together_and_so_do_their_replies() -> None:
+    async def main() -> None:
+        async with connected() as line:
+            before = line.sends
+            await line.many(ECHO, 16)
+            assert line.sends == (before[0] + 1, before[1] + 1)
+            assert (line.statistics.messages_in_batches_sent, line.statistics.messages_in_batches_received) == (16, 16)
+
+    asyncio.run(main())
+
+
+def test_a_call_alone_goes_alone() -> None:
+    async def main() -> None:
+        async with connected() as line:
+            before = line.sends
+            for _ in range(5):
+                await line.many(ECHO, 1)
+            assert line.sends == (before[0] + 5, before[1] + 5)
+            assert line.statistics.batches_sent == 0
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("one_end", ["client", "server", "neither"])
+def test_with_a_peer_that_has_none_every_call_goes_alone(one_end: str) -> None:
+    async def main() -> None:
+        async with connected(client=one_end == "client", server=one_end == "server") as line:
+            before = line.sends
+            await line.many(ECHO, 16)
+            assert line.sends == (before[0] + 16, before[1] + 16)
+
+    asyncio.run(main())
+
+
+def test_replies_that_handlers_give_later_go_together_where_they_are_given_at_once() -> None:
+    async def main() -> None:
+        async with connected() as line:
+            before = line.sends
+            calls = [asyncio.ensure_future(line.client.call(GATED, bytes([index]))) for index in range(8)]
+            while len(line.small.runs) < 8:  # noqa: ASYNC110 - what is waited for has no event
+                await asyncio.sleep(0)
+            assert line.sends == (before[0] + 1, before[1])
+            line.small.gate.set()
+            assert await asyncio.gather(*calls) == [bytes([index]) for index in range(8)]
+            assert line.sends == (before[0] + 1, before[1] + 1)
+            await line.many(THREADED, 32)
+            assert line.statistics.calls == 40
+
+    asyncio.run(main())
+
+
+def test_calls_of_all_kinds_at_once_get_their_own_replies() -> None:
+    async def main() -> None:
+        async with connected() as line:
+            big = bytes(range(256)) * 2000
+            calls: list[Any] = []
+            for index in range(24):
+                if index % 6 == 3:
+                    calls.append(line.client.call(PLACED, big))
+                elif index % 6 == 5:
+                    calls.append(line.client.call(FAILING, b""))
+                else:
+                    calls.append(line.client.call(ECHO, bytes([index])))
+            found = await asyncio.gather(*calls, return_exceptions=True)
+            for index, one in enumerate(found):
+                if index % 6 == 5:
+                    assert isinstance(one, RemoteSystemError)
+                else:
+                    assert one == (big if index % 6 == 3 else bytes([index]))
+            assert line.statistics.batches_sent >= 4
+            assert line.statistics.bad_replies == line.statistics.bad_xids == 0
+
+    asyncio.run(main())
+
+
+def test_a_call_that_is_cancelled_before_its_turn_ends_is_never_sent() -> None:
+    async def main() -> None:
+        async with connected() as line:
+            before = line.sends
+            calls = [asyncio.ensure_future(line.client.call(ECHO, bytes([index]))) for index in range(4)]
+            await asyncio.sleep(0)
+            calls[1].cancel()
+            found = await asyncio.gather(*calls, return_exceptions=True)
+            assert isinstance(found.pop(1), asyncio.CancelledError)
+            assert found == [b"\0", b"\2", b"\3"]
+            assert line.small.runs == [b"\0", b"\2", b"\3"]
+            assert line.sends == (before[0] + 1, before[1] + 1)
+            assert line.statistics.calls_abandoned == 0
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("credits_", [1, 4])
+def test_few_credits_let_as_many_go_together_as_they_allow(credits_: int) -> None:
+    async def main() -> None:
+        async with connected(transport=TransportConfig(credits_granted=credits_)) as line:
+            before = line.sends
+            await line.many(ECHO, 20)
+            assert line.sends == (before[0] + 20 // credits_, before[1] + 20 // credits_)
+
+    asyncio.run(main())
+
+
+def test_calls_that_come_again_together_run_once() -> None:
+    async def main() -> None:
+        async with connected(reconnect=False) as line:
+            caller: Any = line.client._caller
+            for _ in range(2):
+                calls = [caller.call(ECHO, bytes([xid]), xid=xid) for xid in range(1, 9)]
+                assert await asyncio.gather(*calls) == [bytes([xid]) for xid in range(1, 9)]
+            assert line.statistics.batches_sent == 2
+            assert len(line.small.runs) == 8
+
+    asyncio.run(main())
+
+
+def test_what_waits_for_the_end_of_the_turn_fails_with_the_connection() -> None:
+    async def main() -> None:
+        async with connected(reconnect=False) as line:
+            calls = [asyncio.ensure_future(line.client.call(ECHO, b"x")) for _ in range(3)]
+            await asyncio.sleep(0)
+            caller: Any = line.client._caller
+            caller.abort("the test ends it")
+            found = await asyncio.gather(*calls, return_exceptions=True)
+            assert [type(one) for one in found] == [TransportClosed] * 3
+            assert line.small.runs == []
+
+    asyncio.run(main())
