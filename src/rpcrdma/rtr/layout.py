@@ -20,7 +20,7 @@ _KEPT = 512
 """Layouts: the calls of one application are mostly of the same few sizes."""
 
 _TRIES = 256
-"""Lengths of the first header: in segments of most different lengths, how many are taken depends on where they begin."""
+"""Lengths of the first header: where segments have many lengths, how many are taken depends on where they begin."""
 
 
 class Run(NamedTuple):
