@@ -149,9 +149,9 @@ CONNECTION_OCTETS_PULLED_MAX = 32 << 20
 
 CONNECTION_MESSAGE_OCTETS_MAX = 32 << 20
 """Octets of the messages in which unanswered calls of one connection came, small ones not counted, and of the one that
-comes in pieces or in a group; a further long call is refused for good. 256 calls of the largest message that we offer to receive take
-16 MiB, as many as any client of ours sends; as much again is left for messages in pieces. Those of all connections of a
-server count against BUFFER_OCTETS_MAX for arguments."""
+comes in pieces or in a group; a further long call is refused for good. 256 calls of the largest message that we offer
+to receive take 16 MiB, as many as any client of ours sends; as much again is left for messages in pieces. Those of all
+connections of a server count against BUFFER_OCTETS_MAX for arguments."""
 
 REPLY_OCTETS_MAX = (4 << 20) + (1 << 16)
 """Octets that a call exposes for its result, and for each item placed directly: as many as a READ of 4 MiB takes. A
