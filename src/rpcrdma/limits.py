@@ -154,9 +154,9 @@ CONNECTION_OCTETS_PULLED_MAX = 32 << 20
 
 CONNECTION_MESSAGE_OCTETS_MAX = 32 << 20
 """Octets of the messages in which unanswered calls of one connection came, small ones not counted, and of the one that
-comes in pieces; a further long call is refused for good. 256 calls of the largest message that we offer to receive take
-16 MiB, as many as any client of ours sends; as much again is left for messages in pieces. Those of all connections of a
-server count against BUFFER_OCTETS_MAX for arguments."""
+comes in pieces or in a group; a further long call is refused for good. 256 calls of the largest message that we offer
+to receive take 16 MiB, as many as any client of ours sends; as much again is left for messages in pieces. Those of all
+connections of a server count against BUFFER_OCTETS_MAX for arguments."""
 
 REPLY_OCTETS_MAX = (4 << 20) + (1 << 16)
 """Octets that a call exposes for its result, and for each item placed directly: as many as a READ of 4 MiB takes. A
@@ -206,6 +206,11 @@ connection lasts."""
 RTR_TRANSMISSIONS_MAX = 8
 """Transmissions of one request that are taken, and of one response that are sent: 256 KiB in receive buffers of the
 default size. One more costs as much as RDMA does. So much memory a peer can fill with a group that it does not end."""
+
+RTR_LAYOUTS_TRIED_MAX = 256
+"""Lengths of a header for which a message is laid out in the receive buffers of a peer: where these have segments of
+most different lengths, how many segments a message takes depends on where they begin. Segments of one length take one
+try; what fits after none goes by RDMA."""
 
 RTR_SLAB_BUFFERS = 16
 """Receive buffers whose placeable segments lie side by side: 512 KiB of the default size, so that processor caches may

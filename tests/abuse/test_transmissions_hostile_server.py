@@ -418,3 +418,26 @@ def test_a_group_beyond_credits_ends_the_connection() -> None:
     closed = peer.endpoint_events()[-1]
     assert isinstance(closed, Closed)
     assert "more messages than credits allow" in closed.reason
+
+
+@BOTH_DRAFTS
+@pytest.mark.req("RT-10", "RT-11")
+@pytest.mark.parametrize("pages", [1, 3, 7, 200])
+@pytest.mark.parametrize(("requests_max", "length"), [(8, 20_000), (1, 8_000), (1, 20_000), (2, 20_000)])
+def test_no_message_is_longer_than_the_peer_takes_whatever_its_structure_says(
+    draft: str, pages: int, requests_max: int, length: int
+) -> None:
+    structure = words(PAGE * (1 + pages), 2, 1, PAGE, 0, 0, pages, PAGE, PAGE, 1)
+    peer = client(draft, structure=structure, limits=(requests_max, 8))
+    argument = (RESULT * 3)[:length]
+    heard = calling(peer, argument=argument)
+    assert all(len(each.octets) <= min(OCTETS, PAGE * (1 + max(pages, 3))) for each in heard)
+    if heard[0].kind == XMTREQ:
+        assert len(heard) <= requests_max
+        usable = min(pages, 3)
+        # Of each transmission, what is in whole segments that the peer can have.
+        data = b"".join(each.octets[PAGE : PAGE * (1 + usable)] for each in heard)
+        assert data == argument
+    else:
+        assert -(-length // (min(pages, 3) * PAGE)) > requests_max
+    answer(peer, ONE)

@@ -90,13 +90,15 @@ class TransmissionPeer(BarePeer):
         support: int = 7,
         limits: tuple[int, int] = (8, 8),
         structure: bytes | None = None,
+        settings: dict[str, Any] | None = None,
         **options: Any,
     ) -> None:
         self.draft = draft
         self.sent = 0
         self.give = give
         config = config or TransportConfig(offered_receive_octets=OCTETS, offered_send_octets=OCTETS)
-        self.extension = RoundTrip(RoundTripConfig(preference=preference), receive_octets=config.offered_receive_octets)
+        rules = RoundTripConfig(preference=preference, **(settings or {}))
+        self.extension = RoundTrip(rules, receive_octets=config.offered_receive_octets)
         super().__init__(
             role,
             config,
@@ -111,8 +113,8 @@ class TransmissionPeer(BarePeer):
         pairs = [(raw.SEND_SIZE, words(OCTETS)), (raw.RECEIVE_SIZE, words(OCTETS))]
         pairs += [(0x101, words(support)), (0x102, structure), (0x103, words(limits[0])), (0x104, words(limits[1]))]
         self.put(1, 5 if draft == "2" else 7, raw.property_set(*pairs))
-        assert [type(event) for event in self.endpoint_events()] == [Ready]
-        self.heard()
+        self.ready = [type(event) for event in self.endpoint_events()] == [Ready]
+        self.introduced = self.heard()
 
     def header(self, xid: int, kind: int, *, response: bool = False) -> bytes:
         self.sent += 1

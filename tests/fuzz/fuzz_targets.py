@@ -10,6 +10,7 @@ from host_targets import HOST_MACHINES
 from iwarp_targets import IWARP_MACHINES
 from message_endpoint_targets import MESSAGE_ENDPOINT_MACHINES
 from rtr_targets import ROUND_TRIP
+from transmission_targets import TRANSMISSION_MACHINES
 
 TARGETS = [
     *DECODERS,
@@ -19,5 +20,6 @@ TARGETS = [
     *IWARP_MACHINES,
     *ENDPOINT_MACHINES,
     *MESSAGE_ENDPOINT_MACHINES,
+    *TRANSMISSION_MACHINES,
     *HOST_MACHINES,
 ]

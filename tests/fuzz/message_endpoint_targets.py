@@ -18,7 +18,7 @@ from rpcrdma.transport import Role, offered
 from rpcrdma.transport.chunks import ChunkLists, WriteChunk
 from rpcrdma.verbs.memory import Access
 
-__all__ = ["MESSAGE_ENDPOINT_MACHINES"]
+__all__ = ["CONFIGS", "MESSAGE_ENDPOINT_MACHINES", "RECEIVE_OCTETS", "MessagePlay", "play"]
 
 RECEIVE_OCTETS = 4096
 CONFIGS = [
@@ -51,6 +51,9 @@ def write_entry(chunk: WriteChunk) -> bytes:
 class MessagePlay(Play):
     """One endpoint in version 2 and its bare peer, with the credits of both."""
 
+    told = SETTLED
+    """The transport properties of the peer."""
+
     def __init__(self, role: Role, data: bytes, *, reverse: bool) -> None:
         # What the peer may still send, and what it lets the endpoint send; the first message of each side is free.
         self.credits = 1
@@ -58,7 +61,7 @@ class MessagePlay(Play):
         self.heard: list[HeardMessage] = []
         super().__init__(role, data, reverse=reverse)
         if self.script.below(4):
-            self.give(raw.prefix(1, CONNPROP, give=self.given()) + SETTLED)
+            self.give(raw.prefix(1, CONNPROP, give=self.given()) + self.told)
             self.settle()
 
     def make_peer(self, *, reverse: bool) -> BarePeer:
@@ -192,9 +195,9 @@ class MessagePlay(Play):
             self.give(raw.message(call.xid, payload, RESPONSE, give=2, writes=writes, reply=reply))
 
 
-def play(role: Role, data: bytes, *, reverse: bool = False) -> None:
+def play(role: Role, data: bytes, *, reverse: bool = False, make: type[MessagePlay] = MessagePlay) -> None:
     """Both sides act as the script says; with `reverse`, each of them calls and is called."""
-    game = MessagePlay(role, data, reverse=reverse)
+    game = make(role, data, reverse=reverse)
     script = game.script
     for _ in range(STEPS_MAX):
         if not script.more:

@@ -11,6 +11,7 @@ import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from rpcrdma.limits import RTR_LAYOUTS_TRIED_MAX
 from rpcrdma.rtr.properties import BufferStructure
 
 __all__ = ["Frame", "Layout", "Run", "lay_out", "runs_of"]
@@ -18,9 +19,6 @@ __all__ = ["Frame", "Layout", "Run", "lay_out", "runs_of"]
 
 _KEPT = 512
 """Layouts: the calls of one application are mostly of the same few sizes."""
-
-_TRIES = 256
-"""Lengths of the first header: where segments have many lengths, how many are taken depends on where they begin."""
 
 
 class Run(NamedTuple):
@@ -91,7 +89,7 @@ def lay_out(
         return None
     # Segments of one length are as many wherever they begin; of others it takes some trying.
     count = sum(-(-octets // max(run.octets for run in runs)) for octets in items) if runs else 0
-    for tried in range(count, count + _TRIES):
+    for tried in range(count, count + RTR_LAYOUTS_TRIED_MAX):
         found = _fill(first_header + 4 * tried, next_header, payload, items, runs, message_octets, frames_max)
         if found is None:
             # A longer header leaves less room.

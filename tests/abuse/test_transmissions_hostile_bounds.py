@@ -1,0 +1,209 @@
+"""What a client with the round-trip extension can make a server's endpoint hold, send and wait for."""
+
+from __future__ import annotations
+
+import pytest
+
+from rpcrdma import limits
+from rpcrdma.testing.endpoint_pair import message
+from rpcrdma.transport import Closed, Role, TransportConfig
+from transmission_peer import (
+    BADCONT,
+    BADHMT,
+    DRAFTS,
+    OCTETS,
+    PAGE,
+    REPTERR,
+    TBSN,
+    XID,
+    XMTCONT,
+    XMTREQ,
+    XMTRESP,
+    TransmissionPeer,
+    array,
+    words,
+)
+
+CALL = words(XID, 0)
+LEAD = (XID, 0, 0)
+BOTH_DRAFTS = pytest.mark.parametrize("draft", DRAFTS)
+
+
+def server(draft: str = "2", config: TransportConfig | None = None, **options) -> TransmissionPeer:
+    return TransmissionPeer(Role.SERVER, draft, config, **options)
+
+
+@pytest.mark.req("RT-4")
+def test_reports_that_cannot_leave_do_not_pile_up() -> None:
+    peer = server()
+    credits_given, peer.give = 66, 0
+    for sent in range(1, 5 * limits.UNSENT_REFUSALS_MAX):
+        peer.go_on(1, xid=sent)
+        events = peer.endpoint_events()
+        if events:
+            (closed,) = events
+            assert isinstance(closed, Closed)
+            assert "does not read its errors" in closed.reason
+            assert sent <= limits.UNSENT_REFUSALS_MAX + credits_given
+            return
+    pytest.fail("the endpoint went on reporting")
+
+
+def test_a_client_that_reads_its_reports_gets_them_all() -> None:
+    peer = server()
+    for sent in range(1, 2 * limits.UNSENT_REFUSALS_MAX):
+        peer.go_on(1, xid=sent)
+        assert peer.reported().bad == (sent, 0, 1)
+    peer.assert_serves()
+
+
+def test_a_group_beyond_credits_ends_the_connection() -> None:
+    peer = server(config=TransportConfig(credits_granted=1, offered_receive_octets=OCTETS), give=0)
+    peer.give = 0
+    for number in range(20):
+        octets = (
+            peer.header(XID, XMTCONT) + words(number, XMTREQ, 0)
+            if number
+            else peer.header(XID, XMTREQ) + words(0, 0, 8, 0, 8) + CALL
+        )
+        peer.qp.post_send("send", [octets], signaled=False)
+    peer.run()
+    closed = peer.endpoint_events()[-1]
+    assert isinstance(closed, Closed)
+    assert "more messages than credits allow" in closed.reason
+
+
+@BOTH_DRAFTS
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_group_that_never_ends_ends_the_connection(draft: str, more: int) -> None:
+    peer = server(draft, TransportConfig(stalled_s=30.0, offered_receive_octets=OCTETS))
+    peer.request(CALL, count=4, data=bytes(100))
+    assert peer.endpoint.untimed
+    assert peer.endpoint.next_deadline_s(100.0) == 130.0
+    for number in range(more):
+        peer.go_on(number + 1)
+    peer.endpoint.on_time(129.0)
+    peer.endpoint.on_time(130.0)
+    peer.run()
+    (closed,) = peer.endpoint_events()
+    assert isinstance(closed, Closed)
+    assert "the rest of a message within 30 s" in closed.reason
+
+
+def test_groups_that_do_end_are_not_ended_by_it() -> None:
+    peer = server(config=TransportConfig(stalled_s=30.0, offered_receive_octets=OCTETS))
+    now_s = 100.0
+    peer.request(CALL, count=2)
+    for _ in range(3):
+        assert peer.endpoint.next_deadline_s(now_s) == now_s + 30
+        peer.go_on(1)
+        peer.endpoint.reply(peer.arrived(), message(XID, 1))
+        peer.request(CALL, count=2)
+        now_s += 30
+        peer.endpoint.on_time(now_s)
+        assert peer.endpoint_events() == []
+    peer.go_on(1)
+    peer.endpoint.reply(peer.arrived(), message(XID, 1))
+    peer.heard()
+    peer.assert_serves()
+
+
+class Room:
+    """Memory of a server that has so much room for messages."""
+
+    def __init__(self, room: int) -> None:
+        self.room = self.left = room
+
+    def acquire(self, length: int) -> memoryview:
+        return memoryview(bytearray(length))
+
+    def release(self, view: memoryview) -> None:
+        del view
+
+    def take_in(self, octets: int) -> bool:
+        if octets > self.left:
+            return False
+        self.left -= octets
+        return True
+
+    def give_back(self, octets: int) -> None:
+        self.left += octets
+        assert self.left <= self.room
+
+
+@BOTH_DRAFTS
+def test_memory_of_groups_that_are_not_whole_counts_against_that_of_all_connections(draft: str) -> None:
+    room = Room(3 * OCTETS)
+    peers = [server(draft, buffers=room) for _ in range(3)]
+    full = bytes(3 * PAGE)
+    for number in range(1, 5):
+        # What a connection holds up to this is not counted.
+        assert number * OCTETS <= limits.RPC_UNCOUNTED_CALL_OCTETS
+        for peer in peers:
+            peer.request(CALL, count=8, data=full) if number == 1 else peer.go_on(number - 1, data=full)
+    counted = room.room - room.left
+    assert counted < OCTETS
+    peers[0].go_on(4, data=full)
+    peers[1].go_on(4, data=full)
+    assert room.room - room.left >= 2 * OCTETS
+    assert peers[2].heard() == []
+    peers[2].go_on(4, data=full)
+    (heard,) = peers[2].heard()
+    assert (heard.xid, heard.kind) == (XID, 4)
+    peers[2].go_on(5, data=full)
+    assert peers[2].heard() == []
+    peers[2].assert_nothing_held()
+    # What ends, however it does, gives its memory back.
+    peers[0].plain_call(XID)
+    assert peers[0].reported().code == BADHMT
+    peers[1].qp.abort("gone")
+    peers[1].run()
+    assert isinstance(peers[1].endpoint_events()[-1], Closed)
+    assert room.left == room.room
+    peers[2].assert_serves()
+    assert room.left == room.room
+
+
+@BOTH_DRAFTS
+@pytest.mark.req("RT-3", "RT-7", "RT-11")
+def test_a_reply_for_which_credits_are_short_waits_for_them_and_then_goes(draft: str) -> None:
+    """And those behind it, in their order; a client that gives none is bounded as with any other reply."""
+    peer = server(draft, TransportConfig(stalled_s=30.0, offered_receive_octets=OCTETS))
+    result = bytes(range(256)) * 80
+    # One transmission may go, of two that it takes.
+    window = peer.endpoint._session.window
+    header = peer.header(XID, XMTREQ)
+    if draft == "2":
+        window.balance = 0
+        header = header[:8] + words((64 << 16) + 1) + header[12:]
+    else:
+        header = words(XID, 2, window._sent + 1, XMTREQ)
+    peer.send(header + bytes(4) + array(words(0, 8, 1, 1, TBSN)) + words(1, 1, 8) + CALL)
+    assert peer.endpoint.reply(peer.arrived(), message(XID, 1, (b"", result)))
+    # This one gives no credit either.
+    peer.give = 0
+    peer.sent = window._sent + 1 if draft == "2-07" else 0
+    header = peer.header(XID + 1, 0 if draft == "2" else 10)
+    if draft == "2-07":
+        header = words(XID + 1, 2, window._sent + 1, 10)
+    peer.send(header + bytes(16) + words(XID + 1, 0))
+    peer.endpoint.reply(peer.arrived(), message(XID + 1, 1))
+    assert peer.heard() == []
+    assert peer.endpoint.next_deadline_s(100.0) == 130.0
+    peer.give = 64
+    peer.put(XID + 2, REPTERR, words(XID, 1, 0, 0, BADCONT))
+    heard = peer.heard()
+    assert [(each.xid, each.kind) for each in heard[:2]] == [(XID, XMTRESP), (XID, XMTCONT)]
+    assert [each.xid for each in heard[2:]] == [XID + 1]
+    peer.endpoint_events()
+    peer.assert_serves()
+
+
+@pytest.mark.req("RT-11")
+@pytest.mark.parametrize(("responses_max", "extra", "sent"), [(8, 7, 2), (8, 1, 2), (1, 7, 0), (8, 0, 0)])
+def test_a_response_has_no_more_transmissions_than_both_allow(responses_max: int, extra: int, sent: int) -> None:
+    peer = server(settings={"responses_max": responses_max})
+    peer.request(CALL, directions=array(words(0, 8, 1, 1, TBSN)), extra=extra)
+    peer.endpoint.reply(peer.arrived(), message(XID, 1, (b"", bytes(20_000))))
+    heard = peer.heard()
+    assert [each.kind for each in heard] == ([XMTRESP, XMTCONT] if sent else [4])
