@@ -53,7 +53,7 @@ class Row:
 
 
 @contextlib.contextmanager
-def _near_or_far(url: str, one_way_s: float) -> Iterator[str]:
+def near_or_far(url: str, one_way_s: float) -> Iterator[str]:
     """The URL of a server at this distance."""
     if not one_way_s:
         yield url
@@ -65,7 +65,7 @@ def _near_or_far(url: str, one_way_s: float) -> Iterator[str]:
         yield f"{parts.scheme}://127.0.0.1:{port}"
 
 
-async def _times(make: Callable[[], Awaitable[object]], calls: int, in_flight: int) -> list[float]:
+async def call_times(make: Callable[[], Awaitable[object]], calls: int, in_flight: int) -> list[float]:
     """How long each of the calls took."""
     times: list[float] = []
     left = iter(range(calls))
@@ -96,8 +96,8 @@ async def _measured(
             else:
                 write = v3.WRITE3args(handle, 0, size, v3.stable_how.UNSTABLE, data)
                 make = lambda write=write: connection.call(v3.WRITE, write)  # type: ignore[misc]  # noqa: E731
-            await _times(make, max(4, calls // 10), in_flight)
-            found[call, size, in_flight] = await _times(make, calls, in_flight)
+            await call_times(make, max(4, calls // 10), in_flight)
+            found[call, size, in_flight] = await call_times(make, calls, in_flight)
     return found
 
 
@@ -109,7 +109,7 @@ def rows(options: argparse.Namespace) -> list[Row]:
         handle = asyncio.run(nfs_calls.file_handle(server.tcp))
         for delay_s in options.delays:
             times: dict[tuple[str, str, int, int], list[float]] = {}
-            with _near_or_far(server.rdma, delay_s) as url:
+            with near_or_far(server.rdma, delay_s) as url:
                 for number in range(options.rounds):
                     print(f"{delay_s * 1000:g} ms one way, round {number + 1} of {options.rounds}", file=sys.stderr)
                     for way in WAYS if number % 2 else reversed(WAYS):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import struct
 
 import pytest
-from batch_pair import BatchPeer
 
+from batch_pair import BatchPeer
 from rpcrdma.batches.code_points import BATCH
 from rpcrdma.errors import DecodeError
 from rpcrdma.limits import BATCH_MESSAGES_MAX

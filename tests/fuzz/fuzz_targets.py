@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from batch_targets import BATCHES
 from decoder_targets import DECODERS
 from dialect_targets import DIALECTS
 from dissect_targets import DISSECTORS
@@ -17,6 +18,7 @@ TARGETS = [
     *DISSECTORS,
     *DIALECTS,
     *ROUND_TRIP,
+    *BATCHES,
     *IWARP_MACHINES,
     *ENDPOINT_MACHINES,
     *MESSAGE_ENDPOINT_MACHINES,

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from header_vectors import load_headers, octets_of
+from rpcrdma.batches.code_points import BATCH
+from rpcrdma.batches.messages import encode_batch
 from rpcrdma.dissect.connection import Settings
 from rpcrdma.dissect.headers import Header, header_versions, walk_header
 from rpcrdma.dissect.hex_input import hex_messages
@@ -534,6 +536,38 @@ def test_cut_or_garbled_transmissions_end_no_dissection(tshark: Tshark, tmp_path
     rows = tshark.fields(capture, "rpcrdma2.htype", "_ws.lua.error")
     assert len(rows) > 400
     assert [row for row in rows if row[1]] == []
+
+
+def batch(*messages: bytes, flags: int = 0) -> bytes:
+    return v2(7, flags, kind=BATCH, lists=encode_batch(messages))
+
+
+def test_several_rpc_messages_in_one_are_all_given_on(tshark: Tshark, tmp_path: Path) -> None:
+    capture = tmp_path / "batches.pcap"
+    with HandMadeCapture(capture) as made:
+        made.send(CLIENT, batch(call(7), call(8), call(9)))
+        made.send(SERVER, batch(reply(7), reply(9), flags=1))
+        broken = (batch(call(8), call(7)), batch(call(7), reply(8)), batch(), batch(call(7)) + bytes(4))
+        for message in broken:
+            made.send(CLIENT, message)
+        whole = batch(call(7), call(8))
+        for length in range(16, len(whole)):
+            made.send(CLIENT, whole[:length])
+    rows = tshark.fields(capture, "rpc.xid", "rpc.msgtyp", "_ws.expert.message", "_ws.expert.severity", "_ws.lua.error")
+    assert [row[:2] for row in rows[:2]] == [
+        [["0x00000007", "0x00000008", "0x00000009"], ["0", "0", "0"]],
+        [["0x00000007", "0x00000009"], ["1", "1"]],
+    ]
+    severe = [[level for level in levels if int(level) >= 0x600000] for _, _, _, levels, _ in rows]
+    assert severe[:2] == [[], []]
+    assert [len(levels) for levels in severe[2:6]] == [1] * 4
+    assert all(severe[6:])
+    said = [",".join(row[2]) for row in rows[2:6]]
+    for text, reason in zip(
+        said, ("has XID 0x00000008", "RESPONSE does not fit", "no RPC message", "4 more"), strict=True
+    ):
+        assert reason in text
+    assert [row for row in rows if row[4]] == []
 
 
 def test_every_message_of_our_own_demo_is_understood(version: str, rpcrdma_command: str, tmp_path: Path) -> None:

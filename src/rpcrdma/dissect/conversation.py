@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from rpcrdma import limits
+from rpcrdma.dissect.batches import BATCH, batched_messages, check_batch
 from rpcrdma.dissect.credit_accounts import CreditAccount, account_for
 from rpcrdma.dissect.fields import Fault, Field
 from rpcrdma.dissect.headers import Header, HeaderVersion, MemorySegment, walk_message_header
@@ -126,15 +128,17 @@ class Conversation:
         self, end: int, header: Header, rpc: RpcHeader | None, message: Message, *, is_call: bool | None
     ) -> str:
         """What the message is in the conversation, in a few words."""
+        if header.kind == BATCH:
+            return self._follow_batch(end, header, message)
         if header.kind.endswith("_ERROR"):
             code = header.find("rdma_err")
             said = code.shown if code is not None else "an error"
-            self._answered(end, header, message, "refuses")
+            self._answered(end, header.xid, message, "refuses")
             return said
         if header.kind == REPORT and not header.faults:
             message.facts["message"] = "report"
             if (1 - end, header.xid) in self._calls:
-                self._answered(end, header, message, "refuses")
+                self._answered(end, header.xid, message, "refuses")
             return report_shown(header)
         if (header.kind.endswith("NOMSG") and not header.segments and not header.xid) or header.kind == "RDMA2_GRANT":
             message.facts["message"] = "grant"
@@ -144,42 +148,70 @@ class Conversation:
         message.facts["message"] = "call" if is_call else "reply"
         if is_call:
             procedure = rpc.procedure if rpc is not None else ""
-            self._called(end, header, message, procedure)
+            self._called(end, header.xid, _chunks_of(header), message, procedure)
             message.facts["procedure"] = procedure or None
             return f"call {procedure}".rstrip() if rpc is not None or not header.faults else "cannot be read"
-        call = self._answered(end, header, message, "answers")
+        call = self._answered(end, header.xid, message, "answers")
         if rpc is None and call is not None and call.reply_start:
             rpc = walk_rpc_header(call.reply_start, self.names)
             rpc.group.name = "RPC, in the Reply chunk"
             message.groups.append(rpc.group)
             header.faults += rpc.faults
         message.facts["outcome"] = rpc.outcome if rpc is not None else None
-        said = f"reply to {call.procedure}" if call is not None and call.procedure else "reply"
-        return f"{said}, {rpc.outcome}" if rpc is not None and rpc.outcome else said
+        return _reply_shown(call, rpc)
+
+    def _follow_batch(self, end: int, header: Header, message: Message) -> str:
+        """Several RPC messages, each of which is a call or a reply by itself."""
+        if header.faults:
+            return "cannot be read"
+        read = [(field, walk_rpc_header(octets, self.names)) for field, octets in batched_messages(header)]
+        check_batch(header, read, self._transmissions.batch_limit(end))
+        told: list[str] = []
+        facts = message.facts["messages"] = []
+        for number, (_, rpc) in enumerate(read, 1):
+            rpc.group.name = f"RPC message {number}"
+            message.groups.append(rpc.group)
+            header.faults += rpc.faults
+            fact: dict[str, Any] = dict.fromkeys(("xid", "message", "procedure", "answers", "outcome"))
+            fact["xid"] = rpc.xid
+            facts.append(fact)
+            if rpc.xid is None or rpc.is_call is None:
+                told.append("a message that cannot be read")
+            elif rpc.is_call:
+                self._called(end, rpc.xid, [], message, rpc.procedure)
+                fact |= {"message": "call", "procedure": rpc.procedure or None}
+                told.append(f"call {rpc.procedure}".rstrip())
+            else:
+                call = self._answered(end, rpc.xid, message, "answers")
+                answers = None if call is None else call.number
+                fact |= {"message": "reply", "answers": answers, "outcome": rpc.outcome or None}
+                told.append(_reply_shown(call, rpc))
+        alike = dict.fromkeys(told)
+        return "; ".join(f"{told.count(one)} x {one}" if told.count(one) > 1 else one for one in alike)
 
     # Calls
 
-    def _called(self, end: int, header: Header, message: Message, procedure: str) -> None:
-        assert header.xid is not None
-        known = self._calls.pop((end, header.xid), None)
+    def _called(
+        self, end: int, xid: int, chunks: list[tuple[str, list[MemorySegment]]], message: Message, procedure: str
+    ) -> None:
+        known = self._calls.pop((end, xid), None)
         if known is not None:
             message.notes.append(f"the same XID as #{known.number}, which was not answered")
             self._hide(end, known)
-        chunks = _chunks_of(header)
         self._segments += sum(len(segments) for _, segments in chunks)
-        call = self._calls[end, header.xid] = _Call(message.number, message.time_s, procedure, header.xid, chunks)
+        call = self._calls[end, xid] = _Call(message.number, message.time_s, procedure, xid, chunks)
         while len(self._calls) > limits.CAPTURE_CALLS_MAX or self._segments > limits.CAPTURE_CALL_SEGMENTS_MAX:
             key = next(iter(self._calls))
             self._hide(key[0], self._calls.pop(key))
-        if (end, header.xid) not in self._calls:
+        if (end, xid) not in self._calls:
             return
         for chunk, segments in call.chunks:
             for number, segment in enumerate(segments, 1):
                 exposed = _Exposed(call, chunk, segment, number, number == 1)
                 self._exposed.setdefault((end, segment.handle), []).append(exposed)
 
-    def _answered(self, end: int, header: Header, message: Message, verb: str) -> _Call | None:
-        call = self._calls.pop((1 - end, header.xid or 0), None)
+    def _answered(self, end: int, xid: int | None, message: Message, verb: str) -> _Call | None:
+        call = self._calls.pop((1 - end, xid or 0), None)
         if call is None:
             message.notes.append("what it answers is not in the input")
             return None
@@ -274,6 +306,11 @@ class Conversation:
             field_ = header.find("rdma_credit")
             assert field_ is not None
             header.faults.append(Fault("message", 0, said.beyond, field_.section))
+
+
+def _reply_shown(call: _Call | None, rpc: RpcHeader | None) -> str:
+    said = f"reply to {call.procedure}" if call is not None and call.procedure else "reply"
+    return f"{said}, {rpc.outcome}" if rpc is not None and rpc.outcome else said
 
 
 def _chunks_of(header: Header) -> list[tuple[str, list[MemorySegment]]]:

@@ -335,6 +335,31 @@ end
 
 for kind in pairs(MEMBERS) do ENDED[kind] = dissect_transmission end
 
+-- Several RPC messages in one
+
+AFTER.batched = function(walk)
+    walk.batched = walk.batched or {}
+    table.insert(walk.batched, walk.data)
+end
+
+ENDED.ROPT_BATCH = function(walk, tvb, pinfo, tree, root)
+    local batched = walk.batched or {}
+    local response = walk.found.rdma_flags % 2
+    pinfo.cols.info:append(string.format(" [%d RPC messages]", #batched))
+    if #batched == 0 then mark(tree, "there is no RPC message") end
+    for number, one in ipairs(batched) do
+        if one.length >= 8 then
+            if number == 1 and tvb(one.start, 4):uint() ~= walk.found.rdma_xid then
+                mark(walk.items.rdma_xid, string.format("the first RPC message has XID 0x%08x", tvb(one.start, 4):uint()))
+            end
+            if tvb(one.start + RPC_MESSAGE_TYPE, 4):uint() ~= response then
+                mark(one.item, "RESPONSE does not fit to this RPC message")
+            end
+        end
+        if one.length > 0 then give_to_rpc(tvb(one.start, one.length):tvb(), pinfo, tree, root) end
+    end
+end
+
 ENDED.ROPT_REPTERR = function(walk, _, pinfo)
     local found, first = walk.found, walk.first
     pinfo.cols.info:append(" " .. (REPORTS[found.optre_which] or "unknown error"))

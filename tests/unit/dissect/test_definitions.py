@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rpcrdma.batches.code_points import BATCH, BATCH_LIMIT
 from rpcrdma.dissect.definitions import compiled_text, definition
 from rpcrdma.dissect.headers import header_versions
 from rpcrdma.dissect.xdr_walk import FORMATS
@@ -89,19 +90,21 @@ def test_code_points_of_the_extension_are_those_of_the_codec() -> None:
     """Its enumerations belong to those of the version that it extends."""
     found = header_versions()["2"].definition
     types = {name.removeprefix("ROPT_"): value for value, name in found.codes["more_header_type"].items()}
-    assert types == {name: getattr(code_points, name) for name in ("XMTREQ", "XMTRESP", "XMTCONT", "REPTERR")}
+    of_transmissions = {name: getattr(code_points, name) for name in ("XMTREQ", "XMTRESP", "XMTCONT", "REPTERR")}
+    assert types == {**of_transmissions, "BATCH": BATCH}
     assert found.codes["header_type"].items() > found.codes["more_header_type"].items()
     properties = [
         code_points.RTR_SUPPORT,
         code_points.RECEIVE_STRUCTURE,
         code_points.REQUEST_RECEIVE_LIMIT,
         code_points.RESPONSE_SEND_LIMIT,
+        BATCH_LIMIT,
     ]
     assert list(found.codes["more_property_id"]) == properties
     assert found.codes["property_id"].items() > found.codes["more_property_id"].items()
     values = found.classes["property_value"]
     assert isinstance(values, model.Union)
-    assert [value for arm in values.arms[-4:] for value, _ in arm.values] == properties
+    assert [value for arm in values.arms[-5:] for value, _ in arm.values] == properties
     assert list(found.codes["support_flag"]) == list(code_points.Support)
     assert list(found.codes["optr_err"]) == list(ReportCode)
     assert list(found.codes["xmddp_type"])[:4] == list(Way)

@@ -347,7 +347,13 @@ class RdmaConnection:
 
     def _end_turn(self) -> None:
         self._turn_due = False
-        if self.end_reason is None:
+        if self.end_reason is not None:
+            return
+        if self._answering is None:
+            # There are calls alone, which free nothing by being sent.
+            self._endpoint.send_held()
+            self._driver.flush()
+        else:
             self._turn()
 
     def drain(self) -> None:
