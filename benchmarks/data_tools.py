@@ -1,7 +1,8 @@
 """What data tools get of `rdma://`: a large file, many Parquet files at a time, and a long listing, each beside others.
 
 - `cat_file` of a file through fsspec, beside the client's own rate into memory that is there;
-- `pandas.read_parquet` of many files, some at a time, from `rdma://`, through sshfs, and from the directory itself;
+- `pandas.read_parquet` of many files, some at a time, from `rdma://`, through sshfs, from the directory itself, and
+  through s3fs where it is installed, with moto as the server;
 - names of a large directory, beside the client and server of an earlier commit, whose source is taken out of git.
 
 Servers and clients are processes on loopback, and files are in memory. All subjects of a measure are taken by turns in
@@ -23,8 +24,10 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import fsspec_rates
+import local_s3
 import nfs_calls
 import sshfs_mount
 
@@ -89,7 +92,13 @@ def file_measure(server: nfs_calls.ServerAddresses, octets: int) -> Measure:
     return Measure(f"a file of {octets >> 20} MiB", "GB/s", octets * 1e-9, 0.9, subjects)
 
 
-def parquet_measure(server: nfs_calls.ServerAddresses, mount: Path, rows: int, options: argparse.Namespace) -> Measure:
+def parquet_measure(
+    stack: contextlib.ExitStack,
+    server: nfs_calls.ServerAddresses,
+    mount: Path,
+    rows: int,
+    options: argparse.Namespace,
+) -> Measure:
     import numpy as np  # noqa: PLC0415 - of the extra dev-data, which the other measures do without
     import pandas as pd  # noqa: PLC0415
 
@@ -102,9 +111,9 @@ def parquet_measure(server: nfs_calls.ServerAddresses, mount: Path, rows: int, o
         frame.to_parquet(Path(server.directory, name))
     octets = sum(Path(server.directory, name).stat().st_size for name in names) / len(names)
 
-    def reading(top: str) -> Timed:
+    def reading(top: str, storage_options: dict[str, Any] | None = None) -> Timed:
         def read(name: str) -> int:
-            return len(pd.read_parquet(f"{top}/{name}"))
+            return len(pd.read_parquet(f"{top}/{name}", storage_options=storage_options))
 
         def go() -> float:
             start = time.perf_counter()
@@ -114,17 +123,15 @@ def parquet_measure(server: nfs_calls.ServerAddresses, mount: Path, rows: int, o
 
         return go
 
-    return Measure(
-        f"{len(names)} Parquet files of {octets / 1e6:.2g} MB, {options.at_a_time} at a time",
-        "files/s",
-        len(names),
-        1.0,
-        {
-            "sshfs": reading(str(mount)),
-            "the directory itself": reading(server.directory),
-            "rdma://": reading(f"{server.rdma}?mountport={parse_url(server.tcp).port}"),
-        },
-    )
+    subjects = {"sshfs": reading(str(mount)), "the directory itself": reading(server.directory)}
+    if local_s3.installed():
+        stored = stack.enter_context(local_s3.stored(Path(server.directory), names))
+        subjects["s3fs"] = reading(f"s3://{local_s3.BUCKET}", stored)
+    else:
+        print(f"without s3fs: {local_s3.HINT}", file=sys.stderr)
+    subjects["rdma://"] = reading(f"{server.rdma}?mountport={parse_url(server.tcp).port}")
+    name = f"{len(names)} Parquet files of {octets / 1e6:.2g} MB, {options.at_a_time} at a time"
+    return Measure(name, "files/s", len(names), 1.0, subjects)
 
 
 @contextlib.contextmanager
@@ -188,7 +195,7 @@ def rows(options: argparse.Namespace) -> list[Row]:
                 measures.append(file_measure(server, octets))
             if PARQUET in options.only:
                 mount = stack.enter_context(sshfs_mount.mounted(Path(server.directory)))
-                measures += [parquet_measure(server, mount, count, options) for count in options.rows]
+                measures += [parquet_measure(stack, server, mount, count, options) for count in options.rows]
         if NAMES in options.only:
             measures += names_measures(stack, options)
         for measure in measures:
