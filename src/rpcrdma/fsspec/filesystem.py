@@ -129,7 +129,7 @@ class RdmaFileSystem(AsyncFileSystem):
         except FileNotFoundError:
             if not self.auto_mkdir:
                 raise
-        await self._makedirs(self._parent(path), exist_ok=True)
+        await self._mounts().make_directories(self._strip_protocol(self._parent(path)))
         return await self._run(path, call)
 
     # Names and attributes
@@ -299,22 +299,26 @@ class RdmaFileSystem(AsyncFileSystem):
             await self._makedirs(rpath, exist_ok=True)
 
     async def _cp_file(self, path1: str, path2: str, **_kwargs: Any) -> None:
-        if await self._isdir(path1):
+        try:
+            source = await self.open_async(path1)
+        except (IsADirectoryError, NoSuchExport) as error:
+            if isinstance(error, NoSuchExport) and not _names_below(self._strip_protocol(path1), error.exports):
+                raise
             await self._makedirs(path2, exist_ok=True)
             return
-        if await self._same_file(path1, path2):
+        if await self._leads_to(path2, source):
             raise shutil.SameFileError(f"{path1!r} and {path2!r} are the same file")
-        source = await self.open_async(path1)
         async with await self._making_directories(path2, lambda fs, at: fs.open(at, "wb")) as target:
             async for block in source.views():
                 await target.write(block)
 
-    async def _same_file(self, path1: str, path2: str) -> bool:
+    async def _leads_to(self, path: str, file: NfsFile) -> bool:
         try:
-            one, other = await asyncio.gather(*(self._run(path, lambda fs, at: fs.stat(at)) for path in (path1, path2)))
+            there = await self._run(path, lambda fs, at: fs.stat(at))
         except FileNotFoundError:
             return False
-        return (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)
+        here = await file.stat()
+        return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
 
     def touch(self, path: str, truncate: bool = True, **_kwargs: Any) -> None:
         """Makes an empty file; of one that exists without `truncate` only sets the times."""
@@ -357,7 +361,10 @@ class RdmaFileSystem(AsyncFileSystem):
         await self._run(path, lambda fs, at: fs.mkdir(at, parents=create_parents))
 
     async def _makedirs(self, path: str, exist_ok: bool = False) -> None:
-        await self._run(path, lambda fs, at: fs.mkdir(at, parents=True, exist_ok=exist_ok))
+        if exist_ok:
+            await self._mounts().make_directories(self._strip_protocol(path))
+        else:
+            await self._mkdir(path)
 
     def rmdir(self, path: str) -> None:
         """Removes an empty directory."""

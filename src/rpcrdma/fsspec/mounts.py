@@ -20,7 +20,7 @@ from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.aio.urls import Url
 from rpcrdma.errors import RpcRdmaError
 from rpcrdma.nfs.client import FileOptions, MountedFilesystem, nfs_open
-from rpcrdma.nfs.errors import ServerPathError
+from rpcrdma.nfs.errors import NfsNotFound, ServerPathError
 
 __all__ = ["Mounts", "Server", "close_mounts", "mounts_of"]
 
@@ -57,6 +57,7 @@ class Mounts:
         self._listed: frozenset[str] = frozenset()
         self._lock = asyncio.Lock()
         self._watching: set[asyncio.Task[None]] = set()
+        self._making: dict[str, asyncio.Task[None]] = {}
         self.writers: weakref.WeakSet[Closable] = weakref.WeakSet()
         """Files open for writing, which the end of the process closes."""
 
@@ -70,6 +71,32 @@ class Mounts:
         export, fs = await self._at(path)
         with _told_from(export):
             return await call(fs, "/" + path[len(export) :].lstrip("/"))
+
+    async def make_directories(self, path: str) -> None:
+        """Makes a directory and those above it, where they are missing.
+
+        Copies of many files into new directories ask for the same ones all at once: each is made by one call.
+        """
+        task = self._making.get(path)
+        if task is None:
+            task = self._making[path] = asyncio.get_running_loop().create_task(self._make_directory(path))
+            task.add_done_callback(lambda _: self._making.pop(path))
+        # A caller that is cancelled does not end it for the others.
+        await asyncio.wait([task])
+        task.result()
+
+    async def _make_directory(self, path: str) -> None:
+        async def make(fs: MountedFilesystem, at: str) -> None:
+            await fs.mkdir(at, exist_ok=True)
+
+        try:
+            await self.run(path, make)
+        except NfsNotFound:
+            above = path.rpartition("/")[0]
+            if self._export_of(path) in {"", path} or not above:
+                raise
+            await self.make_directories(above)
+            await self.run(path, make)
 
     async def close(self) -> None:
         """Ends all connections."""

@@ -275,7 +275,8 @@ class NfsFilesystem:
             directory, name = await self._resolver.find_parent(path)
             full = join(directory.path, name)
             self._resolver.forget(directory, name)
-            await self._procedures.mkdir(directory, name, set_attributes(mode=mode), full)
+            made = await self._procedures.mkdir(directory, name, set_attributes(mode=mode), full)
+            self._resolver.keep_made(directory, name, *made)
         except NfsNotFound:
             above = self._resolver.absolute(path).rstrip("/").rpartition("/")[0]
             if not parents or not above:

@@ -14,7 +14,7 @@ from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.paths import Path, components, join, text_of
 from rpcrdma.nfs.client.procedures import NfsProcedures
 from rpcrdma.nfs.errors import NfsError, NfsNotFound, ServerPathError, nfs_error
-from rpcrdma.nfs.v3 import nfs_fh3, nfsstat3
+from rpcrdma.nfs.v3 import fattr3, ftype3, nfs_fh3, nfsstat3
 
 __all__ = ["Resolver"]
 
@@ -92,6 +92,11 @@ class Resolver:
     def forget(self, directory: Node, name: str) -> None:
         """To be called when `name` in `directory` is being changed."""
         self._cache.forget(directory, name)
+
+    def keep_made(self, directory: Node, name: str, handle: nfs_fh3 | None, attributes: fattr3 | None) -> None:
+        """To be called with what MKDIR has told of `name` in `directory`: a path through it needs no LOOKUP."""
+        if handle is not None and attributes is not None and attributes.type == ftype3.NF3DIR:
+            self._cache.keep(directory, name, Node(handle, attributes, (directory, name)))
 
     async def target_of(self, link: Node) -> str:
         """The target of a symbolic link, read once.
