@@ -12,12 +12,13 @@ from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.rpc.call_statistics import CallStatistics
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.transport import CallHandle, ReplyArrived
+from rpcrdma.transport.call_states import CallState
 from rpcrdma.xdr.codec import Decoder
 
 if TYPE_CHECKING:
     from rpcrdma.aio.connections.rdma_connection import RdmaConnection
 
-__all__ = ["PendingCall"]
+__all__ = ["PendingCall", "note_sent"]
 
 
 class PendingCall(asyncio.Future[Any]):
@@ -94,3 +95,13 @@ class PendingCall(asyncio.Future[Any]):
             octets_received=octets_received,
             transmissions=1 if self.handle is None else self.handle.form.attempts,
         )
+
+
+def note_sent(queued: list[PendingCall]) -> None:
+    """Of calls that waited for a credit, in the order in which they are sent, notes those that have got one."""
+    now_ns = time.perf_counter_ns()
+    sent = 0
+    while sent < len(queued) and ((handle := queued[sent].handle) is None or handle.state is not CallState.QUEUED):
+        queued[sent].sent_ns = now_ns
+        sent += 1
+    del queued[:sent]

@@ -21,7 +21,7 @@ from rpcrdma.aio.connections.call_outcome import count_failure
 from rpcrdma.aio.connections.call_record import CallObserver
 from rpcrdma.aio.connections.distance import Distance
 from rpcrdma.aio.connections.negotiated import Negotiated, negotiated
-from rpcrdma.aio.connections.pending_call import PendingCall
+from rpcrdma.aio.connections.pending_call import PendingCall, note_sent
 from rpcrdma.aio.connections.refusal_hints import REMEDY, explained, octets_pulled
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.aio.drivers.provider import Link
@@ -396,7 +396,7 @@ class RdmaConnection:
             while True:
                 endpoint.progress()
                 if self._queued:
-                    self._note_sent()
+                    note_sent(self._queued)
                 while events:
                     busy = True
                     self._on_event(events.popleft())
@@ -422,15 +422,6 @@ class RdmaConnection:
             self._turn()
         if self._broken:
             driver.close()
-
-    def _note_sent(self) -> None:
-        """Of calls that waited for a credit, notes those that have got one."""
-        queued, now_ns = self._queued, time.perf_counter_ns()
-        sent = 0
-        while sent < len(queued) and ((handle := queued[sent].handle) is None or handle.state is not _QUEUED):
-            queued[sent].sent_ns = now_ns
-            sent += 1
-        del queued[:sent]
 
     def _wait_for_memory(self, octets: int) -> None:
         if not self._waits_for_memory and self.end_reason is None:
