@@ -27,7 +27,7 @@ from delay_relay import delayed
 import rpcrdma
 from rpcrdma.nfs import v3
 
-SIZES = (4096, 8192, 16384, 65536)
+SIZES = (4096, 8192, 16384, 65536, 196608)
 IN_FLIGHT = (1, 16)
 DELAYS_S = (0.0, 0.001, 0.010)
 WAYS = {

@@ -233,7 +233,7 @@ class Calls:
             return None
         placed = how.request.placed
         if preference is Preference.AUTO and not prefers_segments(
-            len(how.request.layout.frames) - 1 if placed else how.extra_receives,
+            len(how.request.layout.frames) if placed else how.extra_receives,
             self._costs,
             self._link.round_trip_s,
             arguments=bool(placed),
@@ -275,10 +275,10 @@ class Calls:
         moved = tuple(index for index, item in enumerate(payload.items) if len(item.data) >= worth)
         if preference is Preference.AUTO:
             geometry = limits.geometry
-            if geometry.call_header + payload.length <= limits.send_octets:
+            if geometry.call_header + payload.length <= limits.call_octets_max:
                 moved = ()
             whole = sum((size + 3) & ~3 for size in sizes) + REPLY_ALLOWANCE_OCTETS + call.results
-            if geometry.reply_header + whole <= limits.receive_octets:
+            if geometry.reply_header + whole <= limits.reply_octets_max:
                 directed = 0
         if len(moved) > RTR_ITEMS_MAX or not (moved or directed):
             return None

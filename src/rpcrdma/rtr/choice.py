@@ -1,14 +1,15 @@
 """Which way bulk data goes: in plain messages, by RDMA, or in placeable segments of Sends.
 
-Rule, first match, for the arguments of a call and for the results of its reply each by itself:
+Rule, first match:
 
-1. what fits one message goes in one, as it does without the extension: nothing is registered, and a copy of so little
-   costs less than a header that names it;
+1. a call that goes in messages, and whose reply does, without the extension goes so with it: nothing is registered, no
+   round trip could be saved, and a header that names data costs more than to copy it or to put pieces together;
 2. what the extension cannot carry, in as many transmissions as the peer takes and credits allow, goes by RDMA;
 3. results for which the caller has given memory go by RDMA Write, which puts them there and takes no further round
    trip; in segments they would have to be copied;
 4. otherwise the way with the lower estimate: in segments, `Costs.transmission_s` for each transmission; by RDMA,
-   `Costs.registration_s`, and for arguments the round trip of an RDMA Read: `Costs.read_s` and the distance.
+   `Costs.registration_s`, and for arguments the round trip of an RDMA Read: `Costs.read_s` and the distance. A reply
+   takes one transmission in any case, which is not counted.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Preference(enum.Enum):
 class Costs:
     """Seconds, at both ends together; measured by `benchmarks/round_trips.py`, see docs/round-trips.md."""
 
-    transmission_s: float = 30e-6
+    transmission_s: float = 45e-6
     registration_s: float = 15e-6
     read_s: float = 45e-6
     """RDMA Read beyond its round trip."""
@@ -49,7 +50,7 @@ class Costs:
 
 
 def prefers_segments(frames: int, costs: Costs, round_trip_s: float, *, arguments: bool, given: bool) -> bool:
-    """Points 3 and 4 of the rule; `frames` are the transmissions beyond the first one, which goes in any case."""
+    """Points 3 and 4 of the rule; of results, `frames` are the transmissions beyond the first one."""
     if given and not arguments:
         return False
     by_rdma_s = costs.registration_s

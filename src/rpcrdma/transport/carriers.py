@@ -139,7 +139,7 @@ class IncomingItems(NamedTuple):
 class Carrier(Protocol):
     """What an extension does about calls of this side.
 
-    Unless it is `eager`, it is not asked about those that go in one message, whose replies do so as well.
+    Unless it is `eager`, it is asked only about those that go, or whose replies may come, by RDMA otherwise.
     """
 
     eager: bool

@@ -190,15 +190,18 @@ class Requester:
                 given = index + 1
         plan = plan_call(len(payload.reduced), [len(item.data) for item in payload.items], bound.results, sizes, limits)
         carrier = session.carrier
-        if carrier is not None and not form.plain and self._direction is Direction.FORWARD:
-            in_one = plan.plain and limits.geometry.call_header + payload.length <= limits.send_octets
-            if not in_one or carrier.eager or handle.placement:
-                window = session.window
-                room, extra_room = window.balance + 1, window.promises_left
-                call = CallToCarry(payload, bound.results, sizes, given, limits, room, extra_room, handle.placement)
-                handle.carried = carried = carrier.take(call)
-                if carried is not None:
-                    return self._carry(handle, payload, carried, limits)
+        if (
+            carrier is not None
+            and (carrier.eager or handle.placement or not plan.plain)
+            and not form.plain
+            and self._direction is Direction.FORWARD
+        ):
+            window = session.window
+            room, extra_room = window.balance + 1, window.promises_left
+            call = CallToCarry(payload, bound.results, sizes, given, limits, room, extra_room, handle.placement)
+            handle.carried = carried = carrier.take(call)
+            if carried is not None:
+                return self._carry(handle, payload, carried, limits)
         try:
             exposure = Exposure(session.pd, payload, plan, handle.into, limits)
             chunks = exposure.chunks

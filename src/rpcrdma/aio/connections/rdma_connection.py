@@ -140,6 +140,7 @@ class RdmaConnection:
         """The connection's one timer."""
         self._driver = driver = link.open(transport.private_data(), timer, self._turn, self._closed)
         self._queue_pair = driver.queue_pair
+        self._flush = driver.flush
         self._endpoint = Endpoint(
             driver.queue_pair,
             driver.protection_domain,
@@ -296,10 +297,7 @@ class RdmaConnection:
         if self._on_call_ended is not None:
             told = functools.partial(result.tell, self._on_call_ended, handle, payload.length, time.perf_counter())
             result.add_done_callback(told)
-        if self._holds:
-            self._turn_soon()
-        else:
-            self._driver.flush()
+        self._flush()
         result.timer = None if timeout_s is None else self._loop.call_later(timeout_s, self._expire, result, timeout_s)
         return result
 
@@ -347,13 +345,7 @@ class RdmaConnection:
 
     def _end_turn(self) -> None:
         self._turn_due = False
-        if self.end_reason is not None:
-            return
-        if self._answering is None:
-            # There are calls alone, which free nothing by being sent.
-            self._endpoint.send_held()
-            self._driver.flush()
-        else:
+        if self.end_reason is None:
             self._turn()
 
     def drain(self) -> None:
@@ -476,7 +468,8 @@ class RdmaConnection:
     def _on_ready(self) -> None:
         self._starting = False
         self._distance.begin(self._endpoint.introduced_s)
-        self._holds = self._endpoint.holds
+        if self._endpoint.holds:
+            self._holds, self._flush = True, self._turn_soon
         if not self._established.done():
             self._established.set_result(None)
         if self._on_established is not None and self.end_reason is None:
