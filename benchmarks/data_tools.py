@@ -1,8 +1,8 @@
 """What data tools get of `rdma://`: a large file, many Parquet files at a time, and a long listing, each beside others.
 
 - `cat_file` of a file through fsspec, beside the client's own rate into memory that is there;
-- `pandas.read_parquet` of many files, some at a time, from `rdma://`, through sshfs, from the directory itself, and
-  through s3fs where it is installed, with moto as the server;
+- `pandas.read_parquet` of many files, some at a time, from `rdma://` and of what `cat_file` gives, through sshfs, from
+  the directory itself, and through s3fs where it is installed, with moto as the server;
 - names of a large directory, beside the client and server of an earlier commit, whose source is taken out of git.
 
 Servers and clients are processes on loopback, and files are in memory. All subjects of a measure are taken by turns in
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import io
 import json
 import os
 import statistics
@@ -26,6 +27,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import fsspec_rates
 import local_s3
 import nfs_calls
@@ -111,8 +113,10 @@ def parquet_measure(
         frame.to_parquet(Path(server.directory, name))
     octets = sum(Path(server.directory, name).stat().st_size for name in names) / len(names)
 
-    def reading(top: str, storage_options: dict[str, Any] | None = None) -> Timed:
+    def reading(top: str, storage_options: dict[str, Any] | None = None, whole: Any = None) -> Timed:
         def read(name: str) -> int:
+            if whole is not None:
+                return len(pd.read_parquet(io.BytesIO(whole.cat_file(f"/{name}"))))
             return len(pd.read_parquet(f"{top}/{name}", storage_options=storage_options))
 
         def go() -> float:
@@ -129,7 +133,9 @@ def parquet_measure(
         subjects["s3fs"] = reading(f"s3://{local_s3.BUCKET}", stored)
     else:
         print(f"without s3fs: {local_s3.HINT}", file=sys.stderr)
-    subjects["rdma://"] = reading(f"{server.rdma}?mountport={parse_url(server.tcp).port}")
+    top = f"{server.rdma}?mountport={parse_url(server.tcp).port}"
+    subjects["rdma://, by cat_file"] = reading(top, whole=fsspec.url_to_fs(top)[0])
+    subjects["rdma://"] = reading(top)
     name = f"{len(names)} Parquet files of {octets / 1e6:.2g} MB, {options.at_a_time} at a time"
     return Measure(name, "files/s", len(names), 1.0, subjects)
 
