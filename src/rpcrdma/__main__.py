@@ -2,7 +2,7 @@
 
 import sys
 
-from rpcrdma.cli.main import main
+from rpcrdma.cli.main import run
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run())

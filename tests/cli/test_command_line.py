@@ -244,3 +244,24 @@ def test_an_interrupt_has_the_status_that_shells_know(
 
 def test_every_command_is_a_module_of_its_own() -> None:
     assert list(command._COMMANDS) == COMMANDS
+
+
+_WATCHED = """
+import gc, sys
+from rpcrdma.cli import completion, main
+
+def seen(args):
+    print(gc.isenabled(), gc.get_freeze_count() > len(gc.get_objects()))
+    return 0
+
+completion.run = seen
+sys.argv = ["rpcrdma", "completion", "bash"]
+status = main.run()
+print(status, gc.get_freeze_count() > 10 * len(gc.get_objects()))
+"""
+
+
+def test_what_is_imported_is_left_out_of_garbage_collections() -> None:
+    """Of those while the command works, and of those of the interpreter's end."""
+    done = subprocess.run([sys.executable, "-c", _WATCHED], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("True True\n0 True\n", "")
