@@ -1,15 +1,20 @@
-"""All states of two endpoints with small windows and of the messages between them, and every step from one to the next.
+"""All states that two endpoints with small windows can come to, and the ways through them.
 
+A state is all there is of two endpoints and of the messages between them; a step is whatever one of them can do next.
 The windows are the real ones. What is around them does as the outbox does: a message is not begun before the one that
 was begun has ended, then errors go first, then replies, then calls. Grants may stand anywhere. An endpoint takes its
-messages in their order, whenever it likes, and its handlers answer in any order. Groups of an extension go out at once
-when there is a credit for each of their messages: a call for which there are too few goes in one message instead, the
-reply to it has to wait.
+messages in their order, whenever it likes, and its handlers answer in any order.
+
+Groups of an extension go out at once when there is a credit for each of their messages: a call for which there are too
+few goes in one message instead, the reply to it has to wait. Several calls, or several replies, may go together in one
+message where a scenario says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeAlias
 
@@ -21,18 +26,26 @@ __all__ = [
     "DROPPED",
     "ERROR",
     "GROUP",
+    "NESTED",
+    "PLAIN",
     "PROPERTIES",
+    "WINDOWS",
     "Call",
     "Endless",
     "Overrun",
+    "Scenario",
     "Space",
     "State",
     "Stuck",
     "Unpaid",
     "Window",
+    "explore_mistaken",
+    "print_sizes",
 ]
 
 Window: TypeAlias = IncrementalWindow | CumulativeWindow
+
+WINDOWS = (IncrementalWindow, CumulativeWindow)
 
 ERROR, DROPPED, PROPERTIES = 0, -1, -2
 """Instead of a number of pieces: a call is answered with an error, or never; or it is no call but properties."""
@@ -57,6 +70,7 @@ _SENT = {
     Kind.ERROR: OutgoingError(1, 2, Refusal(Cause.SYSTEM), answers_call=True),
     Kind.PROPERTIES: OutgoingProperties(1, ()),
 }
+_RECEIVED = {kind: Inbound(kind, 1, 0, 2) for kind in (Kind.CALL, Kind.REPLY, Kind.ERROR)}
 
 
 class Call(NamedTuple):
@@ -81,6 +95,13 @@ class Answered(NamedTuple):
 
     wakes: int | None
     promises: int
+
+
+class Together(NamedTuple):
+    """What a message tells that holds several calls or several replies."""
+
+    kind: Kind
+    several: tuple[Any, ...]
 
 
 class Side(NamedTuple):
@@ -126,22 +147,26 @@ class Unpaid(AssertionError):
     """A message, or a call, came for which no credit was given."""
 
 
-_PROMISE_FIELDS = ("_base", "_promises", "_most_promised", "_learns")
-
-
 class Space:
     """All states that two endpoints with certain calls to make can come to."""
 
-    def __init__(self, windows: tuple[Window, Window], work: tuple[tuple[Call, ...], tuple[Call, ...]]) -> None:
+    def __init__(
+        self, windows: tuple[Window, Window], work: tuple[tuple[Call, ...], tuple[Call, ...]], together: int = 1
+    ) -> None:
         self._windows = windows
+        self._together = together
         self._drops = any(call.answer == DROPPED for calls in work for call in calls)
-        self._promises = any(call.promises for calls in work for call in calls)
         self._cumulative = isinstance(windows[0], CumulativeWindow)
         self._fields = ("balance", "outstanding", "in_flight", "unanswered", "_heard", "allowed", "_arriving")
         if not self._cumulative:
             self._fields += ("_unproven",)
-        if self._promises:
-            self._fields += _PROMISE_FIELDS
+        promises = any(call.promises for calls in work for call in calls)
+        if promises or together > 1:
+            self._fields += ("_learns",)
+        if promises:
+            self._fields += ("_base", "_promises", "_most_promised")
+        if together > 1:
+            _introduce(*windows)
         self._save: Callable[[Window], tuple[int, ...]] = attrgetter(*self._fields)
         self._start: State = (
             (self._save(windows[0]), self._save(windows[1])),
@@ -191,7 +216,9 @@ class Space:
         else:
             window._unproven, *more = more
         if more:
-            window._base, window._promises, window._most_promised, window._learns = more
+            window._learns, *more = more
+        if more:
+            window._base, window._promises, window._most_promised = more
         return window
 
     def _next(self, state: State, end: int, side: Side, *sent: Message, taken: bool = False) -> State:
@@ -293,6 +320,26 @@ class Space:
                     yield self._sent_group(state, end, after, kind, pieces - GROUP, answered, word)
             else:
                 yield self._sent(state, end, after, kind, pieces, told, word)
+        if self._together > 1 and not side.errors:
+            yield from self._send_together(state, end, side)
+
+    def _send_together(self, state: State, end: int, side: Side) -> Iterator[State]:
+        """The next Send of several replies or, if there are none, of several calls."""
+        for count in range(2, self._together + 1):
+            some: tuple[Any, ...] = side.replies[:count] if side.replies else side.calls[:count]
+            window = self._load(state, end)
+            if len(some) < count or not all(map(_is_short, some)):
+                return
+            if side.replies:
+                kind, told = Kind.REPLY, tuple(wakes for _, wakes in some)
+                after = side._replace(replies=side.replies[count:])
+            elif window.in_flight + count <= window.allowed and all(call.answer != PROPERTIES for call in some):
+                kind, told, after = Kind.CALL, some, side._replace(calls=side.calls[count:])
+            else:
+                return
+            word = window.admit_several(_SENT[kind], count)
+            if word is not None:
+                yield self._next(state, end, after, (Kind.EXTENSION, word, Together(kind, told)))
 
     def _sent_group(self, state: State, end: int, side: Side, kind: Kind, group: int, told: Any, word: int) -> State:
         """All messages of a group, of which there is a credit for each."""
@@ -315,37 +362,20 @@ class Space:
         kind, word, told = state[1][1 - end][0]
         side = state[2][end]
         window = self._load(state, end)
-        message = Inbound(kind, 1, word, 2)
-        if not window.on_arrival(message):
+        if not window.on_arrival(Inbound(kind, 1, word, 2)):
             raise Unpaid(state)
-        if kind is Kind.EXTENSION and told is not None:
-            # The message that has come in a group.
-            kind = Kind.CALL if isinstance(told, Call) else Kind.REPLY
-            message = Inbound(kind, 1, word, 2)
-            if isinstance(told, Answered):
-                window.promise(-told.promises)
-                told = told.wakes
-            elif told.promises:
+        if isinstance(told, Together):
+            for one in told.several:
+                side = _received(state, window, side, told.kind, one)
+        elif isinstance(told, Answered):
+            window.promise(-told.promises)
+            side = _received(state, window, side, Kind.REPLY, told.wakes)
+        elif isinstance(told, Call) and kind is Kind.EXTENSION:
+            if told.promises:
                 window.on_promised()
-        if kind is Kind.CALL:
-            if not window.on_received(message):
-                raise Unpaid(state)
-            answer = (told.answer, told.wakes)
-            if told.answer == DROPPED:
-                window.on_dropped()
-            elif told.nested:
-                own = Call(1, 1, wakes=told.answer)
-                side = side._replace(
-                    waiting=tuple(sorted([*side.waiting, answer], key=repr)), handler_calls=(*side.handler_calls, own)
-                )
-            else:
-                side = side._replace(ready=tuple(sorted([*side.ready, answer], key=repr)))
-        elif kind in {Kind.REPLY, Kind.ERROR}:
-            assert window.on_received(message)
-            if told is not None:
-                waiting = list(side.waiting)
-                waiting.remove((told, None))
-                side = side._replace(waiting=tuple(waiting), ready=tuple(sorted([*side.ready, (told, None)], key=repr)))
+            side = _received(state, window, side, Kind.CALL, told)
+        elif kind in _RECEIVED:
+            side = _received(state, window, side, kind, told)
         return self._next(state, end, side, taken=True)
 
     def _answer(self, state: State, end: int, answer: tuple[int, int | None]) -> State:
@@ -362,6 +392,44 @@ class Space:
         return self._next(state, end, side)
 
 
+def _introduce(first: Window, second: Window) -> None:
+    """Both tell their properties, before which none may send several calls or replies in one message."""
+    for sender, receiver in ((first, second), (second, first)):
+        word = sender.admit(_SENT[Kind.PROPERTIES])
+        assert word is not None
+        assert receiver.on_arrival(Inbound(Kind.PROPERTIES, 1, word, 2))
+
+
+def _received(state: State, window: Window, side: Side, kind: Kind, told: Any) -> Side:
+    """What an endpoint has to do after a call, or an answer, that has come."""
+    within = window.on_received(_RECEIVED[kind])
+    ready, waiting, handler_calls = list(side.ready), list(side.waiting), side.handler_calls
+    if kind is Kind.CALL:
+        if not within:
+            raise Unpaid(state)
+        answer = (told.answer, told.wakes)
+        if told.answer == DROPPED:
+            window.on_dropped()
+        elif told.nested:
+            waiting.append(answer)
+            handler_calls = (*handler_calls, Call(1, 1, wakes=told.answer))
+        else:
+            ready.append(answer)
+    else:
+        assert within
+        if told is not None:
+            waiting.remove((told, None))
+            ready.append((told, None))
+    # In an order of their own: which of them came first makes no difference.
+    in_order = tuple(sorted(ready, key=repr)), tuple(sorted(waiting, key=repr))
+    return side._replace(ready=in_order[0], waiting=in_order[1], handler_calls=handler_calls)
+
+
+def _is_short(one: Call | tuple[int, int | None]) -> bool:
+    """Whether a call, or a reply, may go together with others: it is one message, and promises no credits."""
+    return one[0] == 1 and not (isinstance(one, Call) and one.promises)
+
+
 def _as_carried(window: Window, call: Call) -> tuple[int, Call]:
     """In how many messages a call goes, and how: as an extension decides that by the credits that there are."""
     group = call.pieces - GROUP if call.pieces > GROUP else 1
@@ -375,3 +443,43 @@ def _as_carried(window: Window, call: Call) -> tuple[int, Call]:
 def _begin(call: Call, after: Side) -> tuple[Kind, int, Call, Side]:
     """What is sent for a call, and its maker afterwards."""
     return Kind.PROPERTIES if call.answer == PROPERTIES else Kind.CALL, call.pieces, call, after
+
+
+class Scenario(NamedTuple):
+    """Of either endpoint: calls that it wants in flight, calls that it grants, and the calls that it makes.
+
+    The first one may promise so many messages of answers beyond the first of each. Up to so many calls, or replies, go
+    `together`; where that is more than one, the connection stands.
+    """
+
+    first: tuple[int, int]
+    second: tuple[int, int]
+    calls: tuple[Call, ...]
+    peer_calls: tuple[Call, ...]
+    promises: int = 0
+    together: int = 1
+
+    def space(self, kind: type[Window]) -> Space:
+        """With two windows of a kind."""
+        windows = kind(*self.first), kind(*self.second)
+        windows[0].widen(self.promises)
+        return Space(windows, (self.calls, self.peer_calls), self.together)
+
+
+NESTED = Call(1, 1, nested=True)
+PLAIN = Call(1, 1)
+
+
+def explore_mistaken(mistake: type, kind: type[Window], scenario: Scenario) -> None:
+    """Explores a scenario with windows of a kind that make a mistake in their policy."""
+    scenario.space(type(mistake.__name__, (mistake, kind), {"__slots__": ()})).explore()
+
+
+def print_sizes(explored: Mapping[str, Iterable[Scenario]]) -> None:
+    """Explores scenarios with each kind of windows, and says how large their spaces are."""
+    for kind in WINDOWS:
+        for name, scenarios in explored.items():
+            begun = time.perf_counter()
+            count = sum(scenario.space(kind).explore() for scenario in scenarios)
+            sys.stdout.write(f"{kind.__name__}: {name}: {count} states, {time.perf_counter() - begun:.1f} s\n")
+            sys.stdout.flush()
