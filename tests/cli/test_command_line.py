@@ -27,6 +27,7 @@ COMMANDS = [
     "mv",
     "watch",
     "ping",
+    "stats",
     "call",
     "programs",
     "doctor",
@@ -252,12 +253,13 @@ from rpcrdma.cli import completion, main
 
 def seen(args):
     print(gc.isenabled(), gc.get_freeze_count() > len(gc.get_objects()))
+    sys.modules["imported later"] = [[] for _ in range(1000)]
     return 0
 
 completion.run = seen
 sys.argv = ["rpcrdma", "completion", "bash"]
 status = main.run()
-print(status, gc.get_freeze_count() > 10 * len(gc.get_objects()))
+print(status, len(gc.get_objects()) < 100)
 """
 
 

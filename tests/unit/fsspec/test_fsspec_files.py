@@ -24,6 +24,8 @@ from fsspec_server import Served
 from rpcrdma import ConnectOptions
 from rpcrdma.fsspec import BufferedNfsFile, RdmaFileSystem
 from rpcrdma.nfs.client import FileOptions, NfsFile
+from rpcrdma.nfs.client.node import Node
+from rpcrdma.nfs.client.procedures import NfsProcedures
 
 BLOCK = 1 << 20
 LARGE = bytes(range(256)) * (41 * BLOCK // 1024)
@@ -353,6 +355,25 @@ def test_without_auto_mkdir_a_missing_directory_is_an_error(served: Served, top:
         fs.pipe_file(at(top, "new/file"), b"")
     assert list(top.iterdir()) == []
     fs.pipe_file(at(top, "file"), b"")
+
+
+def test_files_that_are_written_at_once_have_each_new_directory_made_by_one_call(
+    fs: Any, top: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+    mkdir = NfsProcedures.mkdir
+
+    async def counted(self: NfsProcedures, directory: Node, name: str, *more: Any) -> Any:
+        made.append(name)
+        return await mkdir(self, directory, name, *more)
+
+    monkeypatch.setattr(NfsProcedures, "mkdir", counted)
+    fs.pipe({at(top, f"new/deep/{below}/{number}"): b"" for below in ("one", "two") for number in range(10)})
+    assert (made[:2], sorted(made[2:])) == (["new", "deep"], ["one", "two"])
+    assert len(list(top.glob("new/deep/*/*"))) == 20
+    made.clear()
+    fs.cp(at(top, "new/deep"), at(top, "copy"), recursive=True)
+    assert sorted(made) == ["copy", "one", "two"]
 
 
 def test_touching_sets_the_time(fs: Any, top: Path) -> None:

@@ -438,3 +438,15 @@ def test_what_the_server_refuses_is_raised(server: Any, mounted: Any, procedure:
         run(operation(mounted()))
     assert caught.value.errno == errno.EIO
     assert server.calls[procedure] == 1
+
+
+def test_a_directory_that_was_made_is_not_looked_up_on_the_way(server: Any, mounted: Any) -> None:
+    fs = mounted()
+    run(fs.mkdir("/new"))
+    assert server.calls["LOOKUP"] == 0
+    assert not run(fs.exists("/new/file"))
+    assert server.calls["LOOKUP"] == 1
+    run(fs.rmdir("/new"))
+    looked_up = server.calls["LOOKUP"]
+    assert not run(fs.exists("/new/file"))
+    assert server.calls["LOOKUP"] == looked_up + 1
