@@ -11,6 +11,7 @@ __all__ = [
     "MessageTooLong",
     "NoAnswer",
     "NotPermitted",
+    "OutOfMemory",
     "RemoteAccessError",
     "RemoteProtocolError",
     "RpcError",
@@ -128,6 +129,10 @@ class MessageTooLong(RpcRdmaError):
         self.limit = limit
         self.setting = setting
         self.received = received
+
+
+class OutOfMemory(RpcRdmaError, MemoryError):
+    """What was asked for, or what the peer says that it has, does not fit in memory."""
 
 
 class RpcError(RpcRdmaError):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 from collections.abc import Awaitable, Callable
 
+from rpcrdma.errors import OutOfMemory
+
 __all__ = ["placed_bytes"]
 
 
@@ -13,13 +15,24 @@ async def placed_bytes(size: int, fill: Callable[[memoryview], Awaitable[int]]) 
 
     `fill` must not use the buffer after it has returned. An `io.BytesIO` lends the memory of the very object that it
     gives out in the end, as long as nothing else refers to that, so the octets are copied nowhere; memory that is new
-    is not written with zeros either, since it comes so from the system.
+    is not written with zeros either, since it comes so from the system: what a server says of a file's size takes no
+    memory before data has come.
+
+    Raises:
+        OutOfMemory: there cannot be so many octets in memory.
     """
     if not size:
         return b""
-    memory = io.BytesIO(bytes(size))
+    try:
+        memory = io.BytesIO(bytes(size))
+    except (MemoryError, OverflowError):
+        raise OutOfMemory(f"{size} octets do not fit in memory: read the file in parts, by open()") from None
     with memory.getbuffer() as buffer:
         got = await fill(buffer)
     if got < size:
-        memory.truncate(got)
+        try:
+            memory.truncate(got)
+        except BufferError:
+            # A reply that was not taken still refers to the memory: what has come is copied out of it.
+            return memory.getvalue()[:got]
     return memory.getvalue()
