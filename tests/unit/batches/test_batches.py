@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from batch_pair import BatchPair
 
+from batch_pair import BatchPair
 from rpcrdma.batches import batches_extension
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rtr import RoundTrip
