@@ -21,9 +21,15 @@ BOTH_DRAFTS = pytest.mark.parametrize("version", ["2", "2-07"])
 SUPPORT = [Support(bits) for bits in range(8)]
 
 
+_PATTERN = bytes((index * 37 + index // 251) & 0xFF for index in range(1 << 19))
+
+
 def octets(count: int, salt: int = 1) -> bytes:
     """Octets of which no two neighbours are alike."""
-    return bytes((index * 37 + index // 251 + salt) & 0xFF for index in range(count))
+    return _PATTERN[salt * 251 : salt * 251 + count]
+
+
+DATA = {length: octets(length) for length in (100, 65536, 300_000)}
 
 
 @BOTH_DRAFTS
@@ -83,8 +89,9 @@ def test_peers_of_every_pairing_of_support_understand_each_other(client_support:
         pair = RtrPair(
             RoundTripConfig(preference=preference, support=client_support), RoundTripConfig(support=server_support)
         )
-        for length in (100, 5000, 65536, 300_000):
-            data = octets(length)
+        # What no group can hold is tried with each preference once for either end.
+        for length in (100, 65536, 300_000) if client_support == server_support else (100, 65536):
+            data = DATA[length]
             done = pair.exchange(data, data, placement=preference.value)
             assert done.argument == data
             assert done.result == data
