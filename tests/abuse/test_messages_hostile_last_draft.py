@@ -148,7 +148,7 @@ def middle(*pairs: tuple[int, bytes]) -> bytes:
     return final(*pairs, flags=MORE)
 
 
-@pytest.mark.req("V2-A4", "V2-A3")
+@pytest.mark.req("V2-A3")
 def test_properties_after_the_final_ones_are_refused_and_change_nothing(raw: Raw) -> None:
     peer = server(raw)
     before = peer.endpoint.peer_properties
