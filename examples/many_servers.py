@@ -40,7 +40,7 @@ def servers(directories: Sequence[Path], count: int, host: str, free_ports: bool
             server = subprocess.Popen([*command, *where], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # noqa: S603
             started.append(stack.enter_context(server))
         urls = [address(server) for server in started]
-        # A server whose later events nobody takes would wait for room in the pipe.
+        # A server whose later events were not read would wait for room in the pipe.
         takers = [threading.Thread(target=collections.deque, args=(server.stdout, 0)) for server in started]
         for taker in takers:
             taker.start()

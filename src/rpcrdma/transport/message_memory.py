@@ -1,6 +1,6 @@
 """What messages hold that have arrived on one connection: long ones of unanswered calls, and those that are not whole.
 
-Nothing can be left unread as over TCP, for the peer has credits: what there is no room for is refused.
+Nothing can be left unread as over TCP, for the peer has credits: a message without room is refused.
 """
 
 from __future__ import annotations
