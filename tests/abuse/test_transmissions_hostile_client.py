@@ -77,7 +77,7 @@ WITHIN_A_GROUP: dict[str, tuple[Act, Report]] = {
         lambda peer: peer.put(XID + 1, 4, words(10) if peer.draft == "2" else words(100), response=True),
         Report((XID + 1, 1, 0), LEAD, BADHMT, (XMTCONT, 4)),
     ),
-    "a type that nobody has": (
+    "a type that no version and no extension has": (
         lambda peer: peer.put(XID + 1, 0x7777),
         Report((XID + 1, 0, 0), LEAD, BADHMT, (XMTCONT, 0x7777)),
     ),

@@ -19,7 +19,7 @@ from rpcrdma.rtr.messages import (
     encode_transmit_response,
 )
 from rpcrdma.rtr.peer import Peer
-from rpcrdma.rtr.sending import CONTINUE_OCTETS, ITEM_OCTETS, LOCATION_OCTETS, transmissions
+from rpcrdma.rtr.sending import CONTINUE_OCTETS, ITEM_OCTETS, LOCATION_OCTETS, SEGMENT_OCTETS, transmissions
 from rpcrdma.transport import (
     Cause,
     ExtensionLink,
@@ -36,15 +36,13 @@ __all__ = ["Answer"]
 
 _FIXED_OCTETS = 12
 """Of a Transmit Response without items."""
-_SEGMENT_OCTETS = 16
 
 
 class _Choice(NamedTuple):
-    """What becomes of each direction: the place of its item among the reply's, or -1; and the layout of the rest."""
+    """What becomes of each direction, and the layout of what goes in transmissions."""
 
     ways: tuple[Location | Way, ...]
     layout: Layout
-    inline: int
 
 
 class Answer:
@@ -66,7 +64,7 @@ class Answer:
         items = payload.items
         for index, (direction, item) in enumerate(zip(self._directions, items, strict=False), 1):
             length = len(item.data)
-            room = sum(segment.length for segment in direction.segments)
+            room = WriteChunk(direction.segments).length
             explicit = direction.way is Way.EXPLICIT or (
                 direction.way is Way.BY_SIZE and length >= direction.explicit_from
             )
@@ -151,7 +149,7 @@ class Answer:
             inline -= (length + 3) & ~3
             ways.append(way)
             if way is Way.EXPLICIT:
-                header += 4 + _SEGMENT_OCTETS * len(direction.segments)
+                header += 4 + SEGMENT_OCTETS * len(direction.segments)
             else:
                 header += LOCATION_OCTETS
                 sizes.append(length)
@@ -164,7 +162,7 @@ class Answer:
             link.send_octets,
             frames_max,
         )
-        return None if layout is None else _Choice(tuple(ways), layout, inline)
+        return None if layout is None else _Choice(tuple(ways), layout)
 
 
 def _way(direction: ResultDirection, length: int, *, segments: bool) -> Location | Way:
@@ -174,7 +172,7 @@ def _way(direction: ResultDirection, length: int, *, segments: bool) -> Location
     if direction.way is Way.BY_SIZE:
         return Way.EXPLICIT if length >= direction.explicit_from else Way.SEGMENTS
     if direction.way is Way.CHOICE:
-        fits = length <= sum(segment.length for segment in direction.segments)
+        fits = length <= WriteChunk(direction.segments).length
         return Way.SEGMENTS if segments or not fits else Way.EXPLICIT
     return direction.way
 

@@ -22,7 +22,7 @@ from rpcrdma.rtr.messages import (
     encode_transmit_request,
 )
 from rpcrdma.rtr.peer import Peer
-from rpcrdma.rtr.sending import CONTINUE_OCTETS, ITEM_OCTETS, LOCATION_OCTETS, transmissions
+from rpcrdma.rtr.sending import CONTINUE_OCTETS, ITEM_OCTETS, LOCATION_OCTETS, SEGMENT_OCTETS, transmissions
 from rpcrdma.transport import (
     NO_CHUNKS,
     REPLY_ALLOWANCE_OCTETS,
@@ -348,7 +348,7 @@ class Calls:
         for index in moved:
             header += ITEM_OCTETS
             if explicit:
-                header += 4 + 16 * segments_needed(len(payload.items[index].data), segment_max)
+                header += 4 + SEGMENT_OCTETS * segments_needed(len(payload.items[index].data), segment_max)
             else:
                 header += LOCATION_OCTETS
         if results:
@@ -356,7 +356,7 @@ class Calls:
             for result, size in zip(results, sizes, strict=False):
                 header += _DIRECTION_OCTETS
                 if result.way is not Way.SEGMENTS:
-                    header += 4 + 16 * segments_needed(size, segment_max)
+                    header += 4 + SEGMENT_OCTETS * segments_needed(size, segment_max)
                 if result.way is Way.BY_SIZE:
                     header += 4
         layout = lay_out(

@@ -10,7 +10,7 @@ from rpcrdma.rtr.messages import TransmitContinue, encode_transmit_continue
 from rpcrdma.transport import Transmission
 from rpcrdma.wire.buffers import Buffer
 
-__all__ = ["CONTINUE_OCTETS", "ITEM_OCTETS", "LOCATION_OCTETS", "transmissions"]
+__all__ = ["CONTINUE_OCTETS", "ITEM_OCTETS", "LOCATION_OCTETS", "SEGMENT_OCTETS", "transmissions"]
 
 CONTINUE_OCTETS = 12
 """Of a Transmit Continue."""
@@ -18,6 +18,8 @@ ITEM_OCTETS = 12
 """Of the entry of one item, its location not counted."""
 LOCATION_OCTETS = 8
 """Of a location in segments, the numbers of these not counted."""
+SEGMENT_OCTETS = 16
+"""Of one segment of memory in a list of them."""
 
 _ZEROS = memoryview(bytes(1 << 18))
 """What is sent before placeable segments: nothing of this side's memory shows (section 11)."""

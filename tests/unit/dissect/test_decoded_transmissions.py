@@ -476,7 +476,7 @@ def test_a_report_refuses_the_call_and_ends_the_group_that_it_is_about() -> None
     talk.say(CLIENT, request(count=3, payload=CALL[:20]))
     unfinished = talk.say(SERVER, prefix(REPTERR, 1) + words(7, 0, 0, 0, 6, 64, 0, 63))
     assert "answers" not in unfinished.facts
-    # What was under way when the report was sent is nobody's any more.
+    # What was under way when the report was sent belongs to no group.
     assert talk.say(CLIENT, more(1, CALL[20:])).faults == []
     assert talk.say(CLIENT, prefix(0) + bytes(16) + CALL).faults == []
 
