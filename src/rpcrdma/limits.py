@@ -292,6 +292,9 @@ work. The listing of a server that never sends its end stops here."""
 NFS_LISTED_NAMES_HELD_MAX = 1_000_000
 """Names that a call holds all at once (`listdir`, `walk`): 60 MB of short ones, 320 MB of the longest."""
 
+FSSPEC_KNOWN_FILES_MAX = 4096
+"""Files of one server whose attributes `rpcrdma.fsspec` remembers for a moment, the latest of a listing: 6 MB."""
+
 NFS_LISTED_NAMES_KNOWN_MAX = 50_000
 """Names of one listing that are remembered, so that a listing that starts over reports none twice: 20 MB of the
 longest. Listings of larger directories cannot start over."""

@@ -8,6 +8,7 @@ behind a `?mountport=PORT` as well, which therefore may stand in front of any sl
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from rpcrdma.aio.urls import Scheme, Url, parse_url
 
@@ -37,18 +38,26 @@ def split_url(text: str) -> tuple[Url | None, str]:
     authority, _, path = rest.partition("/")
     if not authority:
         return None, _normal(path)
-    return parse_url(f"{PROTOCOLS[protocol]}://{authority}{query[0] if query else ''}"), _normal(path)
+    return _server(f"{PROTOCOLS[protocol]}://{authority}{query[0] if query else ''}"), _normal(path)
 
 
 def url_options(text: str) -> dict[str, str | int]:
-    """The options of a file system that the URL has: `host` and `port`, and `mountport` where it is named."""
+    """The options of a file system that the URL has: `host`, and `port` and `mountport` where they are named."""
     server, _ = split_url(text)
     if server is None:
         return {}
-    found: dict[str, str | int] = {"host": server.host, "port": server.port}
+    found: dict[str, str | int] = {"host": server.host}
+    if server.port_given:
+        found["port"] = server.port
     if server.mount_port is not None:
         found["mountport"] = server.mount_port
     return found
+
+
+@lru_cache(maxsize=256)
+def _server(url: str) -> Url:
+    """`parse_url`, which every file of a data set asks for the same."""
+    return parse_url(url)
 
 
 def _normal(path: str) -> str:

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from fsspec.asyn import sync
 from fsspec.spec import AbstractBufferedFile
 
+from rpcrdma.fsspec.waiting import sync
 from rpcrdma.nfs.client import NfsFile
 from rpcrdma.nfs.client.trees.local_files import temporary_name
 from rpcrdma.wire.buffers import Buffer, as_view
@@ -19,11 +19,16 @@ from rpcrdma.wire.buffers import Buffer, as_view
 if TYPE_CHECKING:
     from rpcrdma.fsspec.filesystem import RdmaFileSystem
 
-__all__ = ["BufferedNfsFile"]
+__all__ = ["FILE_MODES", "BufferedNfsFile"]
 
 T = TypeVar("T")
 
+FILE_MODES = ("rb", "wb", "ab", "xb")
+
 _LOGGER = logging.getLogger("rpcrdma.client")
+_DIRECT_OCTETS = 1 << 20
+"""A read of so much, or of a block, is not cut out of more that is read ahead: it is a call for itself."""
+
 _LINE_OCTETS = 1 << 14
 """Looked through at a time for the end of a line."""
 
@@ -32,7 +37,7 @@ class BufferedNfsFile(AbstractBufferedFile):
     """An open file: "rb", "wb", "ab" or "xb".
 
     Reading goes through one of fsspec's caches, by default its read-ahead; while a program reads on and on, the next
-    blocks are on their way meanwhile. A read of a block or more goes straight into the caller's memory. What is written
+    blocks are on their way meanwhile. A read of 1 MiB, or of a block, goes straight into the caller's memory. What is written
     is gathered in blocks, and is on the server's stable storage after `flush` and `close`. With `autocommit=False`, as
     in a transaction, a new file has a temporary name until `commit`.
     """
@@ -51,6 +56,8 @@ class BufferedNfsFile(AbstractBufferedFile):
         cache_type: str = "readahead",
         cache_options: dict[str, Any] | None = None,
         size: int | None = None,  # noqa: ARG002 - that of a file which was pickled; the server tells the present one
+        *,
+        opened: NfsFile | None = None,
         **kwargs: Any,
     ) -> None:
         self._closed = True  # until it is open: an object whose making fails is finalized as well
@@ -60,7 +67,7 @@ class BufferedNfsFile(AbstractBufferedFile):
                 raise io.UnsupportedOperation(f"{path}: a transaction takes new files, of mode wb, not {mode}")
             self._temporary = f"{path.rpartition('/')[0]}/{temporary_name()}"
         self._fs_loop = fs.loop
-        self._file: NfsFile = sync(self._fs_loop, fs.open_async, self._temporary or path, mode)
+        self._file: NfsFile = opened or sync(self._fs_loop, fs.open_async, self._temporary or path, mode)
         self._read_to = -1
         super().__init__(
             fs, path, mode, block_size, autocommit, cache_type, cache_options, size=self._file.size, **kwargs
@@ -79,7 +86,7 @@ class BufferedNfsFile(AbstractBufferedFile):
     def read(self, length: int | None = -1) -> bytes:
         """Up to `length` octets, or the rest; fewer only at the end of the file."""
         wanted = self.size - self.loc if length is None or length < 0 else length
-        if self.mode == "rb" and not self.closed and wanted >= self.blocksize:
+        if self.mode == "rb" and not self.closed and wanted >= self._direct_octets and not self._has(wanted):
             data = self._fetch_range(self.loc, min(self.loc + wanted, self.size))
             self.loc += len(data)
             return data
@@ -89,12 +96,21 @@ class BufferedNfsFile(AbstractBufferedFile):
     def readinto(self, b: Buffer) -> int:
         """Fills the buffer, without a copy where it is as large as a block."""
         buffer = as_view(b)
-        if self.mode != "rb" or self.closed or len(buffer) < self.blocksize:
+        if self.mode != "rb" or self.closed or len(buffer) < self._direct_octets or self._has(len(buffer)):
             count: int = super().readinto(buffer)
             return count
         count = self._await(self._file.preadinto, buffer, self.loc)
         self.loc += count
         return count
+
+    @property
+    def _direct_octets(self) -> int:
+        return min(self.blocksize, _DIRECT_OCTETS)
+
+    def _has(self, wanted: int) -> bool:
+        """Whether the next `wanted` octets have been read ahead."""
+        start, end = getattr(self.cache, "start", 0), getattr(self.cache, "end", 0)
+        return start <= self.loc and self.loc + wanted <= end
 
     def readline(self, size: int | None = -1) -> bytes:
         """The rest of the line, with its end; no more than `size` octets if that is not negative."""
@@ -149,8 +165,11 @@ class BufferedNfsFile(AbstractBufferedFile):
             return
         try:
             if self.writable():
-                self._send()
-                self._await(self._file.close)
+                try:
+                    self._send()
+                    self._await(self._file.close)
+                finally:
+                    self.fs.note_written(self.path)
         finally:
             # The READs that are in flight are left to arrive.
             self.closed = True

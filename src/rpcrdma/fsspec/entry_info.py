@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeAlias
+
+from fsspec.asyn import _run_coros_in_chunks
 
 from rpcrdma.nfs.client import DirEntry, NfsFilesystem, Stat
 
-__all__ = ["Info", "entry_info", "info_above", "info_at", "link_info"]
+__all__ = ["Info", "entry_info", "info_above", "info_at", "listed_infos"]
 
 Info: TypeAlias = dict[str, Any]
 
@@ -30,17 +33,21 @@ def _info(name: str, found: Stat, destination: str | None = None) -> Info:
     return info
 
 
-async def info_at(fs: NfsFilesystem, path: str, name: str) -> Info:
+async def info_at(fs: NfsFilesystem, path: str, name: str) -> tuple[Info, DirEntry | None]:
     """The info of what `path` leads to; of a symbolic link it tells the `destination` as well.
+
+    With it comes the entry, except for a symbolic link and for the root.
 
     Raises:
         FileNotFoundError: nothing is there, or a link leads nowhere.
     """
-    found = await fs.lstat(path)
-    if not found.is_symlink():
-        return _info(name, found)
-    destination = await fs.readlink(path)
-    return _info(name, await fs.stat(path), destination)
+    if path == "/":
+        return _info(name, await fs.stat(path)), None
+    entry = await fs.entry(path)
+    if not entry.is_symlink():
+        return entry_info(entry, name), entry
+    destination = await fs.readlink(entry)
+    return _info(name, await fs.stat(path), destination), None
 
 
 def entry_info(entry: DirEntry, name: str) -> Info:
@@ -48,7 +55,25 @@ def entry_info(entry: DirEntry, name: str) -> Info:
     return _info(name, entry.stat())
 
 
-async def link_info(fs: NfsFilesystem, entry: DirEntry, name: str) -> Info:
+async def listed_infos(fs: NfsFilesystem, path: str, prefix: str, seen: Callable[[Info, DirEntry], None]) -> list[Info]:
+    """The infos of all entries of a directory, named with `prefix`; `seen` gets those that are no symbolic links."""
+    infos: list[Info] = []
+    links: list[tuple[int, DirEntry]] = []
+    async for entry in fs.scandir(path):
+        if entry.is_symlink():
+            links.append((len(infos), entry))
+            infos.append({})
+        else:
+            info = entry_info(entry, prefix + entry.name)
+            infos.append(info)
+            seen(info, entry)
+    told = await _run_coros_in_chunks([_link_info(fs, entry, prefix + entry.name) for _, entry in links], nofiles=True)
+    for (place, _), info in zip(links, told, strict=True):
+        infos[place] = info
+    return infos
+
+
+async def _link_info(fs: NfsFilesystem, entry: DirEntry, name: str) -> Info:
     """The info of a symbolic link in a listing: the size and type of the file that it leads to.
 
     Where it leads to a directory or nowhere, it is of type "other": what walks a tree does not follow it.

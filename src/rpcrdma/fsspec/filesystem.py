@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime as dt
 import errno
 import io
 import os
 import shutil
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from glob import has_magic
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fsspec.asyn import AsyncFileSystem, _run_coros_in_chunks, sync
+from fsspec.asyn import AsyncFileSystem, _run_coros_in_chunks
 from fsspec.callbacks import DEFAULT_CALLBACK, Callback
 from fsspec.utils import stringify_path, tokenize
 
 from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.aio.urls import DEFAULT_PORTS, Scheme, Url
 from rpcrdma.fsspec.addresses import PROTOCOLS, split_url, url_options
-from rpcrdma.fsspec.buffered_file import BufferedNfsFile
-from rpcrdma.fsspec.entry_info import Info, entry_info, info_above, info_at, link_info
+from rpcrdma.fsspec.buffered_file import FILE_MODES, BufferedNfsFile
+from rpcrdma.fsspec.entry_info import Info, info_above, info_at, listed_infos
+from rpcrdma.fsspec.held_file import HELD_OCTETS, HeldFile
+from rpcrdma.fsspec.known_files import Known, known_files
 from rpcrdma.fsspec.mounts import Mounts, Server, close_mounts, mounts_of
+from rpcrdma.fsspec.waiting import sync
 from rpcrdma.nfs.client import DirEntry, FileOptions, MountedFilesystem, NfsFile
 from rpcrdma.nfs.client.mount_client import NoSuchExport
 from rpcrdma.wire.buffers import Buffer
@@ -32,6 +36,19 @@ __all__ = ["RdmaFileSystem", "TcpFileSystem"]
 T = TypeVar("T")
 
 
+class _StripProtocol:
+    """The path of a URL: fsspec asks the class where it has no file system, which knows what server it is of."""
+
+    def __get__(self, filesystem: RdmaFileSystem | None, owner: type) -> Callable[[Any], Any]:
+        return _path if filesystem is None else filesystem.path_of
+
+
+def _path(path: Any) -> Any:
+    if isinstance(path, list):
+        return [_path(each) for each in path]
+    return split_url(stringify_path(path))[1]
+
+
 class RdmaFileSystem(AsyncFileSystem):
     """The files of an NFSv3 server over RDMA: `fsspec.filesystem("rdma", host="server")`, or by URL.
 
@@ -39,6 +56,10 @@ class RdmaFileSystem(AsyncFileSystem):
     `files` are those of `rpcrdma.nfs_open`, or dictionaries of their fields; `mountport` is the TCP port of MOUNT.
     With `auto_mkdir`, which is the default, a file that is written gets the directories above it that are missing,
     as tools for object stores expect. Errors are those of `os` and `open`.
+
+    What the server has told of a file is believed for `attributes_valid_s` seconds by `info`, `exists`, `isfile` and
+    `isdir`, unless they are given `refresh=True`; what this file system changes is asked for anew, and `open` always
+    asks. `invalidate_cache` drops it, and 0 keeps nothing.
 
     All objects with the same options share the connections of their event loop; `close` ends them, and so does the end
     of the process. An object that was made before a fork cannot be used in the child.
@@ -56,6 +77,7 @@ class RdmaFileSystem(AsyncFileSystem):
         options: ConnectOptions | Mapping[str, Any] | None = None,
         files: FileOptions | Mapping[str, Any] | None = None,
         auto_mkdir: bool = True,
+        attributes_valid_s: float = 1.0,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -71,12 +93,29 @@ class RdmaFileSystem(AsyncFileSystem):
             files=files if isinstance(files, FileOptions) else FileOptions(**(files or {})),
             key=tokenize(str(url), options, files),
         )
+        self._known = known_files(self.server.key, float(attributes_valid_s))
 
-    @classmethod
-    def _strip_protocol(cls, path: Any) -> Any:
+    _strip_protocol = _StripProtocol()
+
+    def path_of(self, path: Any) -> Any:
+        """The path of a URL, a list of paths for a list; what is no URL is a path already.
+
+        Raises:
+            ValueError: the URL names another server.
+        """
         if isinstance(path, list):
-            return [cls._strip_protocol(each) for each in path]
-        return split_url(stringify_path(path))[1]
+            return [self.path_of(each) for each in path]
+        server, found = split_url(stringify_path(path))
+        if server is not None and not self._is_of(server):
+            raise ValueError(
+                f"{path} is at another server than this file system ({self.fsid}): one list of URLs, or one file "
+                "system, is of one server; read each server's files by themselves and join them (dask.dataframe.concat)"
+            )
+        return found
+
+    def _is_of(self, server: Url) -> bool:
+        own = self.server.url
+        return server.host == own.host and (not server.port_given or server.port == own.port)
 
     @staticmethod
     def _get_kwargs_from_urls(path: str) -> dict[str, str | int]:
@@ -134,21 +173,52 @@ class RdmaFileSystem(AsyncFileSystem):
 
     # Names and attributes
 
-    async def _info(self, path: str, **_kwargs: Any) -> Info:
-        path = self._strip_protocol(path)
+    def info(self, path: str, refresh: bool = False, **_kwargs: Any) -> Info:
+        """The attributes of what `path` leads to."""
+        known = None if refresh else self._believed(path)
+        if known is not None:
+            return dict(known.info)
+        info: Info = sync(self.loop, self._info, path, refresh=refresh)
+        return info
+
+    async def _info(self, path: str, refresh: bool = False, **_kwargs: Any) -> Info:
+        path = self.path_of(path)
+        known = None if refresh else self._known.find(path)
+        if known is not None:
+            return dict(known.info)
         try:
-            return await self._run(path, lambda fs, at: info_at(fs, at, path))
+            return dict((await self._look(path))[0])
         except NoSuchExport as error:
             if _names_below(path, error.exports):
                 return info_above(path)
             raise
+
+    def _believed(self, path: str) -> Known | None:
+        self._require_own_process()
+        return self._known.find(self.path_of(path))
+
+    async def _look(self, path: str) -> tuple[Info, DirEntry | None]:
+        """What the server tells of `path`, kept for the next one that asks."""
+        changes = self._known.changes
+        info, entry = await self._run(path, lambda fs, at: info_at(fs, at, path))
+        if entry is not None:
+            self._known.keep(path, info, entry, changes=changes)
+        return info, entry
+
+    def invalidate_cache(self, path: str | None = None) -> None:
+        """Drops what is believed of `path` and of all below it, or of everything."""
+        if path is None:
+            self._known.forget_all()
+        else:
+            self._known.forget_tree(self.path_of(path))
+        super().invalidate_cache(path)
 
     async def _ls(self, path: str, detail: bool = True, **_kwargs: Any) -> list[Info] | list[str]:
         path = self._strip_protocol(path)
         prefix = path.rstrip("/") + "/"
         try:
             if detail:
-                return await self._run(path, lambda fs, at: _listed(fs, at, prefix))
+                return await self._listed(path, prefix)
             names = await self._run(path, lambda fs, at: fs.listdir(at))
         except NotADirectoryError:
             info = await self._info(path)
@@ -160,6 +230,29 @@ class RdmaFileSystem(AsyncFileSystem):
             if detail:
                 return [info_above(prefix + name) for name in names]
         return [prefix + name for name in names]
+
+    async def _listed(self, path: str, prefix: str) -> list[Info]:
+        changes = self._known.changes
+
+        def keep(info: Info, entry: DirEntry) -> None:
+            self._known.keep(info["name"], dict(info), entry, changes=changes)
+
+        return await self._run(path, lambda fs, at: listed_infos(fs, at, prefix, keep))
+
+    def exists(self, path: str, refresh: bool = False, **_kwargs: Any) -> bool:
+        """Whether `path` leads to something."""
+        believed = not refresh and self._believed(path) is not None
+        return believed or bool(sync(self.loop, self._exists, path))
+
+    def isdir(self, path: str) -> bool:
+        """Whether `path` leads to a directory."""
+        known = self._believed(path)
+        return bool(sync(self.loop, self._isdir, path)) if known is None else known.entry.is_dir()
+
+    def isfile(self, path: str) -> bool:
+        """Whether `path` leads to a regular file."""
+        known = self._believed(path)
+        return bool(sync(self.loop, self._isfile, path)) if known is None else known.entry.is_file()
 
     async def _exists(self, path: str, **_kwargs: Any) -> bool:
         return await self._asked(path, lambda fs, at: fs.exists(at), above=True)
@@ -181,12 +274,12 @@ class RdmaFileSystem(AsyncFileSystem):
 
     def checksum(self, path: str) -> int:
         """A number that another content of the file has not, by its size and times."""
-        info = self.info(path)
+        info = self.info(path, refresh=True)
         return int(tokenize(self.fsid, *(info.get(name) for name in ("ino", "size", "mtime", "ctime"))), 16)
 
     def modified(self, path: str) -> dt.datetime:
         """When the file was last modified."""
-        return dt.datetime.fromtimestamp(self.info(path)["mtime"], tz=dt.UTC)
+        return dt.datetime.fromtimestamp(self.info(path, refresh=True)["mtime"], tz=dt.UTC)
 
     def created(self, path: str) -> dt.datetime:
         """No server can tell.
@@ -200,11 +293,13 @@ class RdmaFileSystem(AsyncFileSystem):
 
     async def _cat_file(self, path: str, start: int | None = None, end: int | None = None, **_kwargs: Any) -> bytes:
         if (start or 0) < 0 or (end is not None and end < 0):
-            size = (await self._info(path))["size"]
+            size = (await self._info(path, refresh=True))["size"]
             start, end = _within(size, start, end)
         first = start or 0
         count = -1 if end is None else max(0, end - first)
-        return await self._run(path, lambda fs, at: fs.read_bytes(at, offset=first, size=count))
+        known = self._known.find(self.path_of(path))
+        entry = None if known is None else known.entry
+        return await self._run(path, lambda fs, at: fs.read_bytes(entry or at, offset=first, size=count))
 
     async def _cat_ranges(
         self,
@@ -270,7 +365,8 @@ class RdmaFileSystem(AsyncFileSystem):
             async with await fs.open(at, "xb" if mode == "create" else "wb") as file:
                 await file.write(value)
 
-        await self._making_directories(path, write)
+        with self._changing(path):
+            await self._making_directories(path, write)
 
     async def _put_file(
         self, lpath: str, rpath: str, mode: str = "overwrite", callback: Callback = DEFAULT_CALLBACK, **_kwargs: Any
@@ -294,7 +390,8 @@ class RdmaFileSystem(AsyncFileSystem):
                 raise
 
         try:
-            await self._making_directories(rpath, upload)
+            with self._changing(rpath):
+                await self._making_directories(rpath, upload)
         except IsADirectoryError:
             await self._makedirs(rpath, exist_ok=True)
 
@@ -308,9 +405,10 @@ class RdmaFileSystem(AsyncFileSystem):
             return
         if await self._leads_to(path2, source):
             raise shutil.SameFileError(f"{path1!r} and {path2!r} are the same file")
-        async with await self._making_directories(path2, lambda fs, at: fs.open(at, "wb")) as target:
-            async for block in source.views():
-                await target.write(block)
+        with self._changing(path2):
+            async with await self._making_directories(path2, lambda fs, at: fs.open(at, "wb")) as target:
+                async for block in source.views():
+                    await target.write(block)
 
     async def _leads_to(self, path: str, file: NfsFile) -> bool:
         try:
@@ -330,7 +428,17 @@ class RdmaFileSystem(AsyncFileSystem):
             if not truncate:
                 await fs.utime(at)
 
-        await self._making_directories(path, touch)
+        with self._changing(path):
+            await self._making_directories(path, touch)
+
+    @contextlib.contextmanager
+    def _changing(self, *paths: str, trees: bool = False) -> Iterator[None]:
+        """Drops in the end what is believed of the paths: it may have changed even where the change has failed."""
+        try:
+            yield
+        finally:
+            for path in paths:
+                (self._known.forget_tree if trees else self._known.forget)(self.path_of(path))
 
     def _open(
         self,
@@ -340,14 +448,48 @@ class RdmaFileSystem(AsyncFileSystem):
         autocommit: bool = True,
         cache_options: dict[str, Any] | None = None,
         **kwargs: Any,
-    ) -> BufferedNfsFile:
+    ) -> BufferedNfsFile | HeldFile:
+        if mode not in FILE_MODES:
+            raise ValueError(
+                f"{path}: fsspec's files are opened with rb, wb, ab or xb, not {mode}; rpcrdma.sync.nfs_open has files "
+                "for reading and writing"
+            )
+        if mode == "rb" and block_size is None and not cache_options and not kwargs:
+            opened = sync(self.loop, self._open_reading, path)
+            if isinstance(opened, bytes):
+                return HeldFile(self, self.path_of(path), opened)
+            return BufferedNfsFile(self, path, mode, opened=opened)
         return BufferedNfsFile(self, path, mode, block_size, autocommit, cache_options=cache_options, **kwargs)
 
     async def open_async(self, path: str, mode: str = "rb", **_kwargs: Any) -> NfsFile:
         """An open file for coroutines; see `rpcrdma.NfsFilesystem.open`."""
+        path = self.path_of(path)
+        if mode == "rb":
+            known = self._known.find(path)
+            entry = None if known is None else known.entry
+            return await self._run(path, lambda fs, at: fs.open(entry or at))
         if "r" in mode:
-            return await self._run(path, lambda fs, at: fs.open(at, mode))
-        return await self._making_directories(path, lambda fs, at: fs.open(at, mode))
+            file = await self._run(path, lambda fs, at: fs.open(at, mode))
+        else:
+            file = await self._making_directories(path, lambda fs, at: fs.open(at, mode))
+        self._known.note_writer(path, file)
+        return file
+
+    async def _open_reading(self, path: str) -> NfsFile | bytes:
+        """All octets of a small regular file, and any other one as an open file."""
+        path = self.path_of(path)
+        known = self._known.find(path)
+        entry = (await self._look(path))[1] if known is None else known.entry
+        if entry is None or not entry.is_file():
+            return await self.open_async(path)
+        if entry.stat().st_size > HELD_OCTETS:
+            return await self._run(path, lambda fs, _: fs.open(entry))
+        data = await self._run(path, lambda fs, _: fs.read_bytes(entry, size=HELD_OCTETS + 1))
+        return data if len(data) <= HELD_OCTETS else await self.open_async(path)
+
+    def note_written(self, path: str) -> None:
+        """Has the server be asked for the attributes of a file that has been written."""
+        self._known.forget(self.path_of(path))
 
     def note_writer(self, file: BufferedNfsFile) -> None:
         """Has the end of the process close the file, if nothing else does."""
@@ -368,10 +510,12 @@ class RdmaFileSystem(AsyncFileSystem):
 
     def rmdir(self, path: str) -> None:
         """Removes an empty directory."""
-        sync(self.loop, self._run, path, lambda fs, at: fs.rmdir(at))
+        with self._changing(path):
+            sync(self.loop, self._run, path, lambda fs, at: fs.rmdir(at))
 
     async def _rm_file(self, path: str, **_kwargs: Any) -> None:
-        await self._run(path, lambda fs, at: fs.unlink(at))
+        with self._changing(path):
+            await self._run(path, lambda fs, at: fs.unlink(at))
 
     async def _rm(
         self,
@@ -381,16 +525,19 @@ class RdmaFileSystem(AsyncFileSystem):
         maxdepth: int | None = None,
         **_kwargs: Any,
     ) -> None:
-        if maxdepth is not None:
-            # Deepest first, one after the other: a directory has to be empty.
-            for each in reversed(await self._expand_path(path, recursive=recursive, maxdepth=maxdepth)):
-                await self._run(each, _remove_name)
-            return
-        await _run_coros_in_chunks(
-            [self._run(each, _remove if recursive else _unlink) for each in await self._expand_path(path)],
-            batch_size=batch_size or self.batch_size,
-            nofiles=True,
-        )
+        whole = recursive and maxdepth is None
+        paths = await self._expand_path(path, recursive=recursive and not whole, maxdepth=maxdepth)
+        with self._changing(*paths, trees=whole):
+            if maxdepth is not None:
+                # Deepest first, one after the other: a directory has to be empty.
+                for each in reversed(paths):
+                    await self._run(each, _remove_name)
+                return
+            await _run_coros_in_chunks(
+                [self._run(each, _remove if recursive else _unlink) for each in paths],
+                batch_size=batch_size or self.batch_size,
+                nofiles=True,
+            )
 
     def mv(self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None, **_kwargs: Any) -> None:
         """Renames; what lies in different exports, or is named by a pattern, is copied and removed."""
@@ -423,7 +570,8 @@ class RdmaFileSystem(AsyncFileSystem):
                 await fs.lstat(below)  # what is missing may be the source
                 raise
 
-        await self._making_directories(path2, rename)
+        with self._changing(path1, path2, trees=True):
+            await self._making_directories(path2, rename)
 
 
 class TcpFileSystem(RdmaFileSystem):
@@ -449,21 +597,6 @@ async def _remove(fs: MountedFilesystem, at: str) -> None:
 
 async def _remove_name(fs: MountedFilesystem, at: str) -> None:
     await (fs.rmdir(at) if (await fs.lstat(at)).is_dir() else fs.unlink(at))
-
-
-async def _listed(fs: MountedFilesystem, at: str, prefix: str) -> list[Info]:
-    infos: list[Info] = []
-    links: list[tuple[int, DirEntry]] = []
-    async for entry in fs.scandir(at):
-        if entry.is_symlink():
-            links.append((len(infos), entry))
-            infos.append({})
-        else:
-            infos.append(entry_info(entry, prefix + entry.name))
-    told = await _run_coros_in_chunks([link_info(fs, entry, prefix + entry.name) for _, entry in links], nofiles=True)
-    for (place, _), info in zip(links, told, strict=True):
-        infos[place] = info
-    return infos
 
 
 def _names_below(path: str, exports: Iterable[str]) -> list[str]:

@@ -16,6 +16,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
+from rpcrdma.aio.awaited_call import AwaitedCall
 from rpcrdma.errors import LocalProtocolError
 
 __all__ = ["BackgroundLoop", "Waits", "iterate", "take_loop", "waiting"]
@@ -26,9 +27,6 @@ P = ParamSpec("P")
 _GOODBYE_S = 2.0
 """How long the connections that are open at the end of the process may take to close."""
 
-_SIGNALS_HEEDED_S = 0.5
-"""How long a signal may wait to be heeded if it comes at the worst moment."""
-
 _FORKED = (
     "this was opened before the process forked, and is the parent's: open it anew in the child, or let "
     "multiprocessing start processes by spawn or forkserver"
@@ -38,59 +36,6 @@ _INSIDE = (
     "rpcrdma.sync was called by a function that it runs itself (progress, onerror, on_call, a service), for which it "
     "would wait for ever: call it from another thread"
 )
-
-
-class _Call(Generic[T]):
-    """A coroutine that the loop runs and another thread waits for."""
-
-    __slots__ = ("_begin", "_done", "_failure", "_task")
-
-    def __init__(self, begin: Callable[[], Coroutine[Any, Any, T]]) -> None:
-        self._begin = begin
-        self._task: asyncio.Task[T] | None = None
-        self._failure: BaseException | None = None
-        self._done = threading.Lock()
-        self._done.acquire()
-
-    def start(self) -> None:
-        try:
-            self._task = asyncio.get_running_loop().create_task(self._begin())
-        except BaseException as error:  # noqa: BLE001 - it is the calling thread's
-            self._failure = error
-            self._done.release()
-        else:
-            self._task.add_done_callback(self._ended)
-
-    def _ended(self, _task: asyncio.Task[T]) -> None:
-        self._done.release()
-
-    def wait(self) -> None:
-        """Waits in the calling thread until it has ended."""
-        # A signal that comes just before the thread blocks does not wake it.
-        while not self._done.acquire(timeout=_SIGNALS_HEEDED_S):
-            pass
-
-    def give_up(self) -> None:
-        """Cancels the coroutine, which `start` has begun unless that was never said."""
-        if self._task is not None:
-            self._task.cancel()
-        elif self._done.locked():
-            self._done.release()
-
-    def result(self) -> T:
-        """What it has ended with."""
-        if self._failure is not None:
-            raise self._failure
-        assert self._task is not None, "it has begun"
-        if self._task.cancelled():
-            raise LocalProtocolError(_ENDED)
-        return self._task.result()
-
-    @property
-    def succeeded(self) -> bool:
-        """Whether it has ended with a result."""
-        task = self._task
-        return task is not None and task.done() and not task.cancelled() and task.exception() is None
 
 
 class BackgroundLoop:
@@ -133,7 +78,7 @@ class BackgroundLoop:
         """
         if self.is_here:
             raise LocalProtocolError(_INSIDE)
-        call = _Call(begin)
+        call = AwaitedCall(begin)
         try:
             self._submit(call.start)
             call.wait()
@@ -151,7 +96,7 @@ class BackgroundLoop:
     def post(self, begin: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         """Has the loop run a coroutine and does not wait for it; nothing where the loop has ended."""
         with contextlib.suppress(LocalProtocolError):
-            self._submit(_Call(begin).start)
+            self._submit(lambda: self._loop.create_task(begin()))
 
     def keep(self, key: object, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Turns the claim of `take_loop` into that of an open connection, which `close` would end."""
@@ -177,7 +122,7 @@ class BackgroundLoop:
             self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 
-    def _submit(self, function: Callable[[], None]) -> None:
+    def _submit(self, function: Callable[[], object]) -> None:
         if self.forked:
             raise LocalProtocolError(_FORKED)
         with self._submitting:

@@ -58,6 +58,7 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
     truncate = waiting(asynchronous.NfsFilesystem.truncate)
     statvfs = waiting(asynchronous.NfsFilesystem.statvfs)
 
+    entry = waiting(asynchronous.NfsFilesystem.entry)
     listdir = waiting(asynchronous.NfsFilesystem.listdir)
     mkdir = waiting(asynchronous.NfsFilesystem.mkdir)
     rmdir = waiting(asynchronous.NfsFilesystem.rmdir)
@@ -101,7 +102,7 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
         # One at a time: the caller may remove directories from the list before they are entered.
         return iterate(self._loop, walk, at_once=1)
 
-    def open(self, path: Path, mode: str = "rb", *, permissions: int = 0o644) -> NfsFile:
+    def open(self, path: Path | DirEntry, mode: str = "rb", *, permissions: int = 0o644) -> NfsFile:
         """Opens a regular file, see `rpcrdma.NfsFilesystem.open`: an `io.RawIOBase` that fills and takes whole buffers.
 
         For text: `io.TextIOWrapper(fs.open(path))`.

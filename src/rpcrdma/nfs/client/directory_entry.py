@@ -56,6 +56,15 @@ class DirEntry:
         """The object's number in its file system."""
         return self.attributes.fileid
 
+    def is_unchanged(self, present: fattr3 | None) -> bool:
+        """Whether these are attributes of the same object, to which nothing has been done since the listing."""
+        listed = self.attributes
+        return (
+            present is not None
+            and (present.fsid, present.fileid) == (listed.fsid, listed.fileid)
+            and (present.ctime, present.mtime, present.size) == (listed.ctime, listed.mtime, listed.size)
+        )
+
     def stat(self) -> Stat:
         """The entry's own attributes."""
         return stat_from(self.attributes)

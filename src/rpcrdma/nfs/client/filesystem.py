@@ -17,6 +17,7 @@ from rpcrdma.nfs.client.listing import name_pages
 from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.options import FileOptions
 from rpcrdma.nfs.client.paths import Path, base_name, join, text_of
+from rpcrdma.nfs.client.resolver import OUTDATED
 from rpcrdma.nfs.client.streams.direct_read import read_direct
 from rpcrdma.nfs.client.streams.file_stream import NfsFile
 from rpcrdma.nfs.client.streams.opening import open_file
@@ -26,16 +27,18 @@ from rpcrdma.nfs.client.trees.tree_copy import CopyReport, Progress, download_tr
 from rpcrdma.nfs.client.trees.tree_remove import RemoveReport, remove_tree
 from rpcrdma.nfs.client.trees.tree_walk import entries_below, walk_tree
 from rpcrdma.nfs.client.volume import Volume
-from rpcrdma.nfs.errors import NfsExists, NfsNotFound, nfs_error
+from rpcrdma.nfs.errors import NfsError, NfsExists, NfsNotFound, nfs_error
 from rpcrdma.nfs.v3 import (
     ACCESS3_EXECUTE,
     ACCESS3_EXTEND,
     ACCESS3_LOOKUP,
     ACCESS3_MODIFY,
     ACCESS3_READ,
+    fattr3,
     ftype3,
     nfs_fh3,
     nfsstat3,
+    post_op_attr,
     sattr3,
 )
 from rpcrdma.rpc.program import Caller
@@ -205,6 +208,12 @@ class NfsFilesystem:
 
     # Directories
 
+    async def entry(self, path: Path) -> DirEntry:
+        """The entry at `path` as a listing of its directory has it: a symbolic link itself, not what it leads to."""
+        directory, name, node = await self._resolver.find_entry(path)
+        assert node.attributes is not None, "LOOKUP brings them"
+        return DirEntry(name, directory, node.handle, node.attributes)
+
     async def listdir(self, path: Path = ".") -> list[str]:
         """The names in a directory, in the server's order, without "." and "..".
 
@@ -351,11 +360,13 @@ class NfsFilesystem:
 
     # Data
 
-    async def open(self, path: Path, mode: str = "rb", *, permissions: int = 0o644) -> NfsFile:
+    async def open(self, path: Path | DirEntry, mode: str = "rb", *, permissions: int = 0o644) -> NfsFile:
         """Opens a regular file: "rb", "wb", "xb" or "ab", each also with "+"; a new file gets `permissions`.
 
         Asks the server for the current attributes (close-to-open consistency) and whether the caller may read or write
-        as the mode says. "ab" writes from the present end of the file on: NFSv3 has no atomic appending.
+        as the mode says. "ab" writes from the present end of the file on: NFSv3 has no atomic appending. For "rb" and
+        "r+b" an entry that `entry` or `scandir` gave is opened by its handle, in one call, and looked up again only if
+        the file has changed since.
 
         Raises:
             IsADirectoryError, PermissionError, FileNotFoundError, FileExistsError: as `open` does.
@@ -371,22 +382,40 @@ class NfsFilesystem:
         node = await self._resolver.find(path)
         return await self._read_direct(node, as_view(buffer), offset)
 
-    async def read_bytes(self, path: Path, *, offset: int = 0, size: int = -1) -> bytes:
+    async def read_bytes(self, path: Path | DirEntry, *, offset: int = 0, size: int = -1) -> bytes:
         """A file's octets from `offset` on, no more than `size` unless that is negative; they have to fit in memory.
 
         They are as many as the file has when the call begins, and are placed where they stay, with many READs in
-        flight.
+        flight. An entry is read by its handle; see `open`.
 
         Raises:
             ValueError: `offset` is negative.
         """
         if offset < 0:
             raise ValueError(f"negative offset {offset}")
+        if isinstance(path, DirEntry) and path.is_file():
+            data = await self._read_listed(path, offset, size)
+            if data is not None:
+                return data
         node = await self._resolver.find(path)
-        length = max(0, (await self._volume.file_attributes(node)).size - offset)
-        if size >= 0:
-            length = min(length, size)
+        length = _length(await self._volume.file_attributes(node), offset, size)
         return await placed_bytes(length, lambda buffer: self._read_direct(node, buffer, offset))
+
+    async def _read_listed(self, entry: DirEntry, offset: int, size: int) -> bytes | None:
+        """The octets of a file by its handle; None if a reply does not show it to be as it was listed."""
+        told: list[bool] = []
+
+        def hear(present: post_op_attr) -> None:
+            told.append(entry.is_unchanged(present.value))
+
+        length = _length(entry.attributes, offset, size)
+        try:
+            data = await placed_bytes(length, lambda buffer: self._read_direct(entry.node, buffer, offset, hear))
+        except NfsError as error:
+            if error.status not in OUTDATED:
+                raise
+            return None
+        return data if told and all(told) else None
 
     async def write_bytes(self, path: Path, data: Buffer, *, permissions: int = 0o644) -> None:
         """Makes `data` all of a file, on stable storage when this returns."""
@@ -510,7 +539,9 @@ class NfsFilesystem:
                 raise
             return None
 
-    async def _read_direct(self, node: Node, buffer: memoryview, offset: int) -> int:
+    async def _read_direct(
+        self, node: Node, buffer: memoryview, offset: int, hear: Callable[[post_op_attr], None] | None = None
+    ) -> int:
         return await read_direct(
             self._procedures,
             node.handle,
@@ -519,11 +550,18 @@ class NfsFilesystem:
             node.path,
             call_octets=(await self._volume.sizes()).read_max,
             calls=self._volume.options.direct_calls,
+            hear=hear,
         )
 
     async def _set(self, path: Path, attributes: sattr3, *, follow: bool) -> None:
         node = await self._resolver.find(path, follow=follow)
         await self._procedures.setattr(node.handle, attributes, node.path)
+
+
+def _length(attributes: fattr3, offset: int, size: int) -> int:
+    """How many octets of such a file there are from `offset` on, no more than `size` unless that is negative."""
+    rest = max(0, attributes.size - offset)
+    return min(rest, size) if size >= 0 else rest
 
 
 def _own_name(local: LocalPath) -> str:

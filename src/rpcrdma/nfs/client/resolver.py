@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from rpcrdma.nfs.client.lookup_cache import LookupCache
 from rpcrdma.nfs.client.node import Node
@@ -16,12 +18,15 @@ from rpcrdma.nfs.client.procedures import NfsProcedures
 from rpcrdma.nfs.errors import NfsError, NfsNotFound, ServerPathError, nfs_error
 from rpcrdma.nfs.v3 import fattr3, ftype3, nfs_fh3, nfsstat3
 
-__all__ = ["Resolver"]
+__all__ = ["OUTDATED", "Resolver"]
+
+T = TypeVar("T")
 
 _LINKS_MAX = 40
 """Symbolic links along one path: Linux follows as many."""
 
-_OUTDATED = (nfsstat3.NFS3ERR_STALE, nfsstat3.NFS3ERR_BADHANDLE)
+OUTDATED = (nfsstat3.NFS3ERR_STALE, nfsstat3.NFS3ERR_BADHANDLE)
+"""What a server says to a handle whose object is gone."""
 
 
 class Resolver:
@@ -48,20 +53,37 @@ class Resolver:
             OSError: ELOOP, for more than 40 symbolic links.
         """
         absolute = self.absolute(path)
-        for _ in range(2):
-            remembered = len(self._cache)
-            try:
-                node, missing = await self._walk(absolute, follow=follow)
-            except NfsError as error:
-                # A directory from the cache is gone; its path may lead to another one, so the walk is repeated.
-                if error.status not in _OUTDATED or not remembered:
-                    raise
-                self._cache.clear()
-                continue
-            if missing is None:
-                return node
-            raise nfs_error(nfsstat3.NFS3ERR_NOENT, absolute)
-        raise nfs_error(nfsstat3.NFS3ERR_STALE, absolute)
+
+        async def walk() -> Node:
+            node, missing = await self._walk(absolute, follow=follow)
+            if missing is not None:
+                raise nfs_error(nfsstat3.NFS3ERR_NOENT, absolute)
+            return node
+
+        return await self._anew_if_outdated(walk)
+
+    async def find_entry(self, path: Path) -> tuple[Node, str, Node]:
+        """(directory, last name, the object of that name, which may be a symbolic link).
+
+        Raises: see `find_parent`.
+        """
+
+        async def look_up() -> tuple[Node, str, Node]:
+            directory, name = await self.find_parent(path)
+            return directory, name, await self._procedures.lookup(directory, name, (directory, name))
+
+        return await self._anew_if_outdated(look_up)
+
+    async def _anew_if_outdated(self, walk: Callable[[], Awaitable[T]]) -> T:
+        """`walk`, and once more if a directory from the cache is gone: its path may lead to another one."""
+        remembered = len(self._cache)
+        try:
+            return await walk()
+        except NfsError as error:
+            if error.status not in OUTDATED or not remembered:
+                raise
+        self._cache.clear()
+        return await walk()
 
     async def find_or_place(self, path: Path) -> tuple[Node, str | None]:
         """(the object at `path`, None), or (directory, name) in which it would have to be made.

@@ -49,15 +49,16 @@ async def read_direct(
     *,
     call_octets: int,
     calls: int,
+    hear: Callable[[post_op_attr], None] | None = None,
 ) -> int:
     """Fills `buffer` from `offset`, with `calls` READs of at most `call_octets` in flight at a time.
 
     Returns the octets read: fewer than asked only where the file ends. When it returns or raises, no READ
-    can write to `buffer` any more. Raises: see `read_whole`.
+    can write to `buffer` any more. `hear` and what is raised: see `read_whole`.
     """
     length = len(buffer)
     if length <= call_octets:
-        return (await read_whole(procedures, handle, offset, buffer, path))[0] if length else 0
+        return (await read_whole(procedures, handle, offset, buffer, path, hear))[0] if length else 0
     starts = iter(range(0, length, call_octets))
     end = length
 
@@ -67,7 +68,7 @@ async def read_direct(
             if start >= end:
                 return
             wanted = min(call_octets, length - start)
-            got, _ = await read_whole(procedures, handle, offset + start, buffer[start : start + wanted], path)
+            got, _ = await read_whole(procedures, handle, offset + start, buffer[start : start + wanted], path, hear)
             if got < wanted:
                 end = min(end, start + got)
 

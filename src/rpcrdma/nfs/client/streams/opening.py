@@ -5,9 +5,11 @@ from __future__ import annotations
 import secrets
 
 from rpcrdma.nfs.client.attributes import NOW, set_attributes
+from rpcrdma.nfs.client.directory_entry import DirEntry
 from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.paths import Path, join
 from rpcrdma.nfs.client.procedures import Created
+from rpcrdma.nfs.client.resolver import OUTDATED
 from rpcrdma.nfs.client.streams.file_stream import NfsFile
 from rpcrdma.nfs.client.streams.open_mode import OpenMode, parse_open_mode
 from rpcrdma.nfs.client.volume import Volume
@@ -25,7 +27,7 @@ from rpcrdma.nfs.v3 import (
 __all__ = ["create_file", "open_file"]
 
 
-async def open_file(volume: Volume, path: Path, mode: str, permissions: int) -> NfsFile:
+async def open_file(volume: Volume, path: Path | DirEntry, mode: str, permissions: int) -> NfsFile:
     """See `NfsFilesystem.open`."""
     wanted = parse_open_mode(mode)
     if wanted.exclusive:
@@ -40,8 +42,10 @@ async def open_file(volume: Volume, path: Path, mode: str, permissions: int) -> 
                 node.attributes = await volume.procedures.setattr(node.handle, set_attributes(size=0), node.path)
                 node.fresh = node.attributes is not None
     else:
-        node = await volume.resolver.find(path)
-        await _check_access(volume, node, wanted)
+        found = await _as_listed(volume, path, wanted) if isinstance(path, DirEntry) else None
+        node = found or await volume.resolver.find(path)
+        if found is None:
+            await _check_access(volume, node, wanted)
     attributes = await volume.attributes(node)
     return NfsFile(volume, node, wanted, await volume.sizes(), attributes.size)
 
@@ -86,12 +90,34 @@ async def _created_node(volume: Volume, directory: Node, name: str, path: str, c
     return Node(handle, attributes, path, fresh=attributes is not None)
 
 
+async def _as_listed(volume: Volume, entry: DirEntry, wanted: OpenMode) -> Node | None:
+    """The object of the entry, by its handle, if that is a regular file which has not been changed since.
+
+    What a name leads to is changed by RENAME or REMOVE, either of which changes the ctime of the object that had it.
+    """
+    if not entry.is_file():
+        return None
+    node = entry.node
+    try:
+        await _check_rights(volume, node, wanted)
+    except NfsError as error:
+        if error.status not in OUTDATED:
+            raise
+        return None
+    return node if node.fresh and entry.is_unchanged(node.attributes) else None
+
+
 async def _check_access(volume: Volume, node: Node, wanted: OpenMode) -> None:
-    """Asks for the rights that the first READ or WRITE would need: NFSv3 itself has no open."""
     await volume.file_attributes(node)
+    await _check_rights(volume, node, wanted)
+
+
+async def _check_rights(volume: Volume, node: Node, wanted: OpenMode) -> None:
+    """Asks for the rights that the first READ or WRITE would need: NFSv3 itself has no open."""
     bits = ACCESS3_READ * wanted.reads | (ACCESS3_MODIFY | ACCESS3_EXTEND) * wanted.writes
-    granted, fresh = await volume.procedures.access(node.handle, bits, node.path)
+    granted, fresh = await volume.procedures.access(node.handle, bits, node.place)
     if granted != bits:
         raise nfs_error(nfsstat3.NFS3ERR_ACCES, node.path)
     if fresh is not None:
         node.attributes = fresh
+        node.fresh = True

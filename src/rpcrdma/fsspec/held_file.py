@@ -1,0 +1,80 @@
+"""An open file whose octets have come with its opening: most small files are read whole, and at once."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from rpcrdma.fsspec.filesystem import RdmaFileSystem
+
+__all__ = ["HELD_OCTETS", "HeldFile"]
+
+HELD_OCTETS = 1 << 18
+"""The largest file that is read whole when it is opened: so much comes in hardly more time than an answer without."""
+
+
+class HeldFile(io.BytesIO):
+    """A small file, open for reading, as it was at that moment.
+
+    What other files of fsspec tell is here as well: `fs`, `path`, `mode`, `size`, `info`. Its octets are read in C, and
+    are those that the READ placed. Pickled, it is opened anew where it is unpickled, at the same position.
+    """
+
+    mode = "rb"
+
+    def __init__(self, fs: RdmaFileSystem, path: str, data: bytes) -> None:
+        super().__init__(data)
+        self.fs = fs
+        self.path = path
+        self.size = len(data)
+        self.blocksize = len(data)
+
+    @property
+    def full_name(self) -> str:
+        """The URL."""
+        return self.fs.unstrip_protocol(self.path)
+
+    @property
+    def loc(self) -> int:
+        """The position."""
+        return self.tell()
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """The attributes of the file."""
+        return self.info()
+
+    def info(self) -> dict[str, Any]:
+        """The attributes of the file, as `fs.info` tells them."""
+        found: dict[str, Any] = self.fs.info(self.path)
+        return found
+
+    def writable(self) -> bool:
+        """False."""
+        return False
+
+    def write(self, _data: object) -> NoReturn:
+        """Raises io.UnsupportedOperation: the file is open for reading."""
+        raise io.UnsupportedOperation(f"{self.path} is open for reading")
+
+    def writelines(self, _lines: Iterable[object]) -> NoReturn:
+        """Raises io.UnsupportedOperation: the file is open for reading."""
+        self.write(_lines)
+
+    def truncate(self, _size: int | None = None) -> NoReturn:
+        """Raises io.UnsupportedOperation: the file is open for reading."""
+        self.write(_size)
+
+    def __reduce_ex__(self, _protocol: object) -> tuple[Any, ...]:
+        return _reopened, (self.fs, self.path, self.tell())
+
+    def __repr__(self) -> str:
+        return f"<HeldFile {self.full_name}>"
+
+
+def _reopened(fs: RdmaFileSystem, path: str, position: int) -> Any:
+    file = fs.open(path)
+    file.seek(position)
+    return file
