@@ -14,7 +14,8 @@ except ModuleNotFoundError as error:
 
 from rpcrdma.fsspec.buffered_file import BufferedNfsFile
 from rpcrdma.fsspec.filesystem import RdmaFileSystem, TcpFileSystem
+from rpcrdma.fsspec.held_file import HeldFile
 
-__all__ = ["BufferedNfsFile", "RdmaFileSystem", "TcpFileSystem"]
+__all__ = ["BufferedNfsFile", "HeldFile", "RdmaFileSystem", "TcpFileSystem"]
 
 del _fsspec

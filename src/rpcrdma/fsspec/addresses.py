@@ -8,11 +8,16 @@ behind a `?mountport=PORT` as well, which therefore may stand in front of any sl
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
+from typing import Any, Protocol
+
+from fsspec.utils import stringify_path
 
 from rpcrdma.aio.urls import Scheme, Url, parse_url
+from rpcrdma.errors import LocalProtocolError
 
-__all__ = ["PROTOCOLS", "split_url", "url_options"]
+__all__ = ["PROTOCOLS", "StripProtocol", "split_url", "url_options"]
 
 PROTOCOLS: dict[str, Scheme] = {"rdma": "rdma", "nfstcp": "tcp"}
 """The schemes of fsspec's URLs, and which ones of `nfs_open` they stand for: `tcp` says too little among all of those
@@ -35,6 +40,11 @@ def split_url(text: str) -> tuple[Url | None, str]:
     query = _MOUNT_PORT.search(rest)
     if query is not None:
         rest = rest[: query.start()] + rest[query.end() :]
+    if rest.startswith("[") and "]" not in rest:
+        raise LocalProtocolError(
+            f"{text!r}: fsspec splits URLs at '::'; write the address in full, or rdma:///PATH and the option "
+            "host='::1'"
+        )
     authority, _, path = rest.partition("/")
     if not authority:
         return None, _normal(path)
@@ -52,6 +62,26 @@ def url_options(text: str) -> dict[str, str | int]:
     if server.mount_port is not None:
         found["mountport"] = server.mount_port
     return found
+
+
+class KnowsItsServer(Protocol):
+    """A file system."""
+
+    def path_of(self, path: Any) -> Any:
+        """The path of a URL of its server."""
+
+
+class StripProtocol:
+    """The path of a URL: fsspec asks the class where it has no file system, which knows what server it is of."""
+
+    def __get__(self, filesystem: KnowsItsServer | None, owner: type) -> Callable[[Any], Any]:
+        return _path if filesystem is None else filesystem.path_of
+
+
+def _path(path: Any) -> Any:
+    if isinstance(path, list):
+        return [_path(each) for each in path]
+    return split_url(stringify_path(path))[1]
 
 
 @lru_cache(maxsize=256)

@@ -37,9 +37,9 @@ class BufferedNfsFile(AbstractBufferedFile):
     """An open file: "rb", "wb", "ab" or "xb".
 
     Reading goes through one of fsspec's caches, by default its read-ahead; while a program reads on and on, the next
-    blocks are on their way meanwhile. A read of 1 MiB, or of a block, goes straight into the caller's memory. What is written
-    is gathered in blocks, and is on the server's stable storage after `flush` and `close`. With `autocommit=False`, as
-    in a transaction, a new file has a temporary name until `commit`.
+    blocks are on their way meanwhile. A read of 1 MiB, or of a block, goes straight into the caller's memory. What
+    is written is gathered in blocks, and is on the server's stable storage after `flush` and `close`. With
+    `autocommit=False`, as in a transaction, a new file has a temporary name until `commit`.
     """
 
     DEFAULT_BLOCK_SIZE = 4 << 20
@@ -105,12 +105,12 @@ class BufferedNfsFile(AbstractBufferedFile):
 
     @property
     def _direct_octets(self) -> int:
-        return min(self.blocksize, _DIRECT_OCTETS)
+        return min(int(self.blocksize), _DIRECT_OCTETS)
 
     def _has(self, wanted: int) -> bool:
         """Whether the next `wanted` octets have been read ahead."""
-        start, end = getattr(self.cache, "start", 0), getattr(self.cache, "end", 0)
-        return start <= self.loc and self.loc + wanted <= end
+        start, end = getattr(self.cache, "start", None), getattr(self.cache, "end", None)
+        return start is not None and end is not None and bool(start <= self.loc and self.loc + wanted <= end)
 
     def readline(self, size: int | None = -1) -> bytes:
         """The rest of the line, with its end; no more than `size` octets if that is not negative."""
@@ -120,6 +120,17 @@ class BufferedNfsFile(AbstractBufferedFile):
             line = line[:size]
             self.seek(start + size)
         return line
+
+    def readlines(self, hint: int | None = -1) -> list[bytes]:
+        """The rest as lines; with a `hint` above zero no more of them when they have so many octets."""
+        lines: list[bytes] = []
+        octets = 0
+        for line in self:
+            lines.append(line)
+            octets += len(line)
+            if hint is not None and 0 < hint <= octets:
+                break
+        return lines
 
     def _fetch_range(self, start: int, end: int) -> bytes:
         """The octets from `start` up to `end`; where one such range follows the other, from what was read ahead."""
@@ -190,7 +201,7 @@ class BufferedNfsFile(AbstractBufferedFile):
             self._temporary = None
 
     def __del__(self) -> None:
-        if self.closed or not self.writable() or sys.is_finalizing():
+        if self.closed or not self.writable() or sys.is_finalizing() or self.fs.is_of_parent:
             return
         try:
             here = asyncio.get_running_loop()

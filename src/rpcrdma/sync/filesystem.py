@@ -102,12 +102,12 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
         # One at a time: the caller may remove directories from the list before they are entered.
         return iterate(self._loop, walk, at_once=1)
 
-    def open(self, path: Path | DirEntry, mode: str = "rb", *, permissions: int = 0o644) -> NfsFile:
+    def open(self, path: Path | DirEntry, mode: str = "rb", *, permissions: int = 0o644, ask: bool = True) -> NfsFile:
         """Opens a regular file, see `rpcrdma.NfsFilesystem.open`: an `io.RawIOBase` that fills and takes whole buffers.
 
         For text: `io.TextIOWrapper(fs.open(path))`.
         """
-        opening = functools.partial(self._asynchronous.open, path, mode, permissions=permissions)
+        opening = functools.partial(self._asynchronous.open, path, mode, permissions=permissions, ask=ask)
         file = self._loop.run(opening, undo=asynchronous.NfsFile.close)
         return NfsFile(file, self, self._loop, mode)
 

@@ -22,7 +22,7 @@ from fsspec.callbacks import Callback
 
 from fsspec_server import Served
 from rpcrdma import ConnectOptions
-from rpcrdma.fsspec import BufferedNfsFile, RdmaFileSystem
+from rpcrdma.fsspec import BufferedNfsFile, HeldFile, RdmaFileSystem
 from rpcrdma.nfs.client import FileOptions, NfsFile
 from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.procedures import NfsProcedures
@@ -387,7 +387,6 @@ def test_touching_sets_the_time(fs: Any, top: Path) -> None:
 
 
 def test_file_systems_and_open_files_are_pickled(served: Served, protocol: str, top: Path) -> None:
-    (top / "file").write_bytes(LARGE[:1000])
     options = {"call_timeout_s": 31.0}
     fs = fsspec.filesystem(protocol, **served.options(protocol), options=options, files={"direct_calls": 2})
     assert fs.server.options.call_timeout_s == 31.0
@@ -396,11 +395,13 @@ def test_file_systems_and_open_files_are_pickled(served: Served, protocol: str, 
     assert again == fs
     assert type(fs).from_json(fs.to_json()) == fs
     assert json.loads(fs.to_json())["options"] == options
-    with fs.open(at(top, "file")) as file:
-        file.seek(7)
-        copy = pickle.loads(pickle.dumps(file))
-        assert isinstance(copy, BufferedNfsFile)
-        assert copy.read() == LARGE[7:1000]
+    for name, data, kind in (("file", LARGE[:1000], HeldFile), ("large", LARGE, BufferedNfsFile)):
+        (top / name).write_bytes(data)
+        with fs.open(at(top, name)) as file:
+            file.seek(7)
+            copy = pickle.loads(pickle.dumps(file))
+            assert isinstance(copy, kind)
+            assert copy.read() == data[7:]
     own = RdmaFileSystem(**served.options("rdma"), options=ConnectOptions(call_timeout_s=31.0))
     assert pickle.loads(pickle.dumps(own)).server.options.call_timeout_s == 31.0
     fs.close()
@@ -411,7 +412,8 @@ def test_coroutines_use_the_loop_that_they_run_in(served: Served, protocol: str,
 
     async def work() -> None:
         fs = fsspec.filesystem(protocol, **served.options(protocol), asynchronous=True)
-        assert fs.loop is None
+        with pytest.raises(RuntimeError, match="asynchronous=True: await its methods with an underscore"):
+            fs.cat_file(at(top, "file"))
         assert await fs._cat_file(at(top, "file"), start=5, end=10) == LARGE[5:10]
         async with await fs.open_async(at(top, "copy"), "wb") as file:
             await file.write(b"1")

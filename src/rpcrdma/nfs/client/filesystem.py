@@ -20,7 +20,7 @@ from rpcrdma.nfs.client.paths import Path, base_name, join, text_of
 from rpcrdma.nfs.client.resolver import OUTDATED
 from rpcrdma.nfs.client.streams.direct_read import read_direct
 from rpcrdma.nfs.client.streams.file_stream import NfsFile
-from rpcrdma.nfs.client.streams.opening import open_file
+from rpcrdma.nfs.client.streams.opening import open_file, open_listed
 from rpcrdma.nfs.client.streams.placed_bytes import placed_bytes
 from rpcrdma.nfs.client.trees.file_transfer import FileTransfer
 from rpcrdma.nfs.client.trees.tree_copy import CopyReport, Progress, download_tree, upload_tree
@@ -360,18 +360,22 @@ class NfsFilesystem:
 
     # Data
 
-    async def open(self, path: Path | DirEntry, mode: str = "rb", *, permissions: int = 0o644) -> NfsFile:
+    async def open(
+        self, path: Path | DirEntry, mode: str = "rb", *, permissions: int = 0o644, ask: bool = True
+    ) -> NfsFile:
         """Opens a regular file: "rb", "wb", "xb" or "ab", each also with "+"; a new file gets `permissions`.
 
         Asks the server for the current attributes (close-to-open consistency) and whether the caller may read or write
         as the mode says. "ab" writes from the present end of the file on: NFSv3 has no atomic appending. For "rb" and
         "r+b" an entry that `entry` or `scandir` gave is opened by its handle, in one call, and looked up again only if
-        the file has changed since.
+        the file has changed since; with `ask=False` an entry is opened for reading without any call.
 
         Raises:
             IsADirectoryError, PermissionError, FileNotFoundError, FileExistsError: as `open` does.
             ValueError: the mode is none of these.
         """
+        if not ask and mode == "rb" and isinstance(path, DirEntry) and path.is_file():
+            return await open_listed(self._volume, path)
         return await open_file(self._volume, path, mode, permissions)
 
     async def read_into(self, path: Path, buffer: Buffer, offset: int = 0) -> int:

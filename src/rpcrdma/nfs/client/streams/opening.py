@@ -24,7 +24,7 @@ from rpcrdma.nfs.v3 import (
     nfsstat3,
 )
 
-__all__ = ["create_file", "open_file"]
+__all__ = ["create_file", "open_file", "open_listed"]
 
 
 async def open_file(volume: Volume, path: Path | DirEntry, mode: str, permissions: int) -> NfsFile:
@@ -48,6 +48,11 @@ async def open_file(volume: Volume, path: Path | DirEntry, mode: str, permission
             await _check_access(volume, node, wanted)
     attributes = await volume.attributes(node)
     return NfsFile(volume, node, wanted, await volume.sizes(), attributes.size)
+
+
+async def open_listed(volume: Volume, entry: DirEntry) -> NfsFile:
+    """The regular file of an entry, for reading, as it was listed: the first READ shows whether it is still there."""
+    return NfsFile(volume, entry.node, parse_open_mode("rb"), await volume.sizes(), entry.attributes.size)
 
 
 async def create_file(

@@ -1,0 +1,332 @@
+"""What a file system believes for a moment, and when it asks the server."""
+
+from __future__ import annotations
+
+import io
+import os
+import secrets
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+
+from fsspec_server import Served
+from rpcrdma.fsspec import BufferedNfsFile, HeldFile, known_files, mounts
+from rpcrdma.fsspec.known_files import KnownFiles
+from rpcrdma.nfs.client import DirEntry
+from rpcrdma.nfs.client.node import Node
+from rpcrdma.nfs.client.procedures import NfsProcedures
+from rpcrdma.nfs.v3 import fattr3, ftype3, nfs_fh3, nfstime3, specdata3
+
+LARGE = secrets.token_bytes(300 << 10)
+VALID_S = 60.0
+"""Longer than any test takes: what is forgotten earlier has not just become old."""
+
+
+@pytest.fixture
+def top(served: Served) -> Path:
+    path = served.directory / secrets.token_hex(4)
+    path.mkdir()
+    (path / "small").write_bytes(b"small")
+    (path / "large").write_bytes(LARGE)
+    return path
+
+
+@pytest.fixture
+def make(served: Served, protocol: str) -> Iterator[Callable[..., Any]]:
+    """Makes a file system that shares what it knows with those of the same test alone."""
+    files = {"lookup_entries_max": 1000 + secrets.randbelow(1_000_000)}
+    last: list[Any] = []
+
+    def made(**options: Any) -> Any:
+        options = {"attributes_valid_s": VALID_S, **served.options(protocol), "files": files, **options}
+        last[:] = [fsspec.filesystem(protocol, **options, skip_instance_cache=True)]
+        return last[0]
+
+    yield made
+    for fs in last:
+        fs.close()
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """The calls about the two files, by procedure."""
+    counts: Counter[str] = Counter()
+
+    def watch(name: str) -> None:
+        procedure = getattr(NfsProcedures, name)
+
+        async def counted(self: NfsProcedures, of: Node | nfs_fh3, *more: Any) -> Any:
+            if name != "lookup" or more[0] in {"small", "large"}:
+                counts[name] += 1
+            return await procedure(self, of, *more)
+
+        monkeypatch.setattr(NfsProcedures, name, counted)
+
+    for name in ("lookup", "getattr", "access", "read"):
+        watch(name)
+    return counts
+
+
+def at(top: Path, name: str = "") -> str:
+    return f"/data/{top.name}/{name}".rstrip("/")
+
+
+def replace(path: Path, data: bytes) -> None:
+    """As programs do that want no reader to see half of a file."""
+    new = path.with_name("new")
+    new.write_bytes(data)
+    new.rename(path)
+
+
+def test_a_question_is_asked_once_and_a_small_file_comes_with_its_opening(
+    make: Callable[..., Any], top: Path, calls: Counter[str]
+) -> None:
+    fs, path = make(), at(top, "small")
+    assert fs.info(path)["size"] == 5
+    assert fs.exists(path)
+    assert fs.isfile(path)
+    assert not fs.isdir(path)
+    assert fs.size(path) == 5
+    assert calls == {"lookup": 1}
+    for _ in range(2):
+        with fs.open(path) as file:
+            assert isinstance(file, HeldFile)
+            assert file.read() == b"small"
+    assert calls == {"lookup": 1, "read": 2}
+    assert fs.cat_file(path) == b"small"
+    assert calls == {"lookup": 1, "read": 3}
+
+
+def test_a_larger_file_is_opened_by_its_handle(make: Callable[..., Any], top: Path, calls: Counter[str]) -> None:
+    fs, path = make(), at(top, "large")
+    fs.info(path)
+    for _ in range(2):
+        with fs.open(path) as file:
+            assert isinstance(file, BufferedNfsFile)
+    assert calls == {"lookup": 1, "access": 2}
+    assert fs.cat_ranges([path, path], [0, 7], [5, 9]) == [LARGE[:5], LARGE[7:9]]
+    assert calls == {"lookup": 1, "access": 3, "read": 2}
+
+
+def test_what_was_listed_needs_no_question(make: Callable[..., Any], top: Path, calls: Counter[str]) -> None:
+    fs = make()
+    assert sorted(fs.find(at(top))) == [at(top, "large"), at(top, "small")]
+    calls.clear()
+    assert fs.info(at(top, "small"))["size"] == 5
+    assert fs.open(at(top, "small")).read() == b"small"
+    assert calls == {"read": 1}
+
+
+def test_an_answer_is_the_callers_own(make: Callable[..., Any], top: Path) -> None:
+    fs = make()
+    fs.info(at(top, "small"))["size"] = 99
+    fs.ls(at(top), detail=True)[0]["size"] = 99
+    assert {fs.info(at(top, name))["size"] for name in ("small", "large")} == {5, len(LARGE)}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda fs, path: fs.pipe_file(path, b"own"),
+        lambda fs, path: fs.cp_file(path.replace("small", "large"), path),
+        lambda fs, path: fs.touch(path),
+        lambda fs, path: fs.rm_file(path),
+        lambda fs, path: fs.rm(path),
+        lambda fs, path: fs.rm(os.path.dirname(path), recursive=True),  # noqa: PTH120 - a path at the server
+        lambda fs, path: fs.mv(path, path + "-moved"),
+        lambda fs, path: fs.mv(path.replace("small", "large"), path),
+        lambda fs, path: fs.mv(os.path.dirname(path), os.path.dirname(path) + "-moved"),  # noqa: PTH120
+        lambda fs, path: fs.put_file(__file__, path),
+    ],
+)
+def test_own_changes_are_seen_at_once(make: Callable[..., Any], top: Path, change: Callable[[Any, str], Any]) -> None:
+    fs, other, path = make(), make(), at(top, "small")
+    before = other.info(path)
+    change(fs, path)
+    if (top / "small").exists():
+        found = (top / "small").stat()
+        assert (other.info(path)["size"], other.info(path)["ino"]) == (found.st_size, found.st_ino)
+        assert other.info(path) != before
+        assert other.open(path).read() == (top / "small").read_bytes()
+    else:
+        assert not other.exists(path)
+        with pytest.raises(FileNotFoundError):
+            other.open(path)
+
+
+def test_a_file_that_is_being_written_is_asked_for_each_time(make: Callable[..., Any], top: Path) -> None:
+    fs, path = make(), at(top, "small")
+    with fs.open(path, "wb") as file:
+        assert fs.info(path)["size"] == 0
+        file.write(b"1")
+        file.flush()
+        assert fs.info(path)["size"] == 1
+        file.write(b"2")
+    assert fs.info(path)["size"] == 2
+    assert fs.open(path).read() == b"12"
+
+
+@pytest.mark.parametrize("name", ["small", "large"])
+def test_opening_sees_what_others_have_changed(make: Callable[..., Any], top: Path, name: str) -> None:
+    fs, path = make(), at(top, name)
+    for change, data in (
+        (Path.write_bytes, b"written"),
+        (replace, b"renamed"),
+        (Path.write_bytes, LARGE + b"more"),
+        (replace, b""),
+        (replace, LARGE),
+    ):
+        fs.info(path)
+        assert fs.open(path).read() == (top / name).read_bytes()
+        change(top / name, data)
+        assert fs.open(path).read() == data
+        assert fs.cat_file(path) == data
+    (top / name).unlink()
+    for use in (fs.open, fs.cat_file):
+        with pytest.raises(FileNotFoundError):
+            use(path)
+
+
+def test_answers_are_believed_for_so_long(make: Callable[..., Any], top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    fs, path = make(attributes_valid_s=2.0), at(top, "small")
+    monkeypatch.setattr(fs._known, "_clock", lambda: now)
+    assert fs.info(path)["size"] == 5
+    (top / "small").write_bytes(b"changed")
+    assert fs.info(path)["size"] == 5
+    assert make(attributes_valid_s=0).info(path)["size"] == 7
+    assert fs.info(path, refresh=True)["size"] == 7
+    (top / "small").unlink()
+    assert fs.exists(path)
+    assert not fs.exists(path, refresh=True)
+    now = 102.0
+    assert not fs.exists(path)
+    assert not fs.isfile(path)
+
+
+def test_a_cache_that_is_invalidated_is_empty(make: Callable[..., Any], top: Path, calls: Counter[str]) -> None:
+    fs, path = make(), at(top, "small")
+    for forgotten in (None, path, at(top)):
+        fs.info(path)
+        calls.clear()
+        fs.invalidate_cache(forgotten)
+        fs.info(path)
+        assert calls == {"lookup": 1}
+    calls.clear()
+    fs.invalidate_cache(at(top, "large"))
+    fs.info(path)
+    assert not calls
+
+
+def test_a_checksum_and_a_time_are_the_present_ones(make: Callable[..., Any], top: Path) -> None:
+    fs, path = make(), at(top, "small")
+    before = (fs.checksum(path), fs.modified(path))
+    os.utime(top / "small", (5, 5))
+    assert fs.checksum(path) != before[0]
+    assert fs.modified(path) != before[1]
+
+
+def test_without_close_to_open_consistency_what_is_known_is_used(
+    make: Callable[..., Any], top: Path, calls: Counter[str]
+) -> None:
+    fs = make(close_to_open=False)
+    small, large = at(top, "small"), at(top, "large")
+    for _ in range(3):
+        assert fs.open(small).read() == b"small"
+        assert fs.open(large).read(9) == LARGE[:9]
+    assert calls == {"lookup": 2, "read": 1 + 3}
+    (top / "small").write_bytes(b"others")
+    assert fs.open(small).read() == b"small"
+    assert make().open(small).read() == b"others"
+    fs.pipe_file(small, b"own")
+    assert fs.open(small).read() == b"own"
+    (top / "large").unlink()
+    with fs.open(large) as file, pytest.raises(OSError, match="large"):
+        file.read(9)
+
+
+def test_symbolic_links_are_followed_anew(make: Callable[..., Any], top: Path) -> None:
+    fs = make(close_to_open=False)
+    (top / "link").symlink_to("small")
+    assert fs.info(at(top, "link"))["size"] == 5
+    assert fs.open(at(top, "link")).read() == b"small"
+    (top / "link").unlink()
+    (top / "link").symlink_to("large")
+    assert fs.info(at(top, "link"))["size"] == len(LARGE)
+    assert fs.open(at(top, "link")).read() == LARGE
+
+
+def test_a_small_file_is_read_only_and_tells_of_itself(make: Callable[..., Any], top: Path) -> None:
+    fs, path = make(), at(top, "small")
+    with fs.open(path) as file:
+        assert (file.fs, file.path, file.mode, file.size, file.loc) == (fs, path, "rb", 5, 0)
+        assert file.full_name == fs.unstrip_protocol(path)
+        assert file.info() == file.details == fs.info(path)
+        assert file.readable()
+        assert not file.writable()
+        for use in (lambda: file.write(b"1"), lambda: file.writelines([b"1"]), lambda: file.truncate(0)):
+            with pytest.raises(io.UnsupportedOperation, match="small is open for reading"):
+                use()
+        assert file.read() == b"small"
+    assert file.closed
+    assert (top / "small").read_bytes() == b"small"
+
+
+def _entry(number: int) -> DirEntry:
+    time = nfstime3(0, 0)
+    attributes = fattr3(ftype3.NF3REG, 0o644, 1, 0, 0, 1, 1, specdata3(0, 0), 0, number, time, time, time)
+    return DirEntry(f"f{number}", Node(nfs_fh3(b"d"), None, "/"), nfs_fh3(b"%d" % number), attributes)
+
+
+def test_an_answer_is_not_kept_if_a_change_came_after_the_question() -> None:
+    known = KnownFiles()
+    asked_at = known.changes
+    known.forget("/d/other")
+    known.keep("/d/f1", {}, _entry(1), changes=asked_at)
+    assert known.find("/d/f1", 1e9) is None
+    known.keep("/d/f1", {}, _entry(1), changes=known.changes)
+    assert known.find("/d/f1", 1e9) is not None
+
+
+def test_no_more_is_known_than_the_bounds_allow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known_files, "FSSPEC_KNOWN_FILES_MAX", 5)
+    monkeypatch.setattr(known_files, "FSSPEC_HELD_OCTETS_MAX", 25)
+    known = KnownFiles()
+    entries = [_entry(number) for number in range(8)]
+    for number, entry in enumerate(entries):
+        known.keep(f"/d/{number}", {}, entry, changes=known.changes)
+    assert [number for number in range(8) if known.find(f"/d/{number}", 1e9)] == [3, 4, 5, 6, 7]
+    for number in range(3, 8):
+        known.hold(f"/d/{number}", entries[number], b"x" * 10)
+    held = [number for number in range(8) if (found := known.find(f"/d/{number}", 1e9)) and found.data]
+    assert held == [6, 7]
+    known.hold("/d/7", entries[6], b"of another file")
+    found = known.find("/d/7", 1e9)
+    assert found is not None
+    assert found.data == b"x" * 10
+
+
+def test_what_is_below_a_path_is_forgotten_with_it() -> None:
+    known = KnownFiles()
+    for path in ("/d", "/d/a", "/d/a/b", "/d/ab", "/e"):
+        known.keep(path, {}, _entry(1), changes=known.changes)
+    known.forget_tree("/d/a")
+    assert [path for path in ("/d", "/d/a", "/d/a/b", "/d/ab", "/e") if known.find(path, 1e9)] == ["/d/ab", "/e"]
+
+
+def test_a_child_process_begins_with_nothing(make: Callable[..., Any], top: Path) -> None:
+    fs = make()
+    fs.info(at(top, "small"))
+    child = os.fork()
+    if not child:
+        refused = 0
+        try:
+            fs.info(at(top, "small"))
+        except RuntimeError:
+            refused = 1
+        os._exit(refused + 2 * (not known_files._BY_KEY) + 4 * (not mounts._MOUNTS))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
