@@ -135,6 +135,7 @@ def parquet_measure(
         print(f"without s3fs: {local_s3.HINT}", file=sys.stderr)
     top = f"{server.rdma}?mountport={parse_url(server.tcp).port}"
     subjects["rdma://, by cat_file"] = reading(top, whole=fsspec.url_to_fs(top)[0])
+    subjects["rdma://, close_to_open=False"] = reading(top, {"close_to_open": False})
     subjects["rdma://"] = reading(top)
     name = f"{len(names)} Parquet files of {octets / 1e6:.2g} MB, {options.at_a_time} at a time"
     return Measure(name, "files/s", len(names), 1.0, subjects)

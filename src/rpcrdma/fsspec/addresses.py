@@ -17,7 +17,7 @@ from fsspec.utils import stringify_path
 from rpcrdma.aio.urls import Scheme, Url, parse_url
 from rpcrdma.errors import LocalProtocolError
 
-__all__ = ["PROTOCOLS", "StripProtocol", "split_url", "url_options"]
+__all__ = ["PROTOCOLS", "ServerPath", "StripProtocol", "split_url", "url_options"]
 
 PROTOCOLS: dict[str, Scheme] = {"rdma": "rdma", "nfstcp": "tcp"}
 """The schemes of fsspec's URLs, and which ones of `nfs_open` they stand for: `tcp` says too little among all of those
@@ -71,6 +71,16 @@ class KnowsItsServer(Protocol):
         """The path of a URL of its server."""
 
 
+class ServerPath(str):  # noqa: SLOT000 - one has a server, for which it needs a dictionary
+    """A path that came out of a URL, and still knows of which server it is.
+
+    fsspec splits all URLs of a list into server and path, and makes one file system for the first one's server. With
+    plain paths that would look for the files of all servers there.
+    """
+
+    server: Url
+
+
 class StripProtocol:
     """The path of a URL: fsspec asks the class where it has no file system, which knows what server it is of."""
 
@@ -81,7 +91,13 @@ class StripProtocol:
 def _path(path: Any) -> Any:
     if isinstance(path, list):
         return [_path(each) for each in path]
-    return split_url(stringify_path(path))[1]
+    server, found = split_url(stringify_path(path))
+    server = server or getattr(path, "server", None)
+    if server is None:
+        return found
+    of_server = ServerPath(found)
+    of_server.server = server
+    return of_server
 
 
 @lru_cache(maxsize=256)

@@ -15,7 +15,7 @@ from fsspec.utils import stringify_path, tokenize
 
 from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.aio.urls import DEFAULT_PORTS, Scheme, Url
-from rpcrdma.fsspec.addresses import PROTOCOLS, StripProtocol, split_url, url_options
+from rpcrdma.fsspec.addresses import PROTOCOLS, ServerPath, StripProtocol, split_url, url_options
 from rpcrdma.fsspec.entry_info import Info, info_above, info_at, listed_infos
 from rpcrdma.fsspec.known_files import Known, known_files
 from rpcrdma.fsspec.mounts import Mounts, Server, close_mounts, mounts_of
@@ -94,16 +94,20 @@ class ServerFileSystem(AsyncFileSystem):
         if isinstance(path, list):
             return [self.path_of(each) for each in path]
         server, found = split_url(stringify_path(path))
+        if server is None and isinstance(path, ServerPath):
+            server = path.server
         if server is not None and not self._is_of(server):
             raise ValueError(
-                f"{path} is at another server than this file system ({self.fsid}): one list of URLs, or one file "
+                f"{found} of {server.authority} was asked of the file system of {self.fsid}: a list of URLs, as a file "
                 "system, is of one server; read each server's files by themselves and join them (dask.dataframe.concat)"
             )
         return found
 
     def _is_of(self, server: Url) -> bool:
         own = self.server.url
-        return server.host == own.host and (not server.port_given or server.port == own.port)
+        if server.host != own.host:
+            return False
+        return server.port == own.port or not server.port_given or server.scheme != own.scheme
 
     @staticmethod
     def _get_kwargs_from_urls(path: str) -> dict[str, str | int]:

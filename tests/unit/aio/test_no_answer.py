@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 
 import pytest
 
 from rpcrdma.aio.client.connect import ConnectOptions, connect
+from rpcrdma.aio.drivers.sockets import connected_socket
 from rpcrdma.aio.server.serve import ServeOptions, serve
 from rpcrdma.errors import ConnectFailed, NoAnswer, TransportClosed
 from rpcrdma.nfs import v3
@@ -91,5 +93,17 @@ def test_closing_on_this_side_is_no_missing_answer() -> None:
             with pytest.raises(TransportClosed) as raised:
                 await connection.call(v3.NULL, None)
             assert type(raised.value) is TransportClosed
+
+    asyncio.run(work())
+
+
+def test_a_process_that_is_ending_looks_up_no_names() -> None:
+    async def work() -> None:
+        # As the interpreter leaves it when it ends, before the threads of event loops do.
+        ended = ThreadPoolExecutor(1)
+        ended.shutdown()
+        asyncio.get_running_loop().set_default_executor(ended)
+        with pytest.raises(ConnectFailed, match="this process is ending"):
+            await connected_socket("localhost", 1)
 
     asyncio.run(work())

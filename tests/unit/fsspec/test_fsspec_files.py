@@ -430,3 +430,50 @@ def test_files_are_copied_between_file_systems(served: Served, top: Path) -> Non
     fsspec.filesystem("rdma", **served.options("rdma"))
     generic.cp_file(served.url("rdma", at(top, "file")), served.url("nfstcp", at(top, "copy")))
     assert (top / "copy").read_bytes() == LARGE
+
+
+@pytest.mark.parametrize("mode", ["w+b", "r+b", "a+b", "x+b", "r+", "b"])
+def test_a_mode_that_is_none_of_fsspecs_harms_nothing(fs: Any, top: Path, mode: str) -> None:
+    (top / "file").write_bytes(b"123")
+    for name in ("file", "new"):
+        with pytest.raises(ValueError, match="opened with rb, wb, ab or xb"):
+            fs.open(at(top, name), mode)
+    assert [path.read_bytes() for path in top.iterdir()] == [b"123"]
+
+
+def test_names_that_look_like_patterns_are_moved(fs: Any, top: Path) -> None:
+    for name in ("a[1]", "star*", "what?"):
+        (top / name).write_bytes(b"1")
+        fs.mv(at(top, name), at(top, "moved"))
+        assert [path.name for path in top.iterdir()] == ["moved"]
+        (top / "moved").unlink()
+    (top / "ab").write_bytes(b"1")
+    (top / "into").mkdir()
+    fs.mv(at(top, "a?"), at(top, "into"))
+    assert (top / "into" / "ab").exists()
+    assert not (top / "ab").exists()
+
+
+def test_lines_are_read_up_to_a_hint(fs: Any, top: Path) -> None:
+    lines = b"".join(b"%05d\n" % number for number in range(60_000))
+    (top / "file").write_bytes(lines)
+    for hint in (None, -1, 0, 1, 12, 13):
+        with fs.open(at(top, "file")) as file:
+            assert file.readlines(hint) == io.BytesIO(lines).readlines(hint)
+
+
+def test_progress_of_a_tree_counts_files_alone(fs: Any, top: Path, tmp_path: Path) -> None:
+    class Branches(Callback):
+        def __init__(self) -> None:
+            super().__init__()
+            self.of: list[Callback] = []
+
+        def branched(self, path_1: str, path_2: str, **kwargs: Any) -> Callback:
+            self.of.append(Callback())
+            return self.of[-1]
+
+    (top / "below").mkdir()
+    (top / "below" / "file").write_bytes(b"12345")
+    progress = Branches()
+    fs.get(at(top), str(tmp_path / "copy"), recursive=True, callback=progress)
+    assert sorted((each.size, each.value) for each in progress.of) == [(0, 0), (0, 0), (5, 5)]

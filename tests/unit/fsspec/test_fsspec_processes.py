@@ -33,6 +33,7 @@ if not child:
             print(error)
     with fsspec.open(url + "/child", "wb") as file:
         file.write(b"by a file system of its own")
+    del unfinished, call
     sys.stdout.flush()
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0

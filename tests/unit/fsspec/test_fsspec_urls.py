@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import fsspec
@@ -65,3 +66,44 @@ def test_equal_urls_lead_to_one_file_system() -> None:
     assert first.fsid == "rdma://server:20049"
     assert first.unstrip_protocol("/a") == "rdma://server:20049/a?mountport=7"
     assert first.unstrip_protocol("rdma://server/a") == "rdma://server:20049/a?mountport=7"
+
+
+def test_urls_of_another_server_are_refused() -> None:
+    fs = fsspec.filesystem("rdma", host="one", port=7)
+    for same in ("/a", "rdma:///a", "rdma://one/a", "rdma://one:7/a", "rdma://one:7/a?mountport=5", "nfstcp://one:8/a"):
+        assert fs._strip_protocol(same) == fs._strip_protocol([same])[0] == "/a"
+    for other in ("rdma://two/a", "rdma://two:7/a", "rdma://one:8/a"):
+        for use in (fs.cat_file, fs.open, fs.info, fs.exists, fs.ls, fs.rm_file, fs.makedirs, fs.isdir):
+            with pytest.raises(ValueError, match=r"/a of (two|one):\d+ was asked of the file system of rdma://one:7: "):
+                use(other)
+        with pytest.raises(ValueError, match="read each server's files by themselves and join them"):
+            fs.cat(["rdma://one/a", other])
+
+
+def test_a_list_of_urls_of_two_servers_is_refused() -> None:
+    urls = ["rdma://one/a", "rdma://two/a"]
+    files = fsspec.open_files(urls)
+    with pytest.raises(ValueError, match="/a of two:20049 was asked of the file system of rdma://one:20049"), files[1]:
+        pass
+    fs, _, paths = fsspec.core.get_fs_token_paths(urls)
+    assert paths == ["/a", "/a"]
+    for refused in (paths[1], pickle.loads(pickle.dumps(paths[1])), type(fs)._strip_protocol(paths[1])):
+        with pytest.raises(ValueError, match="a list of URLs, as a file system, is of one server"):
+            fs.info(refused)
+
+
+def test_options_may_add_to_a_url_what_it_leaves_out() -> None:
+    fs, path = fsspec.url_to_fs("rdma://server/data", port=7, mountport="5")
+    assert (fs.unstrip_protocol(path), fs.server.url.mount_port) == ("rdma://server:7/data?mountport=5", 5)
+    assert fsspec.filesystem("rdma", host="[::1]").fsid == "rdma://[::1]:20049"
+
+
+def test_mistaken_options_are_refused_in_words() -> None:
+    for name in ("mount_port", "prot", "timeout"):
+        with pytest.raises(TypeError, match=f"rdma:// has no option {name}: host, port, mountport,"):
+            fsspec.filesystem("rdma", host="server", **{name: 1})
+    for host in ("rdma://server", "server/data", "[::1"):
+        with pytest.raises(ValueError, match="is no host: write rdma://HOST"):
+            fsspec.filesystem("rdma", host=host)
+    with pytest.raises(LocalProtocolError, match="in full, or rdma:///PATH and the option host='::1'"):
+        fsspec.open("rdma://[::1]:20049/data/a")
