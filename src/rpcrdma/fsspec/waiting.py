@@ -31,7 +31,7 @@ def sync(
     An exception in this thread, such as KeyboardInterrupt, cancels it, and is raised when it has ended.
 
     Raises:
-        RuntimeError: the loop does not run, or is this thread's own (NotImplementedError, which is one).
+        RuntimeError: the loop does not run, or is this thread's own.
     """
     if loop is None or not loop.is_running() or asyncio._get_running_loop() is loop:  # noqa: SLF001 - raises nothing
         result: T = fsspec.asyn.sync(loop, function, *args, **kwargs)
