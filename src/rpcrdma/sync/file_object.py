@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import io
+import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
 
     from rpcrdma.sync.filesystem import NfsFilesystem
+    from rpcrdma.sync.writers import Writers
 
 __all__ = ["NfsFile"]
 
@@ -25,18 +27,29 @@ class NfsFile(io.RawIOBase):
 
     It does what `rpcrdma.nfs.client.NfsFile` does, read-ahead and write-behind included, and waits: `read`, `readinto`
     and `write` stop short at the end of the file alone. `io.BufferedReader(file, 1 << 20)` makes many small reads fast,
-    `io.TextIOWrapper` makes text of it. A file that is dropped is not closed, and loses unsent data with a warning.
+    `io.TextIOWrapper` makes text of it. A file that is open for writing when it is dropped, when its file system is
+    closed or when the program ends, is closed then.
     """
 
-    def __init__(self, file: AsynchronousFile, filesystem: NfsFilesystem, loop: BackgroundLoop, mode: str) -> None:
+    def __init__(
+        self, file: AsynchronousFile, filesystem: NfsFilesystem, loop: BackgroundLoop, mode: str, writers: Writers
+    ) -> None:
         super().__init__()
         self._asynchronous = file
         self._filesystem = filesystem
         self._loop = loop
         self._mode = mode
+        self._writers = writers
+        if file.writable():
+            writers.add(file)
 
     def __del__(self) -> None:
-        """Does not close, other than its base: that would wait for the server wherever garbage is collected."""
+        """Does not wait for the server, other than its base: garbage may be collected anywhere."""
+        file: AsynchronousFile | None = getattr(self, "_asynchronous", None)
+        if file is None or file.closed or not file.writable() or self._loop.forked:
+            return
+        self._loop.post(functools.partial(self._writers.finish, file))
+        warnings.warn(f"unclosed file {self!r}", ResourceWarning, source=self, stacklevel=2)
 
     def __repr__(self) -> str:
         return f"<{type(self).__module__}.{type(self).__name__} {self.name!r} mode={self.mode!r} closed={self.closed}>"
@@ -122,7 +135,7 @@ class NfsFile(io.RawIOBase):
         return self._loop.run(functools.partial(self._asynchronous.preadinto, as_view(buffer), offset))
 
     def write(self, data: ReadableBuffer, /) -> int:
-        """Writes all of `data` at the position; opened for appending: from the end that the file had then."""
+        """Writes all of `data` at the position; opened for appending: at the end."""
         return self._loop.run(functools.partial(self._asynchronous.write, as_view(data)))
 
     def pwrite(self, data: ReadableBuffer, offset: int) -> int:
@@ -146,7 +159,10 @@ class NfsFile(io.RawIOBase):
     def close(self) -> None:
         """Flushes and ends the use of the file."""
         if not self.closed and not self._loop.forked:
-            self._loop.run(self._asynchronous.close)
+            try:
+                self._loop.run(self._asynchronous.close)
+            finally:
+                self._writers.discard(self._asynchronous)
 
     def _check_open(self) -> None:
         if self.closed:
