@@ -15,11 +15,11 @@ import logging
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from typing import Any, Concatenate, Generic, ParamSpec, TypeAlias, TypeVar
+from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, SupportsIndex, TypeAlias, TypeVar
 
 from rpcrdma.errors import LocalProtocolError
 
-__all__ = ["BackgroundLoop", "Waits", "iterate", "take_loop", "waiting"]
+__all__ = ["BackgroundLoop", "OwnProcess", "Waits", "iterate", "take_loop", "waiting"]
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -268,7 +268,17 @@ os.register_at_fork(before=_before_fork, after_in_parent=_guard.release, after_i
 atexit.register(_at_exit)
 
 
-class Waits(Generic[T]):
+class OwnProcess:
+    """An object that other processes cannot have: pickling and copying it is refused, and the remedy named."""
+
+    def __reduce_ex__(self, _protocol: SupportsIndex) -> NoReturn:
+        raise TypeError(
+            f"cannot pickle or copy a {type(self).__name__}, whose connection is this process's: open it anew where it "
+            "is to be used, or use rpcrdma.fsspec, whose file systems can be pickled"
+        )
+
+
+class Waits(OwnProcess, Generic[T]):
     """An object whose methods wait for those of `_asynchronous`, which belongs to `_loop`."""
 
     _loop: BackgroundLoop

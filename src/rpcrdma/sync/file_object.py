@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import io
+import operator
 import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rpcrdma.nfs.client import NfsFile as AsynchronousFile
 from rpcrdma.nfs.client import Stat
-from rpcrdma.sync.background_loop import BackgroundLoop, iterate
+from rpcrdma.sync.background_loop import BackgroundLoop, OwnProcess, iterate
 from rpcrdma.wire.buffers import as_view
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["NfsFile"]
 
 
-class NfsFile(io.RawIOBase):
+class NfsFile(OwnProcess, io.RawIOBase):
     """A file opened by `NfsFilesystem.open`: what takes raw binary files takes it, and it may be wrapped in `io`.
 
     It does what `rpcrdma.nfs.client.NfsFile` does, read-ahead and write-behind included, and waits: `read`, `readinto`
@@ -76,14 +77,17 @@ class NfsFile(io.RawIOBase):
 
     def readable(self) -> bool:
         """Whether it was opened for reading."""
+        self._check_open()
         return self._asynchronous.readable()
 
     def writable(self) -> bool:
         """Whether it was opened for writing."""
+        self._check_open()
         return self._asynchronous.writable()
 
     def seekable(self) -> bool:
         """True."""
+        self._check_open()
         return self._asynchronous.seekable()
 
     def tell(self) -> int:
@@ -93,7 +97,7 @@ class NfsFile(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
         """Moves the position and returns it."""
-        return self._loop.run(functools.partial(self._asynchronous.seek, offset, whence))
+        return self._loop.run(functools.partial(self._asynchronous.seek, operator.index(offset), whence))
 
     def stat(self) -> Stat:
         """The file's current attributes, which include all data written before."""
@@ -101,7 +105,7 @@ class NfsFile(io.RawIOBase):
 
     def read(self, size: int | None = -1, /) -> bytes:
         """Up to `size` octets from the position on, or for -1 the rest; fewer only at the end of the file."""
-        return self._loop.run(functools.partial(self._asynchronous.read, -1 if size is None else size))
+        return self._loop.run(functools.partial(self._asynchronous.read, -1 if size is None else operator.index(size)))
 
     def readall(self) -> bytes:
         """The rest of the file."""
@@ -144,6 +148,7 @@ class NfsFile(io.RawIOBase):
 
     def truncate(self, size: int | None = None, /) -> int:
         """Cuts the file off, or extends it with zeros, at `size` octets (default: the position); returns the size."""
+        size = None if size is None else operator.index(size)
         return self._loop.run(functools.partial(self._asynchronous.truncate, size))
 
     def flush(self) -> None:
