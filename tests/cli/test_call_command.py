@@ -85,6 +85,14 @@ def test_arguments_and_results_are_json(over: list[str], here: Path, command: Co
     assert command.done(*over, "probe.x", "SUM", '{"arg1": 2, "arg2": "-0x5"}').json == -3
 
 
+@pytest.mark.parametrize("place", range(6))
+def test_options_may_stand_anywhere(place: int, urls: dict[str, str], here: Path, command: Command) -> None:
+    words = ["call", urls["tcp"], "probe.x", "sum", '{"arg1": 1, "arg2": 2}']
+    assert command.done(*words[:place], "--timeout", "30", *words[place:]).json == 3
+    ran = command.run(*words, "4", "--timeout", "30")
+    assert (ran.status, ran.err.splitlines()[0]) == (2, "error: unrecognized arguments: 4")
+
+
 def test_bulk_data_come_from_files_and_go_to_files(over: list[str], here: Path, command: Command) -> None:
     sent = bytes(range(256)) * 2048
     (here / "in.bin").write_bytes(sent)

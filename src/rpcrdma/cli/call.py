@@ -59,6 +59,8 @@ def add_parser(subparsers: Subparsers) -> None:
         examples=_EXAMPLES,
         mounts=False,
     )
+    # JSON may follow options: before Python 3.12.7 what may be left out was taken as left out at the first of them.
+    parser.options_anywhere = True
     parser.add_argument(
         "url",
         type=service_url,
