@@ -85,6 +85,14 @@ def test_arguments_and_results_are_json(over: list[str], here: Path, command: Co
     assert command.done(*over, "probe.x", "SUM", '{"arg1": 2, "arg2": "-0x5"}').json == -3
 
 
+@pytest.mark.parametrize("place", range(6))
+def test_options_may_stand_anywhere(place: int, urls: dict[str, str], here: Path, command: Command) -> None:
+    words = ["call", urls["tcp"], "probe.x", "sum", '{"arg1": 1, "arg2": 2}']
+    assert command.done(*words[:place], "--timeout", "30", *words[place:]).json == 3
+    ran = command.run(*words, "4", "--timeout", "30")
+    assert (ran.status, ran.err.splitlines()[0]) == (2, "error: unrecognized arguments: 4")
+
+
 def test_bulk_data_come_from_files_and_go_to_files(over: list[str], here: Path, command: Command) -> None:
     sent = bytes(range(256)) * 2048
     (here / "in.bin").write_bytes(sent)
@@ -155,7 +163,20 @@ BAD_USE: dict[str, tuple[list[str], int, str]] = {
     "no json": (
         ["probe.x", "echo", "{from: 1}"],
         2,
-        "error: arguments: not JSON: Expecting property name enclosed in double quotes at line 1, column 2\n",
+        (
+            "error: arguments: not JSON: Expecting property name enclosed in double quotes at line 1, column 2\n"
+            "hint: names and strings have double quotes, which single quotes around all of it keep from the shell: "
+            "'\"words\"'\n"
+        ),
+    ),
+    "empty json": (["probe.x", "echo", " "], 2, "error: arguments: not JSON, but empty\n"),
+    "several arguments in an array": (
+        ["probe.x", "sum", "[1, 2]"],
+        2,
+        (
+            "error: arguments: [1, 2] is not an object, as PROBEPROC_SUM_args is\n"
+            'hint: it is {"arg1": "int", "arg2": "int"}\n'
+        ),
     ),
     "no arguments": (
         ["probe.x", "sum"],
@@ -307,6 +328,9 @@ def test_malformed_definitions_are_taken_on_request_with_warnings(
     assert (ran.status, ran.err.splitlines()[0]) == (1, "error: c.x:5:69: 'long' is no type of the language")
     ran = command.done("call", urls["tcp"], "c.x", "null", "--lenient")
     assert ran.err.startswith("warning: c.x:5:69: 'long' is no type of the language\n")
+    (here / "c.x").write_text(PROBE.replace("int from", "long from").replace("int sum", "long sum"))
+    ran = command.done("call", urls["tcp"], "c.x", "null", "--lenient")
+    assert ran.err == "warning: c.x is malformed in 2 places; rpcrdma xdr lint --lenient shows them\n"
 
 
 def test_help_has_examples(command: Command) -> None:

@@ -88,7 +88,8 @@ def test_registered_programs_are_asked_where_they_are(
     # The host in an address counts for nothing: only the URL's is ever connected to.
     entries = [
         bound(100003, 3, "tcp", tcp, "192.0.2.1"), bound(100003, 4, "tcp", tcp), bound(100003, 3, "udp", tcp),
-        bound(100003, 3, "rdma", rdma), bound(100005, 3, "tcp6", nobody_listens), bound(100021, 4, "tcp", 0),
+        bound(100003, 3, "rdma", rdma), bound(100005, 3, "tcp", nobody_listens), bound(100021, 4, "tcp", 0),
+        bound(100003, 3, "tcp6", nobody_listens, "::"), bound(100003, 5, "tcp6", tcp, "::"),
         binding_entry(binding(100000, 4, "local", "/run/\x9brpcbind.sock", "")),
     ]  # fmt: skip
     monkeypatch.setattr(Rpcbind, "listed", entries)
@@ -97,13 +98,16 @@ def test_registered_programs_are_asked_where_they_are(
         report = command.done(*words, "--json").json
         table = command.done(*words).lines
     assert report["port_mapper"] == {"port": port_of(mapper["tcp"]), "version": 4, "error": None}
+    assert report["url"] == "tcp://127.0.0.1", "no port was given, and only those registered are asked"
     assert listed(report, "program", "version", "netid", "port", "answers", "registered") == [
         (100000, 4, "local", None, None, True),
         (100003, 3, "rdma", rdma, True, True),
         (100003, 3, "tcp", tcp, True, True),
+        (100003, 3, "tcp6", nobody_listens, None, True),
         (100003, 3, "udp", tcp, None, True),
         (100003, 4, "tcp", tcp, False, True),
-        (100005, 3, "tcp6", nobody_listens, False, True),
+        (100003, 5, "tcp6", tcp, None, True),
+        (100005, 3, "tcp", nobody_listens, False, True),
         (100021, 4, "tcp", None, None, True),
     ]
     errors = [row["error"] for row in report["programs"] if row["error"]]
@@ -169,6 +173,8 @@ def test_nothing_to_ask_is_status_3(command: Command, nobody_listens: int) -> No
         3,
         "hint: or name a port of the server to ask: tcp://127.0.0.1:PORT",
     )
+    ran = command.run("programs", "tcp://[::1]", *mapper)
+    assert ran.err.endswith("tcp://[::1]:PORT\n")
     for scheme in ("rdma", "tcp"):
         ran = command.run("programs", f"{scheme}://127.0.0.1:{nobody_listens}", *mapper)
         assert (ran.status, len(ran.err.splitlines())) == (3, 2)
@@ -226,7 +232,8 @@ def test_calls_find_their_port_at_the_port_mapper(
     nfs: dict[str, str], serving: Serving, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tcp = port_of(nfs["tcp"])
-    monkeypatch.setattr(Rpcbind, "listed", [bound(0x20000D02, 3, "tcp", 1), bound(0x20000D02, 5, "tcp", tcp)])
+    entries = [(3, "tcp", 1), (5, "tcp6", 1), (5, "tcp", tcp)]
+    monkeypatch.setattr(Rpcbind, "listed", [bound(0x20000D02, version, *each) for version, *each in entries])
     definition = "program P { version V { void NULL(void) = 0; } = 5; } = 0x20000d02;"
     other = "program P { version V { void NULL(void) = 0; } = 5; } = 0x20000d03;"
     with serving([Rpcbind()]) as mapper:

@@ -50,6 +50,7 @@ def test_diagnostics_name_the_lines_of_the_files(here: Path, capsys: pytest.Capt
     assert main(["xdr", "lint", "-Iinclude", "-DWITH_ALIASES", "host.x"]) == 1
     assert capsys.readouterr().err == (
         "error: host.x:10:16: constant COUNT is not defined\n  \talias\taliases<COUNT>;\n  \t     \t        ^^^^^\n"
+        "hint: -D COUNT=N gives it a value\n"
     )
     (here / "include" / "sizes.x").write_text("\n\ntypedef string NAME_MAX<>;\n")
     assert main(["xdr", "lint", "--json", "-Iinclude", "host.x"]) == 1

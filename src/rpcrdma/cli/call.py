@@ -59,6 +59,8 @@ def add_parser(subparsers: Subparsers) -> None:
         examples=_EXAMPLES,
         mounts=False,
     )
+    # JSON may follow options: before Python 3.12.7 what may be left out was taken as left out at the first of them.
+    parser.options_anywhere = True
     parser.add_argument(
         "url",
         type=service_url,
@@ -125,7 +127,11 @@ def run(args: argparse.Namespace) -> int:
         source.show(error.diagnostics)
         more = "" if args.lenient else "; --lenient takes malformed ones whose meaning is clear"
         return console.error(f"{args.file} does not compile", f"rpcrdma xdr lint checks definitions{more}")
-    source.show(loaded.warnings)
+    if len(loaded.warnings) > 1:
+        places = f"{len(loaded.warnings)} places"
+        console.talk(f"warning: {args.file} is malformed in {places}; rpcrdma xdr lint --lenient shows them")
+    else:
+        source.show(loaded.warnings)
     call = _Call(args, loaded, loaded.procedure(args.procedure, program=args.program, version=args.program_version))
     call.prepare()
     return run_async(call.run())
@@ -250,13 +256,18 @@ class _Call:
 
     def _advise(self, error: RpcRdmaError) -> None:
         from rpcrdma.errors import DecodeError, MessageTooLong  # noqa: PLC0415
-        from rpcrdma.rpc.errors import GarbageArguments, ProgramMismatch, ProgramUnavailable  # noqa: PLC0415
+        from rpcrdma.rpc.errors import (  # noqa: PLC0415
+            GarbageArguments,
+            NoSuchProcedure,
+            ProgramMismatch,
+            ProgramUnavailable,
+        )
         from rpcrdma.transport import ChunkRefused  # noqa: PLC0415
 
         match error:
             case MessageTooLong() | ChunkRefused():
                 error.add_note("--reply-max SIZE makes room for a larger result")
-            case ProgramMismatch():
+            case ProgramMismatch() | NoSuchProcedure():
                 error.add_note("--program-version N calls another version, if FILE.x has it")
             case ProgramUnavailable():
                 error.add_note(f"rpcrdma programs {self.args.url} shows what is offered")

@@ -75,6 +75,10 @@ class CommandParser(argparse.ArgumentParser):
     def __init__(self, *args: Any, fill: Callable[[CommandParser], None] | None = None, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self._fill = fill
+        self.options_anywhere = False
+        """Whether options may stand between arguments of which the last may be left out. Words that begin with a hyphen
+        cannot be arguments then, not even behind `--`."""
+        self._sorting_out = False
 
     def fill_in(self) -> None:
         """Sees to it that all arguments have been added."""
@@ -87,7 +91,13 @@ class CommandParser(argparse.ArgumentParser):
     ) -> tuple[argparse.Namespace, list[str]]:
         """As in argparse, except that a command itself refuses unknown arguments, so that its own help is named."""
         self.fill_in()
-        known, unknown = super().parse_known_args(args, namespace)
+        if self._sorting_out:
+            return super().parse_known_args(args, namespace)
+        # This comes back here for the options, and then for the arguments.
+        self._sorting_out = self.options_anywhere
+        parse = self.parse_known_intermixed_args if self.options_anywhere else super().parse_known_args
+        known, unknown = parse(args, namespace)
+        self._sorting_out = False
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         return known, unknown

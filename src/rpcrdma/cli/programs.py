@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -123,12 +123,13 @@ async def _programs(args: argparse.Namespace) -> int:
         mapper["version"], listed = await registrations(url.host, port=args.port_mapper, timeout_s=timeout_s)
     except (CallTimeout, ConnectFailed) as error:
         if not _own_port(url):
-            error.add_note(f"or name a port of the server to ask: tcp://{url.host}:PORT")
+            error.add_note(f"or name a port of the server to ask: {_shown(url)}:PORT")
             raise
         mapper["error"] = str(error).partition("; ")[0]
     wanted: dict[_Target, set[int]] = {}
+    netids = _probed_netids(url.host, mapper["version"])
     for each in listed:
-        if (scheme := _PROBED_NETIDS.get(each.netid)) and each.port is not None:
+        if (scheme := netids.get(each.netid)) and each.port is not None:
             wanted.setdefault(_Target(scheme, each.port, each.program), set()).add(each.version)
     if _own_port(url):
         numbers = dict.fromkeys([*args.numbers, *_LOOKED_FOR, *(each.program for each in listed)])
@@ -146,10 +147,10 @@ async def _programs(args: argparse.Namespace) -> int:
     own_error = _error_at(url, probed)
     if own_error is not None and not listed:
         raise own_error
-    rows = _rows(url, listed, probed, args.numbers)
+    rows = _rows(url, listed, probed, args.numbers, netids)
     if args.json:
         reason = None if own_error is None else str(own_error)
-        console.json_line({"url": str(url), "error": reason, "port_mapper": mapper, "programs": rows})
+        console.json_line({"url": _shown(url), "error": reason, "port_mapper": mapper, "programs": rows})
         return ExitStatus.DONE
     if mapper["error"] is not None:
         console.talk(f"note: {mapper['error']}; only the URL's own port was asked")
@@ -157,6 +158,19 @@ async def _programs(args: argparse.Namespace) -> int:
         console.talk(f"note: nothing answers at {url}: {own_error}")
     _print(rows)
     return ExitStatus.DONE
+
+
+def _probed_netids(host: str, mapper_version: int | None) -> dict[str, Scheme]:
+    """The transports that can be asked: an IPv4 address does not lead to what listens for IPv6, nor the other way."""
+    from rpcrdma.nfs.client.port_mapper import WITHOUT_IPV6, reaches  # noqa: PLC0415
+
+    every = _PROBED_NETIDS.items()
+    return {netid: scheme for netid, scheme in every if mapper_version == WITHOUT_IPV6 or reaches(host, netid)}
+
+
+def _shown(url: Url) -> str:
+    """The URL as it was given: without a port where none is asked but the port mapper's."""
+    return str(url) if _own_port(url) else f"{url.scheme}://{url.authority.removesuffix(f':{url.port}')}"
 
 
 def _own_port(url: Url) -> bool:
@@ -220,12 +234,16 @@ async def _offered(connection: Connection, program: int, timeout_s: float) -> se
 
 
 def _rows(
-    url: Url, listed: Iterable[Registration], probed: dict[_Target, _Probed], wanted: Iterable[int]
+    url: Url,
+    listed: Iterable[Registration],
+    probed: dict[_Target, _Probed],
+    wanted: Iterable[int],
+    netids: Mapping[str, Scheme],
 ) -> list[dict[str, Any]]:
     rows = []
     seen: set[tuple[_Target, int]] = set()
     for each in listed:
-        scheme = _PROBED_NETIDS.get(each.netid)
+        scheme = netids.get(each.netid)
         probe = None
         if scheme is not None and each.port is not None:
             target = _Target(scheme, each.port, each.program)

@@ -11,18 +11,23 @@ import asyncio
 import atexit
 import contextlib
 import functools
+import logging
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, SupportsIndex, TypeAlias, TypeVar
 
 from rpcrdma.aio.awaited_call import AwaitedCall
 from rpcrdma.errors import LocalProtocolError
 
-__all__ = ["BackgroundLoop", "Waits", "iterate", "take_loop", "waiting"]
+__all__ = ["BackgroundLoop", "OwnProcess", "Waits", "iterate", "take_loop", "waiting"]
 
 T = TypeVar("T")
 P = ParamSpec("P")
+
+_End: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
+
+_LOGGER = logging.getLogger("rpcrdma.client")
 
 _GOODBYE_S = 2.0
 """How long the connections that are open at the end of the process may take to close."""
@@ -45,9 +50,10 @@ class BackgroundLoop:
         self.forked = False
         """Whether this process is a child of the one that has the thread."""
         self._loop = _new_event_loop()
-        self._submitting = threading.Lock()
+        # Reentrant: garbage may be collected, and a signal handled, while it is held, and files are closed then.
+        self._submitting = threading.RLock()
         self._ended = False
-        self._closers: dict[int, Callable[[], Coroutine[Any, Any, None]]] = {}
+        self._closers: dict[int, tuple[_End | None, _End]] = {}
         self._claims = 0
         self._thread = threading.Thread(target=self._run, name="rpcrdma-sync", daemon=True)
         self._thread.start()
@@ -98,9 +104,9 @@ class BackgroundLoop:
         with contextlib.suppress(LocalProtocolError):
             self._submit(lambda: self._loop.create_task(begin()))
 
-    def keep(self, key: object, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Turns the claim of `take_loop` into that of an open connection, which `close` would end."""
-        self._closers[id(key)] = close
+    def keep(self, key: object, close: _End, *, finish: _End | None = None) -> None:
+        """Turns the claim of `take_loop` into that of an open connection, which `close` would end after `finish`."""
+        self._closers[id(key)] = (finish, close)
 
     def release(self, key: object = None) -> None:
         """Gives a claim back: the connection is closed, or was never made."""
@@ -114,7 +120,12 @@ class BackgroundLoop:
 
     def end(self) -> None:
         """Closes the connections that are open, and ends the thread."""
-        for close in list(self._closers.values()):
+        for finish, close in list(self._closers.values()):
+            if finish is not None:
+                try:
+                    self.run(finish)
+                except Exception as error:  # noqa: BLE001 - the process ends, and says why data is missing
+                    _LOGGER.error("what was written last may be lost: %s", error)  # noqa: TRY400
             with contextlib.suppress(Exception):
                 self.run(lambda close=close: asyncio.wait_for(close(), _GOODBYE_S))  # type: ignore[misc]
         with self._submitting:
@@ -202,7 +213,17 @@ os.register_at_fork(before=_before_fork, after_in_parent=_guard.release, after_i
 atexit.register(_at_exit)
 
 
-class Waits(Generic[T]):
+class OwnProcess:
+    """An object that other processes cannot have: pickling and copying it is refused, and the remedy named."""
+
+    def __reduce_ex__(self, _protocol: SupportsIndex) -> NoReturn:
+        raise TypeError(
+            f"cannot pickle or copy a {type(self).__name__}, whose connection is this process's: open it anew where it "
+            "is to be used, or use rpcrdma.fsspec, whose file systems can be pickled"
+        )
+
+
+class Waits(OwnProcess, Generic[T]):
     """An object whose methods wait for those of `_asynchronous`, which belongs to `_loop`."""
 
     _loop: BackgroundLoop

@@ -4,39 +4,53 @@ from __future__ import annotations
 
 import functools
 import io
+import operator
+import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rpcrdma.nfs.client import NfsFile as AsynchronousFile
 from rpcrdma.nfs.client import Stat
-from rpcrdma.sync.background_loop import BackgroundLoop, iterate
+from rpcrdma.sync.background_loop import BackgroundLoop, OwnProcess, iterate
 from rpcrdma.wire.buffers import as_view
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
 
     from rpcrdma.sync.filesystem import NfsFilesystem
+    from rpcrdma.sync.writers import Writers
 
 __all__ = ["NfsFile"]
 
 
-class NfsFile(io.RawIOBase):
+class NfsFile(OwnProcess, io.RawIOBase):
     """A file opened by `NfsFilesystem.open`: what takes raw binary files takes it, and it may be wrapped in `io`.
 
     It does what `rpcrdma.nfs.client.NfsFile` does, read-ahead and write-behind included, and waits: `read`, `readinto`
     and `write` stop short at the end of the file alone. `io.BufferedReader(file, 1 << 20)` makes many small reads fast,
-    `io.TextIOWrapper` makes text of it. A file that is dropped is not closed, and loses unsent data with a warning.
+    `io.TextIOWrapper` makes text of it. A file that is open for writing when it is dropped, when its file system is
+    closed or when the program ends, is closed then.
     """
 
-    def __init__(self, file: AsynchronousFile, filesystem: NfsFilesystem, loop: BackgroundLoop, mode: str) -> None:
+    def __init__(
+        self, file: AsynchronousFile, filesystem: NfsFilesystem, loop: BackgroundLoop, mode: str, writers: Writers
+    ) -> None:
         super().__init__()
         self._asynchronous = file
         self._filesystem = filesystem
         self._loop = loop
         self._mode = mode
+        self._writers = writers
+        if file.writable():
+            writers.add(file)
 
     def __del__(self) -> None:
-        """Does not close, other than its base: that would wait for the server wherever garbage is collected."""
+        """Does not wait for the server, other than its base: garbage may be collected anywhere."""
+        file: AsynchronousFile | None = getattr(self, "_asynchronous", None)
+        if file is None or file.closed or not file.writable() or self._loop.forked:
+            return
+        self._loop.post(functools.partial(self._writers.finish, file))
+        warnings.warn(f"unclosed file {self!r}", ResourceWarning, source=self, stacklevel=2)
 
     def __repr__(self) -> str:
         return f"<{type(self).__module__}.{type(self).__name__} {self.name!r} mode={self.mode!r} closed={self.closed}>"
@@ -63,14 +77,17 @@ class NfsFile(io.RawIOBase):
 
     def readable(self) -> bool:
         """Whether it was opened for reading."""
+        self._check_open()
         return self._asynchronous.readable()
 
     def writable(self) -> bool:
         """Whether it was opened for writing."""
+        self._check_open()
         return self._asynchronous.writable()
 
     def seekable(self) -> bool:
         """True."""
+        self._check_open()
         return self._asynchronous.seekable()
 
     def tell(self) -> int:
@@ -80,7 +97,7 @@ class NfsFile(io.RawIOBase):
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
         """Moves the position and returns it."""
-        return self._loop.run(functools.partial(self._asynchronous.seek, offset, whence))
+        return self._loop.run(functools.partial(self._asynchronous.seek, operator.index(offset), whence))
 
     def stat(self) -> Stat:
         """The file's current attributes, which include all data written before."""
@@ -88,7 +105,7 @@ class NfsFile(io.RawIOBase):
 
     def read(self, size: int | None = -1, /) -> bytes:
         """Up to `size` octets from the position on, or for -1 the rest; fewer only at the end of the file."""
-        return self._loop.run(functools.partial(self._asynchronous.read, -1 if size is None else size))
+        return self._loop.run(functools.partial(self._asynchronous.read, -1 if size is None else operator.index(size)))
 
     def readall(self) -> bytes:
         """The rest of the file."""
@@ -122,7 +139,7 @@ class NfsFile(io.RawIOBase):
         return self._loop.run(functools.partial(self._asynchronous.preadinto, as_view(buffer), offset))
 
     def write(self, data: ReadableBuffer, /) -> int:
-        """Writes all of `data` at the position; opened for appending: from the end that the file had then."""
+        """Writes all of `data` at the position; opened for appending: at the end."""
         return self._loop.run(functools.partial(self._asynchronous.write, as_view(data)))
 
     def pwrite(self, data: ReadableBuffer, offset: int) -> int:
@@ -131,6 +148,7 @@ class NfsFile(io.RawIOBase):
 
     def truncate(self, size: int | None = None, /) -> int:
         """Cuts the file off, or extends it with zeros, at `size` octets (default: the position); returns the size."""
+        size = None if size is None else operator.index(size)
         return self._loop.run(functools.partial(self._asynchronous.truncate, size))
 
     def flush(self) -> None:
@@ -146,7 +164,10 @@ class NfsFile(io.RawIOBase):
     def close(self) -> None:
         """Flushes and ends the use of the file."""
         if not self.closed and not self._loop.forked:
-            self._loop.run(self._asynchronous.close)
+            try:
+                self._loop.run(self._asynchronous.close)
+            finally:
+                self._writers.discard(self._asynchronous)
 
     def _check_open(self) -> None:
         if self.closed:

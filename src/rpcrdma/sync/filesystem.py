@@ -14,6 +14,7 @@ from rpcrdma.nfs.client.paths import Path
 from rpcrdma.sync.background_loop import BackgroundLoop, Waits, iterate, take_loop, waiting
 from rpcrdma.sync.connection import Connection
 from rpcrdma.sync.file_object import NfsFile
+from rpcrdma.sync.writers import Writers
 
 __all__ = ["Changes", "MountedFilesystem", "NfsFilesystem", "nfs_open"]
 
@@ -30,6 +31,7 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
     def __init__(self, filesystem: asynchronous.NfsFilesystem, loop: BackgroundLoop) -> None:
         self._asynchronous = filesystem
         self._loop = loop
+        self._writers = Writers()
 
     def __enter__(self) -> Self:
         return self
@@ -109,12 +111,18 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
         """
         opening = functools.partial(self._asynchronous.open, path, mode, permissions=permissions, ask=ask)
         file = self._loop.run(opening, undo=asynchronous.NfsFile.close)
-        return NfsFile(file, self, self._loop, mode)
+        return NfsFile(file, self, self._loop, mode, self._writers)
 
     def close(self) -> None:
-        """Ends the work in the background."""
+        """Closes the files that are open for writing, and ends the work in the background."""
         if not self._loop.forked:
-            self._loop.run(self._asynchronous.close)
+            self._loop.run(self._finish)
+
+    async def _finish(self) -> None:
+        try:
+            await self._writers.close()
+        finally:
+            await self._asynchronous.close()
 
 
 class MountedFilesystem(NfsFilesystem):
@@ -144,12 +152,12 @@ class MountedFilesystem(NfsFilesystem):
         return Changes(self._loop.run(made), self._loop)
 
     def close(self) -> None:
-        """Ends the work in the background, unmounts and closes the connection; files that are open end with it."""
+        """Closes the files that are open for writing, unmounts and closes the connection."""
         if self._closed or self._loop.forked:
             return
         self._closed = True
         try:
-            self._loop.run(self._asynchronous.close)
+            self._loop.run(self._finish)
         finally:
             self._loop.release(self._asynchronous)
 
@@ -215,5 +223,6 @@ def nfs_open(
     except BaseException:
         loop.release()
         raise
-    loop.keep(filesystem, filesystem.close)
-    return MountedFilesystem(filesystem, loop)
+    mounted = MountedFilesystem(filesystem, loop)
+    loop.keep(filesystem, filesystem.close, finish=mounted._writers.close)  # noqa: SLF001 - its own module's
+    return mounted

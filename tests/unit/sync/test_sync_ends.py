@@ -149,6 +149,8 @@ with sync.nfs_open(url) as fs, fs.open(folder + "/g", "wb") as file:
 with sync.nfs_open(url) as fs:
     assert fs.read_bytes(folder + "/g") == b"before and after"
 left_open = sync.nfs_open(url)
+unclosed = left_open.open(folder + "/unclosed", "wb")
+unclosed.write(b"written at the end")
 print("ends")
 """
 
@@ -164,6 +166,7 @@ def test_forks_and_the_end_of_a_process(running: Running, folder: Path) -> None:
         env={**os.environ, "PYTHONASYNCIODEBUG": ""},
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "ends\n", "")
+    assert (folder / "unclosed").read_bytes() == b"written at the end"
 
 
 def test_the_thread_ends_before_a_fork_if_nothing_is_open(running: Running) -> None:

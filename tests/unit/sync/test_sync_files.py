@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import copy
 import csv
 import io
 import json
@@ -93,6 +94,29 @@ def test_a_file_is_a_raw_one(running: Running, folder: Path) -> None:
         with pytest.raises(io.UnsupportedOperation, match="not opened for writing"), fs.open(path) as file:
             file.write(b"x")
     assert (folder / "f").read_bytes() == b"first"
+
+
+def test_arguments_and_closed_files_are_refused_as_by_raw_files(running: Running, folder: Path) -> None:
+    with sync.nfs_open(running.url) as fs:
+        file = fs.open(f"{folder.name}/f", "w+b")
+        for use in (lambda: file.seek(1.5), lambda: file.read(1.5), lambda: file.truncate(1.5)):  # type: ignore[arg-type]
+            with pytest.raises(TypeError, match="'float' object cannot be interpreted as an integer"):
+                use()
+        with pytest.raises(ValueError, match="negative"):
+            file.truncate(-1)
+        file.close()
+        for refused in (file.readable, file.writable, file.seekable, file.tell, file.flush, file.isatty):
+            with pytest.raises(ValueError, match="closed"):
+                refused()
+
+
+def test_what_other_processes_cannot_have_is_not_pickled(running: Running, folder: Path) -> None:
+    (folder / "f").touch()
+    with sync.nfs_open(running.url) as fs, fs.open(f"{folder.name}/f") as file:
+        for refused in (fs, fs.connection, file):
+            for use in (pickle.dumps, copy.copy):
+                with pytest.raises(TypeError, match=r"open it anew where it is to be used, or use rpcrdma\.fsspec"):
+                    use(refused)
 
 
 def test_octets_are_placed_in_the_memory_of_the_caller(running: Running, folder: Path) -> None:

@@ -79,7 +79,10 @@ ERRORS: dict[str, tuple[str, str]] = {
     ),
     "unknown constant": (
         "typedef int a[SIZE];",
-        "error: t.x:1:15: constant SIZE is not defined\n  typedef int a[SIZE];\n                ^^^^",
+        (
+            "error: t.x:1:15: constant SIZE is not defined\n  typedef int a[SIZE];\n                ^^^^\n"
+            "hint: -D SIZE=N gives it a value"
+        ),
     ),
     "constant by itself": (
         "const A = A;",

@@ -129,7 +129,16 @@ MISFITS: dict[str, tuple[Any, str, str]] = {
         "arguments.zzz: unknown",
         "there is where, state, flag, from, big, f, d, key and 5 more",
     ),
-    "no object": ([], "arguments: [] is not an object, as all is", ""),
+    "no object": (
+        with_(where="a"),
+        'arguments.where: "a" is not an object, as place is',
+        'it is {"dir": "string<8>", "handle": "opaque<4>"}',
+    ),
+    "enum in another case": (
+        with_(state="ok"),
+        'arguments.state: "ok" is no value of enum status',
+        "did you mean OK?",
+    ),
     "enum": (
         with_(state="NOT_FUOND"),
         'arguments.state: "NOT_FUOND" is no value of enum status',
@@ -183,7 +192,7 @@ MISFITS: dict[str, tuple[Any, str, str]] = {
         "",
     ),
     "element": (with_(entries=[{"name": "a"}, {"nam": 1}]), "arguments.entries[1].nam: unknown", "did you mean name?"),
-    "no array": (with_(entries={}), "arguments.entries: {} is not an array", ""),
+    "no array": (with_(entries={}), "arguments.entries: {} is not an array", 'it is [{"name": "string<8>"}]'),
     "fixed array": (with_(pair=[1]), "arguments.pair: 1 elements given, the type has 2", ""),
     "array": (with_(few=[1, 2, 3]), "arguments.few: 3 elements given, the limit is 2", ""),
     "void arm": (with_(outcome={"code": "NOT_FOUND", "size": 1}), "arguments.outcome.size: unknown", "there is code"),

@@ -64,8 +64,8 @@ def tune(sock: socket.socket) -> None:
         sock.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
-def authority(host: str, port: int) -> str:
-    """HOST:PORT, an IPv6 address in brackets."""
+def authority(host: str, port: int | str) -> str:
+    """HOST:PORT, an IPv6 address in brackets; `port` may be a word that stands for one."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from typing import NamedTuple
 
 from rpcrdma.aio.client.tcp_client import TcpCaller
@@ -10,10 +11,20 @@ from rpcrdma.errors import ConnectFailed, NoAnswer, RpcError, TransportClosed
 from rpcrdma.nfs import port_mapper
 from rpcrdma.rpc.program import Caller
 
-__all__ = ["PORT_MAPPER_PORT", "PROTOCOL_TCP", "Registration", "registered_port", "registrations"]
+__all__ = [
+    "PORT_MAPPER_PORT",
+    "PROTOCOL_TCP",
+    "WITHOUT_IPV6",
+    "Registration",
+    "reaches",
+    "registered_port",
+    "registrations",
+]
 
 PORT_MAPPER_PORT = 111
 PROTOCOL_TCP = 6
+WITHOUT_IPV6 = 2
+"""The version of the port mapper that knows of TCP and UDP alone, and of no addresses."""
 _PROTOCOLS = {PROTOCOL_TCP: "tcp", 17: "udp"}
 _WITH_PORTS = frozenset({"tcp", "tcp6", "udp", "udp6", "rdma", "rdma6"})
 
@@ -30,6 +41,15 @@ class Registration(NamedTuple):
     address: str
     port: int | None
     owner: str | None = None
+
+
+def reaches(host: str, netid: str) -> bool:
+    """Whether a transport has addresses of the kind of `host`: IPv6 where its name ends in 6; names may have both."""
+    try:
+        version = ip_address(host.partition("%")[0]).version
+    except ValueError:
+        return True
+    return netid.endswith("6") == (version == 6)
 
 
 async def registrations(
@@ -54,7 +74,7 @@ async def registrations(
                 except RpcError:
                     continue
                 return version, [_registration(entry.bound) for entry in bindings]
-            return 2, await _mappings(caller, timeout_s)
+            return WITHOUT_IPV6, await _mappings(caller, timeout_s)
     except RpcError as error:
         raise ConnectFailed(f"what answers at {authority(host, port)} is no port mapper: {error}") from None
     except TransportClosed as error:
@@ -73,14 +93,15 @@ async def registered_port(
         ConnectFailed: no port mapper answers, or the program is not registered; the message says what to do.
         RpcRdmaError: see `registrations`.
     """
-    remedy = f"write the port of the server: tcp://{host}:PORT"
+    remedy = f"write the port of the server: tcp://{authority(host, 'PORT')}"
     try:
         _, found = await registrations(host, port=port, timeout_s=timeout_s)
     except ConnectFailed as error:
         cause = str(error).partition("; ")[0]
         raise ConnectFailed(f"no port in the URL, and no port mapper to ask: {cause}; {remedy}") from None
     ports = [each for each in found if each.program == program and each.netid in {"tcp", "tcp6"} and each.port]
-    ports.sort(key=lambda each: each.version != version)
+    # Servers may listen for IPv4 and IPv6 at ports of their own.
+    ports.sort(key=lambda each: (each.version != version, not reaches(host, each.netid), each.netid))
     if not ports or ports[0].port is None:
         raise ConnectFailed(f"{host} has no program {program} over TCP registered at its port mapper; {remedy}")
     return ports[0].port

@@ -25,6 +25,7 @@ __all__ = ["JsonMismatch", "JsonReader", "JsonWriter", "parse_json"]
 
 _NO_JSON_NUMBER = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _SHOWN_CHARACTERS = 40
+_QUOTES = "names and strings have double quotes, which single quotes around all of it keep from the shell: '\"words\"'"
 
 
 class JsonMismatch(LocalProtocolError):
@@ -58,7 +59,10 @@ def parse_json(text: str, path: str) -> Any:
     try:
         return json.loads(text, object_pairs_hook=once, parse_constant=number)
     except json.JSONDecodeError as error:
-        raise JsonMismatch(path, f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}") from None
+        if not text.strip():
+            raise JsonMismatch(path, "not JSON, but empty") from None
+        reason = f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
+        raise JsonMismatch(path, reason, _QUOTES) from None
     except RecursionError:
         raise JsonMismatch(path, "nested too deeply") from None
     except ValueError as error:
@@ -124,29 +128,41 @@ class JsonReader:
             case model.Optional(element):
                 return None if document is None else self._value(element, document, path)
             case model.FixedArray(element, length):
-                if len(_list(document, path)) != length:
+                if len(self._list(kind, document, path)) != length:
                     raise JsonMismatch(path, f"{len(document)} elements given, the type has {length}")
                 return self._elements(element, document, path)
             case model.VariableArray(element, limit):
-                return self._elements(element, _at_most(_list(document, path), limit, "elements", path), path)
+                items = _at_most(self._list(kind, document, path), limit, "elements", path)
+                return self._elements(element, items, path)
             case model.LinkedList(entry, limit, filled):
+                items = self._list(kind, document, path)
                 if limit is not None:
-                    _at_most(_list(document, path), limit, "entries", path)
-                if filled and not _list(document, path):
+                    _at_most(items, limit, "entries", path)
+                if filled and not items:
                     raise JsonMismatch(path, "no entries given, the type has at least one")
-                return self._elements(model.ClassRef(entry), _list(document, path), path)
+                return self._elements(model.ClassRef(entry), items, path)
             case other:
                 raise AssertionError(other)
 
     def _elements(self, element: model.Type, document: list[Any], path: str) -> list[Any]:
         return [self._value(element, item, f"{path}[{index}]") for index, item in enumerate(document)]
 
+    def _list(self, kind: model.Type, document: Any, path: str) -> list[Any]:
+        if not isinstance(document, list):
+            raise JsonMismatch(path, f"{_shown(document)} is not an array", self._like(kind))
+        return document
+
+    def _like(self, kind: model.Type) -> str:
+        seen = shape(self._module, kind)
+        return f"it is {seen if isinstance(seen, str) else json.dumps(seen)}"
+
     def _enumerator(self, name: str, document: Any, path: str) -> Any:
         members = self._enums[name]
         number = members.get(document) if isinstance(document, str) else document
         if type(number) is not int or number not in members.values():
-            close = difflib.get_close_matches(str(document), members, 1, 0.6)
-            hint = f"did you mean {close[0]}?" if close else f"one of {_some(members)}"
+            spelt = {member.lower(): member for member in members}
+            close = difflib.get_close_matches(str(document).lower(), spelt, 1, 0.6)
+            hint = f"did you mean {spelt[close[0]]}?" if close else f"one of {_some(members)}"
             raise JsonMismatch(path, f"{_shown(document)} is no value of enum {name}", hint)
         return self._classes[name](number)
 
@@ -186,7 +202,8 @@ class JsonReader:
 
     def _class(self, name: str, document: Any, path: str) -> Any:
         if not isinstance(document, dict):
-            raise JsonMismatch(path, f"{_shown(document)} is not an object, as {name} is")
+            reason = f"{_shown(document)} is not an object, as {name} is"
+            raise JsonMismatch(path, reason, self._like(model.ClassRef(name)))
         item = self._module.classes[name]
         if isinstance(item, model.Union):
             return self._union(item, document, path)
@@ -214,7 +231,7 @@ class JsonReader:
         if key not in document:
             if isinstance(model.strip(kind), model.Optional):
                 return None
-            raise JsonMismatch(f"{path}.{key}", "missing", f"it is {_said(shape(self._module, kind))}")
+            raise JsonMismatch(f"{path}.{key}", "missing", self._like(kind))
         return self._value(kind, document[key], f"{path}.{key}")
 
 
@@ -307,19 +324,9 @@ def _some(names: Iterable[str]) -> str:
     return ", ".join(listed[:8]) + (f" and {more} more" if more > 0 else "")
 
 
-def _said(document: Any) -> str:
-    return document if isinstance(document, str) else json.dumps(document)
-
-
 def _shown(document: Any) -> str:
     text = json.dumps(document)
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
-
-
-def _list(document: Any, path: str) -> list[Any]:
-    if not isinstance(document, list):
-        raise JsonMismatch(path, f"{_shown(document)} is not an array")
-    return document
 
 
 def _at_most(value: Any, limit: int, what: str, path: str) -> Any:

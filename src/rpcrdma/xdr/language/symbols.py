@@ -107,7 +107,9 @@ class Symbols:
     def unknown(self, what: str, name: str, place: Place, known: Iterable[str]) -> None:
         """Notes the use of a name that nothing defines."""
         close = difflib.get_close_matches(name, known, 1, 0.75)
-        self.error(place, f"{what} {name} is not defined", f"did you mean {close[0]}?" if close else "")
+        # Definitions for rpcgen leave some constants to headers of C.
+        remedy = f"-D {name}=N gives it a value" if what == "constant" else ""
+        self.error(place, f"{what} {name} is not defined", f"did you mean {close[0]}?" if close else remedy)
 
     def _constant(self, name: str) -> int:
         value = self._unevaluated.pop(name)

@@ -118,6 +118,27 @@ def test_a_file_does_only_what_it_was_opened_for(server: Any, mounted: Any) -> N
     run(work())
 
 
+def test_appending_writes_at_the_end_wherever_the_position_is(server: Any, mounted: Any) -> None:
+    thing = server.put("/file", b"12")
+
+    async def work() -> None:
+        async with await mounted().open("/file", "a+b") as file:
+            await file.seek(0)
+            assert await file.write(b"3") == 1
+            assert file.tell() == 3
+            await file.seek(0)
+            assert await file.read(1) == b"1"
+            await file.write(b"4")
+            assert await file.truncate(3) == 3
+            await file.write(b"5")
+            assert await file.read() == b""
+            with pytest.raises(ValueError, match="negative size -1"):
+                await file.truncate(-1)
+
+    run(work())
+    assert bytes(thing.data) == b"1235"
+
+
 def test_seeking(server: Any, mounted: Any) -> None:
     server.put("/file", b"0123456789")
 

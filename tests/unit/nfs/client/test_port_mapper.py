@@ -1,11 +1,11 @@
-"""Ports in universal addresses (RFC 5665 section 5.2.3.3)."""
+"""Ports in universal addresses (RFC 5665 section 5.2.3.3), and which transports lead to a host."""
 
 from __future__ import annotations
 
 import pytest
 
 from rpcrdma.nfs import port_mapper
-from rpcrdma.nfs.client.port_mapper import _registration
+from rpcrdma.nfs.client.port_mapper import _registration, reaches
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,16 @@ from rpcrdma.nfs.client.port_mapper import _registration
 def test_ports_are_read_from_addresses_that_have_one(netid: str, address: str, port: int | None) -> None:
     found = _registration(port_mapper.binding(100003, 3, netid, address, ""))
     assert (found.address, found.port) == (address, port)
+
+
+@pytest.mark.parametrize(
+    ("host", "netids"),
+    [
+        ("192.0.2.1", ["tcp", "rdma"]),
+        ("2001:db8::1", ["tcp6", "rdma6"]),
+        ("fe80::1%eth0", ["tcp6", "rdma6"]),
+        ("server", ["tcp", "tcp6", "rdma", "rdma6"]),
+    ],
+)
+def test_addresses_are_reached_over_transports_of_their_family(host: str, netids: list[str]) -> None:
+    assert [netid for netid in ("tcp", "tcp6", "rdma", "rdma6") if reaches(host, netid)] == netids

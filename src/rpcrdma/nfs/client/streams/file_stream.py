@@ -244,8 +244,13 @@ class NfsFile:
         return await self._direct(offset, as_view(buffer))
 
     async def write(self, data: Buffer) -> int:
-        """Writes all of `data` at the position; opened for appending: from the end that the file had then."""
+        """Writes all of `data` at the position; opened for appending: at the end, wherever the position was.
+
+        The end is the one that the server told last, with what this file has written since.
+        """
         with self._position if self._position.free else await self._position.turn():
+            if self._mode.appends:
+                self._position.at = self._end
             count = await self._write_at(data, self._position.at)
             self._position.at += count
             return count
@@ -263,6 +268,8 @@ class NfsFile:
         with self._position if self._position.free else await self._position.turn():
             self._check(self._mode.writes, "writing")
             length = self._position.at if size is None else size
+            if length < 0:
+                raise ValueError(f"negative size {length}")
             # Committed, not only sent: data that had to be written again would undo the truncation.
             await self._behind.flush()
             self._forget_read()

@@ -1,0 +1,72 @@
+"""What was written to a file arrives, though the file was dropped or left open."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rpcrdma import sync
+from rpcrdma.sync.background_loop import BackgroundLoop
+
+if TYPE_CHECKING:
+    from conftest import Running
+
+
+def test_a_dropped_file_is_written(running: Running, folder: Path) -> None:
+    with sync.nfs_open(running.url) as fs:
+        with pytest.warns(ResourceWarning, match=r"unclosed file <.*/dropped' mode='wb'"):
+            fs.open(f"{folder.name}/dropped", "wb").write(b"all of it")
+        fs.open(f"{folder.name}/dropped").read(1)  # a file that is only read has nothing to lose
+    assert (folder / "dropped").read_bytes() == b"all of it"
+
+
+def test_files_are_closed_before_their_connection(running: Running, folder: Path) -> None:
+    with sync.nfs_open(running.url) as fs:
+        left = [fs.open(f"{folder.name}/{number}", "wb") for number in range(3)]
+        for file in left:
+            file.write(b"left open")
+    assert [file.closed for file in left] == [True] * 3
+    left[0].close()
+    assert [(folder / str(number)).read_bytes() for number in range(3)] == [b"left open"] * 3
+
+
+def test_what_fails_is_raised_by_close_and_logged_for_what_was_dropped(
+    running: Running, folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    fs = sync.nfs_open(running.url)
+    left, good = fs.open(f"{folder.name}/left", "wb"), fs.open(f"{folder.name}/good", "wb")
+    left.write(b"x")
+    good.write(b"y")
+    fs.unlink(f"{folder.name}/left")
+    with pytest.raises(OSError, match="left"):
+        fs.close()
+    assert not fs._loop.in_use
+    assert (folder / "good").read_bytes() == b"y"
+    caplog.set_level(logging.ERROR, "rpcrdma.client")
+    with sync.nfs_open(running.url) as fs, pytest.warns(ResourceWarning, match="unclosed"):
+        drop_removed(fs, f"{folder.name}/gone")
+    (record,) = caplog.records
+    assert "/gone was not closed, and what was written to it last may be lost: " in record.getMessage()
+
+
+def drop_removed(fs: sync.NfsFilesystem, path: str) -> None:
+    file = fs.open(path, "wb")
+    file.write(b"x")
+    fs.unlink(path)
+
+
+def test_files_may_be_dropped_while_something_is_handed_to_the_thread() -> None:
+    """As by the garbage collector, or a handler of a signal."""
+    loop = BackgroundLoop()
+
+    async def nothing() -> None:
+        pass
+
+    with loop._submitting:
+        assert loop._submitting.acquire(blocking=False), "it would wait for itself"
+        loop._submitting.release()
+        loop.post(nothing)
+    loop.end()
