@@ -483,3 +483,39 @@ def test_responses_that_do_end_are_not_ended_by_it() -> None:
         now_s += 30
     assert not peer.endpoint.timed
     assert_calls(peer)
+
+
+@pytest.mark.req("V2-51")
+def test_flags_that_contradict_the_type_fail_the_call_that_they_name_and_no_other() -> None:
+    peer = client()
+    for xid in (ONE, OTHER):
+        calling(peer, xid, result=20_000)
+    # A response that answers nothing is refused, and no call is looked for.
+    peer.put(ONE, XMTRESP, words(0, 1, 8, ONE, 1))
+    (error,) = peer.heard()
+    assert (error.xid, error.kind, error.response, error.body) == (ONE, 4, True, words(4))
+    assert peer.endpoint_events() == []
+    # A request that answers a call of the endpoint is no answer to it.
+    peer.put(ONE, XMTREQ, words(0, 0, 1, 0, 8, ONE, 0), response=True)
+    ((xid, failure),) = peer.ended()
+    assert (xid, type(failure)) == (ONE, RemoteProtocolError)
+    assert peer.heard() == []
+    answer(peer, OTHER)
+    assert_calls(peer)
+
+
+@pytest.mark.req("V2-51", "RT-13")
+@pytest.mark.parametrize("xid", [ONE, OTHER])
+def test_a_response_continued_without_its_flag_is_refused_and_fails_its_call(xid: int) -> None:
+    peer = client()
+    for each in (ONE, OTHER):
+        calling(peer, each, result=20_000)
+    peer.response(words(ONE, 1, 10), xid=ONE, count=2, data=bytes(PAGE))
+    peer.put(xid, XMTCONT, words(1, XMTRESP, 0))
+    (error,) = peer.heard()
+    assert (error.xid, error.kind, error.response, error.body) == (xid, 4, True, words(4))
+    ((failed, failure),) = peer.ended()
+    assert (failed, type(failure)) == (ONE, RemoteProtocolError)
+    peer.assert_nothing_held()
+    answer(peer, OTHER)
+    assert_calls(peer)

@@ -184,6 +184,9 @@ local function continued(walk, key, broken)
         if begun[key] and not given_up[key] then
             table.insert(broken, { "rdma_htype", "there is no group to be continued" })
         end
+        if found.rdma_flags % 2 ~= (TYPES[found.optxc_itype] == "ROPT_XMTRESP" and 1 or 0) then
+            table.insert(broken, { "rdma_flags", "RESPONSE does not fit to what is continued" })
+        end
         return nil
     end
     local before = #broken

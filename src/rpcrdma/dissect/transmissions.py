@@ -21,6 +21,7 @@ _REQUEST, _RESPONSE, _CONTINUE = "ROPT_XMTREQ", "ROPT_XMTRESP", "ROPT_XMTCONT"
 TRANSMISSIONS = {_REQUEST: "optxrq", _RESPONSE: "optxrs", _CONTINUE: "optxc"}
 """The header types that carry a part of an RPC message, with what the names of their members begin with."""
 REPORT = "ROPT_REPTERR"
+_RESPONSE_CODE = 0x102
 _SECTIONS = {_REQUEST: "rtrext 9.2", _RESPONSE: "rtrext 9.3", _CONTINUE: "rtrext 9.4"}
 _SUPPORT = {_REQUEST: 1, _RESPONSE: 2, _CONTINUE: 4}
 
@@ -190,11 +191,14 @@ class Transmissions:
 
     def _continued(self, end: int, header: Header, number: int, piece: Piece, *, late: bool) -> _Group | None:
         group = self._groups.get(end)
+        begun_by = header.number("optxc_itype")
         if group is None:
             if end not in self._unsure and not late:
                 _fault(header, piece, "rdma_htype", "there is no group to be continued", "rtrext 9.4")
+            if header.number("rdma_flags") & 1 != (begun_by == _RESPONSE_CODE) and header.find("rdma_flags"):
+                reason = "RESPONSE does not fit to what is continued"
+                _fault(header, piece, "rdma_flags", reason, "version-two-00 6.3.2")
             return None
-        begun_by = header.number("optxc_itype")
         wrong = [
             ("rdma_xid", header.xid != group.xid, f"the group has XID {group.xid or 0:#010x}"),
             ("optxc_xnum", number != group.number, f"transmission {group.number} is next"),

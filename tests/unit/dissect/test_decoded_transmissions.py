@@ -419,6 +419,16 @@ def test_missing_octets_make_groups_unsure() -> None:
     assert [name for name, _, _ in behind(rest)] == ["payload", "data"]
 
 
+@pytest.mark.parametrize(("begun_by", "flags"), [(XMTREQ, 1), (XMTRESP, 0)])
+def test_response_is_held_against_the_type_of_a_group_that_was_not_seen_to_begin(begun_by: int, flags: int) -> None:
+    talk = Talk()
+    talk.conversation.lose()
+    assert talk.say(CLIENT, more(1, b"", begun_by)).faults == []
+    assert reasons(talk.say(CLIENT, more(1, b"", begun_by, flags=flags))) == [
+        ("rdma_flags", "RESPONSE does not fit to what is continued", "version-two-00 6.3.2")
+    ]
+
+
 def test_without_the_structure_data_is_told_as_it_is() -> None:
     talk = Talk(told=False)
     message = talk.say(CLIENT, placed(request((Item(40, 4, InSegments(0, (0,))),)), b"data"))
