@@ -203,14 +203,17 @@ def test_serve_stops_when_its_standard_input_ends_whatever_that_is(
 def test_serve_stops_when_it_has_no_standard_input(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The number 0 is then that of a file, or a socket, of the server's own, which is not read."""
     monkeypatch.setattr(sys, "stdin", None)
+    command = ["serve", "--stop-at-eof", "--state-dir", str(tmp_path / "state"), str(data)]
+    command += ["--listen", "rdma://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0"]
     reading, writing = os.pipe()
     os.write(writing, b"not the server's")
     with standard_input(os.dup(reading)):
-        command = ["serve", "--stop-at-eof", "--state-dir", str(tmp_path / "state"), str(data)]
-        assert main([*command, "--listen", "rdma://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0"]) == 0
+        assert main(command) == 0
     assert os.read(reading, 100) == b"not the server's"
-    os.close(reading)
     os.close(writing)
+    with standard_input(reading):
+        os.close(0)
+        assert main(command) == 0
 
 
 def test_a_port_in_use_is_told_with_advice(data: Path, tmp_path: Path) -> None:
