@@ -265,6 +265,18 @@ def test_cut_in_the_midst_of_a_reply(run: Scenes, raw: Raw, how: str) -> None:
     run(test)
 
 
+def test_a_server_that_does_not_finish_its_reply_loses_the_connection(run: Scenes, raw: Raw) -> None:
+    async def test(it: Any) -> None:
+        client, talk = await pair(it, transport=TransportConfig(stalled_s=0.1), raw=raw)
+        calling = [null(client), null(client)]
+        call = await talk.hear()
+        await talk.say(raw.message(call.xid, rpc_reply(call.xid)[:10], RESPONSE | MORE))
+        for waiting in calling:
+            assert "did not send the rest of a message within 0.1 s" in str(await fails(waiting))
+
+    run(test)
+
+
 @pytest.mark.parametrize("wrong", ["another handle", "twice", "by a grant", "by a piece", "by an unasked message"])
 def test_an_invalidation_that_was_not_allowed_ends_the_connection(run: Scenes, raw: Raw, wrong: str) -> None:
     async def test(it: Any) -> None:

@@ -281,3 +281,45 @@ def test_properties_that_come_a_second_time_change_nothing(raw: Raw) -> None:
     assert peer.endpoint.peer_properties == before
     peer.reply()
     assert isinstance(peer.event(), ReplyArrived)
+
+
+# Replies that are not finished
+
+
+def test_a_reply_in_pieces_that_stop_coming_ends_the_connection(raw: Raw) -> None:
+    peer = Client(raw, config=TransportConfig(stalled_s=30.0))
+    assert not peer.endpoint.untimed, "an answer that has not begun is the caller's to wait for"
+    peer.reply(flags=RESPONSE | MORE)
+    assert peer.endpoint.untimed
+    assert peer.endpoint.timed
+    assert peer.endpoint.next_deadline_s(100.0) == 130.0
+    peer.reply(bytes(4), flags=RESPONSE | MORE)
+    peer.endpoint.on_time(129.9)
+    peer.run()
+    assert peer.endpoint_events() == []
+    peer.endpoint.on_time(130.0)
+    peer.run()
+    failed, closed = peer.endpoint_events()
+    assert isinstance(failed, CallFailed)
+    assert isinstance(closed, Closed)
+    assert "the rest of a message within 30 s" in closed.reason
+
+
+def test_replies_in_pieces_that_go_on_coming_are_not_ended_by_the_deadline(raw: Raw) -> None:
+    peer = Client(raw, config=TransportConfig(stalled_s=30.0))
+    now_s = 100.0
+    peer.reply(flags=RESPONSE | MORE)
+    for xid in range(1, 4):
+        assert peer.endpoint.next_deadline_s(now_s) == now_s + 30.0
+        peer.reply(bytes(4)) if xid == 1 else peer.send(raw.message(xid - 1, bytes(4), RESPONSE))
+        assert [type(event) for event in peer.endpoint_events()] == [ReplyArrived]
+        peer.endpoint.call(xid, message(xid, 0), NOTHING)
+        peer.heard()
+        peer.send(raw.message(xid, struct.pack(">II", xid, 1), RESPONSE | MORE))
+        now_s += 30.0
+        peer.endpoint.on_time(now_s)
+        assert peer.endpoint_events() == []
+    peer.send(raw.message(3, bytes(4), RESPONSE))
+    assert [type(event) for event in peer.endpoint_events()] == [ReplyArrived]
+    assert not peer.endpoint.timed
+    assert_works(peer)

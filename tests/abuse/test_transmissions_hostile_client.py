@@ -45,6 +45,7 @@ from transmission_peer import (
 )
 
 CALL = words(XID, 0)
+ERROR, INVAL_FLAG = 4, 4
 LEAD = (XID, 0, 0)
 BOTH_DRAFTS = pytest.mark.parametrize("draft", DRAFTS)
 
@@ -479,4 +480,72 @@ def test_the_payloads_of_a_group_are_joined_wherever_they_are(draft: str) -> Non
     incoming.decoder.done("call")
     peer.endpoint.reply(incoming, message(XID, 1))
     peer.heard()
+    peer.assert_serves()
+
+
+def refuses_flags(peer: TransmissionPeer, *xids: int) -> None:
+    """The endpoint answers these with INVAL_FLAG, runs nothing, and goes on."""
+    heard = peer.heard()
+    assert [(each.xid, each.kind, each.response, each.body) for each in heard] == [
+        (xid, ERROR, True, words(INVAL_FLAG)) for xid in xids
+    ]
+    assert peer.endpoint_events() == []
+    peer.assert_nothing_held()
+    assert peer.endpoint.calls_in_flight == 0
+
+
+@pytest.mark.req("V2-51")
+@pytest.mark.parametrize("data", [b"", bytes(4000)], ids=["", "with data"])
+def test_a_request_whose_flags_say_that_it_answers_is_not_run_and_not_answered(data: bytes) -> None:
+    peer = server()
+    peer.padded(XID, XMTREQ, words(0, 0, 2, 0, 8) + CALL, data, response=True)
+    assert peer.heard() == []
+    assert peer.endpoint.statistics.discarded == 1
+    # What would continue it is not complained about.
+    peer.go_on(1)
+    refuses_flags(peer)
+    peer.assert_serves()
+
+
+@pytest.mark.req("V2-51")
+def test_a_response_whose_flags_say_that_it_answers_nothing_is_refused() -> None:
+    peer = server()
+    peer.put(XID, XMTRESP, words(0, 1, 8) + words(XID, 1))
+    refuses_flags(peer, XID)
+    peer.assert_serves()
+
+
+@pytest.mark.req("V2-51", "RT-13")
+@pytest.mark.parametrize("data", [b"", bytes(4000)], ids=["", "with data"])
+@pytest.mark.parametrize(
+    ("xid", "begun_by", "response", "refused"),
+    [
+        (XID, XMTREQ, True, [XID]),
+        (XID + 1, XMTREQ, True, [XID]),
+        (XID, XMTRESP, False, [XID]),
+        (XID + 1, XMTRESP, False, [XID, XID + 1]),
+    ],
+)
+def test_a_continuation_whose_flags_are_those_of_the_other_direction_breaks_its_group(
+    data: bytes, xid: int, begun_by: int, response: bool, refused: list[int]
+) -> None:
+    peer = server()
+    peer.request(CALL, count=3, data=data)
+    peer.heard()
+    peer.padded(xid, XMTCONT, words(1, begun_by, 0), data, response=response)
+    refuses_flags(peer, *refused)
+    for each in {XID, xid}:
+        peer.go_on(2, xid=each, data=data)
+    assert peer.heard() == []
+    peer.assert_serves()
+
+
+@pytest.mark.parametrize("kind", [XMTREQ, XMTRESP])
+def test_a_first_transmission_with_wrong_flags_breaks_the_group_in_which_it_comes(kind: int) -> None:
+    peer = server()
+    peer.request(CALL, count=3, data=bytes(100))
+    peer.heard()
+    body = words(0, 0, 1, 0, 8) if kind == XMTREQ else words(0, 1, 8)
+    peer.put(XID + 1, kind, body + words(XID + 1, int(kind == XMTRESP)), response=kind == XMTREQ)
+    refuses_flags(peer, *([XID] if kind == XMTREQ else [XID, XID + 1]))
     peer.assert_serves()

@@ -10,7 +10,7 @@ from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rtr import Preference
 from rpcrdma.rtr.faults import Fault
 from rpcrdma.testing.endpoint_pair import message
-from rpcrdma.transport import CallRefused, Closed, ReplyArrived, Role, TransportConfig
+from rpcrdma.transport import CallFailed, CallRefused, Closed, ReplyArrived, Role, TransportConfig
 from transmission_peer import (
     BADCONT,
     BADHMT,
@@ -442,3 +442,80 @@ def test_no_message_is_longer_than_the_peer_takes_whatever_its_structure_says(
     else:
         assert -(-length // (min(pages, 3) * PAGE)) > requests_max
     answer(peer, ONE)
+
+
+@BOTH_DRAFTS
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_response_that_never_ends_ends_the_connection(draft: str, more: int) -> None:
+    peer = client(draft, config=TransportConfig(stalled_s=30.0, offered_receive_octets=OCTETS))
+    peer.call(ONE, result=40_000)
+    peer.heard()
+    assert not peer.endpoint.untimed, "a response that has not begun is the caller's to wait for"
+    peer.response(words(ONE, 1, 40_000), in_segments(12, 40_000, *range(10)), xid=ONE, count=4, data=bytes(3 * PAGE))
+    assert peer.endpoint.untimed
+    assert peer.endpoint.timed
+    assert peer.endpoint.next_deadline_s(100.0) == 130.0
+    for number in range(more):
+        peer.go_on(number + 1, xid=ONE, begun_by=XMTRESP, data=bytes(3 * PAGE))
+    peer.endpoint.on_time(129.0)
+    peer.run()
+    assert peer.endpoint_events() == []
+    peer.endpoint.on_time(130.0)
+    peer.run()
+    failed, closed = peer.endpoint_events()
+    assert isinstance(failed, CallFailed)
+    assert isinstance(closed, Closed)
+    assert "the rest of a message within 30 s" in closed.reason
+
+
+def test_responses_that_do_end_are_not_ended_by_it() -> None:
+    peer = client(config=TransportConfig(stalled_s=30.0, offered_receive_octets=OCTETS))
+    now_s = 100.0
+    for xid in range(1, 4):
+        calling(peer, xid, result=20_000)
+        peer.response(words(xid, 1), xid=xid, count=2)
+        if xid > 1:
+            peer.endpoint.on_time(now_s)
+            assert peer.endpoint_events() == []
+        assert peer.endpoint.next_deadline_s(now_s) == now_s + 30
+        peer.go_on(1, xid=xid, begun_by=XMTRESP)
+        assert [each for each, _ in peer.ended()] == [xid]
+        now_s += 30
+    assert not peer.endpoint.timed
+    assert_calls(peer)
+
+
+@pytest.mark.req("V2-51")
+def test_flags_that_contradict_the_type_fail_the_call_that_they_name_and_no_other() -> None:
+    peer = client()
+    for xid in (ONE, OTHER):
+        calling(peer, xid, result=20_000)
+    # A response that answers nothing is refused, and no call is looked for.
+    peer.put(ONE, XMTRESP, words(0, 1, 8, ONE, 1))
+    (error,) = peer.heard()
+    assert (error.xid, error.kind, error.response, error.body) == (ONE, 4, True, words(4))
+    assert peer.endpoint_events() == []
+    # A request that answers a call of the endpoint is no answer to it.
+    peer.put(ONE, XMTREQ, words(0, 0, 1, 0, 8, ONE, 0), response=True)
+    ((xid, failure),) = peer.ended()
+    assert (xid, type(failure)) == (ONE, RemoteProtocolError)
+    assert peer.heard() == []
+    answer(peer, OTHER)
+    assert_calls(peer)
+
+
+@pytest.mark.req("V2-51", "RT-13")
+@pytest.mark.parametrize("xid", [ONE, OTHER])
+def test_a_response_continued_without_its_flag_is_refused_and_fails_its_call(xid: int) -> None:
+    peer = client()
+    for each in (ONE, OTHER):
+        calling(peer, each, result=20_000)
+    peer.response(words(ONE, 1, 10), xid=ONE, count=2, data=bytes(PAGE))
+    peer.put(xid, XMTCONT, words(1, XMTRESP, 0))
+    (error,) = peer.heard()
+    assert (error.xid, error.kind, error.response, error.body) == (xid, 4, True, words(4))
+    ((failed, failure),) = peer.ended()
+    assert (failed, type(failure)) == (ONE, RemoteProtocolError)
+    peer.assert_nothing_held()
+    answer(peer, OTHER)
+    assert_calls(peer)

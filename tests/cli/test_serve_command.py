@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pty
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -156,6 +159,61 @@ def test_serve_without_json_says_where_it_listens(data: Path, tmp_path: Path) ->
     assert f"hint: clients of rdma:// need --mount-port {urls[1].rpartition(':')[2]}" in talk
     assert "INFO rdma connection from 127.0.0.1:" in talk
     assert talk.splitlines()[-1].endswith("stopped")
+
+
+@contextlib.contextmanager
+def standard_input(descriptor: int) -> Iterator[None]:
+    """`descriptor` stands for it, and is closed then."""
+    kept = os.dup(0)
+    os.dup2(descriptor, 0)
+    os.close(descriptor)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 0)
+        os.close(kept)
+
+
+def ended_inputs(directory: Path) -> Iterator[tuple[str, int]]:
+    """Of each kind one that has ended, or ends when it has been read."""
+    yield "/dev/null", os.open("/dev/null", os.O_RDONLY)
+    file = directory / "input"
+    file.write_bytes(bytes(200_000))
+    yield "a file", os.open(file, os.O_RDONLY)
+    reading, writing = os.pipe()
+    os.write(writing, b"more")
+    os.close(writing)
+    yield "a pipe", reading
+    ours, gone = pty.openpty()
+    os.close(ours)
+    yield "a terminal that is gone", gone
+
+
+def test_serve_stops_when_its_standard_input_ends_whatever_that_is(
+    data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    command = ["serve", "--stop-at-eof", "--state-dir", str(tmp_path / "state"), str(data)]
+    command += ["--listen", "rdma://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0"]
+    for what, descriptor in ended_inputs(tmp_path):
+        with standard_input(descriptor):
+            assert main(command) == 0, what
+        assert capfd.readouterr().out.count("listening at ") == 2, what
+
+
+def test_serve_stops_when_it_has_no_standard_input(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number 0 is then that of a file, or a socket, of the server's own, which is not read."""
+    monkeypatch.setattr(sys, "stdin", None)
+    command = ["serve", "--stop-at-eof", "--state-dir", str(tmp_path / "state"), str(data)]
+    command += ["--listen", "rdma://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0"]
+    reading, writing = os.pipe()
+    os.write(writing, b"not the server's")
+    with standard_input(os.dup(reading)):
+        assert main(command) == 0
+    assert os.read(reading, 100) == b"not the server's"
+    os.close(writing)
+    with standard_input(reading):
+        os.close(0)
+        assert main(command) == 0
 
 
 def test_a_port_in_use_is_told_with_advice(data: Path, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from rpcrdma.rtr.messages import (
     Explicit,
     InSegments,
     Item,
+    NotPlaced,
     ResultDirection,
     TransmitRequest,
     TransmitResponse,
@@ -38,6 +39,9 @@ pytestmark = [
 ]
 
 
+EACH_DRAFT = pytest.mark.parametrize("version", ["2", "2-07"])
+
+
 @pytest.fixture
 def tshark(rpcrdma_command: str, tmp_path: Path) -> Tshark:
     return Tshark(rpcrdma_command, "2", tmp_path)
@@ -53,6 +57,17 @@ def begin(*items: Item, count: int = 1, payload: bytes = b"") -> bytes:
     )
 
 
+def ask(*directions: ResultDirection, extra: int = 0) -> bytes:
+    sets = (DirectionSet(0, 40, directions),) if directions else ()
+    body = encode_transmit_request(TransmitRequest((), sets, 1, extra, len(call(7))))
+    return transmission("request", body) + call(7)
+
+
+def answer(*items: Item, count: int = 1) -> bytes:
+    body = encode_transmit_response(TransmitResponse(items, count, len(reply(7))))
+    return transmission("response", body, 1) + reply(7)
+
+
 def go_on(number: int, payload: bytes, *, xid: int = 7, flags: int = 0, begun_by: int = 0x101) -> bytes:
     return transmission("continue", words(number, begun_by, len(payload)), flags, xid) + payload
 
@@ -64,7 +79,8 @@ def laid_out(message: bytes, *data: bytes) -> bytes:
 
 PAGES = BufferStructure(256 + 4 * 64, ((1, SegmentKind(256, 0, placeable=False)), (4, SegmentKind(64, 0, True))))
 STRUCTURE = encode_buffer_structure(PAGES)
-TOLD = v2(1, kind=5, lists=words(2, 0x101, 4, 7, 0x102, len(STRUCTURE)) + STRUCTURE)
+LIMITS = words(0x101, 4, 7, 0x103, 4, 4, 0x104, 4, 4, 0x105, 4, 3)
+TOLD = v2(1, kind=5, lists=words(5) + LIMITS + words(0x102, len(STRUCTURE)) + STRUCTURE)
 
 
 def test_both_show_the_same_numbers_of_the_extension(rpcrdma_command: str, tmp_path: Path) -> None:
@@ -156,6 +172,29 @@ def test_groups_are_joined_with_the_data_of_their_items(tshark: Tshark, tmp_path
     assert [told for number, told in enumerate(columns["told"]) if number != 2] == [[]] * 6
 
 
+def in_last_draft(octets: bytes) -> bytes:
+    """The same message without flags; data in segments stay where they are."""
+    kind = {0: 10, 5: 7}.get(int.from_bytes(octets[12:16]), int.from_bytes(octets[12:16]))
+    placed_at = min(len(octets), 256)
+    gap = bytes(4 if len(octets) > 256 else 0)
+    return octets[:8] + words(100, kind) + octets[20:placed_at] + gap + octets[placed_at:]
+
+
+def test_a_read_of_a_mebibyte_that_rdma_moved_is_whole(tshark: Tshark, tmp_path: Path) -> None:
+    octets = 1 << 20
+    memory = (Segment(0x55, octets, 0),)
+    read = call(8)[:20] + words(6) + call(8)[24:] + words(4, 0x61626364, 0, 0, octets)
+    result = words(8, 1, 0, 0, 0, 0, 0, 0, octets, 1, octets)
+    request = TransmitRequest((), (DirectionSet(0, 56, (ResultDirection(0, Way.EXPLICIT, memory),)),), 1, 0, len(read))
+    answer = TransmitResponse((Item(len(result), octets, Explicit(memory)),), 1, len(result))
+    capture = tmp_path / "moved.pcap"
+    with HandMadeCapture(capture) as made:
+        made.send(CLIENT, transmission("request", encode_transmit_request(request), xid=8) + read)
+        made.send(SERVER, transmission("response", encode_transmit_response(answer), 1, 8) + result)
+    _, (moved, count, told) = tshark.fields(capture, "rpcrdma2.moved_length", "nfs.count3", "_ws.expert.message")
+    assert (moved, count, told) == ([str(octets)], [str(octets)], [])
+
+
 ITEM = Item(40, 4, InSegments(0, (0,)))
 FIRST = begin(count=2, payload=call(7)[:20])
 BROKEN_TRANSMISSIONS = {
@@ -181,23 +220,109 @@ BROKEN_TRANSMISSIONS = {
     "the group with XID 0x00000007 has not ended": [FIRST, begin(payload=call(7))],
     "the group with XID 0x00000007 has not ended (2)": [FIRST, v2(7) + call(7)],
     "there is no group to be continued": [go_on(1, b"")],
-    "the RPC message has another XID": [begin(payload=call(8))],
+    "the RPC message has XID 0x00000008": [begin(payload=call(8))],
     "RESPONSE does not fit to a report about this": [transmission("report", words(7, 0, 1, 0, 3))],
     "not the XID of the transmission that is wrong": [transmission("report", words(8, 0, 1, 0, 3), 1)],
 }
 
 
-def test_what_is_wrong_with_transmissions_is_marked_once(tshark: Tshark, tmp_path: Path) -> None:
+SEGMENTS = ResultDirection(16, Way.SEGMENTS)
+MEMORY = (Segment(0x55, 4096, 0),)
+BROKEN_RESPONSES = {
+    "5 transmissions, the sender has said 4": answer(Item(0, 0, NotPlaced.NO_ITEM), count=5),
+    "3 transmissions, the request allows 2": answer(Item(0, 0, NotPlaced.NO_ITEM), count=3),
+    "0 items, the request has 1 directions": answer(),
+    "2 items, the request has 1 directions": answer(*[Item(0, 0, NotPlaced.NO_ITEM)] * 2),
+    "item 1: the request's direction does not allow this": answer(Item(24, 4096, Explicit(MEMORY))),
+    "item 1: 12 octets, the request places 16 or more": laid_out(answer(Item(24, 12, InSegments(0, (0,)))), b"d" * 12),
+    "item 1: 16 octets are not too short, the request places 16": answer(Item(24, 16, NotPlaced.TOO_SHORT)),
+}
+
+
+@EACH_DRAFT
+def test_a_response_is_held_against_its_request(rpcrdma_command: str, tmp_path: Path, version: str) -> None:
+    said = in_last_draft if version == "2-07" else bytes
+    capture = tmp_path / "responses.pcap"
+    with HandMadeCapture(capture) as made:
+        for end in (CLIENT, SERVER):
+            made.send(end, said(TOLD))
+        for number, message in enumerate(BROKEN_RESPONSES.values()):
+            made.send(CLIENT, said(ask(SEGMENTS, extra=4 if number == 0 else 1)))
+            made.send(SERVER, said(message))
+            # Without a request nothing is asked for; the next one, if there was a group, is broken off by it.
+            made.send(SERVER, said(answer()))
+        for item in (Item(24, 16, InSegments(0, (0,))), Item(24, 15, NotPlaced.TOO_SHORT)):
+            made.send(CLIENT, said(ask(SEGMENTS)))
+            made.send(SERVER, said(laid_out(answer(item), b"d" * 16 if item.length == 16 else b"")))
+    rows = Tshark(rpcrdma_command, version, tmp_path).fields(
+        capture, "_ws.expert.message", "_ws.expert.severity", "_ws.lua.error"
+    )
+    told = [(",".join(text), [level for level in levels if int(level) >= 0x600000]) for text, levels, _ in rows[2:]]
+    assert [row[2] for row in rows if row[2]] == []
+    for number, reason in enumerate(BROKEN_RESPONSES):
+        asked, answered, after = told[3 * number : 3 * number + 3]
+        assert asked[1] == []
+        assert len(answered[1]) == 1, (reason, answered)
+        assert reason in answered[0]
+        assert after[1] == [] or "has not ended" in after[0], (reason, after)
+    assert [levels for _, levels in told[3 * len(BROKEN_RESPONSES) :]] == [[]] * 4
+
+
+@EACH_DRAFT
+def test_what_the_other_end_does_not_take_is_marked(rpcrdma_command: str, tmp_path: Path, version: str) -> None:
+    said = in_last_draft if version == "2-07" else bytes
+    capture = tmp_path / "support.pcap"
+    nothing = v2(1, kind=5, lists=words(0))
+    with HandMadeCapture(capture) as made:
+        for end in (CLIENT, SERVER):
+            made.send(end, said(nothing))
+        for message in (begin(payload=call(7)), begin(count=2, payload=call(7)), go_on(1, b""), batch(call(7))):
+            made.send(CLIENT, said(message))
+        made.send(SERVER, said(TOLD))
+        for message in (begin(count=5, payload=call(7)), *[go_on(number, b"") for number in range(1, 5)]):
+            made.send(CLIENT, said(message))
+        made.send(CLIENT, said(batch(*map(call, range(7, 11)))))
+        made.send(CLIENT, said(batch(*map(call, range(7, 10)))))
+    rows = Tshark(rpcrdma_command, version, tmp_path).fields(
+        capture, "_ws.expert.message", "_ws.expert.severity", "_ws.lua.error"
+    )
+    assert [row[2] for row in rows if row[2]] == []
+    told = [",".join(text) for text, levels, _ in rows if any(int(level) >= 0x600000 for level in levels)]
+    for text, reasons in zip(
+        told,
+        (
+            ["does not take ROPT_XMTREQ"],
+            ["does not take ROPT_XMTREQ", "2 transmissions, the receiver takes 1"],
+            ["does not take ROPT_XMTCONT"],
+            ["1 RPC messages, the receiver takes 0"],
+            ["5 transmissions, the receiver takes 4"],
+            ["4 RPC messages, the receiver takes 3"],
+        ),
+        strict=True,
+    ):
+        assert all(reason in text for reason in reasons), text
+
+
+@EACH_DRAFT
+def test_what_is_wrong_with_transmissions_is_marked_once(rpcrdma_command: str, tmp_path: Path, version: str) -> None:
+    said = in_last_draft if version == "2-07" else bytes
+    broken = {
+        reason: messages
+        for reason, messages in BROKEN_TRANSMISSIONS.items()
+        if version == "2" or "RESPONSE" not in reason
+    }
     capture = tmp_path / "broken_transmissions.pcap"
     with HandMadeCapture(capture) as made:
-        made.send(SERVER, TOLD)
-        for messages in BROKEN_TRANSMISSIONS.values():
+        made.send(SERVER, said(TOLD))
+        for messages in broken.values():
             for message in messages:
-                made.send(CLIENT, message)
-            made.send(CLIENT, begin(payload=call(7)))  # all is well again
-    rows = tshark.fields(capture, "_ws.expert.message", "_ws.expert.severity", "_ws.lua.error")
+                made.send(CLIENT, said(message))
+            made.send(CLIENT, said(begin(payload=call(7))))  # all is well again
+    rows = Tshark(rpcrdma_command, version, tmp_path).fields(
+        capture, "_ws.expert.message", "_ws.expert.severity", "_ws.lua.error"
+    )
     found = iter(rows[1:])
-    for reason, messages in BROKEN_TRANSMISSIONS.items():
+    for reason, messages in broken.items():
         told = [next(found) for _ in messages]
         severe = [level for _, levels, _ in told for level in levels if int(level) >= 0x600000]
         assert len(severe) == 1, (reason, told)

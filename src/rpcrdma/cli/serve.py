@@ -10,6 +10,7 @@ import os
 import secrets
 import signal
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -407,13 +408,38 @@ def _stop_on_signals(stop: asyncio.Event) -> None:
 
 def _stop_at_eof(stop: asyncio.Event) -> None:
     loop = asyncio.get_running_loop()
+    if sys.stdin is None:
+        # It was closed when the process began, and its number may be that of any other file.
+        stop.set()
+        return
 
     def readable() -> None:
-        if not os.read(0, 4096):
+        if _at_eof():
             loop.remove_reader(0)
             stop.set()
 
-    loop.add_reader(0, readable)
+    def read_to_end() -> None:
+        while not _at_eof():
+            pass
+        # The loop is closed where a signal was faster.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(stop.set)
+
+    try:
+        loop.add_reader(0, readable)
+    except PermissionError:
+        # Files and some devices cannot be waited for, /dev/null among them: they are always readable.
+        threading.Thread(target=read_to_end, name="standard input", daemon=True).start()
+
+
+def _at_eof() -> bool:
+    """Reads on in standard input. Whether it has ended, as one has that cannot be read: a terminal that is gone."""
+    try:
+        return not os.read(0, 1 << 16)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
 
 
 class _EventHandler(logging.Handler):

@@ -12,7 +12,6 @@ __all__ = ["BATCH", "batched_messages", "check_batch"]
 
 BATCH = "ROPT_BATCH"
 _SECTION = "rtissues 3.3"
-_RESPONSE = 1
 
 
 def batched_messages(header: Header) -> list[tuple[Field, bytes]]:
@@ -33,7 +32,10 @@ def check_batch(header: Header, messages: Sequence[tuple[Field, RpcHeader]], tak
     first = messages[0][1].xid
     if first is not None and first != header.xid:
         header.fault("rdma_xid", f"the first RPC message has XID {first:#010x}", _SECTION)
-    is_reply = bool(header.number("rdma_flags") & _RESPONSE)
+    # Without flags the first one says what all are.
+    is_reply = messages[0][1].is_call is False if header.response is None else header.response
+    what = "what is before it" if header.response is None else "RESPONSE"
     for field, rpc in messages:
         if rpc.is_call is not None and rpc.is_call == is_reply:
-            header.fault_at(field, f"RESPONSE does not fit to {'a call' if rpc.is_call else 'a reply'}", _SECTION)
+            kind = "a call" if rpc.is_call else "a reply"
+            header.fault_at(field, f"{what} does not fit to {kind}", _SECTION)

@@ -20,6 +20,17 @@ from rpcrdma.dissect.transmissions import REPORT, Transmissions
 
 __all__ = ["Conversation"]
 
+_DIRECTIONS = {
+    "RDMA2_CALL_EXTERNAL": True,
+    "RDMA2_CALL_MIDDLE": True,
+    "RDMA2_CALL_INLINE": True,
+    "RDMA2_REPLY_EXTERNAL": False,
+    "RDMA2_REPLY_MIDDLE": False,
+    "RDMA2_REPLY_INLINE": False,
+    "ROPT_XMTREQ": True,
+    "ROPT_XMTRESP": False,
+}
+"""Of header types without flags: whether they are calls."""
 _READ_REQUEST, _READ_RESPONSE, _WRITE = 1, 2, 0
 
 
@@ -116,10 +127,10 @@ class Conversation:
     def _is_call(self, end: int, header: Header, rpc: RpcHeader | None) -> bool | None:
         if rpc is not None and rpc.is_call is not None:
             return rpc.is_call
-        if header.version.name == "2":
-            return None if header.kind in {"RDMA2_CONNPROP", REPORT} else not header.number("rdma_flags") & 1
-        if header.version.name == "2-07":
-            return "_CALL_" in header.kind if "_CALL_" in header.kind or "_REPLY_" in header.kind else None
+        if header.version.number == 2:
+            if header.kind.startswith(("RDMA2_CONNPROP", REPORT)):
+                return None
+            return _DIRECTIONS.get(header.kind) if header.response is None else not header.response
         if header.reads:
             return True
         return False if (1 - end, header.xid or 0) in self._calls else None

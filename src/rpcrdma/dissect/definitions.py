@@ -28,9 +28,6 @@ _DOCUMENTS = {
 }
 """What the sections of a definition are of; drafts by the end of their names."""
 
-_EXTENDED = {"rpcrdma_rtr": "rpcrdma2_00"}
-"""Definitions of extensions, which use the types of what they extend, and add to it."""
-
 _MORE = "more_"
 """What the names of enumerations and unions of an extension begin with that belong to others."""
 
@@ -71,11 +68,11 @@ class Definition:
 
 
 @functools.cache
-def definition(name: str) -> Definition:
-    """The definition in NAME.x beside this module; that of an extension together with what it extends."""
-    file, text = f"{name}.x", compiled_text(name)
+def definition(name: str, extension: str = "") -> Definition:
+    """The definition in NAME.x beside this module, with what an extension adds to it, whose types use those there."""
+    file, text = f"{extension or name}.x", compiled_text(name, extension)
     module, _ = check(parse(text, file), text, file, default_limit=_MESSAGE_IS_THE_BOUND)
-    parts = _parts(name)
+    parts = _parts(name, extension)
     notes: dict[tuple[str, str], Note] = {}
     for part in parts:
         notes |= _notes_in(_source(part), _DOCUMENTS[part])
@@ -91,16 +88,16 @@ def definition(name: str) -> Definition:
         assert isinstance(more, model.Union)
         whole.arms += more.arms
         notes |= {(extended, arm): note for (owner, arm), note in notes.items() if owner == added}
-    return Definition(name, _DOCUMENTS[parts[0]], module.classes, codes, notes)
+    return Definition(name, _DOCUMENTS[name], module.classes, codes, notes)
 
 
-def compiled_text(name: str) -> str:
-    """NAME.x, behind what it extends."""
-    return "".join(map(_source, _parts(name)))
+def compiled_text(name: str, extension: str = "") -> str:
+    """NAME.x, and the extension's behind it."""
+    return "".join(map(_source, _parts(name, extension)))
 
 
-def _parts(name: str) -> list[str]:
-    return [_EXTENDED[name], name] if name in _EXTENDED else [name]
+def _parts(name: str, extension: str) -> list[str]:
+    return [name, extension] if extension else [name]
 
 
 def _source(name: str) -> str:

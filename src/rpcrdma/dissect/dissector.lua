@@ -33,18 +33,18 @@ protocol.experts = { malformed, rule_broken }
 
 -- A walk of one header: `at` is the next octet, `found` has the last value of each member by name, `first` the first one,
 -- `listed` the last array of numbers. `read` are the segments of Read chunks, `written` the octets of Write chunks,
--- `positions` those of each list, `handles` those of all segments.
+-- `positions` those of each list, `handles` those of all segments, `told` the numbers in values of properties.
 local Walk = {}
 Walk.__index = Walk
 
 -- What an extension adds: functions by the structure that was read, and by the type whose header was read. The latter
--- return true if they have taken what follows the header, too. `RESET` are called before a capture is read.
+-- return true if they have taken what follows the header, too, and what `rpc_start` has found in it. `RESET` are called before a capture is read.
 local AFTER, ENDED, RESET = {}, {}, {}
 
 local function new_walk(tvb)
     local walk = { tvb = tvb, at = 0, found = {}, items = {}, count = {}, properties = {}, failed = false }
     walk.read, walk.written, walk.positions, walk.handles = {}, 0, {}, {}
-    walk.first, walk.listed = {}, {}
+    walk.first, walk.listed, walk.told = {}, {}, {}
     return setmetatable(walk, Walk)
 end
 
@@ -219,7 +219,9 @@ function Walk:property(tree)
     if data.length == 0 or not arm then return end
     local value = new_walk(self.tvb(data.start, data.length):tvb())
     value:member(data.item, arm)
-    if not value.failed then self.structure = value.structure or self.structure end
+    if value.failed then return end
+    self.structure = value.structure or self.structure
+    for name, number in pairs(value.found) do self.told[name] = number end
 end
 
 -- Messages that go on in others, by their sender and XID; joined payloads by frame and place in it.
@@ -361,12 +363,15 @@ local function describe(pinfo, walk, kind, more)
     pinfo.cols.info:set(said)
 end
 
+-- XID and direction of the RPC message that begins there; nil if there are not enough octets for them.
+local function rpc_start(tvb, at, octets)
+    if octets < 8 then return nil end
+    return { xid = tvb(at, 4):uint(), direction = tvb(at + RPC_MESSAGE_TYPE, 4):uint() }
+end
+
 local function dissect_payload(walk, tvb, pinfo, tree, root, kind, more)
     local whole = join(pinfo, tvb, walk, more)
-    local rpc
-    if walk:left() >= 8 and (not whole or whole.pieces == 1) then
-        rpc = { xid = tvb(walk.at, 4):uint(), direction = tvb(walk.at + RPC_MESSAGE_TYPE, 4):uint() }
-    end
+    local rpc = (not whole or whole.pieces == 1) and rpc_start(tvb, walk.at, walk:left()) or nil
     check(walk, tree, kind, more, walk:left(), rpc)
     if walk:left() > 0 then tree:add(payload_field, tvb(walk.at)) end
     if whole then
@@ -429,9 +434,11 @@ function protocol.dissector(tvb, pinfo, root)
         pinfo.cols.info:append(" " .. (ERRORS[walk.found.rdma_err] or "unknown error"))
     end
     if not walk.failed then
-        if ENDED[kind] and ENDED[kind](walk, tvb, pinfo, tree, root) then
+        local done, rpc
+        if ENDED[kind] then done, rpc = ENDED[kind](walk, tvb, pinfo, tree, root) end
+        if done then
             tree:set_len(walk.at)
-            check(walk, tree, kind, more, walk:left(), nil)
+            check(walk, tree, kind, more, walk:left(), rpc)
         elseif WITH_PAYLOAD[kind] then
             tree:set_len(walk.at)
             dissect_payload(walk, tvb, pinfo, tree, root, kind, more)

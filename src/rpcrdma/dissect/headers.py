@@ -15,6 +15,9 @@ __all__ = ["Header", "HeaderVersion", "MemorySegment", "header_versions", "walk_
 
 _VERSION_RANGE = struct.Struct(">IIIIIII")
 _FIXED_OCTETS = 16
+_EXTENSION = "rpcrdma_rtr"
+_TRANSMISSIONS = frozenset({"ROPT_XMTREQ", "ROPT_XMTRESP", "ROPT_XMTCONT"})
+_RESPONSE = 1
 
 
 class MemorySegment(NamedTuple):
@@ -48,16 +51,17 @@ def header_versions() -> dict[str, HeaderVersion]:
         "2": HeaderVersion(
             "2",
             2,
-            definition("rpcrdma_rtr"),
+            definition("rpcrdma2_00", _EXTENSION),
             "rdma_htype",
-            frozenset({"RDMA2_MSG", "ROPT_XMTREQ", "ROPT_XMTRESP", "ROPT_XMTCONT"}),
+            frozenset({"RDMA2_MSG"}) | _TRANSMISSIONS,
         ),
         "2-07": HeaderVersion(
             "2-07",
             2,
-            definition("rpcrdma2_07"),
+            definition("rpcrdma2_07", _EXTENSION),
             "rdma_htype",
-            frozenset({"RDMA2_CALL_MIDDLE", "RDMA2_CALL_INLINE", "RDMA2_REPLY_MIDDLE", "RDMA2_REPLY_INLINE"}),
+            frozenset({"RDMA2_CALL_MIDDLE", "RDMA2_CALL_INLINE", "RDMA2_REPLY_MIDDLE", "RDMA2_REPLY_INLINE"})
+            | _TRANSMISSIONS,
         ),
     }
 
@@ -91,6 +95,12 @@ class Header:
             *(segment for chunk in self.writes for segment in chunk),
             *(self.reply or ()),
         ]
+
+    @property
+    def response(self) -> bool | None:
+        """Whether the flag RESPONSE is set; None where there are no flags."""
+        flags = self.find("rdma_flags")
+        return None if flags is None else bool(self.number("rdma_flags") & _RESPONSE)
 
     def find(self, *names: str) -> Field | None:
         """The first field with one of these names, wherever it is."""

@@ -125,6 +125,8 @@ _DRAFT_07 = (
         Rule((kind,), ("call",), "rdma_htype", "a call follows", f"version-two-07 {at}")
         for kind, at in _REPLIES.items()
     ),
+    Rule(("ROPT_XMTREQ",), ("reply",), "rdma_htype", "a reply follows", "rtrext 9.2"),
+    Rule(("ROPT_XMTRESP",), ("call",), "rdma_htype", "a call follows", "rtrext 9.3"),
     Rule(("RDMA2_GRANT",), ("XID",), "rdma_xid", "a grant of credits has XID 0", "version-two-07 6.3.2"),
     Rule((), ("foreign handle",), "rdma_inv_handle", _FOREIGN, "version-two-07 6.5"),
     Rule((), ("reply", "reads"), "rdma_reads", _REPLY_READS, "version-two-07 4.5.1.1"),

@@ -21,7 +21,7 @@ def check_message(header: Header, payload_octets: int, rpc: RpcHeader | None) ->
     rpc_xid = rpc.xid if rpc is not None and rpc.xid is not None else 0
     for rule in broken(RULES[header.version.name], header.kind, _facts(header, payload_octets, rpc), rpc_xid):
         header.fault(rule.member, rule.reason, rule.section)
-    if header.version.name == "2":
+    if header.version.number == 2:
         check_transmission(header, payload_octets)
 
 

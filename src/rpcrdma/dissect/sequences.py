@@ -10,7 +10,7 @@ from rpcrdma.dissect.fields import Fault, Field
 from rpcrdma.dissect.headers import Header
 from rpcrdma.dissect.xdr_walk import Walk
 
-__all__ = ["MESSAGE_START_OCTETS", "Piece", "Sequences"]
+__all__ = ["MESSAGE_START_OCTETS", "Piece", "Sequences", "is_grant"]
 
 MESSAGE_START_OCTETS = 1024
 """Octets of the beginning that are kept: the header of an RPC message has fewer."""
@@ -66,7 +66,7 @@ class Sequences:
             header.group.fields = [one for one in header.group.fields if one.offset < _PREFIX_OCTETS]
         elif sequence is not None and header.faults and header.xid == sequence.xid and not more:
             del self._unfinished[end]
-        if header.faults or header.kind.endswith(("_ERROR", "_REPTERR")) or _is_grant(header):
+        if header.faults or header.kind.endswith(("_ERROR", "_REPTERR")) or is_grant(header):
             # These may stand between the pieces of a sequence, and are none.
             return Piece()
         family = _family(header)
@@ -115,7 +115,8 @@ def _goes_on(header: Header) -> bool:
     return header.kind.endswith("_MIDDLE")
 
 
-def _is_grant(header: Header) -> bool:
+def is_grant(header: Header) -> bool:
+    """Whether it is nothing but a grant of credits."""
     return header.kind == "RDMA2_GRANT" or (header.kind == "RDMA2_NOMSG" and not header.xid)
 
 

@@ -8,7 +8,6 @@ from rpcrdma.dissect.headers import Header
 __all__ = ["check_transmission", "report_shown"]
 
 _PREFIXES = {"ROPT_XMTREQ": ("optxrq", "9.2"), "ROPT_XMTRESP": ("optxrs", "9.3"), "ROPT_XMTCONT": ("optxc", "9.4")}
-_RESPONSE = 1
 _MOVED = {1, 2}
 
 
@@ -28,7 +27,7 @@ def check_transmission(header: Header, room: int) -> None:
     if not header.number(f"{prefix}_count"):
         header.fault(f"{prefix}_count", "a group has at least one transmission", f"rtrext {section}")
     is_response = header.kind == "ROPT_XMTRESP"
-    if bool(header.number("rdma_flags") & _RESPONSE) != is_response and not header.faults:
+    if header.response is not None and header.response != is_response and not header.faults:
         header.fault("rdma_flags", f"RESPONSE does not fit to {header.kind}", "version-two-00 6.3.2")
     _check_positions(header, f"{prefix}_ddp")
     _check_ranges(header)
@@ -37,7 +36,7 @@ def check_transmission(header: Header, room: int) -> None:
 def _check_report(header: Header) -> None:
     about = header.find("optre_bad")
     is_call = about is not None and about.number("xmsi_dir") == 0
-    if bool(header.number("rdma_flags") & _RESPONSE) != is_call:
+    if header.response is not None and header.response != is_call:
         which = "request" if is_call else "response"
         header.fault("rdma_flags", f"RESPONSE does not fit to a report about a {which}", "version-two-00 6.3.2")
     if about is not None and about.number("xmsi_xid") != header.xid:

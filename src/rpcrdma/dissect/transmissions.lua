@@ -3,8 +3,12 @@
 -- again.
 
 local MEMBERS = { ROPT_XMTREQ = "optxrq_", ROPT_XMTRESP = "optxrs_", ROPT_XMTCONT = "optxc_" }
-local PLACED, EXPLICIT = 2, 1
+local PLACED, EXPLICIT, TOO_SHORT = 2, 1, 5
+-- What holds for an end that has told its properties, but not these.
+local DEFAULTS = { rtr_support = 0, rtr_request_limit = 1, rtr_response_limit = 1, rtr_batch_limit = 0 }
 local SEGMENTS_MAX = 65536
+local RPC_START_OCTETS = 8
+local RPC_OCTETS_MAX = 65536 -- of a message, beside the items that were moved out of it
 
 local padding_field = ProtoField.bytes("rpcrdma2.padding", "Padding")
 local placed_field = ProtoField.bytes("rpcrdma2.placed", "Bulk data")
@@ -12,10 +16,10 @@ local number_field = ProtoField.uint32("rpcrdma2.transmission", "Number of the t
 local unknown_field = ProtoField.bytes("rpcrdma2.unknown", "Bulk data and padding, the receiver's buffers are unknown")
 protocol.fields = { padding_field, placed_field, number_field, unknown_field }
 
-local groups, begun, structures, transmissions, given_up
+local groups, begun, structures, transmissions, given_up, told, asked
 
 table.insert(RESET, function()
-    groups, begun, structures, transmissions, given_up = {}, {}, {}, {}, {}
+    groups, begun, structures, transmissions, given_up, told, asked = {}, {}, {}, {}, {}, {}, {}
 end)
 
 local function way(pinfo, back)
@@ -62,7 +66,7 @@ end
 local function take_item(walk)
     local found = walk.found
     local item = { position = found.xmdmi_disp, length = found.xmdmi_length, kind = found.xmdl_type, numbers = {} }
-    item.shown = { xmdmi_length = walk.items.xmdmi_length }
+    item.shown = { xmdmi_length = walk.items.xmdmi_length, xmdl_type = walk.items.xmdl_type }
     if item.kind == PLACED then
         item.offset, item.numbers = found.xmdl_offset, walk.listed.xmdl_bsnum
         item.shown.xmdl_offset = walk.items.xmdl_offset
@@ -82,6 +86,11 @@ end
 AFTER.xmddp_reqitem = take_item
 AFTER.xmddp_respitem = take_item
 
+AFTER.xmddp_rsditem = function(walk)
+    walk.directions = walk.directions or {}
+    table.insert(walk.directions, { least = walk.found.xmdrsdi_minlen, kind = walk.found.xmdrsdl_type })
+end
+
 AFTER.xmddp_rsdset = function(walk)
     local found = walk.found
     local before = walk.range_end or 0
@@ -98,6 +107,17 @@ AFTER.xms_id = function(walk)
         walk:fail(walk.items.xmsi_dir, "neither a request's nor a response's")
         walk.failed = false
     end
+end
+
+-- The flag RESPONSE; nil where a draft has no flags.
+local function response_of(walk)
+    local flags = walk.found.rdma_flags
+    return flags and flags % 2
+end
+
+local function contradicts(walk, is_response)
+    local response = response_of(walk)
+    return response ~= nil and response ~= (is_response and 1 or 0)
 end
 
 -- Groups
@@ -161,7 +181,7 @@ local function whole_message(group)
             table.sort(group.data[index], function(a, b) return a.at < b.at end)
             for _, part in ipairs(group.data[index]) do data:append(part.octets) end
             local missing = math.min(item.length - data:len(), JOINED_MAX)
-            if item.position > octets:len() or octets:len() + item.length > JOINED_MAX then break end
+            if item.position > octets:len() or octets:len() + item.length > JOINED_MAX + RPC_OCTETS_MAX then break end
             local padding = (4 - item.length % 4) % 4
             if missing > 0 then
                 data:append(moved_item(missing):subset(0, missing))
@@ -184,6 +204,9 @@ local function continued(walk, key, broken)
         if begun[key] and not given_up[key] then
             table.insert(broken, { "rdma_htype", "there is no group to be continued" })
         end
+        if contradicts(walk, TYPES[found.optxc_itype] == "ROPT_XMTRESP") then
+            table.insert(broken, { "rdma_flags", "RESPONSE does not fit to what is continued" })
+        end
         return nil
     end
     local before = #broken
@@ -196,7 +219,7 @@ local function continued(walk, key, broken)
     if found.optxc_itype ~= group.code then
         table.insert(broken, { "optxc_itype", "the group has begun with " .. TYPES[group.code] })
     end
-    if found.rdma_flags % 2 ~= group.response then
+    if response_of(walk) ~= group.response then
         table.insert(broken, { "rdma_flags", "RESPONSE does not fit to the group" })
     end
     if #broken == before then return group end
@@ -212,12 +235,12 @@ local function unfinished_group(key, broken)
     end
 end
 
-local function begin_group(walk, key, kind, pinfo, broken)
+local function begin_group(walk, key, kind, octets, pinfo, broken)
     local found = walk.found
     unfinished_group(key, broken)
     local group = {
         xid = found.rdma_xid, code = found.rdma_htype, count = found[MEMBERS[kind] .. "count"], number = 0,
-        response = found.rdma_flags % 2, items = walk.placed or {}, structure = structures[way(pinfo, true)],
+        response = response_of(walk), items = walk.placed or {}, structure = structures[way(pinfo, true)],
         octets = ByteArray.new(), data = {},
     }
     for index in ipairs(group.items) do group.data[index] = {} end
@@ -226,10 +249,65 @@ local function begin_group(walk, key, kind, pinfo, broken)
     if group.count == 0 then
         table.insert(broken, { MEMBERS[kind] .. "count", "a group has at least one transmission" })
     end
-    if group.response ~= (kind == "ROPT_XMTRESP" and 1 or 0) then
+    -- Where an RPC message begins, a rule is about that.
+    if octets < RPC_START_OCTETS and contradicts(walk, kind == "ROPT_XMTRESP") then
         table.insert(broken, { "rdma_flags", "RESPONSE does not fit to " .. kind })
     end
     return group
+end
+
+-- What both ends have told, and what a request says of its response
+
+local function check_receiver(pinfo, kind, broken)
+    local receiver = told[way(pinfo, true)]
+    if receiver and math.floor(receiver.rtr_support / SUPPORT[kind]) % 2 == 0 then
+        table.insert(broken, { "rdma_htype", "the receiver does not take " .. kind })
+    end
+end
+
+local function check_count(count, most, member, who, broken)
+    if most and count > most then
+        table.insert(broken, { member, string.format("%d transmissions, the %s %d", count, who, most) })
+    end
+end
+
+local function take_request(walk, pinfo, count, broken)
+    local receiver = told[way(pinfo, true)]
+    check_count(count, receiver and receiver.rtr_request_limit, "optxrq_count", "receiver takes", broken)
+    asked[conversation_key(pinfo, walk.found.rdma_xid)] = {
+        directions = walk.directions or {}, extra = walk.found.optxrq_rsbuf,
+    }
+end
+
+-- Marks are those of `broken`, and of items: which, by which member, and why.
+local function check_response(walk, pinfo, count, broken, wrong)
+    local sender = told[way(pinfo)]
+    check_count(count, sender and sender.rtr_response_limit, "optxrs_count", "sender has said", broken)
+    local key = way(pinfo, true) .. "#" .. string.format("%u", walk.found.rdma_xid)
+    local request = asked[key]
+    asked[key] = nil
+    if not request then return end
+    check_count(count, request.extra + 1, "optxrs_count", "request allows", broken)
+    local items = walk.placed or {}
+    if #items ~= #request.directions then
+        table.insert(broken, { "optxrs_ddp",
+            string.format("%d items, the request has %d directions", #items, #request.directions) })
+        return
+    end
+    for index, item in ipairs(items) do
+        local direction = request.directions[index]
+        local least = direction.least
+        if not RESULTS[direction.kind][item.kind] then
+            table.insert(wrong, { index, "xmdl_type",
+                string.format("item %d: the request's direction does not allow this", index) })
+        elseif (item.kind == EXPLICIT or item.kind == PLACED) and item.length < least then
+            table.insert(wrong, { index, "xmdmi_length",
+                string.format("item %d: %d octets, the request places %d or more", index, item.length, least) })
+        elseif item.kind == TOO_SHORT and item.length >= least then
+            table.insert(wrong, { index, "xmdmi_length",
+                string.format("item %d: %d octets are not too short, the request places %d", index, item.length, least) })
+        end
+    end
 end
 
 -- What a transmission is in its group, when its frame is seen for the first time.
@@ -240,9 +318,15 @@ local function join_group(walk, tvb, pinfo, kind, octets)
     if kind == "ROPT_XMTCONT" then
         group = continued(walk, key, broken)
     else
-        group = begin_group(walk, key, kind, pinfo, broken)
+        group = begin_group(walk, key, kind, octets, pinfo, broken)
         if group.structure then seen.misplaced = misplaced(group) end
+        if kind == "ROPT_XMTREQ" then
+            take_request(walk, pinfo, group.count, broken)
+        else
+            check_response(walk, pinfo, group.count, broken, seen.misplaced)
+        end
     end
+    check_receiver(pinfo, kind, broken)
     if not group then return seen end
     seen.number, seen.count = group.number, group.count
     seen.unknown = not group.structure and #group.items > 0
@@ -305,7 +389,7 @@ local function dissect_transmission(walk, tvb, pinfo, tree, root)
     if said > octets then
         mark(walk.items[MEMBERS[kind] .. "pslen"], string.format("%u octets of payload, %d follow", said, octets))
     end
-    for _, one in ipairs(seen.broken) do mark(walk.items[one[1]], one[2]) end
+    for _, one in ipairs(seen.broken) do mark(walk.items[one[1]] or tree, one[2]) end
     for _, one in ipairs(seen.misplaced) do mark(walk.placed[one[1]].shown[one[2]], one[3]) end
     local payload_at = walk.at
     if octets > 0 then tree:add(payload_field, tvb(payload_at, octets)) end
@@ -316,7 +400,8 @@ local function dissect_transmission(walk, tvb, pinfo, tree, root)
             pinfo.cols.info:append(string.format(" [transmission %d of %d]", seen.number, seen.count))
         end
     end
-    if not seen.message then return true end
+    local rpc = seen.number == 0 and rpc_start(tvb, payload_at, octets) or nil
+    if not seen.message then return true, rpc end
     if seen.count > 1 then
         tree:add(pieces_field, seen.number + 1):set_generated()
         tree:add(joined_field, seen.message:len()):set_generated()
@@ -325,15 +410,28 @@ local function dissect_transmission(walk, tvb, pinfo, tree, root)
     local message = seen.message:len() > 0 and seen.message:tvb("RPC message")
     if seen.simple and octets > 0 then message = tvb(payload_at, octets):tvb() end
     if message then
-        if message:len() >= 4 and message(0, 4):uint() ~= walk.found.rdma_xid then
-            mark(walk.items.rdma_xid, "the RPC message has another XID")
-        end
+        rpc = rpc_start(message, 0, message:len())
         give_to_rpc(message, pinfo, tree, root)
     end
-    return true
+    return true, rpc
 end
 
 for kind in pairs(MEMBERS) do ENDED[kind] = dissect_transmission end
+
+-- Messages within a group that are none of its transmissions, other than errors and grants; `more` may find what else is
+-- wrong when the frame is seen for the first time.
+local function within_group(walk, tvb, pinfo, tree, more)
+    local place = place_of(walk, tvb, pinfo)
+    if not pinfo.visited then
+        local broken = {}
+        if walk.found.rdma_xid ~= 0 then unfinished_group(way(pinfo), broken) end
+        if more then more(broken) end
+        transmissions[place] = #broken > 0 and { broken = broken } or nil
+    end
+    for _, one in ipairs(transmissions[place] and transmissions[place].broken or {}) do
+        mark(walk.items[one[1]] or tree, one[2])
+    end
+end
 
 -- Several RPC messages in one
 
@@ -344,17 +442,26 @@ end
 
 ENDED.ROPT_BATCH = function(walk, tvb, pinfo, tree, root)
     local batched = walk.batched or {}
-    local response = walk.found.rdma_flags % 2
+    -- Without flags the first one says what all are.
+    local response = response_of(walk)
+    local against = response and "RESPONSE" or "what is before it"
     pinfo.cols.info:append(string.format(" [%d RPC messages]", #batched))
     if #batched == 0 then mark(tree, "there is no RPC message") end
+    within_group(walk, tvb, pinfo, tree, function(broken)
+        local receiver = told[way(pinfo, true)]
+        if receiver and #batched > receiver.rtr_batch_limit then
+            table.insert(broken, { "batch_messages",
+                string.format("%d RPC messages, the receiver takes %d", #batched, receiver.rtr_batch_limit) })
+        end
+    end)
     for number, one in ipairs(batched) do
         if one.length >= 8 then
             if number == 1 and tvb(one.start, 4):uint() ~= walk.found.rdma_xid then
                 mark(walk.items.rdma_xid, string.format("the first RPC message has XID 0x%08x", tvb(one.start, 4):uint()))
             end
-            if tvb(one.start + RPC_MESSAGE_TYPE, 4):uint() ~= response then
-                mark(one.item, "RESPONSE does not fit to this RPC message")
-            end
+            local direction = tvb(one.start + RPC_MESSAGE_TYPE, 4):uint()
+            response = response or direction
+            if direction ~= response then mark(one.item, against .. " does not fit to this RPC message") end
         end
         if one.length > 0 then give_to_rpc(tvb(one.start, one.length):tvb(), pinfo, tree, root) end
     end
@@ -363,7 +470,7 @@ end
 ENDED.ROPT_REPTERR = function(walk, _, pinfo)
     local found, first = walk.found, walk.first
     pinfo.cols.info:append(" " .. (REPORTS[found.optre_which] or "unknown error"))
-    if found.rdma_flags % 2 ~= (first.xmsi_dir == 0 and 1 or 0) then
+    if contradicts(walk, first.xmsi_dir == 0) then
         mark(walk.items.rdma_flags, "RESPONSE does not fit to a report about this")
     end
     if first.xmsi_xid ~= found.rdma_xid then
@@ -375,23 +482,22 @@ ENDED.ROPT_REPTERR = function(walk, _, pinfo)
     end
 end
 
--- Messages of the protocol within a group, other than errors and grants.
-local function within_group(walk, tvb, pinfo)
-    local place = place_of(walk, tvb, pinfo)
-    if not pinfo.visited then
-        local broken = {}
-        if walk.found.rdma_xid ~= 0 then unfinished_group(way(pinfo), broken) end
-        transmissions[place] = #broken > 0 and { broken = broken } or nil
-    end
-    for _, one in ipairs(transmissions[place] and transmissions[place].broken or {}) do
-        mark(walk.items[one[1]], one[2])
+local function properties_told(walk, tvb, pinfo, tree)
+    within_group(walk, tvb, pinfo, tree)
+    if pinfo.visited then return end
+    local key = way(pinfo)
+    if walk.structure then structures[key] = walk.structure.placeable end
+    told[key] = told[key] or setmetatable({}, { __index = DEFAULTS })
+    for name in pairs(DEFAULTS) do
+        if walk.told[name] ~= nil then told[key][name] = walk.told[name] end
     end
 end
 
-ENDED.RDMA2_MSG = within_group
-ENDED.RDMA2_NOMSG = within_group
-ENDED.RDMA2_CONNPROP = function(walk, tvb, pinfo)
-    within_group(walk, tvb, pinfo)
-    if walk.structure and not pinfo.visited then structures[way(pinfo)] = walk.structure.placeable end
+for _, kind in pairs(TYPES) do
+    if kind:match("^RDMA2_CONNPROP") then
+        ENDED[kind] = properties_told
+    elseif kind:match("^RDMA2_") and kind ~= "RDMA2_ERROR" and kind ~= "RDMA2_GRANT" then
+        ENDED[kind] = function(walk, tvb, pinfo, tree) within_group(walk, tvb, pinfo, tree) end
+    end
 end
 

@@ -13,19 +13,21 @@ from rpcrdma import limits
 from rpcrdma.dissect.fields import Fault, Field
 from rpcrdma.dissect.headers import Header, MemorySegment
 from rpcrdma.dissect.placement import Part, PlacedItem, Structure, check_places, find_parts, lay_out, structure_of
-from rpcrdma.dissect.sequences import MESSAGE_START_OCTETS, Piece
+from rpcrdma.dissect.sequences import MESSAGE_START_OCTETS, Piece, is_grant
 
-__all__ = ["REPORT", "TRANSMISSIONS", "Transmissions"]
+__all__ = ["REPORT", "RESULTS", "SUPPORT", "TRANSMISSIONS", "Transmissions"]
 
 _REQUEST, _RESPONSE, _CONTINUE = "ROPT_XMTREQ", "ROPT_XMTRESP", "ROPT_XMTCONT"
 TRANSMISSIONS = {_REQUEST: "optxrq", _RESPONSE: "optxrs", _CONTINUE: "optxc"}
 """The header types that carry a part of an RPC message, with what the names of their members begin with."""
 REPORT = "ROPT_REPTERR"
+_RESPONSE_CODE = 0x102
 _SECTIONS = {_REQUEST: "rtrext 9.2", _RESPONSE: "rtrext 9.3", _CONTINUE: "rtrext 9.4"}
-_SUPPORT = {_REQUEST: 1, _RESPONSE: 2, _CONTINUE: 4}
+SUPPORT = {_REQUEST: 1, _RESPONSE: 2, _CONTINUE: 4}
+"""The bit of RTRSUPP for each of them."""
 
 _EXPLICIT, _SEGMENTS, _TOO_SHORT, _NO_ITEM = 1, 2, 5, 6
-_RESULTS = {
+RESULTS = {
     1: {_EXPLICIT, _TOO_SHORT, _NO_ITEM},
     2: {_SEGMENTS, _TOO_SHORT, _NO_ITEM},
     3: {_EXPLICIT, _SEGMENTS, _TOO_SHORT, _NO_ITEM},
@@ -66,7 +68,7 @@ class _Group:
     parts: dict[int, list[Part]] | None
     reads: list[tuple[int, MemorySegment]]
     writes: list[list[MemorySegment]]
-    flags: int
+    response: bool | None
     number: int = 0
     octets: int = 0
     start: bytearray = field(default_factory=bytearray)
@@ -87,7 +89,7 @@ class Transmissions:
 
     def take_properties(self, end: int, header: Header) -> None:
         """What `end` tells of itself in a property set, whose values are annotated."""
-        if header.kind != "RDMA2_CONNPROP" or header.find("rdma_props") is None:
+        if not header.kind.startswith("RDMA2_CONNPROP") or header.find("rdma_props") is None:
             return
         told = self._told.setdefault(end, _Told())
         for one in header.group.walk():
@@ -145,7 +147,7 @@ class Transmissions:
         if header.kind == REPORT and not header.faults:
             self._groups.pop(1 - end, None)
             self._unsure.add(1 - end)
-        elif header.faults or header.kind.endswith("_ERROR") or (header.kind == "RDMA2_NOMSG" and not header.xid):
+        elif header.faults or header.kind.endswith("_ERROR") or is_grant(header):
             # A grant or an error is no message within a group. Of what cannot be read it is not known.
             if header.kind in TRANSMISSIONS and self._groups.pop(end, None) is not None:
                 self._unsure.add(end)
@@ -175,7 +177,7 @@ class Transmissions:
             None if structure is None and items else find_parts(items, structure or Structure(())),
             header.reads,
             header.writes,
-            header.number("rdma_flags"),
+            header.response,
         )
         if structure is not None and count:
             by_name = {entry.name: entry for entry in entries}
@@ -190,16 +192,19 @@ class Transmissions:
 
     def _continued(self, end: int, header: Header, number: int, piece: Piece, *, late: bool) -> _Group | None:
         group = self._groups.get(end)
+        begun_by = header.number("optxc_itype")
         if group is None:
             if end not in self._unsure and not late:
                 _fault(header, piece, "rdma_htype", "there is no group to be continued", "rtrext 9.4")
+            if header.response is not None and header.response != (begun_by == _RESPONSE_CODE):
+                reason = "RESPONSE does not fit to what is continued"
+                _fault(header, piece, "rdma_flags", reason, "version-two-00 6.3.2")
             return None
-        begun_by = header.number("optxc_itype")
         wrong = [
             ("rdma_xid", header.xid != group.xid, f"the group has XID {group.xid or 0:#010x}"),
             ("optxc_xnum", number != group.number, f"transmission {group.number} is next"),
             ("optxc_itype", begun_by != group.code, f"the group has begun with {group.kind}"),
-            ("rdma_flags", (header.number("rdma_flags") ^ group.flags) & 1, "RESPONSE does not fit to the group"),
+            ("rdma_flags", header.response != group.response, "RESPONSE does not fit to the group"),
         ]
         broken = [(name, reason) for name, is_wrong, reason in wrong if is_wrong]
         for name, reason in broken:
@@ -216,7 +221,7 @@ class Transmissions:
 
     def _check_receiver(self, end: int, header: Header, piece: Piece) -> None:
         told = self._told.get(1 - end)
-        if told is not None and not told.support & _SUPPORT[header.kind]:
+        if told is not None and not told.support & SUPPORT[header.kind]:
             _fault(header, piece, "rdma_htype", f"the receiver does not take {header.kind}", "rtrext 8.2")
 
     def _check_request(self, end: int, header: Header, count: int, piece: Piece) -> None:
@@ -252,7 +257,7 @@ class Transmissions:
             return
         for number, (entry, direction) in enumerate(zip(entries, asked.directions, strict=True), 1):
             kind, length = entry.number("xmdmi_where", "xmdl_type"), entry.number("xmdmi_length") or 0
-            if kind not in _RESULTS.get(direction.kind, set()):
+            if kind not in RESULTS.get(direction.kind, set()):
                 reason = f"item {number}: the request's direction does not allow this"
                 _fault(header, piece, "xmdl_type", reason, "rtrext 7.4", entry)
             elif kind in {_EXPLICIT, _SEGMENTS} and length < direction.least:

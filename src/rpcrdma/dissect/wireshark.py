@@ -13,6 +13,7 @@ from rpcrdma import limits
 from rpcrdma.dissect.definitions import Definition
 from rpcrdma.dissect.headers import HeaderVersion
 from rpcrdma.dissect.rule_table import LIST_RULES, RULES, Rule
+from rpcrdma.dissect.transmissions import RESULTS, SUPPORT
 from rpcrdma.dissect.xdr_walk import FLAG_WORDS
 from rpcrdma.xdr.language import model
 
@@ -46,6 +47,8 @@ def lua_dissector(version: HeaderVersion) -> str:
             f"local UNIONS = {_unions(definition)}",
             f"local TYPES = {_by_number(definition.codes['header_type'])}",
             f"local REPORTS = {_by_number(definition.codes.get('optr_err', {}))}",
+            f"local RESULTS = {_table(f'[{kind}] = {_numbers(found)}' for kind, found in RESULTS.items())}",
+            f"local SUPPORT = {_table(f'{kind} = {bit}' for kind, bit in SUPPORT.items())}",
             f"local ERRORS = {_by_number(definition.codes['error_code'])}",
             f"local WITH_PAYLOAD = {_set(version.with_payload)}",
             f"local POSITIONS = {_set(['rdma_position'])}",
@@ -227,6 +230,10 @@ class _LuaXid:
 
 def _set(names: Iterable[str]) -> str:
     return f"{{ {', '.join(f'{name} = true' for name in sorted(names))} }}"
+
+
+def _numbers(numbers: Iterable[int]) -> str:
+    return f"{{ {', '.join(f'[{number}] = true' for number in sorted(numbers))} }}"
 
 
 def _table(rows: Iterable[str], level: int = 0) -> str:

@@ -182,6 +182,9 @@ class _Connection:
         Raises:
             DecodeError: its header, or the message that the group makes up, is against the rules of XDR.
         """
+        if self._contradicts(message, lead):
+            self._refuse_flags(message)
+            return
         self._dropped = frozenset()
         bad = TransmissionId(message.xid, _CALL if lead == XMTREQ else _REPLY, 0)
         if self._group is not None:
@@ -241,6 +244,9 @@ class _Connection:
         try:
             header, start = decode_transmit_continue(message.body, 0)
             number = header.number
+            if self._contradicts(message, header.begun_by):
+                self._refuse_flags(message)
+                return
             if group is None:
                 direction = _REPLY if header.begun_by == XMTRESP else _CALL
                 self._give_up(Fault(ReportCode.CONTINUATION), TransmissionId(message.xid, direction, number), message)
@@ -376,6 +382,29 @@ class _Connection:
         self._link.statistics.reports_sent += 1
         body = encode_report(fault.report(bad, lead))
         self._link.report(REPTERR, [body], xid=bad.xid, answer=bad.direction == _CALL)
+
+    def _contradicts(self, message: ExtensionMessage, lead: int) -> bool:
+        """Whether RESPONSE, where there are flags, does not fit to what the message's group begins with."""
+        return self._link.has_flags and lead in {XMTREQ, XMTRESP} and message.answers != (lead == XMTRESP)
+
+    def _refuse_flags(self, message: ExtensionMessage) -> None:
+        """RESPONSE does not fit: neither the message is used nor the open group, and no Report Error is about that.
+
+        The rule is one of version 2 (section 6.4.3). With RESPONSE the XID is the receiver's: such a message is not
+        answered, and fails the call that it names.
+        """
+        group = self._group
+        self._close()
+        self._let_go(message)
+        broken = {(message.xid, message.answers)}
+        if group is not None:
+            broken.add((group.xid, group.lead == XMTRESP))
+        self._dropped = frozenset(xid for xid, _ in broken)
+        for xid, answers in sorted(broken):
+            if not answers:
+                self._link.refuse_call(xid, Cause.FLAGS)
+            elif not self._link.fail_call(xid, RemoteProtocolError("RESPONSE does not fit to a transmission")):
+                self._link.statistics.discarded += 1
 
     def _between(self, message: Inbound, data: Buffer) -> bool:
         """A message while a group is open; anything but the extension's own breaks the group, and is not taken."""

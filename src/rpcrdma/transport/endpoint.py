@@ -144,7 +144,7 @@ class Endpoint:
             self._extensions.requester = self._requester
             self._extensions.responder = self._responder
             self._extensions.memory = memory
-        self._stall = None if self._responder is None else StallWatch(session, self._responder)
+        self._stall = StallWatch(session, self._responder)
         self.events = session.events
         """What has happened and is not taken yet, the oldest first."""
         self._disconnected: Disconnected | None = None
@@ -399,20 +399,20 @@ class Endpoint:
     @property
     def timed(self) -> bool:
         """Whether the peer owes something, for which there is a deadline."""
-        return self._session.owed > 0 or self._session.unfinished > 0
+        return self._session.owed > 0 or self._session.unfinished != 0
 
     @property
     def untimed(self) -> bool:
         """Whether a wait has begun for which `next_deadline_s` is to be asked."""
         session = self._session
-        if self._stall is not None and not self._stall.running and (session.owed > 0 or session.unfinished):
+        if (session.owed or session.unfinished) and not self._stall.running:
             return True
         return session.state is not _OPEN and self._introduction.untimed
 
     def next_deadline_s(self, now_s: float) -> float | None:
         """When `on_time` is to be called next; None for not at all. What begins to wait is timed from here on."""
         first_s = self._introduction.next_deadline_s(now_s)
-        stall_s = None if self._stall is None else self._stall.next_deadline_s(now_s)
+        stall_s = self._stall.next_deadline_s(now_s)
         if first_s is None or stall_s is None:
             return stall_s if first_s is None else first_s
         return min(first_s, stall_s)
@@ -420,8 +420,7 @@ class Endpoint:
     def on_time(self, now_s: float) -> None:
         """Does what is due; `progress` then takes what comes of it."""
         self._introduction.on_time(now_s)
-        if self._stall is not None:
-            self._stall.on_time(now_s)
+        self._stall.on_time(now_s)
 
     def progress(self) -> None:
         """Takes everything that the queue pair has to report."""

@@ -1,4 +1,7 @@
-"""What the peer owes while this side holds memory for it: data for RDMA Reads, ends of messages, reading replies."""
+"""What the peer owes while this side holds memory for it: data for RDMA Reads, ends of messages, reading replies.
+
+Ends of messages are owed to either end: to a responder those of calls, to a requester those of replies.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ class StallWatch:
 
     __slots__ = ("_deadline_s", "_pulling", "_replies_sent", "_responder", "_session", "_unfinished")
 
-    def __init__(self, session: Session, responder: Responder) -> None:
+    def __init__(self, session: Session, responder: Responder | None) -> None:
         self._session = session
         self._responder = responder
         self._deadline_s: float | None = None
@@ -39,8 +42,9 @@ class StallWatch:
         responder = self._responder
         self._deadline_s = now_s + self._session.config.stalled_s
         self._unfinished = self._session.unfinished
-        self._pulling = responder.pulling
-        self._replies_sent = responder.replies_sent if responder.replies_unsent else -1
+        if responder is not None:
+            self._pulling = responder.pulling
+            self._replies_sent = responder.replies_sent if responder.replies_unsent else -1
 
     def on_time(self, now_s: float) -> None:
         """Looks whether anything has come since; aborts the connection if not."""
@@ -48,10 +52,11 @@ class StallWatch:
             return
         self._deadline_s = None
         session, responder = self._session, self._responder
-        pulling = responder.pulling
-        if pulling is not None and pulling is self._pulling:
-            session.qp.abort(f"the peer did not answer our RDMA Reads within {session.config.stalled_s:g} s")
-        elif self._unfinished and session.unfinished == self._unfinished:
+        if self._unfinished and session.unfinished == self._unfinished:
             session.qp.abort(f"the peer did not send the rest of a message within {session.config.stalled_s:g} s")
+        elif responder is None:
+            return
+        elif responder.pulling is not None and responder.pulling is self._pulling:
+            session.qp.abort(f"the peer did not answer our RDMA Reads within {session.config.stalled_s:g} s")
         elif responder.replies_unsent and responder.replies_sent == self._replies_sent:
             session.qp.abort(f"the peer took no reply within {session.config.stalled_s:g} s")

@@ -106,3 +106,34 @@ def test_without_properties_the_number_of_messages_is_not_judged() -> None:
     conversation.send(CLIENT, batch(*(call(7 + index) for index in range(70))), message)
     assert message.faults == []
     assert message.summary.endswith("70 x call NFS_V3 GETATTR")
+
+
+def without_flags(octets: bytes) -> bytes:
+    """The same message as the last draft has it."""
+    kind = int.from_bytes(octets[12:16])
+    return octets[:8] + words(1000, 7 if kind == 5 else kind) + octets[20:]
+
+
+@pytest.mark.parametrize(
+    ("messages", "faults"),
+    [
+        ([call(7), call(8), call(9)], []),
+        ([reply(7), reply(8)], []),
+        ([call(7), reply(8), call(9)], ["what is before it does not fit to a reply"]),
+        ([reply(7), call(8)], ["what is before it does not fit to a call"]),
+        ([call(7)] * 5, ["5 RPC messages, the receiver takes 4"]),
+        ([call(8)], ["the first RPC message has XID 0x00000008"]),
+    ],
+)
+def test_without_flags_the_first_message_says_what_all_are(messages: list[bytes], faults: list[str]) -> None:
+    conversation = Settings("2-07", ProgramNames([v3.PROGRAM])).conversation()
+    for end in (CLIENT, SERVER):
+        told = Message("rdmap", "")
+        conversation.send(end, without_flags(limit(4)), told)
+        assert told.faults == []
+    message = Message("rdmap", "")
+    conversation.send(CLIENT, without_flags(batch(*messages)), message)
+    assert [fault.reason for fault in message.faults] == faults
+    assert [one["message"] for one in message.facts["messages"]] == [
+        "call" if octets[7] == 0 else "reply" for octets in messages
+    ]
