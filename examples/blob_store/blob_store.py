@@ -14,6 +14,7 @@ from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Encoder
+from rpcrdma.xdr.composite import Composite
 
 __all__ = [
     "BLOB_MAX",
@@ -43,24 +44,24 @@ NAME_MAX: Final = 64
 BLOB_MAX: Final = 1048576
 
 
-@dataclass(slots=True)
-class put_args:
+@dataclass(slots=True, repr=False, eq=False)
+class put_args(Composite):
     """XDR struct `put_args`."""
 
     name: blob_name
     data: Buffer
 
 
-@dataclass(slots=True)
-class get_args:
+@dataclass(slots=True, repr=False, eq=False)
+class get_args(Composite):
     """XDR struct `get_args`."""
 
     name: blob_name
     most: int
 
 
-@dataclass(slots=True)
-class get_result:
+@dataclass(slots=True, repr=False, eq=False)
+class get_result(Composite):
     """XDR union `get_result`, switched by `found`."""
 
     found: bool

@@ -13,6 +13,7 @@ from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Encoder
+from rpcrdma.xdr.composite import Composite
 
 __all__ = [
     "AUCTION_BID",
@@ -38,8 +39,8 @@ __all__ = [
 NAME_MAX: Final = 64
 
 
-@dataclass(slots=True)
-class bid:
+@dataclass(slots=True, repr=False, eq=False)
+class bid(Composite):
     """XDR struct `bid`."""
 
     bidder: bidder_name

@@ -203,6 +203,10 @@ RTR_BUFFER_SEGMENTS_MAX = 272
 """Segments of one receive buffer: 1 MiB and its headers in pages of 4 KiB. Each takes some 150 octets while the
 connection lasts."""
 
+RTR_BUFFER_STRUCTURES_KEPT_MAX = 16
+"""Receive buffer structures that connections share: clients of one kind all tell the same. The largest take
+40 KiB each."""
+
 RTR_TRANSMISSIONS_MAX = 8
 """Transmissions of one request that are taken, and of one response that are sent: 256 KiB in receive buffers of the
 default size. One more costs as much as RDMA does. So much memory a peer can fill with a group that it does not end."""

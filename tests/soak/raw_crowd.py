@@ -15,6 +15,7 @@ import struct
 import sys
 import time
 
+from rpcrdma.rtr import RoundTrip
 from rpcrdma.testing import raw_last_draft, raw_messages
 from rpcrdma.testing.raw_calls import BOTH_PRIVATE, NULL_CALL, send
 from rpcrdma.testing.raw_iwarp import fpdu, startup_frame
@@ -22,7 +23,13 @@ from rpcrdma.testing.raw_iwarp import fpdu, startup_frame
 WORDS = struct.pack(">HH", 32, 32)
 REQUEST = startup_frame("Req", 0x50, 2, WORDS + BOTH_PRIVATE)
 REPLY_OCTETS = 20 + len(WORDS) + len(BOTH_PRIVATE)
-FIRST = {"1": NULL_CALL, "2": raw_messages.properties(), "2-07": raw_last_draft.properties()}
+EXTENDED = [(row.number, row.value) for row in RoundTrip().extension.properties if row.value is not None]
+FIRST = {
+    "1": NULL_CALL,
+    "2": raw_messages.properties(),
+    "2-rtr": raw_messages.properties((raw_messages.RECEIVE_SIZE, raw_messages.word(4096)), *EXTENDED),
+    "2-07": raw_last_draft.properties(),
+}
 """The first message in each version: after its answer the server has to take as much as it has granted credits."""
 AT_ONCE = 100
 """Connections begun together: less than a backlog."""

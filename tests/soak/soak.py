@@ -12,6 +12,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import os
 import secrets
 import sys
 import tempfile
@@ -33,10 +34,13 @@ from rpcrdma.rtr import EXTENSION_CHOICES
 from rpcrdma.transport import VERSION_CHOICES, TransportConfig
 from soak_client import CALL_TIMEOUT_S, SoakClient
 
-CUT_OCTETS = 1 << 9, 1 << 26
-"""The least and the most that a connection carries until it is cut."""
+CUT_OCTETS_MIN = 1 << 9
+"""The least that a connection carries until it is cut."""
 PAUSES = 12
 """How often the memory of both processes is looked at."""
+LARGE_APART = {"MALLOC_MMAP_THRESHOLD_": str(1 << 17)}
+"""Has glibc map large buffers apart, always. By default it stops that when the first ones are freed, and then puts them
+between small ones: the gaps that this leaves look like a leak of some mebibytes in minutes."""
 SETTLED_S = 5.0
 """The time in which the server must notice that all clients are gone."""
 SHOWN_S = 30.0
@@ -81,6 +85,7 @@ async def server_process(top: Path, version: str) -> AsyncIterator[ServerProcess
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         limit=1 << 24,
+        env=os.environ | LARGE_APART,
     )
     try:
         yield ServerProcess(process)
@@ -147,7 +152,7 @@ class Run:
             mounted = await mount_export(parse_url("tcp://127.0.0.1/"), credential, mount_port=ports[1])
             idle = await server.ask("state")
             idle_regions = regions_registered()
-            proxy = CuttingProxy(ports, self.args.seed, *CUT_OCTETS)
+            proxy = CuttingProxy(ports, self.args.seed, CUT_OCTETS_MIN, self.args.cut_octets)
             proxy.start()
             try:
                 started_s = time.monotonic()
@@ -342,6 +347,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=300)
     parser.add_argument("--connections", type=int, default=64)
     parser.add_argument("--file-octets", type=int, default=3 << 20, help="the largest file")
+    parser.add_argument("--cut-octets", type=int, default=1 << 26, help="the most that a connection carries")
     parser.add_argument("--rpcrdma-version", choices=VERSION_CHOICES, default="auto", help="of server and clients")
     parser.add_argument("--extension", choices=EXTENSION_CHOICES, default="auto", help="round trips, of clients")
     parser.add_argument(

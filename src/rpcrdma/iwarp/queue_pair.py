@@ -25,7 +25,7 @@ from collections.abc import Sequence
 
 from rpcrdma.errors import LocalProtocolError, RemoteProtocolError
 from rpcrdma.iwarp.config import IwarpConfig, MpaRole, ReadyFrame
-from rpcrdma.iwarp.receiver import Receiver
+from rpcrdma.iwarp.receiver import Receiver, Scratch
 from rpcrdma.iwarp.runs import Receive
 from rpcrdma.iwarp.segments import READ_REQUEST, SEND, SEND_INVALIDATE, WRITE
 from rpcrdma.iwarp.sender import Sender
@@ -82,6 +82,7 @@ class IwarpQueuePair:
     """See the module. `emss` is TCP's effective maximum segment size in octets, which FPDUs are made to fit.
 
     `private_data` goes into an initiator's Request: at most 508 octets, 512 without enhanced set-up.
+    Queue pairs may share a `scratch` if each is told what was received before another one is asked for its buffers.
     `crc`, `inbound_reads` and `outbound_reads` are the agreed values, once connected. `timed` is False once no further
     deadline can come.
 
@@ -96,6 +97,7 @@ class IwarpQueuePair:
         config: IwarpConfig,
         emss: int,
         private_data: bytes = b"",
+        scratch: Scratch | None = None,
     ) -> None:
         self.role = role
         self.pd = pd
@@ -114,7 +116,7 @@ class IwarpQueuePair:
         self._completions: deque[Completion] = deque()
         self._events: list[QueuePairEvent] = []
         self._sender = Sender(pd, self._completions, flush_each_message=config.flush_each_message)
-        self._receiver = Receiver(pd, self._sender, self._completions)
+        self._receiver = Receiver(pd, self._sender, self._completions, scratch or Scratch())
         # Whether received octets go to the receiver (else to start-up), and whether `Disconnected` has been reported.
         self._full_operation = False
         self._ended = False
@@ -406,6 +408,9 @@ class IwarpQueuePair:
         elif self.state is State.MUTE:
             self._move(Input.FPDU)
         self._sender.open = True
+        # The start-up is over: thousands of connections need no memory for it.
+        self._startup = bytearray()
+        self._request = self._agreement = None
 
     # Time
 

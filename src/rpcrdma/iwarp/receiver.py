@@ -58,7 +58,7 @@ from rpcrdma.verbs.queue_pair import Completion, Status, Verb
 from rpcrdma.verbs.receive_pool import ReceiveBuffer, ReceiveSource, ScatteredBuffer
 from rpcrdma.wire.checksum import crc32c
 
-__all__ = ["Receiver"]
+__all__ = ["Receiver", "Scratch"]
 
 _NOWHERE = DISCARD[:0]
 _IDLE_OCTETS = 1 << 13
@@ -86,10 +86,24 @@ _tuple = tuple.__new__
 """Makes a named tuple without the Python function that its class has for it."""
 
 
+class Scratch:
+    """Memory in which octets are received whose place is not known yet; `view` is all of it.
+
+    Nothing stays in one that queue pairs share: a queue pair with an incomplete FPDU takes memory of its own.
+    """
+
+    __slots__ = ("octets", "view")
+
+    def __init__(self) -> None:
+        self.octets = bytearray(_IDLE_OCTETS)
+        self.view = memoryview(self.octets)
+
+
 class Receiver:
     """The receive queue, the scratch buffer, and the state of the messages that have partly arrived.
 
     `view` is the scratch buffer: `filled` octets of it hold received data, and `limit` bounds the part that is offered.
+    It is the memory of `scratch` until an FPDU has arrived in part.
     `run` has what is received straight into its target, `tagged` the tagged message that is open. `heard` is True once
     a valid FPDU has come. `ready_frame` is the RTR frame that must come first, if any. `shared` counts the posted
     receives whose buffers come from `pool` when a message arrives.
@@ -99,6 +113,7 @@ class Receiver:
         "_bulk",
         "_completions",
         "_msn",
+        "_own_scratch",
         "_pd",
         "_scratch",
         "_send_octets",
@@ -118,12 +133,15 @@ class Receiver:
         "view",
     )
 
-    def __init__(self, pd: SoftwareProtectionDomain, sender: Sender, completions: deque[Completion]) -> None:
+    def __init__(
+        self, pd: SoftwareProtectionDomain, sender: Sender, completions: deque[Completion], scratch: Scratch
+    ) -> None:
         self._pd = pd
         self._sender = sender
         self._completions = completions
-        self._scratch = bytearray(_IDLE_OCTETS)
-        self.view = memoryview(self._scratch)
+        self._scratch = scratch.octets
+        self.view = scratch.view
+        self._own_scratch = False
         self.filled = 0
         self.limit = _IDLE_OCTETS
         # Phases of payload and trailer.
@@ -241,11 +259,25 @@ class Receiver:
         full = filled == self.limit
         taken = self._take_frames()
         self.filled = filled = filled - taken
-        if filled and taken:
-            self.view[:filled] = self.view[taken : taken + filled]
+        if filled and (taken or not self._own_scratch):
+            self._keep(taken, filled)
         if not run.trailer:
             self.limit = self._next_limit(filled, full=full) if filled or full or self._bulk else _IDLE_OCTETS
         return most
+
+    def _keep(self, taken: int, filled: int) -> None:
+        """Moves the octets of an incomplete FPDU to the start of the scratch buffer, which is this receiver's own."""
+        if self._own_scratch:
+            self.view[:filled] = self.view[taken : taken + filled]
+        else:
+            self._own(bytearray(_IDLE_OCTETS), taken, filled)
+
+    def _own(self, scratch: bytearray, start: int, octets: int) -> None:
+        """Goes over to `scratch`, with `octets` from `start` on of what the one before holds."""
+        scratch[:octets] = self.view[start : start + octets]
+        self._scratch = scratch
+        self.view = memoryview(scratch)
+        self._own_scratch = True
 
     def _end_run(self) -> None:
         """FPDUs of a tagged message are in place, and `run` has its next one."""
@@ -269,8 +301,7 @@ class Receiver:
         if need <= _IDLE_OCTETS:
             return _IDLE_OCTETS
         if len(self._scratch) < _FULL_OCTETS:
-            self._scratch = self._scratch + bytes(_FULL_OCTETS - _IDLE_OCTETS)
-            self.view = memoryview(self._scratch)
+            self._own(bytearray(_FULL_OCTETS), 0, filled)
         return _FULL_OCTETS
 
     def _take_frames(self) -> int:

@@ -16,6 +16,7 @@ from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Encoder
+from rpcrdma.xdr.composite import Composite
 
 __all__ = [
     "DUMP",
@@ -102,39 +103,39 @@ class mountstat3(enum.IntEnum):
 _mountstat3_BY_VALUE: Final = {int(member): member for member in mountstat3}
 
 
-@dataclass(slots=True)
-class mountres3_ok:
+@dataclass(slots=True, repr=False, eq=False)
+class mountres3_ok(Composite):
     """XDR struct `mountres3_ok`."""
 
     fhandle: fhandle3
     auth_flavors: list[int]
 
 
-@dataclass(slots=True)
-class mountres3:
+@dataclass(slots=True, repr=False, eq=False)
+class mountres3(Composite):
     """XDR union `mountres3`, switched by `fhs_status`."""
 
     fhs_status: mountstat3
     value: mountres3_ok | None
 
 
-@dataclass(slots=True)
-class mountbody:
+@dataclass(slots=True, repr=False, eq=False)
+class mountbody(Composite):
     """XDR struct `mountbody`."""
 
     ml_hostname: name
     ml_directory: dirpath
 
 
-@dataclass(slots=True)
-class groupnode:
+@dataclass(slots=True, repr=False, eq=False)
+class groupnode(Composite):
     """XDR struct `groupnode`."""
 
     gr_name: name
 
 
-@dataclass(slots=True)
-class exportnode:
+@dataclass(slots=True, repr=False, eq=False)
+class exportnode(Composite):
     """XDR struct `exportnode`."""
 
     ex_dir: dirpath

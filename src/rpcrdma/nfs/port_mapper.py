@@ -13,6 +13,7 @@ from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Encoder, Layout
+from rpcrdma.xdr.composite import Composite
 
 __all__ = [
     "DUMP",
@@ -63,8 +64,8 @@ PMAP_ENTRIES_MAX: Final = 4096
 RPCB_WORD_MAX: Final = 255
 
 
-@dataclass(slots=True)
-class mapping:
+@dataclass(slots=True, repr=False, eq=False)
+class mapping(Composite):
     """XDR struct `mapping`."""
 
     prog: int
@@ -73,15 +74,15 @@ class mapping:
     port: int
 
 
-@dataclass(slots=True)
-class mapping_entry:
+@dataclass(slots=True, repr=False, eq=False)
+class mapping_entry(Composite):
     """XDR struct `mapping_entry`."""
 
     map: mapping
 
 
-@dataclass(slots=True)
-class binding:
+@dataclass(slots=True, repr=False, eq=False)
+class binding(Composite):
     """XDR struct `binding`."""
 
     prog: int
@@ -91,8 +92,8 @@ class binding:
     owner: rpcb_word
 
 
-@dataclass(slots=True)
-class binding_entry:
+@dataclass(slots=True, repr=False, eq=False)
+class binding_entry(Composite):
     """XDR struct `binding_entry`."""
 
     bound: binding

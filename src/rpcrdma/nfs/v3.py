@@ -16,6 +16,7 @@ from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Encoder, Layout
+from rpcrdma.xdr.composite import Composite
 
 __all__ = [
     "ACCESS",
@@ -572,31 +573,31 @@ class createmode3(enum.IntEnum):
 _createmode3_BY_VALUE: Final = {int(member): member for member in createmode3}
 
 
-@dataclass(slots=True)
-class specdata3:
+@dataclass(slots=True, repr=False, eq=False)
+class specdata3(Composite):
     """XDR struct `specdata3`."""
 
     specdata1: int
     specdata2: int
 
 
-@dataclass(slots=True)
-class nfs_fh3:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs_fh3(Composite):
     """XDR struct `nfs_fh3`."""
 
     data: bytes
 
 
-@dataclass(slots=True)
-class nfstime3:
+@dataclass(slots=True, repr=False, eq=False)
+class nfstime3(Composite):
     """XDR struct `nfstime3`."""
 
     seconds: int
     nseconds: int
 
 
-@dataclass(slots=True)
-class fattr3:
+@dataclass(slots=True, repr=False, eq=False)
+class fattr3(Composite):
     """XDR struct `fattr3`."""
 
     type: ftype3
@@ -614,16 +615,16 @@ class fattr3:
     ctime: nfstime3
 
 
-@dataclass(slots=True)
-class post_op_attr:
+@dataclass(slots=True, repr=False, eq=False)
+class post_op_attr(Composite):
     """XDR union `post_op_attr`, switched by `attributes_follow`."""
 
     attributes_follow: bool
     value: fattr3 | None
 
 
-@dataclass(slots=True)
-class wcc_attr:
+@dataclass(slots=True, repr=False, eq=False)
+class wcc_attr(Composite):
     """XDR struct `wcc_attr`."""
 
     size: size3
@@ -631,80 +632,80 @@ class wcc_attr:
     ctime: nfstime3
 
 
-@dataclass(slots=True)
-class pre_op_attr:
+@dataclass(slots=True, repr=False, eq=False)
+class pre_op_attr(Composite):
     """XDR union `pre_op_attr`, switched by `attributes_follow`."""
 
     attributes_follow: bool
     value: wcc_attr | None
 
 
-@dataclass(slots=True)
-class wcc_data:
+@dataclass(slots=True, repr=False, eq=False)
+class wcc_data(Composite):
     """XDR struct `wcc_data`."""
 
     before: pre_op_attr
     after: post_op_attr
 
 
-@dataclass(slots=True)
-class post_op_fh3:
+@dataclass(slots=True, repr=False, eq=False)
+class post_op_fh3(Composite):
     """XDR union `post_op_fh3`, switched by `handle_follows`."""
 
     handle_follows: bool
     value: nfs_fh3 | None
 
 
-@dataclass(slots=True)
-class set_mode3:
+@dataclass(slots=True, repr=False, eq=False)
+class set_mode3(Composite):
     """XDR union `set_mode3`, switched by `set_it`."""
 
     set_it: bool
     value: mode3 | None
 
 
-@dataclass(slots=True)
-class set_uid3:
+@dataclass(slots=True, repr=False, eq=False)
+class set_uid3(Composite):
     """XDR union `set_uid3`, switched by `set_it`."""
 
     set_it: bool
     value: uid3 | None
 
 
-@dataclass(slots=True)
-class set_gid3:
+@dataclass(slots=True, repr=False, eq=False)
+class set_gid3(Composite):
     """XDR union `set_gid3`, switched by `set_it`."""
 
     set_it: bool
     value: gid3 | None
 
 
-@dataclass(slots=True)
-class set_size3:
+@dataclass(slots=True, repr=False, eq=False)
+class set_size3(Composite):
     """XDR union `set_size3`, switched by `set_it`."""
 
     set_it: bool
     value: size3 | None
 
 
-@dataclass(slots=True)
-class set_atime:
+@dataclass(slots=True, repr=False, eq=False)
+class set_atime(Composite):
     """XDR union `set_atime`, switched by `set_it`."""
 
     set_it: time_how
     value: nfstime3 | None
 
 
-@dataclass(slots=True)
-class set_mtime:
+@dataclass(slots=True, repr=False, eq=False)
+class set_mtime(Composite):
     """XDR union `set_mtime`, switched by `set_it`."""
 
     set_it: time_how
     value: nfstime3 | None
 
 
-@dataclass(slots=True)
-class sattr3:
+@dataclass(slots=True, repr=False, eq=False)
+class sattr3(Composite):
     """XDR struct `sattr3`."""
 
     mode: set_mode3
@@ -715,46 +716,46 @@ class sattr3:
     mtime: set_mtime
 
 
-@dataclass(slots=True)
-class diropargs3:
+@dataclass(slots=True, repr=False, eq=False)
+class diropargs3(Composite):
     """XDR struct `diropargs3`."""
 
     dir: nfs_fh3
     name: filename3
 
 
-@dataclass(slots=True)
-class GETATTR3args:
+@dataclass(slots=True, repr=False, eq=False)
+class GETATTR3args(Composite):
     """XDR struct `GETATTR3args`."""
 
     object: nfs_fh3
 
 
-@dataclass(slots=True)
-class GETATTR3resok:
+@dataclass(slots=True, repr=False, eq=False)
+class GETATTR3resok(Composite):
     """XDR struct `GETATTR3resok`."""
 
     obj_attributes: fattr3
 
 
-@dataclass(slots=True)
-class GETATTR3res:
+@dataclass(slots=True, repr=False, eq=False)
+class GETATTR3res(Composite):
     """XDR union `GETATTR3res`, switched by `status`."""
 
     status: nfsstat3
     value: GETATTR3resok | None
 
 
-@dataclass(slots=True)
-class sattrguard3:
+@dataclass(slots=True, repr=False, eq=False)
+class sattrguard3(Composite):
     """XDR union `sattrguard3`, switched by `check`."""
 
     check: bool
     value: nfstime3 | None
 
 
-@dataclass(slots=True)
-class SETATTR3args:
+@dataclass(slots=True, repr=False, eq=False)
+class SETATTR3args(Composite):
     """XDR struct `SETATTR3args`."""
 
     object: nfs_fh3
@@ -762,37 +763,37 @@ class SETATTR3args:
     guard: sattrguard3
 
 
-@dataclass(slots=True)
-class SETATTR3resok:
+@dataclass(slots=True, repr=False, eq=False)
+class SETATTR3resok(Composite):
     """XDR struct `SETATTR3resok`."""
 
     obj_wcc: wcc_data
 
 
-@dataclass(slots=True)
-class SETATTR3resfail:
+@dataclass(slots=True, repr=False, eq=False)
+class SETATTR3resfail(Composite):
     """XDR struct `SETATTR3resfail`."""
 
     obj_wcc: wcc_data
 
 
-@dataclass(slots=True)
-class SETATTR3res:
+@dataclass(slots=True, repr=False, eq=False)
+class SETATTR3res(Composite):
     """XDR union `SETATTR3res`, switched by `status`."""
 
     status: nfsstat3
     value: SETATTR3resok | SETATTR3resfail
 
 
-@dataclass(slots=True)
-class LOOKUP3args:
+@dataclass(slots=True, repr=False, eq=False)
+class LOOKUP3args(Composite):
     """XDR struct `LOOKUP3args`."""
 
     what: diropargs3
 
 
-@dataclass(slots=True)
-class LOOKUP3resok:
+@dataclass(slots=True, repr=False, eq=False)
+class LOOKUP3resok(Composite):
     """XDR struct `LOOKUP3resok`."""
 
     object: nfs_fh3
@@ -800,84 +801,84 @@ class LOOKUP3resok:
     dir_attributes: post_op_attr
 
 
-@dataclass(slots=True)
-class LOOKUP3resfail:
+@dataclass(slots=True, repr=False, eq=False)
+class LOOKUP3resfail(Composite):
     """XDR struct `LOOKUP3resfail`."""
 
     dir_attributes: post_op_attr
 
 
-@dataclass(slots=True)
-class LOOKUP3res:
+@dataclass(slots=True, repr=False, eq=False)
+class LOOKUP3res(Composite):
     """XDR union `LOOKUP3res`, switched by `status`."""
 
     status: nfsstat3
     value: LOOKUP3resok | LOOKUP3resfail
 
 
-@dataclass(slots=True)
-class ACCESS3args:
+@dataclass(slots=True, repr=False, eq=False)
+class ACCESS3args(Composite):
     """XDR struct `ACCESS3args`."""
 
     object: nfs_fh3
     access: int
 
 
-@dataclass(slots=True)
-class ACCESS3resok:
+@dataclass(slots=True, repr=False, eq=False)
+class ACCESS3resok(Composite):
     """XDR struct `ACCESS3resok`."""
 
     obj_attributes: post_op_attr
     access: int
 
 
-@dataclass(slots=True)
-class ACCESS3resfail:
+@dataclass(slots=True, repr=False, eq=False)
+class ACCESS3resfail(Composite):
     """XDR struct `ACCESS3resfail`."""
 
     obj_attributes: post_op_attr
 
 
-@dataclass(slots=True)
-class ACCESS3res:
+@dataclass(slots=True, repr=False, eq=False)
+class ACCESS3res(Composite):
     """XDR union `ACCESS3res`, switched by `status`."""
 
     status: nfsstat3
     value: ACCESS3resok | ACCESS3resfail
 
 
-@dataclass(slots=True)
-class READLINK3args:
+@dataclass(slots=True, repr=False, eq=False)
+class READLINK3args(Composite):
     """XDR struct `READLINK3args`."""
 
     symlink: nfs_fh3
 
 
-@dataclass(slots=True)
-class READLINK3resok:
+@dataclass(slots=True, repr=False, eq=False)
+class READLINK3resok(Composite):
     """XDR struct `READLINK3resok`."""
 
     symlink_attributes: post_op_attr
     data: nfspath3
 
 
-@dataclass(slots=True)
-class READLINK3resfail:
+@dataclass(slots=True, repr=False, eq=False)
+class READLINK3resfail(Composite):
     """XDR struct `READLINK3resfail`."""
 
     symlink_attributes: post_op_attr
 
 
-@dataclass(slots=True)
-class READLINK3res:
+@dataclass(slots=True, repr=False, eq=False)
+class READLINK3res(Composite):
     """XDR union `READLINK3res`, switched by `status`."""
 
     status: nfsstat3
     value: READLINK3resok | READLINK3resfail
 
 
-@dataclass(slots=True)
-class READ3args:
+@dataclass(slots=True, repr=False, eq=False)
+class READ3args(Composite):
     """XDR struct `READ3args`."""
 
     file: nfs_fh3
@@ -885,8 +886,8 @@ class READ3args:
     count: count3
 
 
-@dataclass(slots=True)
-class READ3resok:
+@dataclass(slots=True, repr=False, eq=False)
+class READ3resok(Composite):
     """XDR struct `READ3resok`."""
 
     file_attributes: post_op_attr
@@ -895,23 +896,23 @@ class READ3resok:
     data: Buffer
 
 
-@dataclass(slots=True)
-class READ3resfail:
+@dataclass(slots=True, repr=False, eq=False)
+class READ3resfail(Composite):
     """XDR struct `READ3resfail`."""
 
     file_attributes: post_op_attr
 
 
-@dataclass(slots=True)
-class READ3res:
+@dataclass(slots=True, repr=False, eq=False)
+class READ3res(Composite):
     """XDR union `READ3res`, switched by `status`."""
 
     status: nfsstat3
     value: READ3resok | READ3resfail
 
 
-@dataclass(slots=True)
-class WRITE3args:
+@dataclass(slots=True, repr=False, eq=False)
+class WRITE3args(Composite):
     """XDR struct `WRITE3args`."""
 
     file: nfs_fh3
@@ -921,8 +922,8 @@ class WRITE3args:
     data: Buffer
 
 
-@dataclass(slots=True)
-class WRITE3resok:
+@dataclass(slots=True, repr=False, eq=False)
+class WRITE3resok(Composite):
     """XDR struct `WRITE3resok`."""
 
     file_wcc: wcc_data
@@ -931,39 +932,39 @@ class WRITE3resok:
     verf: writeverf3
 
 
-@dataclass(slots=True)
-class WRITE3resfail:
+@dataclass(slots=True, repr=False, eq=False)
+class WRITE3resfail(Composite):
     """XDR struct `WRITE3resfail`."""
 
     file_wcc: wcc_data
 
 
-@dataclass(slots=True)
-class WRITE3res:
+@dataclass(slots=True, repr=False, eq=False)
+class WRITE3res(Composite):
     """XDR union `WRITE3res`, switched by `status`."""
 
     status: nfsstat3
     value: WRITE3resok | WRITE3resfail
 
 
-@dataclass(slots=True)
-class createhow3:
+@dataclass(slots=True, repr=False, eq=False)
+class createhow3(Composite):
     """XDR union `createhow3`, switched by `mode`."""
 
     mode: createmode3
     value: sattr3 | createverf3
 
 
-@dataclass(slots=True)
-class CREATE3args:
+@dataclass(slots=True, repr=False, eq=False)
+class CREATE3args(Composite):
     """XDR struct `CREATE3args`."""
 
     where: diropargs3
     how: createhow3
 
 
-@dataclass(slots=True)
-class CREATE3resok:
+@dataclass(slots=True, repr=False, eq=False)
+class CREATE3resok(Composite):
     """XDR struct `CREATE3resok`."""
 
     obj: post_op_fh3
@@ -971,31 +972,31 @@ class CREATE3resok:
     dir_wcc: wcc_data
 
 
-@dataclass(slots=True)
-class CREATE3resfail:
+@dataclass(slots=True, repr=False, eq=False)
+class CREATE3resfail(Composite):
     """XDR struct `CREATE3resfail`."""
 
     dir_wcc: wcc_data
 
 
-@dataclass(slots=True)
-class CREATE3res:
+@dataclass(slots=True, repr=False, eq=False)
+class CREATE3res(Composite):
     """XDR union `CREATE3res`, switched by `status`."""
 
     status: nfsstat3
     value: CREATE3resok | CREATE3resfail
 
 
-@dataclass(slots=True)
-class MKDIR3args:
+@dataclass(slots=True, repr=False, eq=False)
+class MKDIR3args(Composite):
     """XDR struct `MKDIR3args`."""
 
     where: diropargs3
     attributes: sattr3
 
 
-@dataclass(slots=True)
-class MKDIR3resok:
+@dataclass(slots=True, repr=False, eq=False)
+class MKDIR3resok(Composite):
     """XDR struct `MKDIR3resok`."""
 
     obj: post_op_fh3
@@ -1003,39 +1004,39 @@ class MKDIR3resok:
     dir_wcc: wcc_data
 
 
-@dataclass(slots=True)
-class MKDIR3resfail:
+@dataclass(slots=True, repr=False, eq=False)
+class MKDIR3resfail(Composite):
     """XDR struct `MKDIR3resfail`."""
 
     dir_wcc: wcc_data
 
 
-@dataclass(slots=True)
-class MKDIR3res:
+@dataclass(slots=True, repr=False, eq=False)
+class MKDIR3res(Composite):
     """XDR union `MKDIR3res`, switched by `status`."""
 
     status: nfsstat3
     value: MKDIR3resok | MKDIR3resfail
 
 
-@dataclass(slots=True)
-class symlinkdata3:
+@dataclass(slots=True, repr=False, eq=False)
+class symlinkdata3(Composite):
     """XDR struct `symlinkdata3`."""
 
     symlink_attributes: sattr3
     symlink_data: nfspath3
 
 
-@dataclass(slots=True)
-class SYMLINK3args:
+@dataclass(slots=True, repr=False, eq=False)
+class SYMLINK3args(Composite):
     """XDR struct `SYMLINK3args`."""
 
     where: diropargs3
     symlink: symlinkdata3
 
 
-@dataclass(slots=True)
-class SYMLINK3resok:
+@dataclass(slots=True, repr=False, eq=False)
+class SYMLINK3resok(Composite):
     """XDR struct `SYMLINK3resok`."""
 
     obj: post_op_fh3
@@ -1043,47 +1044,47 @@ class SYMLINK3resok:
     dir_wcc: wcc_data
 
 
-@dataclass(slots=True)
-class SYMLINK3resfail:
+@dataclass(slots=True, repr=False, eq=False)
+class SYMLINK3resfail(Composite):
     """XDR struct `SYMLINK3resfail`."""
 
     dir_wcc: wcc_data
 
 
-@dataclass(slots=True)
-class SYMLINK3res:
+@dataclass(slots=True, repr=False, eq=False)
+class SYMLINK3res(Composite):
     """XDR union `SYMLINK3res`, switched by `status`."""
 
     status: nfsstat3
     value: SYMLINK3resok | SYMLINK3resfail
 
 
-@dataclass(slots=True)
-class devicedata3:
+@dataclass(slots=True, repr=False, eq=False)
+class devicedata3(Composite):
     """XDR struct `devicedata3`."""
 
     dev_attributes: sattr3
     spec: specdata3
 
 
-@dataclass(slots=True)
-class mknoddata3:
+@dataclass(slots=True, repr=False, eq=False)
+class mknoddata3(Composite):
     """XDR union `mknoddata3`, switched by `type`."""
 
     type: ftype3
     value: devicedata3 | sattr3 | None
 
 
-@dataclass(slots=True)
-class MKNOD3args:
+@dataclass(slots=True, repr=False, eq=False)
+class MKNOD3args(Composite):
     """XDR struct `MKNOD3args`."""
 
     where: diropargs3
     what: mknoddata3
 
 
-@dataclass(slots=True)
-class MKNOD3resok:
+@dataclass(slots=True, repr=False, eq=False)
+class MKNOD3resok(Composite):
     """XDR struct `MKNOD3resok`."""
 
     obj: post_op_fh3
@@ -1091,145 +1092,145 @@ class MKNOD3resok:
     dir_wcc: wcc_data
 
 
-@dataclass(slots=True)
-class MKNOD3resfail:
+@dataclass(slots=True, repr=False, eq=False)
+class MKNOD3resfail(Composite):
     """XDR struct `MKNOD3resfail`."""
 
     dir_wcc: wcc_data
 
 
-@dataclass(slots=True)
-class MKNOD3res:
+@dataclass(slots=True, repr=False, eq=False)
+class MKNOD3res(Composite):
     """XDR union `MKNOD3res`, switched by `status`."""
 
     status: nfsstat3
     value: MKNOD3resok | MKNOD3resfail
 
 
-@dataclass(slots=True)
-class REMOVE3args:
+@dataclass(slots=True, repr=False, eq=False)
+class REMOVE3args(Composite):
     """XDR struct `REMOVE3args`."""
 
     object: diropargs3
 
 
-@dataclass(slots=True)
-class REMOVE3resok:
+@dataclass(slots=True, repr=False, eq=False)
+class REMOVE3resok(Composite):
     """XDR struct `REMOVE3resok`."""
 
     dir_wcc: wcc_data
 
 
-@dataclass(slots=True)
-class REMOVE3resfail:
+@dataclass(slots=True, repr=False, eq=False)
+class REMOVE3resfail(Composite):
     """XDR struct `REMOVE3resfail`."""
 
     dir_wcc: wcc_data
 
 
-@dataclass(slots=True)
-class REMOVE3res:
+@dataclass(slots=True, repr=False, eq=False)
+class REMOVE3res(Composite):
     """XDR union `REMOVE3res`, switched by `status`."""
 
     status: nfsstat3
     value: REMOVE3resok | REMOVE3resfail
 
 
-@dataclass(slots=True)
-class RMDIR3args:
+@dataclass(slots=True, repr=False, eq=False)
+class RMDIR3args(Composite):
     """XDR struct `RMDIR3args`."""
 
     object: diropargs3
 
 
-@dataclass(slots=True)
-class RMDIR3resok:
+@dataclass(slots=True, repr=False, eq=False)
+class RMDIR3resok(Composite):
     """XDR struct `RMDIR3resok`."""
 
     dir_wcc: wcc_data
 
 
-@dataclass(slots=True)
-class RMDIR3resfail:
+@dataclass(slots=True, repr=False, eq=False)
+class RMDIR3resfail(Composite):
     """XDR struct `RMDIR3resfail`."""
 
     dir_wcc: wcc_data
 
 
-@dataclass(slots=True)
-class RMDIR3res:
+@dataclass(slots=True, repr=False, eq=False)
+class RMDIR3res(Composite):
     """XDR union `RMDIR3res`, switched by `status`."""
 
     status: nfsstat3
     value: RMDIR3resok | RMDIR3resfail
 
 
-@dataclass(slots=True)
-class RENAME3args:
+@dataclass(slots=True, repr=False, eq=False)
+class RENAME3args(Composite):
     """XDR struct `RENAME3args`."""
 
     from_: diropargs3
     to: diropargs3
 
 
-@dataclass(slots=True)
-class RENAME3resok:
+@dataclass(slots=True, repr=False, eq=False)
+class RENAME3resok(Composite):
     """XDR struct `RENAME3resok`."""
 
     fromdir_wcc: wcc_data
     todir_wcc: wcc_data
 
 
-@dataclass(slots=True)
-class RENAME3resfail:
+@dataclass(slots=True, repr=False, eq=False)
+class RENAME3resfail(Composite):
     """XDR struct `RENAME3resfail`."""
 
     fromdir_wcc: wcc_data
     todir_wcc: wcc_data
 
 
-@dataclass(slots=True)
-class RENAME3res:
+@dataclass(slots=True, repr=False, eq=False)
+class RENAME3res(Composite):
     """XDR union `RENAME3res`, switched by `status`."""
 
     status: nfsstat3
     value: RENAME3resok | RENAME3resfail
 
 
-@dataclass(slots=True)
-class LINK3args:
+@dataclass(slots=True, repr=False, eq=False)
+class LINK3args(Composite):
     """XDR struct `LINK3args`."""
 
     file: nfs_fh3
     link: diropargs3
 
 
-@dataclass(slots=True)
-class LINK3resok:
+@dataclass(slots=True, repr=False, eq=False)
+class LINK3resok(Composite):
     """XDR struct `LINK3resok`."""
 
     file_attributes: post_op_attr
     linkdir_wcc: wcc_data
 
 
-@dataclass(slots=True)
-class LINK3resfail:
+@dataclass(slots=True, repr=False, eq=False)
+class LINK3resfail(Composite):
     """XDR struct `LINK3resfail`."""
 
     file_attributes: post_op_attr
     linkdir_wcc: wcc_data
 
 
-@dataclass(slots=True)
-class LINK3res:
+@dataclass(slots=True, repr=False, eq=False)
+class LINK3res(Composite):
     """XDR union `LINK3res`, switched by `status`."""
 
     status: nfsstat3
     value: LINK3resok | LINK3resfail
 
 
-@dataclass(slots=True)
-class READDIR3args:
+@dataclass(slots=True, repr=False, eq=False)
+class READDIR3args(Composite):
     """XDR struct `READDIR3args`."""
 
     dir: nfs_fh3
@@ -1238,8 +1239,8 @@ class READDIR3args:
     count: count3
 
 
-@dataclass(slots=True)
-class entry3:
+@dataclass(slots=True, repr=False, eq=False)
+class entry3(Composite):
     """XDR struct `entry3`."""
 
     fileid: fileid3
@@ -1247,16 +1248,16 @@ class entry3:
     cookie: cookie3
 
 
-@dataclass(slots=True)
-class dirlist3:
+@dataclass(slots=True, repr=False, eq=False)
+class dirlist3(Composite):
     """XDR struct `dirlist3`."""
 
     entries: list[entry3]
     eof: bool
 
 
-@dataclass(slots=True)
-class READDIR3resok:
+@dataclass(slots=True, repr=False, eq=False)
+class READDIR3resok(Composite):
     """XDR struct `READDIR3resok`."""
 
     dir_attributes: post_op_attr
@@ -1264,23 +1265,23 @@ class READDIR3resok:
     reply: dirlist3
 
 
-@dataclass(slots=True)
-class READDIR3resfail:
+@dataclass(slots=True, repr=False, eq=False)
+class READDIR3resfail(Composite):
     """XDR struct `READDIR3resfail`."""
 
     dir_attributes: post_op_attr
 
 
-@dataclass(slots=True)
-class READDIR3res:
+@dataclass(slots=True, repr=False, eq=False)
+class READDIR3res(Composite):
     """XDR union `READDIR3res`, switched by `status`."""
 
     status: nfsstat3
     value: READDIR3resok | READDIR3resfail
 
 
-@dataclass(slots=True)
-class READDIRPLUS3args:
+@dataclass(slots=True, repr=False, eq=False)
+class READDIRPLUS3args(Composite):
     """XDR struct `READDIRPLUS3args`."""
 
     dir: nfs_fh3
@@ -1290,8 +1291,8 @@ class READDIRPLUS3args:
     maxcount: count3
 
 
-@dataclass(slots=True)
-class entryplus3:
+@dataclass(slots=True, repr=False, eq=False)
+class entryplus3(Composite):
     """XDR struct `entryplus3`."""
 
     fileid: fileid3
@@ -1301,16 +1302,16 @@ class entryplus3:
     name_handle: post_op_fh3
 
 
-@dataclass(slots=True)
-class dirlistplus3:
+@dataclass(slots=True, repr=False, eq=False)
+class dirlistplus3(Composite):
     """XDR struct `dirlistplus3`."""
 
     entries: list[entryplus3]
     eof: bool
 
 
-@dataclass(slots=True)
-class READDIRPLUS3resok:
+@dataclass(slots=True, repr=False, eq=False)
+class READDIRPLUS3resok(Composite):
     """XDR struct `READDIRPLUS3resok`."""
 
     dir_attributes: post_op_attr
@@ -1318,30 +1319,30 @@ class READDIRPLUS3resok:
     reply: dirlistplus3
 
 
-@dataclass(slots=True)
-class READDIRPLUS3resfail:
+@dataclass(slots=True, repr=False, eq=False)
+class READDIRPLUS3resfail(Composite):
     """XDR struct `READDIRPLUS3resfail`."""
 
     dir_attributes: post_op_attr
 
 
-@dataclass(slots=True)
-class READDIRPLUS3res:
+@dataclass(slots=True, repr=False, eq=False)
+class READDIRPLUS3res(Composite):
     """XDR union `READDIRPLUS3res`, switched by `status`."""
 
     status: nfsstat3
     value: READDIRPLUS3resok | READDIRPLUS3resfail
 
 
-@dataclass(slots=True)
-class FSSTAT3args:
+@dataclass(slots=True, repr=False, eq=False)
+class FSSTAT3args(Composite):
     """XDR struct `FSSTAT3args`."""
 
     fsroot: nfs_fh3
 
 
-@dataclass(slots=True)
-class FSSTAT3resok:
+@dataclass(slots=True, repr=False, eq=False)
+class FSSTAT3resok(Composite):
     """XDR struct `FSSTAT3resok`."""
 
     obj_attributes: post_op_attr
@@ -1354,30 +1355,30 @@ class FSSTAT3resok:
     invarsec: int
 
 
-@dataclass(slots=True)
-class FSSTAT3resfail:
+@dataclass(slots=True, repr=False, eq=False)
+class FSSTAT3resfail(Composite):
     """XDR struct `FSSTAT3resfail`."""
 
     obj_attributes: post_op_attr
 
 
-@dataclass(slots=True)
-class FSSTAT3res:
+@dataclass(slots=True, repr=False, eq=False)
+class FSSTAT3res(Composite):
     """XDR union `FSSTAT3res`, switched by `status`."""
 
     status: nfsstat3
     value: FSSTAT3resok | FSSTAT3resfail
 
 
-@dataclass(slots=True)
-class FSINFO3args:
+@dataclass(slots=True, repr=False, eq=False)
+class FSINFO3args(Composite):
     """XDR struct `FSINFO3args`."""
 
     fsroot: nfs_fh3
 
 
-@dataclass(slots=True)
-class FSINFO3resok:
+@dataclass(slots=True, repr=False, eq=False)
+class FSINFO3resok(Composite):
     """XDR struct `FSINFO3resok`."""
 
     obj_attributes: post_op_attr
@@ -1393,30 +1394,30 @@ class FSINFO3resok:
     properties: int
 
 
-@dataclass(slots=True)
-class FSINFO3resfail:
+@dataclass(slots=True, repr=False, eq=False)
+class FSINFO3resfail(Composite):
     """XDR struct `FSINFO3resfail`."""
 
     obj_attributes: post_op_attr
 
 
-@dataclass(slots=True)
-class FSINFO3res:
+@dataclass(slots=True, repr=False, eq=False)
+class FSINFO3res(Composite):
     """XDR union `FSINFO3res`, switched by `status`."""
 
     status: nfsstat3
     value: FSINFO3resok | FSINFO3resfail
 
 
-@dataclass(slots=True)
-class PATHCONF3args:
+@dataclass(slots=True, repr=False, eq=False)
+class PATHCONF3args(Composite):
     """XDR struct `PATHCONF3args`."""
 
     object: nfs_fh3
 
 
-@dataclass(slots=True)
-class PATHCONF3resok:
+@dataclass(slots=True, repr=False, eq=False)
+class PATHCONF3resok(Composite):
     """XDR struct `PATHCONF3resok`."""
 
     obj_attributes: post_op_attr
@@ -1428,23 +1429,23 @@ class PATHCONF3resok:
     case_preserving: bool
 
 
-@dataclass(slots=True)
-class PATHCONF3resfail:
+@dataclass(slots=True, repr=False, eq=False)
+class PATHCONF3resfail(Composite):
     """XDR struct `PATHCONF3resfail`."""
 
     obj_attributes: post_op_attr
 
 
-@dataclass(slots=True)
-class PATHCONF3res:
+@dataclass(slots=True, repr=False, eq=False)
+class PATHCONF3res(Composite):
     """XDR union `PATHCONF3res`, switched by `status`."""
 
     status: nfsstat3
     value: PATHCONF3resok | PATHCONF3resfail
 
 
-@dataclass(slots=True)
-class COMMIT3args:
+@dataclass(slots=True, repr=False, eq=False)
+class COMMIT3args(Composite):
     """XDR struct `COMMIT3args`."""
 
     file: nfs_fh3
@@ -1452,23 +1453,23 @@ class COMMIT3args:
     count: count3
 
 
-@dataclass(slots=True)
-class COMMIT3resok:
+@dataclass(slots=True, repr=False, eq=False)
+class COMMIT3resok(Composite):
     """XDR struct `COMMIT3resok`."""
 
     file_wcc: wcc_data
     verf: writeverf3
 
 
-@dataclass(slots=True)
-class COMMIT3resfail:
+@dataclass(slots=True, repr=False, eq=False)
+class COMMIT3resfail(Composite):
     """XDR struct `COMMIT3resfail`."""
 
     file_wcc: wcc_data
 
 
-@dataclass(slots=True)
-class COMMIT3res:
+@dataclass(slots=True, repr=False, eq=False)
+class COMMIT3res(Composite):
     """XDR union `COMMIT3res`, switched by `status`."""
 
     status: nfsstat3

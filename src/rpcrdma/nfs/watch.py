@@ -16,6 +16,7 @@ from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Encoder, Layout
+from rpcrdma.xdr.composite import Composite
 
 __all__ = [
     "CHANGES",
@@ -107,8 +108,8 @@ class watch_kind(enum.IntEnum):
 _watch_kind_BY_VALUE: Final = {int(member): member for member in watch_kind}
 
 
-@dataclass(slots=True)
-class watch_subscribe_args:
+@dataclass(slots=True, repr=False, eq=False)
+class watch_subscribe_args(Composite):
     """XDR struct `watch_subscribe_args`."""
 
     id: watch_id
@@ -118,24 +119,24 @@ class watch_subscribe_args:
     acknowledged: int
 
 
-@dataclass(slots=True)
-class watch_subscribed:
+@dataclass(slots=True, repr=False, eq=False)
+class watch_subscribed(Composite):
     """XDR struct `watch_subscribed`."""
 
     next: int
     rescan: bool
 
 
-@dataclass(slots=True)
-class watch_subscribe_result:
+@dataclass(slots=True, repr=False, eq=False)
+class watch_subscribe_result(Composite):
     """XDR union `watch_subscribe_result`, switched by `status`."""
 
     status: watch_status
     value: watch_subscribed | None
 
 
-@dataclass(slots=True)
-class watch_change:
+@dataclass(slots=True, repr=False, eq=False)
+class watch_change(Composite):
     """XDR struct `watch_change`."""
 
     kind: watch_kind
@@ -145,8 +146,8 @@ class watch_change:
     status: watch_status
 
 
-@dataclass(slots=True)
-class watch_batch:
+@dataclass(slots=True, repr=False, eq=False)
+class watch_batch(Composite):
     """XDR struct `watch_batch`."""
 
     id: watch_id

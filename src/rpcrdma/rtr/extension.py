@@ -69,6 +69,7 @@ NAME = "round trips"
 
 _CALL, _REPLY = 0, 1
 _ANY_FLAGS = 0xFFFFFFFC
+_NONE: frozenset[int] = frozenset()
 _TYPE = struct.Struct(">12xI")
 
 
@@ -174,7 +175,7 @@ class _Connection:
         self.calls: Calls | None = None
         self._group: Group | None = None
         # The XIDs of groups that were given up, of which more may come.
-        self._dropped: frozenset[int] = frozenset()
+        self._dropped: frozenset[int] = _NONE
 
     def on_first(self, message: ExtensionMessage, lead: int) -> None:
         """The first transmission of a group.
@@ -185,7 +186,7 @@ class _Connection:
         if self._contradicts(message, lead):
             self._refuse_flags(message)
             return
-        self._dropped = frozenset()
+        self._dropped = _NONE
         bad = TransmissionId(message.xid, _CALL if lead == XMTREQ else _REPLY, 0)
         if self._group is not None:
             self._give_up(Fault(ReportCode.OPTIONAL_TYPE, XMTCONT, lead), bad, message)

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rpcrdma.limits import RTR_LAYOUTS_TRIED_MAX
+from rpcrdma.limits import RTR_BUFFER_STRUCTURES_KEPT_MAX, RTR_LAYOUTS_TRIED_MAX
 from rpcrdma.rtr.properties import BufferStructure
 
 __all__ = ["Frame", "Layout", "Run", "lay_out", "runs_of"]
@@ -51,6 +51,7 @@ class Layout(NamedTuple):
     header: int
 
 
+@functools.lru_cache(maxsize=RTR_BUFFER_STRUCTURES_KEPT_MAX)
 def runs_of(structure: BufferStructure) -> tuple[Run, ...]:
     """The placeable segments of a buffer, those that are alike and side by side taken together."""
     runs: list[Run] = []

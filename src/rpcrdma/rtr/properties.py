@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import struct
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
-from rpcrdma.limits import RTR_BUFFER_SEGMENTS_MAX
+from rpcrdma.limits import RTR_BUFFER_SEGMENTS_MAX, RTR_BUFFER_STRUCTURES_KEPT_MAX
 from rpcrdma.rtr.code_points import Support
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.wire.cursor import Reader
@@ -152,6 +153,12 @@ def decode_buffer_structure(data: Buffer) -> BufferStructure:
     fault = _fault(octets, groups)
     if fault is not None:
         raise DecodeError(*fault)
+    return _structure(octets, groups)
+
+
+@functools.lru_cache(maxsize=RTR_BUFFER_STRUCTURES_KEPT_MAX)
+def _structure(octets: int, groups: tuple[tuple[int, SegmentKind], ...]) -> BufferStructure:
+    """One value for all peers that tell the same: with its parts it takes a kilobyte and a half."""
     return BufferStructure(octets, groups)
 
 

@@ -98,12 +98,25 @@ def prepare_context(context: ssl.SSLContext, role: Role) -> ssl.SSLContext:
     return context
 
 
+class _Tls:
+    """One end of a handshake, with the records that come and those that go."""
+
+    __slots__ = ("incoming", "of", "outgoing")
+
+    def __init__(self, context: ssl.SSLContext, role: Role) -> None:
+        self.incoming = ssl.MemoryBIO()
+        self.outgoing = ssl.MemoryBIO()
+        self.of = context.wrap_bio(self.incoming, self.outgoing, server_side=role is Role.SERVER)
+
+
 class HostAuthenticator:
     """`Authenticator` by TLS, for one connection.
 
     `context` comes from `prepare_context`; None with the policy OFF. The peer must have one of `names`; with none, any
     that its authority has certified will do.
     """
+
+    __slots__ = ("_context", "_names", "_octets", "_peer", "_policy", "_role", "_state", "_tls", "_values")
 
     def __init__(
         self, context: ssl.SSLContext | None, role: Role, policy: HostPolicy, names: Sequence[HostName] = ()
@@ -114,9 +127,7 @@ class HostAuthenticator:
         self._policy = policy
         self._names = names
         self._state = HandshakeState.WAITING
-        self._tls: ssl.SSLObject | None = None
-        self._incoming = ssl.MemoryBIO()
-        self._outgoing = ssl.MemoryBIO()
+        self._tls: _Tls | None = None
         self._values = 0
         self._octets = 0
         self._peer: HostIdentity | None = None
@@ -175,33 +186,34 @@ class HostAuthenticator:
             raise refused(HostCause.UNEXPECTED, "the first one must be empty")
         assert self._context is not None
         self._move(HandshakeInput.TAKE_PART)
-        self._tls = self._context.wrap_bio(self._incoming, self._outgoing, server_side=self._role is Role.SERVER)
+        self._tls = tls = _Tls(self._context, self._role)
         if self._role is Role.SERVER:
             return _ANNOUNCEMENT
-        self._advance(self._tls)
-        return self._outgoing.read()
+        self._advance(tls.of)
+        return tls.outgoing.read()
 
     def _receive(self, value: bytes) -> bytes | None:
         alert = alert_in(value)
         if alert is not None:
             raise refused_by_peer(alert)
-        if self._tls is None:
+        tls = self._tls
+        if tls is None:
             raise refused(HostCause.UNEXPECTED, "none is awaited")
         self._count(value)
         if self._state is HandshakeState.CONFIRMING:
-            self._confirm(self._tls, value)
+            self._confirm(tls, value)
             return None
         if not value:
             raise refused(HostCause.UNEXPECTED, "an empty one within the handshake")
-        self._incoming.write(value)
-        complete = self._advance(self._tls)
-        answer = self._outgoing.read()
-        if self._incoming.pending or not (complete or answer):
+        tls.incoming.write(value)
+        complete = self._advance(tls.of)
+        answer = tls.outgoing.read()
+        if tls.incoming.pending or not (complete or answer):
             raise refused(HostCause.UNEXPECTED, "it is not one whole flight")
         if not complete:
             self._move(HandshakeInput.FLIGHT)
             return answer
-        self._peer = self._identify(self._tls)
+        self._peer = self._identify(tls.of)
         if self._role is Role.CLIENT:
             self._move(HandshakeInput.PROOF)
             return answer
@@ -246,13 +258,13 @@ class HostAuthenticator:
             raise refused(HostCause.WRONG_NAME, f"its certificate names {_listed(identity.names)}, not {wanted}")
         return identity
 
-    def _confirm(self, tls: ssl.SSLObject, value: bytes) -> None:
+    def _confirm(self, tls: _Tls, value: bytes) -> None:
         if value == _END_MARK:
             self._move(HandshakeInput.ACCEPT)
             return
-        self._incoming.write(value)
+        tls.incoming.write(value)
         try:
-            tls.read(1)
+            tls.of.read(1)
         except ssl.SSLWantReadError:
             pass
         except ssl.SSLError as error:

@@ -3,6 +3,33 @@
 `crc32c(data, value=0)`: the digest of `data`, continuing from `value`, the digest of what came before it.
 """
 
-from crc32c import crc32c
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
 
 __all__ = ["crc32c"]
+
+
+def _find() -> Callable[..., int]:
+    """The function of the package `crc32c`, of which only the extension module is loaded.
+
+    To tell its version, the package imports `importlib.metadata` with the parsers of e-mail, a tenth of what a short
+    command takes.
+    """
+    name = "crc32c._crc32c"
+    package = None if "crc32c" in sys.modules else PathFinder.find_spec("crc32c")
+    spec = None if package is None else PathFinder.find_spec(name, package.submodule_search_locations)
+    if spec is None or spec.loader is None:
+        from crc32c import crc32c as found  # noqa: PLC0415
+
+        return found
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    function: Callable[..., int] = module.crc32c
+    return function
+
+
+crc32c: Callable[..., int] = _find()

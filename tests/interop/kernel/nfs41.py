@@ -15,6 +15,7 @@ from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, ProcedureUnavailable, Service
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Encoder, Layout
+from rpcrdma.xdr.composite import Composite
 
 __all__ = [
     "CB41PROC_COMPOUND",
@@ -269,16 +270,16 @@ class nfs41_cb_operation(enum.IntEnum):
 _nfs41_cb_operation_BY_VALUE: Final = {int(member): member for member in nfs41_cb_operation}
 
 
-@dataclass(slots=True)
-class nfs41_stateid:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs41_stateid(Composite):
     """XDR struct `nfs41_stateid`."""
 
     sequence: int
     other: bytes
 
 
-@dataclass(slots=True)
-class nfs41_implementation:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs41_implementation(Composite):
     """XDR struct `nfs41_implementation`."""
 
     domain: nfs41_text
@@ -287,16 +288,16 @@ class nfs41_implementation:
     nanoseconds: int
 
 
-@dataclass(slots=True)
-class nfs41_protection:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs41_protection(Composite):
     """XDR union `nfs41_protection`, switched by `how`."""
 
     how: int
     value: None
 
 
-@dataclass(slots=True)
-class nfs41_exchange_id_args:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs41_exchange_id_args(Composite):
     """XDR struct `nfs41_exchange_id_args`."""
 
     verifier: bytes
@@ -306,8 +307,8 @@ class nfs41_exchange_id_args:
     implementation: list[nfs41_implementation]
 
 
-@dataclass(slots=True)
-class nfs41_exchange_id_ok:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs41_exchange_id_ok(Composite):
     """XDR struct `nfs41_exchange_id_ok`."""
 
     client_id: int
@@ -320,16 +321,16 @@ class nfs41_exchange_id_ok:
     implementation: list[nfs41_implementation]
 
 
-@dataclass(slots=True)
-class nfs41_exchange_id_res:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs41_exchange_id_res(Composite):
     """XDR union `nfs41_exchange_id_res`, switched by `status`."""
 
     status: nfs41_status
     value: nfs41_exchange_id_ok | None
 
 
-@dataclass(slots=True)
-class nfs41_channel:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs41_channel(Composite):
     """XDR struct `nfs41_channel`."""
 
     padding: int
@@ -341,8 +342,8 @@ class nfs41_channel:
     rdma_reads: list[int]
 
 
-@dataclass(slots=True)
-class nfs41_unix_caller:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs41_unix_caller(Composite):
     """XDR struct `nfs41_unix_caller`."""
 
     stamp: int
@@ -352,16 +353,16 @@ class nfs41_unix_caller:
     gids: list[int]
 
 
-@dataclass(slots=True)
-class nfs41_callback_security:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs41_callback_security(Composite):
     """XDR union `nfs41_callback_security`, switched by `flavor`."""
 
     flavor: int
     value: nfs41_unix_caller | None
 
 
-@dataclass(slots=True)
-class nfs41_create_session_args:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs41_create_session_args(Composite):
     """XDR struct `nfs41_create_session_args`."""
 
     client_id: int
@@ -373,8 +374,8 @@ class nfs41_create_session_args:
     callback_security: list[nfs41_callback_security]
 
 
-@dataclass(slots=True)
-class nfs41_create_session_ok:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs41_create_session_ok(Composite):
     """XDR struct `nfs41_create_session_ok`."""
 
     session: nfs41_session_id
@@ -384,16 +385,16 @@ class nfs41_create_session_ok:
     back: nfs41_channel
 
 
-@dataclass(slots=True)
-class nfs41_create_session_res:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs41_create_session_res(Composite):
     """XDR union `nfs41_create_session_res`, switched by `status`."""
 
     status: nfs41_status
     value: nfs41_create_session_ok | None
 
 
-@dataclass(slots=True)
-class nfs41_sequence_args:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs41_sequence_args(Composite):
     """XDR struct `nfs41_sequence_args`."""
 
     session: nfs41_session_id
@@ -403,8 +404,8 @@ class nfs41_sequence_args:
     keep_reply: bool
 
 
-@dataclass(slots=True)
-class nfs41_sequence_ok:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs41_sequence_ok(Composite):
     """XDR struct `nfs41_sequence_ok`."""
 
     session: nfs41_session_id
@@ -415,32 +416,32 @@ class nfs41_sequence_ok:
     flags: int
 
 
-@dataclass(slots=True)
-class nfs41_sequence_res:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs41_sequence_res(Composite):
     """XDR union `nfs41_sequence_res`, switched by `status`."""
 
     status: nfs41_status
     value: nfs41_sequence_ok | None
 
 
-@dataclass(slots=True)
-class nfs41_referring_call:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs41_referring_call(Composite):
     """XDR struct `nfs41_referring_call`."""
 
     sequence: int
     slot: int
 
 
-@dataclass(slots=True)
-class nfs41_referring_calls:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs41_referring_calls(Composite):
     """XDR struct `nfs41_referring_calls`."""
 
     session: nfs41_session_id
     calls: list[nfs41_referring_call]
 
 
-@dataclass(slots=True)
-class nfs41_cb_sequence_args:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs41_cb_sequence_args(Composite):
     """XDR struct `nfs41_cb_sequence_args`."""
 
     session: nfs41_session_id
@@ -451,8 +452,8 @@ class nfs41_cb_sequence_args:
     referring: list[nfs41_referring_calls]
 
 
-@dataclass(slots=True)
-class nfs41_cb_sequence_ok:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs41_cb_sequence_ok(Composite):
     """XDR struct `nfs41_cb_sequence_ok`."""
 
     session: nfs41_session_id
@@ -462,40 +463,40 @@ class nfs41_cb_sequence_ok:
     target_highest_slot: int
 
 
-@dataclass(slots=True)
-class nfs41_cb_sequence_res:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs41_cb_sequence_res(Composite):
     """XDR union `nfs41_cb_sequence_res`, switched by `status`."""
 
     status: nfs41_status
     value: nfs41_cb_sequence_ok | None
 
 
-@dataclass(slots=True)
-class nfs41_open_owner:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs41_open_owner(Composite):
     """XDR struct `nfs41_open_owner`."""
 
     client_id: int
     owner: bytes
 
 
-@dataclass(slots=True)
-class nfs41_open_how:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs41_open_how(Composite):
     """XDR union `nfs41_open_how`, switched by `create`."""
 
     create: int
     value: None
 
 
-@dataclass(slots=True)
-class nfs41_open_claim:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs41_open_claim(Composite):
     """XDR union `nfs41_open_claim`, switched by `claim`."""
 
     claim: int
     value: bytes | None
 
 
-@dataclass(slots=True)
-class nfs41_open_args:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs41_open_args(Composite):
     """XDR struct `nfs41_open_args`."""
 
     sequence: int
@@ -506,8 +507,8 @@ class nfs41_open_args:
     claim: nfs41_open_claim
 
 
-@dataclass(slots=True)
-class nfs41_access_entry:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs41_access_entry(Composite):
     """XDR struct `nfs41_access_entry`."""
 
     type: int
@@ -516,8 +517,8 @@ class nfs41_access_entry:
     who: bytes
 
 
-@dataclass(slots=True)
-class nfs41_read_delegation:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs41_read_delegation(Composite):
     """XDR struct `nfs41_read_delegation`."""
 
     stateid: nfs41_stateid
@@ -525,24 +526,24 @@ class nfs41_read_delegation:
     permissions: nfs41_access_entry
 
 
-@dataclass(slots=True)
-class nfs41_blocks:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs41_blocks(Composite):
     """XDR struct `nfs41_blocks`."""
 
     blocks: int
     block_octets: int
 
 
-@dataclass(slots=True)
-class nfs41_space_limit:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs41_space_limit(Composite):
     """XDR union `nfs41_space_limit`, switched by `by`."""
 
     by: int
     value: int | nfs41_blocks
 
 
-@dataclass(slots=True)
-class nfs41_write_delegation:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs41_write_delegation(Composite):
     """XDR struct `nfs41_write_delegation`."""
 
     stateid: nfs41_stateid
@@ -551,24 +552,24 @@ class nfs41_write_delegation:
     permissions: nfs41_access_entry
 
 
-@dataclass(slots=True)
-class nfs41_no_delegation:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs41_no_delegation(Composite):
     """XDR union `nfs41_no_delegation`, switched by `why`."""
 
     why: int
     value: bool | None
 
 
-@dataclass(slots=True)
-class nfs41_delegation:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs41_delegation(Composite):
     """XDR union `nfs41_delegation`, switched by `type`."""
 
     type: int
     value: nfs41_read_delegation | nfs41_write_delegation | nfs41_no_delegation | None
 
 
-@dataclass(slots=True)
-class nfs41_open_ok:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs41_open_ok(Composite):
     """XDR struct `nfs41_open_ok`."""
 
     stateid: nfs41_stateid
@@ -580,56 +581,56 @@ class nfs41_open_ok:
     delegation: nfs41_delegation
 
 
-@dataclass(slots=True)
-class nfs41_open_res:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs41_open_res(Composite):
     """XDR union `nfs41_open_res`, switched by `status`."""
 
     status: nfs41_status
     value: nfs41_open_ok | None
 
 
-@dataclass(slots=True)
-class nfs41_close_args:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs41_close_args(Composite):
     """XDR struct `nfs41_close_args`."""
 
     sequence: int
     stateid: nfs41_stateid
 
 
-@dataclass(slots=True)
-class nfs41_close_res:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs41_close_res(Composite):
     """XDR union `nfs41_close_res`, switched by `status`."""
 
     status: nfs41_status
     value: nfs41_stateid | None
 
 
-@dataclass(slots=True)
-class nfs41_getfh_res:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs41_getfh_res(Composite):
     """XDR union `nfs41_getfh_res`, switched by `status`."""
 
     status: nfs41_status
     value: nfs41_handle | None
 
 
-@dataclass(slots=True)
-class nfs41_attributes:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs41_attributes(Composite):
     """XDR struct `nfs41_attributes`."""
 
     attributes: list[int]
     values: bytes
 
 
-@dataclass(slots=True)
-class nfs41_getattr_res:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs41_getattr_res(Composite):
     """XDR union `nfs41_getattr_res`, switched by `status`."""
 
     status: nfs41_status
     value: nfs41_attributes | None
 
 
-@dataclass(slots=True)
-class nfs41_recall_args:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs41_recall_args(Composite):
     """XDR struct `nfs41_recall_args`."""
 
     stateid: nfs41_stateid
@@ -637,8 +638,8 @@ class nfs41_recall_args:
     handle: nfs41_handle
 
 
-@dataclass(slots=True)
-class nfs41_argument:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs41_argument(Composite):
     """XDR union `nfs41_argument`, switched by `operation`."""
 
     operation: nfs41_operation
@@ -659,8 +660,8 @@ class nfs41_argument:
     )
 
 
-@dataclass(slots=True)
-class nfs41_res:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs41_res(Composite):
     """XDR union `nfs41_res`, switched by `operation`."""
 
     operation: nfs41_operation
@@ -676,8 +677,8 @@ class nfs41_res:
     )
 
 
-@dataclass(slots=True)
-class nfs41_compound_args:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs41_compound_args(Composite):
     """XDR struct `nfs41_compound_args`."""
 
     tag: bytes
@@ -685,8 +686,8 @@ class nfs41_compound_args:
     operations: list[nfs41_argument]
 
 
-@dataclass(slots=True)
-class nfs41_compound_res:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs41_compound_res(Composite):
     """XDR struct `nfs41_compound_res`."""
 
     status: nfs41_status
@@ -694,24 +695,24 @@ class nfs41_compound_res:
     results: list[nfs41_res]
 
 
-@dataclass(slots=True)
-class nfs41_cb_argument:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs41_cb_argument(Composite):
     """XDR union `nfs41_cb_argument`, switched by `operation`."""
 
     operation: nfs41_cb_operation
     value: nfs41_recall_args | nfs41_cb_sequence_args | None
 
 
-@dataclass(slots=True)
-class nfs41_cb_res:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs41_cb_res(Composite):
     """XDR union `nfs41_cb_res`, switched by `operation`."""
 
     operation: nfs41_cb_operation
     value: nfs41_cb_sequence_res | nfs41_status
 
 
-@dataclass(slots=True)
-class nfs41_cb_compound_args:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs41_cb_compound_args(Composite):
     """XDR struct `nfs41_cb_compound_args`."""
 
     tag: bytes
@@ -720,8 +721,8 @@ class nfs41_cb_compound_args:
     operations: list[nfs41_cb_argument]
 
 
-@dataclass(slots=True)
-class nfs41_cb_compound_res:
+@dataclass(slots=True, repr=False, eq=False)
+class nfs41_cb_compound_res(Composite):
     """XDR struct `nfs41_cb_compound_res`."""
 
     status: nfs41_status

@@ -24,7 +24,7 @@ from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.nfs import mount, v3
 from rpcrdma.rpc.errors import NoSuchProcedure, ProgramUnavailable, RemoteSystemError
 from rpcrdma.rpc.service import CallContext, in_worker
-from rpcrdma.transport import TransportConfig
+from rpcrdma.transport import IncomingCall, TransportConfig
 from rpcrdma.transport.responder import Responder
 
 pytestmark = pytest.mark.usefixtures("each_provider")
@@ -425,10 +425,14 @@ def test_a_fault_of_our_own_costs_one_connection(
             await client.call(v3.NULL, None)
             (faulty,) = server.connections - {there}
 
-            def fail() -> None:
-                raise RuntimeError("on purpose")
+            answer = RdmaConnection._answer
 
-            monkeypatch.setattr(faulty, "_answer", lambda _incoming: fail())
+            def fail_there(connection: RdmaConnection, incoming: IncomingCall) -> None:
+                if connection is faulty:
+                    raise RuntimeError("on purpose")
+                answer(connection, incoming)
+
+            monkeypatch.setattr(RdmaConnection, "_answer", fail_there)
             with pytest.raises(TransportClosed):
                 await client.call(v3.NULL, None)
             await client.close()

@@ -538,3 +538,23 @@ def test_a_default_limit_bounds_what_nothing_else_does(load: Load) -> None:
     with pytest.raises(DecodeError, match="data at offset 0: need at most 4, have 5"):
         module.decode_data(Decoder(b"\0\0\0\5hello\0\0\0"))
     assert module.decode_bounded(Decoder(b"\0\0\0\5hello\0\0\0")) == b"hello"
+
+
+def test_structures_and_unions_are_dataclasses(load: Load) -> None:
+    module = load(
+        "struct Composite { int n; string s<9>; }; struct alike { int n; string s<9>; }; struct none { void; };"
+    )
+    value = module.xdr_Composite(1, s="a")
+    assert value == dataclasses.replace(module.xdr_Composite(2, "a"), n=1)
+    assert value != dataclasses.replace(value, s="b")
+    assert value != module.alike(1, "a")
+    assert value != (1, "a")
+    assert dataclasses.astuple(value) == (1, "a")
+    assert repr(value) == "xdr_Composite(n=1, s='a')"
+    match value:
+        case module.xdr_Composite(1, text):
+            assert text == "a"
+    assert not hasattr(value, "__dict__")
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(value)
+    assert typing.get_type_hints(module.xdr_Composite) == {"n": int, "s": str}

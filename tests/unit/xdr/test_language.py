@@ -125,7 +125,7 @@ def test_extraction_of_nothing_is_empty() -> None:
 
 
 def test_extracted_text_compiles() -> None:
-    assert "class pair:" in compile_source(extract(PAGES), source_name="pair.x").text
+    assert "class pair(Composite):" in compile_source(extract(PAGES), source_name="pair.x").text
 
 
 def test_the_compiler_runs_as_a_module(tmp_path: Path) -> None:

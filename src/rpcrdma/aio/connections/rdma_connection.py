@@ -84,6 +84,14 @@ class RdmaConnection:
     ends when a call is refused because the server does not speak the connection's version.
     """
 
+    __slots__ = (
+        "_active_at", "_answering", "_arguments", "_authenticator", "_broken", "_called_back", "_deferred",
+        "_distance", "_draining", "_driver", "_encoder", "_ended", "_endpoint", "_established", "_flush", "_holds",
+        "_in_turn", "_loop", "_on_call_ended", "_on_ended", "_on_established", "_on_version_refused", "_provider",
+        "_queue_pair", "_queued", "_role", "_starting", "_transport", "_turn_due", "_unsent_octets",
+        "_waits_for_memory", "_xid", "calls_made", "end_reason", "host", "local", "peer", "results", "timer",
+    )  # fmt: skip
+
     def __init__(
         self,
         link: Link,

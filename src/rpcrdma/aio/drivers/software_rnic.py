@@ -15,7 +15,7 @@ from rpcrdma.aio.drivers.listener import Listener
 from rpcrdma.aio.drivers.provider import Link, Provider, ProviderChoice
 from rpcrdma.aio.drivers.sockets import address_of, connected_socket, maximum_segment_octets
 from rpcrdma.errors import LocalProtocolError
-from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole
+from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole, Scratch
 from rpcrdma.verbs import SoftwareProtectionDomain
 
 __all__ = ["SoftwareRnic", "TcpLink", "chosen_provider"]
@@ -24,12 +24,18 @@ _NAME = "iwarp"
 
 
 class TcpLink:
-    """A connected TCP socket. The end that connects is the MPA initiator."""
+    """A connected TCP socket. The end that connects is the MPA initiator. Links of one loop may share a `scratch`."""
 
     provider = _NAME
 
     def __init__(
-        self, sock: socket.socket, config: IwarpConfig, *, active: bool, capture: PacketCapture | None = None
+        self,
+        sock: socket.socket,
+        config: IwarpConfig,
+        *,
+        active: bool,
+        capture: PacketCapture | None = None,
+        scratch: Scratch | None = None,
     ) -> None:
         self.local = address_of(sock.getsockname())
         self.peer = address_of(sock.getpeername())
@@ -38,6 +44,7 @@ class TcpLink:
         self._socket = sock
         self._config = config
         self._capture = capture
+        self._scratch = scratch
 
     def open(
         self, private_data: bytes, timer: DeadlineTimer, on_turn: Callable[[], None], on_closed: Callable[[], None]
@@ -48,6 +55,7 @@ class TcpLink:
             self._config,
             maximum_segment_octets(self._socket),
             private_data if self.active else b"",
+            self._scratch,
         )
         capture = self._capture
         return IwarpDriver(
@@ -82,10 +90,12 @@ class SoftwareRnic:
             raise
 
     def listener(self, on_link: Callable[[Link], None], log: LimitedLog) -> Listener:
-        return Listener(lambda sock: on_link(self._link(sock, active=False)), log)
+        # Most connections of a server with thousands of them are idle.
+        scratch = Scratch()
+        return Listener(lambda sock: on_link(self._link(sock, scratch, active=False)), log)
 
-    def _link(self, sock: socket.socket, *, active: bool) -> TcpLink:
-        return TcpLink(sock, self._config, active=active, capture=self._capture)
+    def _link(self, sock: socket.socket, scratch: Scratch | None = None, *, active: bool) -> TcpLink:
+        return TcpLink(sock, self._config, active=active, capture=self._capture, scratch=scratch)
 
     def explain_unmade(self, where: str, cause: str) -> str:
         return (

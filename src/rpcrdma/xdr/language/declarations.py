@@ -71,8 +71,8 @@ def write_classes(module: model.Module, out: Writer) -> None:
     """Dataclasses of structures and unions."""
     for item in module.classes.values():
         out.blank(2)
-        out.line("@dataclass(slots=True)")
-        out.line(f"class {item.name}:")
+        out.line("@dataclass(slots=True, repr=False, eq=False)")
+        out.line(f"class {item.name}(Composite):")
         out.indent += 1
         if isinstance(item, model.Struct):
             out.line(f'"""XDR struct `{item.name}`."""')

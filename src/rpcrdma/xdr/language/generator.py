@@ -93,6 +93,9 @@ def _write_imports(out: Writer, text: str, *, programs: bool) -> None:
     codec = sorted(used & {"Decoder", "Encoder", "Layout"})
     if codec:
         out.line(f"from rpcrdma.xdr.codec import {', '.join(codec)}")
+    if "Composite" in used:
+        out.line("from rpcrdma.xdr.composite import Composite")
+    if codec:
         out.blank()
 
 

@@ -10,9 +10,9 @@ __all__ = ["definition_name", "enumerator_name", "field_name", "method_name", "m
 _TAKEN = frozenset(
     {
         # Module-level names of the generated code itself.
-        "Any", "Awaitable", "Buffer", "CallContext", "Caller", "DecodeError", "Decoder", "Encoder", "Final",
-        "Layout", "LocalProtocolError", "PROGRAM", "Procedure", "ProcedureUnavailable", "Program", "ReplyBound",
-        "Service", "TypeAlias", "annotations", "dataclass", "enum",
+        "Any", "Awaitable", "Buffer", "CallContext", "Caller", "Composite", "DecodeError", "Decoder", "Encoder",
+        "Final", "Layout", "LocalProtocolError", "PROGRAM", "Procedure", "ProcedureUnavailable", "Program",
+        "ReplyBound", "Service", "TypeAlias", "annotations", "dataclass", "enum",
         "bool", "bytearray", "bytes", "float", "int", "isinstance", "len", "list", "max", "memoryview", "min", "range",
         "str", "type",
         # Local names of generated functions.
