@@ -13,7 +13,9 @@ from rpcrdma.rpc.call_statistics import (
     OTHER,
     SUCCESS,
     TIMEOUT,
+    CallCounts,
     CallStatistics,
+    Durations,
     OperationStatistics,
     added_up,
     by_procedure,
@@ -132,3 +134,27 @@ def test_what_several_connections_have_counted_adds_up() -> None:
     success, absent = added_up(operation for statistics in several for operation in statistics.snapshot())
     assert (success.status, success.ops, success.rtt.sum_ns, success.rtt.max_ns) == (SUCCESS, 2, 3 * MS, 2 * MS)
     assert (absent.status, absent.ops, absent.bytes_sent) == ("NFS3ERR_NOENT", 2, 3)
+
+
+@pytest.mark.parametrize("scale", [1, 300, 10**5, 10**9, 10**13])
+def test_many_calls_at_once_are_counted_as_one_after_another(scale: int) -> None:
+    durations_ns = [(number * number * 7919) % 1000 * scale for number in range(500)]
+    one_by_one, at_once = Durations(), CallCounts()
+    for number, duration_ns in enumerate(durations_ns):
+        one_by_one.add(duration_ns)
+        at_once.recent += (number, 2 * number, duration_ns)
+    at_once.count_recent()
+    assert at_once.snapshot() == one_by_one.snapshot()
+    assert (at_once.bytes_sent, at_once.bytes_recv) == (sum(range(500)), 2 * sum(range(500)))
+    at_once.count_recent()
+    assert (at_once.snapshot().count, at_once.recent) == (500, [])
+
+
+def test_what_is_told_includes_the_recent_calls() -> None:
+    statistics = CallStatistics()
+    recent = statistics.of_success(v3.READ).recent
+    recent += (100, 9000, MS)
+    for _ in range(2):
+        (read,) = statistics.snapshot()
+        assert (read.ops, read.bytes_sent, read.bytes_recv, read.rtt.sum_ns) == (1, 100, 9000, MS)
+    assert recent == [100, 9000, MS], "a reader in another thread takes nothing from the one that counts"
