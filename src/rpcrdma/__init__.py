@@ -10,12 +10,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rpcrdma.aio.client.client_metrics import ClientMetrics
     from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
     from rpcrdma.aio.client.returning_client import ReturningClient
     from rpcrdma.aio.connections.call_record import CallRecord
     from rpcrdma.aio.connections.negotiated import Negotiated
     from rpcrdma.aio.drivers.capture import PacketCapture
     from rpcrdma.aio.host_options import HostAuthentication
+    from rpcrdma.aio.server.metrics import MetricsExporter
     from rpcrdma.aio.server.serve import ServeOptions, Server, serve
     from rpcrdma.errors import (
         CallTimeout,
@@ -41,6 +43,7 @@ __all__ = [
     "AuthSys",
     "CallRecord",
     "CallTimeout",
+    "ClientMetrics",
     "ConnectFailed",
     "ConnectOptions",
     "Connection",
@@ -50,6 +53,7 @@ __all__ = [
     "HostIdentity",
     "LocalProtocolError",
     "MessageTooLong",
+    "MetricsExporter",
     "Negotiated",
     "NfsFilesystem",
     "NoAnswer",
@@ -72,10 +76,12 @@ _HOMES = {
     "rpcrdma.aio.connections.call_record": ("CallRecord",),
     "rpcrdma.aio.drivers.capture": ("PacketCapture",),
     "rpcrdma.aio.host_options": ("HostAuthentication",),
+    "rpcrdma.aio.client.client_metrics": ("ClientMetrics",),
     "rpcrdma.aio.client.connect": ("ConnectOptions", "Connection", "connect"),
     "rpcrdma.nfs.client": ("NfsFilesystem", "nfs_open"),
     "rpcrdma.aio.connections.negotiated": ("Negotiated",),
     "rpcrdma.aio.client.returning_client": ("ReturningClient",),
+    "rpcrdma.aio.server.metrics": ("MetricsExporter",),
     "rpcrdma.aio.server.serve": ("ServeOptions", "Server", "serve"),
     "rpcrdma.rpc.auth": ("AuthNone", "AuthSys"),
     "rpcrdma.rpc.host_identity": ("HostIdentity",),

@@ -7,10 +7,16 @@ from __future__ import annotations
 RPC_CREDENTIALS_REMEMBERED = 256
 """Decoded credential bodies that a dispatcher keeps: a body is at most 400 octets, and few callers talk at a time."""
 
-CALL_OUTCOMES_MAX = 1024
-"""Pairs of procedure and status that are counted apart, some 1,400 octets each: the 22 procedures of NFS with 46
-statuses each. Peers choose among the procedures of known programs and the statuses of their definitions; what is beyond
-the bound is counted as "other"."""
+CALL_STATUSES_MAX = 8
+"""Statuses of one procedure, out of its definition or of RPC's, that are counted apart from success; those that a peer
+brings about beyond them are counted as "other". LOOKUP has about as many that occur in earnest. A peer that provokes
+all it can fills nothing that other procedures need."""
+
+CALL_OUTCOMES_MAX = 512
+"""Pairs of procedure and status that are counted apart: the 31 procedures of NFS, MOUNT and watching with 16 statuses
+each, success and this side's own ones included. Procedures are those that this side serves or calls, whatever peers
+send. A pair takes some 1,400 octets, 4,600 where calls have waited, and 78 series of 180 octets at a metrics endpoint,
+so METRICS_PAGE_OCTETS_MAX has room for as many pairs over RDMA and as many over TCP."""
 
 RPC_RECORD_OCTETS_MAX = (1 << 20) + (1 << 16)
 """Octets of one record: a READ or WRITE of 1 MiB and its headers. Programs with larger messages set their own limit."""
@@ -366,7 +372,12 @@ NFS_WATCH_UNREAD_CHANGES_MAX = 65536
 # Reading a server's statistics
 
 METRICS_PAGE_OCTETS_MAX = 16 << 20
-"""Octets of one answer of a metrics endpoint: some 100 octets for each series, of which a server of NFS has 3,000."""
+"""Octets of one answer of a metrics endpoint: some 180 octets for each series, of which a server of NFS has some 4,000,
+and 80,000 if its clients provoke every error that they can, over both transports."""
+
+METRICS_SERVERS_MAX = 64
+"""Servers that a client's metrics tell apart, by the URLs that its program has connected to; what further ones answered
+is told together. The procedures of NFS, with one error each, make 3,500 series for each server."""
 
 # Decoding of captures and hex text
 

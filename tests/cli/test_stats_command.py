@@ -96,6 +96,71 @@ def test_a_terminal_is_cleared_for_each_table(
         assert out.count("ops/s") == 2
 
 
+def test_a_command_tells_of_its_own_calls_while_it_runs(
+    metrics: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, rdma = metrics
+    command = [sys.executable, "-m", "rpcrdma", "ping", "--interval", "0.05", "--client-metrics", "127.0.0.1:0", rdma]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            said = process.stderr.readline()
+            assert said.startswith("metrics at http://127.0.0.1:"), said
+            for _ in range(3):
+                process.stdout.readline()
+            assert main(["stats", "--json", said.split()[-1]]) == 0
+            null = row(json.loads(capsys.readouterr().out), "NFSPROC3_NULL")
+            assert (null["side"], null["server"], null["errors"]) == ("client", rdma, 0)
+            assert null["ops"] >= 3
+            assert 0 < null["rtt_us"]["p50"] <= null["execute_us"]["p99"]
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=10)
+        finally:
+            process.kill()
+
+
+def test_an_address_in_use_for_client_metrics_is_told_with_its_remedy(
+    metrics: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    url, rdma = metrics
+    address = url.removeprefix("http://").removesuffix("/metrics")
+    assert main(["ping", "-c", "1", "--client-metrics", address, rdma]) == 3
+    assert f"cannot offer metrics at {address}" in capsys.readouterr().err
+
+
+ERRORS = """\
+# TYPE rpcrdma_procedure_execute_seconds histogram
+rpcrdma_procedure_ops_total{%(one)s,status="SUCCESS"} 7
+rpcrdma_procedure_ops_total{%(one)s,status="NFS3ERR_NOENT"} 2
+rpcrdma_procedure_ops_total{%(one)s,status="NFS3ERR_STALE"} 1
+rpcrdma_procedure_ops_total{%(two)s,status="SUCCESS"} 4
+"""
+
+
+@pytest.mark.parametrize("columns", [66, 80, 120, 200])
+def test_a_table_is_no_wider_than_the_terminal(
+    columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    where = 'side="server",transport="rdma",program="100003",procedure="NFSPROC3_LOOKUP",version='
+    body = HEAD + ERRORS % {"one": where + '"3"', "two": where + '"4"'}
+    with answering(body.encode()) as url:
+        assert main(["stats", url]) == 0
+    heading, first, *others = lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= columns
+    assert heading.split()[0] == "procedure"
+    assert {"ops", "errors", "execute", "p99"} <= set(heading.split())
+    # Procedures of one name stand apart, and each error with its number.
+    assert first.startswith("NFSPROC3_LOOKUP (100003 version 3)")
+    assert [line.split()[:2] for line in others[:2]] == [["NFS3ERR_NOENT", "2"], ["NFS3ERR_STALE", "1"]]
+    assert others[2].startswith("NFSPROC3_LOOKUP (100003 version 4)")
+    assert ("p90" in heading) is (columns >= 120)
+    assert ("without p90" in " ".join(lines)) is (columns < 120)
+
+
 @contextmanager
 def answering(body: bytes, status: int = 200) -> Iterator[str]:
     """A server of HTTP that gives everybody the same answer."""
@@ -123,7 +188,7 @@ def answering(body: bytes, status: int = 200) -> Iterator[str]:
     ("body", "status", "exit_status", "complaint"),
     [
         (b"<html>", 200, 4, "not in the format of Prometheus"),
-        (b"up 1\n", 200, 4, "says nothing of a server's calls"),
+        (b"up 1\n", 200, 4, "says nothing of calls"),
         (b"\xff", 200, 4, "no text"),
         (b"", 404, 3, "not found"),
     ],
@@ -161,15 +226,16 @@ def test_a_url_of_another_kind_is_refused_with_its_remedy(url: str, capsys: pyte
 
 
 def test_names_from_the_other_side_cannot_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    name = 'rpcrdma_procedure_ops_total{transport="rdma",procedure="\x1b[2J",status="SUCCESS"} 1\n'
+    labels = 'side="server",transport="rdma",program="1",version="1",procedure="\x1b[2J",status="\x1b[1A"'
+    name = f"rpcrdma_procedure_ops_total{{{labels}}} 1\n"
     with answering((HEAD + name).encode()) as url:
         assert main(["stats", url]) == 0
     assert "\x1b" not in capsys.readouterr().out
 
 
 def page(ops: int, *below: int) -> str:
-    where = 'transport="rdma",procedure="P"'
-    lines = [f'rpcrdma_procedure_ops_total{{{where},status="SUCCESS"}} {ops}']
+    where = 'side="server",transport="rdma",program="1",version="1",procedure="P",status="SUCCESS"'
+    lines = [f"rpcrdma_procedure_ops_total{{{where}}} {ops}"]
     lines += ["# TYPE rpcrdma_procedure_execute_seconds histogram"]
     for bound, count in zip(("1.0", "2.0", "+Inf"), below, strict=True):
         lines.append(f'rpcrdma_procedure_execute_seconds_bucket{{{where},le="{bound}"}} {count}')
@@ -180,7 +246,7 @@ def page(ops: int, *below: int) -> str:
 def test_an_interval_is_the_difference_of_two_pages() -> None:
     (calls,) = since(read_page(page(4, 4, 4, 4)), read_page(page(10, 4, 8, 10))).values()
     assert (calls.ops, calls.errors) == (6, 0)
-    execute = calls.times["execute"]
+    execute = calls.together.times["execute"]
     assert (execute.count, execute.mean_s) == (6, 1.0)
     assert execute.quantile_s(0.5) == pytest.approx(1.75)
     assert execute.quantile_s(1.0) == 2.0, "beyond the last bound nothing is known"
@@ -188,7 +254,7 @@ def test_an_interval_is_the_difference_of_two_pages() -> None:
 
 def test_a_server_that_was_started_anew_begins_at_nothing() -> None:
     (calls,) = since(read_page(page(10, 4, 8, 10)), read_page(page(3, 3, 3, 3))).values()
-    assert (calls.ops, calls.times["execute"].count) == (3, 3)
+    assert (calls.ops, calls.together.times["execute"].count) == (3, 3)
 
 
 def test_no_calls_have_no_percentiles() -> None:
@@ -196,7 +262,9 @@ def test_no_calls_have_no_percentiles() -> None:
     assert since(read_page(page(3, 3, 3, 3)), read_page(page(3, 3, 3, 3))) == {}
 
 
-@pytest.mark.parametrize("text", [HEAD + "rpcrdma_procedure_ops_total 1\n", HEAD + "rpcrdma_procedure_ops_total{ 1"])
+@pytest.mark.parametrize(
+    "text", [HEAD + 'rpcrdma_procedure_ops_total{status="SUCCESS"} 1\n', HEAD + "rpcrdma_procedure_ops_total{ 1"]
+)
 def test_a_broken_page_is_the_peers_fault(text: str) -> None:
     with pytest.raises(RemoteProtocolError):
         read_page(text)

@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Callable, Sequence
 
 from rpcrdma.cli import console
+from rpcrdma.cli.client_metrics import telling_metrics
 from rpcrdma.cli.exit_status import ExitStatus
 from rpcrdma.cli.options import CommandParser, OnlyCommand, add_shared_options
 from rpcrdma.cli.packet_capture import capturing
@@ -118,7 +119,7 @@ def main(argv: Sequence[str] | None = None, *, when_loaded: Callable[[], None] =
         console.errors_as_json(args.beside_errors if getattr(args, "json", False) else None)
         _configure_logging(args)
         when_loaded()
-        with capturing(args):
+        with capturing(args), telling_metrics(args):
             status: int = args.run(args)
         sys.stdout.flush()
     except SystemExit:

@@ -59,6 +59,7 @@ _DEFAULTS: dict[str, Any] = {
     "no_crc": False,
     "timeout": None,
     "pcap": None,
+    "client_metrics": None,
     "log_level": None,
     "verbose": 0,
     "beside_errors": {},
@@ -203,6 +204,13 @@ def _add_connection_options(group: argparse._ArgumentGroup, *, mounts: bool) -> 
         default=argparse.SUPPRESS,
         help="record the RDMA connections for Wireshark; needs no privileges",
     )
+    add(
+        "--client-metrics",
+        type=host_and_port,
+        metavar="HOST:PORT",
+        default=argparse.SUPPRESS,
+        help="tell Prometheus, or `rpcrdma stats`, of this command's calls there while it runs; port 0: a free one",
+    )
 
 
 def add_rpcrdma_version(group: argparse._ActionsContainer, text: str) -> None:
@@ -308,13 +316,14 @@ def add_json(parser: argparse.ArgumentParser, what: str = "the result as one JSO
 
 
 def connect_options(args: argparse.Namespace) -> ConnectOptions:
-    """The shared options as `ConnectOptions`; packets go to the file that `capturing` has opened."""
+    """The shared options as `ConnectOptions`, with what `capturing` and `telling_metrics` have opened."""
     from rpcrdma.aio.client.connect import ConnectOptions  # noqa: PLC0415
     from rpcrdma.cli.call_log import call_logger  # noqa: PLC0415
     from rpcrdma.iwarp import IwarpConfig  # noqa: PLC0415
 
     options: dict[str, Any] = {"provider": args.provider, "reserved_port": args.reserved_port}
     options["capture"] = getattr(args, "capture", None)
+    options["metrics"] = getattr(args, "metrics_told", None)
     options["on_call"] = call_logger()
     options["iwarp"] = IwarpConfig(crc=not args.no_crc)
     options["host_authentication"] = host_authentication(args)

@@ -1,12 +1,16 @@
-"""`rpcrdma stats`: how many calls a server answers, and how long they take."""
+"""`rpcrdma stats`: how many calls a server answers, or a client makes, and how long they take."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import os
+import shutil
 import sys
+import textwrap
 import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -16,7 +20,7 @@ from rpcrdma.cli.exit_status import ExitStatus
 from rpcrdma.cli.options import Subparsers, add_command, add_json, positive_count, seconds
 
 if TYPE_CHECKING:
-    from rpcrdma.aio.client.metrics_page import Calls, Times
+    from rpcrdma.aio.client.metrics_page import Calls, Outcome, Page, Times, Where
 
 __all__ = ["add_parser", "run"]
 
@@ -26,19 +30,30 @@ _EXAMPLES = """\
   rpcrdma stats http://127.0.0.1:9400 --watch
   rpcrdma stats http://127.0.0.1:9400 --watch --count 60 --json >minute.jsonl
 
-what it prints, for each procedure:
+what it prints, for each procedure, and indented for each kind of error:
   ops, errors: calls that have ended, and those that did not succeed
-  sent, received: bytes of replies and of calls
-  queue, handler: the mean time that calls waited for a thread or memory,
-  and that they ran; execute: both, with its percentiles
+  bytes_sent, bytes_recv: octets of the messages that this end has sent and
+  received, data included
+  queue: the mean time that calls waited, at a server for a thread or memory,
+  at a client for a credit or a connection
+  handler: at a server, the mean time that they ran
+  rtt: at a client, that from sending a call to its reply
+  execute: the mean of both together, with its percentiles
 
 Without --watch all of it counts since the start of the server; with it, in
-the last interval. Percentiles are right to within a factor of two.
+the last interval. Percentiles are right to within a factor of two. On a
+narrow terminal some columns are left out, and named; --json has all of it.
+A program with rpcrdma.ClientMetrics, and `rpcrdma --client-metrics`, tell of
+the calls that they make at a URL like that of a server.
 """
 _INTERVAL_S = 2.0
 _TIMEOUT_S = 10.0
 _PERCENTILES = {"p50": 0.50, "p90": 0.90, "p99": 0.99}
 _CLEAR = "\x1b[H\x1b[2J"
+_WHOLE = {"server": "handler", "client": "rtt"}
+"""What a call's time consists of beside the queue."""
+_LEFT_OUT = ("p90", "bytes_recv", "bytes_sent", "queue", "handler", "rtt", "p50", "over")
+"""Columns that a narrow terminal does not get, the first first."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -79,6 +94,9 @@ async def _stats(args: argparse.Namespace) -> int:
         _print(args, before, None)
         return ExitStatus.DONE
     left = args.count
+    if not args.json and _is_screen():
+        console.data(f"{args.url}: the first table comes in {args.interval:g} s")
+        sys.stdout.flush()
     try:
         while left != 0:
             await asyncio.sleep(args.interval)
@@ -102,37 +120,81 @@ def _metrics_url(text: str) -> str:
     return text if parts.path.strip("/") else f"{parts.scheme}://{parts.netloc}/metrics"
 
 
-def _print(args: argparse.Namespace, page: dict[tuple[str, str], Calls], interval_s: float | None) -> None:
+def _is_screen() -> bool:
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def _print(args: argparse.Namespace, page: Page, interval_s: float | None) -> None:
     if args.json:
-        rows = [_described(*where, calls) for where, calls in sorted(page.items())]
+        rows = [_described(where, calls) for where, calls in sorted(page.items(), key=lambda item: item[0])]
         console.json_line({"url": args.url, "interval_s": interval_s and round(interval_s, 3), "operations": rows})
         return
-    if interval_s is not None and sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
+    if interval_s is not None and _is_screen():
         sys.stdout.write(_CLEAR)
-    most_first = sorted(page.items(), key=lambda item: (-item[1].ops, item[0]))
-    rate = "" if interval_s is None else "/s"
-    per = 1.0 if interval_s is None else interval_s
-    headings = ["procedure", "over", f"ops{rate}", "errors", f"sent{rate}", f"received{rate}", "queue", "handler"]
-    headings += ["execute", *_PERCENTILES]
-    body = [_row(*where, calls, per) for where, calls in most_first]
-    console.table(body, right=range(2, len(headings)), headings=headings)
+    sides = {where.side for where in page} or {"server"}
+    for side in sorted(sides, reverse=True):
+        if sides != {"server"}:
+            console.data({"server": "calls answered", "client": "calls made"}.get(side, console.printable(side)))
+        _print_side({where: calls for where, calls in page.items() if where.side == side}, side, interval_s)
     if interval_s is not None:
         console.data("")
     sys.stdout.flush()
 
 
-def _row(transport: str, procedure: str, calls: Calls, per_s: float) -> list[str]:
-    execute = calls.times["execute"]
-    return [
-        console.printable(procedure),
-        console.printable(transport),
-        f"{calls.ops / per_s:.0f}" if per_s == 1 else f"{calls.ops / per_s:.1f}",
-        f"{calls.errors:.0f}",
-        console.readable_octets(calls.bytes_sent / per_s),
-        console.readable_octets(calls.bytes_recv / per_s),
-        *(_readable_s(calls.times[part].mean_s) for part in ("queue", "handler", "execute")),
-        *(_readable_s(execute.quantile_s(share)) for share in _PERCENTILES.values()),
-    ]
+def _print_side(page: Page, side: str, interval_s: float | None) -> None:
+    per_s = 1.0 if interval_s is None else interval_s
+    rate = "" if interval_s is None else "/s"
+    whole = _WHOLE.get(side, "execute")
+    several = Counter(where[:3] + where[-1:] for where in page)
+    rows: list[dict[str, str]] = []
+    for where, calls in sorted(page.items(), key=lambda item: (-item[1].ops, item[0])):
+        name = where.procedure
+        if several[where[:3] + where[-1:]] > 1:
+            name += f" ({where.program} version {where.version})"
+        told = {"procedure": name, "over": where.server or where.transport, "errors": f"{calls.errors:.0f}"}
+        rows.append(told | _cells(calls.together, whole, per_s))
+        for status, outcome in sorted(calls.outcomes.items()):
+            if outcome.ops and status != "SUCCESS":
+                rows.append({"procedure": f"  {status}", "over": "", "errors": ""} | _cells(outcome, whole, per_s))
+    columns = ["procedure", "over", "ops", "errors", "bytes_sent", "bytes_recv", "queue", whole, "execute"]
+    columns += _PERCENTILES
+    headings = {name: name + rate * (name in {"ops", "bytes_sent", "bytes_recv"}) for name in columns}
+    rows = [{name: console.printable(cell) for name, cell in row.items()} for row in rows]
+    left_out = _left_out([headings, *rows], columns)
+    shown = [name for name in columns if name not in left_out]
+    numbers = [index for index, name in enumerate(shown) if name not in {"procedure", "over"}]
+    body = [[row[name] for name in shown] for row in rows]
+    console.table(body, right=numbers, headings=[headings[name] for name in shown])
+    if left_out:
+        note = f"(for want of columns without {', '.join(left_out)}; --json has all)"
+        console.data(textwrap.fill(note, shutil.get_terminal_size().columns))
+
+
+def _left_out(rows: Sequence[Mapping[str, str]], columns: Sequence[str]) -> list[str]:
+    """The columns that the terminal has no room for."""
+    if not sys.stdout.isatty():
+        return []
+    widths = {name: max(len(row[name]) for row in rows) for name in columns}
+    left_out: list[str] = []
+    for name in _LEFT_OUT:
+        shown = [width for column, width in widths.items() if column not in left_out]
+        if sum(shown) + 2 * (len(shown) - 1) <= shutil.get_terminal_size().columns:
+            break
+        if name in widths:
+            left_out.append(name)
+    return left_out
+
+
+def _cells(outcome: Outcome, whole: str, per_s: float) -> dict[str, str]:
+    times = outcome.times
+    execute = times["execute"]
+    return {
+        "ops": f"{outcome.ops / per_s:.0f}" if per_s == 1 else f"{outcome.ops / per_s:.1f}",
+        "bytes_sent": console.readable_octets(outcome.bytes_sent / per_s),
+        "bytes_recv": console.readable_octets(outcome.bytes_recv / per_s),
+        **{part: _readable_s(times[part].mean_s) for part in ("queue", whole, "execute")},
+        **{name: _readable_s(execute.quantile_s(share)) for name, share in _PERCENTILES.items()},
+    }
 
 
 def _readable_s(duration_s: float | None) -> str:
@@ -143,17 +205,27 @@ def _readable_s(duration_s: float | None) -> str:
     return f"{duration_s * 1e3:.1f} ms" if duration_s < 1 else f"{duration_s:.1f} s"
 
 
-def _described(transport: str, procedure: str, calls: Calls) -> dict[str, Any]:
+def _described(where: Where, calls: Calls) -> dict[str, Any]:
+    outcomes = {status: outcome for status, outcome in sorted(calls.outcomes.items()) if outcome.ops}
     return {
-        "transport": transport,
-        "procedure": procedure,
+        **where._asdict(),
         "ops": int(calls.ops),
         "errors": int(calls.errors),
-        "statuses": {status: int(count) for status, count in calls.statuses.items() if count},
-        "bytes_sent": int(calls.bytes_sent),
-        "bytes_recv": int(calls.bytes_recv),
-        **{f"{part}_ms": round(times.sum_s * 1e3, 3) for part, times in calls.times.items()},
-        **{f"{part}_us": _times(times) for part, times in calls.times.items()},
+        "statuses": {status: int(outcome.ops) for status, outcome in outcomes.items()},
+        **_octets_and_times(calls.together),
+        "by_status": {
+            status: {"ops": int(outcome.ops), **_octets_and_times(outcome)} for status, outcome in outcomes.items()
+        },
+    }
+
+
+def _octets_and_times(outcome: Outcome) -> dict[str, Any]:
+    times = {part: times for part, times in outcome.times.items() if times.below}
+    return {
+        "bytes_sent": int(outcome.bytes_sent),
+        "bytes_recv": int(outcome.bytes_recv),
+        **{f"{part}_ms": round(each.sum_s * 1e3, 3) for part, each in times.items()},
+        **{f"{part}_us": _times(each) for part, each in times.items()},
     }
 
 

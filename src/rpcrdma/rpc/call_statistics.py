@@ -4,18 +4,20 @@ Of each kind of outcome there is one `CallCounts`, made when it first occurs, so
 Where a call did not wait, its whole time is counted once: it stands for the round trip (or the handler's time) and for
 the execution alike. Only calls that waited have their parts counted apart.
 
-Procedures are those of the programs that this side knows, and statuses those of their definitions: no peer can add any.
+Procedures are those of the programs that this side serves or calls, and statuses those of their definitions. How many
+of them are counted apart is bounded all the same, so that no peer chooses how much is held and told.
 """
 
 from __future__ import annotations
 
 import enum
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
-from rpcrdma.limits import CALL_OUTCOMES_MAX
-from rpcrdma.rpc.histogram import BUCKETS, UNIT_BITS, Histogram
+from rpcrdma.limits import CALL_OUTCOMES_MAX, CALL_STATUSES_MAX
+from rpcrdma.rpc.histogram import BUCKETS, Histogram, bucket_of, bucket_start_ns
 from rpcrdma.rpc.program import Procedure
 
 __all__ = [
@@ -24,6 +26,7 @@ __all__ = [
     "DROPPED",
     "NOT_SENT",
     "OTHER",
+    "RECENT_MAX",
     "REFUSED",
     "REPEATED",
     "SUCCESS",
@@ -32,7 +35,9 @@ __all__ = [
     "CallStatistics",
     "Durations",
     "OperationStatistics",
+    "added_up",
     "by_procedure",
+    "in_order",
     "together",
 ]
 
@@ -53,7 +58,17 @@ REFUSED = "REFUSED"
 OTHER = "other"
 """Stands for procedures that are not known, and for what is beyond the bound."""
 
+RECENT_MAX = 384
+"""Numbers of `CallCounts.recent`, three for each call: some 12 KiB for each procedure until they are counted, in 30
+microseconds."""
+
 _UNREPLIED = frozenset({TIMEOUT, CANCELLED, CONNECTION_LOST, NOT_SENT, OTHER})
+_OWN = _UNREPLIED | {SUCCESS, REPEATED, DROPPED, REFUSED}
+"""The statuses that no peer can add to: they take no part in the bound on those of one procedure."""
+
+_Where: TypeAlias = tuple[int, int, str]
+"""A procedure: program, version and name. Names alone may be those of several programs, or of two versions of one."""
+_UNKNOWN: _Where = (0, 0, OTHER)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +78,9 @@ class OperationStatistics:
     A client's `execute` is `queue` and `rtt` together, a server's `queue` and `handler`.
     """
 
+    program: int
+    """Its number, and the next one its version; both are 0 for "other"."""
+    version: int
     procedure: str
     """Its name in the interface definition, or "other"."""
     status: str
@@ -93,6 +111,8 @@ class OperationStatistics:
         times = {"queue": self.queue, "rtt": self.rtt, "handler": self.handler, "execute": self.execute}
         times = {name: histogram for name, histogram in times.items() if histogram.count or name != "handler"}
         return {
+            "program": self.program,
+            "version": self.version,
             "procedure": self.procedure,
             "status": self.status,
             "ops": self.ops,
@@ -121,12 +141,23 @@ class Durations:
         self.sum_ns += duration_ns
         if duration_ns > self.max_ns:  # noqa: PLR1730 - max() takes three times as long
             self.max_ns = duration_ns
-        units = duration_ns >> UNIT_BITS
-        shift = units.bit_length() - 3
-        try:
-            self.buckets[units if shift <= 0 else (shift << 2) + (units >> shift)] += 1
-        except IndexError:
-            self.buckets[-1] += 1
+        self.buckets[bucket_of(duration_ns)] += 1
+
+    def add_all(self, durations_ns: list[int]) -> None:
+        """Counts several, for less than `add` takes for each."""
+        if not durations_ns:
+            return
+        durations_ns.sort()
+        self.sum_ns += sum(durations_ns)
+        self.max_ns = max(self.max_ns, durations_ns[-1])
+        begin = 0
+        while begin < len(durations_ns):
+            index = bucket_of(durations_ns[begin])
+            end = len(durations_ns)
+            if index + 1 < BUCKETS:
+                end = bisect_left(durations_ns, bucket_start_ns(index + 1), begin)
+            self.buckets[index] += end - begin
+            begin = end
 
     def snapshot(self) -> Histogram:
         """What was counted until now."""
@@ -137,19 +168,30 @@ class CallCounts(Durations):
     """What is counted of the calls of one procedure with one status.
 
     As durations it holds those of the calls that did not wait. Of every call the octets are counted, and then its time
-    by one of `add`, `add_parts` and `add_untimed`.
+    by one of `add`, `add_parts` and `add_untimed`; all of it at once by `recent`, which costs a call least.
     """
 
-    __slots__ = ("_untimed", "_waited", "bytes_recv", "bytes_sent", "sent_again")
+    __slots__ = ("_untimed", "_waited", "bytes_recv", "bytes_sent", "recent", "sent_again")
 
     def __init__(self) -> None:
         super().__init__()
+        self.recent: list[int] = []
+        """Of calls that did not wait, and are yet to be counted: octets sent, octets received and nanoseconds of each.
+        When there are `RECENT_MAX` of these numbers, `count_recent` is due. For successes only, whose number no
+        peer can raise."""
         self.bytes_sent = 0
         self.bytes_recv = 0
         self.sent_again = 0
         """How much oftener than once each these calls were sent."""
         self._untimed = 0
         self._waited: tuple[Durations, Durations, Durations] | None = None
+
+    def count_recent(self) -> None:
+        """Counts the recent calls."""
+        recent, self.recent = self.recent, []
+        self.bytes_sent += sum(recent[0::3])
+        self.bytes_recv += sum(recent[1::3])
+        self.add_all(recent[2::3])
 
     def add_parts(self, queue_ns: int, rest_ns: int) -> None:
         """Counts the time of a call that may have waited, and then took `rest_ns`."""
@@ -167,9 +209,20 @@ class CallCounts(Durations):
         """Counts calls whose time tells nothing; -1 takes one back."""
         self._untimed += count
 
-    def snapshot_as(self, procedure: str, status: str, *, served: bool) -> OperationStatistics:
+    def _settled(self) -> CallCounts:
+        """A copy with the recent calls counted; not this itself, which another thread than the reader's may count in."""
+        copy = CallCounts()
+        copy.recent = self.recent[:]
+        copy.buckets = self.buckets[:]
+        copy.sum_ns, copy.max_ns = self.sum_ns, self.max_ns
+        copy.bytes_sent, copy.bytes_recv = self.bytes_sent, self.bytes_recv
+        copy.count_recent()
+        return copy
+
+    def snapshot_as(self, where: _Where, status: str, *, served: bool) -> OperationStatistics:
         """What was counted until now."""
-        direct = self.snapshot()
+        settled = self._settled()
+        direct = settled.snapshot()
         at_once = Histogram(counts=(direct.count, *[0] * (BUCKETS - 1)))
         if self._waited is None:
             queue, rest, execute = at_once, direct, direct
@@ -178,14 +231,17 @@ class CallCounts(Durations):
             queue, rest, execute = at_once + waited, direct + rests, direct + whole
         ops = execute.count + self._untimed
         nothing = Histogram()
+        program, version, procedure = where
         return OperationStatistics(
+            program=program,
+            version=version,
             procedure=procedure,
             status=status,
             ops=ops,
             trans=ops + self.sent_again,
             timeouts=ops if status == TIMEOUT else 0,
-            bytes_sent=self.bytes_sent,
-            bytes_recv=self.bytes_recv,
+            bytes_sent=settled.bytes_sent,
+            bytes_recv=settled.bytes_recv,
             queue=queue,
             rtt=nothing if served or status in _UNREPLIED else rest,
             handler=rest if served else nothing,
@@ -197,66 +253,98 @@ class CallCounts(Durations):
 class CallStatistics:
     """The counts of all calls that one side makes, or, with `served`, of those that it answers."""
 
-    __slots__ = ("_outcomes", "_served", "successes")
+    __slots__ = ("_outcomes", "_served", "_statuses", "successes")
 
     def __init__(self, *, served: bool = False) -> None:
         self._served = served
-        self._outcomes: dict[tuple[str, str], CallCounts] = {}
+        self._outcomes: dict[tuple[_Where, str], CallCounts] = {}
+        # How many statuses of each procedure are told apart, other than our own.
+        self._statuses: dict[_Where, int] = {}
         self.successes: dict[Procedure[Any, Any], CallCounts] = {}
         """Those of SUCCESS that `of_success` has found: a look into it is what finding them costs."""
 
     def of_success(self, procedure: Procedure[Any, Any]) -> CallCounts:
         """The counts of the successful calls of a procedure."""
-        counts = self.of(procedure.name, SUCCESS)
+        counts = self.of(procedure, SUCCESS)
         if len(self.successes) < CALL_OUTCOMES_MAX:
             self.successes[procedure] = counts
         return counts
 
-    def of(self, procedure: str, status: str) -> CallCounts:
-        """The counts for a procedure and status, or those for "other" where there are too many."""
-        counts = self._outcomes.get((procedure, status))
+    def of(self, procedure: Procedure[Any, Any] | None, status: str) -> CallCounts:
+        """The counts for a procedure, None for those not known, and status; for "other" where there are too many."""
+        where = _UNKNOWN if procedure is None else (procedure.program, procedure.version, procedure.name)
+        return self._outcomes.get((where, status)) or self._of_new(where, status)
+
+    def _of_new(self, where: _Where, status: str) -> CallCounts:
+        told = self._statuses.get(where, 0)
+        if status not in _OWN and told >= CALL_STATUSES_MAX:
+            status = OTHER
+        if len(self._outcomes) >= CALL_OUTCOMES_MAX and (where, status) not in self._outcomes:
+            where, status = _UNKNOWN, status if status in _OWN else OTHER
+        counts = self._outcomes.get((where, status))
         if counts is None:
-            if len(self._outcomes) >= CALL_OUTCOMES_MAX:
-                procedure = OTHER
-                status = status if status in _UNREPLIED or status == SUCCESS else OTHER
-            counts = self._outcomes.setdefault((procedure, status), CallCounts())
+            counts = self._outcomes[where, status] = CallCounts()
+            if status not in _OWN:
+                self._statuses[where] = told + 1
         return counts
 
     def of_status(self, procedure: Procedure[Any, Any], status: int | str) -> CallCounts:
         """The counts for a status: a name, or a member of the result's own enumeration, where 0 is success."""
         if not status:
             return self.successes.get(procedure) or self.of_success(procedure)
-        return self.of(procedure.name, status.name if isinstance(status, enum.Enum) else str(status))
+        return self.of(procedure, status.name if isinstance(status, enum.Enum) else str(status))
 
     def sent_again(self, procedure: Procedure[Any, Any]) -> None:
         """A call that was counted as CONNECTION_LOST is made again: how it ends is counted then."""
-        counts = self.of(procedure.name, CONNECTION_LOST)
+        counts = self.of(procedure, CONNECTION_LOST)
         counts.add_untimed(-1)
         counts.sent_again += 1
 
     def snapshot(self) -> tuple[OperationStatistics, ...]:
         """What was counted until now: of every procedure SUCCESS first, then the other statuses by name."""
-        order = sorted(self._outcomes.items(), key=lambda item: (item[0][0], item[0][1] != SUCCESS, item[0][1]))
-        found = (counts.snapshot_as(*key, served=self._served) for key, counts in order)
-        return tuple(operation for operation in found if operation.ops or operation.trans)
+        # A list at once: other threads may ask while the event loop counts.
+        outcomes = list(self._outcomes.items())
+        found = (counts.snapshot_as(*key, served=self._served) for key, counts in outcomes)
+        return in_order(operation for operation in found if operation.ops or operation.trans)
 
 
-def together(operations: Iterable[OperationStatistics]) -> OperationStatistics:
-    """The sums over several operations, of which there is at least one; `status` is ""."""
+def in_order(operations: Iterable[OperationStatistics]) -> tuple[OperationStatistics, ...]:
+    """By procedure, and of every procedure SUCCESS first, then the other statuses by name."""
+
+    def place(each: OperationStatistics) -> tuple[str, int, int, bool, str]:
+        return each.procedure, each.program, each.version, each.status != SUCCESS, each.status
+
+    return tuple(sorted(operations, key=place))
+
+
+def together(operations: Iterable[OperationStatistics], status: str = "") -> OperationStatistics:
+    """The sums over several operations of one procedure, of which there is at least one."""
     first, *others = operations
     total = {name: getattr(first, name) for name in OperationStatistics.__slots__}
     for operation in others:
         for name in _SUMMED:
             total[name] += getattr(operation, name)
-    return OperationStatistics(**{**total, "status": ""})
+    return OperationStatistics(**{**total, "status": status})
 
 
-_SUMMED = tuple(name for name in OperationStatistics.__slots__ if name not in {"procedure", "status"})
+_SUMMED = tuple(
+    name for name in OperationStatistics.__slots__ if name not in {"program", "version", "procedure", "status"}
+)
 
 
 def by_procedure(operations: Iterable[OperationStatistics]) -> tuple[OperationStatistics, ...]:
     """One for each procedure, whatever the status."""
-    found: dict[str, list[OperationStatistics]] = {}
+    return tuple(together(each) for each in _grouped(operations, ("program", "version", "procedure")))
+
+
+def added_up(operations: Iterable[OperationStatistics]) -> tuple[OperationStatistics, ...]:
+    """One for each procedure and status: what several connections have counted, for example."""
+    groups = _grouped(operations, ("program", "version", "procedure", "status"))
+    return in_order(together(each, each[0].status) for each in groups)
+
+
+def _grouped(operations: Iterable[OperationStatistics], names: tuple[str, ...]) -> list[list[OperationStatistics]]:
+    found: dict[tuple[int | str, ...], list[OperationStatistics]] = {}
     for operation in operations:
-        found.setdefault(operation.procedure, []).append(operation)
-    return tuple(together(each) for each in found.values())
+        found.setdefault(tuple(getattr(operation, name) for name in names), []).append(operation)
+    return list(found.values())

@@ -7,13 +7,14 @@ the reply.
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
 from rpcrdma.limits import RPC_CREDENTIALS_REMEMBERED
 from rpcrdma.rpc.auth import AuthFlavor, AuthNone, AuthStat, Credential, decode_auth_sys
-from rpcrdma.rpc.call_statistics import OTHER, REPEATED, CallStatistics
+from rpcrdma.rpc.call_statistics import REPEATED, CallStatistics
 from rpcrdma.rpc.message import (
     AcceptStat,
     CallHeader,
@@ -55,11 +56,13 @@ class _Route:
 
 
 class RefusedCall(Payload):
-    """The reply to a call that no handler answers, and the names under which it is counted."""
+    """The reply to a call that no handler answers, the procedure, None if it is none that we know, and the status."""
 
     __slots__ = ("procedure", "status")
 
-    def __init__(self, reply: Payload, status: AcceptStat | RejectStat, procedure: str = OTHER) -> None:
+    def __init__(
+        self, reply: Payload, status: AcceptStat | RejectStat, procedure: Procedure[Any, Any] | None = None
+    ) -> None:
         super().__init__(reply.reduced)
         self.procedure = procedure
         self.status = status.name
@@ -184,13 +187,17 @@ class Dispatcher:
             decoder.done(route.name)
         except DecodeError as error:
             _check_passed_chunks(decoder, error)
-            return RefusedCall(refusal(xid, AcceptStat.GARBAGE_ARGS), AcceptStat.GARBAGE_ARGS, route.name)
+            return RefusedCall(refusal(xid, AcceptStat.GARBAGE_ARGS), AcceptStat.GARBAGE_ARGS, route.procedure)
         route.calls += 1
         return Invocation(xid, credential, route, args)
 
     def calls_of_procedures(self) -> dict[str, int]:
         """Calls whose arguments decoded, by the name of the procedure; procedures without calls are left out."""
-        return {route.name: route.calls for route in self._routes.values() if route.calls}
+        calls: Counter[str] = Counter()
+        for route in self._routes.values():
+            # Versions of a program may have procedures of one name.
+            calls[route.name] += route.calls
+        return dict(+calls)
 
     def _unavailable(self, header: CallHeader) -> RefusedCall:
         versions = self._versions.get(header.program)

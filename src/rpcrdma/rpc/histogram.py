@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
-__all__ = ["BUCKETS", "UNIT_BITS", "UNIT_NS", "Histogram", "bucket_start_ns"]
+__all__ = ["BUCKETS", "UNIT_BITS", "UNIT_NS", "Histogram", "bucket_of", "bucket_start_ns"]
 
 UNIT_BITS = 8
 UNIT_NS = 1 << UNIT_BITS
@@ -27,6 +27,13 @@ def bucket_start_ns(index: int) -> int:
     if index < 8:
         return index << UNIT_BITS
     return (4 | index & 3) << ((index >> 2) - 1 + UNIT_BITS)
+
+
+def bucket_of(duration_ns: int) -> int:
+    """The bucket that a duration is in."""
+    units = duration_ns >> UNIT_BITS
+    shift = units.bit_length() - 3
+    return min(units if shift <= 0 else (shift << 2) + (units >> shift), BUCKETS - 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from rpcrdma.aio.server.metrics import MetricsExporter
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
 from rpcrdma.errors import ConnectFailed, RpcError
 from rpcrdma.nfs import v3
-from rpcrdma.rpc.program import null_procedure
+from rpcrdma.rpc.program import Procedure, null_procedure
 from rpcrdma.rpc.service import CallContext
 
 OCTETS = 150_000
@@ -82,6 +82,13 @@ async def scrape(url: str) -> dict[tuple[str, ...], float]:
         for family in text_string_to_metric_families(text)
         for sample in family.samples
     }
+
+
+def labels(
+    procedure: Procedure[Any, Any], status: str = "SUCCESS", *, side: str = "server", transport: str = "rdma"
+) -> tuple[str, ...]:
+    """The values of the labels of calls, in the order of the labels' names, without that of the server."""
+    return procedure.name, str(procedure.program), side, status, transport, str(procedure.version)
 
 
 @pytest.mark.versions("1", "2", "2-07")
@@ -185,18 +192,18 @@ def test_prometheus_is_told_of_latency_by_procedure() -> None:
         finally:
             await exporter.close()
         (read,) = [each for each in server.statistics().rdma.operations if each.procedure == v3.READ.name]
-        assert samples["rpcrdma_procedure_ops_total", v3.READ.name, "SUCCESS", "rdma"] == 1
-        assert samples["rpcrdma_procedure_ops_total", v3.NULL.name, "SUCCESS", "tcp"] == 1
-        assert samples["rpcrdma_procedure_sent_bytes_total", v3.READ.name, "rdma"] == read.bytes_sent > OCTETS
-        assert samples["rpcrdma_procedure_received_bytes_total", v3.WRITE.name, "rdma"] > OCTETS
+        assert samples["rpcrdma_procedure_ops_total", *labels(v3.READ)] == 1
+        assert samples["rpcrdma_procedure_ops_total", *labels(v3.NULL, transport="tcp")] == 1
+        assert samples["rpcrdma_procedure_sent_bytes_total", *labels(v3.READ)] == read.bytes_sent > OCTETS
+        assert samples["rpcrdma_procedure_received_bytes_total", *labels(v3.WRITE)] > OCTETS
         for part in ("queue", "handler", "execute"):
             histogram = getattr(read, part)
             name = f"rpcrdma_procedure_{part}_seconds"
-            assert samples[f"{name}_sum", v3.READ.name, "rdma"] == pytest.approx(histogram.sum_ns / 1e9)
+            assert samples[f"{name}_sum", *labels(v3.READ)] == pytest.approx(histogram.sum_ns / 1e9)
             below = [count for key, count in samples.items() if key[0] == f"{name}_bucket" and v3.READ.name in key]
             assert len(below) == 23
             assert below == sorted(below)
-            assert (below[-1], samples[f"{name}_count", v3.READ.name, "rdma"]) == (1, 1)
+            assert (below[-1], samples[f"{name}_count", *labels(v3.READ)]) == (1, 1)
 
     with_server(work, ServeOptions(count_calls=True))
 
@@ -222,7 +229,7 @@ def test_clients_cannot_make_more_series() -> None:
         finally:
             await exporter.close()
         assert set(after) == set(before)
-        assert after["rpcrdma_procedure_ops_total", "other", "PROG_UNAVAIL", "rdma"] == 50
+        assert after["rpcrdma_procedure_ops_total", "other", "0", "server", "PROG_UNAVAIL", "rdma", "0"] == 50
 
     with_server(work, ServeOptions(count_calls=True))
 

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from rpcrdma.limits import CALL_OUTCOMES_MAX
+from rpcrdma.limits import CALL_OUTCOMES_MAX, CALL_STATUSES_MAX
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.call_statistics import (
     CONNECTION_LOST,
     OTHER,
     SUCCESS,
     TIMEOUT,
+    CallCounts,
     CallStatistics,
+    Durations,
     OperationStatistics,
+    added_up,
     by_procedure,
 )
+from rpcrdma.rpc.program import Procedure, null_procedure
 
 MS = 1_000_000
 
@@ -51,7 +57,7 @@ def test_statuses_are_counted_apart_and_come_after_success() -> None:
     statistics = CallStatistics()
     for status in (v3.nfsstat3.NFS3ERR_STALE, v3.nfsstat3.NFS3ERR_NOENT, v3.nfsstat3.NFS3_OK, "SYSTEM_ERR"):
         statistics.of_status(v3.LOOKUP, status).add(MS)
-    statistics.of(v3.LOOKUP.name, TIMEOUT).add(MS)
+    statistics.of(v3.LOOKUP, TIMEOUT).add(MS)
     told = statistics.snapshot()
     assert [each.status for each in told] == [SUCCESS, "NFS3ERR_NOENT", "NFS3ERR_STALE", "SYSTEM_ERR", TIMEOUT]
     (lookup,) = by_procedure(told)
@@ -61,7 +67,7 @@ def test_statuses_are_counted_apart_and_come_after_success() -> None:
 
 def test_a_call_that_is_lost_and_sent_again_is_one_operation_sent_twice() -> None:
     statistics = CallStatistics()
-    lost = statistics.of(v3.READ.name, CONNECTION_LOST)
+    lost = statistics.of(v3.READ, CONNECTION_LOST)
     lost.bytes_sent += 100
     lost.add_untimed(1)
     assert counted(statistics)[v3.READ.name, CONNECTION_LOST].errors == 1
@@ -73,12 +79,82 @@ def test_a_call_that_is_lost_and_sent_again_is_one_operation_sent_twice() -> Non
     assert (read.ops, read.trans, read.errors, read.bytes_sent) == (1, 2, 0, 200)
 
 
+def procedure(name: str, program: int = 200_000, version: int = 1) -> Procedure[None, None]:
+    return replace(null_procedure(program, version), name=name)
+
+
 def test_what_is_counted_apart_is_bounded() -> None:
     statistics = CallStatistics()
     for number in range(2 * CALL_OUTCOMES_MAX):
-        statistics.of(f"P{number}", SUCCESS).add(MS)
-        statistics.of(f"P{number}", f"E{number}").add(MS)
+        statistics.of(procedure(f"P{number}"), SUCCESS).add(MS)
+        statistics.of(procedure(f"P{number}"), f"E{number}").add(MS)
     told = counted(statistics)
     assert len(told) == CALL_OUTCOMES_MAX + 2
     assert told[OTHER, SUCCESS].ops + told[OTHER, OTHER].ops == 3 * CALL_OUTCOMES_MAX
     assert sum(each.ops for each in told.values()) == 4 * CALL_OUTCOMES_MAX
+
+
+def test_statuses_that_a_peer_chooses_leave_room_for_others() -> None:
+    statistics = CallStatistics()
+    for number in range(2 * CALL_OUTCOMES_MAX):
+        statistics.of(v3.LOOKUP, f"E{number}").add(MS)
+    for status in (SUCCESS, TIMEOUT, CONNECTION_LOST):
+        statistics.of(v3.LOOKUP, status).add(MS)
+    statistics.of(v3.READ, SUCCESS).add(MS)
+    told = counted(statistics)
+    assert len(told) == CALL_STATUSES_MAX + 5
+    assert told[v3.LOOKUP.name, OTHER].ops == 2 * CALL_OUTCOMES_MAX - CALL_STATUSES_MAX
+    kept = [(v3.LOOKUP.name, SUCCESS), (v3.LOOKUP.name, TIMEOUT), (v3.READ.name, SUCCESS)]
+    assert [told[each].ops for each in kept] == [1, 1, 1]
+    # What has its place keeps it.
+    statistics.of(v3.LOOKUP, "E0").add(MS)
+    assert counted(statistics)[v3.LOOKUP.name, "E0"].ops == 2
+
+
+def test_procedures_of_one_name_are_told_apart_by_program_and_version() -> None:
+    statistics = CallStatistics()
+    for program, version in ((1, 1), (1, 2), (2, 1)):
+        statistics.of_status(procedure("GET", program, version), 0).add(program * MS)
+    told = statistics.snapshot()
+    assert [(each.program, each.version, each.ops, each.procedure) for each in told] == [
+        (1, 1, 1, "GET"),
+        (1, 2, 1, "GET"),
+        (2, 1, 1, "GET"),
+    ]
+    assert len(by_procedure(told)) == 3
+    assert (told[2].as_json()["program"], told[2].as_json()["version"]) == (2, 1)
+
+
+def test_what_several_connections_have_counted_adds_up() -> None:
+    several = [CallStatistics(), CallStatistics()]
+    for number, statistics in enumerate(several, 1):
+        statistics.of_status(v3.LOOKUP, 0).add(number * MS)
+        statistics.of_status(v3.LOOKUP, v3.nfsstat3.NFS3ERR_NOENT).bytes_sent += number
+        statistics.of_status(v3.LOOKUP, v3.nfsstat3.NFS3ERR_NOENT).add(MS)
+    success, absent = added_up(operation for statistics in several for operation in statistics.snapshot())
+    assert (success.status, success.ops, success.rtt.sum_ns, success.rtt.max_ns) == (SUCCESS, 2, 3 * MS, 2 * MS)
+    assert (absent.status, absent.ops, absent.bytes_sent) == ("NFS3ERR_NOENT", 2, 3)
+
+
+@pytest.mark.parametrize("scale", [1, 300, 10**5, 10**9, 10**13])
+def test_many_calls_at_once_are_counted_as_one_after_another(scale: int) -> None:
+    durations_ns = [(number * number * 7919) % 1000 * scale for number in range(500)]
+    one_by_one, at_once = Durations(), CallCounts()
+    for number, duration_ns in enumerate(durations_ns):
+        one_by_one.add(duration_ns)
+        at_once.recent += (number, 2 * number, duration_ns)
+    at_once.count_recent()
+    assert at_once.snapshot() == one_by_one.snapshot()
+    assert (at_once.bytes_sent, at_once.bytes_recv) == (sum(range(500)), 2 * sum(range(500)))
+    at_once.count_recent()
+    assert (at_once.snapshot().count, at_once.recent) == (500, [])
+
+
+def test_what_is_told_includes_the_recent_calls() -> None:
+    statistics = CallStatistics()
+    recent = statistics.of_success(v3.READ).recent
+    recent += (100, 9000, MS)
+    for _ in range(2):
+        (read,) = statistics.snapshot()
+        assert (read.ops, read.bytes_sent, read.bytes_recv, read.rtt.sum_ns) == (1, 100, 9000, MS)
+    assert recent == [100, 9000, MS], "a reader in another thread takes nothing from the one that counts"

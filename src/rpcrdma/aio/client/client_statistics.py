@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 
 from rpcrdma.rpc.call_statistics import OperationStatistics
 from rpcrdma.transport import TransportStatistics
@@ -31,3 +31,7 @@ class ClientStatistics(TransportStatistics):
     ) -> ClientStatistics:
         """All of it together."""
         return cls(**asdict(counters), operations=operations, answered=answered)
+
+    def counters(self) -> TransportStatistics:
+        """Those of the RDMA connections alone."""
+        return TransportStatistics(**{each.name: getattr(self, each.name) for each in fields(TransportStatistics)})

@@ -1,4 +1,4 @@
-"""What a server tells of its calls at its metrics endpoint, read back; needs the package prometheus-client."""
+"""What a server or a client tells of calls at its metrics endpoint, read back; needs the package prometheus-client."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.error import HTTPError
 
 from rpcrdma.errors import ConnectFailed, RemoteProtocolError
 from rpcrdma.limits import METRICS_PAGE_OCTETS_MAX
 
-__all__ = ["Calls", "Times", "fetch", "read_page", "since"]
+__all__ = ["Calls", "Outcome", "Page", "Times", "Where", "fetch", "read_page", "since"]
 
 _PREFIX = "rpcrdma_procedure_"
-_PARTS = ("queue", "handler", "execute")
+_PARTS = ("queue", "handler", "rtt", "execute")
 _REMEDY = "start the server with --metrics HOST:PORT, and give the URL that it prints"
 
 
@@ -26,6 +26,12 @@ class Times:
 
     below: dict[float, float] = field(default_factory=dict)
     sum_s: float = 0.0
+
+    def __add__(self, other: Times) -> Times:
+        """The durations of both."""
+        bounds_s = self.below.keys() | other.below.keys()
+        below = {bound_s: self.below.get(bound_s, 0.0) + other.below.get(bound_s, 0.0) for bound_s in bounds_s}
+        return Times(below, self.sum_s + other.sum_s)
 
     @property
     def count(self) -> float:
@@ -54,27 +60,55 @@ class Times:
 
 
 @dataclass(slots=True)
-class Calls:
-    """The calls of one procedure over one transport; octets and times as in `OperationStatistics`."""
+class Outcome:
+    """The calls of one procedure that ended with one status; octets and times as in `OperationStatistics`."""
 
-    statuses: dict[str, float] = field(default_factory=dict)
+    ops: float = 0.0
     bytes_sent: float = 0.0
     bytes_recv: float = 0.0
     times: dict[str, Times] = field(default_factory=lambda: {part: Times() for part in _PARTS})
 
+
+@dataclass(slots=True)
+class Calls:
+    """The calls of one procedure, by their status."""
+
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+
     @property
     def ops(self) -> float:
         """Calls that have ended."""
-        return sum(self.statuses.values())
+        return sum(each.ops for each in self.outcomes.values())
 
     @property
     def errors(self) -> float:
         """Those that did not succeed."""
-        return self.ops - self.statuses.get("SUCCESS", 0.0)
+        return sum(each.ops for status, each in self.outcomes.items() if status != "SUCCESS")
+
+    @property
+    def together(self) -> Outcome:
+        """All of them, whatever their status."""
+        each = self.outcomes.values()
+        return Outcome(
+            self.ops,
+            sum(one.bytes_sent for one in each),
+            sum(one.bytes_recv for one in each),
+            {part: sum((one.times[part] for one in each), Times()) for part in _PARTS},
+        )
 
 
-Page = Mapping[tuple[str, str], Calls]
-"""By transport and procedure."""
+class Where(NamedTuple):
+    """Which calls: answered ("server") or made ("client"), how, to which server if made, and of which procedure."""
+
+    side: str
+    transport: str
+    server: str
+    program: str
+    version: str
+    procedure: str
+
+
+Page = Mapping[Where, Calls]
 
 
 def fetch(url: str, timeout_s: float) -> str:
@@ -103,7 +137,7 @@ def fetch(url: str, timeout_s: float) -> str:
         raise RemoteProtocolError(f"{url} answers with octets that are no text") from None
 
 
-def read_page(text: str) -> dict[tuple[str, str], Calls]:
+def read_page(text: str) -> dict[Where, Calls]:
     """What the text of an answer says.
 
     Raises:
@@ -116,41 +150,46 @@ def read_page(text: str) -> dict[tuple[str, str], Calls]:
         raise ConnectFailed(
             "reading metrics needs the package prometheus-client; pip install 'rpcrdma[metrics]', or prometheus-client"
         ) from None
-    page: dict[tuple[str, str], Calls] = {}
+    page: dict[Where, Calls] = {}
     known = False
     try:
         for family in text_string_to_metric_families(text):
             known = known or family.name == f"{_PREFIX}ops"
             if family.name.startswith(_PREFIX):
                 for sample in family.samples:
-                    where = sample.labels["transport"], sample.labels["procedure"]
-                    _take(page.setdefault(where, Calls()), sample)
+                    _take(page, sample)
     except (ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
         raise RemoteProtocolError(f"the answer is not in the format of Prometheus: {error}") from None
     if not known:
-        raise RemoteProtocolError(f"the answer says nothing of a server's calls: {_REMEDY}")
-    return {where: calls for where, calls in page.items() if calls.statuses}
+        raise RemoteProtocolError(f"the answer says nothing of calls: {_REMEDY}")
+    return {where: calls for where, calls in page.items() if calls.ops}
 
 
-def _take(calls: Calls, sample: Any) -> None:
+def _take(page: dict[Where, Calls], sample: Any) -> None:
+    labels = sample.labels
+    if "status" not in labels:
+        return
+    where = Where(*(labels.get(name, "") if name == "server" else labels[name] for name in Where._fields))
+    calls = page.setdefault(where, Calls())
+    outcome = calls.outcomes.setdefault(labels["status"], Outcome())
     name = sample.name.removeprefix(_PREFIX)
     value = float(sample.value)
     if name == "ops_total":
-        calls.statuses[sample.labels["status"]] = value
+        outcome.ops = value
     elif name == "sent_bytes_total":
-        calls.bytes_sent = value
+        outcome.bytes_sent = value
     elif name == "received_bytes_total":
-        calls.bytes_recv = value
+        outcome.bytes_recv = value
     else:
         part, _, what = name.partition("_seconds_")
-        times = calls.times.get(part)
+        times = outcome.times.get(part)
         if times is not None and what == "bucket":
-            times.below[float(sample.labels["le"])] = value
+            times.below[float(labels["le"])] = value
         elif times is not None and what == "sum":
             times.sum_s = value
 
 
-def since(before: Page, now: Page) -> dict[tuple[str, str], Calls]:
+def since(before: Page, now: Page) -> dict[Where, Calls]:
     """What has come between two pages; all of a server that was started anew meanwhile."""
     found = {}
     for where, calls in now.items():
@@ -158,12 +197,18 @@ def since(before: Page, now: Page) -> dict[tuple[str, str], Calls]:
         if then.ops > calls.ops:
             then = Calls()
         found[where] = Calls(
-            {status: count - then.statuses.get(status, 0.0) for status, count in calls.statuses.items()},
-            calls.bytes_sent - then.bytes_sent,
-            calls.bytes_recv - then.bytes_recv,
-            {part: _times_since(then.times[part], times) for part, times in calls.times.items()},
+            {status: _since(then.outcomes.get(status, Outcome()), each) for status, each in calls.outcomes.items()}
         )
     return {where: calls for where, calls in found.items() if calls.ops}
+
+
+def _since(then: Outcome, now: Outcome) -> Outcome:
+    return Outcome(
+        now.ops - then.ops,
+        now.bytes_sent - then.bytes_sent,
+        now.bytes_recv - then.bytes_recv,
+        {part: _times_since(then.times[part], times) for part, times in now.times.items()},
+    )
 
 
 def _times_since(then: Times, now: Times) -> Times:

@@ -69,7 +69,7 @@ def count_failure(
     """Counts a call that ended with `error` now; `sent_ns` is 0, and so are the octets, if it was never sent."""
     if statistics is None:
         return
-    counts = statistics.of(procedure.name, status_of(error))
+    counts = statistics.of(procedure, status_of(error))
     counts.bytes_recv += octets_received
     if sent_ns:
         counts.bytes_sent += octets_sent

@@ -12,6 +12,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable, Sequence
+from time import perf_counter_ns
 from typing import Any, TypeVar
 
 from rpcrdma.aio.answering.answering import Answering
@@ -29,7 +30,7 @@ from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.errors import CallTimeout, RpcRdmaError, TransportClosed
 from rpcrdma.limits import RDMA_UNSENT_REPLY_OCTETS_MAX
 from rpcrdma.rpc.auth import Credential
-from rpcrdma.rpc.call_statistics import CallStatistics
+from rpcrdma.rpc.call_statistics import RECENT_MAX, CallStatistics
 from rpcrdma.rpc.calls import CallEncoder, decode_result
 from rpcrdma.rpc.host_identity import HostIdentity
 from rpcrdma.rpc.message import CALL_HEADER_OCTETS
@@ -276,7 +277,7 @@ class RdmaConnection:
         `began_ns`: when the call was made, if it was not now.
         """
         counted = self.calls_made
-        now_ns = 0 if counted is None else time.perf_counter_ns()
+        now_ns = 0 if counted is None else perf_counter_ns()
         if self.end_reason is not None:
             closed = TransportClosed(self.end_reason.reason, protocol_error=self.end_reason.protocol_error)
             count_failure(counted, procedure, closed, began_ns=began_ns or now_ns, sent_ns=0, now_ns=now_ns)
@@ -489,7 +490,7 @@ class RdmaConnection:
         if result.done():
             return
         counted = self.calls_made
-        now_ns = 0 if counted is None else time.perf_counter_ns()
+        now_ns = 0 if counted is None else perf_counter_ns()
         result.handle = None
         if result.timer is not None:
             result.timer.cancel()
@@ -508,9 +509,10 @@ class RdmaConnection:
                 if counts is None or result.sent_ns != result.began_ns or handle.form.attempts > 1:
                     result.count_answer(counted, status, now_ns, event)
                 else:
-                    counts.bytes_sent += result.octets_sent
-                    counts.bytes_recv += decoder.position
-                    counts.add(now_ns - result.sent_ns)
+                    recent = counts.recent
+                    recent += (result.octets_sent, decoder.position, now_ns - result.sent_ns)
+                    if len(recent) >= RECENT_MAX:
+                        counts.count_recent()
             result.set_result(value)
 
     def _answer(self, incoming: IncomingCall) -> None:

@@ -21,7 +21,7 @@ from rpcrdma.aio.server.tcp_server import TcpServer, TcpServerConfig
 from rpcrdma.aio.urls import Url, parse_url
 from rpcrdma.errors import ConnectFailed, LocalProtocolError
 from rpcrdma.limits import BUFFER_OCTETS_MAX
-from rpcrdma.rpc.call_statistics import CallStatistics
+from rpcrdma.rpc.call_statistics import CallStatistics, OperationStatistics
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.reply_cache import ReplyCacheConfig
 from rpcrdma.rpc.service import Service
@@ -62,9 +62,9 @@ class Server:
         self._over_rdma = over_rdma = Dispatcher(service for service in services if service.OVER_RDMA)
         once = AtMostOnce(self._runner, options.reply_cache)
         required = options.rdma.host_authentication.wanted is HostPolicy.REQUIRED
-        self._calls_back = CallStatistics() if options.count_calls else None
+        back_rdma, back_tcp = (CallStatistics() if options.count_calls else None for _ in range(2))
         answering = Answering(over_rdma, self._runner, once, count_calls=options.count_calls)
-        self._rdma = RdmaServer(answering, results, arguments, options.rdma, self._calls_back)
+        self._rdma = RdmaServer(answering, results, arguments, options.rdma, back_rdma)
         self._tcp = TcpServer(
             # No host proves which one it is over TCP.
             Dispatcher(service for service in services if not (required and service.OVER_RDMA)),
@@ -73,7 +73,7 @@ class Server:
             arguments=arguments,
             at_most_once=once,
             config=options.tcp,
-            calls_back=self._calls_back,
+            calls_back=back_tcp,
         )
         self.listening: list[str] = []
         """The URLs at which clients reach the server."""
@@ -95,6 +95,7 @@ class Server:
                 calls=counters.calls,
                 procedures=self._over_rdma.calls_of_procedures(),
                 operations=self._over_rdma.statistics.snapshot(),
+                calls_back=_counted(rdma.calls_back),
             ),
             tcp=ListenerStatistics(
                 connections=len(tcp.connections),
@@ -103,9 +104,9 @@ class Server:
                 calls=tcp.calls,
                 procedures=tcp.dispatcher.calls_of_procedures(),
                 operations=tcp.dispatcher.statistics.snapshot(),
+                calls_back=_counted(tcp.calls_back),
             ),
             counters=counters,
-            calls_back=() if self._calls_back is None else self._calls_back.snapshot(),
             connections=tuple(
                 ConnectionStatistics(
                     peer=authority(*connection.peer),
@@ -201,6 +202,10 @@ def serve(
         ConnectFailed: when entered or awaited: an address cannot be listened on.
     """
     return _Starting(services, listen, options or ServeOptions())
+
+
+def _counted(calls: CallStatistics | None) -> tuple[OperationStatistics, ...]:
+    return () if calls is None else calls.snapshot()
 
 
 def _listen_failure(error: OSError) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rpcrdma.rpc.call_statistics import OperationStatistics
+from rpcrdma.rpc.call_statistics import OperationStatistics, added_up
 from rpcrdma.transport import TransportStatistics
 
 __all__ = ["ConnectionStatistics", "ListenerStatistics", "ServerStatistics"]
@@ -36,6 +36,8 @@ class ListenerStatistics:
     """Calls that decoded, by the name of the procedure; procedures without any are left out."""
     operations: tuple[OperationStatistics, ...]
     """The calls that have ended, by procedure and status; none without `ServeOptions.count_calls`."""
+    calls_back: tuple[OperationStatistics, ...]
+    """The server's own calls to clients, likewise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +48,6 @@ class ServerStatistics:
     tcp: ListenerStatistics
     counters: TransportStatistics
     """The sums over all RDMA connections, ended ones included."""
-    calls_back: tuple[OperationStatistics, ...]
-    """The server's own calls to clients, as `ListenerStatistics.operations`."""
     connections: tuple[ConnectionStatistics, ...]
     tcp_octets_received: int
     """Octets of calls over TCP."""
@@ -58,3 +58,8 @@ class ServerStatistics:
     """Handlers running in worker threads and tasks."""
     workers: int
     """Worker threads at most, for handlers that block."""
+
+    @property
+    def calls_back(self) -> tuple[OperationStatistics, ...]:
+        """The server's own calls to clients, over both transports together."""
+        return added_up(self.rdma.calls_back + self.tcp.calls_back)

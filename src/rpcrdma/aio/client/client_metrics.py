@@ -1,0 +1,209 @@
+"""The statistics of a program's connections for Prometheus; needs the package prometheus-client (the extra `metrics`).
+
+Connections are counted by the server that they lead to. What those that have ended have counted stays in the sums, so
+that no counter falls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from rpcrdma.aio.client.client_statistics import ClientStatistics
+from rpcrdma.aio.metrics import SNAPSHOT_S, CallMetrics, HttpEndpoint, transport_metrics
+from rpcrdma.limits import METRICS_SERVERS_MAX
+from rpcrdma.rpc.call_statistics import OTHER, OperationStatistics, added_up
+from rpcrdma.transport import TransportStatistics, add_up
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric
+
+__all__ = ["ClientMetrics", "ConnectionToTell"]
+
+_Server = tuple[str, str]
+"""The transport, and the URL without a path: "rdma", "rdma://server:20049"."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What one connection, or several to one server, have counted."""
+
+    counters: TransportStatistics = field(default_factory=TransportStatistics)
+    made: tuple[OperationStatistics, ...] = ()
+    answered: tuple[OperationStatistics, ...] = ()
+    reconnects: int = 0
+
+    @classmethod
+    def sum(cls, each: Iterable[_Told]) -> _Told:
+        told = list(each)
+        return cls(
+            add_up([one.counters for one in told]),
+            added_up(operation for one in told for operation in one.made),
+            added_up(operation for one in told for operation in one.answered),
+            sum(one.reconnects for one in told),
+        )
+
+
+class ConnectionToTell:
+    """One present connection, as `ClientMetrics` knows it."""
+
+    def __init__(
+        self, server: _Server, statistics: Callable[[], ClientStatistics], reconnects: Callable[[], int]
+    ) -> None:
+        self.server = server
+        self.loop = asyncio.get_running_loop()
+        self._statistics = statistics
+        self._reconnects = reconnects
+
+    def told(self) -> _Told:
+        """Its counts now; to be called in its event loop, or when that has been closed."""
+        statistics = self._statistics()
+        return _Told(statistics.counters(), statistics.operations, statistics.answered, self._reconnects())
+
+
+class ClientMetrics:
+    """Tells Prometheus of all connections that are made with `ConnectOptions(metrics=...)`, at an HTTP URL of its own.
+
+    One for the whole program, also if it has several event loops: `with ClientMetrics() as metrics:` and
+    `metrics.start(host, port)`. A program that offers other metrics already registers it in the registry of
+    prometheus-client instead.
+    """
+
+    def __init__(self) -> None:
+        self._endpoint = HttpEndpoint(self)
+        self._lock = threading.Lock()
+        self._present: set[ConnectionToTell] = set()
+        self._ended: dict[_Server, _Told] = {}
+        self._made: Counter[_Server] = Counter()
+
+    @property
+    def url(self) -> str:
+        """The URL for Prometheus, once started."""
+        return self._endpoint.url
+
+    def start(self, host: str, port: int) -> None:
+        """Listens; port 0 takes a free one.
+
+        Raises:
+            ConnectFailed: the package is missing, or the address cannot be listened on.
+        """
+        self._endpoint.start(host, port)
+
+    def close(self) -> None:
+        """Stops listening: takes up to half a second."""
+        self._endpoint.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def begin(self, connection: ConnectionToTell) -> None:
+        """Tells of a connection from here on."""
+        with self._lock:
+            if connection.server not in self._made and len(self._made) >= METRICS_SERVERS_MAX:
+                connection.server = connection.server[0], OTHER
+            self._made[connection.server] += 1
+            self._present.add(connection)
+
+    def end(self, connection: ConnectionToTell) -> None:
+        """Keeps what a connection has counted, which counts no more; to be called in its event loop."""
+        with self._lock:
+            if connection in self._present:
+                self._present.remove(connection)
+                before = self._ended.get(connection.server, _Told())
+                self._ended[connection.server] = _Told.sum((before, connection.told()))
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing: what there is to tell is known when it is asked for."""
+        return ()
+
+    def collect(self) -> Iterable[Metric]:
+        """The metrics now, from any thread; none while an event loop of a connection does not answer."""
+        with self._lock:
+            told = [(server, ended) for server, ended in self._ended.items()]
+            present, made = list(self._present), dict(self._made)
+        try:
+            told += _of_all(present)
+        except TimeoutError:
+            return []
+        servers = {
+            server: _Told.sum(each for of, each in told if of == server)
+            for server in dict.fromkeys(of for of, _ in told)
+        }
+        return list(_metrics(servers, made, Counter(connection.server for connection in present)))
+
+
+def _of_all(present: list[ConnectionToTell]) -> list[tuple[_Server, _Told]]:
+    """What each connection has counted, asked in its own event loop.
+
+    Raises:
+        TimeoutError: a loop does not answer.
+    """
+    loops: dict[asyncio.AbstractEventLoop, list[ConnectionToTell]] = {}
+    for connection in present:
+        loops.setdefault(connection.loop, []).append(connection)
+    asked = [_ask(loop, connections) for loop, connections in loops.items()]
+    done, late = concurrent.futures.wait(asked, SNAPSHOT_S)
+    for future in late:
+        future.cancel()
+    if late:
+        raise TimeoutError
+    return [one for future in done for one in future.result()]
+
+
+def _ask(
+    loop: asyncio.AbstractEventLoop, connections: list[ConnectionToTell]
+) -> concurrent.futures.Future[list[tuple[_Server, _Told]]]:
+    answer: concurrent.futures.Future[list[tuple[_Server, _Told]]] = concurrent.futures.Future()
+
+    def take() -> None:
+        # The future is cancelled if the scrape was given up.
+        if answer.set_running_or_notify_cancel():
+            answer.set_result([(connection.server, connection.told()) for connection in connections])
+
+    if loop is _running_loop() or loop.is_closed():
+        take()
+        return answer
+    try:
+        loop.call_soon_threadsafe(take)
+    except RuntimeError:
+        # It was closed just now: nothing is counted any more.
+        take()
+    return answer
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+def _metrics(servers: dict[_Server, _Told], made: dict[_Server, int], present: Counter[_Server]) -> Iterable[Metric]:
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily  # noqa: PLC0415
+
+    where = ["transport", "server"]
+    open_now = GaugeMetricFamily("rpcrdma_connections", "Connections there are.", labels=where)
+    connected = CounterMetricFamily("rpcrdma_connections_made", "Connections made; not those made again.", labels=where)
+    reconnects = CounterMetricFamily("rpcrdma_reconnects", "How often lost connections were made again.", labels=where)
+    calls = CallMetrics(by_server=True)
+    for (transport, server), told in servers.items():
+        labels = [transport, server]
+        open_now.add_metric(labels, present[transport, server])
+        connected.add_metric(labels, made[transport, server])
+        reconnects.add_metric(labels, told.reconnects)
+        calls.add("client", transport, told.made, server)
+        calls.add("server", transport, told.answered, server)
+    yield from (open_now, connected, reconnects)
+    yield from calls.families()
+    yield from transport_metrics({server: told.counters for (kind, server), told in servers.items() if kind == "rdma"})
