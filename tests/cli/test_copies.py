@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import errno
 import json
+import sys
 from collections import Counter
 
 import pytest
@@ -35,6 +36,14 @@ def test_each_failure_is_told_with_the_whole_path_once(
     copies.add_tree(report)
     assert capsys.readouterr().err.splitlines()[0] == f"error: {told}"
     assert copies.status is ExitStatus.FAILED
+
+
+def test_links_to_copies_are_counted(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    copies = Copies(lambda _octets, _files: None)
+    copies.add_tree(CopyReport(files=5, hard_links=3))
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    copies.report(argparse.Namespace(json=False))
+    assert capsys.readouterr().err.startswith("5 files (3 of them links to others), 0 bytes in ")
 
 
 def test_what_nfs_does_not_carry_is_told_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:

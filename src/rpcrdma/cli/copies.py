@@ -38,6 +38,7 @@ class Copies:
         self.octets = 0
         self.excluded = 0
         self.kept = 0
+        self.hard_links = 0
         self.not_carried: Counter[str] = Counter()
         self.failed: list[dict[str, Any]] = []
         """The `--json` objects of failures, as many as are kept."""
@@ -84,6 +85,7 @@ class Copies:
         self.octets += report.octets
         self.excluded += report.excluded
         self.kept += report.kept
+        self.hard_links += report.hard_links
         self.not_carried.update({kind.value: count for kind, count in report.not_carried.items()})
         skipped = [named(path) for path in report.skipped]
         self.skipped += skipped
@@ -118,6 +120,7 @@ class Copies:
             "failures_total": len(self.failed) + self._failures_left_out,
             "excluded": self.excluded,
             "kept": self.kept,
+            "hard_links": self.hard_links,
             "skipped": [{"path": path} for path in self.skipped],
         }
         if self.not_carried:
@@ -127,9 +130,11 @@ class Copies:
         if args.json:
             console.json_line(facts)
         elif sys.stderr.isatty() and self.files:
+            links = f" ({self.hard_links:,} of them links to others)" if self.hard_links else ""
             console.talk(
-                f"{self.files:,} {'file' if self.files == 1 else 'files'}, {console.readable_octets(self.octets)} "
-                f"in {seconds:.2f} s, {console.readable_rate(self.octets, seconds)}"
+                f"{self.files:,} {'file' if self.files == 1 else 'files'}{links}, "
+                f"{console.readable_octets(self.octets)} in {seconds:.2f} s, "
+                f"{console.readable_rate(self.octets, seconds)}"
             )
         return self.failures.status
 

@@ -362,6 +362,8 @@ class MemoryServer:
         there = new.children.get(args.to.name)
         if there is not None and there.type == ftype3.NF3DIR and thing.type != ftype3.NF3DIR:
             raise Refused("ISDIR")
+        if there is thing:  # RFC 1813 section 3.3.14
+            return v3.RENAME3resok(self.wcc(old), self.wcc(new))
         del old.children[source.name]
         new.children[args.to.name] = thing
         return v3.RENAME3resok(self.wcc(old), self.wcc(new))

@@ -1,4 +1,4 @@
-"""Properties that a copy over NFSv3 loses without an error: found in attributes, counted in reports."""
+"""Properties that a copy loses without an error: found in attributes, counted in reports."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class NotCarried(enum.Enum):
     HOLES = "holes"
     """The copy has zeros in their place, which take room."""
     HARD_LINKS = "hard_links"
-    """Each name of the file became a file of its own."""
+    """The file has more names than its copy: they are not in the tree that was copied, or became files of their own."""
     TIMES = "times"
     """They are outside NFSv3's range, 1970 to 2106; the copy has the nearest ones."""
     EXTENDED_ATTRIBUTES = "extended_attributes"
