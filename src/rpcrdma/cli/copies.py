@@ -25,6 +25,8 @@ _NOT_CARRIED = {
     "hard_links": "hard links",
     "times": "times outside 1970 to 2106",
     "extended_attributes": "extended attributes",
+    "owners": "owners or groups",
+    "special_bits": "set-user-ID, set-group-ID or sticky bits",
 }
 
 

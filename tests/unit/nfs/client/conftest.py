@@ -48,8 +48,8 @@ class Thing:
     children: dict[str, Thing] = field(default_factory=dict)
     target: str = ""
     links: int = 1
-    uid: int = 7
-    gid: int = 8
+    uid: int = field(default_factory=os.geteuid)
+    gid: int = field(default_factory=os.getegid)
     atime: nfstime3 = field(default_factory=lambda: nfstime3(1, 0))
     mtime: nfstime3 = field(default_factory=lambda: nfstime3(2, 0))
     ctime: nfstime3 = field(default_factory=lambda: nfstime3(3, 0))
