@@ -70,6 +70,33 @@ def test_a_hole_is_passed_over_in_one_step(remote: Remote, tmp_path: Path) -> No
         assert file.read(4) == b"data"
 
 
+def test_a_tree_goes_on_under_the_name_that_it_was_given(remote: Remote, tmp_path: Path) -> None:
+    """Each command is the one that was broken off, word for word."""
+    make_tree(tmp_path / "here")
+    files = files_in(tmp_path / "here")
+    back = tmp_path / "back"
+    for kept in (0, len(files)):
+        put = remote.done("put", "--resume", "-T", "--json", str(tmp_path / "here"), remote.url("/there")).json
+        got = remote.done("get", "--resume", "-T", "--json", remote.url("/there"), str(back)).json
+        assert (put["kept"], got["kept"]) == (kept, kept)
+    assert files_in(back) == files_in(remote.local / "there") == files
+    # Without it a copy goes into a directory, which is told of where that makes a new one.
+    for told in (True, False):
+        put_in = remote.done("put", "--resume", str(tmp_path / "here"), remote.url("/there"))
+        got_in = remote.done("get", "--resume", remote.url("/there"), str(back))
+        assert (f"the copy begins as /{remote.name}/there/here; with -T it is" in put_in.err) is told
+        assert (f"the copy begins as {back}/there; with -T it is {back} itself" in got_in.err) is told
+    # A file does not get the name of a directory, nor several sources one name.
+    name = remote.url("/there")
+    for refused, words in (
+        (("put", "-T", str(back / "a.txt"), name), "is a directory, which no file replaces"),
+        (("get", "-T", f"{name}/a.txt", str(back)), "is a directory, which no file replaces"),
+        (("get", "-T", name, name, str(back)), "cannot be the name of several copies (-T)"),
+    ):
+        ran = remote.run(*refused)
+        assert (ran.status, words in ran.err) == (1, True), ran.err
+
+
 def test_hard_links_survive_a_round_trip(remote: Remote, tmp_path: Path) -> None:
     make_tree(tmp_path / "here")
     for name in ("first", "below/second", "below/deep/third"):

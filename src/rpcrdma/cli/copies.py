@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import sys
 import time
 from collections import Counter
@@ -65,6 +66,24 @@ class Copies:
             done, done_files = octets, files
 
         return advance
+
+    def place(self, args: argparse.Namespace, sources: int, dest: str, *, directory: bool) -> bool:
+        """Whether copies go into `dest`, which is a `directory` or not; raises where that does not fit the sources."""
+        if sources == 1:
+            return directory and not args.own_name
+        if args.own_name:
+            raise NotADirectoryError(errno.ENOTDIR, "cannot be the name of several copies (-T)", dest)
+        if not directory:
+            raise NotADirectoryError(errno.ENOTDIR, "is no directory for several copies", dest)
+        return True
+
+    def tell_where_resumed(self, args: argparse.Namespace, dest: str, target: str) -> None:
+        """Says where a tree goes that is new in an existing directory: if an earlier try made that, it goes on in it.
+
+        Which of both is meant cannot be seen from here.
+        """
+        if args.resume:
+            console.talk(f"hint: {dest} is a directory, so the copy begins as {target}; with -T it is {dest} itself")
 
     def add_file(self, octets: int, lost: Lost, *, sparse: bool) -> None:
         """Counts a file that was copied without the properties `lost`; holes are none of them if it is `sparse`."""
