@@ -156,6 +156,9 @@ def test_patterns() -> None:
     assert not covered("*.o", "x.o/y")
     assert covered("x/*.o", "x/y.o")
     assert not covered("x/*.o", "z/x/y.o")
+    assert covered("./x", "x")
+    assert covered("./x/y/", "x/y")
+    assert not covered("./x", "z/x")
     assert not covered("X", "x")
     assert not Exclusion([]).covers("x", lambda: "x")
 
