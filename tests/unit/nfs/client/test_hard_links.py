@@ -301,6 +301,27 @@ def test_files_whose_names_have_all_come_are_forgotten() -> None:
     run(main())
 
 
+@pytest.mark.parametrize("there_before", [False, True])
+def test_calls_that_ran_before_a_restart_are_found_to_have_run(
+    server: Any, mounted: Any, tmp_path: Path, there_before: bool
+) -> None:
+    """Their replies were lost with the server; sent again, they meet the name that they have made."""
+    inner = server.answer_link
+
+    def run_twice(args: Any) -> Any:
+        inner(args)
+        return inner(args)
+
+    server.answer_link = run_twice
+    if there_before:
+        for name in NAMES:
+            server.put(f"/t/{name}", b"other")
+    whole(upload(mounted, made_here(tmp_path / "here")))
+    assert len(set(at_server(server))) == 1
+    names = [sorted(server.at(place).children) for place in ("/t", "/t/sub", "/t/sub/deeper")]
+    assert names == [["a", "sub"], ["b", "deeper"], ["c"]]
+
+
 def test_a_temporary_link_goes_when_its_name_cannot_be_given(server: Any, mounted: Any, tmp_path: Path) -> None:
     server.put("/t/sub/b", b"other")
     server.answers["RENAME"] = [nfsstat3.NFS3_OK, nfsstat3.NFS3ERR_ACCES]
