@@ -322,6 +322,12 @@ NFS_COPY_DIRECTORIES_OPEN_MAX = 512
 """Directories that a copy has open on this side, one a level and some more: half of the descriptors that a process may
 have by default."""
 
+NFS_COPY_LINKED_FILES_MAX = 200_000
+"""Copied files of a tree that may have further names, which are to become links, some 600 octets each: 120 MB."""
+
+NFS_COPY_LINKED_OCTETS_MAX = 32 << 20
+"""Octets of the paths of those files: 160 for each; a path of a deep tree takes up to half a mebibyte."""
+
 NFS_TREE_FAILURES_MAX = 1000
 """Failures that the report on a tree keeps: enough to see what is wrong; the rest is counted."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import errno
 import json
+import sys
 from collections import Counter
 
 import pytest
@@ -37,6 +38,14 @@ def test_each_failure_is_told_with_the_whole_path_once(
     assert copies.status is ExitStatus.FAILED
 
 
+def test_links_to_copies_are_counted(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    copies = Copies(lambda _octets, _files: None)
+    copies.add_tree(CopyReport(files=5, hard_links=3))
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    copies.report(argparse.Namespace(json=False))
+    assert capsys.readouterr().err.startswith("5 files (3 of them links to others), 0 bytes in ")
+
+
 def test_what_nfs_does_not_carry_is_told_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     copies = Copies(lambda _octets: None)
     for _ in range(2):
@@ -49,5 +58,5 @@ def test_what_nfs_does_not_carry_is_told_in_a_line(capsys: pytest.CaptureFixture
         "holes (1,200), times outside 1970 to 2106 (2)\n"
     )
     assert json.loads(said.out)["not_carried"] == {
-        "holes": 1200, "hard_links": 0, "times": 2, "extended_attributes": 0
+        "holes": 1200, "hard_links": 0, "times": 2, "extended_attributes": 0, "owners": 0, "special_bits": 0
     }  # fmt: skip

@@ -82,15 +82,49 @@ def test_completion_comes_from_the_parser(shell: str, capsys: pytest.CaptureFixt
         subprocess.run([program, "-n", str(file)], check=True, timeout=30)
 
 
+COMPLETED = (("put ma", True), ("get u ma", True), ("serve ma", True), ("get --pcap ma", True), ("ls ma", False))
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not installed")
+def test_fish_completes_paths_where_they_may_stand(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["completion", "fish"]) == 0
+    (tmp_path / "script").write_text(capsys.readouterr().out)
+    (tmp_path / "many").mkdir()
+    asked = "; ".join(f"echo (count (complete -C 'rpcrdma {words}'))" for words, _ in COMPLETED)
+    command = ["fish", "--no-config", "-c", f"source script; {asked}"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, timeout=30, cwd=tmp_path, env=os.environ | {"HOME": "."}
+    )
+    assert done.stdout.split() == [str(int(path)) for _, path in COMPLETED]
+
+
+def test_zsh_and_fish_are_told_where_paths_may_stand(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["completion", "zsh"])
+    lines = capsys.readouterr().out.splitlines()
+    for words in ("a local file or tree:_files", "local name of the copy", ":FILE:_files", "]:DIR:_files -/"):
+        assert any(words in line and line.endswith(('_files"', '_files -/"')) for line in lines), words
+    # The first of several URLs may be the last; where only URLs stand, no path is offered.
+    assert any("EXPORT\\/PATH, a file or a tree:_files" in line for line in lines)
+    assert not any("EXPORT\\/PATH:_files" in line for line in lines)
+    main(["completion", "fish"])
+    assert "__fish_complete_path" in capsys.readouterr().out
+
+
 def test_bash_completes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["completion", "bash"]) == 0
-    file = tmp_path / "completion"
-    file.write_text(capsys.readouterr().out)
-    script = f"""
-        source {file}
-        COMP_WORDS=(rpcrdma ge) COMP_CWORD=1 COMP_LINE="rpcrdma ge" COMP_POINT=10
-        $(complete -p rpcrdma | sed 's/.*-F \\([^ ]*\\).*/\\1/')
-        echo "${{COMPREPLY[@]}}"
+    (tmp_path / "script").write_text(capsys.readouterr().out)
+    (tmp_path / "many").mkdir()
+    asked = ["ge", *(words for words, _ in COMPLETED)]
+    script = """
+        source ./script
+        function=$(complete -p rpcrdma | sed 's/.*-F \\([^ ]*\\).*/\\1/')
+        for COMP_LINE; do
+            COMP_LINE="rpcrdma $COMP_LINE" COMP_POINT=${#COMP_LINE} COMP_WORDS=($COMP_LINE) COMPREPLY=()
+            COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+            $function 2>/dev/null # compopt complains outside of a completion
+            echo "${COMPREPLY[@]}"
+        done
     """
-    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, timeout=30)
-    assert done.stdout.split() == ["get"], done.stderr
+    command = ["bash", "-c", script, "bash", *asked]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=30, cwd=tmp_path)
+    assert done.stdout.splitlines() == ["get", *("many" if path else "" for _, path in COMPLETED)], done.stderr

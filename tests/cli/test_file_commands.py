@@ -141,7 +141,7 @@ def test_get_copies_a_tree(remote: Remote, tree: Path, tmp_path: Path) -> None:
     assert report["files"] == 104
     assert report["bytes"] == len(SOME_OCTETS) + 4 + sum(range(100))
     known = {"files", "directories", "symlinks", "bytes", "seconds", "bytes_per_s", "not_carried"}
-    assert report.keys() == known | {"failures", "failures_total", "skipped", "kept", "excluded"}
+    assert report.keys() == known | {"failures", "failures_total", "skipped", "kept", "excluded", "hard_links"}
     assert (report["failures"], report["failures_total"], report["skipped"]) == ([], 0, [])
     (tmp_path / "into").mkdir()
     remote.done("get", remote.url("/tree"), remote.url("/tree/small"), str(tmp_path / "into"))

@@ -52,6 +52,15 @@ def test_files_that_are_complete_are_counted(monkeypatch: pytest.MonkeyPatch) ->
     assert "1,201 files" in stream.getvalue()
 
 
+def test_one_file_is_no_plural(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setattr(sys, "stderr", stream := Terminal())
+    with progress_bar("copying") as bar:
+        bar(10, 1)
+    assert "1 file\x1b" in stream.getvalue()
+
+
 def test_the_end_may_be_told_later(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import random
 import re
 import sys
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from conftest import Served, StartServer
 
 NOT_IDEMPOTENT = (v3.CREATE, v3.RENAME, v3.MKDIR, v3.SYMLINK)
-CHANGING = (*NOT_IDEMPOTENT, v3.WRITE, v3.SETATTR, v3.COMMIT)
+CHANGING = (*NOT_IDEMPOTENT, v3.LINK, v3.WRITE, v3.SETATTR, v3.COMMIT)
 PUT_S = 60.0
 # Up to six processes start one after the other, each a second's work of a machine that has nothing else to do.
 pytestmark = pytest.mark.timeout(90)
@@ -159,6 +160,7 @@ def local_tree(top: Path, seed: int) -> Path:
         for name in range(6):
             (below / f"f{name}").write_bytes(choose.randbytes(choose.choice([0, 10, 5000, 200_000])))
         (below / "link").symlink_to(f"f{number}")
+        os.link(below / "f0", top / f"hard{number}")
     (top / "large").write_bytes(choose.randbytes(5 << 20))
     return top
 
@@ -224,7 +226,9 @@ def put_over_restarts(
         return proxy.killed
 
     killed = asyncio.run(work())
-    assert contents(root / "copy" / "source") == contents(source)
+    copy = root / "copy" / "source"
+    assert contents(copy) == contents(source)
+    assert all((copy / f"hard{number}").samefile(copy / f"d{number}" / "f0") for number in range(6))
     assert [path for path in root.rglob("*") if re.search(r"\.rpcrdma-", path.name)] == []
     assert {path.stat().st_mode for path in root.rglob("f?")} == {path.stat().st_mode for path in source.rglob("f?")}
     return killed

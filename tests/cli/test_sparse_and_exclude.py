@@ -1,4 +1,4 @@
-"""`--sparse` and `--exclude`: holes come back as holes, and what is excluded is neither copied nor removed."""
+"""Holes come back as holes, links as links, and what `--exclude` matches is neither copied nor removed."""
 
 from __future__ import annotations
 
@@ -70,6 +70,52 @@ def test_a_hole_is_passed_over_in_one_step(remote: Remote, tmp_path: Path) -> No
         assert file.read(4) == b"data"
 
 
+def test_a_tree_goes_on_under_the_name_that_it_was_given(remote: Remote, tmp_path: Path) -> None:
+    """Each command is the one that was broken off, word for word."""
+    make_tree(tmp_path / "here")
+    files = files_in(tmp_path / "here")
+    back = tmp_path / "back"
+    for kept in (0, len(files)):
+        put = remote.done("put", "--resume", "-T", "--json", str(tmp_path / "here"), remote.url("/there")).json
+        got = remote.done("get", "--resume", "-T", "--json", remote.url("/there"), str(back)).json
+        assert (put["kept"], got["kept"]) == (kept, kept)
+    assert files_in(back) == files_in(remote.local / "there") == files
+    # Without it a copy goes into a directory, which is told of where that makes a new one.
+    for told in (True, False):
+        put_in = remote.done("put", "--resume", str(tmp_path / "here"), remote.url("/there"))
+        got_in = remote.done("get", "--resume", remote.url("/there"), str(back))
+        assert (f"the copy begins as /{remote.name}/there/here; with -T it is" in put_in.err) is told
+        assert (f"the copy begins as {back}/there; with -T it is {back} itself" in got_in.err) is told
+    # A file does not get the name of a directory, nor several sources one name.
+    name = remote.url("/there")
+    for refused, words in (
+        (("put", "-T", str(back / "a.txt"), name), "is a directory, which no file replaces"),
+        (("get", "-T", f"{name}/a.txt", str(back)), "is a directory, which no file replaces"),
+        (("get", "-T", name, name, str(back)), "cannot be the name of several copies (-T)"),
+    ):
+        ran = remote.run(*refused)
+        assert (ran.status, words in ran.err) == (1, True), ran.err
+
+
+def test_hard_links_survive_a_round_trip(remote: Remote, tmp_path: Path) -> None:
+    make_tree(tmp_path / "here")
+    for name in ("first", "below/second", "below/deep/third"):
+        os.link(tmp_path / "here" / "a.txt", tmp_path / "here" / name)
+    put = remote.done("put", "--json", str(tmp_path / "here"), remote.url("/there")).json
+    assert (put["files"], put["hard_links"], put["not_carried"]["hard_links"]) == (10, 3, 0)
+    assert (remote.local / "there/below/second").stat().st_nlink == 4
+    got = remote.done("get", "--resume", "--json", remote.url("/there"), str(tmp_path / "back")).json
+    assert (got["files"], got["hard_links"], got["not_carried"]["hard_links"]) == (10, 3, 0)
+    names = {"a.txt", "first", "below/second", "below/deep/third"}
+    assert len({(tmp_path / "back" / name).stat().st_ino for name in names}) == 1
+    assert {name for name in files_in(tmp_path / "back") if (tmp_path / "back" / name).stat().st_nlink > 1} == names
+    assert (tmp_path / "back/below/deep/third").read_text() == "a.txt"
+    # A name that stays behind is told of.
+    part = remote.done("get", "--exclude", "deep", remote.url("/there"), str(tmp_path / "part"))
+    assert "hard links (1)" in part.err
+    assert (tmp_path / "part/first").stat().st_nlink == 3
+
+
 @pytest.mark.parametrize(
     ("filled", "hole", "parts"),
     [
@@ -110,6 +156,9 @@ def test_patterns() -> None:
     assert not covered("*.o", "x.o/y")
     assert covered("x/*.o", "x/y.o")
     assert not covered("x/*.o", "z/x/y.o")
+    assert covered("./x", "x")
+    assert covered("./x/y/", "x/y")
+    assert not covered("./x", "z/x")
     assert not covered("X", "x")
     assert not Exclusion([]).covers("x", lambda: "x")
 
@@ -129,6 +178,7 @@ def test_what_is_excluded_is_not_removed(remote: Remote) -> None:
     make_tree(remote.local / "tree")
     ran = remote.done("rm", "-r", "--exclude", "*.o", "--exclude", "below/deep", remote.url("/tree"))
     assert files_in(remote.local / "tree") == {"b.o", "below/c.o", "below/deep/d"}
-    assert "stays" in ran.err
+    assert "stays, with what --exclude matches: 3 entries\n" in ran.err
+    assert ": 1 entry\n" in remote.done("rm", "-r", "--exclude", "below", remote.url("/tree")).err
     remote.done("rm", "-r", remote.url("/tree"))
     assert not (remote.local / "tree").exists()

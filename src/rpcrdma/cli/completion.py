@@ -6,11 +6,13 @@ import argparse
 
 from rpcrdma.cli import console
 from rpcrdma.cli.exit_status import ExitStatus
-from rpcrdma.cli.options import Subparsers, add_command
+from rpcrdma.cli.options import Subparsers, add_command, service_url
 
 __all__ = ["add_parser", "run"]
 
 _SHELLS = ("bash", "zsh", "fish")
+_PATHS = ("FILE", "FILE.x", "SPEC.txt", "OUT.x", "OUT.py", "SOURCE", "DEST")
+"""How the help calls local paths; what is a URL has that as its type."""
 _EXAMPLES = """\
   rpcrdma completion bash > ~/.local/share/bash-completion/completions/rpcrdma
   rpcrdma completion zsh > "${fpath[1]}/_rpcrdma"
@@ -38,5 +40,26 @@ def run(args: argparse.Namespace) -> int:
 
     from rpcrdma.cli.main import build_parser  # noqa: PLC0415
 
-    console.data(shtab.complete(build_parser(whole=True), shell=args.shell).rstrip("\n"))
+    parser = build_parser(whole=True)
+    _mark_paths(parser, shtab.FILE, shtab.DIRECTORY)
+    console.data(shtab.complete(parser, shell=args.shell).rstrip("\n"))
     return ExitStatus.DONE
+
+
+def _mark_paths(parser: argparse.ArgumentParser, files: object, directories: object) -> None:
+    """Has local paths completed where they may stand, in the commands below as well."""
+    several: list[argparse.Action] = []
+    for action in parser._actions:  # noqa: SLF001 - argparse has no other way to list them
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+            for command in action.choices.values():
+                _mark_paths(command, files, directories)
+        elif action.type is service_url or action.nargs == 0:
+            continue
+        elif action.metavar == "DIR":
+            action.complete = directories  # type: ignore[attr-defined]
+        elif action.metavar in _PATHS:
+            # Shells do not know where the arguments before it end: "get URL ... DEST".
+            for either in (action, *several):
+                either.complete = files  # type: ignore[attr-defined]
+        elif action.nargs == argparse.ONE_OR_MORE and not action.option_strings:
+            several.append(action)

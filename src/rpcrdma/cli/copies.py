@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import sys
 import time
 from collections import Counter
@@ -25,6 +26,8 @@ _NOT_CARRIED = {
     "hard_links": "hard links",
     "times": "times outside 1970 to 2106",
     "extended_attributes": "extended attributes",
+    "owners": "owners or groups",
+    "special_bits": "set-user-ID, set-group-ID or sticky bits",
 }
 
 
@@ -38,6 +41,7 @@ class Copies:
         self.octets = 0
         self.excluded = 0
         self.kept = 0
+        self.hard_links = 0
         self.not_carried: Counter[str] = Counter()
         self.failed: list[dict[str, Any]] = []
         """The `--json` objects of failures, as many as are kept."""
@@ -63,6 +67,24 @@ class Copies:
 
         return advance
 
+    def place(self, args: argparse.Namespace, sources: int, dest: str, *, directory: bool) -> bool:
+        """Whether copies go into `dest`, which is a `directory` or not; raises where that does not fit the sources."""
+        if sources == 1:
+            return directory and not args.own_name
+        if args.own_name:
+            raise NotADirectoryError(errno.ENOTDIR, "cannot be the name of several copies (-T)", dest)
+        if not directory:
+            raise NotADirectoryError(errno.ENOTDIR, "is no directory for several copies", dest)
+        return True
+
+    def tell_where_resumed(self, args: argparse.Namespace, dest: str, target: str) -> None:
+        """Says where a tree goes that is new in an existing directory: if an earlier try made that, it goes on in it.
+
+        Which of both is meant cannot be seen from here.
+        """
+        if args.resume:
+            console.talk(f"hint: {dest} is a directory, so the copy begins as {target}; with -T it is {dest} itself")
+
     def add_file(self, octets: int, lost: Lost, *, sparse: bool) -> None:
         """Counts a file that was copied without the properties `lost`; holes are none of them if it is `sparse`."""
         self.files += 1
@@ -84,6 +106,7 @@ class Copies:
         self.octets += report.octets
         self.excluded += report.excluded
         self.kept += report.kept
+        self.hard_links += report.hard_links
         self.not_carried.update({kind.value: count for kind, count in report.not_carried.items()})
         skipped = [named(path) for path in report.skipped]
         self.skipped += skipped
@@ -118,6 +141,7 @@ class Copies:
             "failures_total": len(self.failed) + self._failures_left_out,
             "excluded": self.excluded,
             "kept": self.kept,
+            "hard_links": self.hard_links,
             "skipped": [{"path": path} for path in self.skipped],
         }
         if self.not_carried:
@@ -127,9 +151,11 @@ class Copies:
         if args.json:
             console.json_line(facts)
         elif sys.stderr.isatty() and self.files:
+            links = f" ({self.hard_links:,} of them links to others)" if self.hard_links else ""
             console.talk(
-                f"{self.files:,} {'file' if self.files == 1 else 'files'}, {console.readable_octets(self.octets)} "
-                f"in {seconds:.2f} s, {console.readable_rate(self.octets, seconds)}"
+                f"{self.files:,} {'file' if self.files == 1 else 'files'}{links}, "
+                f"{console.readable_octets(self.octets)} in {seconds:.2f} s, "
+                f"{console.readable_rate(self.octets, seconds)}"
             )
         return self.failures.status
 

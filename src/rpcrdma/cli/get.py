@@ -17,6 +17,7 @@ from rpcrdma.cli.options import (
     add_exact_modes,
     add_exclude,
     add_json,
+    add_own_name,
     add_resume,
     add_sparse,
     is_url,
@@ -33,6 +34,7 @@ __all__ = ["add_parser", "run"]
 _EXAMPLES = """\
   rpcrdma get rdma://server/home/notes.txt .
   rpcrdma get rdma://server/home/reports ./reports
+  rpcrdma get --resume -T rdma://server/home/reports ./reports
   rpcrdma get --json rdma://server/home/a rdma://server/home/b /tmp
 """
 
@@ -56,6 +58,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     add_sparse(parser)
     add_resume(parser)
+    add_own_name(parser)
     add_exclude(parser, "leave out entries of trees")
     add_json(parser, "the sum as one JSON object, with what failed and what was left out")
 
@@ -85,9 +88,8 @@ async def _get(args: argparse.Namespace, urls: list[Url], dest: Path) -> int:
         failures = copies.failures
         async with Servers(args, failures) as servers:
             with failures:
-                into = dest.is_dir()  # noqa: ASYNC240 - nothing else goes on
-                if len(urls) > 1 and not into:
-                    raise NotADirectoryError(errno.ENOTDIR, "is no directory for several copies", str(dest))
+                directory = dest.is_dir()  # noqa: ASYNC240 - nothing else goes on
+                into = copies.place(args, len(urls), str(dest), directory=directory)
                 for url in urls:
                     with failures:
                         filesystem, path = await servers.locate(url)
@@ -101,8 +103,12 @@ async def _get(args: argparse.Namespace, urls: list[Url], dest: Path) -> int:
                         }
                         how["progress"] = copies.progress()
                         if found.is_dir():
+                            if into and not target.exists():
+                                copies.tell_where_resumed(args, str(dest), str(target))
                             report = await filesystem.download_tree(path, target, exclude=args.exclude, **how)
                             copies.add_tree(report, in_url=True)
+                        elif directory and not into:
+                            raise IsADirectoryError(errno.EISDIR, "is a directory, which no file replaces", str(dest))
                         else:
                             if len(urls) == 1:
                                 bar.expect(found.st_size)

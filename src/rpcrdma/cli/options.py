@@ -28,6 +28,7 @@ __all__ = [
     "add_extension",
     "add_json",
     "add_no_crc",
+    "add_own_name",
     "add_resume",
     "add_rpcrdma_version",
     "add_shared_options",
@@ -300,6 +301,18 @@ def add_resume(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="pass over files that are there with the size and mtime of their originals, keep what was copied of large "
         "ones when the copy is broken off, and continue that if size and mtime of the original are the same",
+    )
+
+
+def add_own_name(parser: argparse.ArgumentParser) -> None:
+    """`-T`, as cp and mv have it."""
+    parser.add_argument(
+        "-T",
+        "--no-target-directory",
+        dest="own_name",
+        action="store_true",
+        help="the copy gets the name that is given last even where that is a directory already, and does not go into "
+        "it: the same command again continues the copy of a tree",
     )
 
 

@@ -34,7 +34,7 @@ class Bar:
         """Adds octets that have been moved, and files that are complete."""
         if self._progress is not None and self._task is not None:
             self._files += files
-            told = f"{self._files:,} files" if self._files else ""
+            told = f"{self._files:,} {'file' if self._files == 1 else 'files'}" if self._files else ""
             self._progress.update(self._task, advance=octets, files=told)
 
     def expect(self, octets: int) -> None:

@@ -18,6 +18,7 @@ from rpcrdma.cli.options import (
     add_exact_modes,
     add_exclude,
     add_json,
+    add_own_name,
     add_resume,
     add_sparse,
     is_url,
@@ -34,6 +35,7 @@ __all__ = ["add_parser", "run"]
 _EXAMPLES = """\
   rpcrdma put notes.txt rdma://server/home/notes.txt
   rpcrdma put ./reports rdma://server/home
+  rpcrdma put --resume -T ./reports rdma://server/home/reports
   rpcrdma put --json a b c tcp://server/home/drop
 """
 
@@ -54,6 +56,7 @@ def add_parser(subparsers: Subparsers) -> None:
     add_exact_modes(parser, "directories that exist get the permissions and times of those here, too")
     add_sparse(parser)
     add_resume(parser)
+    add_own_name(parser)
     add_exclude(parser, "leave out entries of trees")
     add_json(parser, "the sum as one JSON object, with what failed and what was left out")
 
@@ -88,9 +91,8 @@ async def _put(args: argparse.Namespace, sources: list[Path], url: Url) -> int:
         async with Servers(args, failures) as servers:
             with failures:
                 filesystem, dest = await servers.locate(url)
-                into = await filesystem.is_dir(dest)
-                if len(sources) > 1 and not into:
-                    raise NotADirectoryError(errno.ENOTDIR, "is no directory for several copies", url.path)
+                directory = await filesystem.is_dir(dest)
+                into = copies.place(args, len(sources), url.path, directory=directory)
                 for source in sources:
                     with failures:
                         shared: dict[str, Any] = {
@@ -100,8 +102,13 @@ async def _put(args: argparse.Namespace, sources: list[Path], url: Url) -> int:
                         }
                         target = f"{dest.rstrip('/')}/{source.resolve().name}" if into else dest
                         if source.is_dir():
+                            if into and not await filesystem.exists(target):
+                                name = f"{url.path.rstrip('/')}/{source.resolve().name}"
+                                copies.tell_where_resumed(args, url.path, name)
                             how = {"exact_modes": args.exact_modes, "exclude": args.exclude, **shared}
                             copies.add_tree(await filesystem.upload_tree(source, target, **how))
+                        elif directory and not into:
+                            raise IsADirectoryError(errno.EISDIR, "is a directory, which no file replaces", url.path)
                         else:
                             octets = await filesystem.upload(source, target, **shared)
                             lost = await asyncio.to_thread(lost_from_local, source.stat(), str(source.resolve()))

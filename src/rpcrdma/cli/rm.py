@@ -64,7 +64,8 @@ async def _rm(args: argparse.Namespace) -> int:
                 if report is not None and report.failures:
                     failures.tell_of_tree(report.failures, report.failures_total, f"failures to remove parts of {url}")
                 elif report is not None and report.excluded:
-                    console.talk(f"{url} stays, with what --exclude matches: {report.excluded:,} entries")
+                    entries = "entry" if report.excluded == 1 else "entries"
+                    console.talk(f"{url} stays, with what --exclude matches: {report.excluded:,} {entries}")
                 elif args.json:
                     console.json_line({"removed": str(url)})
     return failures.status

@@ -48,8 +48,8 @@ class Thing:
     children: dict[str, Thing] = field(default_factory=dict)
     target: str = ""
     links: int = 1
-    uid: int = 7
-    gid: int = 8
+    uid: int = field(default_factory=os.geteuid)
+    gid: int = field(default_factory=os.getegid)
     atime: nfstime3 = field(default_factory=lambda: nfstime3(1, 0))
     mtime: nfstime3 = field(default_factory=lambda: nfstime3(2, 0))
     ctime: nfstime3 = field(default_factory=lambda: nfstime3(3, 0))
@@ -362,6 +362,8 @@ class MemoryServer:
         there = new.children.get(args.to.name)
         if there is not None and there.type == ftype3.NF3DIR and thing.type != ftype3.NF3DIR:
             raise Refused("ISDIR")
+        if there is thing:  # RFC 1813 section 3.3.14
+            return v3.RENAME3resok(self.wcc(old), self.wcc(new))
         del old.children[source.name]
         new.children[args.to.name] = thing
         return v3.RENAME3resok(self.wcc(old), self.wcc(new))

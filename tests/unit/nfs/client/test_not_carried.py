@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from rpcrdma.nfs.client import NotCarried
-from rpcrdma.nfs.client.attributes import TIME_NS_MAX
-from rpcrdma.nfs.client.trees.not_carried import lost_from_local, lost_from_server
+from rpcrdma.nfs.client.attributes import TIME_NS_MAX, stat_from
+from rpcrdma.nfs.client.trees.not_carried import lost_from_local, lost_from_server, lost_from_stat
 
 
 async def copied(fs: Any, method: str, source: Any, target: Any) -> Any:
@@ -44,6 +44,7 @@ def test_uploads_count_what_they_lose(
     for name in ("plain", "linked", "attributed", "labelled", "sub/late"):
         (tmp_path / "t" / name).write_bytes(bytes(10_000))
     os.link(tmp_path / "t/linked", tmp_path / "t/sub/again")
+    os.link(tmp_path / "t/plain", tmp_path / "outside")
     with (tmp_path / "t/sparse").open("wb") as file:
         file.truncate(1 << 20)
     with_attributes |= {"attributed": ["user.a"], "labelled": ["security.selinux"], "sub": ["system.posix_acl_access"]}
@@ -51,7 +52,7 @@ def test_uploads_count_what_they_lose(
     os.utime(tmp_path / "t/plain", ns=(0, TIME_NS_MAX))
     fs = mounted()
     lost = asyncio.run(copied(fs, "upload_tree", tmp_path / "t", "/t"))
-    assert lost == {"holes": 1, "hard_links": 2, "times": 1, "extended_attributes": 2}
+    assert lost == {"holes": 1, "hard_links": 1, "times": 1, "extended_attributes": 2}
 
 
 def test_a_plain_tree_loses_nothing(server: Any, mounted: Any, tmp_path: Path) -> None:
@@ -81,9 +82,25 @@ def test_downloads_count_what_they_lose(server: Any, mounted: Any, tmp_path: Pat
     assert lost_from_server(with_hole(sparse)) == (NotCarried.HOLES, NotCarried.HARD_LINKS)
 
 
+def test_downloads_count_owners_and_special_bits(server: Any, mounted: Any, tmp_path: Path) -> None:
+    server.put("/t/plain", b"1", 0o777)
+    server.put("/t/program", b"1", 0o4755)
+    server.folder("/t/shared").mode = 0o2775
+    server.put("/t/of another", b"2").uid += 1
+    server.put("/t/of other group", b"3").gid += 1
+    server.link("/t/link", "plain")
+    link = server.at("/t").children["link"]
+    link.mode, link.links, link.gid = 0o7777, 2, link.gid + 1
+    lost = asyncio.run(copied(mounted(), "download_tree", "/t", tmp_path / "t"))
+    assert lost == {"owners": 3, "special_bits": 2, "hard_links": 1}
+    assert lost_from_stat(stat_from(server.fattr(server.at("/t/program")))) == (NotCarried.SPECIAL_BITS,)
+
+
 @pytest.mark.parametrize(
     ("attributes", "lost"),
     [
+        ({"st_uid": os.geteuid() + 1}, (NotCarried.OWNERS,)),
+        ({"st_gid": os.getegid() + 1}, (NotCarried.OWNERS,)),
         ({"st_mtime_ns": -1}, (NotCarried.TIMES,)),
         ({"st_atime_ns": TIME_NS_MAX + 1}, (NotCarried.TIMES,)),
         ({"st_mtime_ns": TIME_NS_MAX, "st_atime_ns": 0}, ()),

@@ -12,14 +12,15 @@ __all__ = ["Exclusion"]
 class Exclusion:
     """The entries that one of `patterns` matches, with all below them.
 
-    A pattern without a slash is for names at any depth, one with a slash for paths from the top of the tree; there `*`
-    matches slashes as well.
+    A pattern without a slash is for names at any depth, one with a slash for paths from the top of the tree, which `./`
+    may stand for; there `*` matches slashes as well.
     """
 
     def __init__(self, patterns: Iterable[str]) -> None:
         kinds: dict[bool, list[str]] = {False: [], True: []}
         for pattern in patterns:
-            kinds["/" in pattern.strip("/")].append(translate(pattern.strip("/")))
+            text = pattern.removeprefix("./").strip("/")
+            kinds["/" in text or pattern.startswith("./")].append(translate(text))
         self._names, self._paths = (
             re.compile("|".join(kinds[of_path])) if kinds[of_path] else None for of_path in (False, True)
         )

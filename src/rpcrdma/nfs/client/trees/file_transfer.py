@@ -105,7 +105,7 @@ class FileTransfer:
 
     async def upload(self, local: str, directory: Node, name: str) -> int:
         """Copies the local file to `name` in `directory`; returns its octets."""
-        return await self.store(local, None, directory, name)
+        return (await self.store(local, None, directory, name))[0]
 
     async def fetch(self, handle: nfs_fh3, attributes: fattr3, path: str, directory: int, name: str) -> int:
         """Copies a file to `name` in the local directory that the descriptor stands for; returns its octets.
@@ -144,8 +144,8 @@ class FileTransfer:
         self.count(0, 1)
         return size
 
-    async def store(self, local: str, local_directory: int | None, directory: Node, name: str) -> int:
-        """Copies a local file to `name` in `directory` at the server; returns its octets.
+    async def store(self, local: str, local_directory: int | None, directory: Node, name: str) -> tuple[int, Node]:
+        """Copies a local file to `name` in `directory` at the server; returns its octets, and the copy.
 
         Raises: see `fetch`.
         """
@@ -159,8 +159,8 @@ class FileTransfer:
             )
             opened.callback(os.close, descriptor)
             whole = got < block or found.st_size <= got
-            if self.resume and await self._is_at_server(directory, name, found):
-                return self._keep(found.st_size)
+            if self.resume and (there := await self._at_server(directory, name, found)) is not None:
+                return self._keep(found.st_size), there
             with _told_of(join(directory.path, name)):
                 if self.resume and not whole:
                     partial = partial_name(name, found.st_size, found.st_mtime_ns)
@@ -182,21 +182,23 @@ class FileTransfer:
                         await self._volume.in_thread(require_unchanged, descriptor, found, local)
                     await self._finish(node, found, directory, name)
         self.count(got if whole else 0, 1)
-        return got
+        return got, node
 
     def _keep(self, octets: int) -> int:
         self.kept += 1
         self.count(octets, 1)
         return octets
 
-    async def _is_at_server(self, directory: Node, name: str, found: os.stat_result) -> bool:
+    async def _at_server(self, directory: Node, name: str, found: os.stat_result) -> Node | None:
+        """The file of this name at the server, if it has the size and mtime of the local one."""
         there = await looked_up(self._volume.procedures, directory, name)
         if there is None or there.attributes is None or there.attributes.type != ftype3.NF3REG:
-            return False
-        return (there.attributes.size, times_of(there.attributes)[1]) == (
+            return None
+        same = (there.attributes.size, times_of(there.attributes)[1]) == (
             found.st_size,
             expressible(found.st_mtime_ns),
         )
+        return there if same else None
 
     def count(self, octets: int, files: int = 0) -> None:
         """Adds to the counts and reports them."""

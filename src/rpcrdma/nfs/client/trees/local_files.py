@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from rpcrdma.nfs.client.trees.hard_links import SharedFile, shared_by_local
 from rpcrdma.nfs.client.trees.not_carried import Lost, lost_from_local
 from rpcrdma.nfs.client.trees.unchanged import FileChanged, require_unchanged
 from rpcrdma.nfs.errors import NfsError
@@ -31,7 +32,9 @@ __all__ = [
     "finish_directory",
     "finish_file",
     "free_octets",
+    "identity_of",
     "is_copied",
+    "link_to",
     "list_directory",
     "load_file",
     "local_name",
@@ -64,13 +67,15 @@ _ZEROS = bytes(_HOLE_OCTETS)
 class LocalItem:
     """An entry of a local directory; its name is the server's.
 
-    `kind` is one of stat's S_IF constants, 0 where unknown; `lost` names the properties that an upload will not carry.
+    `kind` is one of stat's S_IF constants, 0 where unknown; `lost` names the properties that an upload will not carry;
+    `shared` is the file if it has further names.
     """
 
     name: str
     kind: int
     size: int
     lost: Lost
+    shared: SharedFile | None
 
     @property
     def is_directory(self) -> bool:
@@ -193,6 +198,49 @@ def create_symlink(target: str, name: str, directory: int, times_ns: tuple[int, 
     except BaseException:
         os.unlink(temporary, dir_fd=directory)
         raise
+
+
+def identity_of(name: str, directory: int) -> tuple[int, ...] | None:
+    """The numbers of file system and file, size and mtime; None if there is no regular file of this name.
+
+    The numbers alone may be those of a file that was made after another one was removed.
+    """
+    try:
+        found = os.stat(local_name(name), dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(found.st_mode):
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def link_to(top: int, path: str, identity: tuple[int, ...], name: str, directory: int) -> None:
+    """Makes `name` a link to the file `path` below `top`, replacing an existing entry unless that is a directory.
+
+    Raises:
+        OSError: the system refuses it; ESTALE, as what is called `path` is another file than that of this `identity`.
+    """
+    if identity_of(name, directory) == identity:
+        return
+    *above, own = path.split("/")
+    temporary = temporary_name()
+    at = os.dup(top)
+    try:
+        for step in above:
+            below = open_directory(step, at)
+            os.close(at)
+            at = below
+        os.link(local_name(own), temporary, src_dir_fd=at, dst_dir_fd=directory, follow_symlinks=False)
+    finally:
+        os.close(at)
+    try:
+        if identity_of(temporary, directory) != identity:
+            raise OSError(errno.ESTALE, "another file has the name of the copy", path)
+        os.replace(temporary, local_name(name), src_dir_fd=directory, dst_dir_fd=directory)
+    finally:
+        # Renaming to another name of the same file does nothing (rename(2)).
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=directory)
 
 
 def create_temporary(name: str, directory: int, mode: int, *, exact: bool, partial: str | None = None) -> Temporary:
@@ -383,10 +431,10 @@ def _local_item(entry: os.DirEntry[str], directory: int) -> LocalItem:
         found = entry.stat(follow_symlinks=False)
     except FileNotFoundError:
         # Removed since; the copy of it will fail and say so.
-        return LocalItem(server_name(entry.name), _kind(entry), 0, ())
+        return LocalItem(server_name(entry.name), _kind(entry), 0, (), None)
     # Linux has no calls for extended attributes of a name in an open directory.
     lost = lost_from_local(found, f"/proc/self/fd/{directory}/{entry.name}")
-    return LocalItem(server_name(entry.name), _kind(entry), found.st_size, lost)
+    return LocalItem(server_name(entry.name), _kind(entry), found.st_size, lost, shared_by_local(found))
 
 
 def _require_regular(attributes: os.stat_result, name: str) -> None:

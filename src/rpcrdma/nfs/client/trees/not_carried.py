@@ -1,4 +1,4 @@
-"""Properties that a copy over NFSv3 loses without an error: found in attributes, counted in reports."""
+"""Properties that a copy loses without an error: found in attributes, counted in reports."""
 
 from __future__ import annotations
 
@@ -18,11 +18,15 @@ class NotCarried(enum.Enum):
     HOLES = "holes"
     """The copy has zeros in their place, which take room."""
     HARD_LINKS = "hard_links"
-    """Each name of the file became a file of its own."""
+    """The file has more names than its copy: they are not in the tree that was copied, or became files of their own."""
     TIMES = "times"
     """They are outside NFSv3's range, 1970 to 2106; the copy has the nearest ones."""
     EXTENDED_ATTRIBUTES = "extended_attributes"
     """Access control lists are among them."""
+    OWNERS = "owners"
+    """The owner or the group is not that of this process, to whom copies belong in either direction."""
+    SPECIAL_BITS = "special_bits"
+    """The set-user-ID, set-group-ID and sticky bits of a server's files: it may know other users."""
 
 
 Lost = tuple[NotCarried, ...]
@@ -30,36 +34,51 @@ Lost = tuple[NotCarried, ...]
 _HOLE_OCTETS = 4096
 """A file that takes a block less than its size has a hole, or is compressed."""
 
+_SPECIAL = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
+
+_KINDS = {ftype3.NF3REG: stat.S_IFREG, ftype3.NF3LNK: stat.S_IFLNK}
+
 _GIVEN_BY_POLICY = frozenset({"security.selinux"})
 """Extended attributes that the system sets on every new file by itself."""
 
 
 def lost_from_server(attributes: fattr3) -> Lost:
     """The properties that a download of an object with these attributes loses."""
-    if attributes.type != ftype3.NF3REG:
-        return ()
-    return _lost_of_file(attributes.used, attributes.size, attributes.nlink)
+    kind = _KINDS.get(attributes.type, 0)
+    lost = _lost_by_file(attributes.used, attributes.size) if kind == stat.S_IFREG else []
+    lost += _lost_by_any(kind, attributes.nlink, attributes.uid, attributes.gid)
+    if kind != stat.S_IFLNK and attributes.mode & _SPECIAL:
+        lost.append(NotCarried.SPECIAL_BITS)
+    return tuple(lost)
 
 
 def lost_from_stat(found: Stat) -> Lost:
     """`lost_from_server` for a regular file with these attributes."""
-    return _lost_of_file(found.st_blocks * 512, found.st_size, found.st_nlink)
-
-
-def _lost_of_file(used: int, size: int, links: int) -> Lost:
-    lost: list[NotCarried] = []
-    if used + _HOLE_OCTETS <= size:
-        lost.append(NotCarried.HOLES)
-    if links > 1:
-        lost.append(NotCarried.HARD_LINKS)
+    lost = _lost_by_file(found.st_blocks * 512, found.st_size)
+    lost += _lost_by_any(stat.S_IFREG, found.st_nlink, found.st_uid, found.st_gid)
+    if found.st_mode & _SPECIAL:
+        lost.append(NotCarried.SPECIAL_BITS)
     return tuple(lost)
+
+
+def _lost_by_any(kind: int, links: int, uid: int, gid: int) -> list[NotCarried]:
+    lost: list[NotCarried] = []
+    if links > 1 and kind in {stat.S_IFREG, stat.S_IFLNK}:
+        lost.append(NotCarried.HARD_LINKS)
+    if (uid, gid) != (os.geteuid(), os.getegid()):
+        lost.append(NotCarried.OWNERS)
+    return lost
+
+
+def _lost_by_file(used: int, size: int) -> list[NotCarried]:
+    return [NotCarried.HOLES] if used + _HOLE_OCTETS <= size else []
 
 
 def lost_from_local(found: os.stat_result, path: str) -> Lost:
     """The properties that an upload of `path`, an object with attributes `found`, loses; blocks."""
-    lost: list[NotCarried] = []
-    if stat.S_ISREG(found.st_mode):
-        lost += _lost_of_file(found.st_blocks * 512, found.st_size, found.st_nlink)
+    kind = stat.S_IFMT(found.st_mode)
+    lost = _lost_by_file(found.st_blocks * 512, found.st_size) if kind == stat.S_IFREG else []
+    lost += _lost_by_any(kind, found.st_nlink, found.st_uid, found.st_gid)
     if not (0 <= found.st_mtime_ns <= TIME_NS_MAX and 0 <= found.st_atime_ns <= TIME_NS_MAX):
         lost.append(NotCarried.TIMES)
     if _has_attributes(path):

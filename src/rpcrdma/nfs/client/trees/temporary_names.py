@@ -22,7 +22,7 @@ from rpcrdma.nfs.client.volume import Volume
 from rpcrdma.nfs.errors import NfsError, NfsExists, NfsNotFound
 from rpcrdma.nfs.v3 import createmode3, ftype3, sattr3
 
-__all__ = ["give_name", "kept_file", "looked_up", "same_file", "temporary_file", "temporary_symlink"]
+__all__ = ["give_name", "kept_file", "looked_up", "same_file", "temporary_file", "temporary_link", "temporary_symlink"]
 
 T = TypeVar("T")
 
@@ -60,6 +60,15 @@ async def temporary_symlink(volume: Volume, directory: Node, target: str, attrib
     """The temporary name of a new symbolic link, which is removed if the block fails or is cancelled."""
     name = local_files.temporary_name()
     making = _symlink(volume.procedures, directory, name, target, attributes)
+    async with _removed_on_failure(volume, directory, name, making):
+        yield name
+
+
+@contextlib.asynccontextmanager
+async def temporary_link(volume: Volume, directory: Node, file: Node) -> AsyncIterator[str]:
+    """The temporary name of a new link to `file`, which is removed if the block fails or is cancelled."""
+    name = local_files.temporary_name()
+    making = _link(volume.procedures, directory, name, file)
     async with _removed_on_failure(volume, directory, name, making):
         yield name
 
@@ -118,6 +127,11 @@ async def _create(volume: Volume, directory: Node, name: str) -> Node:
 async def _symlink(procedures: NfsProcedures, directory: Node, name: str, target: str, attributes: sattr3) -> None:
     with contextlib.suppress(NfsExists):
         await procedures.symlink(directory, name, target, attributes, join(directory.path, name))
+
+
+async def _link(procedures: NfsProcedures, directory: Node, name: str, file: Node) -> None:
+    with contextlib.suppress(NfsExists):
+        await procedures.link(file.handle, directory, name, file.path, join(directory.path, name))
 
 
 async def looked_up(procedures: NfsProcedures, directory: Node, name: str) -> Node | None:

@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from rpcrdma.nfs.client.attributes import set_attributes
 from rpcrdma.nfs.client.directory_entry import DirEntry
@@ -16,8 +17,15 @@ from rpcrdma.nfs.client.paths import join, told_target
 from rpcrdma.nfs.client.trees import local_files
 from rpcrdma.nfs.client.trees.descent import check_descent
 from rpcrdma.nfs.client.trees.file_transfer import FileTransfer, Progress, expressible, times_of
+from rpcrdma.nfs.client.trees.hard_links import SharedFile, shared_by_server
 from rpcrdma.nfs.client.trees.not_carried import Lost, NotCarried, lost_from_local, lost_from_server
-from rpcrdma.nfs.client.trees.temporary_names import give_name, temporary_symlink
+from rpcrdma.nfs.client.trees.temporary_names import (
+    give_name,
+    looked_up,
+    same_file,
+    temporary_link,
+    temporary_symlink,
+)
 from rpcrdma.nfs.client.trees.tree_work import CopyFailure, CopyReport, TreeWork
 from rpcrdma.nfs.client.volume import Volume
 from rpcrdma.nfs.errors import NfsExists, nfs_error
@@ -44,13 +52,18 @@ class _Folder:
     @property
     def local(self) -> str:
         """The local path."""
+        top, names = self.below_top()
+        assert isinstance(top.place, str), "the top has a path"
+        return os.path.join(top.place, *names)  # noqa: PTH118 - a name is no path
+
+    def below_top(self) -> tuple[_Folder, list[str]]:
+        """The folder at the top of the copy, and the names that lead from it to this one."""
         names: list[str] = []
-        place = self.place
-        while not isinstance(place, str):
-            folder, name = place
+        top = self
+        while not isinstance(top.place, str):
+            top, name = top.place
             names.append(name)
-            place = folder.place
-        return os.path.join(place, *reversed(names))  # noqa: PTH118 - a name is no path
+        return top, names[::-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +81,31 @@ class _RemoteItem:
     @property
     def lost(self) -> Lost:
         return lost_from_server(self.entry.attributes)
+
+    @property
+    def shared(self) -> SharedFile | None:
+        return shared_by_server(self.entry.attributes)
+
+
+class _LocalCopy(NamedTuple):
+    """The path of a local copy from the top, and its `local_files.identity_of`."""
+
+    path: str
+    identity: tuple[int, ...]
+
+    @property
+    def octets(self) -> int:
+        return len(self.path)
+
+
+class _RemoteCopy(NamedTuple):
+    """A copy at the server."""
+
+    node: Node
+
+    @property
+    def octets(self) -> int:
+        return len(self.node.handle.data)
 
 
 async def download_tree(
@@ -148,7 +186,7 @@ class _Download:
         async for page in entry_pages(procedures, folder.node, octets, names_max=names_max, refused=refused):
             yield [_RemoteItem(entry) for entry in page]
 
-    async def copy(self, folder: _Folder, item: _RemoteItem, report: CopyReport) -> None:
+    async def copy(self, folder: _Folder, item: _RemoteItem, report: CopyReport) -> _LocalCopy | None:
         entry = item.entry
         local = os.path.join(folder.local, entry.name)  # noqa: PTH118 - a name is no path
         if entry.is_file():
@@ -158,6 +196,8 @@ class _Download:
                 )
             report.files += 1
             report.octets += octets
+            if item.shared is not None:
+                return await self._copy_of(folder, entry.name)
         elif entry.is_symlink():
             target = told_target(await self._volume.procedures.readlink(entry.handle, entry.path), entry.path)
             arguments = (target, entry.name, folder.descriptor, times_of(entry.attributes))
@@ -166,6 +206,19 @@ class _Download:
             report.symlinks += 1
         else:
             report.passed_over(entry.path)
+        return None
+
+    async def _copy_of(self, folder: _Folder, name: str) -> _LocalCopy | None:
+        identity = await self._volume.in_thread(local_files.identity_of, name, folder.descriptor)
+        if identity is None:
+            return None
+        return _LocalCopy("/".join((*folder.below_top()[1], name)), identity)
+
+    async def link(self, folder: _Folder, item: _RemoteItem, copy: _LocalCopy) -> None:
+        top, _ = folder.below_top()
+        arguments = (top.descriptor, copy.path, copy.identity, item.name, folder.descriptor)
+        await self._volume.in_thread(local_files.link_to, *arguments)
+        self._transfer.count(0, 1)
 
     async def fits(self, folder: _Folder, item: _RemoteItem) -> bool:
         free = await self._volume.in_thread(local_files.free_octets, folder.descriptor)
@@ -205,17 +258,36 @@ class _Upload:
         while (page := await self._volume.in_thread(next, pages, None)) is not None:
             yield page
 
-    async def copy(self, folder: _Folder, item: local_files.LocalItem, report: CopyReport) -> None:
+    async def copy(self, folder: _Folder, item: local_files.LocalItem, report: CopyReport) -> _RemoteCopy | None:
         if item.kind == stat.S_IFREG:
-            octets = await self._transfer.store(item.name, folder.descriptor, folder.node, item.name)
+            octets, node = await self._transfer.store(item.name, folder.descriptor, folder.node, item.name)
             report.files += 1
             report.octets += octets
+            if item.shared is not None:
+                return _RemoteCopy(Node(node.handle, None, item.name))
         elif item.kind == stat.S_IFLNK:
             target, found = await self._volume.in_thread(local_files.read_symlink, item.name, folder.descriptor)
             await self._make_symlink(folder.node, item.name, target, found)
             report.symlinks += 1
         else:
             report.passed_over(self.path(folder, item))
+        return None
+
+    async def link(self, folder: _Folder, item: local_files.LocalItem, copy: _RemoteCopy) -> None:
+        procedures, directory, name = self._volume.procedures, folder.node, item.name
+        self._volume.resolver.forget(directory, name)
+        try:
+            await procedures.link(copy.node.handle, directory, name, copy.node.place, (directory, name))
+        except NfsExists:
+
+            async def is_it(node: Node) -> bool:
+                return await same_file(procedures, copy.node, node)
+
+            there = await looked_up(procedures, directory, name)
+            if there is None or not await is_it(there):
+                async with temporary_link(self._volume, directory, copy.node) as temporary:
+                    await give_name(procedures, directory, temporary, name, is_it)
+        self._transfer.count(0, 1)
 
     async def fits(self, folder: _Folder, item: local_files.LocalItem) -> bool:
         space = await self._volume.procedures.fsstat(folder.node.handle, folder.node.place)

@@ -8,6 +8,7 @@ everything in it is done.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import functools
 from collections import Counter
@@ -24,13 +25,15 @@ from rpcrdma.limits import (
 )
 from rpcrdma.nfs.client.trees.descent import too_many_pending
 from rpcrdma.nfs.client.trees.exclusion import Exclusion
+from rpcrdma.nfs.client.trees.hard_links import HardLinks, SharedFile
 from rpcrdma.nfs.client.trees.not_carried import Lost, NotCarried
 from rpcrdma.nfs.client.workers import run_together, run_workers
 
-__all__ = ["CopyFailure", "CopyReport", "Direction", "Kept", "TreeItem", "TreeWork"]
+__all__ = ["CopyFailure", "CopyReport", "Direction", "Kept", "TreeCopy", "TreeItem", "TreeWork"]
 
 F = TypeVar("F")
 I = TypeVar("I", bound="TreeItem")  # noqa: E741 - the item
+C = TypeVar("C", bound="TreeCopy")
 
 _SCANNERS = 4
 """Listing is one call at a time per directory; four hide its latency behind the copying."""
@@ -52,6 +55,18 @@ class TreeItem(Protocol):
     @property
     def lost(self) -> Lost:
         """The properties that its copy will lack."""
+
+    @property
+    def shared(self) -> SharedFile | None:
+        """The file, if this is one of several names of it."""
+
+
+class TreeCopy(Protocol):
+    """Where the copy of a file is, for links to it."""
+
+    @property
+    def octets(self) -> int:
+        """The memory that its place takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +108,12 @@ class CopyReport:
     failures_total: int = 0
     kept: int = 0
     """Files that were there already, with size and mtime of their originals (`resume`); `files` counts them, too."""
+    hard_links: int = 0
+    """Further names of files, which became links to the copy of the first name; `files` counts them, too."""
     excluded: int = 0
     """Entries that a pattern has excluded; what lies below them is not counted."""
     not_carried: Counter[NotCarried] = field(default_factory=Counter)
-    """Objects that were copied without a property that NFSv3 cannot carry, by property."""
+    """Objects that were copied without a property of their originals, by property."""
     _skipped_kept: Kept = field(default_factory=Kept, repr=False)
     _failures_kept: Kept = field(default_factory=Kept, repr=False)
 
@@ -120,8 +137,11 @@ class CopyReport:
             )
 
 
-class Direction(Protocol[F, I]):
-    """The steps that differ between the directions; F is a pair of directories, one local and one at the server."""
+class Direction(Protocol[F, I, C]):
+    """The steps that differ between the directions.
+
+    F is a pair of directories, one local and one at the server; C is where the copy of a file with several names is.
+    """
 
     async def enter(self, parent: F, item: I) -> F:
         """Opens both sides of a directory, after making the directory that is copied to."""
@@ -129,8 +149,15 @@ class Direction(Protocol[F, I]):
     def pages(self, folder: F, refused: Callable[[OSError], None]) -> AsyncIterator[list[I]]:
         """Lists the directory that is copied from; errors of entries whose name cannot be one go to `refused`."""
 
-    async def copy(self, folder: F, item: I, report: CopyReport) -> None:
-        """Copies an entry that is no directory."""
+    async def copy(self, folder: F, item: I, report: CopyReport) -> C | None:
+        """Copies an entry that is no directory; returns where the copy is if `item.shared`."""
+
+    async def link(self, folder: F, item: I, copy: C) -> None:
+        """Makes the entry a link to a copy of the file, replacing what has its name.
+
+        Raises:
+            OSError: links are refused there, or the copy is no longer where it was.
+        """
 
     async def fits(self, folder: F, item: I) -> bool:
         """Whether the file system that is copied to has room for a file."""
@@ -150,16 +177,17 @@ class _Open(Generic[F]):
     """Pieces of work left: the listing of the directory, and each entry that is not done."""
 
 
-class TreeWork(Generic[F, I]):
+class TreeWork(Generic[F, I, C]):
     """Copies the tree under `root`, `files_at_once` files at a time, into `report`.
 
     A failure of one entry is noted and the rest goes on; a lost connection ends everything.
     """
 
     def __init__(
-        self, direction: Direction[F, I], report: CopyReport, *, files_at_once: int, exclude: Iterable[str] = ()
+        self, direction: Direction[F, I, C], report: CopyReport, *, files_at_once: int, exclude: Iterable[str] = ()
     ) -> None:
         self._direction = direction
+        self._hard_links: HardLinks[C] = HardLinks()
         self._exclusion = Exclusion(exclude)
         self._top = ""
         self._report = report
@@ -180,6 +208,8 @@ class TreeWork(Generic[F, I]):
         self._open.add(top)
         try:
             await run_together(self._scan_all(top), run_workers(self._files_at_once, self._copier))
+            if incomplete := self._hard_links.incomplete:
+                self._report.not_carried[NotCarried.HARD_LINKS] += incomplete
         finally:
             for opened in list(self._open):
                 await self._direction.leave(opened.folder, complete=False)
@@ -255,13 +285,37 @@ class TreeWork(Generic[F, I]):
         while (job := await self._queue.get()) is not None:
             opened, item = job
             try:
-                await self._copy(opened.folder, item)
-                self._report.not_carried.update(item.lost)
+                if item.shared is None:
+                    await self._copy(opened.folder, item)
+                    self._report.not_carried.update(item.lost)
+                else:
+                    await self._copy_or_link(opened.folder, item, item.shared)
             except (OSError, RemoteProtocolError, RpcError) as error:
                 self._report.failed(self._direction.path(opened.folder, item), error)
             await self._done(opened)
 
-    async def _copy(self, folder: F, item: I) -> None:
+    async def _copy_or_link(self, folder: F, item: I, file: SharedFile) -> None:
+        """Makes a further name of a file a link to its copy; copies the first name, and those that cannot be links."""
+        links, report = self._hard_links, self._report
+        earlier = await links.copy_of(file)
+        if earlier is None:
+            links.begin(file)
+        else:
+            with contextlib.suppress(OSError, RpcError):
+                await self._direction.link(folder, item, earlier)
+                links.linked(file)
+                report.files += 1
+                report.hard_links += 1
+                return
+        copy: C | None = None
+        try:
+            copy = await self._copy(folder, item)
+        finally:
+            told = links.end(file, copy, 0 if copy is None else copy.octets)
+        split = earlier is not None or not told
+        report.not_carried.update(kind for kind in item.lost if split or kind is not NotCarried.HARD_LINKS)
+
+    async def _copy(self, folder: F, item: I) -> C | None:
         """Copies a file; if it finds no room, copies it once more when no other copy uses the room that is left.
 
         Otherwise many files copied at once would fill the last room together, all fail, and leave it empty.
@@ -269,13 +323,11 @@ class TreeWork(Generic[F, I]):
         async with self._alone:
             self._copying += 1
         try:
-            await self._direction.copy(folder, item, self._report)
+            return await self._direction.copy(folder, item, self._report)
         except OSError as error:
             if error.errno not in _NO_ROOM or self._copying == 1:
                 raise
             full = error
-        else:
-            return
         finally:
             self._copying -= 1
             if not self._copying:
@@ -286,7 +338,7 @@ class TreeWork(Generic[F, I]):
                 await self._none_copying.wait()
             if not await self._direction.fits(folder, item):
                 raise full
-            await self._direction.copy(folder, item, self._report)
+            return await self._direction.copy(folder, item, self._report)
 
     async def _done(self, opened: _Open[F] | None) -> None:
         while opened is not None:

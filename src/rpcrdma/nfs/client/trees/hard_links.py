@@ -1,0 +1,104 @@
+"""Which files of a tree with several names have been copied, so that further names become links to the copies.
+
+A name waits while another name of its file is being copied. If that fails, the waiting name is copied itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from typing import Generic, NamedTuple, TypeVar
+
+from rpcrdma.limits import NFS_COPY_LINKED_FILES_MAX, NFS_COPY_LINKED_OCTETS_MAX
+from rpcrdma.nfs.v3 import fattr3, ftype3
+
+__all__ = ["HardLinks", "SharedFile", "shared_by_local", "shared_by_server"]
+
+C = TypeVar("C")
+
+
+class SharedFile(NamedTuple):
+    """A regular file that has more than one name.
+
+    `key` holds the time of the last change as well as the numbers of file and file system: the number of a file that is
+    removed while the tree is copied may be given to another one.
+    """
+
+    key: tuple[int, ...]
+    names: int
+
+
+def shared_by_server(attributes: fattr3) -> SharedFile | None:
+    """The file with these attributes, if it has several names."""
+    if attributes.nlink < 2 or attributes.type != ftype3.NF3REG:
+        return None
+    changed = attributes.ctime
+    return SharedFile((attributes.fsid, attributes.fileid, changed.seconds, changed.nseconds), attributes.nlink)
+
+
+def shared_by_local(found: os.stat_result) -> SharedFile | None:
+    """As `shared_by_server`, of a local file."""
+    if found.st_nlink < 2 or not stat.S_ISREG(found.st_mode):
+        return None
+    return SharedFile((found.st_dev, found.st_ino, found.st_ctime_ns), found.st_nlink)
+
+
+class HardLinks(Generic[C]):
+    """The copies of files of which further names may come; C tells where a copy is.
+
+    For each name, `copy_of` comes first. After it has returned None, `begin` and `end` stand around the copying; `end`
+    alone follows a copy that is made because a link is refused.
+    """
+
+    def __init__(self) -> None:
+        self._copies: dict[tuple[int, ...], tuple[C, int, int]] = {}
+        """The copy, how many names of the file are still to come, and the octets that it counts for."""
+        self._in_progress: dict[tuple[int, ...], asyncio.Event] = {}
+        self._octets = 0
+
+    @property
+    def incomplete(self) -> int:
+        """Files of which names have been copied, but not all; the others may lie outside of the tree."""
+        return len(self._copies)
+
+    async def copy_of(self, file: SharedFile) -> C | None:
+        """The copy of an earlier name, when it is whole; None if there is none."""
+        while (ended := self._in_progress.get(file.key)) is not None:
+            await ended.wait()
+        known = self._copies.get(file.key)
+        return None if known is None else known[0]
+
+    def begin(self, file: SharedFile) -> None:
+        """This name of `file` is being copied; others wait until `end`."""
+        self._in_progress[file.key] = asyncio.Event()
+
+    def linked(self, file: SharedFile) -> None:
+        """One more name of `file` is a link to its copy."""
+        if (known := self._copies.pop(file.key, None)) is not None:
+            copy, left, octets = known
+            if left > 1:
+                self._copies[file.key] = (copy, left - 1, octets)
+            else:
+                self._octets -= octets
+
+    def end(self, file: SharedFile, copy: C | None, octets: int) -> bool:
+        """The copying of a name is over, and has made `copy`, of which `octets` are to be held; None: it has failed.
+
+        Returns whether further names will be told of this copy: no more than `limits` says are held.
+        """
+        ended = self._in_progress.pop(file.key, None)
+        if ended is not None:
+            ended.set()
+        if copy is None:
+            return False
+        left = file.names - 1
+        if (known := self._copies.pop(file.key, None)) is not None:
+            left = known[1] - 1
+            self._octets -= known[2]
+        if len(self._copies) >= NFS_COPY_LINKED_FILES_MAX or self._octets + octets > NFS_COPY_LINKED_OCTETS_MAX:
+            return False
+        if left > 0:
+            self._copies[file.key] = (copy, left, octets)
+            self._octets += octets
+        return True
