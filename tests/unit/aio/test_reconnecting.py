@@ -182,6 +182,65 @@ def test_an_idle_connection_is_made_again_and_an_answer_shortens_the_next_delay(
     run(main)
 
 
+def test_a_call_after_a_time_without_calls_does_not_wait_as_long_as_the_attempts_had_come_to() -> None:
+    async def main() -> None:
+        peer = Peer(answering, *[REFUSED] * 9, answering)
+        caller = await peer.caller()
+        peer.lines[0].lose()
+        await asyncio.sleep(30)
+        # 0.1 s, and twice as long each time: the next attempt would be at 51.1 s.
+        assert peer.dialled == pytest.approx([0, 0.1, 0.3, 0.7, 1.5, 3.1, 6.3, 12.7, 25.5])
+        first = asyncio.ensure_future(caller.call(ONE, None))
+        await asyncio.sleep(0.05)
+        assert peer.dialled[9:] == pytest.approx([30])
+        # A second one beside it changes nothing: attempts for calls that wait are spaced out as before.
+        second = asyncio.ensure_future(caller.call(ONE, None))
+        assert await asyncio.gather(first, second) == [1, 1]
+        assert peer.dialled[9:] == pytest.approx([30, 30.2])
+        await caller.close()
+
+    run(main)
+
+
+def test_a_call_that_comes_while_an_attempt_fails_gets_another_at_once() -> None:
+    async def main() -> None:
+        peer = Peer(answering, *[REFUSED] * 5, answering)
+        caller = await peer.caller()
+        dial = caller._dial
+
+        async def slowly() -> Any:
+            await asyncio.sleep(1)
+            return await dial()
+
+        caller._dial = slowly
+        peer.lines[0].lose()
+        await asyncio.sleep(4)
+        assert peer.dialled == pytest.approx([0, 1.1, 2.3, 3.7])
+        await asyncio.sleep(1)  # in the attempt that begins at 4.5 s
+        assert await caller.call(ONE, None) == 1
+        assert peer.dialled[4:] == pytest.approx([5.5, 6.5, 7.7])
+        await caller.close()
+
+    run(main)
+
+
+def test_calls_that_a_server_takes_and_drops_are_spaced_out() -> None:
+    def dropping(line: FakeLine, number: int) -> Any:
+        return NULL if number == NULL else ending(line, number)
+
+    async def main() -> None:
+        peer = Peer(answering, dropping)
+        caller = await peer.caller()
+        assert await caller.call(ONE, None) == 1
+        peer.lines[0].lose()
+        with pytest.raises(CallTimeout):
+            await caller.call(ONE, None, timeout_s=20)
+        assert len(peer.dialled) < 12
+        await caller.close()
+
+    run(main)
+
+
 def test_a_call_ends_at_its_deadline_wherever_it_is() -> None:
     async def main() -> None:
         peer = Peer(silent, silent, REFUSED)

@@ -7,6 +7,7 @@ repeat. Its buffers are exposed anew, after the lost connection has fenced them.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 import secrets
@@ -139,6 +140,8 @@ class ReconnectingCaller:
         self._silent = asyncio.Event()
         self._lost = asyncio.Event()
         self._wanted = asyncio.Event()
+        self._waiting = 0
+        self._wanted_again = asyncio.Event()
         self._leaving: set[SingleConnection] = set()
         self._failures = 0
         self._trouble = ""
@@ -220,7 +223,7 @@ class ReconnectingCaller:
                 if self._calls_made is not None:
                     self._calls_made.sent_again(procedure)
             try:
-                connection = await self._wait_connection(procedure, deadline_s)
+                connection = await self._wait_connection(procedure, deadline_s, first=failure is None)
             except BaseException as error:
                 now_ns = perf_counter_ns()
                 count_failure(self._calls_made, procedure, error, began_ns=began_ns, sent_ns=0, now_ns=now_ns)
@@ -242,7 +245,9 @@ class ReconnectingCaller:
                 self._heard()
                 return result
 
-    async def _wait_connection(self, procedure: Procedure[Any, Any], deadline_s: float | None) -> SingleConnection:
+    async def _wait_connection(
+        self, procedure: Procedure[Any, Any], deadline_s: float | None, *, first: bool
+    ) -> SingleConnection:
         if self._closed:
             raise TransportClosed("the connection was closed on this side")
         connection = self._usable
@@ -251,11 +256,16 @@ class ReconnectingCaller:
                 return connection
             self._drop(connection, TransportClosed("the connection has ended"))
         self._wanted.set()
+        if first and not self._waiting:
+            self._wanted_again.set()
+        self._waiting += 1
         try:
             async with asyncio.timeout_at(deadline_s):
                 return await asyncio.shield(self._next)
         except TimeoutError:
             raise self._timed_out(procedure) from None
+        finally:
+            self._waiting -= 1
 
     def _timed_out(self, procedure: Procedure[Any, Any]) -> CallTimeout:
         return CallTimeout(
@@ -427,7 +437,7 @@ class ReconnectingCaller:
             delay_s = policy.delay_s(self._failures)
             if give_up_at_s is not None:
                 delay_s = min(delay_s, max(give_up_at_s - time(), 0.0))
-            await asyncio.sleep(delay_s)
+            await self._pause(delay_s)
             self._failures += 1
             try:
                 connection = await self._dial()
@@ -440,6 +450,20 @@ class ReconnectingCaller:
             if give_up_at_s is not None and time() >= give_up_at_s:
                 break
         return None
+
+    async def _pause(self, delay_s: float) -> None:
+        """Waits between attempts, less long if a call comes after a time in which no call needed a connection.
+
+        A delay that has grown while no call waited is no delay that a call should wait for: it begins anew.
+        """
+        if not self._failures:
+            await asyncio.sleep(delay_s)
+        else:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(delay_s):
+                    await self._wanted_again.wait()
+                self._failures = 0
+        self._wanted_again.clear()
 
     async def _greet(self, connection: SingleConnection, keep_alive: KeepAlive) -> bool:
         """Whether a new connection can be used.
