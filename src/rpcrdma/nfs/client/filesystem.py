@@ -491,8 +491,8 @@ class NfsFilesystem:
     ) -> CopyReport:
         """Copies a directory with everything in it to the local directory `local`, which may exist.
 
-        Times and symbolic links are kept, and modes as `download` says; a directory that exists keeps its own mode and
-        times, unless `exact_modes`. Nothing outside `local` is written, whatever names and links the server shows.
+        Times and links of both kinds are kept, and modes as `download` says; a directory that exists keeps its own mode
+        and times, unless `exact_modes`. Nothing outside `local` is written, whatever names and links the server shows.
         `sparse` and `resume` are as in `download`. What one of the patterns `exclude` matches is left out: those
         without a slash are for names at any depth, those with one for paths from the top. The report lists failures;
         see `CopyReport.check`.
