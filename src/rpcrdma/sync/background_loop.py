@@ -49,7 +49,9 @@ class BackgroundLoop:
     def __init__(self) -> None:
         self.forked = False
         """Whether this process is a child of the one that has the thread."""
-        self._loop = _new_event_loop()
+        # Not one of uvloop: libuv has threads that outlive it, and a forked child crashes at its end when it waits for
+        # them.
+        self._loop = asyncio.new_event_loop()
         # Reentrant: garbage may be collected, and a signal handled, while it is held, and files are closed then.
         self._submitting = threading.RLock()
         self._ended = False
@@ -155,16 +157,6 @@ class BackgroundLoop:
             loop.run_until_complete(loop.shutdown_default_executor())
             asyncio.set_event_loop(None)
             loop.close()
-
-
-def _new_event_loop() -> asyncio.AbstractEventLoop:
-    """One of uvloop where that is installed, as the command has it."""
-    try:
-        from uvloop import new_event_loop  # noqa: PLC0415
-    except ImportError:
-        return asyncio.new_event_loop()
-    made: asyncio.AbstractEventLoop = new_event_loop()
-    return made
 
 
 _guard = threading.Lock()

@@ -224,5 +224,5 @@ def nfs_open(
         loop.release()
         raise
     mounted = MountedFilesystem(filesystem, loop)
-    loop.keep(filesystem, filesystem.close, finish=mounted._writers.close)  # noqa: SLF001 - its own module's
+    loop.keep(filesystem, filesystem.close, finish=mounted._writers.close_at_end)  # noqa: SLF001 - its own module's
     return mounted

@@ -43,6 +43,16 @@ class Writers:
             self._files.discard(file)
             self._ending.discard(task)
 
+    async def close_at_end(self) -> None:
+        """`close` for the end of the process, which tells what was open: wrappers in `io` may have held more."""
+        for file in list(self._files):
+            _LOGGER.warning(
+                "%s was open for writing when the program ended: what was written to it is sent, but what an "
+                "io.TextIOWrapper or BufferedWriter around it still held is lost; leave them by `with`",
+                file.name,
+            )
+        await self.close()
+
     async def close(self) -> None:
         """Closes all files, and waits for those that were dropped.
 
