@@ -51,6 +51,7 @@ _BY_ERRNO = {
     errno.ENOMEM: watch_status.WATCHERR_JUKEBOX,
     errno.ENOSYS: watch_status.WATCHERR_NOTSUPP,
 }
+_DENIED = {watch_status.WATCHERR_ACCES, watch_status.WATCHERR_PERM}
 _KINDS = {
     Happening.CREATED: watch_kind.WATCH_CREATED,
     Happening.MOVED_TO: watch_kind.WATCH_CREATED,
@@ -118,6 +119,9 @@ class WatchedTree:
         self._unsearchable: set[int] = set()
         # Paths reported when a new directory was looked through, whose own events may still come from the kernel.
         self._found: set[str] = set()
+        # Paths of directories that were not there when they were to be watched: an event that the kernel has waiting
+        # may tell that a directory above was renamed meanwhile, and they with it.
+        self._missing: set[str] = set()
         self.closed = False
 
     def open(self) -> None:
@@ -156,6 +160,7 @@ class WatchedTree:
     def settled(self) -> None:
         """To be called when the kernel has no more events waiting."""
         self._found.clear()
+        self._missing.clear()
 
     def begin_anew(self) -> None:
         """Events were lost: watches the tree as it is, then reports that changes were missed."""
@@ -163,6 +168,7 @@ class WatchedTree:
             if path:
                 self._leave(watch)
         self._found.clear()
+        self._missing.clear()
         if self._recursive:
             self._guarded("", told=False)
         self._sink.lose()
@@ -198,12 +204,15 @@ class WatchedTree:
         self._tell(watch_kind.WATCH_RENAMED, old, target=new, is_directory=target.is_directory)
         if not target.is_directory or not self._recursive:
             return
+        missing = self._no_longer_missing(old)
         if old in self._watches:
             # The renaming has replaced a directory that was there before.
             self._leave_below(new)
             for watch, path in list(self._paths.items()):
                 if _is_within(path, old):
                     self._enter(watch, new + path[len(old) :])
+            for path in missing:
+                self._guarded(new + path[len(old) :], told=True)
         else:
             # It was renamed before it could be looked through.
             self._guarded(new, told=True)
@@ -215,6 +224,7 @@ class WatchedTree:
             return
         if happening in {Happening.REMOVED, Happening.MOVED_FROM}:
             self._leave_below(path)
+            self._no_longer_missing(path)
             self._found.discard(path)
         self._tell(_KINDS[happening], path, is_directory=is_directory)
         if not is_directory or not self._recursive:
@@ -257,6 +267,10 @@ class WatchedTree:
             except REFUSALS as error:
                 if not path or (isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EMFILE}):
                     raise
+                if watch_status_of(error) not in _DENIED:
+                    if len(self._missing) >= NFS_WATCH_SUBSCRIPTION_DIRECTORIES_MAX:
+                        raise TooManyDirectories from None
+                    self._missing.add(path)
                 continue
             for name, is_directory in names:
                 entries_left -= 1
@@ -274,7 +288,7 @@ class WatchedTree:
         with self._caller:
             node = self._reach(path)
             if node.kind != stat.S_IFDIR:
-                return ()
+                raise Refused(nfsstat3.NFS3ERR_NOTDIR)
             # Checked before the kernel adds a watch, which would have to be removed again.
             self._watcher.check_room(len(self._paths))
             watch = self._watcher.add(self, node.link)
@@ -339,6 +353,12 @@ class WatchedTree:
         if path is not None and self._watches.get(path) == watch:
             del self._watches[path]
         self._watcher.remove(self, watch, ended=ended)
+
+    def _no_longer_missing(self, top: str) -> list[str]:
+        """Those at `top` and below, which are forgotten."""
+        found = [path for path in self._missing if _is_within(path, top)]
+        self._missing.difference_update(found)
+        return found
 
     def _leave_below(self, path: str) -> None:
         if path in self._watches:

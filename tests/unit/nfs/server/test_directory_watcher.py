@@ -360,3 +360,59 @@ def test_who_comes_back_is_admitted_anew(rig: Rig) -> None:
     rig.watcher.admit(rig.server.mount(), Blocking(0))  # type: ignore[arg-type]
     with pytest.raises(Refused, match="BADHANDLE"):
         rig.watcher.admit(b"no handle", Blocking(0))  # type: ignore[arg-type]
+
+
+def renaming(rig: Rig, old: str, new: str, cookie: int = 5) -> list[DirectoryEvent]:
+    """Renames a directory of the top; the two events of it."""
+    (rig.top / old).rename(rig.top / new)
+    top = rig.watch()
+    return [DirectoryEvent(top, FROM, old, True, cookie), DirectoryEvent(top, TO, new, True, cookie)]
+
+
+def test_what_was_made_below_a_directory_that_was_renamed_at_once_is_looked_through_there(rig: Rig) -> None:
+    """The events come when the directory has its new name; that below it is then nowhere to be found under the old."""
+    (rig.top / "p" / "inner").mkdir(parents=True)
+    sink = rig.open()
+    made = [rig.event(CREATED, "p/inner/e", directory=True)]
+    (rig.top / "p" / "inner" / "e" / "x").mkdir(parents=True)
+    rig.watcher.take([*made, *renaming(rig, "p", "q"), *renaming(rig, "q", "r", 6)])
+    assert sink.told == ["created p/inner/e/", "renamed p/ q", "renamed q/ r", "created r/inner/e/x/"]
+    later = rig.event(CREATED, "r/inner/e/x/later")
+    rig.watcher.take([later])
+    assert sink.told[4:] == ["created r/inner/e/x/later"]
+
+
+@pytest.mark.parametrize("ends", ["removed", "moved out", "settled", "overflow"])
+def test_a_directory_that_is_gone_is_not_looked_for_again(rig: Rig, ends: str) -> None:
+    (rig.top / "p").mkdir()
+    sink = rig.open()
+    made = rig.event(CREATED, "p/e", directory=True)
+    rig.watcher.take([made])
+    assert rig.tree._missing == {"p/e"}
+    if ends == "settled":
+        rig.watcher.settled()
+    elif ends == "overflow":
+        rig.watcher.take([DirectoryEvent(-1, Happening.OVERFLOW, None)])
+    elif ends == "removed":
+        rig.watcher.take([rig.event(REMOVED, "p/e", directory=True)])
+    else:
+        rig.watcher.take([rig.event(FROM, "p", directory=True, cookie=9)])
+    assert rig.tree._missing == set()
+    assert sink.told[0] == "created p/e/"
+
+
+def test_directories_that_are_gone_are_as_many_as_may_be_watched(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(directory_watcher, "NFS_WATCH_SUBSCRIPTION_DIRECTORIES_MAX", 3)
+    sink = rig.open()
+    rig.watcher.take([rig.event(CREATED, f"e{number}", directory=True) for number in range(3)])
+    assert not rig.tree.closed
+    rig.watcher.take([rig.event(CREATED, "e3", directory=True)])
+    assert sink.told[-1] == "ended NOSPC"
+
+
+@AS_ROOT
+def test_directories_that_may_not_be_listed_are_not_looked_for_again(rig: Rig) -> None:
+    rig.top.chmod(0o755)
+    (rig.top / "closed").mkdir(mode=0o700)
+    rig.open(uid=1234)
+    assert rig.tree._missing == set()
