@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+
 import pytest
 
-from rpcrdma.wire import crc32c
+from rpcrdma.wire import checksum, crc32c
 
 # The check value of CRC catalogues, and those of iSCSI's data digests (RFC 3720 appendix B.4).
 GOLDEN = [
@@ -56,3 +61,25 @@ def test_one_bit_changes_the_digest() -> None:
         digests.add(crc32c(data))
         data[bit // 8] ^= 1 << bit % 8
     assert len(digests) == 8 * len(data) + 1
+
+
+def test_no_parser_of_mail_is_loaded_for_it() -> None:
+    program = "import sys, rpcrdma.wire; print(sorted({'email', 'importlib.metadata'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("missing", ["crc32c", "crc32c._crc32c"])
+def test_where_the_extension_module_is_not_found_the_package_is_taken(
+    missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Finder:
+        @staticmethod
+        def find_spec(name: str, path: Sequence[str] | None = None) -> ModuleSpec | None:
+            return None if name == missing else PathFinder.find_spec(name, path)
+
+    monkeypatch.setattr(checksum, "PathFinder", Finder)
+    monkeypatch.delitem(sys.modules, "crc32c", raising=False)
+    found = checksum._find()
+    assert found is sys.modules["crc32c"].crc32c
+    assert found(b"123456789") == 0xE3069283

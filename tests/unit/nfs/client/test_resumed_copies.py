@@ -6,6 +6,7 @@ import asyncio
 import errno
 import fcntl
 import os
+import struct
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ BLOCKS = 60
 WINDOW = 4
 """Blocks, with two calls at once."""
 OPTIONS = {"direct_calls": 2, "commit_octets": 4 * BLOCK}
-CONTENT = b"".join(number.to_bytes(4, "big") for number in range(BLOCKS * BLOCK // 4)) + b"end"
+CONTENT = struct.pack(f">{BLOCKS * BLOCK // 4}I", *range(BLOCKS * BLOCK // 4)) + b"end"
 
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:
