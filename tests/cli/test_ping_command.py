@@ -83,6 +83,11 @@ def test_ping_shows_counters_with_linux_names(remote: Remote) -> None:
     assert (null["procedure"], null["status"], null["ops"], null["trans"]) == ("NFSPROC3_NULL", "SUCCESS", 7, 7)
     assert null["rtt_us"]["p50"] <= null["execute_us"]["max"]
     lines = remote.done("ping", "-c", "7", "--stats", remote.base).lines
+    told = [line.split() for line in lines if line.startswith(("procedure ", "NFSPROC3_NULL "))]
+    assert [row[:6] for row in told] == [
+        ["procedure", "status", "ops", "trans", "bytes_sent", "bytes_recv"],
+        ["NFSPROC3_NULL", "SUCCESS", "7", "7", str(null["bytes_sent"]), str(null["bytes_recv"])],
+    ]
     if remote.base.startswith("rdma"):
         assert report["statistics"]["calls"] == 7
         # What is not version 1 begins with a message from each side; and either may grant credits on its own.
@@ -94,7 +99,7 @@ def test_ping_shows_counters_with_linux_names(remote: Remote) -> None:
         assert counted["pieces_sent"] == 0
     else:
         assert (report["statistics"], report["linux_counters"]) == (None, None)
-        assert lines[-1] == "no counters: they are kept of RDMA connections"
+        assert lines[-1] == "no further counters: they are kept of RDMA connections"
 
 
 def test_ping_of_an_rdma_port_over_tcp_says_that_it_may_be_the_wrong_one(remote: Remote) -> None:

@@ -5,8 +5,9 @@ Needs the package prometheus-client (the extra `metrics`), which is imported whe
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.errors import ConnectFailed
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from rpcrdma.transport import TransportStatistics
 
-__all__ = ["SNAPSHOT_S", "CallMetrics", "HttpEndpoint", "transport_metrics"]
+__all__ = ["SNAPSHOT_S", "CallMetrics", "MetricsEndpoint", "transport_metrics"]
 
 SNAPSHOT_S = 5.0
 """How long a scrape waits for an event loop; Prometheus itself gives up after ten seconds."""
@@ -92,21 +93,21 @@ _COUNTERS = {
 }
 
 
-class Collector(Protocol):
-    """What the registry of prometheus-client takes."""
+class MetricsEndpoint(ABC):
+    """Answers scrapes in threads of its own, each with what `collect` tells then."""
 
-    def collect(self) -> Iterable[Metric]:
-        """The metrics now."""
-
-
-class HttpEndpoint:
-    """Answers scrapes in threads of its own, each with what `collector` tells then."""
-
-    def __init__(self, collector: Collector) -> None:
-        self._collector = collector
+    def __init__(self) -> None:
         self._http: Any = None
         self.url = ""
         """The URL for Prometheus, once started."""
+
+    @abstractmethod
+    def collect(self) -> Iterable[Metric]:
+        """The metrics now."""
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing: what there is to tell is known when it is asked for."""
+        return ()
 
     def start(self, host: str, port: int) -> None:
         """Listens; port 0 takes a free one.
@@ -121,7 +122,7 @@ class HttpEndpoint:
                 "metrics need the package prometheus-client; pip install 'rpcrdma[metrics]', or prometheus-client"
             ) from None
         registry = prometheus_client.CollectorRegistry()
-        registry.register(self._collector)
+        registry.register(self)
         try:
             self._http, _ = prometheus_client.start_http_server(port, host, registry)
         except OSError as error:
@@ -130,8 +131,8 @@ class HttpEndpoint:
             raise ConnectFailed(f"cannot offer metrics at {where}: {cause}; choose another address") from None
         self.url = f"http://{authority(host, self._http.server_port)}/metrics"
 
-    def close(self) -> None:
-        """Stops listening: takes up to half a second."""
+    def stop_listening(self) -> None:
+        """Takes up to half a second."""
         if self._http is not None:
             http, self._http = self._http, None
             http.shutdown()

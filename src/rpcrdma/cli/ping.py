@@ -182,12 +182,25 @@ def _counters(connection: Connection) -> dict[str, Any]:
 def _print_counters(report: dict[str, Any]) -> None:
     from rpcrdma.transport.statistics import LINUX_CLIENT  # noqa: PLC0415
 
+    _print_operations(report["operations"])
     if report["statistics"] is None:
-        console.data("no counters: they are kept of RDMA connections")
+        console.data("no further counters: they are kept of RDMA connections")
         return
     linux = {own: name for name, own in LINUX_CLIENT.items()}
     rows = [(name, str(value), linux.get(name, "")) for name, value in report["statistics"].items()]
     console.table(rows, right=[1], headings=("counter", "value", "in Linux"))
+
+
+def _print_operations(operations: list[dict[str, Any]]) -> None:
+    """As in /proc/self/mountstats, with percentiles."""
+    counts = ["ops", "trans", "bytes_sent", "bytes_recv"]
+    rows = []
+    for each in operations:
+        times_us = [each[f"{part}_us"]["mean"] for part in ("queue", "rtt", "execute")] + [each["rtt_us"]["p99"]]
+        times = ["-" if time_us is None else f"{time_us:.0f} µs" for time_us in times_us]
+        rows.append([each["procedure"], each["status"], *(str(each[name]) for name in counts), *times])
+    headings = ["procedure", "status", *counts, "queue", "rtt", "execute", "rtt p99"]
+    console.table(rows, right=range(2, len(headings)), headings=headings)
 
 
 def _print(report: dict[str, Any], outcome: _Outcome) -> None:

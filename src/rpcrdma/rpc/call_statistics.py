@@ -26,7 +26,6 @@ __all__ = [
     "DROPPED",
     "NOT_SENT",
     "OTHER",
-    "RECENT_MAX",
     "REFUSED",
     "REPEATED",
     "SUCCESS",
@@ -58,8 +57,8 @@ REFUSED = "REFUSED"
 OTHER = "other"
 """Stands for procedures that are not known, and for what is beyond the bound."""
 
-RECENT_MAX = 384
-"""Numbers of `CallCounts.recent`, three for each call: some 12 KiB for each procedure until they are counted, in 30
+_RECENT_MAX = 384
+"""Numbers of calls that are noted, three for each: some 12 KiB for each procedure until they are counted, in 30
 microseconds."""
 
 _UNREPLIED = frozenset({TIMEOUT, CANCELLED, CONNECTION_LOST, NOT_SENT, OTHER})
@@ -168,17 +167,15 @@ class CallCounts(Durations):
     """What is counted of the calls of one procedure with one status.
 
     As durations it holds those of the calls that did not wait. Of every call the octets are counted, and then its time
-    by one of `add`, `add_parts` and `add_untimed`; all of it at once by `recent`, which costs a call least.
+    by one of `add`, `add_parts` and `add_untimed`; `note` takes all of it at once, which costs a call least.
     """
 
-    __slots__ = ("_untimed", "_waited", "bytes_recv", "bytes_sent", "recent", "sent_again")
+    __slots__ = ("_recent", "_untimed", "_waited", "bytes_recv", "bytes_sent", "sent_again")
 
     def __init__(self) -> None:
         super().__init__()
-        self.recent: list[int] = []
-        """Of calls that did not wait, and are yet to be counted: octets sent, octets received and nanoseconds of each.
-        When there are `RECENT_MAX` of these numbers, `count_recent` is due. For successes only, whose number no
-        peer can raise."""
+        # Of calls that are noted and not yet counted: octets sent, octets received and nanoseconds of each.
+        self._recent: list[int] = []
         self.bytes_sent = 0
         self.bytes_recv = 0
         self.sent_again = 0
@@ -186,9 +183,15 @@ class CallCounts(Durations):
         self._untimed = 0
         self._waited: tuple[Durations, Durations, Durations] | None = None
 
-    def count_recent(self) -> None:
-        """Counts the recent calls."""
-        recent, self.recent = self.recent, []
+    def note(self, octets_sent: int, octets_received: int, duration_ns: int) -> None:
+        """Counts a call that did not wait, soon; for successes only, as no peer can make more kinds of these."""
+        recent = self._recent
+        recent += (octets_sent, octets_received, duration_ns)
+        if len(recent) >= _RECENT_MAX:
+            self._recent = []
+            self._count_all(recent)
+
+    def _count_all(self, recent: list[int]) -> None:
         self.bytes_sent += sum(recent[0::3])
         self.bytes_recv += sum(recent[1::3])
         self.add_all(recent[2::3])
@@ -210,13 +213,12 @@ class CallCounts(Durations):
         self._untimed += count
 
     def _settled(self) -> CallCounts:
-        """A copy with the recent calls counted; not this itself, which another thread than the reader's may count in."""
+        """A copy with all calls counted: another thread than the reader's may count in this one."""
         copy = CallCounts()
-        copy.recent = self.recent[:]
         copy.buckets = self.buckets[:]
         copy.sum_ns, copy.max_ns = self.sum_ns, self.max_ns
         copy.bytes_sent, copy.bytes_recv = self.bytes_sent, self.bytes_recv
-        copy.count_recent()
+        copy._count_all(self._recent[:])
         return copy
 
     def snapshot_as(self, where: _Where, status: str, *, served: bool) -> OperationStatistics:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import threading
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import prometheus_client
@@ -252,3 +254,38 @@ def test_stats_shows_the_calls_of_a_client(capsys: pytest.CaptureFixture[str]) -
         assert "handler_us" not in first
 
     asyncio.run(main())
+
+
+def test_the_documented_program_tells_of_its_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    document = (Path(__file__).parents[3] / "docs" / "python-api.md").read_text()
+    (program,) = (each for each in re.findall(r"```python\n(.*?)```", document, re.DOTALL) if "ClientMetrics" in each)
+    names: dict[str, Any] = {}
+    exec(program.replace("9401", "0"), names)
+    seen: list[Samples] = []
+
+    class Tree:
+        """Stands for a file system: a copy is one call, over the connection that the program has opened."""
+
+        def __init__(self, url: str, *, options: ConnectOptions) -> None:
+            self.connecting = connect(url, v3.PROGRAM, options=options)
+            self.metrics = options.metrics
+
+        async def __aenter__(self) -> Tree:
+            self.client = await self.connecting.__aenter__()
+            return self
+
+        async def __aexit__(self, *error: Any) -> None:
+            await self.connecting.__aexit__(*error)
+
+        async def download_tree(self, _source: str, _target: str) -> None:
+            await self.client.call(v3.NULL, None)
+            assert self.metrics is not None
+            seen.append(samples_of(await asyncio.to_thread(page_at, self.metrics.url)))
+
+    async def main() -> None:
+        monkeypatch.setattr(names["rpcrdma"], "nfs_open", Tree)
+        async with serve([Files()], BOTH[:1]) as server:
+            await names["copy_and_tell"](server.listening[0], "tree", "copy")
+
+    asyncio.run(main())
+    assert found(seen[0], "rpcrdma_procedure_ops_total") == [1]

@@ -9,13 +9,15 @@ import socket
 import sys
 import urllib.request
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from rpcrdma.aio.client.connect import connect
+from rpcrdma.aio.client.client_metrics import ClientMetrics
+from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.aio.server.metrics import MetricsExporter
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
 from rpcrdma.errors import ConnectFailed, RpcError
@@ -208,6 +210,28 @@ def test_prometheus_is_told_of_latency_by_procedure() -> None:
     with_server(work, ServeOptions(count_calls=True))
 
 
+def test_versions_of_a_program_with_procedures_of_one_name_are_counted_both() -> None:
+    class Older(v3.NFS_V3_Service):
+        PROGRAM = replace(
+            v3.PROGRAM,
+            version=2,
+            procedures={number: replace(each, version=2) for number, each in v3.PROGRAM.procedures.items()},
+        )
+
+    async def main() -> None:
+        options = ServeOptions(count_calls=True)
+        async with serve([Files(), Older()], ["rdma://127.0.0.1:0"], options=options) as server:
+            async with connect(server.listening[0]) as client:
+                for procedure, calls in ((v3.NULL, 1), (Older.PROGRAM.procedures[0], 2)):
+                    for _ in range(calls):
+                        await client.call(procedure, None)
+            statistics = server.statistics().rdma
+            assert statistics.procedures == {v3.NULL.name: 3}
+            assert [(each.version, each.ops) for each in statistics.operations] == [(2, 2), (3, 1)]
+
+    asyncio.run(main())
+
+
 def test_clients_cannot_make_more_series() -> None:
     async def work(server: Server) -> None:
         exporter = MetricsExporter(server)
@@ -235,7 +259,7 @@ def test_clients_cannot_make_more_series() -> None:
 
 
 def test_every_metric_of_the_dashboard_is_exported() -> None:
-    """As the exporter tells it: names and labels."""
+    """As the exporters of servers and clients tell it: names and labels, those that sums are made by as well."""
     dashboard = json.loads(DASHBOARD.read_text())
     queries = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
     asked = [(name, labels) for query in queries for name, labels in re.findall(r"(rpcrdma_\w+){([^}]*)}", query)]
@@ -244,15 +268,24 @@ def test_every_metric_of_the_dashboard_is_exported() -> None:
 
     async def work(server: Server) -> None:
         await use(server)
-        exporter = MetricsExporter(server)
-        samples = [
-            sample for family in await asyncio.to_thread(lambda: list(exporter.collect())) for sample in family.samples
-        ]
-        labels = {sample.name: {*sample.labels, "instance"} for sample in samples}
+        exporter, client_metrics = MetricsExporter(server), ClientMetrics()
+        options = ConnectOptions(metrics=client_metrics)
+        async with connect(server.listening[0], v3.PROGRAM, options=options) as client:
+            await client.call(v3.NULL, None)
+        labels: dict[str, set[str]] = {}
+        for collector in (exporter, client_metrics):
+            families = await asyncio.to_thread(collector.collect)
+            for sample in (sample for family in families for sample in family.samples):
+                labels.setdefault(sample.name, {"instance"}).update(sample.labels)
         for name, wanted in asked:
             assert name in labels, name
             named = set(re.findall(r"(\w+)(?:=~|!=|=)", wanted)) or {wanted}
             assert named <= labels[name], name
+
+        for query in queries:
+            (name, *_) = re.findall(r"rpcrdma_\w+", query)
+            for by in re.findall(r"sum by \(([^)]*)\)", query):
+                assert set(by.split(", ")) <= labels[name], query
 
     assert len(queries) > 10
     with_server(work, ServeOptions(count_calls=True))

@@ -7,13 +7,12 @@ from dataclasses import replace
 import pytest
 
 from rpcrdma.limits import CALL_OUTCOMES_MAX, CALL_STATUSES_MAX
-from rpcrdma.nfs import v3
+from rpcrdma.nfs import mount, v3
 from rpcrdma.rpc.call_statistics import (
     CONNECTION_LOST,
     OTHER,
     SUCCESS,
     TIMEOUT,
-    CallCounts,
     CallStatistics,
     Durations,
     OperationStatistics,
@@ -139,22 +138,32 @@ def test_what_several_connections_have_counted_adds_up() -> None:
 @pytest.mark.parametrize("scale", [1, 300, 10**5, 10**9, 10**13])
 def test_many_calls_at_once_are_counted_as_one_after_another(scale: int) -> None:
     durations_ns = [(number * number * 7919) % 1000 * scale for number in range(500)]
-    one_by_one, at_once = Durations(), CallCounts()
+    statistics, one_by_one = CallStatistics(), Durations()
+    counts = statistics.of_success(v3.READ)
     for number, duration_ns in enumerate(durations_ns):
         one_by_one.add(duration_ns)
-        at_once.recent += (number, 2 * number, duration_ns)
-    at_once.count_recent()
-    assert at_once.snapshot() == one_by_one.snapshot()
-    assert (at_once.bytes_sent, at_once.bytes_recv) == (sum(range(500)), 2 * sum(range(500)))
-    at_once.count_recent()
-    assert (at_once.snapshot().count, at_once.recent) == (500, [])
-
-
-def test_what_is_told_includes_the_recent_calls() -> None:
-    statistics = CallStatistics()
-    recent = statistics.of_success(v3.READ).recent
-    recent += (100, 9000, MS)
+        counts.note(number, 2 * number, duration_ns)
+    # Being read changes nothing: the reader may be another thread than the one that counts.
     for _ in range(2):
         (read,) = statistics.snapshot()
-        assert (read.ops, read.bytes_sent, read.bytes_recv, read.rtt.sum_ns) == (1, 100, 9000, MS)
-    assert recent == [100, 9000, MS], "a reader in another thread takes nothing from the one that counts"
+        assert (read.ops, read.rtt, read.execute) == (500, one_by_one.snapshot(), one_by_one.snapshot())
+        assert (read.bytes_sent, read.bytes_recv) == (sum(range(500)), 2 * sum(range(500)))
+    assert counts.snapshot().count < 500, "some were noted only"
+
+
+def test_results_with_a_status_are_counted_by_it() -> None:
+    """NFS, MOUNT and watching; a structure with a number in it tells nothing, nor does a program without a result."""
+    without = {each.name for each in v3.PROGRAM.procedures.values() if each.status is None}
+    assert without == {v3.NULL.name}
+    assert [each.name for each in mount.PROGRAM.procedures.values() if each.status is not None] == ["MOUNTPROC3_MNT"]
+    statistics = CallStatistics()
+    for result in (
+        mount.mountres3(mount.mountstat3.MNT3ERR_ACCES, None),
+        mount.mountres3(mount.mountstat3.MNT3_OK, None),
+    ):
+        assert mount.MNT.status is not None
+        statistics.of_status(mount.MNT, mount.MNT.status(result)).add(MS)
+    assert [(each.procedure, each.status) for each in statistics.snapshot()] == [
+        ("MOUNTPROC3_MNT", SUCCESS),
+        ("MOUNTPROC3_MNT", "MNT3ERR_ACCES"),
+    ]

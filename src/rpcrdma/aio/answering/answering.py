@@ -11,7 +11,7 @@ from rpcrdma.aio.answering.buffer_pool import BufferShare
 from rpcrdma.aio.answering.call_context import ServerCallContext
 from rpcrdma.aio.answering.handler_runner import HandlerRunner, Unanswered
 from rpcrdma.errors import MessageTooLong
-from rpcrdma.rpc.call_statistics import DROPPED, RECENT_MAX, REFUSED
+from rpcrdma.rpc.call_statistics import DROPPED, REFUSED
 from rpcrdma.rpc.dispatch import Dispatcher, Invocation
 from rpcrdma.rpc.service import ReverseCaller
 from rpcrdma.xdr.codec import Decoder, Payload, ReducedIneligibleItem
@@ -135,10 +135,7 @@ class Answering:
         statistics = self.dispatcher.statistics
         counts = None if invocation.status else statistics.successes.get(invocation.procedure)
         if counts is not None and not context.begun_ns:
-            recent = counts.recent
-            recent += (octets, context.octets, now_ns - context.arrived_ns)
-            if len(recent) >= RECENT_MAX:
-                counts.count_recent()
+            counts.note(octets, context.octets, now_ns - context.arrived_ns)
             return
         counts = statistics.of_status(invocation.procedure, invocation.status)
         counts.bytes_sent += octets

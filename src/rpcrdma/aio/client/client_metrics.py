@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from rpcrdma.aio.client.client_statistics import ClientStatistics
-from rpcrdma.aio.metrics import SNAPSHOT_S, CallMetrics, HttpEndpoint, transport_metrics
+from rpcrdma.aio.metrics import SNAPSHOT_S, CallMetrics, MetricsEndpoint, transport_metrics
 from rpcrdma.limits import METRICS_SERVERS_MAX
 from rpcrdma.rpc.call_statistics import OTHER, OperationStatistics, added_up
 from rpcrdma.transport import TransportStatistics, add_up
@@ -67,7 +67,7 @@ class ConnectionToTell:
         return _Told(statistics.counters(), statistics.operations, statistics.answered, self._reconnects())
 
 
-class ClientMetrics:
+class ClientMetrics(MetricsEndpoint):
     """Tells Prometheus of all connections that are made with `ConnectOptions(metrics=...)`, at an HTTP URL of its own.
 
     One for the whole program, also if it has several event loops: `with ClientMetrics() as metrics:` and
@@ -76,28 +76,15 @@ class ClientMetrics:
     """
 
     def __init__(self) -> None:
-        self._endpoint = HttpEndpoint(self)
+        super().__init__()
         self._lock = threading.Lock()
         self._present: set[ConnectionToTell] = set()
         self._ended: dict[_Server, _Told] = {}
         self._made: Counter[_Server] = Counter()
 
-    @property
-    def url(self) -> str:
-        """The URL for Prometheus, once started."""
-        return self._endpoint.url
-
-    def start(self, host: str, port: int) -> None:
-        """Listens; port 0 takes a free one.
-
-        Raises:
-            ConnectFailed: the package is missing, or the address cannot be listened on.
-        """
-        self._endpoint.start(host, port)
-
     def close(self) -> None:
         """Stops listening: takes up to half a second."""
-        self._endpoint.close()
+        self.stop_listening()
 
     def __enter__(self) -> Self:
         return self
@@ -122,10 +109,6 @@ class ClientMetrics:
                 self._present.remove(connection)
                 before = self._ended.get(connection.server, _Told())
                 self._ended[connection.server] = _Told.sum((before, connection.told()))
-
-    def describe(self) -> Iterable[Metric]:
-        """Nothing: what there is to tell is known when it is asked for."""
-        return ()
 
     def collect(self) -> Iterable[Metric]:
         """The metrics now, from any thread; none while an event loop of a connection does not answer."""

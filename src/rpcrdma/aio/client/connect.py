@@ -133,7 +133,7 @@ class ConnectOptions:
     """Records the connection's packets; RDMA only."""
     count_calls: bool = False
     """Whether `Connection.statistics` tells of calls, by procedure and status, how many there were and how long they
-    took. It is off as it takes 3 % of the processor time of an empty call, and 1.5 % of that of a READ of 4 KiB."""
+    took. It is off as it takes 4 % of the processor time of an empty call over RDMA, and 6 % over TCP."""
     metrics: ClientMetrics | None = None
     """Tells Prometheus of the connection, also when it has ended; calls are counted then."""
     on_call: CallObserver | None = None

@@ -30,7 +30,7 @@ from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.errors import CallTimeout, RpcRdmaError, TransportClosed
 from rpcrdma.limits import RDMA_UNSENT_REPLY_OCTETS_MAX
 from rpcrdma.rpc.auth import Credential
-from rpcrdma.rpc.call_statistics import RECENT_MAX, CallStatistics
+from rpcrdma.rpc.call_statistics import CallStatistics
 from rpcrdma.rpc.calls import CallEncoder, decode_result
 from rpcrdma.rpc.host_identity import HostIdentity
 from rpcrdma.rpc.message import CALL_HEADER_OCTETS
@@ -509,10 +509,7 @@ class RdmaConnection:
                 if counts is None or result.sent_ns != result.began_ns or handle.form.attempts > 1:
                     result.count_answer(counted, status, now_ns, event)
                 else:
-                    recent = counts.recent
-                    recent += (result.octets_sent, decoder.position, now_ns - result.sent_ns)
-                    if len(recent) >= RECENT_MAX:
-                        counts.count_recent()
+                    counts.note(result.octets_sent, decoder.position, now_ns - result.sent_ns)
             result.set_result(value)
 
     def _answer(self, incoming: IncomingCall) -> None:

@@ -175,9 +175,12 @@ class TcpCalls:
         if self._calls_made is not None:
             status = 0 if procedure.status is None else procedure.status(value)
             counts = self._calls_made.of_status(procedure, status)
-            counts.bytes_sent += payload.length
-            counts.bytes_recv += len(message)
-            counts.add_parts(sent_ns - began_ns, now_ns - sent_ns)
+            if status or sent_ns != began_ns:
+                counts.bytes_sent += payload.length
+                counts.bytes_recv += len(message)
+                counts.add_parts(sent_ns - began_ns, now_ns - sent_ns)
+            else:
+                counts.note(payload.length, len(message), now_ns - sent_ns)
         return value
 
     def _count_failure(

@@ -7,7 +7,7 @@ import concurrent.futures
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from rpcrdma.aio.metrics import SNAPSHOT_S, CallMetrics, HttpEndpoint, transport_metrics
+from rpcrdma.aio.metrics import SNAPSHOT_S, CallMetrics, MetricsEndpoint, transport_metrics
 from rpcrdma.aio.server.serve import Server
 from rpcrdma.aio.server.server_statistics import ServerStatistics
 
@@ -17,34 +17,17 @@ if TYPE_CHECKING:
 __all__ = ["MetricsExporter"]
 
 
-class MetricsExporter:
+class MetricsExporter(MetricsEndpoint):
     """Answers scrapes in a thread of its own; the counters are read in the event loop, all at one moment."""
 
     def __init__(self, server: Server) -> None:
+        super().__init__()
         self._server = server
         self._loop = asyncio.get_running_loop()
-        self._endpoint = HttpEndpoint(self)
-
-    @property
-    def url(self) -> str:
-        """The URL for Prometheus, once started."""
-        return self._endpoint.url
-
-    def start(self, host: str, port: int) -> None:
-        """Listens; port 0 takes a free one.
-
-        Raises:
-            ConnectFailed: the package is missing, or the address cannot be listened on.
-        """
-        self._endpoint.start(host, port)
 
     async def close(self) -> None:
         """Stops listening."""
-        await asyncio.to_thread(self._endpoint.close)
-
-    def describe(self) -> Iterable[Metric]:
-        """Nothing: what a server tells is known when it is asked."""
-        return ()
+        await asyncio.to_thread(self.stop_listening)
 
     def collect(self) -> Iterable[Metric]:
         """The metrics now; called in a thread of the HTTP server, none while the event loop does not answer."""
