@@ -78,11 +78,8 @@ ERRORS: dict[str, tuple[str, str]] = {
         ),
     ),
     "unknown constant": (
-        "typedef int a[SIZE];",
-        (
-            "error: t.x:1:15: constant SIZE is not defined\n  typedef int a[SIZE];\n                ^^^^\n"
-            "hint: -D SIZE=N gives it a value"
-        ),
+        "const A = M;",
+        "error: t.x:1:11: constant M is not defined\n  const A = M;\n            ^\nhint: -D M=N gives it a value",
     ),
     "constant by itself": (
         "const A = A;",
