@@ -119,7 +119,7 @@ class MetricsEndpoint(ABC):
             import prometheus_client  # noqa: PLC0415
         except ImportError:
             raise ConnectFailed(
-                "metrics need the package prometheus-client; pip install 'rpcrdma[metrics]', or prometheus-client"
+                "metrics need the package prometheus-client: pip install prometheus-client"
             ) from None
         registry = prometheus_client.CollectorRegistry()
         registry.register(self)

@@ -1,6 +1,6 @@
 """File systems for fsspec, and so for pandas, Arrow, Dask and others: `rdma://` and `nfstcp://`.
 
-fsspec finds them by itself: `fsspec.open("rdma://server/data/x.csv")`. They take `rpcrdma[fsspec]`.
+fsspec finds them by itself: `fsspec.open("rdma://server/data/x.csv")`. They take the package fsspec (`pip install '.[fsspec]'`).
 """
 
 try:
@@ -9,7 +9,7 @@ except ModuleNotFoundError as error:
     if error.name != "fsspec":
         raise
     raise ImportError(
-        "rpcrdma.fsspec needs the package fsspec, which is not installed: pip install 'rpcrdma[fsspec]'", name="fsspec"
+        "rpcrdma.fsspec needs the package fsspec, which is not installed: pip install fsspec", name="fsspec"
     ) from error
 
 from rpcrdma.fsspec.buffered_file import BufferedNfsFile

@@ -178,7 +178,7 @@ def test_a_missing_package_is_reported_with_its_remedy(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
 
     async def work(server: Server) -> None:
-        with pytest.raises(ConnectFailed, match=r"prometheus-client; pip install"):
+        with pytest.raises(ConnectFailed, match=r"prometheus-client: pip install"):
             MetricsExporter(server).start("127.0.0.1", 0)
 
     with_server(work)

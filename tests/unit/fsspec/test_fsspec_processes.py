@@ -72,7 +72,7 @@ except ImportError as error:
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=50)
     assert done.stdout == (
-        "rpcrdma.fsspec needs the package fsspec, which is not installed: pip install 'rpcrdma[fsspec]'\n"
+        "rpcrdma.fsspec needs the package fsspec, which is not installed: pip install fsspec\n"
     )
 
 
