@@ -28,21 +28,3 @@ def protocol(request: pytest.FixtureRequest) -> str:
 def fs(served: Served, protocol: str) -> Any:
     """The file system, anew for each test so that nothing but its connections is shared."""
     return fsspec.filesystem(protocol, **served.options(protocol), skip_instance_cache=True)
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Each of fsspec's hundred patterns goes over one of the protocols by turns: only its own code tells them apart."""
-    numbers: dict[object, int] = {}
-    turn = sorted(SCHEMES)
-    left_out = []
-    for item in items:
-        if isinstance(item, pytest.Function) and item.originalname.endswith("_glob_edge_cases"):
-            protocol = item.callspec.params["protocol"]
-            case = item.nodeid.replace(protocol, "")
-            number = numbers.setdefault(case, len(numbers))
-            # Patterns come in twos and threes, which differ in what is recursive.
-            if protocol != turn[(number + number // 2) % 2]:
-                left_out.append(item)
-    config.hook.pytest_deselected(items=left_out)
-    kept = set(items) - set(left_out)
-    items[:] = [item for item in items if item in kept]
