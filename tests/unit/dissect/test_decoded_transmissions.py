@@ -598,3 +598,10 @@ def test_a_message_is_looked_at_once_however_many_continue_its_group() -> None:
     group = talk.conversation._transmissions._groups[CLIENT]
     assert group.parts is not None
     assert {number: len(parts) for number, parts in group.parts.items()} == dict.fromkeys(range(1000), 4)
+
+
+def test_what_is_exactly_at_a_bound_is_right() -> None:
+    assert Talk().say(SERVER, response(count=4)).faults == []
+    talk = Talk()
+    talk.say(CLIENT, request((), SEGMENTS))
+    assert talk.say(SERVER, placed(response((Item(24, 16, InSegments(0, (0,))),)), bytes(16))).faults == []
