@@ -107,7 +107,7 @@ def test_names_without_end_end(scheme: str) -> None:
 
 @slow
 def test_names_without_end_end_where_they_are_all_that_is_asked_for() -> None:
-    """75,000 of them take 3 MiB at once, a third of what each run of sorted ones takes: the number is the bound."""
+    """Names alone take so little that their number is what bounds them."""
     names = 25_000
 
     async def test(it: Liar) -> None:

@@ -118,9 +118,7 @@ class MetricsEndpoint(ABC):
         try:
             import prometheus_client  # noqa: PLC0415
         except ImportError:
-            raise ConnectFailed(
-                "metrics need the package prometheus-client: pip install prometheus-client"
-            ) from None
+            raise ConnectFailed("metrics need the package prometheus-client: pip install prometheus-client") from None
         registry = prometheus_client.CollectorRegistry()
         registry.register(self)
         try:

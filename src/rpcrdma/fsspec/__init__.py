@@ -1,6 +1,7 @@
 """File systems for fsspec, and so for pandas, Arrow, Dask and others: `rdma://` and `nfstcp://`.
 
-fsspec finds them by itself: `fsspec.open("rdma://server/data/x.csv")`. They take the package fsspec (`pip install '.[fsspec]'`).
+fsspec finds them by itself: `fsspec.open("rdma://server/data/x.csv")`. They take the package fsspec
+(`pip install '.[fsspec]'`).
 """
 
 try:

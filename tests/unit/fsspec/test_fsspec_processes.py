@@ -71,9 +71,7 @@ except ImportError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=50)
-    assert done.stdout == (
-        "rpcrdma.fsspec needs the package fsspec, which is not installed: pip install fsspec\n"
-    )
+    assert done.stdout == ("rpcrdma.fsspec needs the package fsspec, which is not installed: pip install fsspec\n")
 
 
 def connections(served: Served, protocol: str) -> set[Any]:
