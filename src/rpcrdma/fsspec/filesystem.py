@@ -42,7 +42,7 @@ class RdmaFileSystem(ServerFileSystem):
     What the server has told of a file is believed for `attributes_valid_s` seconds by `info`, `exists`, `isfile` and
     `isdir`, unless they are given `refresh=True`; what this file system changes is asked for anew, and `open` always
     asks (close-to-open consistency). With `close_to_open=False`, for files that nobody changes meanwhile, `open`
-    believes it, too, and what files of up to 256 KiB hold. `invalidate_cache` drops everything; 0 seconds keep nothing.
+    believes it, too, and what files of up to 1 MiB hold. `invalidate_cache` drops everything; 0 seconds keep nothing.
 
     All objects with the same options share the connections of their event loop; `close` ends them, and so does the end
     of the process. An object that was made before a fork cannot be used in the child.
@@ -274,6 +274,12 @@ class RdmaFileSystem(ServerFileSystem):
         """All octets of a small regular file, and any other one as an open file."""
         path = self.path_of(path)
         known = self._known.find(path, self._valid_s)
+        if known is not None and known.data:
+            held = known.entry
+            if not self._close_to_open or await self._run(path, lambda fs, _: fs.is_unchanged(held)):
+                return known.data
+            self._known.forget(path)
+            known = None
         entry = (await self._look(path))[1] if known is None else known.entry
         if entry is None or not entry.is_file():
             return await self.open_async(path)
@@ -282,8 +288,7 @@ class RdmaFileSystem(ServerFileSystem):
         data = await self._run(path, lambda fs, _: fs.read_bytes(entry, size=HELD_OCTETS + 1))
         if len(data) > HELD_OCTETS:
             return await self.open_async(path)
-        if not self._close_to_open:
-            self._known.hold(path, entry, data)
+        self._known.hold(path, entry, data, self._valid_s)
         return data
 
     async def _open_known(self, path: str, entry: DirEntry) -> NfsFile:

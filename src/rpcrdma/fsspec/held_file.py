@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 __all__ = ["HELD_OCTETS", "HeldFile"]
 
-HELD_OCTETS = 1 << 18
-"""The largest file that is read whole when it is opened: so much comes in hardly more time than an answer without."""
+HELD_OCTETS = 1 << 20
+"""The largest file that is read whole when it is opened: one READ, which takes no more than two calls without data."""
 
 
 class HeldFile(io.BytesIO):

@@ -2,8 +2,8 @@
 
 Arrow asks whether a file is there before each time that it opens it, pandas before that. Answers are believed for as
 long as the file system was told (`attributes_valid_s`), and dropped when this process changes the file. Opening asks
-the server, by the handle that is remembered here; without close-to-open consistency it does not, and what small files
-hold is kept as well.
+the server whether it has changed, by the handle that is remembered here; without close-to-open consistency it does not.
+What small files hold is kept as long, since tools open a file twice.
 
 All file systems with the same options share what is known: fsspec makes objects of their own for threads, and these ask
 here without the event loop.
@@ -67,9 +67,12 @@ class KnownFiles:
             if len(self._known) > FSSPEC_KNOWN_FILES_MAX:
                 self._drop(next(iter(self._known)))
 
-    def hold(self, path: str, entry: DirEntry, data: bytes) -> None:
-        """Keeps what a file holds, as long as that is known which was told with `entry`."""
+    def hold(self, path: str, entry: DirEntry, data: bytes, valid_s: float) -> None:
+        """Keeps what a file holds, as long as that is known which was told with `entry`, and others not longer."""
         with self._lock:
+            now = self._clock()
+            while self._known and (oldest := next(iter(self._known))) and now >= self._known[oldest].told_at + valid_s:
+                self._drop(oldest)
             known = self._known.get(path)
             if known is None or known.entry is not entry or known.data:
                 return

@@ -61,6 +61,7 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
     statvfs = waiting(asynchronous.NfsFilesystem.statvfs)
 
     entry = waiting(asynchronous.NfsFilesystem.entry)
+    is_unchanged = waiting(asynchronous.NfsFilesystem.is_unchanged)
     listdir = waiting(asynchronous.NfsFilesystem.listdir)
     mkdir = waiting(asynchronous.NfsFilesystem.mkdir)
     rmdir = waiting(asynchronous.NfsFilesystem.rmdir)

@@ -21,7 +21,7 @@ from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.procedures import NfsProcedures
 from rpcrdma.nfs.v3 import fattr3, ftype3, nfs_fh3, nfstime3, specdata3
 
-LARGE = secrets.token_bytes(300 << 10)
+LARGE = secrets.token_bytes((1 << 20) + 5)
 VALID_S = 60.0
 """Longer than any test takes: what is forgotten earlier has not just become old."""
 
@@ -96,9 +96,9 @@ def test_a_question_is_asked_once_and_a_small_file_comes_with_its_opening(
         with fs.open(path) as file:
             assert isinstance(file, HeldFile)
             assert file.read() == b"small"
-    assert calls == {"lookup": 1, "read": 2}
+    assert calls == {"lookup": 1, "read": 1, "getattr": 1}
     assert fs.cat_file(path) == b"small"
-    assert calls == {"lookup": 1, "read": 3}
+    assert calls == {"lookup": 1, "read": 2, "getattr": 1}
 
 
 def test_a_larger_file_is_opened_by_its_handle(make: Callable[..., Any], top: Path, calls: Counter[str]) -> None:
@@ -238,7 +238,7 @@ def test_without_close_to_open_consistency_what_is_known_is_used(
     for _ in range(3):
         assert fs.open(small).read() == b"small"
         assert fs.open(large).read(9) == LARGE[:9]
-    assert calls == {"lookup": 2, "read": 1 + 3}
+    assert calls == {"lookup": 2, "read": 1 + 3 * 2}
     (top / "small").write_bytes(b"others")
     assert fs.open(small).read() == b"small"
     assert make().open(small).read() == b"others"
@@ -301,13 +301,27 @@ def test_no_more_is_known_than_the_bounds_allow(monkeypatch: pytest.MonkeyPatch)
         known.keep(f"/d/{number}", {}, entry, changes=known.changes)
     assert [number for number in range(8) if known.find(f"/d/{number}", 1e9)] == [3, 4, 5, 6, 7]
     for number in range(3, 8):
-        known.hold(f"/d/{number}", entries[number], b"x" * 10)
+        known.hold(f"/d/{number}", entries[number], b"x" * 10, 1e9)
     held = [number for number in range(8) if (found := known.find(f"/d/{number}", 1e9)) and found.data]
     assert held == [6, 7]
-    known.hold("/d/7", entries[6], b"of another file")
+    known.hold("/d/7", entries[6], b"of another file", 1e9)
     found = known.find("/d/7", 1e9)
     assert found is not None
     assert found.data == b"x" * 10
+
+
+def test_what_files_hold_is_not_kept_longer_than_it_is_believed() -> None:
+    now = 0.0
+    known = KnownFiles(lambda: now)
+    entries = [_entry(number) for number in range(2)]
+    for number, entry in enumerate(entries):
+        now = float(number)
+        known.keep(f"/d/{number}", {}, entry, changes=known.changes)
+        known.hold(f"/d/{number}", entry, b"data", 1.0)
+    assert known.find("/d/0", 1e9) is None
+    found = known.find("/d/1", 1e9)
+    assert found is not None
+    assert found.data == b"data"
 
 
 def test_what_is_below_a_path_is_forgotten_with_it() -> None:

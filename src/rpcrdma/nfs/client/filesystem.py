@@ -214,6 +214,16 @@ class NfsFilesystem:
         assert node.attributes is not None, "LOOKUP brings them"
         return DirEntry(name, directory, node.handle, node.attributes)
 
+    async def is_unchanged(self, entry: DirEntry) -> bool:
+        """Whether the object of an entry is still what it was when the entry was given, in one call."""
+        try:
+            present = await self._procedures.getattr(entry.handle, entry.path)
+        except NfsError as error:
+            if error.status not in OUTDATED:
+                raise
+            return False
+        return entry.is_unchanged(present)
+
     async def listdir(self, path: Path = ".") -> list[str]:
         """The names in a directory, in the server's order, without "." and "..".
 

@@ -150,6 +150,20 @@ def test_a_file_is_opened_without_a_call_if_none_is_asked_for(server: Any, mount
     assert caught.value.status == STALE
 
 
+def test_an_entry_says_whether_its_file_has_changed(server: Any, mounted: Any, thing: Any) -> None:
+    fs = mounted()
+    for happens in (change, replace):
+        entry = run(fs.entry("/dir/file"))
+        server.calls.clear()
+        assert run(fs.is_unchanged(entry))
+        assert server.calls == {"GETATTR": 1}
+        happens(server, b"new")
+        assert not run(fs.is_unchanged(entry))
+    server.answers = {"GETATTR": [nfsstat3.NFS3ERR_IO]}
+    with pytest.raises(NfsError):
+        run(fs.is_unchanged(run(fs.entry("/dir/file"))))
+
+
 def test_an_entry_is_written_at_its_path(server: Any, mounted: Any, thing: Any) -> None:
     fs = mounted()
     entry = run(fs.entry("/dir/file"))
