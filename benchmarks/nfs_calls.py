@@ -57,7 +57,8 @@ def served_directory(
 ) -> Iterator[ServerAddresses]:
     """`rpcrdma serve` in a process of its own, at free ports."""
     listen = ["--listen", "rdma://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0"]
-    command = [str(Path(sys.executable).with_name("rpcrdma")), "serve", directory, *listen, *options]
+    # Not the script beside the interpreter: an earlier source may be run, which begins elsewhere.
+    command = [sys.executable, "-m", "rpcrdma", "serve", directory, *listen, *options]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
     ) as server:

@@ -306,7 +306,8 @@ FSSPEC_KNOWN_FILES_MAX = 4096
 """Files of one server whose attributes `rpcrdma.fsspec` remembers for a moment, the latest of a listing: 6 MB."""
 
 FSSPEC_HELD_OCTETS_MAX = 64 << 20
-"""What these files hold, as far as it is kept for the next one that opens them: 64 of the largest."""
+"""What these files hold, as far as it is kept for the next one that opens them: 64 of the largest that are held
+whole."""
 
 NFS_LISTED_NAMES_KNOWN_MAX = 50_000
 """Names of one listing that are remembered, so that a listing that starts over reports none twice: 20 MB of the

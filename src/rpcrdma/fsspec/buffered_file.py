@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from fsspec.caching import ReadAheadCache
 from fsspec.spec import AbstractBufferedFile
 
 from rpcrdma.fsspec.waiting import sync
@@ -58,6 +59,7 @@ class BufferedNfsFile(AbstractBufferedFile):
         size: int | None = None,  # noqa: ARG002 - that of a file which was pickled; the server tells the present one
         *,
         opened: NfsFile | None = None,
+        tail: bytes = b"",
         **kwargs: Any,
     ) -> None:
         self._closed = True  # until it is open: an object whose making fails is finalized as well
@@ -72,6 +74,8 @@ class BufferedNfsFile(AbstractBufferedFile):
         super().__init__(
             fs, path, mode, block_size, autocommit, cache_type, cache_options, size=self._file.size, **kwargs
         )
+        if tail and isinstance(self.cache, ReadAheadCache):
+            self.cache.cache, self.cache.start, self.cache.end = tail, self.size - len(tail), self.size
         if mode != "rb":
             self.loc = self._file.tell()
             fs.note_writer(self)

@@ -16,7 +16,7 @@ from fsspec.callbacks import DEFAULT_CALLBACK, Callback
 
 from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.fsspec.buffered_file import FILE_MODES, BufferedNfsFile
-from rpcrdma.fsspec.held_file import HELD_OCTETS, HeldFile
+from rpcrdma.fsspec.held_file import HeldFile, first_read
 from rpcrdma.fsspec.mounts import mounts_of
 from rpcrdma.fsspec.ranges import one_each, within
 from rpcrdma.fsspec.removal import remove, remove_name, unlink
@@ -247,12 +247,10 @@ class RdmaFileSystem(ServerFileSystem):
                 "for reading and writing"
             )
         if mode == "rb" and block_size is None and not cache_options and not kwargs:
-            if not self._close_to_open and (known := self._believed(path)) is not None and known.data:
-                return HeldFile(self, self.path_of(path), known.data)
-            opened = sync(self.loop, self._open_reading, path)
-            if isinstance(opened, bytes):
-                return HeldFile(self, self.path_of(path), opened)
-            return BufferedNfsFile(self, path, mode, opened=opened)
+            opened, data = self._believed_data(path) or sync(self.loop, self._open_reading, path)
+            if opened is None:
+                return HeldFile(self, self.path_of(path), data)
+            return BufferedNfsFile(self, path, mode, opened=opened, tail=data)
         return BufferedNfsFile(self, path, mode, block_size, autocommit, cache_options=cache_options, **kwargs)
 
     async def open_async(self, path: str, mode: str = "rb", **_kwargs: Any) -> NfsFile:
@@ -270,26 +268,35 @@ class RdmaFileSystem(ServerFileSystem):
         self._known.note_writer(path, file)
         return file
 
-    async def _open_reading(self, path: str) -> NfsFile | bytes:
-        """All octets of a small regular file, and any other one as an open file."""
+    def _believed_data(self, path: str) -> tuple[None, bytes] | None:
+        """What `_open_reading` would give for a small file without asking the server."""
+        known = None if self._close_to_open else self._believed(path)
+        return (None, known.data) if known is not None and known.data and not first_read(path, known.entry) else None
+
+    async def _open_reading(self, path: str) -> tuple[NfsFile | None, bytes]:
+        """(None, all octets of a small regular file), or (an open file, its end if that is what is read first)."""
         path = self.path_of(path)
         known = self._known.find(path, self._valid_s)
-        if known is not None and known.data:
-            held = known.entry
-            if not self._close_to_open or await self._run(path, lambda fs, _: fs.is_unchanged(held)):
-                return known.data
-            self._known.forget(path)
-            known = None
         entry = (await self._look(path))[1] if known is None else known.entry
         if entry is None or not entry.is_file():
-            return await self.open_async(path)
-        if entry.stat().st_size > HELD_OCTETS:
-            return await self._open_known(path, entry)
-        data = await self._run(path, lambda fs, _: fs.read_bytes(entry, size=HELD_OCTETS + 1))
-        if len(data) > HELD_OCTETS:
-            return await self.open_async(path)
+            return await self.open_async(path), b""
+        start = first_read(path, entry)
+        if start is None:
+            return await self._open_known(path, entry), b""
+        data = await self._unchanged_data(path, entry, start, b"" if known is None else known.data)
+        if data is None:
+            self._known.forget(path)
+            return await self.open_async(path), b""
         self._known.hold(path, entry, data, self._valid_s)
-        return data
+        return (await self._run(path, lambda fs, _: fs.open(entry, ask=False)) if start else None), data
+
+    async def _unchanged_data(self, path: str, entry: DirEntry, start: int, held: bytes) -> bytes | None:
+        """A file's octets from `start` on, which are `held` or come now; None if it is not what `entry` says."""
+        if not held:
+            return await self._run(path, lambda fs, _: fs.read_unchanged(entry, offset=start))
+        if self._close_to_open and not await self._run(path, lambda fs, _: fs.is_unchanged(entry)):
+            return None
+        return held
 
     async def _open_known(self, path: str, entry: DirEntry) -> NfsFile:
         return await self._run(path, lambda fs, _: fs.open(entry, ask=self._close_to_open))

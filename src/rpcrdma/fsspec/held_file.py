@@ -1,4 +1,4 @@
-"""An open file whose octets have come with its opening: most small files are read whole, and at once."""
+"""What is read of a file when it is opened: the whole of a small one, the end of one whose index is there."""
 
 from __future__ import annotations
 
@@ -6,13 +6,30 @@ import io
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from rpcrdma.nfs.client import DirEntry
+
 if TYPE_CHECKING:
     from rpcrdma.fsspec.filesystem import RdmaFileSystem
 
-__all__ = ["HELD_OCTETS", "HeldFile"]
+__all__ = ["HELD_OCTETS", "HeldFile", "first_read"]
 
 HELD_OCTETS = 1 << 20
 """The largest file that is read whole when it is opened: one READ, which takes no more than two calls without data."""
+
+
+_ENDS_READ_FIRST = (".parquet", ".orc", ".feather", ".arrow", ".zip", ".npz", ".xlsx")
+"""Formats that say at their end where in the file everything is."""
+
+_END_OCTETS = 1 << 16
+"""What Arrow reads of a Parquet file first; the comment of a Zip archive may be as long."""
+
+
+def first_read(path: str, entry: DirEntry) -> int | None:
+    """From where on a file is read when it is opened: 0 for a small one, None where nothing is known of its reader."""
+    size = entry.stat().st_size
+    if size <= HELD_OCTETS:
+        return 0
+    return size - _END_OCTETS if path.lower().endswith(_ENDS_READ_FIRST) else None
 
 
 class HeldFile(io.BytesIO):

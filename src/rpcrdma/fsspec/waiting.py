@@ -1,6 +1,6 @@
 """How a thread waits for the event loop of fsspec: as `fsspec.asyn.sync` does, in fewer turns of the loop.
 
-Many threads that read small files wait for the interpreter's lock in each turn; half of the turns is half of that.
+In each turn the loop lets go of the interpreter's lock, and waits for it among all threads that read small files.
 """
 
 from __future__ import annotations

@@ -75,6 +75,7 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
 
     read_into = waiting(asynchronous.NfsFilesystem.read_into)
     read_bytes = waiting(asynchronous.NfsFilesystem.read_bytes)
+    read_unchanged = waiting(asynchronous.NfsFilesystem.read_unchanged)
     write_bytes = waiting(asynchronous.NfsFilesystem.write_bytes)
 
     download = waiting(asynchronous.NfsFilesystem.download)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import secrets
+import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -110,6 +111,39 @@ def test_a_larger_file_is_opened_by_its_handle(make: Callable[..., Any], top: Pa
     assert calls == {"lookup": 1, "access": 2}
     assert fs.cat_ranges([path, path], [0, 7], [5, 9]) == [LARGE[:5], LARGE[7:9]]
     assert calls == {"lookup": 1, "access": 3, "read": 2}
+
+
+def test_what_has_its_index_at_its_end_comes_with_that(
+    make: Callable[..., Any], top: Path, calls: Counter[str]
+) -> None:
+    fs, path = make(), at(top, "large.Parquet")
+    (top / "large.Parquet").write_bytes(LARGE)
+    fs.info(path)
+    for opened in (1, 2):
+        with fs.open(path) as file:
+            assert isinstance(file, BufferedNfsFile)
+            assert file.seek(-(64 << 10), io.SEEK_END) == len(LARGE) - (64 << 10)
+            assert file.read() == LARGE[-(64 << 10) :]
+            assert +calls == Counter(read=1, getattr=opened - 1)
+    with fs.open(path) as file:
+        assert file.read(5) == LARGE[:5]
+    for change in (Path.write_bytes, replace):
+        data = secrets.token_bytes(len(LARGE) + 9)
+        change(top / "large.Parquet", data)
+        with fs.open(path) as file:
+            file.seek(-7, io.SEEK_END)
+            assert file.read() == data[-7:]
+        assert fs.open(path).read() == data
+    (top / "archive.zip").write_bytes(zipped(LARGE))
+    with fs.open(at(top, "archive.zip")) as file, zipfile.ZipFile(file) as archive:
+        assert archive.read("data") == LARGE
+
+
+def zipped(data: bytes) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("data", data)
+    return file.getvalue()
 
 
 def test_what_was_listed_needs_no_question(make: Callable[..., Any], top: Path, calls: Counter[str]) -> None:

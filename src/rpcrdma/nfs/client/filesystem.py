@@ -408,15 +408,15 @@ class NfsFilesystem:
         if offset < 0:
             raise ValueError(f"negative offset {offset}")
         if isinstance(path, DirEntry) and path.is_file():
-            data = await self._read_listed(path, offset, size)
+            data = await self.read_unchanged(path, offset=offset, size=size)
             if data is not None:
                 return data
         node = await self._resolver.find(path)
         length = _length(await self._volume.file_attributes(node), offset, size)
         return await placed_bytes(length, lambda buffer: self._read_direct(node, buffer, offset))
 
-    async def _read_listed(self, entry: DirEntry, offset: int, size: int) -> bytes | None:
-        """The octets of a file by its handle; None if a reply does not show it to be as it was listed."""
+    async def read_unchanged(self, entry: DirEntry, *, offset: int = 0, size: int = -1) -> bytes | None:
+        """`read_bytes` of a regular file by its handle alone; None if no reply shows it to be as it was listed."""
         told: list[bool] = []
 
         def hear(present: post_op_attr) -> None:
