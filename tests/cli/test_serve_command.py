@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import pty
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import threading
 import urllib.request
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +25,10 @@ from rpcrdma.transport import VERSION_CHOICES
 
 if TYPE_CHECKING:
     from conftest import Served, StartServer
+
+
+NULL_CALL = bytes.fromhex("80000028 00000007 00000000 00000002 000186a3 00000003 00000000") + bytes(16)
+"""In a record: XID 7, CALL, RPC version 2, NFS version 3, NULL, AUTH_NONE twice (RFC 5531)."""
 
 
 @pytest.fixture
@@ -84,6 +90,50 @@ def test_serve_tells_of_connections(start: StartServer, data: Path, tmp_path: Pa
     counters = next(event for event in ended if event["transport"] == "rdma")["statistics"]
     assert counters["calls"] == 3
     assert {"messages_continued", "pieces_sent", "grants_received", "resent_larger"} <= counters.keys()
+
+
+def test_serve_goes_on_when_its_events_are_not_read(data: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "rpcrdma", "serve", str(data), "--json", "--state-dir", str(tmp_path / "state")]
+    with subprocess.Popen([*command, "--listen", "tcp://127.0.0.1:0"], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)
+            host, _, port = json.loads(process.stdout.readline())["url"].removeprefix("tcp://").rpartition(":")
+            # Two events of some 200 octets for each: they do not fit into the pipe.
+            for _ in range(25):
+                socket.create_connection((host, int(port)), timeout=30).close()
+            with socket.create_connection((host, int(port)), timeout=30) as caller:
+                caller.sendall(NULL_CALL)
+                assert caller.recv(4) == b"\x80\0\0\x18"
+            process.terminate()
+            events = [json.loads(line) for line in process.stdout]
+            assert process.wait(30) == 0
+        finally:
+            process.kill()
+    found = Counter(event["event"] for event in events)
+    assert found["connected"] == found["disconnected"] == 26
+    assert [event["event"] for event in events[-2:]] == ["stopping", "stopped"]
+
+
+def test_a_server_whose_events_are_never_read_ends_all_the_same(data: Path, tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    fcntl.fcntl(reading, fcntl.F_SETPIPE_SZ, 4096)
+    os.write(writing, bytes(4096))
+    command = [sys.executable, "-m", "rpcrdma", "serve", str(data), "--json", "--stop-at-eof"]
+    try:
+        ended = subprocess.run(
+            [*command, "--listen", "tcp://127.0.0.1:0", "--state-dir", str(tmp_path / "state")],
+            stdin=subprocess.DEVNULL,
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=50,
+        )
+    finally:
+        os.close(reading)
+        os.close(writing)
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("version", [choice for choice in VERSION_CHOICES if choice != "auto"])

@@ -74,7 +74,13 @@ def data(line: str) -> None:
 
 
 def json_line(value: Any) -> None:
-    """One JSON document on a line of its own, at once: its reader may be waiting.
+    """One JSON document on a line of its own, at once: its reader may be waiting. See `json_text`."""
+    sys.stdout.write(json_text(value) + "\n")
+    sys.stdout.flush()
+
+
+def json_text(value: Any) -> str:
+    """A JSON document on one line.
 
     Octets of names that are no UTF-8 are shown as in URLs (%FF); beside such a name stands the whole name in Base64,
     under its key with `_base64` added.
@@ -84,8 +90,7 @@ def json_line(value: Any) -> None:
     text = json.dumps(value)
     if "\\udc" in text:
         text = json.dumps(_expressible(value))
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
+    return text
 
 
 def _expressible(value: Any) -> Any:

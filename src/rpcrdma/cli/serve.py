@@ -40,6 +40,7 @@ from rpcrdma.limits import BUFFER_OCTETS_MAX, RDMA_IDLE_S, RPC_CONNECTIONS_MAX, 
 if TYPE_CHECKING:
     from rpcrdma.aio.server.metrics import MetricsExporter
     from rpcrdma.aio.server.serve import Server
+    from rpcrdma.cli.event_lines import EventLines
     from rpcrdma.nfs.server import NfsServices, ServerState
 
 __all__ = ["add_parser", "run"]
@@ -205,7 +206,13 @@ def run(args: argparse.Namespace) -> int:
             f"allow at least {_MEMORY_MIN >> 20}Mi",
             status=ExitStatus.USAGE,
         )
-    return run_async(_serve(args, exports))
+    if not args.json:
+        return run_async(_serve(args, exports))
+    args.events = _events()
+    try:
+        return run_async(_serve(args, exports))
+    finally:
+        args.events.end()
 
 
 async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
@@ -225,8 +232,6 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
     _stop_on_signals(stop)
     if args.stop_at_eof:
         _stop_at_eof(stop)
-    if args.json:
-        _emit_events()
     with contextlib.ExitStack() as stack:
         state = stack.enter_context(contextlib.closing(_open_state(args)))
         services = _services(args, exports, state)
@@ -336,12 +341,12 @@ def _announce(
 ) -> None:
     for url in server.listening:
         if args.json:
-            _json_line({"event": "listening", "url": url})
+            args.events.put({"event": "listening", "url": url})
         else:
             console.data(f"listening at {url}")
     if metrics is not None:
         if args.json:
-            _json_line({"event": "metrics", "url": metrics.url})
+            args.events.put({"event": "metrics", "url": metrics.url})
         else:
             console.data(f"metrics at {metrics.url}")
     is_root = os.geteuid() == 0
@@ -387,7 +392,7 @@ def _tell_mount_port(args: argparse.Namespace, listening: list[str]) -> None:
 
 def _event(args: argparse.Namespace, event: dict[str, Any], text: str) -> None:
     if args.json:
-        _json_line(event)
+        args.events.put(event)
     else:
         logging.getLogger("rpcrdma.server").info("%s", text)
 
@@ -442,27 +447,17 @@ def _at_eof() -> bool:
         return True
 
 
-class _EventHandler(logging.Handler):
-    """Log records that carry an event become lines of JSON."""
+def _events() -> EventLines:
+    from rpcrdma.cli.event_lines import EventLines  # noqa: PLC0415
 
-    def emit(self, record: logging.LogRecord) -> None:
-        event = getattr(record, "event", None)
-        if event is not None:
-            _json_line(event)
-
-
-def _emit_events() -> None:
+    sys.stdout.flush()
+    lines = EventLines(sys.stdout.fileno())
     logger = logging.getLogger("rpcrdma.server")
     logger.setLevel(logging.INFO)
-    logger.addHandler(_EventHandler())
+    logger.addHandler(lines)
     # Records that have become a line of data are not printed a second time.
     root = logging.getLogger()
     for handler in root.handlers:
         handler.setLevel(root.level)
         handler.addFilter(lambda record: not hasattr(record, "event"))
-
-
-def _json_line(event: dict[str, Any]) -> None:
-    # The server goes on when the reader of the events has gone.
-    with contextlib.suppress(BrokenPipeError):
-        console.json_line(event)
+    return lines

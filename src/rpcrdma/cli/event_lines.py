@@ -1,0 +1,73 @@
+"""Events as lines of JSON, for whose reader the server does not wait.
+
+A program that starts a server often reads until it listens, and then no more: a pipe takes 64 KiB, and what waits for
+room in it would wait for ever.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import queue
+import threading
+from typing import Any
+
+from rpcrdma.cli import console
+from rpcrdma.limits import EVENT_LINES_MAX
+
+__all__ = ["EventLines"]
+
+_LAST_LINES_S = 2.0
+"""How long the end of the server waits for a reader that has not taken the last lines."""
+
+
+class EventLines(logging.Handler):
+    """Writes events to `descriptor` in a thread of its own; of log records those that carry an `event`.
+
+    Lines that wait are bounded; where events are left out, an event `lost` in their place says how many.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__()
+        self._lines: queue.Queue[str | None] = queue.Queue(EVENT_LINES_MAX)
+        self._guard = threading.Lock()
+        self._lost = 0
+        self._descriptor = descriptor
+        self._thread = threading.Thread(target=self._write, name="events", daemon=True)
+        self._thread.start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Writes the event of a log record, if it has one."""
+        event = getattr(record, "event", None)
+        if event is not None:
+            self.put(event)
+
+    def put(self, event: dict[str, Any]) -> None:
+        """Has the event written as soon as the reader takes it."""
+        with self._guard:
+            try:
+                if self._lost:
+                    self._lines.put_nowait(console.json_text({"event": "lost", "events": self._lost}))
+                    self._lost = 0
+                self._lines.put_nowait(console.json_text(event))
+            except queue.Full:
+                self._lost += 1
+
+    def end(self) -> None:
+        """Waits a while for the last lines to be taken."""
+        with contextlib.suppress(queue.Full):
+            self._lines.put(None, timeout=_LAST_LINES_S)
+            self._thread.join(_LAST_LINES_S)
+
+    def _write(self) -> None:
+        # To the descriptor itself: the end of the process may find the thread in a write, where it must hold no lock.
+        gone = False
+        while (line := self._lines.get()) is not None:
+            octets = f"{line}\n".encode()
+            while octets and not gone:
+                try:
+                    octets = octets[os.write(self._descriptor, octets) :]
+                except OSError:
+                    # The server goes on when the reader of the events has gone.
+                    gone = True

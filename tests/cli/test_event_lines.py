@@ -1,0 +1,68 @@
+"""Lines of events wait for their reader, up to a bound."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from rpcrdma.cli import event_lines
+from rpcrdma.cli.event_lines import EventLines
+
+
+@pytest.fixture
+def pipe(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, int]]:
+    ends = os.pipe()
+    monkeypatch.setattr(event_lines, "EVENT_LINES_MAX", 3)
+    monkeypatch.setattr(event_lines, "_LAST_LINES_S", 20.0)
+    yield ends
+    for end in ends:
+        os.close(end)
+
+
+def test_what_is_left_out_is_counted_in_its_place(pipe: tuple[int, int]) -> None:
+    reading, writing = pipe
+    os.set_blocking(writing, False)
+    full = 0
+    while True:
+        try:
+            full += os.write(writing, bytes(4096))
+        except BlockingIOError:
+            break
+    os.set_blocking(writing, True)
+    lines = EventLines(writing)
+    # One is taken out of the queue, at the latest when the queue was full, and waits in the write.
+    lines.put({"event": "in the write"})
+    while not lines._lines.empty():
+        os.sched_yield()
+    for number in range(9):
+        lines.put({"event": "waits", "number": number})
+    while full:
+        full -= len(os.read(reading, full))
+    while not lines._lines.empty():
+        os.sched_yield()
+    lines.put({"event": "later"})
+    lines.end()
+    told = [json.loads(line) for line in os.read(reading, 1 << 16).splitlines()]
+    assert told == [
+        {"event": "in the write"},
+        *({"event": "waits", "number": number} for number in range(3)),
+        {"event": "lost", "events": 6},
+        {"event": "later"},
+    ]
+
+
+def test_a_reader_that_has_gone_is_written_no_more(pipe: tuple[int, int]) -> None:
+    reading, writing = pipe
+    gone, unread = os.pipe()
+    os.close(gone)
+    os.dup2(unread, writing)
+    os.close(unread)
+    lines = EventLines(writing)
+    for number in range(2):
+        lines.put({"event": "unread", "number": number})
+    lines.end()
+    assert not lines._thread.is_alive()
+    assert os.read(reading, 1) == b""
