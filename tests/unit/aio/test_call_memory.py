@@ -94,6 +94,36 @@ def test_one_client_with_many_connections_leaves_half_of_it_to_others() -> None:
     asyncio.run(main())
 
 
+def test_one_record_is_the_first_that_a_connection_has_whatever_it_had_before() -> None:
+    async def main() -> None:
+        pool = BufferPool(octets_max=16 * MIB)
+        # Another connection of the client holds so much that this one gets a first record, and no second beside it.
+        other = pool.share("a")
+        assert other.reserve(4 * MIB)
+        told: list[str] = []
+        memory = CallMemory(pool.share("a"), lambda: told.append("room"))
+        memory.expect(MIB)
+        memory.expect(0)
+        memory.add(MIB)
+        memory.expect(2 * MIB)
+        assert memory.short
+        memory.remove(MIB)
+        assert (memory.short, pool.lent_octets) == (False, 4 * MIB + 2 * MIB - FREE)
+        # The same where there is no room even for a first one: it waits for all of it, with nothing held.
+        memory.expect(0)
+        memory.add(2 * MIB)
+        memory.expect(3 * MIB)
+        assert pool.share("b").reserve(3 * MIB)
+        memory.remove(2 * MIB)
+        assert (memory.short, pool.lent_octets) == (True, 7 * MIB)
+        other.give_back(2 * MIB)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert (memory.short, told, pool.lent_octets) == (False, ["room"], 5 * MIB + 3 * MIB - FREE)
+
+    asyncio.run(main())
+
+
 def test_a_record_larger_than_the_pool_has_room_when_nobody_else_holds_any() -> None:
     def test() -> None:
         pool = BufferPool(octets_max=MIB // 2)

@@ -73,6 +73,13 @@ class CallMemory:
         if more < 0:
             share.give_back(-more)
         elif more and not share.reserve(more):
+            if not self._octets and self._covered > RPC_UNCOUNTED_CALL_OCTETS:
+                # What is counted was an earlier call's. For one record all of it is asked for at once: the first that a
+                # connection has it gets sooner than a little more.
+                share.give_back(self._covered - RPC_UNCOUNTED_CALL_OCTETS)
+                self._covered = RPC_UNCOUNTED_CALL_OCTETS
+                self._cover()
+                return
             self.short = not share.closed
             if self.short and not self._waits:
                 self._waits = True
