@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import signal
 import subprocess
@@ -71,6 +72,10 @@ TOOLS = {
 }
 
 
+_QUIET = {"DASK_LOGGING__DISTRIBUTED": "warning"}
+"""Dask tells at level INFO, with a traceback, of its own connections that a closing cluster leaves."""
+
+
 def require(*packages: str) -> None:
     """Skips the test that runs where one of them is not installed."""
     for package in packages:
@@ -100,6 +105,7 @@ def run_lines(arguments: list[str], directory: Path = ROOT) -> tuple[str, ...]:
     done = subprocess.run(
         [sys.executable, "-W", "error::UserWarning", *arguments],
         cwd=directory,
+        env={**os.environ, **_QUIET},
         capture_output=True,
         text=True,
         check=False,
