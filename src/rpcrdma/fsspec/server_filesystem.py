@@ -70,7 +70,7 @@ class ServerFileSystem(AsyncFileSystem):
         scheme: Scheme = PROTOCOLS[self.protocol]
         url = Url(
             scheme=scheme,
-            host=host.strip("[]"),
+            host=host.strip("[]").lower(),
             port=int(port or DEFAULT_PORTS[scheme]),
             mount_port=None if mountport is None else int(mountport),
         )

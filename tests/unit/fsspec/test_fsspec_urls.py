@@ -96,6 +96,7 @@ def test_options_may_add_to_a_url_what_it_leaves_out() -> None:
     fs, path = fsspec.url_to_fs("rdma://server/data", port=7, mountport="5")
     assert (fs.unstrip_protocol(path), fs.server.url.mount_port) == ("rdma://server:7/data?mountport=5", 5)
     assert fsspec.filesystem("rdma", host="[::1]").fsid == "rdma://[::1]:20049"
+    assert fsspec.filesystem("rdma", host="Server")._strip_protocol("rdma://SERVER/data") == "/data"
 
 
 def test_mistaken_options_are_refused_in_words() -> None:
