@@ -255,17 +255,19 @@ def put_and_get_trees(lab: Lab) -> None:
         subprocess.run(["tar", "-xf", lab.image.source_tree, "-C", near], check=True)
         (near / "large").write_bytes(random.Random(6).randbytes((8 << 20) + 5))
         (near / "empty").touch()
+        (near / "second").hardlink_to(near / "large")
         run_command("put", "-r", str(near), url_of(server, "trees"))
         sums = sums_of(near)
         server.run(
             f"cd {EXPORT}/trees/near; md5sum -c --quiet - <<E\n{sums}\nE\n"
-            f"test $(find . -type f | wc -l) = {len(sums.splitlines())}",
+            f"test $(find . -type f | wc -l) = {len(sums.splitlines())}; test large -ef second",
             120,
         )
-        server.run(f"cd {EXPORT}/trees; mv near far; echo more >far/more; ln -s large far/link")
+        server.run(f"cd {EXPORT}/trees; mv near far; echo more >far/more; ln -s large far/link; ln far/large far/third")
         run_command("get", "-r", url_of(server, "trees/far"), str(near.parent / "got"))
         got = near.parent / "got"
         equal("the link", str((got / "link").readlink()), "large")
+        equal("names of one file", len({(got / name).stat().st_ino for name in ("large", "second", "third")}), 1)
         sums = server.run(f"cd {EXPORT}/trees/far; find . -type f | sort | xargs md5sum", 120).output.strip()
         equal("the tree", sums_of(got), sums)
         server.run(f"rm -rf {EXPORT}/trees")
