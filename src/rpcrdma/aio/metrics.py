@@ -106,7 +106,7 @@ class MetricsEndpoint(ABC):
         """The metrics now."""
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: what there is to tell is known when it is asked for."""
+        """No metrics: which ones there are is known when they are collected."""
         return ()
 
     def start(self, host: str, port: int) -> None:

@@ -41,7 +41,7 @@ class RdmaFileSystem(ServerFileSystem):
 
     What the server has told of a file is believed for `attributes_valid_s` seconds by `info`, `exists`, `isfile` and
     `isdir`, unless they are given `refresh=True`; what this file system changes is asked for anew, and `open` always
-    asks (close-to-open consistency). With `close_to_open=False`, for files that nobody changes meanwhile, `open`
+    asks (close-to-open consistency). With `close_to_open=False`, for files that do not change meanwhile, `open`
     believes it, too, and what files of up to 1 MiB hold. `invalidate_cache` drops everything; 0 seconds keep nothing.
 
     All objects with the same options share the connections of their event loop; `close` ends them, and so does the end
@@ -149,7 +149,7 @@ class RdmaFileSystem(ServerFileSystem):
         except FileNotFoundError:
             if not self.auto_mkdir:
                 raise
-        await self._mounts().make_directories(self._strip_protocol(self._parent(path)))
+        await self._mounts().make_directories(self.path_of(self._parent(path)))
         return await self._run(path, call)
 
     async def _pipe_file(self, path: str, value: Buffer, mode: str = "overwrite", **_kwargs: Any) -> None:
@@ -191,7 +191,7 @@ class RdmaFileSystem(ServerFileSystem):
         try:
             source = await self.open_async(path1)
         except (IsADirectoryError, NoSuchExport) as error:
-            if isinstance(error, NoSuchExport) and not names_below(self._strip_protocol(path1), error.exports):
+            if isinstance(error, NoSuchExport) and not names_below(self.path_of(path1), error.exports):
                 raise
             await self._makedirs(path2, exist_ok=True)
             return
@@ -318,7 +318,7 @@ class RdmaFileSystem(ServerFileSystem):
 
     async def _makedirs(self, path: str, exist_ok: bool = False) -> None:
         if exist_ok:
-            await self._mounts().make_directories(self._strip_protocol(path))
+            await self._mounts().make_directories(self.path_of(path))
         else:
             await self._mkdir(path)
 
@@ -359,9 +359,9 @@ class RdmaFileSystem(ServerFileSystem):
 
     async def _mv(self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None) -> None:
         if isinstance(path1, str) and isinstance(path2, str) and maxdepth is None and await self._is_name(path1):
-            target = self._strip_protocol(path2)
+            target = self.path_of(path2)
             if path2.endswith("/") or await self._isdir(path2):
-                target = f"{target.rstrip('/')}/{self._strip_protocol(path1).rpartition('/')[2]}"
+                target = f"{target.rstrip('/')}/{self.path_of(path1).rpartition('/')[2]}"
             try:
                 await self._mv_file(path1, target)
             except OSError as error:

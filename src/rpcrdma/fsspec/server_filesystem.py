@@ -117,7 +117,7 @@ class ServerFileSystem(AsyncFileSystem):
         """The URL of a path, which names the server."""
         url = self.server.url
         query = "" if url.mount_port is None else f"?mountport={url.mount_port}"
-        return f"{self.protocol}://{url.authority}{self._strip_protocol(name)}{query}"
+        return f"{self.protocol}://{url.authority}{self.path_of(name)}{query}"
 
     @property
     def fsid(self) -> str:
@@ -161,7 +161,7 @@ class ServerFileSystem(AsyncFileSystem):
         return mounts_of(self.server, asyncio.get_running_loop())
 
     async def _run(self, path: str, call: Callable[[MountedFilesystem, str], Awaitable[T]]) -> T:
-        return await self._mounts().run(self._strip_protocol(path), call)
+        return await self._mounts().run(self.path_of(path), call)
 
     # Names and attributes
 
@@ -206,7 +206,7 @@ class ServerFileSystem(AsyncFileSystem):
         super().invalidate_cache(path)
 
     async def _ls(self, path: str, detail: bool = True, **_kwargs: Any) -> list[Info] | list[str]:
-        path = self._strip_protocol(path)
+        path = self.path_of(path)
         prefix = path.rstrip("/") + "/"
         try:
             if detail:
@@ -263,7 +263,7 @@ class ServerFileSystem(AsyncFileSystem):
         try:
             return await self._run(path, question)
         except NoSuchExport as error:
-            return above and bool(names_below(self._strip_protocol(path), error.exports))
+            return above and bool(names_below(self.path_of(path), error.exports))
 
     def checksum(self, path: str) -> int:
         """A number that another content of the file has not, by its size and times."""

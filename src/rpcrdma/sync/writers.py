@@ -31,7 +31,7 @@ class Writers:
         self._files.discard(file)
 
     async def finish(self, file: NfsFile) -> None:
-        """Closes a file that was dropped; what fails then is nobody's to be raised to, and is logged."""
+        """Closes a file that was dropped; a failure has no caller to be raised to, and is logged."""
         task = asyncio.current_task()
         assert task is not None, "it was posted to the loop"
         self._ending.add(task)

@@ -42,10 +42,8 @@ async def open_file(volume: Volume, path: Path | DirEntry, mode: str, permission
                 node.attributes = await volume.procedures.setattr(node.handle, set_attributes(size=0), node.path)
                 node.fresh = node.attributes is not None
     else:
-        found = await _as_listed(volume, path, wanted) if isinstance(path, DirEntry) else None
-        node = found or await volume.resolver.find(path)
-        if found is None:
-            await _check_access(volume, node, wanted)
+        listed = await _as_listed(volume, path, wanted) if isinstance(path, DirEntry) else None
+        node = listed or await _found(volume, path, wanted)
     attributes = await volume.attributes(node)
     return NfsFile(volume, node, wanted, await volume.sizes(), attributes.size)
 
@@ -93,6 +91,12 @@ async def _created_node(volume: Volume, directory: Node, name: str, path: str, c
     if handle is None:
         return await volume.procedures.lookup(directory, name, path)
     return Node(handle, attributes, path, fresh=attributes is not None)
+
+
+async def _found(volume: Volume, path: Path | DirEntry, wanted: OpenMode) -> Node:
+    node = await volume.resolver.find(path)
+    await _check_access(volume, node, wanted)
+    return node
 
 
 async def _as_listed(volume: Volume, entry: DirEntry, wanted: OpenMode) -> Node | None:
