@@ -211,15 +211,20 @@ def test_nothing_is_begun_far_beyond_a_block_that_stalls(
 ) -> None:
     """Otherwise the size of what is left would hide the gap."""
     offsets: list[int] = []
+    all_begun = asyncio.Event()
     inner = server.call
 
     async def call(procedure: Any, args: Any, **how: Any) -> Any:
         if procedure.name.endswith("READ"):
             if args.offset == 0:
+                # Threads write what has come, which takes as many turns of the loop as it takes.
+                await asyncio.wait_for(all_begun.wait(), 30)
                 for _ in range(2000):
                     await asyncio.sleep(0)
                 raise TransportClosed("broken off")
             offsets.append(args.offset)
+            if len(offsets) == WINDOW - 1:
+                all_begun.set()
         return await inner(procedure, args, **how)
 
     server.call = call
