@@ -28,7 +28,7 @@ ROUNDS := 5
 INTEROP_PACKAGES := tshark libnfs-utils rpcbind rpcsvc-proto cpp
 
 .PHONY: help install demo test check gen fuzz mutate soak scale data-tools interop interop-packages interop-kernel kernel-shell kernel-measure \
-	kernel-packages bench clean
+	kernel-packages bench docs clean
 
 help:
 	@echo 'make install   set up $(VENV) with the rpcrdma command'
@@ -46,6 +46,7 @@ help:
 	@echo 'make kernel-shell    as root: a shell in such a guest'
 	@echo 'make kernel-measure  as root: our server and the kernel'"'"'s side by side, before the kernel'"'"'s client'
 	@echo 'make bench     throughput and latency beside the raw sockets of the same machine'
+	@echo 'make docs      the documentation as a site with search, in build/docs; works without network once installed'
 	@echo 'make clean     remove everything that the other targets made'
 
 install: $(STAMP)
@@ -146,6 +147,12 @@ kernel-measure: $(STAMP) kernel-packages
 bench: $(STAMP)
 	$(BIN)/python benchmarks/bench.py
 
+docs: $(STAMP)
+	@$(BIN)/python -c 'import furo, myst_parser, sphinx' 2>/dev/null || \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --builder html docs build/docs
+	@echo 'the documentation is in build/docs/index.html'
+
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
+	rm -rf $(VENV) build dist docs/generated .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -21,7 +21,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = "\n".join(path.read_text() for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))))
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+DOCUMENTS = "\n".join(path.read_text() for path in PAGES)
+RUN_WHOLE = "first-program.md"
+"""`test_documentation` runs the programs of this tutorial, which import a module that the tutorial makes."""
 COMMANDS = Path(sys.executable).parent
 
 DATA_TOOLS = {"dask.dataframe", "pandas"}
@@ -39,10 +42,10 @@ program COUNTER_PROGRAM {
 """
 
 
-def blocks(kind: str) -> list[tuple[str, str]]:
+def blocks(kind: str, text: str = DOCUMENTS) -> list[tuple[str, str]]:
     """(how it is run or "", body) of each block."""
     found = []
-    for block in BLOCK.finditer(DOCUMENTS):
+    for block in BLOCK.finditer(text):
         if block["kind"] == kind:
             marked = block[0].startswith("<!--")
             found.append(((block["how"] or ": alone").removeprefix(": ") if marked else "", block["body"]))
@@ -153,9 +156,10 @@ def test_commands_run_against_the_server(directory: Path, who: Sequence[str]) ->
             server.stdout.read()
     assert server.returncode == 0
     notes = (directory / "notes.txt").read_text()
-    assert [text for line, text in output.items() if " cat " in line] == [notes]
+    assert {text for line, text in output.items() if " cat " in line} == {notes}
     assert (directory / "fetched" / "notes.txt").read_text() == notes
-    assert not (directory / "shared" / "archive" / "notes.txt").exists()
+    assert (directory / "copies" / "reports" / "2026" / "q1.txt").read_text() == "first quarter\n"
+    assert list((directory / "shared" / "archive" / "reports" / "2026").iterdir()) == []
 
 
 def test_certificates_made_as_documented_authenticate_hosts(directory: Path) -> None:
@@ -187,7 +191,10 @@ def test_certificates_made_as_documented_authenticate_hosts(directory: Path) -> 
     assert other.peer.names == ("client.example",)
 
 
-@pytest.mark.parametrize("body", [body for _, body in blocks("python")])
+IMPORTING = "\n".join(path.read_text() for path in PAGES if path.name != RUN_WHOLE)
+
+
+@pytest.mark.parametrize("body", [body for _, body in blocks("python", IMPORTING)])
 def test_python_imports_what_exists(body: str) -> None:
     tree = ast.parse(body)
     for tool in DATA_TOOLS & {
@@ -223,4 +230,7 @@ def test_named_files_exist() -> None:
         re.findall(r"\b(?:[A-Z]{4,}\.md|docs/[\w-]+\.md|LICENSE|specs/requirements|src/[\w/]+\.py)\b", DOCUMENTS)
     )
     assert {name for name in named if not (ROOT / name).exists()} == set()
-    assert {f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")} <= named, "README leads to every document"
+    assert "docs/index.md" in named, "README leads to the index"
+    index = (ROOT / "docs" / "index.md").read_text()
+    pages = {path.name for path in PAGES[1:]} - {"index.md"}
+    assert pages <= set(re.findall(r"\]\(([\w-]+\.md)\)", index)), "the index leads to every page"

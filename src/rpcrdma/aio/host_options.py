@@ -1,4 +1,4 @@
-"""What a user sets so that hosts prove which ones they are: `HostAuthentication`."""
+"""The user's settings for the authentication of hosts: `HostAuthentication`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LOGGER = logging.getLogger("rpcrdma")
 class HostAuthentication:
     """By which certificate this host proves which one it is, and which hosts it takes as peers.
 
-    It needs version 2 of RPC-over-RDMA; docs/host-authentication.md says what it protects. Files are in PEM and are
+    It needs version 2 of RPC-over-RDMA; docs/host-authentication.md describes the protection. Files are in PEM and are
     read at the start, and again for the first connection after they have changed.
     """
 
@@ -55,7 +55,7 @@ class HostAuthentication:
         return HostPolicy.REQUIRED if given else HostPolicy.OFF
 
     def check_version(self, choice: str | int) -> None:
-        """Sees to it that `choice`, one of `rpcrdma.transport.VERSION_CHOICES`, has what is required.
+        """Checks that `choice`, one of `rpcrdma.transport.VERSION_CHOICES`, can authenticate hosts if that is required.
 
         Raises:
             HostAuthenticationFailed: it has no host authentication.
@@ -70,7 +70,7 @@ class HostAuthentication:
         """Reads the files; the result makes the authenticator of each connection. `host`: that a client connects to.
 
         Raises:
-            HostAuthenticationFailed: a file or a name is unfit; the message says which and what to do.
+            HostAuthenticationFailed: a file or a name is unfit; the message names it and the remedy.
         """
         policy = self.wanted
         if policy is HostPolicy.OFF:

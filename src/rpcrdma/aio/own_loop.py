@@ -32,8 +32,8 @@ def check_loop(own: asyncio.AbstractEventLoop) -> None:
 class AsynchronousOnly:
     """A special method of synchronous objects, such as `__enter__`, which an asynchronous one does not have.
 
-    Looking for it raises a TypeError with the remedy. It is a descriptor since some look without calling: pandas asks
-    what it is given for `__iter__` before it reads, and could make nothing of the coroutines that it would get.
+    Looking for it raises a TypeError with the remedy. It is a descriptor, because some programs look without calling:
+    pandas looks for `__iter__` of its argument before it reads, and could not use the coroutines that it would get.
     """
 
     def __init__(self, instead: str) -> None:

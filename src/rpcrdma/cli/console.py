@@ -37,7 +37,7 @@ _error_object: Mapping[str, Any] | None = None
 
 
 def prepare() -> None:
-    """Lets file names pass through as the octets that they are, UTF-8 or not, whatever the locale is."""
+    """Lets file names pass through as the octets that they are, UTF-8 or not, in every locale."""
     for stream, settings in (
         (sys.stdout, {"encoding": "utf-8", "errors": "surrogateescape"}),
         (sys.stderr, {"errors": "backslashreplace"}),

@@ -140,7 +140,7 @@ def _say_input(args: argparse.Namespace, what: str) -> None:
 
 
 def _say_passed_over(dissector: CaptureDissector, count: _Count) -> None:
-    """What a person should know who misses something."""
+    """Tells which parts of the capture were skipped, for a person who misses a message."""
     if dissector.link_types_unknown:
         kinds = ", ".join(map(str, sorted(dissector.link_types_unknown)))
         console.talk(

@@ -1,7 +1,7 @@
 """Events as lines of JSON, for whose reader the server does not wait.
 
-A program that starts a server often reads until it listens, and then no more: a pipe takes 64 KiB, and what waits for
-room in it would wait for ever.
+A program that starts a server often reads until the server listens, and then no more: a pipe takes 64 KiB, and a writer
+that waits for room in it would wait for ever.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LAST_LINES_S = 2.0
 
 
 class EventLines(logging.Handler):
-    """Writes events to `descriptor` in a thread of its own; of log records those that carry an `event`.
+    """Writes events to `descriptor` in a thread of its own; an event is a log record that carries an `event`.
 
     Lines that wait are bounded; where events are left out, an event `lost` in their place says how many.
     """

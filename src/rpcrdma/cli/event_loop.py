@@ -35,7 +35,7 @@ def run_async(main: Coroutine[Any, Any, T]) -> T:
     a second one ends the process at once.
     """
     _keep_standard_numbers()
-    # Every command has this function; --help of none needs what takes longest to import.
+    # Every command has this function; --help of no command needs this slow import.
     import asyncio  # noqa: PLC0415
 
     factory: Callable[[], asyncio.AbstractEventLoop] | None

@@ -1,4 +1,4 @@
-"""`rpcrdma exports`: what servers export, and to whom."""
+"""`rpcrdma exports`: the exports of servers, and the clients that may mount them."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ HOST_DEFAULTS: dict[str, Any] = {
 
 
 def add_host_options(parser: argparse.ArgumentParser, *, serves: bool = False) -> None:
-    """`--host-auth` and what it needs."""
+    """Adds `--host-auth` and the options that it needs."""
     add = parser.add_argument_group("host authentication (RPC-over-RDMA version 2)").add_argument
     add(
         "--host-auth",
@@ -65,7 +65,7 @@ def add_host_options(parser: argparse.ArgumentParser, *, serves: bool = False) -
 
 
 def host_authentication(args: argparse.Namespace) -> HostAuthentication:
-    """What the options say."""
+    """The settings that the options make."""
     from rpcrdma.aio.host_options import HostAuthentication  # noqa: PLC0415
 
     given = {name: getattr(args, name, default) for name, default in HOST_DEFAULTS.items()}

@@ -204,7 +204,7 @@ async def _targets(args: argparse.Namespace, filesystem: NfsFilesystem, links: l
 
 
 def _below(exports: Sequence[str], path: str) -> dict[str, bool]:
-    """The names that `path`, which no export has, seems to hold; True for those that are exports themselves."""
+    """The names that `path`, which no export has, seems to hold; True for names that are exports themselves."""
     above = [name for name in path.split("/") if name]
     found: dict[str, bool] = {}
     for export in exports:

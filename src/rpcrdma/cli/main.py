@@ -89,14 +89,14 @@ def _fill(name: str, summary: str, parser: CommandParser) -> None:
 def run() -> int:
     """`main` for a process of its own.
 
-    What has been imported lives until the process ends. Garbage collections that look through it while it is imported,
-    and several more when the interpreter ends, are a quarter of what a short command costs.
+    Imported modules live until the process ends. Garbage collections that look through them during the imports, and
+    several more when the interpreter ends, are a quarter of the cost of a short command.
     """
     gc.disable()
     try:
         return main(when_loaded=_leave_out_what_lives)
     finally:
-        # What the command itself has left may have something to tell when it is collected: a task that still waits.
+        # An object that the command has left may have to report when it is collected: a task that still waits.
         gc.collect()
         gc.freeze()
 

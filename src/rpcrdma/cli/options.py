@@ -112,7 +112,7 @@ class Subparsers(Protocol):
     """The part of argparse's own to which `add_parser` of a command's module adds its one parser."""
 
     def add_parser(self, name: str, /, **settings: Any) -> CommandParser:
-        """As in what `ArgumentParser.add_subparsers` returns."""
+        """Adds a parser, as the result of `ArgumentParser.add_subparsers` does."""
 
 
 class OnlyCommand:
@@ -123,7 +123,7 @@ class OnlyCommand:
         self._said = (name, summary)
 
     def add_parser(self, name: str, /, **settings: Any) -> CommandParser:
-        """Makes the parser what `settings` say."""
+        """Applies `settings` to the parser."""
         said = (name, settings.pop("help"))
         assert said == self._said, f"the table of commands says {self._said}, the module {said}"
         for setting, value in settings.items():
@@ -261,8 +261,8 @@ def add_command(
 ) -> CommandParser:
     """Adds the command `name`.
 
-    `arguments` is what follows the options in its usage; `examples` is the end of its help, printed as it stands.
-    Without `mounts` the help does not show what only matters to MOUNT.
+    `arguments` follow the options in its usage; `examples` are the end of its help, printed unchanged. Without `mounts`
+    the help does not show options that concern MOUNT only.
     """
     parser = subparsers.add_parser(
         name,
@@ -329,7 +329,7 @@ def add_json(parser: argparse.ArgumentParser, what: str = "the result as one JSO
 
 
 def connect_options(args: argparse.Namespace) -> ConnectOptions:
-    """The shared options as `ConnectOptions`, with what `capturing` and `telling_metrics` have opened."""
+    """The shared options as `ConnectOptions`, with the capture and the metrics that the command has opened."""
     from rpcrdma.aio.client.connect import ConnectOptions  # noqa: PLC0415
     from rpcrdma.cli.call_log import call_logger  # noqa: PLC0415
     from rpcrdma.iwarp import IwarpConfig  # noqa: PLC0415

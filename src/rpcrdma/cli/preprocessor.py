@@ -21,7 +21,7 @@ class PreprocessorFailed(RpcRdmaError):
 
 
 def preprocess(file: str, text: str | None, *, defines: Sequence[str], directories: Sequence[str]) -> str:
-    """The output of `cpp` for `file`, or for `text` where that is given, with the markers that say what is from where.
+    """The output of `cpp` for `file`, or for `text` where that is given, with markers of the origin of each line.
 
     Raises:
         PreprocessorFailed: see there.
@@ -34,7 +34,7 @@ def preprocess(file: str, text: str | None, *, defines: Sequence[str], directori
     # Names such as `unix` are members' here, not macros; warnings are about apostrophes in lines that begin with %.
     command = [program, "-undef", "-w", *(f"-D{each}" for each in defines), *(f"-I{each}" for each in directories)]
     given = "-" if text is not None else os.path.join(".", file) if file.startswith("-") else file  # noqa: PTH118
-    done = subprocess.run(  # noqa: S603 - the program of the PATH, with what its user has given as its arguments
+    done = subprocess.run(  # noqa: S603 - the program of the PATH, with its user's own arguments
         [*command, given],
         input=None if text is None else text.encode(),
         stdin=subprocess.DEVNULL if text is None else None,

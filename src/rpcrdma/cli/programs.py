@@ -1,4 +1,4 @@
-"""`rpcrdma programs`: what a host's port mapper lists, and which of it, and of the well-known programs, answers."""
+"""`rpcrdma programs`: the programs in a host's port mapper, and which of them and of the well-known ones answer."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class _Target:
 
 @dataclass(slots=True)
 class _Probed:
-    """What a target said: versions that answered, and others with the reason why not."""
+    """The answers of a target: versions that answered, and others with the reason why not."""
 
     answered: set[int]
     failed: dict[int, str]
@@ -161,7 +161,7 @@ async def _programs(args: argparse.Namespace) -> int:
 
 
 def _probed_netids(host: str, mapper_version: int | None) -> dict[str, Scheme]:
-    """The transports that can be asked: an IPv4 address does not lead to what listens for IPv6, nor the other way."""
+    """The transports that can be asked: an IPv4 address does not lead to a listener for IPv6, nor the other way."""
     from rpcrdma.nfs.client.port_mapper import WITHOUT_IPV6, reaches  # noqa: PLC0415
 
     every = _PROBED_NETIDS.items()
@@ -191,7 +191,7 @@ def _error_at(url: Url, probed: dict[_Target, _Probed]) -> Exception | None:
 async def _probe(
     host: str, target: _Target, versions: set[int], options: ConnectOptions, limited: asyncio.Semaphore
 ) -> _Probed:
-    """Makes empty calls: of a version that there is not, then of those that there may be."""
+    """Makes empty calls: of a version that does not exist, then of versions that may exist."""
     from rpcrdma.aio.client.connect import connect  # noqa: PLC0415
     from rpcrdma.aio.urls import Url  # noqa: PLC0415
     from rpcrdma.errors import RpcError, RpcRdmaError  # noqa: PLC0415

@@ -72,7 +72,7 @@ async def _rm(args: argparse.Namespace) -> int:
 
 
 async def _remove(args: argparse.Namespace, filesystem: NfsFilesystem, path: str, url: Url) -> RemoveReport | None:
-    """The report on a tree; None for what is no directory."""
+    """The report on a tree; None if `path` is no directory."""
     attributes = await filesystem.lstat(path)
     if not attributes.is_dir():
         await filesystem.unlink(path)

@@ -26,7 +26,7 @@ class _Tracked:
 
 
 class CaptureDissector:
-    """Counts what it passes over, so that a capture without iWARP does not just give nothing."""
+    """Finds iWARP connections in packets, and counts the packets that it skips, to explain an empty result."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

@@ -30,7 +30,7 @@ _SKIP_OCTETS = 1 << 16
 
 
 class CaptureDamaged(RpcRdmaError):
-    """The file is not what its format demands from `offset` on; the packets before that are whole."""
+    """The file breaks the rules of its format at `offset`; the packets before that are whole."""
 
     def __init__(self, reason: str, offset: int) -> None:
         super().__init__(f"the capture is damaged at octet {offset}: {reason}")
@@ -57,7 +57,7 @@ class _Interface(NamedTuple):
 
 
 def capture_form(start: bytes) -> str:
-    """What a file is that begins with `start` (`MAGIC_OCTETS`): "pcap", "pcapng", or "" for no capture."""
+    """The format of a file that begins with `start` (`MAGIC_OCTETS`): "pcap", "pcapng", or "" for no capture."""
     if start in _PCAP:
         return "pcap"
     return "pcapng" if start == _SECTION else ""
@@ -92,7 +92,7 @@ class _Source:
     def take_if_any(self, octets: int, what: str) -> bytes | None:
         """Exactly so many octets, or None at the end of the file."""
         data = self._file.read(octets)
-        while data and len(data) < octets:  # a pipe gives what it has
+        while data and len(data) < octets:  # a pipe may give fewer octets
             more = self._file.read(octets - len(data))
             if not more:
                 break

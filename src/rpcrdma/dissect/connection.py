@@ -16,7 +16,7 @@ __all__ = ["IwarpConnection", "Settings"]
 
 
 class Settings:
-    """How to read: what version 2 is, and names of programs."""
+    """Settings of the decoder: the draft of version 2, and the names of programs."""
 
     def __init__(self, version_2: str = "2", names: ProgramNames | None = None) -> None:
         self.versions: dict[str, HeaderVersion] = header_versions()
@@ -58,7 +58,7 @@ class IwarpConnection:
         yield message
 
     def finish(self, end: int, message: Message) -> None:
-        """Adds to a message, which has its number and time now, what it is in the conversation."""
+        """Adds to a message, which has its number and time now, its part in the conversation."""
         rdmap = message.facts.pop("rdmap", None)
         if not isinstance(rdmap, RdmapMessage):
             return
@@ -101,12 +101,12 @@ def _rdmap(whole: RdmapMessage) -> Message:
 
 
 def _misplaced(rdmap: RdmapMessage) -> bool:
-    """Whether it is no Send at all, whatever its opcode says: its header is of the other kind, or cut off."""
+    """Whether it is no Send, although its opcode says so: its header is of the other kind, or cut off."""
     return any(fault.field in {"T", "QN", "ULPDU_Length"} for fault in rdmap.faults)
 
 
 def cut_off(half: MpaHalf) -> Message | None:
-    """What is left of a stream that ends within a unit; None if it ends at one's end."""
+    """The rest of a stream that ends within a unit; None if it ends at the end of a unit."""
     if not half.unread or half.foreign or half.lost:
         return None
     reason = f"the stream ends after {half.unread} octets of a frame"

@@ -60,7 +60,7 @@ class _Exposed:
 
 @dataclass(slots=True)
 class Conversation:
-    """What both ends of a connection have said so far; an end is 0 or 1. `late`: the beginning was not seen."""
+    """The calls and replies of a connection so far; an end is 0 or 1. `late`: the beginning was not seen."""
 
     second: HeaderVersion
     versions: dict[str, HeaderVersion]
@@ -75,7 +75,7 @@ class Conversation:
     _account: CreditAccount = field(default_factory=lambda: account_for(None))
 
     def lose(self) -> None:
-        """Octets are missing: what is counted may be wrong from here on, and begun messages will not end."""
+        """Octets are missing: counts may be wrong from here on, and unfinished messages will not end."""
         self.late = True
         self._sequences = Sequences()
         self._transmissions.lose()
@@ -138,7 +138,7 @@ class Conversation:
     def _follow(
         self, end: int, header: Header, rpc: RpcHeader | None, message: Message, *, is_call: bool | None
     ) -> str:
-        """What the message is in the conversation, in a few words."""
+        """The message's part in the conversation, in a few words."""
         if header.kind == BATCH:
             return self._follow_batch(end, header, message)
         if header.kind.endswith("_ERROR"):
@@ -289,7 +289,7 @@ class Conversation:
     def _find(self, owner: int, handle: int, offset: int, octets: int) -> _Exposed | None:
         for one in self._exposed.get((owner, handle), ()):
             start = one.segment.offset
-            # The lengths in a reply are what was used, so the call's own are what counts here.
+            # A reply has the lengths that the responder used; the call has those that the memory has.
             if start <= offset and offset + octets <= start + one.segment.length:
                 return one
         return None

@@ -15,7 +15,7 @@ _COUNT = 1 << 32
 
 @dataclass(frozen=True, slots=True)
 class CreditsSaid:
-    """What a message does to the credits; `beyond` says which grant it exceeds."""
+    """The effect of a message on the credits; `beyond` names the grant that it exceeds."""
 
     note: str
     facts: dict[str, Any]

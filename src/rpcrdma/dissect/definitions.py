@@ -1,7 +1,7 @@
-"""The descriptions of headers: XDR definitions whose comments say what each member means, and in which section.
+"""The descriptions of headers: XDR definitions whose comments give the meaning and the section of each member.
 
-They are read as they are, by the front of the XDR compiler. The text output and the Wireshark dissector are both made
-from what this module gives.
+The front end of the XDR compiler reads them unchanged. The text output and the Wireshark dissector are both made from
+these descriptions.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MESSAGE_IS_THE_BOUND = 0xFFFFFFFF
 
 
 class Note(NamedTuple):
-    """What is said of a member or a code: its meaning and the section of the document that defines it."""
+    """The comment on a member or a code: its meaning, and the section of the document that defines it."""
 
     meaning: str
     section: str
@@ -59,17 +59,17 @@ class Definition:
     """By (structure, union or enumeration; member or code)."""
 
     def note(self, owner: str, member: str) -> Note:
-        """What is said of a member; empty where nothing is."""
+        """The note on a member; empty if the definition has no comment."""
         return self.notes.get((owner, member), _NO_NOTE)
 
     def type_notes(self, enumeration: str) -> dict[int, Note]:
-        """What is said of the codes of an enumeration."""
+        """The notes on the codes of an enumeration, by code."""
         return {value: self.note(enumeration, name) for value, name in self.codes[enumeration].items()}
 
 
 @functools.cache
 def definition(name: str, extension: str = "") -> Definition:
-    """The definition in NAME.x beside this module, with what an extension adds to it, whose types use those there."""
+    """The definition in NAME.x beside this module, with the types of an extension that refer to it."""
     file, text = f"{extension or name}.x", compiled_text(name, extension)
     module, _ = check(parse(text, file), text, file, default_limit=_MESSAGE_IS_THE_BOUND)
     parts = _parts(name, extension)

@@ -1,4 +1,4 @@
-"""Annotated fields: what stands at which offset, what it means, where that is written, and what is wrong with it."""
+"""Annotated fields: offset, octets, meaning, the section that defines each, and its faults."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _OCTETS_SHOWN = 16
 
 
 class Fault(NamedTuple):
-    """What breaks a rule: the field, the offset of its first octet, the reason, and the section with the rule."""
+    """A violation of a rule: the field, the offset of its first octet, the reason, and the section with the rule."""
 
     field: str
     offset: int

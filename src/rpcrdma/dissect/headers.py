@@ -70,7 +70,7 @@ def header_versions() -> dict[str, HeaderVersion]:
 class Header:
     """A header as far as it could be read; `faults` says why it ends early or which rule it breaks.
 
-    `size`: its octets; what follows is payload. `reads`: the segments of Read and Call chunks with their Positions.
+    `size`: its octets; the payload follows. `reads`: the segments of Read and Call chunks with their Positions.
     """
 
     version: HeaderVersion
@@ -128,7 +128,7 @@ class Header:
 def walk_header(version: HeaderVersion, data: bytes) -> Header:
     """The header of `version` at the start of `data`: its faults are those that a decoder of the header finds.
 
-    An error is read whatever its version is, since it has that of the message that was refused.
+    An error is read in any version, because it carries the version of the refused message.
     """
     walk = Walk(version.definition, data)
     group = walk.structure("prefix", version.title)
@@ -187,7 +187,7 @@ def walk_message_header(data: bytes, second: HeaderVersion, versions: dict[str, 
 
 
 def _check_values(header: Header) -> None:
-    """What the definition cannot say of single values."""
+    """Checks single values by rules that an XDR definition cannot express."""
     for one in header.group.walk():
         codes = header.version.definition.codes
         if one.name in {"position", "rdma_position"} and isinstance(one.value, int) and one.value & 3:
@@ -199,7 +199,7 @@ def _check_values(header: Header) -> None:
 
 
 def _check_lists(header: Header) -> None:
-    """What drafts demand of lists, so that a header can be decoded at all."""
+    """Checks the rules on lists without which a header cannot be decoded."""
     call, reads = ([_position(entry) for entry in _entries(header, name)] for name in ("rdma_call", "rdma_reads"))
     facts = {
         "Call chunk": bool(call) and not any(call),

@@ -30,7 +30,7 @@ __all__ = [
 
 
 class Opcode(NamedTuple):
-    """What RDMAP says of an opcode (RFC 5040 figure 4): the queue is None where its segments are tagged."""
+    """The properties of an RDMAP opcode (RFC 5040 figure 4): the queue is None where its segments are tagged."""
 
     name: str
     queue: int | None
@@ -239,7 +239,7 @@ def _moved(table: Table, data: bytes, at: int, offset: int) -> tuple[Field, list
 
 
 def terminate_fields(payload: bytes) -> tuple[Field, list[Fault], str]:
-    """A Terminate header with what it quotes, and what happened in words; `payload` decodes as one."""
+    """A Terminate header with the headers that it quotes, and its cause in words; `payload` must decode as one."""
     message = decode_terminate(payload)
     group, faults = TERMINATE_ROWS.read(payload)
     quoted = (

@@ -1,4 +1,4 @@
-"""What is told of one message: its place, its fields, what is wrong with it and how it belongs to others."""
+"""One annotated message: its place, its fields, its faults, and its relation to other messages."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _PRIVATE_DATA = b"\xf6\xab\x0e\x18"
 
 @dataclass(slots=True)
 class MpaTerms:
-    """What both start-up frames of a connection say; None where a frame was not seen."""
+    """Both start-up frames of a connection; None where a frame was not seen."""
 
     request: Field | None = None
     reply: Field | None = None
@@ -52,7 +52,7 @@ class StartupSeen:
 
 
 class Fpdu(NamedTuple):
-    """A frame without markers: its length field and DDP segment, and what is wrong with it."""
+    """A frame without markers: its length field, its DDP segment, and its faults."""
 
     ulpdu: bytes
     crc: Field

@@ -98,7 +98,7 @@ def _ipv4(packet: bytes, at: int) -> TcpSegment | None:
     octets = (head & 0xF) * 4
     if protocol != _TCP or octets < 20 or fragment & 0x3FFF:
         return None
-    # A length of zero is what a sender's offloading leaves in packets that it captures itself.
+    # Segmentation offload leaves a length of zero in packets that the sender captures itself.
     end = at + total if total else len(packet)
     return _tcp(packet, at + octets, end, source, destination)
 

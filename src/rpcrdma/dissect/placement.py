@@ -1,7 +1,7 @@
 """Where Sends of the round-trip extension put bulk data: in segments of the receiver's buffers, which it has declared.
 
-What the receiver has declared is known when its transport properties were seen; without them the octets behind a
-payload are told as they are.
+The declaration is known when the capture has the receiver's transport properties; without them, the octets behind a
+payload are shown without a name.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Structure(NamedTuple):
 
 
 class PlacedItem(NamedTuple):
-    """An item in segments: `name` is what it is called, `numbers` count through the buffers of its group."""
+    """A named item in segments; `numbers` count the segments through the buffers of its group."""
 
     name: str
     length: int
@@ -43,7 +43,7 @@ class Part(NamedTuple):
 
 
 def structure_of(told: Field) -> tuple[Structure | None, list[str]]:
-    """The structure in an annotated xmrbs_buf, and what is wrong with it; None if it makes no sense."""
+    """The structure in an annotated xmrbs_buf, and its faults; None if it makes no sense."""
     groups = told.member("xmrbuf_groups")
     if groups is None or any(one.faults for one in told.walk()):
         return None, []
@@ -88,7 +88,7 @@ def check_places(items: Sequence[PlacedItem], structure: Structure, count: int) 
 
 
 def find_parts(items: Sequence[PlacedItem], structure: Structure) -> dict[int, list[Part]]:
-    """By the number of the transmission, what it has of the items, in the order of its octets."""
+    """The parts of items in each transmission, by its number, in the order of their octets."""
     found: dict[int, list[Part]] = {}
     placeable = structure.placeable
     for item in items:

@@ -30,8 +30,8 @@ _SEQUENCE = 1 << 32
 class RdmapMessage:
     """An RDMAP message, of which `segments` segments with `octets` of payload were seen.
 
-    `groups`: the fields of its first segment, and of the header that its payload is. `data`: all of a Send, the first
-    kilobyte of what goes to named memory. `handle` and `offset` are where the data go (tagged), `number` is the MSN.
+    `groups`: the fields of its first segment, and of the header that its payload is. `data`: all octets of a Send, the
+    first kilobyte of a tagged message. `handle` and `offset` are the target of a tagged message, `number` is the MSN.
     """
 
     opcode: int
@@ -47,7 +47,7 @@ class RdmapMessage:
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The name of the opcode."""
         return OPCODES[self.opcode].name if self.opcode in OPCODES else f"opcode {self.opcode}"
 
     @property

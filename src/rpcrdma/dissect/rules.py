@@ -1,4 +1,4 @@
-"""Rules of RPC-over-RDMA that concern more than one field of a message; what breaks one is a fault of the message."""
+"""Rules of RPC-over-RDMA that concern more than one field of a message; a violation is a fault of the message."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def check_message(header: Header, payload_octets: int, rpc: RpcHeader | None) ->
 
 
 def _facts(header: Header, payload_octets: int, rpc: RpcHeader | None) -> set[str]:
-    """What of `rule_table` holds."""
+    """The facts of `rule_table` that hold for the message."""
     flags, handle = header.number("rdma_flags"), header.number("rdma_inv_handle")
     is_call = rpc.is_call if rpc is not None else None
     facts = {
@@ -49,7 +49,7 @@ def _facts(header: Header, payload_octets: int, rpc: RpcHeader | None) -> set[st
 
 
 def add_property_values(header: Header) -> None:
-    """Adds the values of transport properties below their octets, and what is wrong with them."""
+    """Adds the values of transport properties below their octets, and their faults."""
     section = header.version.definition.note("property", "rdma_data").section
     seen: set[int] = set()
     for entry in [entry for one in header.group.fields if one.name == "rdma_props" for entry in one.fields]:

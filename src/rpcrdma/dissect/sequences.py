@@ -22,10 +22,10 @@ _PREFIX_OCTETS = 20
 
 @dataclass(slots=True)
 class Piece:
-    """What a message is in its sequence; one that is no sequence is complete in one piece.
+    """The part that a message has in its sequence; a message without continuation is complete in one piece.
 
-    `start`: the first octets of the whole payload, if `begins_rpc`. `behind`: what the octets behind the header are, if
-    not only payload. `facts` are for programs.
+    `start`: the first octets of the whole payload, if `begins_rpc`. `behind`: a description of the octets behind the
+    header, if they are not only payload. `facts` are for programs.
     """
 
     complete: bool = True
@@ -56,7 +56,7 @@ class Sequences:
         self._unfinished: dict[int, _Sequence] = {}
 
     def add(self, end: int, header: Header, data: bytes, payload: bytes) -> Piece:
-        """Joins a message of `end` to what came before it; `payload` is what follows its header."""
+        """Joins a message of `end` to the sequence before it; `payload` are the octets behind its header."""
         with_rpc = header.kind in header.version.with_payload
         sequence = self._unfinished.get(end)
         more = _goes_on(header)

@@ -46,7 +46,7 @@ class TcpHalf:
         return self._next is not None and self._first != sequence
 
     def add(self, sequence: int, data: bytes, missing: int = 0) -> Iterator[bytes | Gap]:
-        """A segment; gives what follows in order, each piece as long as the segment that it came in.
+        """Takes a segment, and gives the octets that are now in order, in pieces as long as the segments.
 
         `missing`: octets at the segment's end that were not captured.
         """
@@ -74,7 +74,7 @@ class TcpHalf:
         yield from self._held_in_order()
 
     def finish(self) -> Iterator[bytes | Gap]:
-        """The end of the capture: what waits for missing octets comes without them."""
+        """Ends the capture: gives the segments that still wait for missing octets, without those octets."""
         while self._held:
             yield from self._give_up()
 
@@ -106,7 +106,7 @@ class TcpHalf:
                 self._held_octets -= len(held[0])
                 yield from self._take(*held)
                 continue
-            # A held segment may overlap with what came in the meantime.
+            # A held segment may overlap with segments that came in the meantime.
             late = [sequence for sequence in self._held if (sequence - (self._next or 0)) % _SPACE >= _HALF]
             if not late:
                 return

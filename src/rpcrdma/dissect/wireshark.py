@@ -1,6 +1,6 @@
 """The Wireshark dissector of version 2: the text `dissector.lua` with tables made from an XDR definition.
 
-The same definition is behind what `rpcrdma decode` prints, so both show the same fields under the same names.
+`rpcrdma decode` uses the same definition, so both show the same fields under the same names.
 """
 
 from __future__ import annotations

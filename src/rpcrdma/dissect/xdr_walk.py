@@ -52,7 +52,7 @@ class _FaultFound(Exception):
 
 
 class Walk:
-    """One header in `data[start:end]`; `pos` is the offset behind what was read, `faults` says what is wrong."""
+    """One header in `data[start:end]`; `pos` is the offset behind the last octet read, `faults` are its faults."""
 
     def __init__(self, definition: Definition, data: bytes, start: int = 0, end: int | None = None) -> None:
         self.definition = definition
@@ -100,7 +100,7 @@ class Walk:
         return data
 
     def _value(self, kind: model.Type, name: str, note: Note, into: _Path) -> Field:
-        """Appends the field to `into` before it is read, so that it is there whatever is wrong with it."""
+        """Appends the field to `into` before reading it, so that a faulty field is shown, too."""
         typedef = ""
         while isinstance(kind, model.AliasRef):
             typedef = typedef or kind.name
@@ -196,7 +196,7 @@ class Walk:
         field.shown = field.shown or "none"
 
     def _inside(self, field: Field, element: model.Type) -> None:
-        """Reads what an optional item holds into the item's own field."""
+        """Reads the content of an optional item into the item's own field."""
         inner: _Path = []
         try:
             self._value(element, field.name, Note(field.meaning, field.section), inner)

@@ -40,7 +40,7 @@ class IwarpConfig:
     `inbound_reads`, `outbound_reads`: RDMA Reads that the peer, and this side, may have outstanding (IRD, ORD).
     `peer_to_peer`: as initiator, ask for the model in which the responder may send first.
     `ready_frames`: the RTR frames supported.
-    `fpdu_limit`: the largest ULPDU in octets, 128 to 64768, instead of what the TCP segment size gives.
+    `fpdu_limit`: the largest ULPDU in octets, 128 to 64768, instead of the value derived from the TCP segment size.
     `flush_each_message`: hand out at most one message's end at a time, so that a capture shows messages one by one.
     `startup_timeout_s`: how long the peer's start-up frames may take.
     `first_send_pause_s`: how long the driver of an initiator waits between the peer's Reply and its own first message.

@@ -55,7 +55,7 @@ class Outbound:
     def append_run(
         self, pieces: Sequence[Buffer], sizes: Sequence[int], source: ResponseSource | None = None, step: int = 0
     ) -> None:
-        """Appends FPDUs of these sizes; if the first shows `source`, each other one what is `step` octets behind."""
+        """Appends FPDUs of these sizes; if the first shows `source`, each next one shows octets `step` further on."""
         self.pieces += pieces
         frames, built = self._frames, self.built
         for octets in sizes:

@@ -1,8 +1,8 @@
-"""Runs of received FPDUs: what is done to all FPDUs of one tagged message that are on hand, in one step.
+"""Runs of received FPDUs: all FPDUs of one tagged message that have arrived are checked and placed in one step.
 
 There are two kinds. `take_buffered_run` is for FPDUs that are whole in the receive buffer: it checks each and copies
 its payload to its place. `take_direct_run` is for FPDUs whose payload the socket receives straight into its place: it
-checks what comes between two payloads, and has the next one received.
+checks the octets between two payloads, and has the next payload received.
 
 A run consists of usual FPDUs only. The first one that is unusual in anything, or breaks a rule, ends the run before it:
 nothing of it has been taken or placed, and the receiver treats it as it treats an FPDU that came alone. So the run has

@@ -137,7 +137,7 @@ class Sender:
         self.outbound_reads = 0
 
     def start(self, emss: int, fpdu_limit: int | None, outbound_reads: int, *, crc: bool, markers: bool) -> None:
-        """Enters full operation with what was agreed on."""
+        """Enters full operation on the agreed terms."""
         self.crc = crc
         self.markers = markers
         self.outbound_reads = outbound_reads

@@ -137,7 +137,7 @@ class TerminateMessage:
 
     @property
     def words(self) -> str:
-        """For a log: what happened, with layer/type/code."""
+        """The cause in words for a log, with layer/type/code."""
         layer, etype, code = self.code >> 12, self.code >> 8 & 0xF, self.code & 0xFF
         words = _WORDS[Code(self.code)] if self.code in _WORDS else "unknown error"
         return f"{words} ({layer}/{etype}/{code:02x})"

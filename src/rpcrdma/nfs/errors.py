@@ -78,7 +78,7 @@ class ServerPathError(OSError):
 class NfsError(ServerPathError):
     """An operation was refused with a status other than NFS3_OK (RFC 1813 section 2.6).
 
-    `status` is the code, `errno` its local counterpart, `path` (and `filename`) what it happened to; `filename2` is
+    `status` is the code, `errno` its local counterpart, `path` (and `filename`) the operand; `filename2` is
     the second path of operations with two. Made by `nfs_error`, which picks the subclass that Python's own file
     operations raise for the same errno, so that `except FileNotFoundError` works.
     """

@@ -1,7 +1,7 @@
 """Authentication flavors AUTH_NONE and AUTH_SYS (RFC 5531 sections 8.2 and appendix A).
 
-What a responder answers to a credential (RFC 5531 section 9 names the codes, not the cases; this follows the custom of
-the Sun RPC family):
+A responder's answers to a credential (RFC 5531 section 9 names the codes, not the cases; this follows the custom of the
+Sun RPC family):
 
 - a body over 400 octets, or an AUTH_SYS body that does not decode to its end: AUTH_BADCRED;
 - a flavor that is not offered, AUTH_SHORT among them as no shorthand is ever issued: AUTH_REJECTEDCRED;

@@ -1,4 +1,4 @@
-"""What the calls of one side came to, by procedure and status, under the names of Linux's /proc/self/mountstats.
+"""Statistics of the calls of one side by procedure and status, under the names of Linux's /proc/self/mountstats.
 
 Of each kind of outcome there is one `CallCounts`, made when it first occurs, so that counting a call makes no objects.
 Where a call did not wait, its whole time is counted once: it stands for the round trip (or the handler's time) and for
@@ -159,12 +159,12 @@ class Durations:
             begin = end
 
     def snapshot(self) -> Histogram:
-        """What was counted until now."""
+        """A copy of the counts until now."""
         return Histogram(counts=tuple(self.buckets), sum_ns=self.sum_ns, max_ns=self.max_ns)
 
 
 class CallCounts(Durations):
-    """What is counted of the calls of one procedure with one status.
+    """The counts of the calls of one procedure with one status.
 
     As durations it holds those of the calls that did not wait. Of every call the octets are counted, and then its time
     by one of `add`, `add_parts` and `add_untimed`; `note` takes all of it at once, which costs a call least.
@@ -222,7 +222,7 @@ class CallCounts(Durations):
         return copy
 
     def snapshot_as(self, where: _Where, status: str, *, served: bool) -> OperationStatistics:
-        """What was counted until now."""
+        """A copy of the counts until now."""
         settled = self._settled()
         direct = settled.snapshot()
         at_once = Histogram(counts=(direct.count, *[0] * (BUCKETS - 1)))
@@ -253,7 +253,7 @@ class CallCounts(Durations):
 
 
 class CallStatistics:
-    """The counts of all calls that one side makes, or, with `served`, of those that it answers."""
+    """The counts of all calls that one side makes, or, with `served`, of all calls that it answers."""
 
     __slots__ = ("_outcomes", "_served", "_statuses", "successes")
 
@@ -303,7 +303,7 @@ class CallStatistics:
         counts.sent_again += 1
 
     def snapshot(self) -> tuple[OperationStatistics, ...]:
-        """What was counted until now: of every procedure SUCCESS first, then the other statuses by name."""
+        """A copy of the counts until now: of every procedure SUCCESS first, then the other statuses by name."""
         # A list at once: other threads may ask while the event loop counts.
         outcomes = list(self._outcomes.items())
         found = (counts.snapshot_as(*key, served=self._served) for key, counts in outcomes)
@@ -335,12 +335,12 @@ _SUMMED = tuple(
 
 
 def by_procedure(operations: Iterable[OperationStatistics]) -> tuple[OperationStatistics, ...]:
-    """One for each procedure, whatever the status."""
+    """One for each procedure: the sum over its statuses."""
     return tuple(together(each) for each in _grouped(operations, ("program", "version", "procedure")))
 
 
 def added_up(operations: Iterable[OperationStatistics]) -> tuple[OperationStatistics, ...]:
-    """One for each procedure and status: what several connections have counted, for example."""
+    """One for each procedure and status: the sum over several connections, for example."""
     groups = _grouped(operations, ("program", "version", "procedure", "status"))
     return in_order(together(each, each[0].status) for each in groups)
 

@@ -42,7 +42,7 @@ class CallEncoder:
         """The whole call.
 
         Raises:
-            LocalProtocolError: the arguments are not what the procedure takes.
+            LocalProtocolError: the arguments do not have the procedure's type.
         """
         tail = self._tails.get(procedure)
         if tail is None:

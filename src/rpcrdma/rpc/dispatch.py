@@ -71,8 +71,8 @@ class RefusedCall(Payload):
 class Invocation:
     """A call that is ready to run: `handler(args, context)` as `execution` says, then `success` or `failure`.
 
-    `at_most_once`: the service does not declare the procedure idempotent. `status` is what it is counted under: that of
-    its result, or a name; as long as no reply was made, that it is answered along with the call that it repeats.
+    `at_most_once`: the service does not declare the procedure idempotent. The call is counted under `status`: that of
+    its result, or a name; before a reply is made, the one for calls that are answered along with the call they repeat.
     """
 
     __slots__ = ("args", "at_most_once", "credential", "execution", "handler", "procedure", "status", "xid")
@@ -125,7 +125,7 @@ class Dispatcher:
         self._versions: dict[int, set[int]] = {}
         self.statistics = CallStatistics(served=True)
         """Of the calls that were answered: counted where the replies are sent."""
-        # Few distinct credential bodies are in use at a time; those that do not decode are not remembered.
+        # Few distinct credential bodies are in use at a time; bodies that do not decode are not remembered.
         self._auth_sys = functools.lru_cache(RPC_CREDENTIALS_REMEMBERED)(decode_auth_sys)
         for service in self.services:
             self._add(service)
@@ -150,7 +150,7 @@ class Dispatcher:
             self._routes[null] = _Route(defined or null_procedure(*null[:2]), _answer_null, at_most_once=False)
 
     def open_call(self, decoder: Decoder) -> Invocation | RefusedCall | None:
-        """What to do about a received message: run an `Invocation`, reply with a `RefusedCall`, or None: drop it.
+        """The reaction to a received message: run an `Invocation`, reply with a `RefusedCall`, or None: drop it.
 
         None stands for messages that cannot be answered: no call, or the header is cut short.
 

@@ -109,7 +109,7 @@ def is_named(identity: HostIdentity, wanted: Collection[HostName]) -> bool:
 
 
 def printable(text: str) -> str:
-    """The text with escapes for what would act on a terminal or a log."""
+    """The text with escapes for characters that would act on a terminal or a log."""
     return "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
         for character in text

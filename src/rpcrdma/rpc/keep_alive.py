@@ -41,7 +41,7 @@ class KeepAlive:
         self._deadline_s: float | None = None
 
     def next_deadline_s(self, now_s: float) -> float | None:
-        """When `on_time` has to be called; what began since the last call is timed from `now_s`."""
+        """When `on_time` has to be called; a wait that began since the last call is timed from `now_s`."""
         if self._deadline_s is None and not self.given_up:
             wait_s = self._reply_s if self._asked else self._idle_s
             if wait_s:

@@ -1,4 +1,4 @@
-"""Interface definitions compiled and loaded at run time, for programs that learn only then what they are to call."""
+"""Interface definitions compiled and loaded at run time, for programs that learn their interface only then."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class LoadedProcedure(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LoadedInterface:
-    """A definition's model, what was generated from it by name, and the compiler's warnings."""
+    """A definition's model, the classes and procedures generated from it by name, and the compiler's warnings."""
 
     module: model.Module
     classes: Mapping[str, Any]
@@ -47,7 +47,7 @@ class LoadedInterface:
         `version` says which.
 
         Raises:
-            LocalProtocolError: there is none, or there are several; the message names those that there are.
+            LocalProtocolError: there is none, or there are several; the message names them.
         """
         versions = self._versions(program, version)
         every = [(each, found) for each in versions for found in each.procedures]
@@ -90,7 +90,7 @@ class LoadedInterface:
 def load_interface(
     text: str, *, source_name: str, lenient: bool = False, default_limit: int | None = None
 ) -> LoadedInterface:
-    """Compiles a definition and loads what is generated from it; without `default_limit` messages are the only bound.
+    """Compiles a definition and loads the generated module; without `default_limit` messages are the only bound.
 
     Raises:
         LanguageError: see `compile_source`.
@@ -105,7 +105,7 @@ def load_interface(
     # Dataclasses look their module up there while they are made.
     sys.modules[loaded.__name__] = loaded
     try:
-        exec(code, loaded.__dict__)  # noqa: S102 - what the compiler has just made
+        exec(code, loaded.__dict__)  # noqa: S102 - code that the compiler has just made
     finally:
         del sys.modules[loaded.__name__]
     return LoadedInterface(module, vars(loaded), warnings)

@@ -1,4 +1,4 @@
-"""Replies that did not fit what their calls offered, held until the calls come again and offer more."""
+"""Replies that were larger than the memory their calls offered, held until the calls come again and offer more."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class _Client(Generic[K]):
-    """What is held for one address, the oldest first."""
+    """The replies held for one address, the oldest first."""
 
     __slots__ = ("octets", "replies")
 

@@ -1,4 +1,4 @@
-"""What a program offers: service objects, the context of a call, and where a handler runs."""
+"""The server side of a program: service objects, the context of a call, and where a handler runs."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class CallContext(Protocol):
 
     @property
     def host_identity(self) -> HostIdentity | None:
-        """See `ReverseCaller.host_identity`: of the host, whatever user `credential` names."""
+        """See `ReverseCaller.host_identity`: of the host; `credential` names the user."""
 
     @property
     def xid(self) -> int:
@@ -161,7 +161,7 @@ def inline_or_worker(handler: Callable[P, Generator[None, None, R]]) -> Callable
 
     One that is not in need of a thread returns its result in the event loop without a `yield`; a further one in the
     thread has no effect. Across a `yield` it keeps its buffers, but must hold no lock and nothing else of the thread.
-    To a type checker the handler is what it is to the caller: a function from arguments to result.
+    A type checker sees the handler as its caller does: a function from arguments to result.
 
     Raises:
         TypeError: the handler is no generator function.

@@ -1,4 +1,4 @@
-"""The files of a file system that are open for writing: what was written arrives even if a program closes none."""
+"""The files of a file system that are open for writing: written data arrive even if a program closes no file."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class Writers:
         self._ending.add(task)
         try:
             await file.close()
-        except Exception as error:  # noqa: BLE001 - it is told, whatever it is
+        except Exception as error:  # noqa: BLE001 - every error is logged
             _LOGGER.error("%s was not closed, and what was written to it last may be lost: %s", file.name, error)  # noqa: TRY400
         finally:
             self._files.discard(file)
             self._ending.discard(task)
 
     async def close_at_end(self) -> None:
-        """`close` for the end of the process, which tells what was open: wrappers in `io` may have held more."""
+        """`close` for the end of the process, which names the open files: wrappers in `io` may have held more."""
         for file in list(self._files):
             _LOGGER.warning(
                 "%s was open for writing when the program ended: what was written to it is sent, but what an "
@@ -54,7 +54,7 @@ class Writers:
         await self.close()
 
     async def close(self) -> None:
-        """Closes all files, and waits for those that were dropped.
+        """Closes all files, and waits for dropped ones.
 
         Raises:
             Exception: the first that closing one of them raised; the others are closed all the same.

@@ -17,7 +17,7 @@ _WANTS_CRC, _ENHANCED_FLAG = 0x40, 0x10
 
 
 class HandMadeCapture:
-    """Writes what the two ends send to a file that Wireshark reads; `started` with MPA's frames or without."""
+    """Writes the octets of both ends to a file that Wireshark reads; `started` with MPA's frames or without."""
 
     def __init__(self, path: Path, *, started: bool = True) -> None:
         self._capture = PacketCapture(path)

@@ -1,7 +1,7 @@
 """Messages of version 2 as its last draft has them, made of octets, of either side, right or wrong, and their reader.
 
-Everything is called and asked for as in `raw_messages`, so that a test can be given either of the two modules: from
-kind and flags follows the type of the header, and what a message gives is a number of new credits here as well.
+All names and arguments are those of `raw_messages`, so that a test can be given either of the two modules: kind and
+flags determine the type of the header, and `give` is a number of new credits here as well.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def message(
 ) -> bytes:
     """A call, a reply or a part of one; Read segments of a long call at Position Zero are its Call chunk.
 
-    What the header of the type has no place for must not be given.
+    Arguments for which the header of the type has no place must not be given.
     """
     start = prefix(xid, kind, flags, give=give)
     if flags & MORE:
@@ -129,7 +129,7 @@ def properties(*pairs: tuple[int, bytes], xid: int = 1, flags: int = 0, give: in
 
 
 def error(xid: int, code: int, *numbers: int) -> bytes:
-    """An RDMA2_ERROR; `numbers` are what belongs to its code."""
+    """An RDMA2_ERROR; `numbers` are the arguments of its code."""
     return prefix(xid, ERROR, RESPONSE) + struct.pack(f">{1 + len(numbers)}I", code, *numbers)
 
 

@@ -1,4 +1,4 @@
-"""An iWARP peer made of octets on a real TCP socket: it sends only what a test gives it, and returns what it receives.
+"""An iWARP peer made of octets on a real TCP socket: it sends the octets of a test, and returns the received ones.
 
 Frames are put together with `rpcrdma.testing.raw_iwarp` and taken apart here, without any use of `rpcrdma.iwarp`.
 Methods that wait run on the event loop; their caller bounds the time.

@@ -21,7 +21,7 @@ _DISCARD = memoryview(bytearray(1 << 16))
 
 
 class Access(enum.IntFlag):
-    """What may be done to a region."""
+    """The operations that a region permits."""
 
     LOCAL_WRITE = 1
     REMOTE_READ = 2

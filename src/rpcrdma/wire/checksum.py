@@ -1,6 +1,6 @@
 """CRC-32C (Castagnoli), the digest of MPA (RFC 5044 section 4.4).
 
-`crc32c(data, value=0)`: the digest of `data`, continuing from `value`, the digest of what came before it.
+`crc32c(data, value=0)`: the digest of `data`, continuing from `value`, the digest of the octets before it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ __all__ = ["crc32c"]
 def _find() -> Callable[..., int]:
     """The function of the package `crc32c`, of which only the extension module is loaded.
 
-    To tell its version, the package imports `importlib.metadata` with the parsers of e-mail, a tenth of what a short
-    command takes.
+    To tell its version, the package imports `importlib.metadata` with the parsers of e-mail, a tenth of the time of a
+    short command.
     """
     name = "crc32c._crc32c"
     package = None if "crc32c" in sys.modules else PathFinder.find_spec("crc32c")

@@ -1,4 +1,4 @@
-"""What the classes of all structures and unions have in common."""
+"""The common base of the classes of all structures and unions."""
 
 from __future__ import annotations
 

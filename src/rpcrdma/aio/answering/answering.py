@@ -40,7 +40,7 @@ class CallSource(ReverseCaller, Protocol[C_contra]):
 
     @property
     def results(self) -> BufferShare:
-        """Memory for what handlers return."""
+        """Memory for the results of handlers."""
 
     def reply(self, call: C_contra, reply: Payload) -> bool:
         """Sends the reply; drops it if the connection has ended.
@@ -60,7 +60,7 @@ class CallSource(ReverseCaller, Protocol[C_contra]):
 
 
 class Answering:
-    """Finds handlers, has each call run where and as often as it may, and gives the connection what to send.
+    """Finds handlers, has each call run where and as often as it may, and gives the connection the reply to send.
 
     Shared by any number of connections. With `count_calls` it counts the calls in the dispatcher's `statistics`.
     """
@@ -112,7 +112,7 @@ class Answering:
         self.runner.connection_ended(source)
 
     def _done(self, source: CallSource[C], call: C, reply: Payload | Unanswered) -> bool:
-        """Sends what has come of a call, or what is to be told instead; False as `CallSource.reply` does."""
+        """Sends the reply to a call, or the error that stands for it; False as `CallSource.reply` does."""
         now_ns = perf_counter_ns() if self._count_calls else 0
         sent: Payload | None = None
         taken = True
@@ -146,7 +146,7 @@ class Answering:
             counts.add(now_ns - context.arrived_ns)
 
     def _without_reply(self, source: CallSource[C], call: C, why: Unanswered) -> Payload | None:
-        """Ends a call for which no handler has made a reply; returns what was sent all the same."""
+        """Ends a call for which no handler has made a reply; returns the reply that was sent all the same."""
         invocation: Invocation = call.context.invocation
         if why is Unanswered.NOT_KEPT:
             invocation.status = REFUSED
@@ -161,5 +161,5 @@ class Answering:
         return reply
 
     def log_unfit_reply(self, call: _Arrived, why: str) -> None:
-        """Logs that the reply to a call cannot be sent, and what would have to be set."""
+        """Logs that the reply to a call cannot be sent, and the setting that would permit it."""
         self.runner.log_unfit_reply(call.context.invocation, why)

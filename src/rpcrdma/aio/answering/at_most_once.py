@@ -2,8 +2,7 @@
 
 A requester that lost its connection cannot know whether its calls ran, and asks again. Such a repeat is answered from
 the cache, or along with the first call if that still runs. So is a call that is sent again because its reply was larger
-than what it had offered. Calls of procedures that a service declares idempotent
-need none of this and go straight to the runner.
+than the memory that it had offered. Calls of procedures that a service declares idempotent go straight to the runner.
 """
 
 from __future__ import annotations

@@ -27,16 +27,16 @@ class OutOfBuffers(RpcRdmaError):
 
 
 def octets_taken(length: int) -> int:
-    """What a buffer of `length` octets takes of a pool at most: its size class."""
+    """The octets of a pool that a buffer of `length` octets takes at most: its size class."""
     return 1 << max(_SMALLEST_BITS, (length - 1).bit_length()) if length <= 1 << _LARGEST_BITS else length
 
 
 class BufferPool:
     """Lends buffers of any length; those of up to 4 MiB come from size classes and are used again.
 
-    `pool_octets_max` bounds what is kept for reuse together with what of it is lent. Beyond it, and above 4 MiB, a
-    buffer is allocated for one use; `octets_max` bounds all that is lent. Safe to use from several threads.
-    Connections use it through a `share` each, lest some take what others need.
+    `pool_octets_max` bounds the buffers kept for reuse, lent ones included. Beyond it, and above 4 MiB, a buffer is
+    allocated for one use; `octets_max` bounds all lent buffers. Safe to use from several threads. Each connection uses
+    the pool through its own `share`, so that none takes the memory that others need.
     """
 
     __slots__ = (
@@ -92,13 +92,13 @@ class BufferPool:
         return memoryview(buffer)[:length]
 
     def release(self, buffer: memoryview) -> None:
-        """Takes back what `acquire` returned, which must not be used any more. No effect on other buffers."""
+        """Takes back a buffer that `acquire` returned and that is not used any more. No effect on other buffers."""
         with self.lock:
             self.take_back(buffer)
         self.serve_soon()
 
     def share(self, client: str) -> BufferShare:
-        """A connection's share; `client` is what all its connections have in common, its address."""
+        """A connection's share; `client` is the address, which all connections of one client have in common."""
         return BufferShare(self, self.turns.join(client))
 
     def take(self, length: int, room: int) -> bytearray | None:
@@ -168,7 +168,7 @@ class BufferPool:
             self._loop.call_soon_threadsafe(self._serve)
 
     def _serve(self) -> None:
-        """One turn for each client that waits and can have what one of its connections waits for."""
+        """One turn for each client of which a connection waits for memory that it can have now."""
         self._serving = False
         for client in self.turns.in_order():
             for share in client.in_order():
@@ -197,7 +197,7 @@ class BufferShare(Share):
 
     @property
     def held_octets(self) -> int:
-        """What this connection holds."""
+        """Octets that this connection holds."""
         return self.held
 
     @property
@@ -238,7 +238,7 @@ class BufferShare(Share):
         return memoryview(buffer)[:length]
 
     def release(self, buffer: memoryview) -> None:
-        """Takes back what `acquire` returned, also when closed; no effect on other buffers."""
+        """Takes back a buffer that `acquire` returned, also when closed; no effect on other buffers."""
         pool = self._pool
         with pool.lock:
             if self._own.pop(id(buffer.obj), None) is None:
@@ -254,7 +254,7 @@ class BufferShare(Share):
         return self._count(octets, CLIENT_FREE_PARTS)
 
     def take_in(self, octets: int) -> bool:
-        """As `reserve`, for what has arrived and cannot wait: a client may hold more of it."""
+        """As `reserve`, for octets that have arrived and cannot wait: a client may hold more of them."""
         return self._count(octets, CLIENT_FREE_PARTS_ARRIVED)
 
     def _count(self, octets: int, parts: int) -> bool:
@@ -286,11 +286,11 @@ class BufferShare(Share):
             return
         self._turns.append((length, resume))
         self._pool.wait_in_line(self)
-        # What it waits for may have come back since it was refused.
+        # The memory may have come back since the request was refused.
         self._pool.serve_soon()
 
     def take_turn(self) -> bool:
-        """Lets what has waited longest go on, if it can have its memory."""
+        """Lets the request that has waited longest go on, if it can have its memory."""
         if not self._turns or self._turns[0][0] > self._room():
             return False
         self._turns.pop(0)[1]()

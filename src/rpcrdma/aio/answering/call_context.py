@@ -102,7 +102,7 @@ class ServerCallContext:
         return True
 
     def wait_for_buffers(self, resume: Callable[[], None]) -> bool:
-        """After `OutOfBuffers`: gives all buffers back and calls `resume` when the handler could have what it wanted.
+        """After `OutOfBuffers`: gives all buffers back and calls `resume` when the handler could have its memory.
 
         False if it never can: then nothing is called.
         """

@@ -1,4 +1,4 @@
-"""What the calls of one record stream hold, counted against the memory that all clients share.
+"""The memory that the calls of one record stream hold, counted against the memory that all clients share.
 
 Records are received into memory of their own, which the kernel gives as it is written to. So nothing is lent here: it
 is only counted, and the stream is left unread while there is no room for the record that its next octets are part of.
@@ -58,7 +58,7 @@ class CallMemory:
             self._cover()
 
     def close(self) -> None:
-        """The connection has ended: what waited, waits no more. What runs is counted until it is removed."""
+        """The connection has ended: no call waits any more. A running call is counted until it is removed."""
         self.expected = 0
         self.short = False
         self._share.close()
@@ -74,8 +74,8 @@ class CallMemory:
             share.give_back(-more)
         elif more and not share.reserve(more):
             if not self._octets and self._covered > RPC_UNCOUNTED_CALL_OCTETS:
-                # What is counted was an earlier call's. For one record all of it is asked for at once: the first that a
-                # connection has it gets sooner than a little more.
+                # The counted octets were an earlier call's. For one record all octets are requested at once: a
+                # connection gets its first piece sooner than a little more.
                 share.give_back(self._covered - RPC_UNCOUNTED_CALL_OCTETS)
                 self._covered = RPC_UNCOUNTED_CALL_OCTETS
                 self._cover()

@@ -53,7 +53,7 @@ _STOPPED = RuntimeError("the server has stopped")
 
 
 class HandlerRunner:
-    """Runs invocations on the running event loop, with `workers` threads for those that may block."""
+    """Runs invocations on the running event loop, with `workers` threads for handlers that may block."""
 
     def __init__(self, *, workers: int = _WORKERS, logger: logging.Logger = _LOGGER) -> None:
         self._loop = asyncio.get_running_loop()
@@ -72,7 +72,7 @@ class HandlerRunner:
 
         An inline handler is done when this returns. A call of a client that holds its share of memory waits first; one
         that finds none while it runs is run again later, if it is idempotent. After `drain` has run into its deadline
-        `done` is not called for what was still running; a call that is run after it is answered with SYSTEM_ERR.
+        `done` is not called for handlers that were still running; a call that comes later is answered with SYSTEM_ERR.
         """
         if self._drained:
             done(invocation.failure(_STOPPED))
@@ -160,7 +160,7 @@ class HandlerRunner:
         return invocation.failure(error)
 
     def log_unfit_reply(self, invocation: Invocation, why: str) -> None:
-        """Logs that a reply was made that cannot be sent, and what would have to be set."""
+        """Logs that a reply was made that cannot be sent, and the setting that would permit it."""
         name = invocation.procedure.name
         self._log.log(logging.WARNING, "unfit " + name, "the reply to %s could not be sent: %s", name, why)
 
@@ -174,7 +174,7 @@ class HandlerRunner:
             self._idle.set()
 
     def _waits(self, error: BaseException, invocation: Invocation, context: ServerCallContext, done: Done) -> bool:
-        """Whether the call waits for memory and is run again: what must not run twice cannot."""
+        """Whether the call waits for memory and is run again, which a call that must not run twice cannot."""
         if not isinstance(error, OutOfBuffers) or invocation.at_most_once or self._drained:
             return False
         # It begins in the event loop again.

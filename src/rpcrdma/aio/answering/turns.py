@@ -1,7 +1,8 @@
 """The order in which waiting connections get memory or threads: clients take turns, and the connections within each.
 
-A client is an address. Of those that wait the next is the client that holds least, and of its connections that which
-holds least; among equals the one that has had no turn for longest. While no connection waits, nothing is sorted.
+A client is an address. The next turn belongs to the waiting client that holds least, and in it to the waiting
+connection that holds least; among equals to the one that has had no turn for longest. While no connection waits,
+nothing is sorted.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ S = TypeVar("S", bound="Share")
 
 
 class Share:
-    """What one connection holds; `client` counts it, too."""
+    """The amount that one connection holds; `client` counts it, too."""
 
     __slots__ = ("client", "held")
 
@@ -32,7 +33,7 @@ class Share:
 
 
 class Client(Generic[S]):
-    """What all connections of one address hold, and which of them wait."""
+    """The amount that all connections of one address hold, and the connections that wait."""
 
     __slots__ = ("address", "held", "shares", "waiting")
 
@@ -124,8 +125,8 @@ def _in_order(waiting: dict[H, None]) -> Iterator[H]:
 def room(most: int, free: int, *, of_client: int, own: int, parts: int = CLIENT_FREE_PARTS) -> int:
     """How much more a connection may have of `most`, of which `free` is free; it holds `own`, its client `of_client`.
 
-    A client that holds nothing gets what is free. Others get more while what the connection holds, what its client
-    holds and what is asked for together are no more than an eighth of what is free then. So one connection can hold a
+    A client that holds nothing gets the free amount. Another client gets more while the amounts held by the connection,
+    held by its client and requested are together at most an eighth of the amount then free. One connection can hold a
     17th and one client a ninth, the next client a ninth of the rest, and so on: 16 that take all they can get leave
     15 % to everybody else. Beside that the first that a connection asks for it gets as long as half of all is free:
     the other connections of its client cannot keep it from that. `parts` is the 8 of this.

@@ -25,7 +25,7 @@ _KEPT_FOR_CONNECTIONS_FROM = 5
 
 
 class ConnectionCalls(Share):
-    """Of one connection: those that wait, and in `held` how many run."""
+    """The calls of one connection that wait for a thread; `held` is the number of its calls that run."""
 
     __slots__ = ("connection", "waiting")
 
@@ -91,7 +91,7 @@ class WorkerPool:
             self._turns.part(calls)
 
     def shutdown(self, *, wait: bool) -> None:
-        """Starts nothing more; what waits is dropped. `wait`: until the threads have ended."""
+        """Starts no further call and drops the waiting calls. `wait`: returns when the threads have ended."""
         self._ended = True
         self._executor.shutdown(wait=wait, cancel_futures=True)
 

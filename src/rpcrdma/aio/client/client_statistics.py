@@ -1,4 +1,4 @@
-"""A client's counters, and what its calls came to, at one moment."""
+"""A client's counters, and the statistics of its calls, at one moment."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ class ConnectOptions:
         return self.count_calls or self.metrics is not None
 
     def all_extensions(self) -> list[Extension]:
-        """Those that connections have.
+        """The extensions that connections have.
 
         Raises:
             ValueError: `extension` is no choice.
@@ -226,7 +226,7 @@ class Connection:
 
     @property
     def negotiated(self) -> Negotiated | None:
-        """What the present RDMA connection, or the one lost last, agreed on; None over TCP."""
+        """The terms of the present RDMA connection, or of the one lost last; None over TCP."""
         present = self._present
         return present.negotiated if isinstance(present, RdmaConnection) else None
 
@@ -255,7 +255,7 @@ class Connection:
     async def wait_reconnected(self, count: int) -> None:
         """Waits until a lost connection was made again more than `count` times, a value of `reconnects`.
 
-        The server must then be told anew what it keeps for each connection, such as that this client takes calls.
+        The server forgets the state of a lost connection, such as that this client takes calls: announce it again.
 
         Raises:
             TransportClosed: the connection was lost and could not be made again, or reconnecting was not asked for.
@@ -356,7 +356,7 @@ def connect(url: str, program: Program | None = None, *, options: ConnectOptions
         NotPermitted: when entered or awaited: `reserved_port` is wanted, but not allowed.
         HostAuthenticationFailed: when entered or awaited: the hosts are not content with each other, or a file of
             `host_authentication` is unfit.
-        ConnectFailed: when entered or awaited: no connection could be made; the message says why and what to do.
+        ConnectFailed: when entered or awaited: no connection could be made; the message names cause and remedy.
     """
     return _Connecting(parse_url(url), program, options or ConnectOptions())
 

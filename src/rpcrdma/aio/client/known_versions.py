@@ -14,7 +14,7 @@ ServerPlace: TypeAlias = tuple[str, str, int]
 
 
 class _Found(NamedTuple):
-    """What was found, and when. If it was a guess, `proof` counts the calls that were answered in that version."""
+    """A server's version, and when it was found. After a guess, `proof` counts the calls answered in that version."""
 
     version: str
     at_s: float
@@ -24,7 +24,7 @@ class _Found(NamedTuple):
 class KnownVersions:
     """Of the `servers_max` servers that were connected to last: the name of the version that each speaks.
 
-    Times are those of any clock that goes on evenly. What was found `again_s` seconds ago is forgotten: a server may
+    Times are those of any clock that goes on evenly. An entry is forgotten after `again_s` seconds: a server may
     have learnt another version since, and one that still knows it costs no more than a server that is met first.
     """
 
@@ -61,7 +61,7 @@ class KnownVersions:
             self.forget(server)
 
     def forget(self, server: ServerPlace) -> None:
-        """What was known is not so."""
+        """Discards the entry of a server that proved wrong."""
         self._found.pop(server, None)
 
     def clear(self) -> None:

@@ -1,4 +1,4 @@
-"""What a server or a client tells of calls at its metrics endpoint, read back; needs the package prometheus-client."""
+"""Reads the call statistics of a server's or a client's metrics endpoint; needs the package prometheus-client."""
 
 from __future__ import annotations
 
@@ -82,12 +82,12 @@ class Calls:
 
     @property
     def errors(self) -> float:
-        """Those that did not succeed."""
+        """The number of calls that did not succeed."""
         return sum(each.ops for status, each in self.outcomes.items() if status != "SUCCESS")
 
     @property
     def together(self) -> Outcome:
-        """All of them, whatever their status."""
+        """The calls of all statuses together."""
         each = self.outcomes.values()
         return Outcome(
             self.ops,
@@ -138,7 +138,7 @@ def fetch(url: str, timeout_s: float) -> str:
 
 
 def read_page(text: str) -> dict[Where, Calls]:
-    """What the text of an answer says.
+    """The statistics in the text of an answer.
 
     Raises:
         ConnectFailed: the package is missing.
@@ -190,7 +190,7 @@ def _take(page: dict[Where, Calls], sample: Any) -> None:
 
 
 def since(before: Page, now: Page) -> dict[Where, Calls]:
-    """What has come between two pages; all of a server that was started anew meanwhile."""
+    """The calls between two pages; all calls of a server that was restarted in between."""
     found = {}
     for where, calls in now.items():
         then = before.get(where, Calls())

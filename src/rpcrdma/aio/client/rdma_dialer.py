@@ -33,7 +33,7 @@ class _MakeConnection(Protocol):
 class RdmaDialer:
     """Makes connections to the server of one URL; `make` puts one on a link of `provider`.
 
-    `version` is one of `rpcrdma.transport.VERSION_CHOICES`; with a choice of several, `known` has what was found.
+    `version` is one of `rpcrdma.transport.VERSION_CHOICES`; with a choice of several, `known` has versions of servers.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class RdmaDialer:
 
         Raises:
             HostAuthenticationFailed: the hosts are not content with each other.
-            ConnectFailed: there is none; says why, what was tried, and what to do.
+            ConnectFailed: no connection could be made; the message names cause, attempts and remedy.
         """
         try:
             async with asyncio.timeout(self._timeout_s):

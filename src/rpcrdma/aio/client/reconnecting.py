@@ -111,8 +111,8 @@ class ReconnectingCaller:
     """Implements `rpcrdma.rpc.program.Caller` over one connection after another, beginning with `connection`.
 
     `dial` makes the next one; it raises `RpcRdmaError` or OSError where it cannot. `no_answer` makes the error of calls
-    to a peer that has never answered any, from the error that ended its last connection. `calls_made` is what the
-    connections count their calls in; None: they do not.
+    to a peer that has never answered any, from the error that ended its last connection. The connections count their
+    calls in `calls_made`; None: they do not count.
     """
 
     def __init__(

@@ -44,7 +44,7 @@ class ReturningClient:
         self.came_back(client)
 
     def came_back(self, client: ReverseCaller) -> None:
-        """The client takes calls on this connection; those that wait are made there. To be called in the event loop."""
+        """The client takes calls on this connection: waiting calls are made there. To be called in the event loop."""
         client.ready()
         self._client = client
         self._here = True

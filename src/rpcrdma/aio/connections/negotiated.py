@@ -1,4 +1,4 @@
-"""What the two sides of an RDMA connection have agreed on, for people and for programs."""
+"""The terms on which both sides of an RDMA connection have agreed, for people and for programs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ExtensionProperties: TypeAlias = dict[str, dict[str, int | str] | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Negotiated:
-    """What the two sides of a connection have agreed on, as this side sees it now."""
+    """The terms on which both sides of a connection have agreed, as this side sees them now."""
 
     version: int
     """Of RPC-over-RDMA."""
@@ -52,7 +52,7 @@ class Negotiated:
 def negotiated(
     endpoint: Endpoint, terms: Terms, provider: str, round_trip_s: float | None, host_identity: HostIdentity | None
 ) -> Negotiated:
-    """What holds for the connection of `endpoint` at present."""
+    """The present terms of the connection of `endpoint`."""
     return Negotiated(
         version=endpoint.version,
         dialect=endpoint.dialect,

@@ -8,7 +8,7 @@ __all__ = ["RecordCall"]
 
 
 class RecordCall:
-    """What a connection keeps of a call until its reply has left; it is the reply's ticket."""
+    """The part of a call that a connection keeps until its reply has left; it is the reply's ticket."""
 
     __slots__ = ("context", "octets")
 

@@ -1,4 +1,4 @@
-"""What a caller, or a server's log, is told about a call whose chunks do not suffice: how to offer more."""
+"""Hints for a caller, and for a server's log, about a call whose chunks do not suffice: how to offer more."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REMEDY = (
 
 
 def explained(handle: CallHandle, error: ChunkRefused) -> ChunkRefused:
-    """The refusal of a call's chunks, with what it may be due to."""
+    """The refusal of a call's chunks, with its probable cause."""
     procedure = handle.context.procedure
     bound = handle.form.bound
     hint = f"; the reply of {procedure.name} could have {bound.results} octets"
@@ -24,7 +24,7 @@ def explained(handle: CallHandle, error: ChunkRefused) -> ChunkRefused:
 
 
 def octets_pulled(handle: CallHandle) -> str:
-    """What a server may have against the call's Read chunks; "" without any."""
+    """A reason for which a server may refuse the call's Read chunks; "" without any."""
     pulled = sum(segment.length for chunk in handle.chunks.reads for segment in chunk.segments)
     if not pulled:
         return ""

@@ -1,1 +1,1 @@
-"""What moves octets: sockets and their listeners, the driver of the software RNIC, RPC records, deadlines, captures."""
+"""The movement of octets: sockets, listeners, the driver of the software RNIC, RPC records, deadlines, captures."""

@@ -16,7 +16,7 @@ class Timed(Protocol):
         """When `on_time` is to be called next; None: not at all. A wait that began meanwhile counts from `now_s`."""
 
     def on_time(self, now_s: float, /) -> None:
-        """Does what is due at `now_s`, if anything is."""
+        """Acts on the deadlines that are due at `now_s`, if any are."""
 
 
 class Alarm:

@@ -34,7 +34,7 @@ def _later(delay_s: float, callback: Callable[[], None]) -> None:
 
 
 class LimitedLog:
-    """Logs the first events of each kind; those that follow within a minute are counted and become one line at its end.
+    """Logs the first events of each kind; counts the events within the next minute, and logs the count at its end.
 
     That line has the text and `extra` of the last event, without its traceback; an `event` in `extra` gets the number
     of the others as `left_out`. A kind is any text; an address is all that it may have from a peer. Of more than 256

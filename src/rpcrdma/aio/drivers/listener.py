@@ -36,7 +36,7 @@ class Listener:
         return [sock.getsockname()[:2] for sock in self._sockets]
 
     async def listen(self, host: str, port: int) -> list[tuple[str, int]]:
-        """Starts to accept at `host`; port 0 takes a free one, the same for all addresses. Returns what was added.
+        """Starts to accept at `host`; port 0 takes a free one, the same for all addresses. Returns the new addresses.
 
         The address "::" alone takes IPv4 connections as well, as with most servers on Linux, unless this listener
         has an IPv4 address with the same port.

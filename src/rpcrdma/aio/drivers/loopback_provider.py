@@ -1,7 +1,7 @@
 """A provider in memory: client and server in one event loop, with no socket between them.
 
 For tests of programs, and for tests that nothing above providers depends on the software RNIC. Addresses are names:
-what listens at ("127.0.0.1", 20049) of one `LoopbackProvider` is found there by those who connect with the same object.
+clients that connect with the same `LoopbackProvider` find its listener at ("127.0.0.1", 20049) there.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class _LoopbackDriver:
 class _LoopbackLink:
     """One end of a connection to be.
 
-    That of the client makes both queue pairs when it is opened; `made` is what that of the server gets of it.
+    The client's link makes both queue pairs when it is opened; `made` is the one that the server's link gets.
     """
 
     provider = _NAME

@@ -241,7 +241,7 @@ class RdmaServer:
 
 
 def _listed(properties: dict[str, PropertyValue] | None) -> str:
-    """What the client has told of itself."""
+    """The client's transport properties, in words."""
     if properties is None:
         return ""
     return f"; of the client: {', '.join(f'{name} {value}' for name, value in properties.items())}"

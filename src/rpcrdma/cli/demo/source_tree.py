@@ -53,7 +53,7 @@ def snapshot(
 ) -> TreeSize:
     """Copies files of `roots` to `target` in a fixed order until both limits are reached, or all are copied.
 
-    Entries that cannot be read, and those that are neither file, directory nor symbolic link, are left out.
+    Entries that cannot be read, or are neither file, directory nor symbolic link, are left out.
     """
     size = TreeSize()
     for name, root in roots:

@@ -119,7 +119,7 @@ def _facts(agreed: Negotiated | None) -> dict[str, int | str | None]:
 
 
 async def _measure(url: str, options: ConnectOptions) -> tuple[Negotiated | None, float, float]:
-    """(what was agreed on over RDMA, milliseconds to connect, microseconds of an empty call)."""
+    """(the terms agreed on over RDMA, milliseconds to connect, microseconds of an empty call)."""
     start = time.perf_counter_ns()
     async with connect(url, v3.PROGRAM, options=options) as connection:
         connected = time.perf_counter_ns()

@@ -1,4 +1,4 @@
-"""File attributes: from NFSv3's to those that `os.stat` shows, and back into the arguments of SETATTR."""
+"""File attributes: from NFSv3's to the fields of `os.stat`, and back into the arguments of SETATTR."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def set_attributes(
     atime_ns: int | Now | None = None,
     mtime_ns: int | Now | None = None,
 ) -> sattr3:
-    """The attributes to set; those that are None stay as they are.
+    """The attributes to set; an attribute that is None stays unchanged.
 
     Raises:
         OverflowError: a time is before 1970 or after 2106, which NFSv3 cannot express.

@@ -121,7 +121,7 @@ def nfs_open(
     options: ConnectOptions | None = None,
     files: FileOptions | None = None,
 ) -> _Opening:
-    """Mounts what `url` names: `rdma://HOST[:PORT]/EXPORT[/PATH]`, or tcp://.
+    """Mounts the directory that `url` names: `rdma://HOST[:PORT]/EXPORT[/PATH]`, or tcp://.
 
     `async with nfs_open("rdma://server/data") as fs:` or `fs = await nfs_open(...)`. The file handle comes from the
     server's MOUNT service over TCP, at the port that the URL names (`?mountport=PORT`), at `mount_port`, or at the
@@ -130,7 +130,7 @@ def nfs_open(
     Raises:
         LocalProtocolError: `url` is no such URL.
         NotPermitted: when entered or awaited: `options.reserved_port` is wanted, but not allowed.
-        ConnectFailed: when entered or awaited: NFS or MOUNT cannot be reached; the message says what to do.
+        ConnectFailed: when entered or awaited: NFS or MOUNT cannot be reached; the message names the remedy.
         NfsError: when entered or awaited: the server refuses to mount (FileNotFoundError: there is no such export).
     """
     return _Opening(parse_url(url), mount_port, options or ConnectOptions(), files)

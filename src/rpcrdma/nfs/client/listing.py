@@ -65,7 +65,7 @@ async def entry_pages(
     names_max: int = NFS_LISTED_NAMES_MAX,
     refused: Refused | None = None,
 ) -> AsyncIterator[list[DirEntry]]:
-    """The entries of `directory` with attributes; those that the listing leaves out are looked up.
+    """The entries of `directory` with attributes; attributes that the listing lacks are looked up.
 
     Raises: see `name_pages`.
     """

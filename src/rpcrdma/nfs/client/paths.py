@@ -17,7 +17,7 @@ Path: TypeAlias = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 
 def text_of(path: Path) -> str:
-    """The path as text; octets that are not UTF-8 become surrogates, whatever the locale is.
+    """The path as text; octets that are not UTF-8 become surrogates in every locale.
 
     Raises:
         ValueError: the path holds a NUL, which no name can.

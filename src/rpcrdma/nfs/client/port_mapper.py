@@ -55,7 +55,7 @@ def reaches(host: str, netid: str) -> bool:
 async def registrations(
     host: str, *, port: int | None = None, timeout_s: float = 10.0
 ) -> tuple[int, list[Registration]]:
-    """What is registered, and the version of the port mapper that said so; `port` is its own, 111 by default.
+    """The registered programs, and the version of the port mapper that answered; `port` is its own, 111 by default.
 
     Raises:
         ConnectFailed: no port mapper answers.
@@ -90,7 +90,7 @@ async def registered_port(
     """The TCP port of a program: where its version is registered, or else any other version.
 
     Raises:
-        ConnectFailed: no port mapper answers, or the program is not registered; the message says what to do.
+        ConnectFailed: no port mapper answers, or the program is not registered; the message names the remedy.
         RpcRdmaError: see `registrations`.
     """
     remedy = f"write the port of the server: tcp://{authority(host, 'PORT')}"

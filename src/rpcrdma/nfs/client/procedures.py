@@ -35,8 +35,8 @@ def attributes_of(attributes: post_op_attr) -> fattr3 | None:
 class NfsProcedures:
     """Calls through `caller`; an operation that the server puts off is tried again up to `put_off_retries` times.
 
-    The last arguments are the places that an error names. Beyond `NfsError` every method may raise what
-    `Caller.call` raises.
+    The last arguments are the places that an error names. Beyond `NfsError` every method may raise the errors of
+    `Caller.call`.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """From paths to file handles: LOOKUP name by name, symbolic links followed on this side.
 
-The server knows no paths, and links mean what they mean to the client (RFC 1813 section 3.3.5). Everything is relative
-to the root handle: an absolute target starts there again and ".." stops there, so no path leads out of the mount.
+The server knows no paths, and the client interprets links (RFC 1813 section 3.3.5). Everything is relative to the root
+handle: an absolute target starts there again and ".." stops there, so no path leads out of the mount.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class Resolver:
         self._cache.forget(directory, name)
 
     def keep_made(self, directory: Node, name: str, handle: nfs_fh3 | None, attributes: fattr3 | None) -> None:
-        """To be called with what MKDIR has told of `name` in `directory`: a path through it needs no LOOKUP."""
+        """To be called with the result of MKDIR of `name` in `directory`: a path through it needs no LOOKUP."""
         if handle is not None and attributes is not None and attributes.type == ftype3.NF3DIR:
             self._cache.keep(directory, name, Node(handle, attributes, (directory, name)))
 

@@ -88,7 +88,7 @@ class Volume:
     async def from_thread(
         self, undo: Callable[[T], object], function: Callable[P, T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """`in_thread` for a function that returns what has to be closed: if cancelled, `undo` is called with that."""
+        """`in_thread` for a function whose result has to be closed: if cancelled, `undo` is called with the result."""
         if self._threads is None:
             self._threads = ThreadPoolExecutor(self.options.local_threads, thread_name_prefix="rpcrdma-files")
         running = asyncio.wrap_future(self._threads.submit(function, *args, **kwargs))

@@ -55,7 +55,7 @@ class Changes:
     """The changes in one directory: `async with fs.watch(path) as changes: async for change in changes`.
 
     It has a connection of its own, which is made again when it is lost. All changes from when the block is entered
-    until it is left are yielded in order, or a change of kind RESCAN stands for those that were missed.
+    until it is left are yielded in order, or a change of kind RESCAN stands for the missed ones.
     """
 
     def __init__(

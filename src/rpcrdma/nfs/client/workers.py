@@ -12,7 +12,7 @@ async def run_workers(count: int, worker: Callable[[], Awaitable[None]]) -> None
     """Runs `count` workers and waits for all of them.
 
     When one fails, or the waiting task is cancelled, the others are cancelled; none runs any more when this returns
-    or raises. The first failure is what is raised.
+    or raises. It raises the first failure.
     """
     if count <= 1:
         await worker()

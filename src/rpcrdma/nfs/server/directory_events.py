@@ -10,7 +10,7 @@ __all__ = ["DirectoryEvent", "Happening", "Renaming", "has_open_renaming", "pair
 
 
 class Happening(enum.Enum):
-    """The kind of an event: what happened to an entry of a watched directory, or to the directory itself."""
+    """The kind of an event of an entry of a watched directory, or of the directory itself."""
 
     CREATED = "created"
     REMOVED = "removed"

@@ -1,7 +1,7 @@
 """Cookies that hold while a directory changes.
 
 Entries are listed in the order of a keyed digest of their names, and an entry's cookie is this digest. So a name keeps
-its cookie and its place whatever happens around it, in this run of the server and the next: a listing goes on where
+its cookie and its place under all changes around it, in this run of the server and the next: a listing goes on where
 it was, every name that is there throughout is listed exactly once, and no cookie ever goes bad. The price is that a
 page needs the names of the whole directory; they are kept, sorted, from one page to the next, and from one listing to
 the next while the directory does not change. Of a directory that is too large a window is kept, the names that come
@@ -107,7 +107,7 @@ def name_digest(key: bytes) -> Callable[[bytes], int]:
 class DirectoryListings:
     """The windows of listings that go on. Thread-safe; `limit` bounds the octets held, and those of a window.
 
-    One thread at a time reads a directory; the window that it has read may serve those that waited for it.
+    One thread at a time reads a directory; the window that it has read may serve the threads that waited for it.
     """
 
     def __init__(self, digest: Callable[[bytes], int], limit: int = NFS_LISTING_OCTETS_MAX) -> None:
@@ -177,7 +177,7 @@ class DirectoryListings:
                     del self._turns[directory]
 
     def _read(self, ticket: int, version: Version, after: int, scan: Scan) -> _Window:
-        """All names of the directory if they fit within the limit, else those that come next after a cookie."""
+        """All names of the directory if they fit within the limit, else the names next after a cookie."""
         digest, limit = self._digest, self._limit
         table = NameTable()
         first, last = _COOKIE_FIRST, 1 << _COOKIE_BITS

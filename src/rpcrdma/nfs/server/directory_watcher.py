@@ -1,6 +1,6 @@
 """Turns the kernel's events about directories into the changes that each subscription is sent.
 
-A subscription sees what its caller may list, and nothing outside the export: every directory is reached and watched
+A subscription sees names that its caller may list, none outside the export: every directory is reached and watched
 with the caller's identity, so that the kernel judges; its watch ends when it leaves the tree, when its permissions are
 taken away, or (the one subscribed to) when it is no longer inside the export. Mount points and symbolic links are
 reported, not entered.

@@ -233,7 +233,7 @@ def faccess_as_caller(fd: int, mode: int) -> bool:
 def file_clock_ns() -> int:
     """The least time, in nanoseconds, that the kernel would give to a file that changes from now on.
 
-    It is what the kernel itself takes for files: a little behind other clocks.
+    It is the kernel's own clock for files: a little behind other clocks.
     """
     out = ctypes.create_string_buffer(_TIME.size)
     if _clock_gettime(_CLOCK_REALTIME_COARSE, ctypes.addressof(out)):

@@ -190,7 +190,7 @@ def _find_at_once(directory: HeldNode, name: bytes, caller: Caller) -> HeldNode 
 
 
 def _find(directory: HeldNode, name: bytes, caller: Caller) -> HeldNode:
-    """What a directory has under this name; may block, but for "."."""
+    """The object that a directory has under this name; may block, but for "."."""
     _check_directory(directory)
     tree = directory.tree
     if name in _DOTS:

@@ -1,6 +1,6 @@
 """The identity of the object behind a descriptor: a few octets that no other object of its file system ever gets.
 
-The first octet says what follows:
+The first octet tells the form of the rest:
 
     0  the kernel's own handle: its type in one octet, its data
     1  a digest of a kernel handle that is too long to carry

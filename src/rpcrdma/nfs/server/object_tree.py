@@ -2,7 +2,7 @@
 
 An object is held by an O_PATH descriptor that was reached from the root of the export one name at a time, never
 through a symbolic link, a mount point or "..". Whether it is still inside is asked of the kernel before each use
-(the descriptor's link in /proc), so what is moved out of the export leaves it.
+(the descriptor's link in /proc), so an object that is moved out of the export leaves it.
 
 An object that is not held is looked for by its handle, cheapest way first: where it was last seen; where the kernel
 says it is (`open_by_handle_at`, for a privileged server); by a search through the tree, which one walk does for all

@@ -35,7 +35,7 @@ def build_services(
 
     Raises:
         ValueError: `exports` is empty, or has two of one name.
-        OSError: a directory cannot be exported, or the system lacks what a server needs.
+        OSError: a directory cannot be exported, or the system lacks a feature that a server needs.
     """
     if not exports:
         raise ValueError("nothing to export")

@@ -1,7 +1,7 @@
 """Finds the objects of an export by inode number: one walk through the whole tree answers for all handles.
 
-It is for handles whose objects are neither where they were last seen nor where the kernel says. What it shows are
-hints: an object may have been renamed since. A walk through many entries is not repeated soon, however many handles are
+It is for handles whose objects are neither where they were last seen nor where the kernel says. Its results are hints:
+an object may have been renamed since. A walk through many entries is not repeated soon, however many handles are
 asked for; until then objects that it has not shown count as gone.
 """
 

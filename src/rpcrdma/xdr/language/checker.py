@@ -58,7 +58,7 @@ def check(
 
 
 def _check_sizes(module: model.Module, symbols: Symbols) -> None:
-    """Finds classes that no finite message can hold, and those that may nest without end."""
+    """Finds classes that no finite message can hold, and classes that may nest without end."""
     finite: set[str] = set()
 
     def is_finite(kind: model.Type) -> bool:

@@ -34,7 +34,7 @@ class Diagnostic:
 
     @classmethod
     def repeated(cls, place: Place, message: str, first: Place) -> Diagnostic:
-        """A remark about what stands at `first` already."""
+        """A remark about a second declaration of a name that `first` declares."""
         return cls(place, message, f"first in line {first.line}", first=first)
 
     def render(self, source: str, source_name: str) -> str:

@@ -1,4 +1,4 @@
-"""What JSON documents of a type look like: the keys of unions, and documents with words in place of values."""
+"""The form of JSON documents of a type: the keys of unions, and documents with words in place of values."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def arm_key(item: model.Union, arm: model.Arm) -> str:
 
 
 def shape(module: model.Module, kind: model.Type | None, within: tuple[str, ...] = ()) -> Any:
-    """A document that shows what documents of a type look like, with words in place of values."""
+    """A document that shows the form of documents of a type, with words in place of values."""
     if kind is None:
         return None
     match model.strip(kind):

@@ -1,4 +1,4 @@
-"""What was probably meant where a definition is not in the language: the hints of its parser."""
+"""Hints of the parser: the probable intention where a definition is not in the language."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ async def read_direct(
     """Fills `buffer` from `offset`, with `calls` READs of at most `call_octets` in flight at a time.
 
     Returns the octets read: fewer than asked only where the file ends. When it returns or raises, no READ
-    can write to `buffer` any more. `hear` and what is raised: see `read_whole`.
+    can write to `buffer` any more. `hear` and the errors raised: see `read_whole`.
     """
     length = len(buffer)
     if length <= call_octets:

@@ -24,8 +24,8 @@ async def write_direct(
 ) -> None:
     """Writes all of `data` at `offset`, with `calls` WRITEs of at most `call_octets` in flight, and commits it.
 
-    What the server loses in a restart before the COMMIT is written again. When it returns or raises, no WRITE reads
-    `data` any more.
+    Data that the server loses in a restart before the COMMIT are written again. When it returns or raises, no WRITE
+    reads `data` any more.
 
     Raises:
         NfsError: the server refuses.

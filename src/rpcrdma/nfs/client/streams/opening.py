@@ -102,7 +102,7 @@ async def _found(volume: Volume, path: Path | DirEntry, wanted: OpenMode) -> Nod
 async def _as_listed(volume: Volume, entry: DirEntry, wanted: OpenMode) -> Node | None:
     """The object of the entry, by its handle, if that is a regular file which has not been changed since.
 
-    What a name leads to is changed by RENAME or REMOVE, either of which changes the ctime of the object that had it.
+    RENAME and REMOVE give a name to another object, and either changes the ctime of the object that had the name.
     """
     if not entry.is_file():
         return None

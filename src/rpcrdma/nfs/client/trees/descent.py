@@ -1,4 +1,4 @@
-"""The checks that keep a walk through a tree finite, whatever directories the server shows."""
+"""The checks that keep a walk through a tree finite, even if the server's directories are not."""
 
 from __future__ import annotations
 

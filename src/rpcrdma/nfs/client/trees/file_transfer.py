@@ -58,10 +58,10 @@ def _told_of(path: str) -> Iterator[None]:
 
 
 class FileTransfer:
-    """Copies files of `volume`; counts what it has copied and tells `progress`.
+    """Copies files of `volume`, counts the copied octets and reports them to `progress`.
 
-    Downloads get the server's modes as the umask leaves them, or with `exact_modes` as they are. With `sparse`, what is
-    zeros is not written in either direction; with `resume`, a file that is there with the size and mtime of its source
+    Downloads get the server's modes as the umask leaves them, or with `exact_modes` as they are. With `sparse`, zeros
+    are not written in either direction; with `resume`, a file that is there with the size and mtime of its source
     is not copied, and a large one that was broken off is continued (see `resumption`).
     """
 
@@ -313,7 +313,7 @@ class _Upload:
             options = self._volume.options
             window = window_octets(options, self._block)
             self._order = InOrder(window)
-            # A server that was restarted may have lost what was not committed: what is being committed, as much again
+            # A restarted server may have lost all uncommitted data: the window that is being committed, as much again
             # that has been written meanwhile, and the blocks in progress.
             there = (await self._volume.attributes(self._node)).size
             whole = max(0, min(there, self._end) - 2 * options.commit_octets - window)

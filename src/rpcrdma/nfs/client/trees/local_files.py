@@ -123,7 +123,7 @@ def told_of(path: str) -> Iterator[None]:
 
 
 def local_name(name: str) -> bytes:
-    """A server's name for use as a local one: the same octets, whatever the locale makes of them.
+    """A server's name for use as a local one: the same octets in every locale.
 
     Raises:
         OSError: EINVAL, as it would not name an entry of its directory.
@@ -218,7 +218,7 @@ def link_to(top: int, path: str, identity: tuple[int, ...], name: str, directory
     """Makes `name` a link to the file `path` below `top`, replacing an existing entry unless that is a directory.
 
     Raises:
-        OSError: the system refuses it; ESTALE, as what is called `path` is another file than that of this `identity`.
+        OSError: the system refuses it; ESTALE: the name now belongs to another file than that of this `identity`.
     """
     if identity_of(name, directory) == identity:
         return
@@ -301,13 +301,13 @@ def write_at(descriptor: int, data: memoryview, offset: int) -> None:
 
 
 def write_sparse(descriptor: int, data: memoryview, offset: int) -> None:
-    """Writes what is not zeros, into a new file: the rest stays a hole."""
+    """Writes the parts that are not zeros into a new file: the rest stays a hole."""
     for start, end in filled_parts(data, _HOLE_OCTETS):
         write_at(descriptor, data[start:end], offset + start)
 
 
 def filled_parts(data: memoryview, hole: int) -> Iterator[tuple[int, int]]:
-    """The parts (start, end) of `data` between those that are zeros over at least `hole` octets, a page at a time."""
+    """The parts (start, end) of `data` between runs of at least `hole` zeros, a page at a time."""
     begun: int | None = None
     filled = 0
     for start in range(0, len(data), _HOLE_OCTETS):

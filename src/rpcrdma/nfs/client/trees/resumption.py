@@ -27,7 +27,7 @@ def partial_name(name: str, size: int, mtime_ns: int) -> str:
 
 
 def of_no_use(error: BaseException) -> bool:
-    """Whether what is left of a copy that ended so goes: its source has changed, or it takes up the last room."""
+    """Whether the unfinished file of a copy that ended so is removed: its source has changed, or the disk is full."""
     return isinstance(error, OSError) and (isinstance(error, FileChanged) or error.errno in _NO_ROOM)
 
 

@@ -1,4 +1,4 @@
-"""Walks through trees as `os.walk` does, in bounded memory and to an end, whatever the server shows."""
+"""Walks through trees as `os.walk` does, in bounded memory and to an end, even if the server's tree has none."""
 
 from __future__ import annotations
 

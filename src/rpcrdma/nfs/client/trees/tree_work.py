@@ -79,7 +79,7 @@ class CopyFailure:
 
 @dataclass(slots=True)
 class Kept:
-    """Bounds what a report on a tree keeps: the paths that a server makes up may be many, and long."""
+    """Bounds the content of a report on a tree: the paths that a server makes up may be many, and long."""
 
     paths: int = 0
     octets: int = 0
@@ -153,7 +153,7 @@ class Direction(Protocol[F, I, C]):
         """Copies an entry that is no directory; returns where the copy is if `item.shared`."""
 
     async def link(self, folder: F, item: I, copy: C) -> None:
-        """Makes the entry a link to a copy of the file, replacing what has its name.
+        """Makes the entry a link to a copy of the file, replacing an entry of the same name.
 
         Raises:
             OSError: links are refused there, or the copy is no longer where it was.
@@ -202,7 +202,7 @@ class TreeWork(Generic[F, I, C]):
         self._changed = asyncio.Event()
 
     async def run(self, root: F) -> None:
-        """Copies everything; also raises what `Caller.call` raises when the connection is lost."""
+        """Copies everything; also raises the errors of `Caller.call` when the connection is lost."""
         top = _Open(root, None)
         self._top = self._direction.path(root, None)
         self._open.add(top)
@@ -295,7 +295,7 @@ class TreeWork(Generic[F, I, C]):
             await self._done(opened)
 
     async def _copy_or_link(self, folder: F, item: I, file: SharedFile) -> None:
-        """Makes a further name of a file a link to its copy; copies the first name, and those that cannot be links."""
+        """Makes a further name of a file a link to its copy; copies the first name, and names that cannot be links."""
         links, report = self._hard_links, self._report
         earlier = await links.copy_of(file)
         if earlier is None:

@@ -1,0 +1,39 @@
+"""Configuration of the documentation site; `make docs` builds it."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import version as installed_version
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import reference_pages  # beside this file, which Sphinx runs outside of any package
+
+project = "rpcrdma"
+copyright = "The rpcrdma authors"  # noqa: A001 - Sphinx's name
+version = release = installed_version("rpcrdma")
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+myst_enable_extensions = ["attrs_inline", "deflist"]
+myst_heading_anchors = 3
+exclude_patterns = ["grafana-dashboard.json"]
+
+# Docstrings name code in single backquotes.
+default_role = "code"
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_class_signature = "separated"
+add_module_names = False
+
+html_theme = "furo"
+html_title = f"rpcrdma {release}"
+html_static_path: list[str] = []
+html_show_copyright = False
+
+
+def setup(app: Sphinx) -> None:
+    """Writes the pages that are generated from the code, before Sphinx looks for pages."""
+    app.connect("builder-inited", lambda application: reference_pages.write(Path(application.srcdir) / "generated"))

@@ -1,0 +1,135 @@
+"""Drawings of the documentation as SVG: sequence diagrams of messages, and diagrams of transition tables.
+
+The colours follow the reader's light or dark mode. A drawing is a function of its data alone, so that a test can draw
+it again and compare.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from xml.sax.saxutils import escape
+
+__all__ = ["Arrow", "sequence_diagram", "state_diagram"]
+
+STYLE = """\
+<style>
+  text { font: 13px system-ui, sans-serif; fill: #1a1a1a; }
+  .small { font-size: 11px; fill: #555; }
+  .name { font-weight: 600; }
+  .line { stroke: #888; fill: none; }
+  .arrow { stroke: #1a1a1a; fill: none; }
+  .data { stroke: #b5482a; stroke-width: 3; fill: none; }
+  .box { stroke: #888; fill: #f4f4f4; }
+  .head { fill: #1a1a1a; }
+  .datahead { fill: #b5482a; }
+  @media (prefers-color-scheme: dark) {
+    text { fill: #e6e6e6; }
+    .small { fill: #aaa; }
+    .arrow { stroke: #e6e6e6; }
+    .data { stroke: #f08a66; }
+    .box { fill: #2a2a2a; }
+    .head { fill: #e6e6e6; }
+    .datahead { fill: #f08a66; }
+  }
+</style>
+<defs>
+  <marker id="head" markerWidth="9" markerHeight="8" refX="8" refY="4" orient="auto">
+    <path class="head" d="M0 0 L9 4 L0 8 z"/></marker>
+  <marker id="datahead" markerWidth="12" markerHeight="12" refX="9" refY="6" orient="auto" markerUnits="userSpaceOnUse">
+    <path class="datahead" d="M0 0 L12 6 L0 12 z"/></marker>
+</defs>
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrow:
+    """One message of a sequence diagram: `to_right` from the left lifeline; `bulk` where it carries bulk data."""
+
+    to_right: bool
+    label: str
+    detail: str = ""
+    bulk: bool = False
+
+
+def _svg(width: int, height: int, title: str, parts: Sequence[str]) -> str:
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+        f'role="img" aria-label="{escape(title)}">\n<title>{escape(title)}</title>\n'
+    )
+    return head + STYLE + "\n".join(parts) + "\n</svg>\n"
+
+
+def _text(x: int, y: int, words: str, kind: str = "", anchor: str = "middle") -> str:
+    return f'<text x="{x}" y="{y}" text-anchor="{anchor}"{f" class={kind!r}" if kind else ""}>{escape(words)}</text>'
+
+
+def sequence_diagram(title: str, ends: tuple[str, str], arrows: Sequence[Arrow]) -> str:
+    """Two lifelines, and an arrow for each message from the top down."""
+    left, right, step, top = 70, 650, 52, 84
+    bottom = top + step * len(arrows)
+    parts = [_text((left + right) // 2, 22, title, "name")]
+    for x, end in zip((left, right), ends, strict=True):
+        parts.append(_text(x, 48, end, "name"))
+        parts.append(f'<line class="line" x1="{x}" y1="56" x2="{x}" y2="{bottom}"/>')
+    for place, arrow in enumerate(arrows):
+        y = top + step * place + 8
+        start, tip = (left + 2, right - 2) if arrow.to_right else (right - 2, left + 2)
+        kind, head = ("data", "datahead") if arrow.bulk else ("arrow", "head")
+        parts.append(_text((left + right) // 2, y - 7, arrow.label))
+        if arrow.detail:
+            parts.append(_text((left + right) // 2, y + 15, arrow.detail, "small"))
+        parts.append(f'<line class="{kind}" x1="{start}" y1="{y}" x2="{tip}" y2="{y}" marker-end="url(#{head})"/>')
+    return _svg(720, bottom + 12, title, parts)
+
+
+def state_diagram(title: str, states: Sequence[str], transitions: Mapping[tuple[str, str], str]) -> str:
+    """The states of a transition table as boxes, from the first to the last, and its transitions as lines beside them.
+
+    An input that leads from every other state to one state is a line of text below the title.
+    """
+    everywhere = _from_everywhere(transitions)
+    inputs: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for (state, given), following in transitions.items():
+        if (given, following) not in everywhere:
+            inputs[state, following].append(given)
+    leaving = {name: [pair for pair in inputs if pair[0] == name] for name in states}
+    entered = {following for _, following in inputs}
+    row, gap, box_left, box_right, lane = 20, 16, 20, 210, 14
+    label_end = box_right + 16 + 7 * max((len(", ".join(words)) for words in inputs.values()), default=0)
+    y = 44 + 18 * len(everywhere)
+    parts = [_text(box_left, 22, title, "name", "start")]
+    for line, (given, following) in enumerate(everywhere):
+        parts.append(_text(box_left, 42 + 18 * line, f"{given}: from any other state to {following}", "small", "start"))
+    exits: dict[tuple[str, str], int] = {}
+    entries: dict[str, int] = {}
+    for name in states:
+        rows = max(1, len(leaving[name]) + (name in entered))
+        parts.append(
+            f'<rect class="box" x="{box_left}" y="{y}" width="{box_right - box_left}" height="{rows * row}" rx="4"/>'
+        )
+        parts.append(_text((box_left + box_right) // 2, y + rows * row // 2 + 5, name, "name"))
+        entries[name] = y + row // 2
+        for number, pair in enumerate(leaving[name], int(name in entered)):
+            exits[pair] = y + row * number + row // 2
+        y += rows * row + gap
+    lanes: list[int] = []
+    for pair in sorted(inputs, key=lambda pair: min(exits[pair], entries[pair[1]])):
+        first, last = sorted((exits[pair], entries[pair[1]]))
+        number = next((number for number, taken in enumerate(lanes) if taken < first), len(lanes))
+        lanes[number : number + 1] = [last]
+        x = label_end + lane * number
+        path = f"M{box_right} {exits[pair]} H{x} V{entries[pair[1]]} H{box_right + 2}"
+        parts.append(f'<path class="arrow" d="{path}" marker-end="url(#head)"/>')
+        parts.append(_text(box_right + 8, exits[pair] - 4, ", ".join(inputs[pair]), "small", "start"))
+    return _svg(label_end + lane * len(lanes) + 10, y, title, parts)
+
+
+def _from_everywhere(transitions: Mapping[tuple[str, str], str]) -> list[tuple[str, str]]:
+    """The pairs of an input and a state to which that input leads from every other state that is not final."""
+    passing = {state for state, _ in transitions}
+    found: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for (state, given), following in transitions.items():
+        found[given, following].add(state)
+    return [pair for pair, origins in found.items() if origins >= passing - {pair[1]} and len(origins) > 2]

@@ -1,0 +1,219 @@
+"""Reference pages of the documentation site that are generated from the code, as Markdown.
+
+`write` is called by `conf.py` whenever the site is built. The pages are not kept in the repository.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import enum
+import inspect
+import itertools
+import re
+import textwrap
+import tomllib
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from pictures import TABLES, words
+
+from rpcrdma.cli.main import build_parser
+
+__all__ = ["PAGES", "write"]
+
+ROOT = Path(__file__).parents[1]
+LIMITS = ROOT / "src" / "rpcrdma" / "limits.py"
+
+SHARED_GROUPS = ("connection", "host authentication", "logging")
+"""Titles of the option groups that most commands share; the page shows them once. The second has a suffix."""
+
+CELL_BREAKS = str.maketrans({"|": "\\|", "\n": " "})
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(cell.translate(CELL_BREAKS) for cell in line)} |" for line in lines) + "\n"
+
+
+# The command
+
+
+def commands() -> str:
+    """The reference of the command line, from its parsers."""
+    top = build_parser(whole=True)
+    parsers = dict(_subparsers(top))
+    sections = [
+        "# Commands\n",
+        (
+            "Every command, its arguments and its options, as its `--help` prints them. [The command line](../cli.md)"
+            " explains the conventions. [Connection options](#connection-options) are common to the commands that"
+            " connect.\n"
+        ),
+        *(_command(f"rpcrdma {name}", parser, 2) for name, parser in parsers.items()),
+        "## Connection options\n",
+        "All commands that connect to a server accept these options, before or after the command's name.\n",
+        *(_options(group, level=3) for group in top._action_groups if _is_shared(group)),  # noqa: SLF001 - no public way
+    ]
+    return "\n".join(sections)
+
+
+def _subparsers(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    for action in parser._actions:  # noqa: SLF001
+        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
+            yield from action.choices.items()
+
+
+def _command(name: str, parser: argparse.ArgumentParser, level: int) -> str:
+    usage = parser.format_usage().removeprefix("usage: ").strip()
+    sections = [f"{'#' * level} {name}\n", f"{parser.description or ''}\n", f"```\n{usage}\n```\n"]
+    sections += [_options(group) for group in parser._action_groups if not _is_shared(group)]  # noqa: SLF001
+    if parser.epilog:
+        sections.append(f"```\n{parser.epilog.strip()}\n```\n")
+    sections += [_command(f"{name} {word}", below, level + 1) for word, below in _subparsers(parser)]
+    return "\n".join(section for section in sections if section.strip())
+
+
+def _is_shared(group: argparse._ArgumentGroup) -> bool:
+    return (group.title or "").startswith(SHARED_GROUPS)
+
+
+def _options(group: argparse._ArgumentGroup, level: int = 0) -> str:
+    formatter = argparse.HelpFormatter("rpcrdma")
+    rows = [
+        (f"`{formatter._format_action_invocation(action)}`", (formatter._expand_help(action) if action.help else ""))  # noqa: SLF001
+        for action in group._group_actions  # noqa: SLF001
+        if action.help is not argparse.SUPPRESS
+        and not isinstance(action, argparse._HelpAction | argparse._SubParsersAction)  # noqa: SLF001
+    ]
+    if not rows:
+        return ""
+    title = f"{'#' * level} {(group.title or '').capitalize()}\n\n" if level else ""
+    return title + table(("argument", "meaning"), rows)
+
+
+# Limits
+
+
+def limits() -> str:
+    """Every bound on the resources that a peer can claim, with its reason, from `limits.py`."""
+    source = LIMITS.read_text()
+    body = ast.parse(source).body
+    headings = {
+        number: line.removeprefix("# ")
+        for number, line in enumerate(source.splitlines(), 1)
+        if line.startswith("# ") and not line.endswith(".")
+    }
+    values: dict[str, Any] = {}
+    exec(compile(source, str(LIMITS), "exec"), values)  # noqa: S102 - our own module, for the values of its expressions
+    sections: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
+    for node, after in itertools.pairwise(body):
+        if isinstance(node, ast.Assign) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+            name = ast.unparse(node.targets[0])
+            title = next((text for number, text in reversed(headings.items()) if number < node.lineno), "Limits")
+            sections[title].append((f"`{name}`", _shown(values[name]), str(after.value.value)))
+    parts = [
+        "# Limits\n",
+        (
+            "The bounds on the memory, time and places that a peer can claim. `rpcrdma.limits` defines them. The"
+            " options of [the Python interface](../python-api.md) take their defaults from there.\n"
+        ),
+    ]
+    for title, rows in sections.items():
+        parts += [f"## {title}\n", table(("name", "value", "reason"), rows)]
+    return "\n".join(parts)
+
+
+def _shown(value: Any) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"`{value}`"
+
+
+# The conformance ledger
+
+
+def ledger() -> str:
+    """Every normative statement of the specifications, its status, and the tests that prove it."""
+    proofs = _proofs()
+    parts = [
+        "# Conformance ledger\n",
+        (
+            "The normative statements of the specifications in our own words, with the tests that prove them. A"
+            " statement is `done` when at least one test would fail if the implementation broke the statement.\n"
+        ),
+    ]
+    counts: dict[str, int] = defaultdict(int)
+    tables = []
+    for path in sorted((ROOT / "specs" / "requirements").glob("*.toml")):
+        document = tomllib.loads(path.read_text())
+        title = path.read_text().splitlines()[0].removeprefix("# ").partition(". See ")[0]
+        rows = []
+        for row in document["requirement"]:
+            counts[row["status"]] += 1
+            where = ", ".join(f"`{name}`" for name in sorted(proofs[row["id"]])) or row.get("judge", "")
+            status = f"{row['status']}: {row['reason']}" if "reason" in row else row["status"]
+            rows.append(
+                (row["id"], f"{row['source']}, {row['section']}", row["level"], row["statement"], status, where)
+            )
+        tables += [f"## {title}\n", table(("id", "source", "level", "statement", "status", "tests"), rows)]
+    parts.append(table(("status", "statements"), [(status, str(count)) for status, count in sorted(counts.items())]))
+    return "\n".join([*parts, *tables])
+
+
+def _proofs() -> dict[str, set[str]]:
+    """The test files that carry each requirement's mark."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        for marks in re.findall(r"\bmark\.req\(([^)]*)\)", path.read_text()):
+            for identifier in re.findall(r'"([A-Z0-9]+-[A-Z]?\d+)"', marks):
+                found[identifier].add(path.stem)
+    return found
+
+
+# States
+
+
+def states() -> str:
+    """The transition tables of the library, each with its diagram and the meaning of its states and inputs."""
+    parts = [
+        "# States\n",
+        (
+            "The life of a call, of a connection, and of the software RNIC's connection below it. Each is a table in"
+            " the code; the diagrams are drawn from the tables. An input without a transition in a state is an error.\n"
+        ),
+    ]
+    for name, (title, transitions) in TABLES.items():
+        parts += [f"## {title}\n", f"![{title}](../pictures/states-{name}.svg)\n"]
+        state, given = next(iter(transitions))
+        for kind, members in (("state", type(state)), ("input", type(given))):
+            comments = _member_comments(members)
+            rows = [(words(member), comments.get(member.name, "")) for member in members]
+            parts.append(table((kind, "meaning"), rows))
+    return "\n".join(parts)
+
+
+def _member_comments(members: type[enum.Enum]) -> dict[str, str]:
+    """The docstrings below the members of an enumeration; a member's own words where its value is a text."""
+    found = {member.name: member.value for member in members if isinstance(member.value, str)}
+    body = ast.parse(textwrap.dedent(inspect.getsource(members))).body[0]
+    assert isinstance(body, ast.ClassDef)
+    for node, after in zip(body.body, body.body[1:], strict=False):
+        if isinstance(node, ast.Assign) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+            name, comment = ast.unparse(node.targets[0]), str(after.value.value)
+            found[name] = f"{found[name]}: {comment}" if name in found else comment
+    return found
+
+
+PAGES = {"commands.md": commands, "limits.md": limits, "ledger.md": ledger, "states.md": states}
+"""File names of the generated pages, with the functions that make them."""
+
+
+def write(directory: Path) -> None:
+    """Writes the pages into `directory`; a page that has not changed keeps its time, so that Sphinx passes it over."""
+    directory.mkdir(exist_ok=True)
+    for name, page in PAGES.items():
+        text, path = page(), directory / name
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)

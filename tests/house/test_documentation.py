@@ -1,0 +1,99 @@
+"""The documentation shows the program as it is: pictures are drawn again, generated pages are whole, tutorials work."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rpcrdma import limits
+from rpcrdma.cli.main import build_parser
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+COMMANDS = Path(sys.executable).parent
+
+
+def run(*command: str | Path, directory: Path) -> str:
+    environment = {**os.environ, "PATH": f"{COMMANDS}:{os.environ['PATH']}"}
+    done = subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_pictures_show_conversations_and_tables_as_they_are_now(tmp_path: Path) -> None:
+    run(sys.executable, DOCS / "pictures.py", tmp_path, directory=tmp_path)
+    drawn = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    kept = {path.name: path.read_text() for path in (DOCS / "pictures").iterdir()}
+    assert drawn.keys() == kept.keys()
+    assert [name for name in drawn if drawn[name] != kept[name]] == [], "run: python docs/pictures.py"
+
+
+def test_pictures_are_shown_on_some_page(reference: Path) -> None:
+    pages = "\n".join(path.read_text() for path in (*DOCS.glob("*.md"), *reference.iterdir()))
+    assert [path.name for path in (DOCS / "pictures").iterdir() if f"pictures/{path.name}" not in pages] == []
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The generated pages."""
+    directory = tmp_path_factory.mktemp("reference")
+    program = "import pathlib, sys; import reference_pages; reference_pages.write(pathlib.Path(sys.argv[1]))"
+    run(sys.executable, "-c", program, directory, directory=DOCS)
+    return directory
+
+
+def test_the_reference_has_every_command(reference: Path) -> None:
+    page = (reference / "commands.md").read_text()
+    commands = next(action for action in build_parser()._actions if action.dest == "command").choices
+    assert commands is not None
+    assert [name for name in commands if f"\n## rpcrdma {name}\n" not in page] == []
+    assert "| `--rpcrdma-version VERSION` |" in page.partition("\n## Connection options\n")[2]
+
+
+def test_the_reference_has_every_limit_with_its_value(reference: Path) -> None:
+    page = (reference / "limits.md").read_text()
+    shown = {name: value.strip("`").replace(",", "") for name, value in re.findall(r"\| `(\w+)` \| (\S+) \|", page)}
+    constants = {name: str(value) for name, value in vars(limits).items() if name.isupper()}
+    assert shown == constants
+
+
+def test_the_reference_has_every_statement_of_the_ledger_and_the_tests_of_those_that_are_done(reference: Path) -> None:
+    page = (reference / "ledger.md").read_text()
+    sources = "\n".join(path.read_text() for path in (ROOT / "specs" / "requirements").glob("*.toml"))
+    rows = dict(re.findall(r"^\| ([A-Z0-9]+-[A-Z]?\d+) \|(.*)\|$", page, re.MULTILINE))
+    assert rows.keys() == set(re.findall(r'^id = "(.*)"$', sources, re.MULTILINE))
+    assert [name for name, row in rows.items() if "| done |" in row and row.endswith("|  ")] == []
+
+
+def blocks(page: str, kind: str) -> list[str]:
+    return re.findall(rf"^```{kind}\n(.*?)^```", (DOCS / page).read_text(), re.MULTILINE | re.DOTALL)
+
+
+def test_the_first_program_of_the_tutorial_works_over_both_transports(tmp_path: Path) -> None:
+    (tmp_path / "columns.x").write_text(blocks("first-program.md", "")[0])
+    serve, read, record = blocks("first-program.md", "python")
+    # Free ports instead of those shown, and the addresses on standard output.
+    serve = re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:0", serve)
+    serve = serve.replace("]):\n", "]) as server:\n        print(*server.listening, flush=True)\n")
+    (tmp_path / "serve_columns.py").write_text(serve)
+    (tmp_path / "read_column.py").write_text(read)
+    (tmp_path / "record.py").write_text(f"{record}\n\nimport asyncio, sys\n\nasyncio.run(record(*sys.argv[1:]))\n")
+    run("rpcrdma", "xdr", "compile", "columns.x", directory=tmp_path)
+    command = [sys.executable, "serve_columns.py"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            urls = server.stdout.readline().split()
+            assert [url.partition(":")[0] for url in urls] == ["rdma", "tcp"]
+            for url in urls:
+                output = run(sys.executable, "read_column.py", url, directory=tmp_path)
+                assert output == "100000 values, from -40.0 to 60.0\n"
+            run(sys.executable, "record.py", urls[0], "columns.pcap", directory=tmp_path)
+        finally:
+            server.kill()
+    assert "RDMA Write, 800000 octets" in run("rpcrdma", "decode", "--brief", "columns.pcap", directory=tmp_path)
