@@ -522,8 +522,6 @@ def test_a_response_whose_flags_say_that_it_answers_nothing_is_refused() -> None
     [
         (XID, XMTREQ, True, [XID]),
         (XID + 1, XMTREQ, True, [XID]),
-        (XID, XMTRESP, False, [XID]),
-        (XID + 1, XMTRESP, False, [XID, XID + 1]),
     ],
 )
 def test_a_continuation_whose_flags_are_those_of_the_other_direction_breaks_its_group(
@@ -538,6 +536,27 @@ def test_a_continuation_whose_flags_are_those_of_the_other_direction_breaks_its_
         peer.go_on(2, xid=each, data=data)
     assert peer.heard() == []
     peer.assert_serves()
+
+
+@pytest.mark.req("RT-2", "RT-14")
+@pytest.mark.parametrize("data", [b"", bytes(4000)], ids=["", "with data"])
+@pytest.mark.parametrize("response", [False, True])
+@pytest.mark.parametrize(
+    ("xid", "begun_by", "code", "values"),
+    [
+        (XID, XMTRESP, BADOMT, (XMTREQ, XMTRESP)),
+        (XID, XMTCONT, BADOMT, (XMTREQ, XMTCONT)),
+        (XID + 1, XMTRESP, BADXID, (XID, XID + 1)),
+    ],
+)
+def test_a_continuation_of_another_first_type_is_reported_whatever_its_flags(
+    data: bytes, response: bool, xid: int, begun_by: int, code: int, values: tuple[int, int]
+) -> None:
+    peer = server()
+    peer.request(CALL, count=3, data=data)
+    peer.heard()
+    peer.padded(xid, XMTCONT, words(1, begun_by, 0), data, response=response)
+    refused(peer, Report((xid, 0, 1), LEAD, code, values))
 
 
 @pytest.mark.parametrize("kind", [XMTREQ, XMTRESP])

@@ -245,7 +245,8 @@ class _Connection:
         try:
             header, start = decode_transmit_continue(message.body, 0)
             number = header.number
-            if self._contradicts(message, header.begun_by):
+            # Of another first type than the group's the flags are not looked at: the type is what is wrong.
+            if (group is None or header.begun_by == group.lead) and self._contradicts(message, header.begun_by):
                 self._refuse_flags(message)
                 return
             if group is None:
