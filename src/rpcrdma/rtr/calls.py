@@ -205,15 +205,12 @@ class _Call:
 class Calls:
     """The carrier of one connection; see `rpcrdma.transport.Carrier`."""
 
-    __slots__ = ("_costs", "_limits", "_link", "_own", "_peer", "_plans", "_preference", "_response_octets", "eager")
+    __slots__ = ("_costs", "_limits", "_link", "_own", "_peer", "_plans", "_preference", "eager")
 
-    def __init__(
-        self, link: ExtensionLink, own: Peer, peer: Peer, response_octets: int, preference: Preference, costs: Costs
-    ) -> None:
+    def __init__(self, link: ExtensionLink, own: Peer, peer: Peer, preference: Preference, costs: Costs) -> None:
         self._link = link
         self._own = own
         self._peer = peer
-        self._response_octets = response_octets
         self._preference = preference
         self.eager = preference is not Preference.AUTO
         self._costs = costs
@@ -301,7 +298,7 @@ class Calls:
         if not sizes:
             return (), 0
         least = call.limits.direct_octets_min
-        if not self._own.takes_responses:
+        if not self._own.takes_responses or not self._peer.responses_max:
             # Directions are answered in no other way.
             return None, 0
         if preference is Preference.EXPLICIT or not self._own.runs:
@@ -315,7 +312,7 @@ class Calls:
             REPLY_ALLOWANCE_OCTETS + call.results,
             tuple(size for size in sizes if size),
             self._own.runs,
-            self._response_octets,
+            min(link.receive_octets, self._own.octets),
             frames_max,
         )
         if layout is not None and preference is not Preference.BY_SIZE:
@@ -365,7 +362,7 @@ class Calls:
             stream,
             () if explicit else tuple(len(payload.items[index].data) for index in moved),
             self._peer.runs,
-            link.send_octets,
+            min(link.send_octets, self._peer.octets),
             min(self._peer.request_frames, call.room),
         )
         if layout is None:

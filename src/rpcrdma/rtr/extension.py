@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from operator import attrgetter
 
 from rpcrdma.errors import DecodeError, RemoteProtocolError
 from rpcrdma.rtr.answers import Answer
@@ -82,7 +83,8 @@ class RoundTrip:
     def __init__(self, config: RoundTripConfig | None = None, *, receive_octets: int = 36864) -> None:
         self.config = config = config or RoundTripConfig()
         self.structure = structure = config.structure(receive_octets)
-        self.own = Peer(config.support, runs_of(structure), config.requests_max, config.responses_max)
+        runs = runs_of(structure)
+        self.own = Peer(config.support, structure.octets, runs, config.requests_max, config.responses_max)
         self._store: SlabStore | None = None
         support = config.support
         # Flags that mean nothing are passed over in a report, since nothing answers one.
@@ -103,6 +105,7 @@ class RoundTrip:
                     "Receive Buffer Structure",
                     encode_buffer_structure(structure),
                     decode_buffer_structure,
+                    receive_octets=attrgetter("octets"),
                 ),
                 PropertyRow(
                     REQUEST_RECEIVE_LIMIT,
@@ -137,14 +140,7 @@ class RoundTrip:
         if isinstance(link.receives, SlabReceives):
             link.receives.prefix_octets = link.prefix_octets
         if link.role is Role.CLIENT and connection.peer.takes_requests:
-            connection.calls = calls = Calls(
-                link,
-                self.own,
-                connection.peer,
-                min(self.structure.octets, link.receive_octets),
-                self.config.preference,
-                self.config.costs,
-            )
+            connection.calls = calls = Calls(link, self.own, connection.peer, self.config.preference, self.config.costs)
             link.carry(calls)
 
     def _on_request(self, link: ExtensionLink, message: ExtensionMessage) -> None:
@@ -345,7 +341,8 @@ class _Connection:
         directions = [direction for group_of in head.directions for direction in group_of.results]
         answer = None
         writes: tuple[WriteChunk, ...] = ()
-        if directions:
+        # A peer that takes no Transmit Response has to be answered without.
+        if directions and self.peer.takes_responses:
             writes = tuple(WriteChunk(direction.segments) for direction in directions)
             frames_max = min(1 + head.extra_receives, extension.own.response_frames(self.peer))
             answer = Answer(link, self.peer, directions, frames_max)

@@ -32,6 +32,7 @@ from rpcrdma.transport.message import (
 from rpcrdma.transport.message_memory import MessageMemory
 from rpcrdma.transport.negotiation import State
 from rpcrdma.transport.outbox import Outbox
+from rpcrdma.transport.properties import with_receive_octets
 from rpcrdma.transport.receive_buffers import ReceiveBuffers
 from rpcrdma.transport.requester import Requester
 from rpcrdma.transport.responder import Responder
@@ -105,6 +106,7 @@ class PropertyRow(NamedTuple):
     """A transport property: `value` is what this side tells, encoded; None to tell nothing. `decode` reads the peer's.
 
     What `decode` raises as `DecodeError` is answered as an invalid property. `shown` puts a decoded value for people.
+    `receive_octets` finds the peer's receive buffer size in a decoded value, for a peer that does not tell it.
     """
 
     number: int
@@ -112,6 +114,7 @@ class PropertyRow(NamedTuple):
     value: bytes | None
     decode: Callable[[bytes], Any]
     shown: Callable[[Any], int | str] = str
+    receive_octets: Callable[[Any], int] | None = None
 
 
 class ErrorRow(NamedTuple):
@@ -432,8 +435,8 @@ class Extensions:
         """What this side tells of itself."""
         return self._tables.own
 
-    def take_properties(self, told: PropertySet) -> None:
-        """Takes what the peer told of itself.
+    def take_properties(self, told: PropertySet) -> PropertySet:
+        """Takes what the peer told of itself; returns that with what follows of it.
 
         Raises:
             DecodeError: a value is not what its row says.
@@ -443,6 +446,10 @@ class Extensions:
             link.peer = {
                 row.number: row.decode(values[row.number]) for row in link.extension.properties if row.number in values
             }
+            for row in link.extension.properties:
+                if row.receive_octets is not None and row.number in link.peer:
+                    told = with_receive_octets(told, row.receive_octets(link.peer[row.number]))
+        return told
 
     def on_ready(self) -> None:
         """The connection stands."""

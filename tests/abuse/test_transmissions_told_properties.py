@@ -1,0 +1,84 @@
+"""An endpoint with the round-trip extension keeps to the properties of its peer, and tells the truth of itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from rpcrdma.testing import raw_messages as raw
+from rpcrdma.testing.endpoint_pair import message
+from rpcrdma.transport import Role, TransportConfig
+from transmission_peer import DRAFTS, OCTETS, TBSN, XID, XMTCONT, XMTREQ, XMTRESP, TransmissionPeer, array, words
+
+BOTH_DRAFTS = pytest.mark.parametrize("draft", DRAFTS)
+DATA = bytes(range(256)) * 150
+LONG = TransportConfig(offered_receive_octets=OCTETS, offered_send_octets=3 * OCTETS)
+STRUCTURE = 0x102
+
+
+@BOTH_DRAFTS
+@pytest.mark.req("RT-10")
+@pytest.mark.parametrize("role", list(Role))
+def test_without_a_receive_size_that_of_the_structure_holds(draft: str, role: Role) -> None:
+    peer = TransmissionPeer(role, draft, properties={raw.RECEIVE_SIZE: None})
+    assert peer.ready
+    assert peer.endpoint.peer_properties is not None
+    assert peer.endpoint.peer_properties.receive_octets == OCTETS
+    assert peer.endpoint.inline_send_octets == OCTETS
+
+
+@pytest.mark.req("RT-10")
+def test_without_a_structure_the_receive_size_holds_and_nothing_is_placed() -> None:
+    peer = TransmissionPeer(Role.CLIENT, properties={STRUCTURE: None})
+    assert peer.endpoint.inline_send_octets == OCTETS
+    peer.call(1, argument=DATA[:12_000])
+    (sent,) = peer.heard()
+    assert (sent.kind, len(sent.octets) > 12_000) == (0, True)
+
+
+@pytest.mark.req("RT-10")
+def test_without_either_the_default_holds() -> None:
+    peer = TransmissionPeer(Role.CLIENT, properties={raw.RECEIVE_SIZE: None, STRUCTURE: None})
+    assert peer.endpoint.inline_send_octets == 4096
+
+
+@BOTH_DRAFTS
+@pytest.mark.req("RT-10")
+@pytest.mark.parametrize("size", [8192, 3 * OCTETS])
+def test_where_size_and_structure_disagree_no_transmission_is_longer_than_either(draft: str, size: int) -> None:
+    properties = {raw.SEND_SIZE: 3 * OCTETS, raw.RECEIVE_SIZE: size}
+    client = TransmissionPeer(Role.CLIENT, draft, LONG, properties=properties)
+    assert client.endpoint.inline_send_octets == size
+    # An argument that no segments take is in the payload, which goes wherever there is room.
+    client.call(1, argument=DATA[:20_000])
+    server = TransmissionPeer(Role.SERVER, draft, LONG, properties=properties)
+    server.request(words(XID, 0), directions=array(words(0, 8, 1, 1, TBSN)), extra=7)
+    server.endpoint.reply(server.arrived(), message(XID, 1, (DATA[:20_000], DATA[:12_000])))
+    for peer, first in ((client, XMTREQ), (server, XMTRESP)):
+        sent = peer.heard()
+        assert [each.kind for each in sent[:2]] == [first, XMTCONT]
+        assert max(len(each.octets) for each in sent) == min(size, OCTETS)
+
+
+@pytest.mark.req("RT-11")
+def test_a_peer_that_takes_requests_of_no_transmission_gets_none() -> None:
+    peer = TransmissionPeer(Role.CLIENT, limits=(0, 8))
+    peer.call(1, argument=DATA[:12_000])
+    assert [each.kind for each in peer.heard()] == [0]
+
+
+@pytest.mark.req("RT-11")
+def test_a_peer_that_sends_responses_of_no_transmission_is_asked_for_none() -> None:
+    peer = TransmissionPeer(Role.CLIENT, limits=(8, 0))
+    peer.call(1, result=12_000)
+    assert [each.kind for each in peer.heard()] == [0]
+
+
+@BOTH_DRAFTS
+@pytest.mark.req("RT-7")
+def test_a_peer_that_takes_no_responses_is_answered_without(draft: str) -> None:
+    peer = TransmissionPeer(Role.SERVER, draft, support=5)
+    peer.request(words(XID, 0), directions=array(words(0, 8, 1, 1, TBSN)))
+    peer.endpoint.reply(peer.arrived(), message(XID, 1, (b"plain...", DATA[:12_000])))
+    (sent,) = peer.heard()
+    assert sent.kind == (0 if draft == "2" else 13)
+    assert DATA[:12_000] in sent.octets
