@@ -7,7 +7,21 @@ import pytest
 from rpcrdma.testing import raw_messages as raw
 from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import Role, TransportConfig
-from transmission_peer import DRAFTS, OCTETS, TBSN, XID, XMTCONT, XMTREQ, XMTRESP, TransmissionPeer, array, words
+from transmission_peer import (
+    DRAFTS,
+    HEAD,
+    OCTETS,
+    PAGE,
+    TBSN,
+    XID,
+    XMTCONT,
+    XMTREQ,
+    XMTRESP,
+    TransmissionPeer,
+    array,
+    in_segments,
+    words,
+)
 
 BOTH_DRAFTS = pytest.mark.parametrize("draft", DRAFTS)
 DATA = bytes(range(256)) * 150
@@ -82,3 +96,41 @@ def test_a_peer_that_takes_no_responses_is_answered_without(draft: str) -> None:
     (sent,) = peer.heard()
     assert sent.kind == (0 if draft == "2" else 13)
     assert DATA[:12_000] in sent.octets
+
+
+def told_support(peer: TransmissionPeer) -> int:
+    """The value of RTR Support that the endpoint has sent."""
+    properties = [each.body for each in peer.introduced if words(0x101, 4) in each.body]
+    (value,) = [body.partition(words(0x101, 4))[2][:4] for body in properties]
+    return int.from_bytes(value)
+
+
+@BOTH_DRAFTS
+@pytest.mark.req("RT-4", "RT-11")
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_client_that_takes_no_calls_says_so_and_refuses_requests(draft: str, count: int) -> None:
+    peer = TransmissionPeer(Role.CLIENT, draft)
+    assert told_support(peer) == 6, "responses and continuations"
+    peer.request(words(XID, 0, 100), in_segments(12, 100, 0), count=count, data=bytes(100))
+    (heard,) = peer.heard()
+    assert (heard.xid, heard.kind, heard.body) == (XID, 4, words(3 if draft == "2" else 4)), "an unknown type"
+    for number in range(1, count):
+        peer.go_on(number, data=bytes(100))
+    assert peer.heard() == []
+    assert peer.endpoint_events() == []
+    peer.assert_nothing_held()
+    # Its own calls go on.
+    peer.call(1, result=100 + PAGE)
+    (sent,) = peer.heard()
+    assert sent.kind == XMTREQ
+    peer.response(words(1, 1, PAGE), in_segments(12, PAGE, 0), xid=1, data=bytes(PAGE), start=HEAD)
+    assert peer.ended() == [(1, words(1, 1))]
+
+
+@BOTH_DRAFTS
+@pytest.mark.req("RT-4")
+@pytest.mark.parametrize("role", list(Role))
+def test_an_end_that_takes_calls_says_so_and_takes_requests(draft: str, role: Role) -> None:
+    peer = TransmissionPeer(role, draft, reverse=True)
+    assert told_support(peer) == 7
+    peer.assert_serves()

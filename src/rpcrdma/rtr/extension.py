@@ -86,16 +86,22 @@ class RoundTrip:
         runs = runs_of(structure)
         self.own = Peer(config.support, structure.octets, runs, config.requests_max, config.responses_max)
         self._store: SlabStore | None = None
-        support = config.support
+        uncalled = self._rows(config.support & ~Support.REQUEST, None)
+        self.extension = self._rows(config.support, uncalled)
+
+    def _rows(self, support: Support, without_calls: Extension | None) -> Extension:
+        """The extension as an end has it that tells this support."""
+        config = self.config
         # Flags that mean nothing are passed over in a report, since nothing answers one.
         headers = [HeaderRow(REPTERR, "Report Error", self._on_report, flags=_ANY_FLAGS)]
-        if Support.REQUEST in support:
+        # An end that takes no calls reads requests in order to refuse them.
+        if Support.REQUEST in config.support:
             headers.append(HeaderRow(XMTREQ, "Transmit Request", self._on_request, scattered=True))
         if Support.RESPONSE in support:
             headers.append(HeaderRow(XMTRESP, "Transmit Response", self._on_response, scattered=True))
         if Support.CONTINUE in support:
             headers.append(HeaderRow(XMTCONT, "Transmit Continue", self._on_continue, scattered=True))
-        self.extension = Extension(
+        return Extension(
             name=NAME,
             headers=tuple(headers),
             properties=(
@@ -103,7 +109,7 @@ class RoundTrip:
                 PropertyRow(
                     RECEIVE_STRUCTURE,
                     "Receive Buffer Structure",
-                    encode_buffer_structure(structure),
+                    encode_buffer_structure(self.structure),
                     decode_buffer_structure,
                     receive_octets=attrgetter("octets"),
                 ),
@@ -125,6 +131,7 @@ class RoundTrip:
             on_ready=self._on_ready,
             receives=self._receives if self.own.runs else None,
             promises_max=config.promises_max,
+            without_calls=without_calls,
         )
 
     def _receives(self, octets: int) -> SlabReceives:
@@ -186,6 +193,12 @@ class _Connection:
         bad = TransmissionId(message.xid, _CALL if lead == XMTREQ else _REPLY, 0)
         if self._group is not None:
             self._give_up(Fault(ReportCode.OPTIONAL_TYPE, XMTCONT, lead), bad, message)
+            return
+        if lead == XMTREQ and not self._link.takes_calls:
+            # As this end has told: it takes no requests.
+            self._let_go(message)
+            self._dropped = frozenset((message.xid,))
+            self._link.refuse_call(message.xid, Cause.HEADER_TYPE)
             return
         try:
             head, start = self._decode_first(message, lead)

@@ -138,7 +138,8 @@ class Extension:
 
     `receives` makes the memory for all messages of one connection, of at least so many octets each; one extension may
     have it. `promises_max` is how many messages beyond the first ones of replies this side may have promised its peer
-    at once (`CarriedCall.extra_receives`).
+    at once (`CarriedCall.extra_receives`). An end that takes no calls has `without_calls` instead, if there is one: the
+    same name and codes, with other properties.
     """
 
     name: str
@@ -149,6 +150,7 @@ class Extension:
     on_error: Callable[[ExtensionLink, ExtensionError], None] = _ignore
     receives: Callable[[int], ReceiveSource] | None = None
     promises_max: int = 0
+    without_calls: Extension | None = None
 
 
 @functools.lru_cache(maxsize=_TABLES_KEPT)
@@ -228,6 +230,11 @@ class ExtensionLink:
         """Which end of the connection this is."""
         return self._hub.session.role
 
+    @property
+    def takes_calls(self) -> bool:
+        """Whether calls of the peer are answered here: a client without services refuses them."""
+        return self._hub.responder is not None
+
     def send(
         self,
         header_type: int,
@@ -284,7 +291,7 @@ class ExtensionLink:
     def deliver_call(self, xid: int, stream: Buffer, chunks: ChunkLists, items: IncomingItems | None) -> None:
         """A call of the peer that came in messages of the extension; `chunks` are what else it exposes.
 
-        Without `items` it is as any other call.
+        Without `items` it is as any other call. An end that takes no calls refuses it as a type that it does not know.
 
         Raises:
             DecodeError: `stream` is not the start of a call with this XID.
@@ -476,9 +483,11 @@ class Extensions:
     def deliver_call(self, xid: int, stream: Buffer, chunks: ChunkLists, items: IncomingItems | None) -> None:
         """See `ExtensionLink.deliver_call`."""
         _check_start(stream, xid, Kind.CALL)
-        if self.responder is not None:
-            version = self.session.dialect.version
-            self.responder.on_call(Inbound(Kind.CALL, xid, 0, version, chunks, stream, carried=items), None)
+        if self.responder is None:
+            self.refuse(xid, Refusal(Cause.HEADER_TYPE))
+            return
+        version = self.session.dialect.version
+        self.responder.on_call(Inbound(Kind.CALL, xid, 0, version, chunks, stream, carried=items), None)
 
     def deliver_reply(self, xid: int, stream: Buffer, results: CarriedResults | None) -> bool:
         """See `ExtensionLink.deliver_reply`."""
