@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
+from rpcrdma.errors import LocalProtocolError
+from rpcrdma.limits import CHUNK_SEGMENTS_MAX
+from rpcrdma.rtr import Preference
 from rpcrdma.testing import raw_messages as raw
 from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import Role, TransportConfig
 from transmission_peer import (
+    BYSIZE,
+    CHOICE,
     DRAFTS,
+    EXRW,
     HEAD,
     OCTETS,
     PAGE,
@@ -17,6 +25,7 @@ from transmission_peer import (
     XMTCONT,
     XMTREQ,
     XMTRESP,
+    HeardTransmission,
     TransmissionPeer,
     array,
     in_segments,
@@ -27,6 +36,7 @@ BOTH_DRAFTS = pytest.mark.parametrize("draft", DRAFTS)
 DATA = bytes(range(256)) * 150
 LONG = TransportConfig(offered_receive_octets=OCTETS, offered_send_octets=3 * OCTETS)
 STRUCTURE = 0x102
+UNPLACED = {"segment_octets": 0}
 
 
 @BOTH_DRAFTS
@@ -133,4 +143,68 @@ def test_a_client_that_takes_no_calls_says_so_and_refuses_requests(draft: str, c
 def test_an_end_that_takes_calls_says_so_and_takes_requests(draft: str, role: Role) -> None:
     peer = TransmissionPeer(role, draft, reverse=True)
     assert told_support(peer) == 7
+    peer.assert_serves()
+
+
+SEGMENT = 2048
+NARROW = TransportConfig(offered_receive_octets=OCTETS, offered_send_octets=OCTETS, segment_octets_max=SEGMENT)
+
+
+def direction_of(sent: HeardTransmission) -> tuple[int, int]:
+    """The kind of the one direction of a request without items, and how many segments of memory it names."""
+    assert sent.kind == XMTREQ
+    items, sets, _, _, directions, _, kind, *rest = struct.unpack_from(">9I", sent.body)
+    assert (items, sets, directions) == (0, 1, 1)
+    return kind, 0 if kind == TBSN else rest[kind == BYSIZE]
+
+
+@pytest.mark.req("RT-7")
+@pytest.mark.parametrize(
+    ("preference", "segments", "expected"),
+    [
+        (Preference.EXPLICIT, 16, (EXRW, 16)),
+        (Preference.CHOICE, 16, (CHOICE, 16)),
+        (Preference.CHOICE, 25, (TBSN, 0)),
+        (Preference.BY_SIZE, 16, (BYSIZE, 16)),
+        (Preference.BY_SIZE, 25, (TBSN, 0)),
+        (Preference.SEGMENTS, 25, (TBSN, 0)),
+    ],
+)
+def test_results_are_directed_into_no_more_segments_than_the_peer_takes(
+    preference: Preference, segments: int, expected: tuple[int, int]
+) -> None:
+    peer = TransmissionPeer(Role.CLIENT, config=NARROW, preference=preference, properties={raw.SEGMENT_COUNT: 16})
+    peer.call(1, result=segments * SEGMENT)
+    (sent,) = peer.heard()
+    assert direction_of(sent) == expected
+
+
+@pytest.mark.parametrize("preference", [Preference.EXPLICIT, Preference.SEGMENTS])
+def test_a_call_that_takes_more_segments_than_the_peer_does_is_not_sent(preference: Preference) -> None:
+    peer = TransmissionPeer(
+        Role.CLIENT, config=NARROW, preference=preference, properties={raw.SEGMENT_COUNT: 16}, settings=UNPLACED
+    )
+    with pytest.raises(LocalProtocolError, match="in 25 segments, of which the peer takes 16: use larger segments"):
+        peer.call(1, result=25 * SEGMENT)
+    with pytest.raises(LocalProtocolError, match="in 90 segments, of which the peer takes 16: use larger segments"):
+        peer.call(2, argument=bytes(90 * SEGMENT))
+    assert peer.heard() == []
+    assert not peer.endpoint_pd.regions
+
+
+@pytest.mark.req("RT-7")
+def test_a_request_that_names_more_segments_than_this_end_takes_is_refused() -> None:
+    peer = TransmissionPeer(Role.SERVER)
+    for count in (CHUNK_SEGMENTS_MAX // 2, CHUNK_SEGMENTS_MAX // 2 + 1):
+        memory = words(count) + struct.pack(">IIQ", 1, 1, 0) * count
+        directions = array(words(0, 8, 2) + (words(1, EXRW) + memory) * 2)
+        peer.request(words(XID, 0), directions=directions)
+        if count * 2 > CHUNK_SEGMENTS_MAX:
+            (heard,) = peer.heard()
+            assert (heard.kind, heard.body) == (4, words(7, CHUNK_SEGMENTS_MAX))
+            assert peer.endpoint_events() == []
+        else:
+            peer.endpoint.reply(peer.arrived(), message(XID, 1))
+            peer.heard()
+            peer.endpoint_events()
     peer.assert_serves()

@@ -297,7 +297,8 @@ class Calls:
         """
         if not sizes:
             return (), 0
-        least = call.limits.direct_octets_min
+        limits = call.limits
+        least = limits.direct_octets_min
         if not self._own.takes_responses or not self._peer.responses_max:
             # Directions are answered in no other way.
             return None, 0
@@ -315,8 +316,9 @@ class Calls:
             min(link.receive_octets, self._own.octets),
             frames_max,
         )
-        if layout is not None and preference is not Preference.BY_SIZE:
-            way = Way.CHOICE if preference is Preference.CHOICE else Way.SEGMENTS
+        exposable = sum(segments_needed(size, limits.segment_octets_max) for size in sizes) <= limits.segments_max
+        if layout is not None and not (preference is Preference.BY_SIZE and exposable):
+            way = Way.CHOICE if preference is Preference.CHOICE and exposable else Way.SEGMENTS
             return [ResultDirection(least, way)] * len(sizes), len(layout.frames) - 1
         if preference is Preference.AUTO:
             return None, 0
@@ -342,10 +344,12 @@ class Calls:
         header = link.prefix_octets + _REQUEST_OCTETS
         segment_max = limits.segment_octets_max
         stream = payload.length - sum((len(payload.items[index].data) + 3) & ~3 for index in moved)
+        segments = 0
         for index in moved:
             header += ITEM_OCTETS
             if explicit:
-                header += 4 + SEGMENT_OCTETS * segments_needed(len(payload.items[index].data), segment_max)
+                header += 4
+                segments += segments_needed(len(payload.items[index].data), segment_max)
             else:
                 header += LOCATION_OCTETS
         if results:
@@ -353,11 +357,14 @@ class Calls:
             for result, size in zip(results, sizes, strict=False):
                 header += _DIRECTION_OCTETS
                 if result.way is not Way.SEGMENTS:
-                    header += 4 + SEGMENT_OCTETS * segments_needed(size, segment_max)
+                    header += 4
+                    segments += segments_needed(size, segment_max)
                 if result.way is Way.BY_SIZE:
                     header += 4
+        if segments > limits.segments_max:
+            return None
         layout = lay_out(
-            header,
+            header + SEGMENT_OCTETS * segments,
             link.prefix_octets + CONTINUE_OCTETS,
             stream,
             () if explicit else tuple(len(payload.items[index].data) for index in moved),

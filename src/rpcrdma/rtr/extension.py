@@ -6,6 +6,7 @@ import struct
 from operator import attrgetter
 
 from rpcrdma.errors import DecodeError, RemoteProtocolError
+from rpcrdma.limits import CHUNK_SEGMENTS_MAX
 from rpcrdma.rtr.answers import Answer
 from rpcrdma.rtr.calls import Calls, Results
 from rpcrdma.rtr.code_points import (
@@ -359,12 +360,12 @@ class _Connection:
             writes = tuple(WriteChunk(direction.segments) for direction in directions)
             frames_max = min(1 + head.extra_receives, extension.own.response_frames(self.peer))
             answer = Answer(link, self.peer, directions, frames_max)
-        link.deliver_call(
-            group.xid,
-            stream,
-            ChunkLists(reads, writes, None),
-            IncomingItems(views, held, answer),
-        )
+        chunks = ChunkLists(reads, writes, None)
+        # One alone has no more than its list may have.
+        if len(reads) + len(writes) > 1 and chunks.count_segments() > CHUNK_SEGMENTS_MAX:
+            link.refuse_call(group.xid, Cause.SEGMENTS, CHUNK_SEGMENTS_MAX)
+            return
+        link.deliver_call(group.xid, stream, chunks, IncomingItems(views, held, answer))
 
     def _release(self, group: Group) -> None:
         """The receive buffers of a group are done with, but for what refers to their placeable segments."""

@@ -323,9 +323,9 @@ class ExtensionLink:
         """The reply to a call cannot be used. False: there is no such call."""
         return self._hub.requester is not None and self._hub.requester.fail(xid, error)
 
-    def refuse_call(self, xid: int, cause: Cause) -> None:
-        """Answers a call, of which not all has come, with an error of the version."""
-        self._hub.refuse(xid, Refusal(cause))
+    def refuse_call(self, xid: int, cause: Cause, limit: int = 0) -> None:
+        """Answers a call that is not delivered with an error of the version; `limit` as in `Refusal`."""
+        self._hub.refuse(xid, Refusal(cause, limit=limit))
 
     def refuse(self, message: ExtensionMessage, code: int, *words: int) -> None:
         """Answers a message with an error of the extension.
