@@ -220,6 +220,7 @@ def test_items_that_are_not_where_they_are_said_to_be_are_reported(draft: str, w
         ([(0, 8), (4, 12)], (4, 8, 0xFFFFFFFF)),
         ([(8, 12), (0, 4)], (0, 12, 0xFFFFFFFF)),
         ([(0, 8), (0, 8)], (0, 8, 0xFFFFFFFF)),
+        ([(4, 4), (4, 8)], (4, 5, 0xFFFFFFFF)),
         ([(0, 0xFFFFFFFF), (0xFFFFFFFE, 0xFFFFFFFF)], (0xFFFFFFFE, 0xFFFFFFFF, 0xFFFFFFFF)),
     ],
 )
@@ -255,6 +256,19 @@ def test_an_item_in_the_payload_is_reported() -> None:
             peer.assert_nothing_held()
         else:
             refused(peer, Report(LEAD, None, BADOFF, (offset, 1000, 4095)))
+
+
+@BOTH_DRAFTS
+@pytest.mark.req("RT-1", "RT-14")
+@pytest.mark.parametrize("count", [2, 3])
+def test_a_payload_that_does_not_begin_in_the_first_transmission_is_reported(draft: str, count: int) -> None:
+    peer = server(draft)
+    peer.request(b"", count=count)
+    if count == 3:
+        peer.go_on(1)
+        assert peer.heard() == []
+    peer.go_on(count - 1, CALL)
+    refused(peer, Report((XID, 0, count - 1), LEAD, BADPL, (len(CALL), 0, 0)))
 
 
 @pytest.mark.req("RT-14")
