@@ -159,7 +159,7 @@ class Answer:
             inline,
             tuple(sizes),
             self._requester.runs,
-            link.send_octets,
+            min(link.send_octets, self._requester.octets),
             frames_max,
         )
         return None if layout is None else _Choice(tuple(ways), layout)
