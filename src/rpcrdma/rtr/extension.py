@@ -7,7 +7,7 @@ from operator import attrgetter
 
 from rpcrdma.errors import DecodeError, RemoteProtocolError
 from rpcrdma.limits import CHUNK_SEGMENTS_MAX
-from rpcrdma.rtr.answers import Answer
+from rpcrdma.rtr.answers import Answer, directed
 from rpcrdma.rtr.calls import Calls, Results
 from rpcrdma.rtr.code_points import (
     RECEIVE_STRUCTURE,
@@ -359,7 +359,9 @@ class _Connection:
         if directions and self.peer.takes_responses:
             writes = tuple(WriteChunk(direction.segments) for direction in directions)
             frames_max = min(1 + head.extra_receives, extension.own.response_frames(self.peer))
-            answer = Answer(link, self.peer, directions, frames_max)
+            octets = len(stream) + sum((item.length + 3) & ~3 for item in head.items)
+            followed = directed(head.directions, stream, octets)
+            answer = Answer(link, self.peer, directions, followed, frames_max)
         chunks = ChunkLists(reads, writes, None)
         # One alone has no more than its list may have.
         if len(reads) + len(writes) > 1 and chunks.count_segments() > CHUNK_SEGMENTS_MAX:
