@@ -17,7 +17,8 @@ from rpcrdma.transport import CallFailed, CallRefused, Closed, ReplyArrived, Rol
 BOTH_DRAFTS = pytest.mark.parametrize("version", ["2", "2-07"])
 CALL, REPLY = 0, 1
 RESPONSE, MORE = 1, 2
-BAD_XDR = 2
+ERROR, BAD_XDR = 4, 2
+INVAL_HTYPE = {"2": 3, "2-07": 4}
 
 
 def words(*numbers: int) -> bytes:
@@ -177,3 +178,14 @@ def test_a_peer_that_says_it_takes_none_is_sent_none(version: str) -> None:
         peer.endpoint.call(xid, message(xid, CALL, (bytes(8), None)), ReplyBound(64))
     peer.run()
     assert [struct.unpack_from(">5I", sent)[0] for sent in peer.received] == [7, 7 + BATCH_MESSAGES_MAX]
+
+
+@BOTH_DRAFTS
+def test_a_client_that_takes_no_calls_refuses_each_of_them(version: str) -> None:
+    peer = BatchPeer(Role.CLIENT, version=version)
+    answers = peer.batch([(7, CALL), (8, CALL)])
+    assert [peer.refusal([each]) for each in answers if int.from_bytes(each[12:16]) == ERROR] == [
+        (7, INVAL_HTYPE[version]),
+        (8, INVAL_HTYPE[version]),
+    ]
+    assert peer.endpoint_events() == []

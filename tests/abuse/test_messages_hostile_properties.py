@@ -77,7 +77,7 @@ def test_property_sets_that_lie_are_answered_with_bad_xdr(raw: Raw, octets: byte
     assert_works(peer)
 
 
-@pytest.mark.req("V2-34")
+@pytest.mark.req("V2-34", "V2-69")
 def test_property_values_of_any_size_are_taken_as_they_are(raw: Raw) -> None:
     peer = server(raw, introduce=False)
     # Empty: the default. Longer than it must be: the rest means nothing.
@@ -97,6 +97,7 @@ def test_property_values_of_any_size_are_taken_as_they_are(raw: Raw) -> None:
     assert_works(peer)
 
 
+@pytest.mark.req("V2-93")
 @pytest.mark.parametrize("number", [1, 2, 3, 4, 5])
 def test_properties_that_come_a_second_time_are_refused_and_change_nothing(raw: Raw, number: int) -> None:
     peer = server(raw)

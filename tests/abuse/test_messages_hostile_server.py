@@ -38,7 +38,7 @@ from rpcrdma.transport import (
 # The answer to the first message
 
 
-@pytest.mark.req("V2-10", "V2-11")
+@pytest.mark.req("V2-10", "V2-11", "V2-90")
 @each_draft(
     ("octets", "versions"),
     lambda raw: [

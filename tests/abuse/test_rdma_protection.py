@@ -44,7 +44,7 @@ ATTACKS: dict[str, Attack] = {
 }
 
 
-@pytest.mark.req("V1-78", "DDP-19", "RD-17", "V1-77")
+@pytest.mark.req("V1-78", "DDP-19", "RD-17", "V1-77", "V2-94")
 @pytest.mark.parametrize("name", ATTACKS)
 def test_a_handle_is_worth_nothing_on_another_connection(name: str) -> None:
     owner, other = responder(1), responder(1 << 40)
@@ -94,7 +94,7 @@ def test_a_handle_used_again_after_its_end_is_refused(name: str) -> None:
     assert again.handle in raw.pd.regions
 
 
-@pytest.mark.req("V1-78", "RD-17")
+@pytest.mark.req("V1-78", "RD-17", "V2-95")
 def test_handles_and_addresses_follow_no_order() -> None:
     pd = SoftwareProtectionDomain(secrets.randbits)
     regions = [pd.register(bytearray(1), REMOTE) for _ in range(2000)]

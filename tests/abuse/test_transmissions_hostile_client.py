@@ -220,6 +220,7 @@ def test_items_that_are_not_where_they_are_said_to_be_are_reported(draft: str, w
         ([(0, 8), (4, 12)], (4, 8, 0xFFFFFFFF)),
         ([(8, 12), (0, 4)], (0, 12, 0xFFFFFFFF)),
         ([(0, 8), (0, 8)], (0, 8, 0xFFFFFFFF)),
+        ([(4, 4), (4, 8)], (4, 5, 0xFFFFFFFF)),
         ([(0, 0xFFFFFFFF), (0xFFFFFFFE, 0xFFFFFFFF)], (0xFFFFFFFE, 0xFFFFFFFF, 0xFFFFFFFF)),
     ],
 )
@@ -255,6 +256,19 @@ def test_an_item_in_the_payload_is_reported() -> None:
             peer.assert_nothing_held()
         else:
             refused(peer, Report(LEAD, None, BADOFF, (offset, 1000, 4095)))
+
+
+@BOTH_DRAFTS
+@pytest.mark.req("RT-1", "RT-14")
+@pytest.mark.parametrize("count", [2, 3])
+def test_a_payload_that_does_not_begin_in_the_first_transmission_is_reported(draft: str, count: int) -> None:
+    peer = server(draft)
+    peer.request(b"", count=count)
+    if count == 3:
+        peer.go_on(1)
+        assert peer.heard() == []
+    peer.go_on(count - 1, CALL)
+    refused(peer, Report((XID, 0, count - 1), LEAD, BADPL, (len(CALL), 0, 0)))
 
 
 @pytest.mark.req("RT-14")
@@ -522,8 +536,6 @@ def test_a_response_whose_flags_say_that_it_answers_nothing_is_refused() -> None
     [
         (XID, XMTREQ, True, [XID]),
         (XID + 1, XMTREQ, True, [XID]),
-        (XID, XMTRESP, False, [XID]),
-        (XID + 1, XMTRESP, False, [XID, XID + 1]),
     ],
 )
 def test_a_continuation_whose_flags_are_those_of_the_other_direction_breaks_its_group(
@@ -538,6 +550,27 @@ def test_a_continuation_whose_flags_are_those_of_the_other_direction_breaks_its_
         peer.go_on(2, xid=each, data=data)
     assert peer.heard() == []
     peer.assert_serves()
+
+
+@pytest.mark.req("RT-2", "RT-14")
+@pytest.mark.parametrize("data", [b"", bytes(4000)], ids=["", "with data"])
+@pytest.mark.parametrize("response", [False, True])
+@pytest.mark.parametrize(
+    ("xid", "begun_by", "code", "values"),
+    [
+        (XID, XMTRESP, BADOMT, (XMTREQ, XMTRESP)),
+        (XID, XMTCONT, BADOMT, (XMTREQ, XMTCONT)),
+        (XID + 1, XMTRESP, BADXID, (XID, XID + 1)),
+    ],
+)
+def test_a_continuation_of_another_first_type_is_reported_whatever_its_flags(
+    data: bytes, response: bool, xid: int, begun_by: int, code: int, values: tuple[int, int]
+) -> None:
+    peer = server()
+    peer.request(CALL, count=3, data=data)
+    peer.heard()
+    peer.padded(xid, XMTCONT, words(1, begun_by, 0), data, response=response)
+    refused(peer, Report((xid, 0, 1), LEAD, code, values))
 
 
 @pytest.mark.parametrize("kind", [XMTREQ, XMTRESP])

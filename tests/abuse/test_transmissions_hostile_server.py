@@ -316,6 +316,18 @@ def test_a_response_that_is_broken_off_fails_its_call(what: str) -> None:
     assert_calls(peer)
 
 
+@pytest.mark.req("RT-1", "RT-14")
+def test_a_response_whose_payload_does_not_begin_in_its_first_transmission_fails_its_call() -> None:
+    peer = client()
+    calling(peer, result=20_000)
+    peer.response(b"", xid=ONE, count=2)
+    peer.go_on(1, words(ONE, 1), xid=ONE, begun_by=XMTRESP)
+    assert peer.reported() == Report((ONE, 1, 1), (ONE, 1, 0), BADPL, (8, 0, 0))
+    ((xid, error),) = peer.ended()
+    assert (xid, type(error)) == (ONE, Fault)
+    assert_calls(peer)
+
+
 @pytest.mark.parametrize("items", [[], [in_segments(8, 100, 0)]], ids=["", "with an item"])
 def test_a_response_to_a_call_in_plain_messages_fails_that(items: list[bytes]) -> None:
     peer = client()

@@ -6,6 +6,7 @@ Nothing here uses the encoders of `rpcrdma.rtr`, so that a mistake there does no
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from rpcrdma.rpc.reply_bound import ReplyBound
@@ -77,7 +78,10 @@ class HeardTransmission:
 
 
 class TransmissionPeer(BarePeer):
-    """One endpoint with the extension, and a peer of which `told` are the extension's properties."""
+    """One endpoint with the extension, and a peer that tells these properties of itself.
+
+    `properties` are words to be told besides, or instead, by their numbers; None for one to be left out.
+    """
 
     def __init__(
         self,
@@ -90,6 +94,7 @@ class TransmissionPeer(BarePeer):
         support: int = 7,
         limits: tuple[int, int] = (8, 8),
         structure: bytes | None = None,
+        properties: Mapping[int, int | None] = {},
         settings: dict[str, Any] | None = None,
         **options: Any,
     ) -> None:
@@ -104,14 +109,16 @@ class TransmissionPeer(BarePeer):
             config,
             dialects=offered(draft),
             ready=False,
-            receive_octets=OCTETS,
+            receive_octets=3 * OCTETS,
             extensions=[self.extension.extension],
             **options,
         )
         if structure is None:
             structure = words(OCTETS, 2, 1, HEAD, 0, 0, PAGES, PAGE, PAGE, 1)
-        pairs = [(raw.SEND_SIZE, words(OCTETS)), (raw.RECEIVE_SIZE, words(OCTETS))]
-        pairs += [(0x101, words(support)), (0x102, structure), (0x103, words(limits[0])), (0x104, words(limits[1]))]
+        told = {raw.SEND_SIZE: words(OCTETS), raw.RECEIVE_SIZE: words(OCTETS)}
+        told |= {0x101: words(support), 0x102: structure, 0x103: words(limits[0]), 0x104: words(limits[1])}
+        told |= {number: b"" if value is None else words(value) for number, value in properties.items()}
+        pairs = [(number, value) for number, value in told.items() if properties.get(number, 0) is not None]
         self.put(1, 5 if draft == "2" else 7, raw.property_set(*pairs))
         self.ready = [type(event) for event in self.endpoint_events()] == [Ready]
         self.introduced = self.heard()

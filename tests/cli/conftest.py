@@ -204,7 +204,7 @@ def remote(request: pytest.FixtureRequest, server: Served, capfdbinary: pytest.C
 
 
 @contextlib.contextmanager
-def serving(services: Sequence[Service], **options: Any) -> Iterator[dict[str, str]]:
+def serving(services: Sequence[Service], host: str = "127.0.0.1", **options: Any) -> Iterator[dict[str, str]]:
     """Serves in a thread of this process, beside the commands that a test runs; gives the URLs by scheme."""
     listening: dict[str, str] = {}
     started = threading.Event()
@@ -213,7 +213,7 @@ def serving(services: Sequence[Service], **options: Any) -> Iterator[dict[str, s
     async def serve() -> None:
         ended = asyncio.Event()
         loop = asyncio.get_running_loop()
-        listen = ["rdma://127.0.0.1:0", "tcp://127.0.0.1:0"]
+        listen = [f"rdma://{host}:0", f"tcp://{host}:0"]
         async with rpcrdma.serve(services, listen=listen, **options) as server:
             listening.update((url.partition(":")[0], url) for url in server.listening)
             stop.append(lambda: loop.call_soon_threadsafe(ended.set))
@@ -237,7 +237,7 @@ Serving = Callable[..., contextlib.AbstractContextManager[dict[str, str]]]
 
 @pytest.fixture(scope="session", name="serving")
 def serving_fixture() -> Serving:
-    """Serves services of the test's own: (services, more options)."""
+    """Serves services of the test's own: (services, host, more options)."""
     return serving
 
 

@@ -35,8 +35,8 @@ def test_ping_reports_as_json(remote: Remote) -> None:
             assert (report["extensions"], report["distance_us"]) == ({}, None)
         else:
             told = report["extensions"]["round trips"]
-            assert told["own"] == told["peer"]
             assert told["peer"]["rtr_support"] == "requests, responses, continued"
+            assert told["own"] == told["peer"] | {"rtr_support": "responses, continued"}, "the command takes no calls"
             assert told["peer"]["response_transmission_send_limit"] > 1
             assert isinstance(report["distance_us"], float)
             assert list(own) == list(peer) == list(Properties._fields)

@@ -118,6 +118,22 @@ def test_registered_programs_are_asked_where_they_are(
     assert table[3].split() == ["100003", "3", "nfs", "tcp", str(tcp), "yes", "yes"]
 
 
+@pytest.mark.req("V1-84")
+@pytest.mark.parametrize(
+    ("host", "any_host", "own", "others"), [("127.0.0.1", "0.0.0.0", "rdma", "rdma6"), ("[::1]", "::", "rdma6", "rdma")]
+)
+def test_the_netids_of_rdma_lead_to_services_of_either_family_of_addresses(
+    host: str, any_host: str, own: str, others: str, serving: Serving, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving([Nfs()], host) as nfs, serving([Rpcbind()], host) as mapper:
+        port = port_of(nfs["rdma"])
+        entries = [bound(100003, 3, netid, port, any_host) for netid in (own, others)]
+        monkeypatch.setattr(Rpcbind, "listed", entries)
+        words = ["programs", f"tcp://{host}", "--port-mapper", str(port_of(mapper["tcp"])), "--json"]
+        report = command.done(*words).json
+    assert set(listed(report, "netid", "port", "answers")) == {(own, port, True), (others, port, None)}
+
+
 @pytest.mark.parametrize(("services", "version", "rows"), [([Rpcbind3], 3, 1), ([OldMapper], 2, 2)])
 def test_older_port_mappers_are_understood(
     services: list[type[Service]], version: int, rows: int, nfs: dict[str, str], serving: Serving, command: Command,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -63,8 +64,14 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+MODULE_NAMES = {module_name(path) for path in MODULES}
+
+
 def imports_in(source: str, package: list[str]) -> Iterator[tuple[int, str]]:
-    """(line, absolute dotted name) of everything that a module of `package` imports, wherever in it."""
+    """(line, absolute dotted name) of every module that a module of `package` imports, wherever in its text.
+
+    Imports under `TYPE_CHECKING` and in functions count: their reader needs the other module as well.
+    """
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -74,7 +81,8 @@ def imports_in(source: str, package: list[str]) -> Iterator[tuple[int, str]]:
             origin = [*origin, *(node.module or "").split(".")] if node.module else origin
             for alias in node.names:
                 # `from rpcrdma import limits` names a module, `from rpcrdma.limits import X` a value in one.
-                yield node.lineno, ".".join([*origin, alias.name]) if origin == ["rpcrdma"] else ".".join(origin)
+                module = ".".join([*origin, alias.name])
+                yield node.lineno, module if module in MODULE_NAMES else ".".join(origin)
 
 
 def imports(path: Path) -> list[tuple[int, str]]:
@@ -134,6 +142,31 @@ def test_imports_go_downward_within_a_layer(path: Path) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def circle_in(graph: dict[str, set[str]]) -> list[str]:
+    """The names of one circle of imports, the first and the last of which are the same; empty if there is none."""
+    try:
+        graphlib.TopologicalSorter(graph).prepare()
+    except graphlib.CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    graph = {module_name(path): {name for _, name in imports(path)} & MODULE_NAMES for path in MODULES}
+    circle = circle_in(graph)
+    assert circle == [], (
+        f"{' is imported by '.join(circle)}: no module of a circle is understood before the "
+        "others, under TYPE_CHECKING no more than at run time; give the lower module a Protocol of the part that it "
+        "needs, or move that part down"
+    )
+
+
+def test_a_circle_is_named_with_all_its_modules() -> None:
+    assert set(circle_in({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}})) == {"a", "b", "c"}
+    assert circle_in({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
+    assert circle_in({"a": {"a"}}) == ["a", "a"]
+
+
 def test_the_extension_uses_what_any_extension_may_use() -> None:
     wrong = [
         f"{relative(path)}:{line}: {name} is the transport's own; import from rpcrdma.transport what it exports"
@@ -184,7 +217,7 @@ def test_modules_are_named_for_what_they_do() -> None:
 def test_the_scan_sees_every_form_of_import() -> None:
     source = "import socket\nfrom rpcrdma import limits\nfrom . import auth\ndef f():\n    from ..wire import cursor\n"
     names = [name for _, name in imports_in(source, ["rpcrdma", "rpc"])]
-    assert names == ["socket", "rpcrdma.limits", "rpcrdma.rpc", "rpcrdma.wire"]
+    assert names == ["socket", "rpcrdma.limits", "rpcrdma.rpc.auth", "rpcrdma.wire.cursor"]
 
 
 def test_every_layer_has_its_room_in_the_architecture() -> None:

@@ -208,11 +208,18 @@ BROKEN_TRANSMISSIONS = {
     "the range begins at 8": [
         transmission("request", encode_transmit_request(TransmitRequest((), (DirectionSet(8, 4, ()),), 1, 0, 0)))
     ],
+    "9 or more is needed after the range before": [
+        transmission(
+            "request",
+            encode_transmit_request(TransmitRequest((), (DirectionSet(8, 8, ()), DirectionSet(8, 9, ())), 1, 0, 0)),
+        )
+    ],
     "segment 4, the group has 4": [begin(Item(40, 4, InSegments(0, (4,))))],
     "offset 64 in a segment of 64 octets": [begin(Item(40, 4, InSegments(64, (0,))))],
     "65 octets, its segments have room for 64": [laid_out(begin(Item(40, 65, InSegments(0, (0,)))), bytes(64))],
     "item 0 goes beyond the end of the message": [laid_out(begin(ITEM), b"dat")],
     "the padding is not zero": [laid_out(begin(ITEM) + b"x", b"data")],
+    "the payload begins in the first transmission": [begin(count=2), go_on(1, call(7))],
     "transmission 1 is next": [FIRST, go_on(2, b"")],
     "the group has XID 0x00000007": [FIRST, go_on(1, b"", xid=9)],
     "the group has begun with ROPT_XMTREQ": [FIRST, go_on(1, b"", begun_by=0x102)],

@@ -1,7 +1,7 @@
 """Several RPC messages in one transmission of version 2, for streams of small calls: an experiment, off by default.
 
 An extension like any other: it uses what `rpcrdma.transport` exports. No specification has it; the discussion of
-round-trip latency in version 2 (draft-dnoveck-nfsv4-rpcrdma-rtissues section 3.3) names it as worth defining.
+round-trip latency in version 2 (draft-dnoveck-nfsv4-rpcrdma-rtissues section 4) names it as worth defining.
 
 A message of the header type BATCH consists of a count, and for each RPC message of its length, its octets and what pads
 them to a multiple of four. All are calls or all are replies, which RESPONSE says as well where the version has flags.

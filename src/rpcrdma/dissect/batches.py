@@ -11,7 +11,7 @@ from rpcrdma.dissect.rpc_header import RpcHeader
 __all__ = ["BATCH", "batched_messages", "check_batch"]
 
 BATCH = "ROPT_BATCH"
-_SECTION = "rtissues 3.3"
+_SECTION = "rtissues 4"
 
 
 def batched_messages(header: Header) -> list[tuple[Field, bytes]]:

@@ -58,7 +58,7 @@ def _check_positions(header: Header, name: str) -> None:
 
 
 def _check_ranges(header: Header) -> None:
-    """Ranges of directions are disjoint and ascend."""
+    """Ranges of directions are disjoint and ascend strictly, so that none begins where the one before does."""
     before = 0
     for entry in _entries(header, "optxrq_rsd"):
         begin, end = entry.number("xmdrsdr_begin") or 0, entry.number("xmdrsdr_end") or 0
@@ -66,7 +66,7 @@ def _check_ranges(header: Header) -> None:
             _mark(header, entry, "xmdrsdr_end", f"the range begins at {begin}", "rtrext 7.4")
         elif begin < before:
             _mark(header, entry, "xmdrsdr_begin", f"{before} or more is needed after the range before", "rtrext 7.4")
-        before = max(before, end)
+        before = max(before, begin + 1, end)
 
 
 def _entries(header: Header, name: str) -> list[Field]:

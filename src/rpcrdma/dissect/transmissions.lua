@@ -99,7 +99,7 @@ AFTER.xmddp_rsdset = function(walk)
     elseif found.xmdrsdr_begin < before then
         mark(walk.items.xmdrsdr_begin, string.format("%d or more is needed after the range before", before))
     end
-    walk.range_end = math.max(before, found.xmdrsdr_end)
+    walk.range_end = math.max(before, found.xmdrsdr_begin + 1, found.xmdrsdr_end)
 end
 
 AFTER.xms_id = function(walk)
@@ -328,6 +328,12 @@ local function join_group(walk, tvb, pinfo, kind, octets)
     end
     check_receiver(pinfo, kind, broken)
     if not group then return seen end
+    if octets > 0 then
+        if group.number > 0 and not group.has_payload then
+            table.insert(broken, { "optxc_pslen", "the payload begins in the first transmission" })
+        end
+        group.has_payload = true
+    end
     seen.number, seen.count = group.number, group.count
     seen.unknown = not group.structure and #group.items > 0
     seen.parts = group.parts[group.number] or {}

@@ -130,6 +130,8 @@ class Transmissions:
         if group is None:
             piece.complete = piece.begins_rpc = False
             return piece
+        if group.number and octets and not group.octets:
+            _fault(header, piece, f"{prefix}_pslen", "the payload begins in the first transmission", "rtrext 9.1")
         group.octets += octets
         group.start += payload[: MESSAGE_START_OCTETS - len(group.start)]
         group.number += 1

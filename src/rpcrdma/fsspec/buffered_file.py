@@ -7,7 +7,7 @@ import io
 import logging
 import sys
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from fsspec.caching import ReadAheadCache
 from fsspec.spec import AbstractBufferedFile
@@ -17,10 +17,7 @@ from rpcrdma.nfs.client import NfsFile
 from rpcrdma.nfs.client.trees.local_files import temporary_name
 from rpcrdma.wire.buffers import Buffer, as_view
 
-if TYPE_CHECKING:
-    from rpcrdma.fsspec.filesystem import RdmaFileSystem
-
-__all__ = ["FILE_MODES", "BufferedNfsFile"]
+__all__ = ["FILE_MODES", "BufferedNfsFile", "OpeningFileSystem"]
 
 T = TypeVar("T")
 
@@ -32,6 +29,27 @@ _DIRECT_OCTETS = 1 << 20
 
 _LINE_OCTETS = 1 << 14
 """Looked through at a time for the end of a line."""
+
+
+class OpeningFileSystem(Protocol):
+    """The file system of an open file, as far as the file needs it."""
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop | None:
+        """The event loop that the calls run in."""
+
+    @property
+    def is_of_parent(self) -> bool:
+        """Whether this process is a child of the one that made the file system."""
+
+    async def open_async(self, path: str, mode: str = "rb") -> NfsFile:
+        """Opens the file for coroutines."""
+
+    def note_writer(self, file: BufferedNfsFile) -> None:
+        """Has the end of the process close the file, if nothing else does."""
+
+    def note_written(self, path: str) -> None:
+        """Forgets the attributes of a file that has been written."""
 
 
 class BufferedNfsFile(AbstractBufferedFile):
@@ -49,7 +67,7 @@ class BufferedNfsFile(AbstractBufferedFile):
 
     def __init__(
         self,
-        fs: RdmaFileSystem,
+        fs: OpeningFileSystem,
         path: str,
         mode: str = "rb",
         block_size: int | str | None = "default",

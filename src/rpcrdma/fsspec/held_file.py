@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
+
+from fsspec.spec import AbstractFileSystem
 
 from rpcrdma.nfs.client import DirEntry
-
-if TYPE_CHECKING:
-    from rpcrdma.fsspec.filesystem import RdmaFileSystem
 
 __all__ = ["HELD_OCTETS", "HeldFile", "first_read"]
 
@@ -41,7 +40,7 @@ class HeldFile(io.BytesIO):
 
     mode = "rb"
 
-    def __init__(self, fs: RdmaFileSystem, path: str, data: bytes) -> None:
+    def __init__(self, fs: AbstractFileSystem, path: str, data: bytes) -> None:
         super().__init__(data)
         self.fs = fs
         self.path = path
@@ -51,7 +50,8 @@ class HeldFile(io.BytesIO):
     @property
     def full_name(self) -> str:
         """The URL."""
-        return self.fs.unstrip_protocol(self.path)
+        url: str = self.fs.unstrip_protocol(self.path)
+        return url
 
     @property
     def loc(self) -> int:
@@ -91,7 +91,7 @@ class HeldFile(io.BytesIO):
         return f"<HeldFile {self.full_name}>"
 
 
-def _reopened(fs: RdmaFileSystem, path: str, position: int) -> Any:
+def _reopened(fs: AbstractFileSystem, path: str, position: int) -> Any:
     file = fs.open(path)
     file.seek(position)
     return file

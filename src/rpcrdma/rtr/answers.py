@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from rpcrdma.rtr.code_points import XMTRESP
 from rpcrdma.rtr.layout import Layout, lay_out
 from rpcrdma.rtr.messages import (
+    DirectionSet,
     Explicit,
     InSegments,
     Item,
@@ -32,10 +34,14 @@ from rpcrdma.transport import (
 )
 from rpcrdma.xdr.codec import Payload
 
-__all__ = ["Answer"]
+__all__ = ["Answer", "directed"]
 
 _FIXED_OCTETS = 12
 """Of a Transmit Response without items."""
+_CREDENTIAL = 24
+"""Where the credential stands in a call (RFC 5531 section 9)."""
+_AUTH = struct.Struct(">II")
+"""Flavor and length of a credential or a verifier."""
 
 
 class _Choice(NamedTuple):
@@ -45,24 +51,59 @@ class _Choice(NamedTuple):
     layout: Layout
 
 
-class Answer:
-    """The reply to one call: its `directions` in order, in up to `frames_max` transmissions."""
+def directed(sets: Sequence[DirectionSet], stream: bytes, octets: int) -> range:
+    """The directions that the results of a call follow, by their numbers in all sets.
 
-    __slots__ = ("_chosen", "_directions", "_frames_max", "_link", "_requester")
+    `stream` is the call without its items, `octets` its length with them. All results of a procedure stem from all of
+    its arguments: of a range that has only a part of these it is not known which results it is about, and nothing of
+    the reply is in a range without any (section 7.4).
+    """
+    first = 0
+    for begin, end, results in sets:
+        if end >= octets and (not begin or begin <= _arguments_start(stream)):
+            return range(first, first + len(results))
+        first += len(results)
+    return range(0)
+
+
+def _arguments_start(stream: bytes) -> int:
+    """Where the arguments begin in a call; 0 where its header is not whole, which is told apart later."""
+    start = _CREDENTIAL
+    for _ in range(2):
+        if len(stream) < start + _AUTH.size:
+            return 0
+        _, octets = _AUTH.unpack_from(stream, start)
+        start += _AUTH.size + octets + (-octets & 3)
+    return start if start <= len(stream) else 0
+
+
+class Answer:
+    """The reply to one call: its `directions` in order, in up to `frames_max` transmissions.
+
+    Those with the numbers in `followed` are for its items, in order; there are none for the others.
+    """
+
+    __slots__ = ("_chosen", "_directions", "_followed", "_frames_max", "_link", "_requester")
 
     def __init__(
-        self, link: ExtensionLink, requester: Peer, directions: Sequence[ResultDirection], frames_max: int
+        self,
+        link: ExtensionLink,
+        requester: Peer,
+        directions: Sequence[ResultDirection],
+        followed: range,
+        frames_max: int,
     ) -> None:
         self._link = link
         self._requester = requester
         self._directions = directions
+        self._followed = followed
         self._frames_max = frames_max
         self._chosen: _Choice | None = None
 
     def refusal(self, payload: Payload) -> ReplyPlan | None:
         """See `rpcrdma.transport.CarriedReply`."""
-        items = payload.items
-        for index, (direction, item) in enumerate(zip(self._directions, items, strict=False), 1):
+        for index, item in zip(self._followed, payload.items, strict=False):
+            direction = self._directions[index]
             length = len(item.data)
             room = WriteChunk(direction.segments).length
             explicit = direction.way is Way.EXPLICIT or (
@@ -70,7 +111,8 @@ class Answer:
             )
             if explicit and length >= direction.least and length > room:
                 return _refused(
-                    Refusal(Cause.WRITE_RESOURCE, index, length), f"a result of {length} octets for memory of {room}"
+                    Refusal(Cause.WRITE_RESOURCE, index + 1, length),
+                    f"a result of {length} octets for memory of {room}",
                 )
         self._chosen = self._choose(payload, self._frames_max)
         if self._chosen is None:
@@ -91,10 +133,12 @@ class Answer:
         located: list[Item] = []
         written: list[tuple[int, WriteChunk]] = []
         in_segments: list[int] = []
-        for index, (way, direction) in enumerate(zip(choice.ways, self._directions, strict=True)):
+        index = -1
+        for way, direction in zip(choice.ways, self._directions, strict=True):
             if way is NotPlaced.NO_ITEM:
                 located.append(Item(0, 0, NotPlaced.NO_ITEM))
                 continue
+            index += 1
             position, length = items[index].position, len(items[index].data)
             where: Location
             if way is Way.EXPLICIT:
@@ -136,9 +180,10 @@ class Answer:
         inline = payload.length
         ways: list[Location | Way] = []
         sizes: list[int] = []
-        for index, direction in enumerate(self._directions):
+        last = min(len(items), len(self._followed))
+        for index, direction in enumerate(self._directions, -self._followed.start):
             header += ITEM_OCTETS
-            if index >= len(items):
+            if not 0 <= index < last:
                 ways.append(NotPlaced.NO_ITEM)
                 continue
             length = len(items[index].data)
@@ -159,7 +204,7 @@ class Answer:
             inline,
             tuple(sizes),
             self._requester.runs,
-            link.send_octets,
+            min(link.send_octets, self._requester.octets),
             frames_max,
         )
         return None if layout is None else _Choice(tuple(ways), layout)

@@ -205,15 +205,12 @@ class _Call:
 class Calls:
     """The carrier of one connection; see `rpcrdma.transport.Carrier`."""
 
-    __slots__ = ("_costs", "_limits", "_link", "_own", "_peer", "_plans", "_preference", "_response_octets", "eager")
+    __slots__ = ("_costs", "_limits", "_link", "_own", "_peer", "_plans", "_preference", "eager")
 
-    def __init__(
-        self, link: ExtensionLink, own: Peer, peer: Peer, response_octets: int, preference: Preference, costs: Costs
-    ) -> None:
+    def __init__(self, link: ExtensionLink, own: Peer, peer: Peer, preference: Preference, costs: Costs) -> None:
         self._link = link
         self._own = own
         self._peer = peer
-        self._response_octets = response_octets
         self._preference = preference
         self.eager = preference is not Preference.AUTO
         self._costs = costs
@@ -300,8 +297,9 @@ class Calls:
         """
         if not sizes:
             return (), 0
-        least = call.limits.direct_octets_min
-        if not self._own.takes_responses:
+        limits = call.limits
+        least = limits.direct_octets_min
+        if not self._own.takes_responses or not self._peer.responses_max:
             # Directions are answered in no other way.
             return None, 0
         if preference is Preference.EXPLICIT or not self._own.runs:
@@ -315,11 +313,12 @@ class Calls:
             REPLY_ALLOWANCE_OCTETS + call.results,
             tuple(size for size in sizes if size),
             self._own.runs,
-            self._response_octets,
+            min(link.receive_octets, self._own.octets),
             frames_max,
         )
-        if layout is not None and preference is not Preference.BY_SIZE:
-            way = Way.CHOICE if preference is Preference.CHOICE else Way.SEGMENTS
+        exposable = sum(segments_needed(size, limits.segment_octets_max) for size in sizes) <= limits.segments_max
+        if layout is not None and not (preference is Preference.BY_SIZE and exposable):
+            way = Way.CHOICE if preference is Preference.CHOICE and exposable else Way.SEGMENTS
             return [ResultDirection(least, way)] * len(sizes), len(layout.frames) - 1
         if preference is Preference.AUTO:
             return None, 0
@@ -345,10 +344,12 @@ class Calls:
         header = link.prefix_octets + _REQUEST_OCTETS
         segment_max = limits.segment_octets_max
         stream = payload.length - sum((len(payload.items[index].data) + 3) & ~3 for index in moved)
+        segments = 0
         for index in moved:
             header += ITEM_OCTETS
             if explicit:
-                header += 4 + SEGMENT_OCTETS * segments_needed(len(payload.items[index].data), segment_max)
+                header += 4
+                segments += segments_needed(len(payload.items[index].data), segment_max)
             else:
                 header += LOCATION_OCTETS
         if results:
@@ -356,16 +357,19 @@ class Calls:
             for result, size in zip(results, sizes, strict=False):
                 header += _DIRECTION_OCTETS
                 if result.way is not Way.SEGMENTS:
-                    header += 4 + SEGMENT_OCTETS * segments_needed(size, segment_max)
+                    header += 4
+                    segments += segments_needed(size, segment_max)
                 if result.way is Way.BY_SIZE:
                     header += 4
+        if segments > limits.segments_max:
+            return None
         layout = lay_out(
-            header,
+            header + SEGMENT_OCTETS * segments,
             link.prefix_octets + CONTINUE_OCTETS,
             stream,
             () if explicit else tuple(len(payload.items[index].data) for index in moved),
             self._peer.runs,
-            link.send_octets,
+            min(link.send_octets, self._peer.octets),
             min(self._peer.request_frames, call.room),
         )
         if layout is None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import struct
+from operator import attrgetter
 
 from rpcrdma.errors import DecodeError, RemoteProtocolError
-from rpcrdma.rtr.answers import Answer
+from rpcrdma.limits import CHUNK_SEGMENTS_MAX
+from rpcrdma.rtr.answers import Answer, directed
 from rpcrdma.rtr.calls import Calls, Results
 from rpcrdma.rtr.code_points import (
     RECEIVE_STRUCTURE,
@@ -82,18 +84,25 @@ class RoundTrip:
     def __init__(self, config: RoundTripConfig | None = None, *, receive_octets: int = 36864) -> None:
         self.config = config = config or RoundTripConfig()
         self.structure = structure = config.structure(receive_octets)
-        self.own = Peer(config.support, runs_of(structure), config.requests_max, config.responses_max)
+        runs = runs_of(structure)
+        self.own = Peer(config.support, structure.octets, runs, config.requests_max, config.responses_max)
         self._store: SlabStore | None = None
-        support = config.support
+        uncalled = self._rows(config.support & ~Support.REQUEST, None)
+        self.extension = self._rows(config.support, uncalled)
+
+    def _rows(self, support: Support, without_calls: Extension | None) -> Extension:
+        """The extension as an end has it that tells this support."""
+        config = self.config
         # Flags that mean nothing are passed over in a report, since nothing answers one.
         headers = [HeaderRow(REPTERR, "Report Error", self._on_report, flags=_ANY_FLAGS)]
-        if Support.REQUEST in support:
+        # An end that takes no calls reads requests in order to refuse them.
+        if Support.REQUEST in config.support:
             headers.append(HeaderRow(XMTREQ, "Transmit Request", self._on_request, scattered=True))
         if Support.RESPONSE in support:
             headers.append(HeaderRow(XMTRESP, "Transmit Response", self._on_response, scattered=True))
         if Support.CONTINUE in support:
             headers.append(HeaderRow(XMTCONT, "Transmit Continue", self._on_continue, scattered=True))
-        self.extension = Extension(
+        return Extension(
             name=NAME,
             headers=tuple(headers),
             properties=(
@@ -101,8 +110,9 @@ class RoundTrip:
                 PropertyRow(
                     RECEIVE_STRUCTURE,
                     "Receive Buffer Structure",
-                    encode_buffer_structure(structure),
+                    encode_buffer_structure(self.structure),
                     decode_buffer_structure,
+                    receive_octets=attrgetter("octets"),
                 ),
                 PropertyRow(
                     REQUEST_RECEIVE_LIMIT,
@@ -122,6 +132,7 @@ class RoundTrip:
             on_ready=self._on_ready,
             receives=self._receives if self.own.runs else None,
             promises_max=config.promises_max,
+            without_calls=without_calls,
         )
 
     def _receives(self, octets: int) -> SlabReceives:
@@ -137,14 +148,7 @@ class RoundTrip:
         if isinstance(link.receives, SlabReceives):
             link.receives.prefix_octets = link.prefix_octets
         if link.role is Role.CLIENT and connection.peer.takes_requests:
-            connection.calls = calls = Calls(
-                link,
-                self.own,
-                connection.peer,
-                min(self.structure.octets, link.receive_octets),
-                self.config.preference,
-                self.config.costs,
-            )
+            connection.calls = calls = Calls(link, self.own, connection.peer, self.config.preference, self.config.costs)
             link.carry(calls)
 
     def _on_request(self, link: ExtensionLink, message: ExtensionMessage) -> None:
@@ -190,6 +194,12 @@ class _Connection:
         bad = TransmissionId(message.xid, _CALL if lead == XMTREQ else _REPLY, 0)
         if self._group is not None:
             self._give_up(Fault(ReportCode.OPTIONAL_TYPE, XMTCONT, lead), bad, message)
+            return
+        if lead == XMTREQ and not self._link.takes_calls:
+            # As this end has told: it takes no requests.
+            self._let_go(message)
+            self._dropped = frozenset((message.xid,))
+            self._link.refuse_call(message.xid, Cause.HEADER_TYPE)
             return
         try:
             head, start = self._decode_first(message, lead)
@@ -245,7 +255,8 @@ class _Connection:
         try:
             header, start = decode_transmit_continue(message.body, 0)
             number = header.number
-            if self._contradicts(message, header.begun_by):
+            # Of another first type than the group's the flags are not looked at: the type is what is wrong.
+            if (group is None or header.begun_by == group.lead) and self._contradicts(message, header.begun_by):
                 self._refuse_flags(message)
                 return
             if group is None:
@@ -344,16 +355,19 @@ class _Connection:
         directions = [direction for group_of in head.directions for direction in group_of.results]
         answer = None
         writes: tuple[WriteChunk, ...] = ()
-        if directions:
+        # A peer that takes no Transmit Response has to be answered without.
+        if directions and self.peer.takes_responses:
             writes = tuple(WriteChunk(direction.segments) for direction in directions)
             frames_max = min(1 + head.extra_receives, extension.own.response_frames(self.peer))
-            answer = Answer(link, self.peer, directions, frames_max)
-        link.deliver_call(
-            group.xid,
-            stream,
-            ChunkLists(reads, writes, None),
-            IncomingItems(views, held, answer),
-        )
+            octets = len(stream) + sum((item.length + 3) & ~3 for item in head.items)
+            followed = directed(head.directions, stream, octets)
+            answer = Answer(link, self.peer, directions, followed, frames_max)
+        chunks = ChunkLists(reads, writes, None)
+        # One alone has no more than its list may have.
+        if len(reads) + len(writes) > 1 and chunks.count_segments() > CHUNK_SEGMENTS_MAX:
+            link.refuse_call(group.xid, Cause.SEGMENTS, CHUNK_SEGMENTS_MAX)
+            return
+        link.deliver_call(group.xid, stream, chunks, IncomingItems(views, held, answer))
 
     def _release(self, group: Group) -> None:
         """The receive buffers of a group are done with, but for what refers to their placeable segments."""

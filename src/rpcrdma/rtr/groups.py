@@ -79,6 +79,9 @@ class Group:
             expected(ReportCode.OPTIONAL_TYPE, self.lead, header.begun_by)
         if header.number != len(self.arrived):
             expected(ReportCode.SEQUENCE, len(self.arrived), header.number)
+        if header.payload_octets and not self._payloads[0]:
+            # The payload begins in the first transmission (section 9.1).
+            out_of_range(ReportCode.PAYLOAD, header.payload_octets, 0, 0)
 
     @property
     def last_octets(self) -> int:
@@ -208,7 +211,7 @@ def check_ranges(directions: Sequence[DirectionSet]) -> None:
             out_of_range(ReportCode.OFFSET, begin, least, 0xFFFFFFFF)
         if end < begin:
             out_of_range(ReportCode.OFFSET, end, begin, 0xFFFFFFFF)
-        least = end
+        least = max(end, begin + 1)
 
 
 def take_payload(body: Buffer, start: int, octets: int, prefix: int, arrived: tuple[SlabBuffer, int] | None) -> bytes:

@@ -112,7 +112,8 @@ def _fill(
     """A layout whose first transmission has a header of so many octets."""
     frames: list[Frame] = []
     room = message_octets - header
-    if room < 0:
+    if room < min(payload, 1):
+        # The payload begins in the first transmission (section 9.1).
         return None
     while payload > room:
         if len(frames) + 1 >= frames_max:

@@ -22,15 +22,19 @@ from rpcrdma.rtr.properties import (
 
 __all__ = ["Peer", "peer_of"]
 
+_UNTOLD_OCTETS = (1 << 32) - 1
+"""Without a structure the receive buffer size of version 2 is all that bounds a transmission."""
+
 
 class Peer(NamedTuple):
     """What one end takes and sends.
 
-    `runs` are the placeable segments of its receive buffers. It takes requests of up to `requests_max` transmissions
-    and sends responses of up to `responses_max`.
+    `octets` is the length of its receive buffers by their structure, `runs` are the placeable segments in them.
+    It takes requests of up to `requests_max` transmissions and sends responses of up to `responses_max`.
     """
 
     support: Support
+    octets: int
     runs: tuple[Run, ...]
     requests_max: int
     responses_max: int
@@ -38,7 +42,7 @@ class Peer(NamedTuple):
     @property
     def takes_requests(self) -> bool:
         """Whether it takes Transmit Request, and so answers it as it directs."""
-        return Support.REQUEST in self.support
+        return Support.REQUEST in self.support and self.requests_max > 0
 
     @property
     def takes_responses(self) -> bool:
@@ -51,8 +55,8 @@ class Peer(NamedTuple):
         return self.requests_max if Support.CONTINUE in self.support else 1
 
     def response_frames(self, receiver: Peer) -> int:
-        """Transmissions of the longest response that it sends and `receiver` takes."""
-        return self.responses_max if Support.CONTINUE in receiver.support else 1
+        """Transmissions of the longest response that it sends and `receiver` takes; 0 where it sends none."""
+        return self.responses_max if Support.CONTINUE in receiver.support else min(1, self.responses_max)
 
 
 def peer_of(told: Mapping[int, Any]) -> Peer:
@@ -60,7 +64,8 @@ def peer_of(told: Mapping[int, Any]) -> Peer:
     structure = told.get(RECEIVE_STRUCTURE)
     return Peer(
         told.get(RTR_SUPPORT, SUPPORT_DEFAULT),
+        _UNTOLD_OCTETS if structure is None else structure.octets,
         () if structure is None else runs_of(structure),
-        max(1, min(told.get(REQUEST_RECEIVE_LIMIT, REQUEST_RECEIVE_LIMIT_DEFAULT), RTR_TRANSMISSIONS_MAX)),
-        max(1, min(told.get(RESPONSE_SEND_LIMIT, RESPONSE_SEND_LIMIT_DEFAULT), RTR_TRANSMISSIONS_MAX)),
+        min(told.get(REQUEST_RECEIVE_LIMIT, REQUEST_RECEIVE_LIMIT_DEFAULT), RTR_TRANSMISSIONS_MAX),
+        min(told.get(RESPONSE_SEND_LIMIT, RESPONSE_SEND_LIMIT_DEFAULT), RTR_TRANSMISSIONS_MAX),
     )

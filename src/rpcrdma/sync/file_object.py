@@ -17,7 +17,6 @@ from rpcrdma.wire.buffers import as_view
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
 
-    from rpcrdma.sync.filesystem import NfsFilesystem
     from rpcrdma.sync.writers import Writers
 
 __all__ = ["NfsFile"]
@@ -32,12 +31,9 @@ class NfsFile(OwnProcess, io.RawIOBase):
     closed or when the program ends, is closed then.
     """
 
-    def __init__(
-        self, file: AsynchronousFile, filesystem: NfsFilesystem, loop: BackgroundLoop, mode: str, writers: Writers
-    ) -> None:
+    def __init__(self, file: AsynchronousFile, loop: BackgroundLoop, mode: str, writers: Writers) -> None:
         super().__init__()
         self._asynchronous = file
-        self._filesystem = filesystem
         self._loop = loop
         self._mode = mode
         self._writers = writers

@@ -113,7 +113,7 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
         """
         opening = functools.partial(self._asynchronous.open, path, mode, permissions=permissions, ask=ask)
         file = self._loop.run(opening, undo=asynchronous.NfsFile.close)
-        return NfsFile(file, self, self._loop, mode, self._writers)
+        return NfsFile(file, self._loop, mode, self._writers)
 
     def close(self) -> None:
         """Closes the files that are open for writing, and ends the work in the background."""

@@ -114,6 +114,8 @@ class Endpoint:
         # A server speaks the version that is understood best until the client has chosen one.
         first = dialects[0] if role is Role.CLIENT else dialects[-1]
         self._session = session = Session(qp, pd, config, role, first, reverse=reverse)
+        if role is Role.CLIENT and not reverse:
+            extensions = [extension.without_calls or extension for extension in extensions]
         self._receives = ReceiveBuffers(qp, _receives(receive_octets(config, dialects), extensions, receive_pool))
         self._outbox = Outbox(session, self._receives)
         self._extensions = Extensions(session, self._outbox, self._receives, extensions) if extensions else None

@@ -32,6 +32,7 @@ from rpcrdma.transport.message import (
 from rpcrdma.transport.message_memory import MessageMemory
 from rpcrdma.transport.negotiation import State
 from rpcrdma.transport.outbox import Outbox
+from rpcrdma.transport.properties import with_receive_octets
 from rpcrdma.transport.receive_buffers import ReceiveBuffers
 from rpcrdma.transport.requester import Requester
 from rpcrdma.transport.responder import Responder
@@ -105,6 +106,7 @@ class PropertyRow(NamedTuple):
     """A transport property: `value` is what this side tells, encoded; None to tell nothing. `decode` reads the peer's.
 
     What `decode` raises as `DecodeError` is answered as an invalid property. `shown` puts a decoded value for people.
+    `receive_octets` finds the peer's receive buffer size in a decoded value, for a peer that does not tell it.
     """
 
     number: int
@@ -112,6 +114,7 @@ class PropertyRow(NamedTuple):
     value: bytes | None
     decode: Callable[[bytes], Any]
     shown: Callable[[Any], int | str] = str
+    receive_octets: Callable[[Any], int] | None = None
 
 
 class ErrorRow(NamedTuple):
@@ -135,7 +138,8 @@ class Extension:
 
     `receives` makes the memory for all messages of one connection, of at least so many octets each; one extension may
     have it. `promises_max` is how many messages beyond the first ones of replies this side may have promised its peer
-    at once (`CarriedCall.extra_receives`).
+    at once (`CarriedCall.extra_receives`). An end that takes no calls has `without_calls` instead, if there is one: the
+    same name and codes, with other properties.
     """
 
     name: str
@@ -146,6 +150,7 @@ class Extension:
     on_error: Callable[[ExtensionLink, ExtensionError], None] = _ignore
     receives: Callable[[int], ReceiveSource] | None = None
     promises_max: int = 0
+    without_calls: Extension | None = None
 
 
 @functools.lru_cache(maxsize=_TABLES_KEPT)
@@ -225,6 +230,11 @@ class ExtensionLink:
         """Which end of the connection this is."""
         return self._hub.session.role
 
+    @property
+    def takes_calls(self) -> bool:
+        """Whether calls of the peer are answered here: a client without services refuses them."""
+        return self._hub.responder is not None
+
     def send(
         self,
         header_type: int,
@@ -281,7 +291,7 @@ class ExtensionLink:
     def deliver_call(self, xid: int, stream: Buffer, chunks: ChunkLists, items: IncomingItems | None) -> None:
         """A call of the peer that came in messages of the extension; `chunks` are what else it exposes.
 
-        Without `items` it is as any other call.
+        Without `items` it is as any other call. An end that takes no calls refuses it as a type that it does not know.
 
         Raises:
             DecodeError: `stream` is not the start of a call with this XID.
@@ -313,9 +323,9 @@ class ExtensionLink:
         """The reply to a call cannot be used. False: there is no such call."""
         return self._hub.requester is not None and self._hub.requester.fail(xid, error)
 
-    def refuse_call(self, xid: int, cause: Cause) -> None:
-        """Answers a call, of which not all has come, with an error of the version."""
-        self._hub.refuse(xid, Refusal(cause))
+    def refuse_call(self, xid: int, cause: Cause, limit: int = 0) -> None:
+        """Answers a call that is not delivered with an error of the version; `limit` as in `Refusal`."""
+        self._hub.refuse(xid, Refusal(cause, limit=limit))
 
     def refuse(self, message: ExtensionMessage, code: int, *words: int) -> None:
         """Answers a message with an error of the extension.
@@ -432,8 +442,8 @@ class Extensions:
         """What this side tells of itself."""
         return self._tables.own
 
-    def take_properties(self, told: PropertySet) -> None:
-        """Takes what the peer told of itself.
+    def take_properties(self, told: PropertySet) -> PropertySet:
+        """Takes what the peer told of itself; returns that with what follows of it.
 
         Raises:
             DecodeError: a value is not what its row says.
@@ -443,6 +453,10 @@ class Extensions:
             link.peer = {
                 row.number: row.decode(values[row.number]) for row in link.extension.properties if row.number in values
             }
+            for row in link.extension.properties:
+                if row.receive_octets is not None and row.number in link.peer:
+                    told = with_receive_octets(told, row.receive_octets(link.peer[row.number]))
+        return told
 
     def on_ready(self) -> None:
         """The connection stands."""
@@ -469,9 +483,11 @@ class Extensions:
     def deliver_call(self, xid: int, stream: Buffer, chunks: ChunkLists, items: IncomingItems | None) -> None:
         """See `ExtensionLink.deliver_call`."""
         _check_start(stream, xid, Kind.CALL)
-        if self.responder is not None:
-            version = self.session.dialect.version
-            self.responder.on_call(Inbound(Kind.CALL, xid, 0, version, chunks, stream, carried=items), None)
+        if self.responder is None:
+            self.refuse(xid, Refusal(Cause.HEADER_TYPE))
+            return
+        version = self.session.dialect.version
+        self.responder.on_call(Inbound(Kind.CALL, xid, 0, version, chunks, stream, carried=items), None)
 
     def deliver_reply(self, xid: int, stream: Buffer, results: CarriedResults | None) -> bool:
         """See `ExtensionLink.deliver_reply`."""

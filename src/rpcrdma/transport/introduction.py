@@ -270,9 +270,10 @@ class Introduction:
         cause = Cause.PROPERTY if session.peer is None else session.dialect.properties_again
         with contextlib.suppress(DecodeError):
             if session.peer is None:
+                told = message.properties
                 if self._extensions is not None:
-                    self._extensions.take_properties(message.properties)
-                peer = decode_properties(message.properties, rows)
+                    told = self._extensions.take_properties(told)
+                peer = decode_properties(told, rows)
                 session.take_properties(peer)
                 value = peer.host_authentication
                 if session.state is not State.OPEN:

@@ -18,6 +18,7 @@ from rpcrdma.wire.cursor import Reader
 
 __all__ = [
     "HOST_AUTHENTICATION",
+    "RECEIVE_SIZE",
     "SMALLEST_MESSAGE_OCTETS",
     "Properties",
     "Property",
@@ -27,12 +28,15 @@ __all__ = [
     "encode_properties",
     "properties_of",
     "rows_with",
+    "with_receive_octets",
 ]
 
 SMALLEST_MESSAGE_OCTETS = 1024
 """No peer may receive less. One that says so cannot be sent a reply, and one with smaller segments than this would be
 named more of them than headers hold."""
 
+RECEIVE_SIZE = 2
+"""The number of the property that may follow from one of an extension."""
 HOST_AUTHENTICATION = 6
 """The number of the property that may come again, in a message of its own."""
 
@@ -126,7 +130,7 @@ def rows_with(levels: Sequence[ReverseSupport], default: ReverseSupport) -> Mapp
     """The rows of a version that has these levels of `Properties.reverse`, which it numbers from 0 on."""
     rows = (
         Property(1, "send_octets", _Number(SMALLEST_MESSAGE_OCTETS), OFFERED_OCTETS_MIN),
-        Property(2, "receive_octets", _Number(SMALLEST_MESSAGE_OCTETS), OFFERED_OCTETS_MIN),
+        Property(RECEIVE_SIZE, "receive_octets", _Number(SMALLEST_MESSAGE_OCTETS), OFFERED_OCTETS_MIN),
         Property(3, "segment_octets_max", _Number(SMALLEST_MESSAGE_OCTETS), 1 << 20),
         Property(4, "segments_max", _Number(), 16),
         Property(5, "reverse", _Level(tuple(levels)), default),
@@ -174,6 +178,14 @@ def decode_properties(properties: PropertySet, rows: Mapping[int, Property]) -> 
         if row is not None and data:
             found[row.field] = row.codec.decode(Reader(data), row.field)
     return Properties(**found)
+
+
+def with_receive_octets(properties: PropertySet, octets: int) -> PropertySet:
+    """`properties` with this receive buffer size, unless they tell one."""
+    if any(number == RECEIVE_SIZE and data for number, data in properties):
+        return properties
+    others = ((number, data) for number, data in properties if number != RECEIVE_SIZE)
+    return (*others, (RECEIVE_SIZE, _WORD.pack(octets)))
 
 
 def decode_host_authentication(properties: PropertySet, rows: Mapping[int, Property]) -> bytes:

@@ -8,7 +8,7 @@ credit is held until the reply comes or the connection ends: the responder may s
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rpcrdma.errors import DecodeError, LocalProtocolError, RemoteProtocolError, RpcRdmaError, TransportClosed
 from rpcrdma.limits import CALL_ATTEMPTS_MAX, CONTINUED_OCTETS_MAX
@@ -117,7 +117,7 @@ class Requester:
             self._outbox.withdraw(handle)
         elif before is CallState.SENT:
             if handle.exposure is not None:
-                handle.exposure.abandon()
+                self._fence(handle.exposure.abandon)
             self._session.statistics.calls_abandoned += 1
             self._end_promise(handle)
         else:
@@ -308,7 +308,7 @@ class Requester:
         reply_view = None
         if exposure is not None:
             reply_view = exposure.reply_view
-            if not self._fence(exposure):
+            if not self._fence(exposure.end):
                 return True
         self._end(handle, message)
         if not abandoned:
@@ -338,7 +338,7 @@ class Requester:
             return True
         assert message.refusal is not None
         abandoned = handle.state is _ABANDONED
-        if handle.exposure is not None and not self._fence(handle.exposure):
+        if handle.exposure is not None and not self._fence(handle.exposure.end):
             return True
         form = None
         if not abandoned and not _fewest(message.refusal.cause, handle.chunks):
@@ -373,7 +373,7 @@ class Requester:
             return False
         if handle.carried is None or handle.form.attempts >= CALL_ATTEMPTS_MAX:
             return self.fail(xid, error_of(Refusal(Cause.FLAGS)))
-        if handle.exposure is not None and not self._fence(handle.exposure):
+        if handle.exposure is not None and not self._fence(handle.exposure.end):
             return True
         session = self._session
         ended = Inbound(Kind.ERROR, xid, 0, session.dialect.version)
@@ -392,7 +392,7 @@ class Requester:
         handle = self._calls.get(xid)
         if handle is None or handle.state is CallState.QUEUED:
             return False
-        if handle.exposure is not None and not self._fence(handle.exposure):
+        if handle.exposure is not None and not self._fence(handle.exposure.end):
             return True
         session = self._session
         abandoned = handle.state is CallState.ABANDONED
@@ -464,10 +464,10 @@ class Requester:
         session.statistics.remote_invalidations += 1
         return True
 
-    def _fence(self, exposure: Exposure) -> bool:
-        """Ends the exposure of a call's memory; False if that fails, and with it the connection."""
+    def _fence(self, end: Callable[[], None]) -> bool:
+        """Ends the exposure of a call's memory by `end`; False if that fails, and with it the connection."""
         try:
-            exposure.end()
+            end()
         except RpcRdmaError as error:
             # RFC 8166 section 4.5.4: the connection goes before the call completes.
             self._session.violation(f"memory cannot be invalidated: {error}")

@@ -59,6 +59,7 @@ def check(case: Case, layout: Layout) -> None:
     assert len(layout.frames) <= case.frames_max
     assert layout.header == FIRST + 4 * sum(map(len, layout.numbers))
     assert sum(frame.payload for frame in layout.frames) == case.payload
+    assert bool(layout.frames[0].payload) == bool(case.payload), "the payload begins in the first transmission"
     # Each octet of an item, by the transmission and the place in it where it was put.
     put: list[list[tuple[int, int]]] = [[] for _ in case.items]
     for number, (payload, parts) in enumerate(layout.frames):
@@ -113,7 +114,7 @@ def _takes(case: Case, numbers: int) -> int:
 def _places(case: Case, numbers: int) -> Iterator[int] | None:
     """The lengths of the segments that are free for items; None where there is no room for header and payload."""
     end, left = FIRST + 4 * numbers, case.payload
-    if end > case.sent:
+    if end + min(left, 1) > case.sent:
         return None
     frame = 0
     while left > case.sent - end:
@@ -134,6 +135,8 @@ PAGES = ((1, SegmentKind(4096, 0, placeable=False)), (8, SegmentKind(4096, 4096,
 @given(case=cases())
 @example(Case(BufferStructure(36864, PAGES), 100, (65536,), 36864, 8))
 @example(Case(BufferStructure(36864, PAGES), 5000, (4096, 100, 70000), 36864, 4))
+# The header alone fills the first transmission.
+@example(Case(BufferStructure.plain(FIRST), 10, (), FIRST, 3))
 # The segments of the second transmission begin before its header ends.
 @example(Case(BufferStructure(200, ((20, SegmentKind(10, 0, placeable=True)),)), 0, (300,), 200, 3))
 # Were the segments that are taken small ones, the header would leave no room for the large one.

@@ -77,6 +77,7 @@ async def ask(connection: Connection) -> None:
     await connection.call(v3.GETATTR, v3.GETATTR3args(v3.nfs_fh3(b"handle")))
 
 
+@pytest.mark.req("V2-81")
 @pytest.mark.parametrize("client", ["off", "optional", "required"])
 @pytest.mark.parametrize("server", ["off", "optional", "required"])
 def test_the_policies_of_both_sides(hosts: Hosts, each_provider: str, client: str, server: str) -> None:
@@ -112,6 +113,7 @@ def test_the_policies_of_both_sides(hosts: Hosts, each_provider: str, client: st
     asyncio.run(work())
 
 
+@pytest.mark.req("V2-80")
 @pytest.mark.versions("2")
 def test_a_chain_longer_than_a_message_is_continued(hosts: Hosts, tmp_path: Path, each_provider: str) -> None:
     """Certificates that nobody needs make it long."""

@@ -415,7 +415,7 @@ def test_a_server_that_stops_ends_its_reverse_calls(scheme: str) -> None:
     asyncio.run(main())
 
 
-@pytest.mark.req("BD-10")
+@pytest.mark.req("BD-10", "V2-A9")
 def test_an_idle_connection_is_kept_for_reverse_calls(scheme: str) -> None:
     """By the client, which is asked nothing, and by a server that ends what is idle and may not be called back."""
 

@@ -338,7 +338,7 @@ def refuse(*words: int, low: int = 1, high: int = 1) -> Answer:
 QUIET = {"credential": AuthNone(), "iwarp": IwarpConfig(nudge_after_s=0)}
 
 
-@pytest.mark.req("V2-11", "V2-12")
+@pytest.mark.req("V2-11", "V2-12", "V2-82")
 @pytest.mark.parametrize("words", [(), (1,)], ids=["28 octets", "32 octets"])
 def test_a_version_error_in_either_layout_changes_the_version_of_the_connection(words: tuple[int, ...]) -> None:
     async def main() -> None:
@@ -348,6 +348,22 @@ def test_a_version_error_in_either_layout_changes_the_version_of_the_connection(
             assert heard.versions == [2], "the same connection"
             assert len(heard.messages[0]) <= 1024
             await null_over(heard.url, **QUIET)
+            assert heard.versions == [2, 1]
+
+    run(main)
+
+
+async def refuse_and_hang_up(peer: RawSocketPeer, xid: int) -> None:
+    await peer.send_segments(send(struct.pack(">7I", xid, 2, 32, 4, 1, 1, 1), 1))
+    peer.close()
+
+
+@pytest.mark.req("V2-83")
+def test_a_server_that_hangs_up_after_its_version_error_is_met_in_the_older_version() -> None:
+    async def main() -> None:
+        async with scripted(refuse_and_hang_up) as heard:
+            connection = await null_over(heard.url, **QUIET)
+            assert version_of(connection) == OLD
             assert heard.versions == [2, 1]
 
     run(main)
@@ -363,6 +379,7 @@ def test_a_version_error_whose_range_holds_none_of_ours_ends_in_words() -> None:
     run(main)
 
 
+@pytest.mark.req("V2-83")
 @pytest.mark.parametrize(
     ("answer", "settings"),
     [(hang_up, {}), (reset, {}), (say_nothing, {"connect_timeout_s": 0.4})],

@@ -88,7 +88,7 @@ BROKEN = {
 def test_each_broken_rule_is_told_once_with_its_section(name: str) -> None:
     octets, expected = BROKEN[name]
     message = Talk(2).say(CLIENT, octets)
-    assert [(fault.field, fault.reason, fault.section) for fault in message.faults] == [(*expected, "rtissues 3.3")]
+    assert [(fault.field, fault.reason, fault.section) for fault in message.faults] == [(*expected, "rtissues 4")]
 
 
 def test_what_is_cut_off_is_told_where_it_ends() -> None:

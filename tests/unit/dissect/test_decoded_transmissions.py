@@ -200,6 +200,18 @@ BROKEN: dict[str, tuple[list[tuple[int, bytes]], tuple[str, str, str]]] = {
         ],
         ("xmdrsdr_begin", "40 or more is needed after the range before", "rtrext 7.4"),
     ),
+    "ranges that do not ascend": (
+        [
+            (
+                CLIENT,
+                prefix(XMTREQ)
+                + encode_transmit_request(
+                    TransmitRequest((), (DirectionSet(8, 8, SEGMENTS), DirectionSet(8, 40, SEGMENTS)), 1, 0, 0)
+                ),
+            )
+        ],
+        ("xmdrsdr_begin", "9 or more is needed after the range before", "rtrext 7.4"),
+    ),
     "segment number": (
         [(CLIENT, request((Item(40, 4, InSegments(0, (4,))),)))],
         ("xmdl_bsnum", "segment 4, the group has 4", "rtrext 6.2"),
@@ -266,6 +278,10 @@ BROKEN: dict[str, tuple[list[tuple[int, bytes]], tuple[str, str, str]]] = {
     "sequence": (
         [(CLIENT, request(count=3, payload=CALL[:20])), (CLIENT, more(2, CALL[20:]))],
         ("optxc_xnum", "transmission 1 is next", "rtrext 9.4"),
+    ),
+    "payload after the first transmission": (
+        [(CLIENT, request(count=2, payload=b"")), (CLIENT, more(1, CALL))],
+        ("optxc_pslen", "the payload begins in the first transmission", "rtrext 9.1"),
     ),
     "another XID": (
         [(CLIENT, request(count=2, payload=CALL[:20])), (CLIENT, more(1, CALL[20:], xid=8))],

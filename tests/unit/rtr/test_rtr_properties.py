@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
-from rpcrdma.rtr import code_points
+from rpcrdma.rtr import RoundTrip, code_points
 from rpcrdma.rtr.code_points import Support
 from rpcrdma.rtr.properties import (
     REQUEST_RECEIVE_LIMIT_DEFAULT,
@@ -36,6 +36,17 @@ def test_golden_structures_both_ways(vector: dict[str, Any]) -> None:
             decode_buffer_structure(octets[:length])
     with pytest.raises(DecodeError, match="end of data"):
         decode_buffer_structure(octets + bytes(1))
+
+
+@pytest.mark.req("RT-4")
+@pytest.mark.parametrize("vector", VECTORS["support"], ids=lambda vector: vector["name"])
+def test_golden_support_of_ends_with_and_without_calls(vector: dict[str, Any]) -> None:
+    extension = RoundTrip().extension
+    if not vector["takes_calls"]:
+        assert extension.without_calls is not None
+        extension = extension.without_calls
+    values = {row.number: row.value for row in extension.properties}
+    assert values[code_points.RTR_SUPPORT] == octets_of(vector)
 
 
 @pytest.mark.parametrize("vector", VECTORS["malformed_structure"], ids=lambda vector: vector["name"])

@@ -97,7 +97,7 @@ def test_pieces_have_neither_chunks_nor_handle(kind: Kind) -> None:
     assert len(piece) == Version2.geometry.piece_header
 
 
-@pytest.mark.req("V2-37", "V2-40", "V2-A2", "V2-68")
+@pytest.mark.req("V2-37", "V2-40", "V2-A2", "V2-68", "V2-84")
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("cause", sorted(set(Cause) - {Cause.VERSION}, key=lambda cause: cause.value))
 def test_errors_repeat_xid_and_version(cause: Cause, version: int) -> None:

@@ -135,6 +135,7 @@ def opened(hosts: Hosts, role: Role, version: str) -> Facing:
     return facing
 
 
+@pytest.mark.req("V2-80")
 @pytest.mark.parametrize("role", Role)
 def test_calls_are_made_when_both_hosts_are_known(hosts: Hosts, role: Role, version: str) -> None:
     facing = opened(hosts, role, version)

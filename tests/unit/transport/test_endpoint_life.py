@@ -23,7 +23,6 @@ from rpcrdma.transport import (
 )
 from rpcrdma.transport.calls import CallState
 from rpcrdma.transport.responder import PlainBuffers
-from rpcrdma.verbs import MemoryRegion
 from rpcrdma.verbs.loopback import LoopbackQueuePair
 
 CALL, REPLY = 0, 1
@@ -227,30 +226,6 @@ def _calls(pair: EndpointPair) -> list:
     return [event.incoming for event in pair.server_events() if isinstance(event, CallArrived)]
 
 
-def test_abandoned_call_that_fails_reports_nothing() -> None:
-    pair = EndpointPair().connect()
-    handle = pair.client.call(1, message(1, CALL), ReplyBound(0, (5000,)))
-    (incoming,) = pair.arrived()
-    pair.client.abandon(handle)
-    pair.server.fail_call(incoming)
-    pair.run()
-    assert pair.client_events() == []
-    assert not pair.client_pd.regions
-    assert pair.client.calls_in_flight == 0
-
-
-@pytest.mark.req("V1-77")
-def test_argument_of_an_abandoned_call_cannot_be_read_any_more() -> None:
-    pair = EndpointPair().connect()
-    handle = pair.client.call(1, message(1, CALL, (b"", bytes(5000))), NOTHING)
-    pair.client.abandon(handle)
-    assert not pair.client_pd.regions
-    pair.run()
-    (closed,) = pair.client_events()
-    assert isinstance(closed, Closed)
-    assert kinds(pair.server_events()) == [Closed]
-
-
 def test_abandoning_what_has_ended_does_nothing() -> None:
     pair = EndpointPair().connect()
     handle = pair.client.call(1, message(1, CALL), NOTHING)
@@ -259,46 +234,6 @@ def test_abandoning_what_has_ended_does_nothing() -> None:
     pair.client.abandon(handle)
     assert kinds(pair.client_events()) == [ReplyArrived]
     assert pair.client.calls_in_flight == 0
-
-
-@pytest.mark.req("V1-66")
-def test_memory_is_invalidated_before_the_reply_is_reported() -> None:
-    pair = EndpointPair().connect()
-    pair.client.call(1, message(1, CALL, (b"", bytes(5000))), ReplyBound(9000, (5000,)))
-    (incoming,) = pair.arrived()
-    pair.server.reply(incoming, message(1, REPLY, (b"", bytes(5000))))
-    assert len(pair.client_pd.regions) == 3
-    pair.client_qp.progress()
-    pair.client.progress()
-    assert not pair.client_pd.regions
-    assert kinds(pair.client_events()) == [ReplyArrived]
-
-
-@pytest.mark.req("V1-66", "V2-A17")
-@pytest.mark.parametrize("version", ["1", "2", "2-07"])
-def test_connection_ends_before_a_call_whose_memory_cannot_be_invalidated(
-    version: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pair = EndpointPair(TransportConfig(in_messages_octets_max=0), version=version).connect()
-    pair.client.call(1, message(1, CALL), ReplyBound(0, (5000,)))
-    (incoming,) = pair.arrived()
-    pair.server.reply(incoming, message(1, REPLY, (b"", bytes(5000))))
-    pair.client_qp.progress()
-    failures = iter([True])
-    invalidate = type(pair.client_pd).invalidate
-
-    def fail_once(self: object, region: MemoryRegion) -> None:
-        if next(failures, False):
-            raise LocalProtocolError("the device does not answer")
-        invalidate(pair.client_pd, region)
-
-    monkeypatch.setattr(type(pair.client_pd), "invalidate", fail_once)
-    pair.run()
-    failed, closed = pair.client_events()
-    assert isinstance(failed, CallFailed)
-    assert isinstance(failed.error, TransportClosed)
-    assert isinstance(closed, Closed)
-    assert "does not answer" in closed.reason
 
 
 @pytest.mark.req("PD-5", "PD-6", "PD-7")

@@ -276,7 +276,7 @@ def uncontinued(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(responder_module, "CONTINUED_OCTETS_MAX", 0)
 
 
-@pytest.mark.req("V2-58", "V2-62")
+@pytest.mark.req("V2-58", "V2-62", "V2-88", "V2-89")
 @pytest.mark.usefixtures("uncontinued")
 @pytest.mark.parametrize("which", [0, 1, 2])
 def test_a_result_larger_than_its_write_chunk_succeeds_at_the_second_try(which: int) -> None:
@@ -300,7 +300,7 @@ def test_several_results_that_are_too_large_succeed_one_after_another_up_to_the_
         assert pair.runs == limits.CALL_ATTEMPTS_MAX
 
 
-@pytest.mark.req("V2-58")
+@pytest.mark.req("V2-58", "V2-89")
 @pytest.mark.usefixtures("uncontinued")
 def test_a_result_larger_than_the_callers_memory_fails_the_call() -> None:
     pair = Pair()
@@ -313,7 +313,7 @@ def test_a_result_larger_than_the_callers_memory_fails_the_call() -> None:
     assert pair.runs == 1
 
 
-@pytest.mark.req("V2-59", "V2-62")
+@pytest.mark.req("V2-59", "V2-62", "V2-89")
 @pytest.mark.usefixtures("uncontinued")
 @pytest.mark.parametrize("bound", [8, 70_000])
 def test_a_reply_whose_size_could_not_be_estimated_succeeds_at_the_second_try(bound: int) -> None:

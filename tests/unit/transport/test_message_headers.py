@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from rpcrdma.testing import raw_messages as raw
+from rpcrdma.testing import raw_messages_07
 from rpcrdma.testing.bare_messages import BareMessages
 from rpcrdma.testing.endpoint_pair import EndpointPair, calls_in, message
 from rpcrdma.testing.raw_messages import CONNPROP, ERROR, MORE, MSG, NOMSG, RESPONSE, HeardMessage
 from rpcrdma.transport import CallArrived, Ready, ReplyArrived, ReplyBound, Role, TransportConfig
 from rpcrdma.verbs.loopback import LoopbackQueuePair
+from rpcrdma.verbs.memory import Access
 
 CALL, REPLY = 0, 1
 SMALL = {"offered_send_octets": 4096, "offered_receive_octets": 4096}
@@ -142,7 +144,7 @@ def test_each_send_of_the_last_draft_has_the_header_of_its_form(sent: Sent) -> N
     assert seen[pair.server_qp] - {5} == {7, 11, 13}
 
 
-@pytest.mark.req("V2-A5")
+@pytest.mark.req("V2-A5", "V2-78", "V2-79")
 @pytest.mark.parametrize("version", ["2", "2-07"])
 @pytest.mark.parametrize("allowed", [False, True])
 def test_a_reply_invalidates_the_handle_that_its_call_named_and_no_other(
@@ -167,6 +169,32 @@ def test_a_reply_invalidates_the_handle_that_its_call_named_and_no_other(
             assert invalidated is None
     assert count == pair.client.statistics.remote_invalidations == (15 if allowed else 0)
     assert not pair.client_pd.regions
+
+
+@pytest.mark.req("V2-A5", "V2-79")
+@pytest.mark.parametrize("draft", [raw, raw_messages_07])
+@pytest.mark.parametrize("named", ["read", "first", "second", "reply", None])
+def test_a_reply_invalidates_the_handle_that_its_call_names_wherever_that_stands(draft: Any, named: str | None) -> None:
+    peer = BareMessages(Role.SERVER, raw=draft)
+    regions = {name: peer.pd.register(bytearray(64), Access(7)) for name in ("read", "first", "second", "reply")}
+    handles = {name: region.handle for name, region in regions.items()}
+    segments = {name: (region.handle, 64, region.offset) for name, region in regions.items()}
+    peer.post(
+        draft.message(
+            7,
+            struct.pack(">II", 7, CALL),
+            ends=0 if named is None else handles[named],
+            reads=draft.read_segment(8, segments["read"]),
+            writes=draft.chunk(segments["first"]) + draft.chunk(segments["second"]),
+            reply=draft.chunk(segments["reply"]),
+        )
+    )
+    peer.run()
+    (incoming,) = calls_in(peer.endpoint_events())
+    peer.endpoint.reply(incoming, message(7, REPLY))
+    peer.run()
+    assert peer.invalidated == [None if named is None else handles[named]]
+    assert {name for name, handle in handles.items() if handle not in peer.pd.regions} == {named} - {None}
 
 
 @pytest.mark.req("V2-8")
@@ -237,3 +265,46 @@ def test_a_reply_beyond_the_threshold_is_in_its_reply_chunk_or_continued(
     else:
         assert forms == [(MSG, MORE), (MSG, MORE), (MSG, 0)]
     assert [segment[1] for segment in replies[-1].writes[0]] == [5000], "the item is reduced in either form"
+
+
+@pytest.mark.req("V2-6")
+@pytest.mark.parametrize("draft", [raw, raw_messages_07])
+@pytest.mark.parametrize(("granted", "made"), [(1, 3), (5, 2), (8, 8)])
+def test_headers_give_credits_for_calls_of_the_peer_and_for_answers_to_calls_of_this_end(
+    draft: Any, granted: int, made: int
+) -> None:
+    config = TransportConfig(credits_granted=granted, reverse_credits_requested=made, **SMALL)
+    peer = BareMessages(Role.SERVER, config, raw=draft, reverse=True, introduce=False)
+    peer.send(draft.properties((5, raw.word(1)), give=1 + made))
+    peer.endpoint_events()
+    assert sum(each.give for each in peer.heard()) == granted + 1, "one is over and above"
+    for xid in range(1, granted + 1):
+        peer.send(draft.message(xid, struct.pack(">II", xid, CALL), give=1))
+    assert peer.heard() == [], "nothing is given for a call that is not answered"
+    for incoming in calls_in(peer.endpoint_events()):
+        peer.endpoint.reply(incoming, message(incoming.xid, REPLY))
+        (heard,) = peer.heard()
+        assert heard.give == 1
+    peer.endpoint.allow_reverse()
+    for xid in range(made):
+        peer.endpoint.call(xid, message(xid, CALL), NOTHING)
+        (heard,) = peer.heard()
+        assert heard.give == 1, "the answer needs one"
+    for xid in range(made):
+        peer.send(draft.message(xid, struct.pack(">II", xid, REPLY), RESPONSE))
+    assert peer.heard() == [], "the answers have used them up"
+
+
+@pytest.mark.req("V2-6", "V2-4")
+@pytest.mark.parametrize("draft", [raw, raw_messages_07])
+def test_a_peer_that_gives_fewer_credits_than_before_is_sent_fewer_calls(draft: Any) -> None:
+    peer = BareMessages(Role.CLIENT, TransportConfig(credits_requested=64, **SMALL), raw=draft, give=9)
+    for xid in range(1, 21):
+        peer.endpoint.call(xid, message(xid, CALL), NOTHING)
+    sent = [each.xid for each in peer.heard() if each.xid]
+    assert sent == list(range(1, 9))
+    left = 1 - draft.GRANT_TAKES
+    for answered, (give, more) in enumerate(((0, left), (0, 0), (0, 0), (1, 1), (0, 0), (3, 3), (2, 2)), start=1):
+        peer.send(draft.message(answered, struct.pack(">II", answered, REPLY), RESPONSE, give=give))
+        assert [type(event) for event in peer.endpoint_events()] == [ReplyArrived]
+        assert len([each for each in peer.heard() if each.xid]) == more

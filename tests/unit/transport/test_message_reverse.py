@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import pytest
 
 from rpcrdma import limits
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.testing import raw_messages as raw
+from rpcrdma.testing import raw_messages_07
 from rpcrdma.testing.bare_messages import BareMessages
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, calls_in, message
 from rpcrdma.testing.raw_messages import CONNPROP, ERROR, MSG, NOMSG, RESPONSE, REVERSE_SUPPORT, word
-from rpcrdma.transport import CallArrived, IncomingCall, ReplyArrived, ReplyBound, Role, TransportConfig, offered
+from rpcrdma.transport import (
+    CallArrived,
+    IncomingCall,
+    ReplyArrived,
+    ReplyBound,
+    ReverseSupport,
+    Role,
+    TransportConfig,
+    offered,
+)
 
 CALL, REPLY = 0, 1
 XID = 0x11223344
 NOTHING = ReplyBound(0)
+NOW_S = 1000.0
 BAD_XDR, INVAL_HTYPE, INVAL_FLAG, READ_CHUNKS, WRITE_CHUNKS, SEGMENTS = range(2, 8)
 # Everything that could be moved by RDMA is.
 CHUNKS = TransportConfig(in_messages_octets_max=0, offered_send_octets=4096, offered_receive_octets=4096)
@@ -146,6 +158,35 @@ def test_a_reverse_call_with_chunks_that_are_not_taken_is_told_which(what: str) 
     assert [type(event) for event in peer.endpoint_events()] == [CallArrived]
 
 
+@pytest.mark.req("V2-A8", "V2-53", "V2-55", "V2-86")
+@pytest.mark.parametrize("draft", [raw, raw_messages_07])
+@pytest.mark.parametrize(
+    ("parts", "needs"),
+    [
+        ({"reads": raw.read_segment(8, SEGMENT)}, "READ_CHUNKS"),
+        ({"reads": raw.read_segment(0, SEGMENT), "kind": NOMSG}, "READ_CHUNKS"),
+        ({"reads": raw.read_segment(8, SEGMENT), "writes": raw.chunk(SEGMENT)}, "READ_CHUNKS"),
+        ({"writes": raw.chunk(SEGMENT)}, "REPLY_RESOURCE"),
+        ({"writes": raw.chunk()}, "REPLY_RESOURCE"),
+        ({"reply": raw.chunk(SEGMENT)}, "REPLY_RESOURCE"),
+    ],
+)
+def test_a_client_that_takes_no_chunks_tells_which_kind_a_reverse_call_must_do_without(
+    draft: Any, parts: dict[str, Any], needs: str
+) -> None:
+    """A responder that can process no Write chunk at all says REPLY_RESOURCE (section 6.4.3).
+
+    A client of this version takes chunks: the test takes that ability from it.
+    """
+    peer = BareMessages(Role.CLIENT, raw=draft, reverse=True)
+    peer.endpoint._session.reverse_support = ReverseSupport.INLINE
+    peer.send(draft.message(XID, b"" if "kind" in parts else struct.pack(">II", XID, CALL), **parts))
+    (heard,) = peer.heard()
+    assert (heard.kind, heard.flags, heard.xid) == (ERROR, RESPONSE, XID)
+    assert heard.numbers == (getattr(draft, needs), 0), "no chunk is taken, or no length is known that would help"
+    assert peer.endpoint_events() == []
+
+
 @pytest.mark.req("V2-A8")
 @pytest.mark.parametrize("octets", [raw.prefix(XID, 77), raw.message(XID, struct.pack(">II", XID, CALL), 0x40)])
 def test_a_client_that_is_not_called_discards_what_a_responder_refuses(octets: bytes) -> None:
@@ -164,6 +205,10 @@ def test_a_client_with_nothing_to_ask_keeps_the_connection(both: Both) -> None:
     both.run()
     assert [type(event) for event in both.client_events()] == [ReplyArrived]
     for xid in range(100):
+        for endpoint in (both.client, both.server):
+            assert not endpoint.timed
+            assert endpoint.next_deadline_s(NOW_S) is None
+            endpoint.on_time(NOW_S + 1e9 * xid)
         both.server.call(xid, message(xid, CALL), NOTHING)
         (incoming,) = both.called_back()
         both.client.reply(incoming, message(xid, REPLY))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from rpcrdma.aio.connections.call_outcome import count_failure
 from rpcrdma.aio.connections.call_record import CallObserver, CallRecord, form_of
@@ -15,10 +15,22 @@ from rpcrdma.transport import CallHandle, ReplyArrived
 from rpcrdma.transport.call_states import CallState
 from rpcrdma.xdr.codec import Decoder
 
-if TYPE_CHECKING:
-    from rpcrdma.aio.connections.rdma_connection import RdmaConnection
+__all__ = ["CallingConnection", "PendingCall", "note_sent"]
 
-__all__ = ["PendingCall", "note_sent"]
+
+class CallingConnection(Protocol):
+    """The connection that has sent a call, as far as the call needs it."""
+
+    @property
+    def peer(self) -> tuple[str, int]:
+        """The address and port of the responder."""
+
+    @property
+    def calls_made(self) -> CallStatistics | None:
+        """The counts of this side's calls; None: they are not counted."""
+
+    def give_up(self, handle: CallHandle) -> None:
+        """Fences the call's memory: its caller no longer waits."""
 
 
 class PendingCall(asyncio.Future[Any]):
@@ -26,7 +38,7 @@ class PendingCall(asyncio.Future[Any]):
 
     __slots__ = ("began_ns", "connection", "handle", "octets_sent", "procedure", "reply", "sent_ns", "timer")
 
-    connection: RdmaConnection
+    connection: CallingConnection
     procedure: Procedure[Any, Any]
     handle: CallHandle | None
     """None as soon as there is a result: the handle refers to this object."""

@@ -1,0 +1,210 @@
+"""An endpoint with the round-trip extension keeps to the properties of its peer, and tells the truth of itself."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from rpcrdma.errors import LocalProtocolError
+from rpcrdma.limits import CHUNK_SEGMENTS_MAX
+from rpcrdma.rtr import Preference
+from rpcrdma.testing import raw_messages as raw
+from rpcrdma.testing.endpoint_pair import message
+from rpcrdma.transport import Role, TransportConfig
+from transmission_peer import (
+    BYSIZE,
+    CHOICE,
+    DRAFTS,
+    EXRW,
+    HEAD,
+    OCTETS,
+    PAGE,
+    TBSN,
+    XID,
+    XMTCONT,
+    XMTREQ,
+    XMTRESP,
+    HeardTransmission,
+    TransmissionPeer,
+    array,
+    in_segments,
+    words,
+)
+
+BOTH_DRAFTS = pytest.mark.parametrize("draft", DRAFTS)
+DATA = bytes(range(256)) * 150
+LONG = TransportConfig(offered_receive_octets=OCTETS, offered_send_octets=3 * OCTETS)
+STRUCTURE = 0x102
+UNPLACED = {"segment_octets": 0}
+
+
+@BOTH_DRAFTS
+@pytest.mark.req("RT-10")
+@pytest.mark.parametrize("role", list(Role))
+def test_without_a_receive_size_that_of_the_structure_holds(draft: str, role: Role) -> None:
+    peer = TransmissionPeer(role, draft, properties={raw.RECEIVE_SIZE: None})
+    assert peer.ready
+    assert peer.endpoint.peer_properties is not None
+    assert peer.endpoint.peer_properties.receive_octets == OCTETS
+    assert peer.endpoint.inline_send_octets == OCTETS
+
+
+@pytest.mark.req("RT-10")
+def test_without_a_structure_the_receive_size_holds_and_nothing_is_placed() -> None:
+    peer = TransmissionPeer(Role.CLIENT, properties={STRUCTURE: None})
+    assert peer.endpoint.inline_send_octets == OCTETS
+    peer.call(1, argument=DATA[:12_000])
+    (sent,) = peer.heard()
+    assert (sent.kind, len(sent.octets) > 12_000) == (0, True)
+
+
+@pytest.mark.req("RT-10")
+def test_without_either_the_default_holds() -> None:
+    peer = TransmissionPeer(Role.CLIENT, properties={raw.RECEIVE_SIZE: None, STRUCTURE: None})
+    assert peer.endpoint.inline_send_octets == 4096
+
+
+@BOTH_DRAFTS
+@pytest.mark.req("RT-10")
+@pytest.mark.parametrize("size", [8192, 3 * OCTETS])
+def test_where_size_and_structure_disagree_no_transmission_is_longer_than_either(draft: str, size: int) -> None:
+    properties = {raw.SEND_SIZE: 3 * OCTETS, raw.RECEIVE_SIZE: size}
+    client = TransmissionPeer(Role.CLIENT, draft, LONG, properties=properties)
+    assert client.endpoint.inline_send_octets == size
+    # An argument that no segments take is in the payload, which goes wherever there is room.
+    client.call(1, argument=DATA[:20_000])
+    server = TransmissionPeer(Role.SERVER, draft, LONG, properties=properties)
+    server.request(words(XID, 0), directions=array(words(0, 8, 1, 1, TBSN)), extra=7)
+    server.endpoint.reply(server.arrived(), message(XID, 1, (DATA[:20_000], DATA[:12_000])))
+    for peer, first in ((client, XMTREQ), (server, XMTRESP)):
+        sent = peer.heard()
+        assert [each.kind for each in sent[:2]] == [first, XMTCONT]
+        assert max(len(each.octets) for each in sent) == min(size, OCTETS)
+
+
+@pytest.mark.req("RT-11")
+def test_a_peer_that_takes_requests_of_no_transmission_gets_none() -> None:
+    peer = TransmissionPeer(Role.CLIENT, limits=(0, 8))
+    peer.call(1, argument=DATA[:12_000])
+    assert [each.kind for each in peer.heard()] == [0]
+
+
+@pytest.mark.req("RT-11")
+def test_a_peer_that_sends_responses_of_no_transmission_is_asked_for_none() -> None:
+    peer = TransmissionPeer(Role.CLIENT, limits=(8, 0))
+    peer.call(1, result=12_000)
+    assert [each.kind for each in peer.heard()] == [0]
+
+
+@BOTH_DRAFTS
+@pytest.mark.req("RT-7")
+def test_a_peer_that_takes_no_responses_is_answered_without(draft: str) -> None:
+    peer = TransmissionPeer(Role.SERVER, draft, support=5)
+    peer.request(words(XID, 0), directions=array(words(0, 8, 1, 1, TBSN)))
+    peer.endpoint.reply(peer.arrived(), message(XID, 1, (b"plain...", DATA[:12_000])))
+    (sent,) = peer.heard()
+    assert sent.kind == (0 if draft == "2" else 13)
+    assert DATA[:12_000] in sent.octets
+
+
+def told_support(peer: TransmissionPeer) -> int:
+    """The value of RTR Support that the endpoint has sent."""
+    properties = [each.body for each in peer.introduced if words(0x101, 4) in each.body]
+    (value,) = [body.partition(words(0x101, 4))[2][:4] for body in properties]
+    return int.from_bytes(value)
+
+
+@BOTH_DRAFTS
+@pytest.mark.req("RT-4", "RT-11")
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_client_that_takes_no_calls_says_so_and_refuses_requests(draft: str, count: int) -> None:
+    peer = TransmissionPeer(Role.CLIENT, draft)
+    assert told_support(peer) == 6, "responses and continuations"
+    peer.request(words(XID, 0, 100), in_segments(12, 100, 0), count=count, data=bytes(100))
+    (heard,) = peer.heard()
+    assert (heard.xid, heard.kind, heard.body) == (XID, 4, words(3 if draft == "2" else 4)), "an unknown type"
+    for number in range(1, count):
+        peer.go_on(number, data=bytes(100))
+    assert peer.heard() == []
+    assert peer.endpoint_events() == []
+    peer.assert_nothing_held()
+    # Its own calls go on.
+    peer.call(1, result=100 + PAGE)
+    (sent,) = peer.heard()
+    assert sent.kind == XMTREQ
+    peer.response(words(1, 1, PAGE), in_segments(12, PAGE, 0), xid=1, data=bytes(PAGE), start=HEAD)
+    assert peer.ended() == [(1, words(1, 1))]
+
+
+@BOTH_DRAFTS
+@pytest.mark.req("RT-4")
+@pytest.mark.parametrize("role", list(Role))
+def test_an_end_that_takes_calls_says_so_and_takes_requests(draft: str, role: Role) -> None:
+    peer = TransmissionPeer(role, draft, reverse=True)
+    assert told_support(peer) == 7
+    peer.assert_serves()
+
+
+SEGMENT = 2048
+NARROW = TransportConfig(offered_receive_octets=OCTETS, offered_send_octets=OCTETS, segment_octets_max=SEGMENT)
+
+
+def direction_of(sent: HeardTransmission) -> tuple[int, int]:
+    """The kind of the one direction of a request without items, and how many segments of memory it names."""
+    assert sent.kind == XMTREQ
+    items, sets, _, _, directions, _, kind, *rest = struct.unpack_from(">9I", sent.body)
+    assert (items, sets, directions) == (0, 1, 1)
+    return kind, 0 if kind == TBSN else rest[kind == BYSIZE]
+
+
+@pytest.mark.req("RT-7")
+@pytest.mark.parametrize(
+    ("preference", "segments", "expected"),
+    [
+        (Preference.EXPLICIT, 16, (EXRW, 16)),
+        (Preference.CHOICE, 16, (CHOICE, 16)),
+        (Preference.CHOICE, 25, (TBSN, 0)),
+        (Preference.BY_SIZE, 16, (BYSIZE, 16)),
+        (Preference.BY_SIZE, 25, (TBSN, 0)),
+        (Preference.SEGMENTS, 25, (TBSN, 0)),
+    ],
+)
+def test_results_are_directed_into_no_more_segments_than_the_peer_takes(
+    preference: Preference, segments: int, expected: tuple[int, int]
+) -> None:
+    peer = TransmissionPeer(Role.CLIENT, config=NARROW, preference=preference, properties={raw.SEGMENT_COUNT: 16})
+    peer.call(1, result=segments * SEGMENT)
+    (sent,) = peer.heard()
+    assert direction_of(sent) == expected
+
+
+@pytest.mark.parametrize("preference", [Preference.EXPLICIT, Preference.SEGMENTS])
+def test_a_call_that_takes_more_segments_than_the_peer_does_is_not_sent(preference: Preference) -> None:
+    peer = TransmissionPeer(
+        Role.CLIENT, config=NARROW, preference=preference, properties={raw.SEGMENT_COUNT: 16}, settings=UNPLACED
+    )
+    with pytest.raises(LocalProtocolError, match="in 25 segments, of which the peer takes 16: use larger segments"):
+        peer.call(1, result=25 * SEGMENT)
+    with pytest.raises(LocalProtocolError, match="in 90 segments, of which the peer takes 16: use larger segments"):
+        peer.call(2, argument=bytes(90 * SEGMENT))
+    assert peer.heard() == []
+    assert not peer.endpoint_pd.regions
+
+
+@pytest.mark.req("RT-7")
+def test_a_request_that_names_more_segments_than_this_end_takes_is_refused() -> None:
+    peer = TransmissionPeer(Role.SERVER)
+    for count in (CHUNK_SEGMENTS_MAX // 2, CHUNK_SEGMENTS_MAX // 2 + 1):
+        memory = words(count) + struct.pack(">IIQ", 1, 1, 0) * count
+        directions = array(words(0, 8, 2) + (words(1, EXRW) + memory) * 2)
+        peer.request(words(XID, 0), directions=directions)
+        if count * 2 > CHUNK_SEGMENTS_MAX:
+            (heard,) = peer.heard()
+            assert (heard.kind, heard.body) == (4, words(7, CHUNK_SEGMENTS_MAX))
+            assert peer.endpoint_events() == []
+        else:
+            peer.endpoint.reply(peer.arrived(), message(XID, 1))
+            peer.heard()
+            peer.endpoint_events()
+    peer.assert_serves()

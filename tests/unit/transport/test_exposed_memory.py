@@ -1,0 +1,179 @@
+"""The memory that calls expose: when it begins, when it ends, and the end of the connection where that fails."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rpcrdma.errors import LocalProtocolError, TransportClosed
+from rpcrdma.testing.endpoint_pair import EndpointPair, message
+from rpcrdma.transport import (
+    CallArrived,
+    CallFailed,
+    CallHandle,
+    Closed,
+    EndpointEvent,
+    IncomingCall,
+    ReplyArrived,
+    ReplyBound,
+    TransportConfig,
+)
+from rpcrdma.verbs import MemoryRegion
+
+CALL, REPLY = 0, 1
+NOTHING = ReplyBound(0)
+SMALL_CHUNKS = TransportConfig(in_messages_octets_max=0, remote_invalidation=False, offered_receive_octets=4096)
+
+
+def kinds(events: list[EndpointEvent]) -> list[type]:
+    return [type(event) for event in events]
+
+
+def called(pair: EndpointPair) -> list[int]:
+    """The XIDs of the calls that have arrived, among other events."""
+    pair.run()
+    return [event.incoming.xid for event in pair.server_events() if isinstance(event, CallArrived)]
+
+
+def test_abandoned_call_that_fails_reports_nothing() -> None:
+    pair = EndpointPair().connect()
+    handle = pair.client.call(1, message(1, CALL), ReplyBound(0, (5000,)))
+    (incoming,) = pair.arrived()
+    pair.client.abandon(handle)
+    pair.server.fail_call(incoming)
+    pair.run()
+    assert pair.client_events() == []
+    assert not pair.client_pd.regions
+    assert pair.client.calls_in_flight == 0
+
+
+@pytest.mark.req("V1-77")
+def test_argument_of_an_abandoned_call_cannot_be_read_any_more() -> None:
+    pair = EndpointPair().connect()
+    handle = pair.client.call(1, message(1, CALL, (b"", bytes(5000))), NOTHING)
+    pair.client.abandon(handle)
+    assert not pair.client_pd.regions
+    pair.run()
+    (closed,) = pair.client_events()
+    assert isinstance(closed, Closed)
+    assert kinds(pair.server_events()) == [Closed]
+
+
+@pytest.mark.req("V1-66", "V2-96", "V2-97")
+@pytest.mark.parametrize("version", ["1", "2", "2-07"])
+def test_memory_is_invalidated_before_the_reply_is_reported(version: str) -> None:
+    pair = EndpointPair(SMALL_CHUNKS, version=version).connect()
+    assert not pair.client_pd.regions
+    pair.client.call(1, message(1, CALL, (b"", bytes(5000))), ReplyBound(9000, (5000,)))
+    (incoming,) = pair.arrived()
+    pair.server.reply(incoming, message(1, REPLY, (b"", bytes(5000))))
+    assert len(pair.client_pd.regions) == 3
+    pair.client_qp.progress()
+    pair.client.progress()
+    assert not pair.client_pd.regions
+    assert kinds(pair.client_events()) == [ReplyArrived]
+
+
+@pytest.mark.req("V2-96")
+@pytest.mark.parametrize("version", ["1", "2", "2-07"])
+def test_a_call_that_waits_for_a_credit_exposes_nothing_yet(version: str) -> None:
+    pair = EndpointPair(SMALL_CHUNKS, TransportConfig(credits_granted=1), version=version).connect()
+    for xid in (1, 2):
+        pair.client.call(xid, message(xid, CALL, (b"", bytes(5000))), ReplyBound(9000, (5000,)))
+    (incoming,) = pair.arrived()
+    assert len(pair.client_pd.regions) == 3
+    pair.server.reply(incoming, message(1, REPLY, (b"", bytes(5000))))
+    assert called(pair) == [2]
+    assert kinds(pair.client_events()) == [ReplyArrived]
+    assert len(pair.client_pd.regions) == 3
+
+
+@pytest.mark.req("V2-98")
+@pytest.mark.parametrize("version", ["1", "2", "2-07"])
+def test_a_late_reply_leaves_the_memory_of_a_call_that_was_given_up_as_it_is(version: str) -> None:
+    pair = EndpointPair(SMALL_CHUNKS, version=version).connect()
+    memory = bytearray(5000)
+    handle = pair.client.call(1, message(1, CALL), ReplyBound(9000, (5000,)), (memory,))
+    (incoming,) = pair.arrived()
+    chunks = handle.chunks
+    pair.client.abandon(handle)
+    for chunk in chunks.chunks:
+        for segment in chunk.segments:
+            region = pair.client_pd.regions[segment.handle]
+            assert region.abandoned
+            assert not region.view
+    pair.server.reply(incoming, message(1, REPLY, (bytes(8000), b"\xff" * 5000)))
+    pair.run()
+    assert memory == bytes(5000)
+    assert pair.client_events() == []
+    assert not pair.client_pd.regions
+    pair.client.call(2, message(2, CALL), NOTHING)
+    assert called(pair) == [2], "the connection goes on"
+
+
+@pytest.mark.req("V1-66", "V2-A17")
+@pytest.mark.parametrize("version", ["1", "2", "2-07"])
+def test_connection_ends_before_a_call_whose_memory_cannot_be_invalidated(
+    version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = EndpointPair(TransportConfig(in_messages_octets_max=0), version=version).connect()
+    pair.client.call(1, message(1, CALL), ReplyBound(0, (5000,)))
+    (incoming,) = pair.arrived()
+    pair.server.reply(incoming, message(1, REPLY, (b"", bytes(5000))))
+    pair.client_qp.progress()
+    failures = iter([True])
+    invalidate = type(pair.client_pd).invalidate
+
+    def fail_once(self: object, region: MemoryRegion) -> None:
+        if next(failures, False):
+            raise LocalProtocolError("the device does not answer")
+        invalidate(pair.client_pd, region)
+
+    monkeypatch.setattr(type(pair.client_pd), "invalidate", fail_once)
+    pair.run()
+    failed, closed = pair.client_events()
+    assert isinstance(failed, CallFailed)
+    assert isinstance(failed.error, TransportClosed)
+    assert isinstance(closed, Closed)
+    assert "does not answer" in closed.reason
+
+
+ENDS: dict[str, Callable[[EndpointPair, CallHandle, IncomingCall], object]] = {
+    "answered": lambda pair, _, incoming: pair.server.reply(incoming, message(1, REPLY)),
+    "refused": lambda pair, _, incoming: pair.server.fail_call(incoming),
+    "abandoned": lambda pair, handle, _: pair.client.abandon(handle),
+}
+
+
+@pytest.mark.req("V1-66", "V2-A17")
+@pytest.mark.parametrize("version", ["1", "2", "2-07"])
+@pytest.mark.parametrize("how", ENDS)
+@pytest.mark.parametrize("fails", [1, 2, 3])
+def test_the_connection_ends_when_any_memory_of_a_call_cannot_be_invalidated(
+    fails: int, how: str, version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = EndpointPair(SMALL_CHUNKS, version=version).connect()
+    handle = pair.client.call(1, message(1, CALL, (b"", bytes(5000))), ReplyBound(9000, (5000,)))
+    (incoming,) = pair.arrived()
+    count = itertools.count(1)
+    for name in ("invalidate", "abandon"):
+        end = getattr(type(pair.client_pd), name)
+
+        def fail(self: object, region: MemoryRegion, end: Any = end) -> None:
+            if self is pair.client_pd and next(count) == fails:
+                raise LocalProtocolError("the device does not answer")
+            end(self, region)
+
+        monkeypatch.setattr(type(pair.client_pd), name, fail)
+    ENDS[how](pair, handle, incoming)
+    pair.run()
+    *failed, closed = pair.client_events()
+    assert isinstance(closed, Closed)
+    assert "memory cannot be invalidated: the device does not answer" in closed.reason
+    assert [type(event) for event in failed] == [CallFailed] * (how != "abandoned")
+    assert [type(event) for event in pair.server_events()][-1] is Closed
+    # Later regions are invalidated all the same.
+    assert not pair.client_pd.regions
