@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 __all__ = [
     "CallTimeout",
     "ConnectFailed",
@@ -21,7 +23,13 @@ __all__ = [
 
 
 class RpcRdmaError(Exception):
-    """Base of every error this library raises on purpose."""
+    """Base of every error this library raises on purpose.
+
+    Errors can be copied and pickled, whichever arguments their classes take: worker processes hand them to each other.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self.args), self.__dict__
 
 
 class LocalProtocolError(RpcRdmaError):
@@ -137,3 +145,7 @@ class OutOfMemory(RpcRdmaError, MemoryError):
 
 class RpcError(RpcRdmaError):
     """The responder answered, but not with a result (RFC 5531 section 9, RFC 8166 section 4.5)."""
+
+
+def _restored(kind: type[RpcRdmaError], args: tuple[Any, ...]) -> RpcRdmaError:
+    return Exception.__new__(kind, *args)

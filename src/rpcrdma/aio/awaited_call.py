@@ -1,28 +1,64 @@
-"""A coroutine that an event loop runs while another thread waits for it."""
+"""Coroutines that an event loop runs while another thread waits for them.
+
+An exception in the waiting thread, such as the KeyboardInterrupt of Ctrl-C, may come between any two instructions of
+it. Therefore the end of a call is a flag that its loop sets. The lock beside it only wakes the thread: an interrupt may
+come after the thread has taken the lock and before it has noticed, and then the lock is lost, but not the flag.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, Generic, TypeVar
 
 from rpcrdma.errors import LocalProtocolError
 
-__all__ = ["AwaitedCall"]
+__all__ = ["ENDED", "wait_for"]
 
 T = TypeVar("T")
 
 _SIGNALS_HEEDED_S = 0.5
-"""How long a signal may wait to be heeded if it comes at the worst moment."""
+"""How long a signal may wait to be heeded if it comes at the worst moment, and the end of a loop to be noticed."""
 
-_ENDED = "this is closed: open it anew"
+ENDED = "this is closed: open it anew"
 
 
-class AwaitedCall(Generic[T]):
-    """The coroutine that `begin` makes: the loop calls `start`, the other thread `wait` and then `result`."""
+def wait_for(
+    loop: asyncio.AbstractEventLoop,
+    begin: Callable[[], Coroutine[Any, Any, T]],
+    *,
+    undo: Callable[[T], Coroutine[Any, Any, object]] | None = None,
+) -> T:
+    """The result of the coroutine that `begin` makes, which `loop` runs in another thread.
 
-    __slots__ = ("_begin", "_done", "_failure", "_given_up", "_result", "_running", "_task")
+    An exception in the waiting thread cancels the coroutine, and is raised when the coroutine has ended. If that has
+    ended with a result meanwhile, `loop` runs `undo` with the result.
+
+    Raises:
+        LocalProtocolError: the loop is closed, or its end has cancelled the coroutine.
+    """
+    call = _AwaitedCall(begin)
+    try:
+        call.submit(loop)
+        call.wait(loop)
+        return call.result()
+    except BaseException:
+        if not call.ended:
+            with contextlib.suppress(RuntimeError, LocalProtocolError):
+                loop.call_soon_threadsafe(call.give_up)
+                call.wait(loop)
+        if undo is not None and call.succeeded:
+            result = call.result()
+            wait_for(loop, lambda: undo(result))
+        raise
+
+
+class _AwaitedCall(Generic[T]):
+    """One coroutine: `start` and `give_up` run in the loop, the other methods in the waiting thread."""
+
+    __slots__ = ("_begin", "_failure", "_given_up", "_result", "_running", "_task", "_wake", "ended")
 
     def __init__(self, begin: Callable[[], Coroutine[Any, Any, T]]) -> None:
         self._begin = begin
@@ -31,8 +67,21 @@ class AwaitedCall(Generic[T]):
         self._given_up = False
         self._result: T
         self._failure: BaseException | None = None
-        self._done = threading.Lock()
-        self._done.acquire()
+        self.ended = False
+        """Whether the coroutine has ended, or will not begin."""
+        self._wake = threading.Lock()
+        self._wake.acquire()
+
+    def submit(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Has the loop begin.
+
+        Raises:
+            LocalProtocolError: the loop is closed.
+        """
+        try:
+            loop.call_soon_threadsafe(self.start)
+        except RuntimeError:
+            raise LocalProtocolError(ENDED) from None
 
     def start(self) -> None:
         """Begins, in the loop's thread."""
@@ -45,17 +94,23 @@ class AwaitedCall(Generic[T]):
                 raise asyncio.CancelledError  # noqa: TRY301 - as if it had come while it ran
             self._result = await self._begin()
         except asyncio.CancelledError:
-            self._failure = LocalProtocolError(_ENDED)
+            self._failure = LocalProtocolError(ENDED)
         except BaseException as error:  # noqa: BLE001 - it is the waiting thread's
             self._failure = error
         # Here, and not when the loop hears that the task has ended: the other thread goes on a turn earlier.
-        self._done.release()
+        self.ended = True
+        self._wake.release()
 
-    def wait(self) -> None:
-        """Waits in the calling thread until it has ended."""
-        # A signal that comes just before the thread blocks does not wake it.
-        while not self._done.acquire(timeout=_SIGNALS_HEEDED_S):
-            pass
+    def wait(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Waits in the calling thread until the coroutine has ended.
+
+        Raises:
+            LocalProtocolError: the loop is closed, and runs the coroutine no more.
+        """
+        while not self.ended:
+            # A signal that comes just before the thread blocks does not wake it.
+            if not self._wake.acquire(timeout=_SIGNALS_HEEDED_S) and loop.is_closed():
+                raise LocalProtocolError(ENDED)
 
     def give_up(self) -> None:
         """Cancels the coroutine, in the loop's thread; `wait` returns when it has ended."""
@@ -63,21 +118,26 @@ class AwaitedCall(Generic[T]):
         if self._running:
             assert self._task is not None, "it has begun"
             self._task.cancel()
-        elif self._task is None and self._done.locked():
-            self._done.release()
+        elif self._task is None:
+            self.ended = True
+            self._wake.release()
 
     def result(self) -> T:
-        """What it has ended with.
+        """The result of the coroutine, or its exception.
 
         Raises:
             LocalProtocolError: it was cancelled.
         """
         failure, self._failure = self._failure, None
-        if failure is not None:
+        if failure is None:
+            return self._result
+        try:
             raise failure
-        return self._result
+        finally:
+            # The exception refers to this frame: together they would live until garbage is collected.
+            del failure
 
     @property
     def succeeded(self) -> bool:
-        """Whether it has ended with a result."""
-        return self._failure is None and hasattr(self, "_result")
+        """Whether the coroutine has ended with a result."""
+        return hasattr(self, "_result")

@@ -193,22 +193,28 @@ class BufferedNfsFile(AbstractBufferedFile):
             self._await(self._file.flush)
 
     def close(self) -> None:
-        """Sends what is left, and ends the use of the file."""
+        """Sends the rest, and ends the use of the file, which it does also where it raises that writing has failed."""
         if self.closed or getattr(self, "_unclosable", False):
             return
         try:
             if self.writable():
-                try:
-                    self._send()
-                    self._await(self._file.close)
-                finally:
-                    self.fs.note_written(self.path)
+                self._end()
         finally:
             # The READs that are in flight are left to arrive.
             self.closed = True
             cache, self.cache = getattr(self, "cache", None), None
             if cache is not None and hasattr(cache, "close"):
                 cache.close()
+
+    def _end(self) -> None:
+        try:
+            self._send()
+        finally:
+            self.buffer = io.BytesIO()
+            try:
+                self._await(self._file.close)
+            finally:
+                self.fs.note_written(self.path)
 
     def commit(self) -> None:
         """Gives a file of a transaction its name."""
@@ -239,19 +245,30 @@ class BufferedNfsFile(AbstractBufferedFile):
         ending.add_done_callback(_ended)
 
     def _send(self) -> None:
-        if self.buffer.tell():
-            with self.buffer.getbuffer() as data:
+        unsent, self.buffer = self.buffer, io.BytesIO()
+        if not unsent.tell():
+            return
+        before = self._file.tell()
+        try:
+            with unsent.getbuffer() as data:
                 self._await(self._file.write, data)
-            self.buffer = io.BytesIO()
+        except BaseException:
+            # The frames of the exception refer to the memory of the buffer, which therefore cannot grow. An interrupt
+            # may have come after the data was taken.
+            if self._file.tell() == before:
+                self.buffer.write(unsent.getvalue())
+            raise
 
 
 _ENDING: set[asyncio.Task[None]] = set()
 
 
 async def _finish(file: NfsFile, unsent: io.BytesIO) -> None:
-    if unsent.tell():
-        await file.write(unsent.getbuffer())
-    await file.close()
+    try:
+        if unsent.tell():
+            await file.write(unsent.getbuffer())
+    finally:
+        await file.close()
 
 
 def _ended(task: asyncio.Task[None]) -> None:

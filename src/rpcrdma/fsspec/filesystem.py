@@ -21,7 +21,7 @@ from rpcrdma.fsspec.mounts import mounts_of
 from rpcrdma.fsspec.ranges import one_each, within
 from rpcrdma.fsspec.removal import remove, remove_name, unlink
 from rpcrdma.fsspec.server_filesystem import ServerFileSystem, names_below
-from rpcrdma.fsspec.waiting import sync
+from rpcrdma.fsspec.waiting import sync, waits_by_sync
 from rpcrdma.nfs.client import DirEntry, FileOptions, MountedFilesystem, NfsFile
 from rpcrdma.nfs.client.mount_client import NoSuchExport
 from rpcrdma.wire.buffers import Buffer
@@ -31,6 +31,7 @@ __all__ = ["RdmaFileSystem", "TcpFileSystem"]
 T = TypeVar("T")
 
 
+@waits_by_sync
 class RdmaFileSystem(ServerFileSystem):
     """The files of an NFSv3 server over RDMA: `fsspec.filesystem("rdma", host="server")`, or by URL.
 

@@ -1,23 +1,27 @@
-"""How a thread waits for the event loop of fsspec: as `fsspec.asyn.sync` does, in fewer turns of the loop.
+"""How a thread waits for the event loop of fsspec: in fewer turns of the loop than by `fsspec.asyn.sync`.
 
-In each turn the loop lets go of the interpreter's lock, and waits for it among all threads that read small files.
+In each turn the loop lets go of the interpreter's lock, and waits for it among all threads that read small files. An
+interrupt cancels the call that the thread waits for, which `fsspec.asyn.sync` leaves to run on.
 """
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable, Coroutine
-from functools import partial
+from functools import partial, wraps
 from typing import Any, ParamSpec, TypeVar
 
 import fsspec.asyn
+from fsspec import AbstractFileSystem
 
-from rpcrdma.aio.awaited_call import AwaitedCall
+from rpcrdma.aio.awaited_call import wait_for
 
-__all__ = ["sync"]
+__all__ = ["sync", "waits_by_sync"]
 
 T = TypeVar("T")
 P = ParamSpec("P")
+F = TypeVar("F", bound=type[AbstractFileSystem])
 
 
 def sync(
@@ -33,15 +37,30 @@ def sync(
     Raises:
         RuntimeError: the loop does not run, or is this thread's own.
     """
-    if loop is None or not loop.is_running() or asyncio._get_running_loop() is loop:  # noqa: SLF001 - raises nothing
+    here = asyncio._get_running_loop()  # noqa: SLF001 - raises nothing
+    if loop is None or not loop.is_running() or here is loop or "timeout" in kwargs:
         result: T = fsspec.asyn.sync(loop, function, *args, **kwargs)
         return result
-    call = AwaitedCall(partial(function, *args, **kwargs))
-    loop.call_soon_threadsafe(call.start)
-    try:
-        call.wait()
-    except BaseException:
-        loop.call_soon_threadsafe(call.give_up)
-        call.wait()
-        raise
-    return call.result()
+    return wait_for(loop, partial(function, *args, **kwargs))
+
+
+def waits_by_sync(filesystem: F) -> F:
+    """Gives a class of asynchronous file systems the methods that wait for its coroutine functions.
+
+    fsspec gives them to each object, unless its class has them already.
+    """
+    for name in dir(filesystem):
+        plain = name.removeprefix("_")
+        default = getattr(AbstractFileSystem, plain, None)
+        method = getattr(filesystem, name)
+        if inspect.iscoroutinefunction(method) and default is not None and getattr(filesystem, plain) is default:
+            setattr(filesystem, plain, _waiting(name, default))
+    return filesystem
+
+
+def _waiting(name: str, documented: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(documented)
+    def wait(self: Any, /, *args: Any, **kwargs: Any) -> Any:
+        return sync(self.loop, getattr(self, name), *args, **kwargs)
+
+    return wait

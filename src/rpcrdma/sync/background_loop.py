@@ -17,10 +17,10 @@ import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from typing import Any, Concatenate, Generic, NoReturn, ParamSpec, SupportsIndex, TypeAlias, TypeVar
 
-from rpcrdma.aio.awaited_call import AwaitedCall
+from rpcrdma.aio.awaited_call import wait_for
 from rpcrdma.errors import LocalProtocolError
 
-__all__ = ["BackgroundLoop", "OwnProcess", "Waits", "iterate", "take_loop", "waiting"]
+__all__ = ["BackgroundLoop", "OwnProcess", "Waits", "claimed_loop", "iterate", "waiting"]
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -36,7 +36,6 @@ _FORKED = (
     "this was opened before the process forked, and is the parent's: open it anew in the child, or let "
     "multiprocessing start processes by spawn or forkserver"
 )
-_ENDED = "this is closed: open it anew"
 _INSIDE = (
     "rpcrdma.sync was called by a function that it runs itself (progress, onerror, on_call, a service), for which it "
     "would wait for ever: call it from another thread"
@@ -44,7 +43,7 @@ _INSIDE = (
 
 
 class BackgroundLoop:
-    """One thread with an event loop; `take_loop` gives it out."""
+    """One thread with an event loop; `claimed_loop` gives it out."""
 
     def __init__(self) -> None:
         self.forked = False
@@ -52,18 +51,16 @@ class BackgroundLoop:
         # Not one of uvloop: libuv has threads that outlive it, and a forked child crashes at its end when it waits for
         # them.
         self._loop = asyncio.new_event_loop()
-        # Reentrant: garbage may be collected, and a signal handled, while it is held, and files are closed then.
-        self._submitting = threading.RLock()
-        self._ended = False
         self._closers: dict[int, tuple[_End | None, _End]] = {}
-        self._claims = 0
+        self.claims = 0
+        """Connections that are being made; `claimed_loop` counts them."""
         self._thread = threading.Thread(target=self._run, name="rpcrdma-sync", daemon=True)
         self._thread.start()
 
     @property
     def in_use(self) -> bool:
         """Whether a connection is open, or about to be."""
-        return bool(self._claims)
+        return bool(self.claims or self._closers)
 
     @property
     def is_here(self) -> bool:
@@ -78,47 +75,30 @@ class BackgroundLoop:
     ) -> T:
         """Waits until the loop has run the coroutine that `begin` makes; its result.
 
-        An exception in the waiting thread, such as KeyboardInterrupt, cancels the coroutine and is raised when that has
-        ended; if it ended with a result meanwhile, `undo` is run with that.
+        See `wait_for` for interrupts and `undo`.
 
         Raises:
             LocalProtocolError: the loop has ended, is another process's, or would have to wait for itself.
         """
+        if self.forked:
+            raise LocalProtocolError(_FORKED)
         if self.is_here:
             raise LocalProtocolError(_INSIDE)
-        call = AwaitedCall(begin)
-        try:
-            self._submit(call.start)
-            call.wait()
-        except LocalProtocolError:
-            raise
-        except BaseException:
-            with contextlib.suppress(LocalProtocolError):
-                self._submit(call.give_up)
-                call.wait()
-                if undo is not None and call.succeeded:
-                    self.run(functools.partial(undo, call.result()))
-            raise
-        return call.result()
+        return wait_for(self._loop, begin, undo=undo)
 
     def post(self, begin: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         """Has the loop run a coroutine and does not wait for it; nothing where the loop has ended."""
-        with contextlib.suppress(LocalProtocolError):
-            self._submit(lambda: self._loop.create_task(begin()))
+        if not self.forked:
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(lambda: self._loop.create_task(begin()))
 
     def keep(self, key: object, close: _End, *, finish: _End | None = None) -> None:
-        """Turns the claim of `take_loop` into that of an open connection, which `close` would end after `finish`."""
+        """Has the end of the process close a connection, by `finish` and `close`, unless `release` comes first."""
         self._closers[id(key)] = (finish, close)
 
-    def release(self, key: object = None) -> None:
-        """Gives a claim back: the connection is closed, or was never made."""
-        with _guard:
-            self._closers.pop(id(key), None)
-            self._claims -= 1
-
-    def claim(self) -> None:
-        """Counts a connection that is about to be made; `_guard` is held."""
-        self._claims += 1
+    def release(self, key: object) -> None:
+        """Forgets a connection that is closed."""
+        self._closers.pop(id(key), None)
 
     def end(self) -> None:
         """Closes the connections that are open, and ends the thread."""
@@ -130,18 +110,8 @@ class BackgroundLoop:
                     _LOGGER.error("what was written last may be lost: %s", error)  # noqa: TRY400
             with contextlib.suppress(Exception):
                 self.run(lambda close=close: asyncio.wait_for(close(), _GOODBYE_S))  # type: ignore[misc]
-        with self._submitting:
-            self._ended = True
-            self._loop.call_soon_threadsafe(self._loop.stop)
+        self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
-
-    def _submit(self, function: Callable[[], object]) -> None:
-        if self.forked:
-            raise LocalProtocolError(_FORKED)
-        with self._submitting:
-            if self._ended:
-                raise LocalProtocolError(_ENDED)
-            self._loop.call_soon_threadsafe(function)
 
     def _run(self) -> None:
         loop = self._loop
@@ -149,10 +119,11 @@ class BackgroundLoop:
         try:
             loop.run_forever()
         finally:
-            left = asyncio.all_tasks(loop)
-            for task in left:
-                task.cancel()
-            loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+            # Another thread may hand in a call until the loop is closed.
+            while left := asyncio.all_tasks(loop):
+                for task in left:
+                    task.cancel()
+                loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
             loop.run_until_complete(loop.shutdown_asyncgens())
             loop.run_until_complete(loop.shutdown_default_executor())
             asyncio.set_event_loop(None)
@@ -166,14 +137,20 @@ _of_parents: list[BackgroundLoop] = []
 shared with the parent."""
 
 
-def take_loop() -> BackgroundLoop:
-    """The loop of this process, with a claim that `BackgroundLoop.release` gives back."""
+@contextlib.contextmanager
+def claimed_loop() -> Iterator[BackgroundLoop]:
+    """The loop of this process, which runs on while a connection is made, and while `keep` has one that is open."""
     global _present  # noqa: PLW0603 - there is one in a process
     with _guard:
         if _present is None:
             _present = BackgroundLoop()
-        _present.claim()
-        return _present
+        loop = _present
+        loop.claims += 1
+    try:
+        yield loop
+    finally:
+        with _guard:
+            loop.claims -= 1
 
 
 def _before_fork() -> None:

@@ -10,7 +10,7 @@ from rpcrdma.aio.client import connect as asynchronous
 from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.aio.connections.negotiated import Negotiated
 from rpcrdma.rpc.program import Procedure, Program
-from rpcrdma.sync.background_loop import BackgroundLoop, Waits, take_loop, waiting
+from rpcrdma.sync.background_loop import BackgroundLoop, Waits, claimed_loop, waiting
 from rpcrdma.transport import TransportStatistics
 from rpcrdma.wire.buffers import Buffer
 
@@ -23,10 +23,9 @@ R = TypeVar("R")
 class Connection(Waits[asynchronous.Connection]):
     """A connection to one server: `rpcrdma.Connection` with calls that wait. Threads may share it."""
 
-    def __init__(self, connection: asynchronous.Connection, loop: BackgroundLoop, *, owned: bool = True) -> None:
+    def __init__(self, connection: asynchronous.Connection, loop: BackgroundLoop) -> None:
         self._asynchronous = connection
         self._loop = loop
-        self._owned = owned
         self._closed = False
 
     @property
@@ -73,14 +72,15 @@ class Connection(Waits[asynchronous.Connection]):
 
     def close(self) -> None:
         """Ends the connection; calls that other threads wait for fail with `TransportClosed`."""
-        if self._closed or self._loop.forked:
-            return
+        if not self._closed and not self._loop.forked:
+            self._loop.run(self._end)
+
+    async def _end(self) -> None:
         self._closed = True
         try:
-            self._loop.run(self._asynchronous.close)
+            await self._asynchronous.close()
         finally:
-            if self._owned:
-                self._loop.release(self._asynchronous)
+            self._loop.release(self._asynchronous)
 
     def __enter__(self) -> Self:
         return self
@@ -96,15 +96,11 @@ def connect(url: str, program: Program | None = None, *, options: ConnectOptions
 
     Raises: see `rpcrdma.connect`.
     """
+    with claimed_loop() as loop:
 
-    async def connected() -> asynchronous.Connection:
-        return await asynchronous.connect(url, program, options=options)
+        async def connected() -> Connection:
+            connection = await asynchronous.connect(url, program, options=options)
+            loop.keep(connection, connection.close)
+            return Connection(connection, loop)
 
-    loop = take_loop()
-    try:
-        connection = loop.run(connected, undo=asynchronous.Connection.close)
-    except BaseException:
-        loop.release()
-        raise
-    loop.keep(connection, connection.close)
-    return Connection(connection, loop)
+        return loop.run(connected, undo=Connection._end)  # noqa: SLF001 - its own module's

@@ -165,6 +165,9 @@ class NfsFile(OwnProcess, io.RawIOBase):
             finally:
                 self._writers.discard(self._asynchronous)
 
+    async def _abandon(self) -> None:
+        await self._writers.finish(self._asynchronous)
+
     def _check_open(self) -> None:
         if self.closed:
             raise ValueError("I/O operation on closed file")

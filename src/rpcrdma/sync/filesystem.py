@@ -11,7 +11,7 @@ from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.nfs import client as asynchronous
 from rpcrdma.nfs.client import Change, DirEntry, FileOptions
 from rpcrdma.nfs.client.paths import Path
-from rpcrdma.sync.background_loop import BackgroundLoop, Waits, iterate, take_loop, waiting
+from rpcrdma.sync.background_loop import BackgroundLoop, Waits, claimed_loop, iterate, waiting
 from rpcrdma.sync.connection import Connection
 from rpcrdma.sync.file_object import NfsFile
 from rpcrdma.sync.writers import Writers
@@ -111,9 +111,12 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
 
         For text: `io.TextIOWrapper(fs.open(path))`.
         """
-        opening = functools.partial(self._asynchronous.open, path, mode, permissions=permissions, ask=ask)
-        file = self._loop.run(opening, undo=asynchronous.NfsFile.close)
-        return NfsFile(file, self._loop, mode, self._writers)
+
+        async def opened() -> NfsFile:
+            file = await self._asynchronous.open(path, mode, permissions=permissions, ask=ask)
+            return NfsFile(file, self._loop, mode, self._writers)
+
+        return self._loop.run(opened, undo=NfsFile._abandon)  # noqa: SLF001 - its own package's
 
     def close(self) -> None:
         """Closes the files that are open for writing, and ends the work in the background."""
@@ -134,7 +137,7 @@ class MountedFilesystem(NfsFilesystem):
 
     def __init__(self, filesystem: asynchronous.MountedFilesystem, loop: BackgroundLoop) -> None:
         super().__init__(filesystem, loop)
-        self.connection = Connection(filesystem.connection, loop, owned=False)
+        self.connection = Connection(filesystem.connection, loop)
         self.url = filesystem.url
         self.export = filesystem.export
         self.listed_exports = filesystem.listed_exports
@@ -155,11 +158,13 @@ class MountedFilesystem(NfsFilesystem):
 
     def close(self) -> None:
         """Closes the files that are open for writing, unmounts and closes the connection."""
-        if self._closed or self._loop.forked:
-            return
+        if not self._closed:
+            super().close()
+
+    async def _finish(self) -> None:
         self._closed = True
         try:
-            self._loop.run(self._finish)
+            await super()._finish()
         finally:
             self._loop.release(self._asynchronous)
 
@@ -215,16 +220,12 @@ def nfs_open(
 
     Raises: see `rpcrdma.nfs_open`.
     """
+    with claimed_loop() as loop:
 
-    async def opened() -> asynchronous.MountedFilesystem:
-        return await asynchronous.nfs_open(url, mount_port=mount_port, options=options, files=files)
+        async def opened() -> MountedFilesystem:
+            filesystem = await asynchronous.nfs_open(url, mount_port=mount_port, options=options, files=files)
+            mounted = MountedFilesystem(filesystem, loop)
+            loop.keep(filesystem, filesystem.close, finish=mounted._writers.close_at_end)  # noqa: SLF001 - its own module's
+            return mounted
 
-    loop = take_loop()
-    try:
-        filesystem = loop.run(opened, undo=asynchronous.MountedFilesystem.close)
-    except BaseException:
-        loop.release()
-        raise
-    mounted = MountedFilesystem(filesystem, loop)
-    loop.keep(filesystem, filesystem.close, finish=mounted._writers.close_at_end)  # noqa: SLF001 - its own module's
-    return mounted
+        return loop.run(opened, undo=MountedFilesystem._finish)  # noqa: SLF001 - its own module's

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import subprocess
 import sys
+import threading
 from typing import Any
 
 import fsspec
@@ -72,6 +74,30 @@ except ImportError as error:
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=50)
     assert done.stdout == ("rpcrdma.fsspec needs the package fsspec, which is not installed: pip install fsspec\n")
+
+
+def test_an_interrupt_cancels_what_a_file_system_does(fs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, said = threading.Event(), []
+
+    async def never_ends(_self: object, path: str) -> bytes:
+        begun.set()
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            said.append(f"{path} has ended")
+        return b""
+
+    def interrupt(thread: int) -> None:
+        assert begun.wait(30), "the call that is to be interrupted has not begun"
+        signal.pthread_kill(thread, signal.SIGINT)
+
+    monkeypatch.setattr(type(fs), "_cat_file", never_ends)
+    thread = threading.Thread(target=interrupt, args=(threading.get_ident(),))
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        fs.cat_file("/data/file")
+    assert said == ["/data/file has ended"]
+    thread.join()
 
 
 def connections(served: Served, protocol: str) -> set[Any]:

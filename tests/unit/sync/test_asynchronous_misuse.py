@@ -72,16 +72,13 @@ def test_calls_outside_of_a_loop_and_in_another(fs: NfsFilesystem) -> None:
 
 def test_a_file_in_another_loop(fs: NfsFilesystem, folder: Path) -> None:
     (folder / "f").write_bytes(bytes(100))
-    loop = background_loop.take_loop()
-    try:
+    with background_loop.claimed_loop() as loop:
         file: NfsFile = loop.run(lambda: fs.open(f"{folder.name}/f", "r+b"))
         for use in (lambda: file.read(10), file.stat, lambda: file.pread(10, 0)):
             with pytest.raises(LocalProtocolError, match="belongs to the event loop"):
                 asyncio.run(use())
         assert loop.run(lambda: file.read(10)) == bytes(10)
         loop.run(file.close)
-    finally:
-        loop.release()
 
 
 def test_a_read_in_flight_of_another_loop_is_not_waited_for() -> None:
@@ -89,8 +86,7 @@ def test_a_read_in_flight_of_another_loop_is_not_waited_for() -> None:
         await asyncio.get_running_loop().create_future()
         return 0, True
 
-    loop = background_loop.take_loop()
-    try:
+    with background_loop.claimed_loop() as loop:
 
         async def begin() -> tuple[ReadAhead, asyncio.Task[Any]]:
             ahead = ReadAhead(fetch, asyncio.ensure_future, block=100, blocks=2, size=1000)
@@ -108,5 +104,3 @@ def test_a_read_in_flight_of_another_loop_is_not_waited_for() -> None:
             await asyncio.gather(reading, return_exceptions=True)
 
         loop.run(end)
-    finally:
-        loop.release()

@@ -45,15 +45,12 @@ def test_an_interrupt_cancels_what_is_waited_for_and_waits_for_its_end() -> None
             await asyncio.sleep(0.05)
             said.append("ended")
 
-    loop = background_loop.take_loop()
-    try:
+    with background_loop.claimed_loop() as loop:
         thread = interrupt_when(begun)
         with pytest.raises(KeyboardInterrupt):
             loop.run(work)
         assert said == ["ended"]
         thread.join()
-    finally:
-        loop.release()
 
 
 def test_what_was_made_when_the_interrupt_came_is_undone() -> None:
@@ -68,15 +65,12 @@ def test_what_was_made_when_the_interrupt_came_is_undone() -> None:
     async def close(opened: str) -> None:
         undone.append(opened)
 
-    loop = background_loop.take_loop()
-    try:
+    with background_loop.claimed_loop() as loop:
         thread = interrupt_when(begun)
         with pytest.raises(KeyboardInterrupt):
             loop.run(open_something, undo=close)
         assert undone == ["open"]
         thread.join()
-    finally:
-        loop.release()
 
 
 def test_a_wait_for_changes_can_be_interrupted(running: Running, folder: Path) -> None:

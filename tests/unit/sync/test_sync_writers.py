@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rpcrdma import sync
-from rpcrdma.sync.background_loop import BackgroundLoop
 
 if TYPE_CHECKING:
     from conftest import Running
@@ -56,17 +55,3 @@ def drop_removed(fs: sync.NfsFilesystem, path: str) -> None:
     file = fs.open(path, "wb")
     file.write(b"x")
     fs.unlink(path)
-
-
-def test_files_may_be_dropped_while_something_is_handed_to_the_thread() -> None:
-    """As by the garbage collector, or a handler of a signal."""
-    loop = BackgroundLoop()
-
-    async def nothing() -> None:
-        pass
-
-    with loop._submitting:
-        assert loop._submitting.acquire(blocking=False), "it would wait for itself"
-        loop._submitting.release()
-        loop.post(nothing)
-    loop.end()

@@ -237,7 +237,7 @@ def test_a_writer_that_is_dropped_tells_what_failed(server: Any, mounted: Any) -
     async def write(file: Any) -> None:
         server.answers["WRITE"] = [nfsstat3.NFS3ERR_DQUOT]
         await file.write(b"x" * BLOCK)
-        await until(lambda: file._behind.failure and not file._behind.uncommitted)
+        await until(lambda: file._behind.unraised_failure and not file._behind.uncommitted)
 
     (text,) = dropped(server, mounted, write)
     assert text.startswith("/file: unclosed: writing has failed: ")

@@ -228,7 +228,7 @@ def test_a_server_that_miscounts_writes_is_found_out(server: Any, mounted: Any, 
         run(mounted().write_bytes("/file", b"123"))
 
 
-def test_a_write_that_fails_is_raised_once_at_the_latest_when_closing(server: Any, mounted: Any) -> None:
+def test_a_write_that_fails_is_raised_at_the_latest_when_closing(server: Any, mounted: Any) -> None:
     server.put("/file")
     server.answers["WRITE"] = [nfsstat3.NFS3_OK, nfsstat3.NFS3ERR_NOSPC]
 
@@ -237,23 +237,81 @@ def test_a_write_that_fails_is_raised_once_at_the_latest_when_closing(server: An
         await file.write(pattern(3 * BLOCK))
         with pytest.raises(NfsError, match="No space left"):
             await file.close()
+        assert file.closed
         await file.close()
 
     run(work())
 
 
-def test_a_commit_that_fails_is_raised(server: Any, mounted: Any) -> None:
-    server.answers["COMMIT"] = [nfsstat3.NFS3ERR_IO]
+@pytest.mark.parametrize(
+    ("failing", "pieces"),
+    [
+        ("WRITE", [3 * BLOCK]),
+        ("WRITE", [5]),
+        ("WRITE", [20 * BLOCK]),
+        ("WRITE", [BLOCK] * 30),
+        ("COMMIT", [3 * BLOCK]),
+        ("COMMIT", [BLOCK] * 30),
+    ],
+)
+@pytest.mark.parametrize("good", [0, 1])
+def test_a_file_that_has_failed_takes_nothing_more_and_sends_nothing_more(
+    server: Any, mounted: Any, failing: str, pieces: list[int], good: int
+) -> None:
+    server.put("/file")
+    server.answers[failing] = [nfsstat3.NFS3_OK] * good + [nfsstat3.NFS3ERR_NOSPC]
 
     async def work() -> None:
-        file = await mounted().open("/file", "wb")
-        await file.write(pattern(3 * BLOCK))
-        with pytest.raises(NfsError):
-            await file.flush()
-        await file.write(b"more")
-        await file.close()
+        file = await mounted(uncommitted_octets_max=8 * BLOCK).open("/file", "w+b")
+
+        async def write_until_it_fails() -> None:
+            for piece in pieces:
+                await file.write(pattern(piece))
+            for _ in range(good + 1):
+                await file.flush()
+                await file.pwrite(bytes(2 * BLOCK), 0)
+
+        with pytest.raises(NfsError, match="No space left") as first:
+            await write_until_it_fails()
+        calls = server.calls.copy()
+        seen = [first.value]
+        for call in (
+            lambda: file.write(b"more"),
+            lambda: file.write(bytes(20 * BLOCK)),
+            lambda: file.pwrite(b"more", 7),
+            file.flush,
+            file.fsync,
+            file.stat,
+            lambda: file.read(1),
+            lambda: file.truncate(0),
+            file.close,
+        ):
+            with pytest.raises(NfsError, match="No space left") as caught:
+                await call()
+            seen.append(caught.value)
+        assert {(error.status, error.path) for error in seen} == {(nfsstat3.NFS3ERR_NOSPC, "/file")}
+        assert len({id(error) for error in seen}) == len(seen)
+        assert (server.calls["WRITE"], server.calls["COMMIT"]) == (calls["WRITE"], calls["COMMIT"])
 
     run(work())
+
+
+def test_a_file_that_is_dropped_warns_of_a_failure_that_no_call_has_raised(server: Any, mounted: Any) -> None:
+    server.put("/file")
+
+    async def work(flushes: bool) -> None:
+        server.answers["WRITE"] = [nfsstat3.NFS3ERR_NOSPC]
+        file = await mounted().open("/file", "wb")
+        await file.write(pattern(BLOCK))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        if flushes:
+            with pytest.raises(NfsError):
+                await file.flush()
+
+    with pytest.warns(ResourceWarning, match="unclosed: writing has failed: .*No space left"):
+        run(work(flushes=False))
+    run(work(flushes=True))
 
 
 @pytest.mark.parametrize("procedure", ["WRITE", "COMMIT"])

@@ -34,7 +34,8 @@ class NfsFile:
     Methods may be called concurrently. Those that share the position (`read`, `readinto`, `readline`, `write`, `seek`,
     `truncate`, iteration) take turns in the order of their calls; `pread`, `preadinto` and, unless the file is open for
     reading as well, `pwrite` do not wait. What is written reaches the server when a block is full, and its stable
-    storage with `flush`, `fsync` (the same) or `close`; a failure to write is raised by whichever of these comes next.
+    storage with `flush`, `fsync` (the same) or `close`. A failure to write is raised by the call that comes next, and
+    by each call after it: the file takes no more data, and `close` raises the failure and ends the use of the file.
     A file that is dropped without `close` loses its unsent data, with a ResourceWarning. Beyond `NfsError` every
     method may raise what `Caller.call` raises, and ValueError on a closed file.
     """
@@ -76,8 +77,10 @@ class NfsFile:
             lost.append(f"{behind.unsent:,} octets written to it are lost")
         if behind.uncommitted:
             lost.append(f"{behind.uncommitted:,} octets may get lost, which the server has not committed")
-        if behind.failure is not None:
-            lost.append(f"writing has failed: {behind.failure}")
+        if behind.unraised_failure is not None:
+            lost.append(f"writing has failed: {behind.unraised_failure}")
+        if not lost:
+            return
         state = "closing was not completed" if self._closed else "unclosed"
         warnings.warn(f"{self.name}: {state}: {'; '.join(lost)}", ResourceWarning, source=self, stacklevel=2)
 

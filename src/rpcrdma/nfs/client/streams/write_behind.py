@@ -7,6 +7,7 @@ server has lost it (see `stable_write`). The memory is bounded: when it is full,
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
@@ -43,8 +44,8 @@ class _Extent:
 class WriteBehind:
     """Writes to one file in blocks of `block` octets, `blocks` in flight, in at most `octets_max` octets of memory.
 
-    `start` makes a task of a coroutine. A WRITE that fails is reported once, by the method called next, and its data
-    is dropped, as by an operating system. Methods may be called concurrently.
+    `start` makes a task of a coroutine. A WRITE or COMMIT that fails ends the writing: the data that the server does
+    not have is dropped, and every later call raises the same error. Methods may be called concurrently.
     """
 
     def __init__(
@@ -71,12 +72,13 @@ class WriteBehind:
         self._current: _Extent | None = None
         self._in_flight: dict[asyncio.Task[None], _Extent] = {}
         self._uncommitted: list[_Extent] = []
-        self._failure: BaseException | None = None
+        self._failure: Exception | None = None
+        self._failure_raised = False
         self._lock = asyncio.Lock()
 
     @property
     def idle(self) -> bool:
-        """Whether everything has been sent, committed and reported."""
+        """Whether everything has been sent and committed."""
         return not (self._current or self._in_flight or self._uncommitted or self._failure)
 
     @property
@@ -91,9 +93,9 @@ class WriteBehind:
         return sum(extent.length for extent in {*self._in_flight.values(), *self._uncommitted})
 
     @property
-    def failure(self) -> BaseException | None:
-        """The error that the next call will raise: data of earlier calls is lost."""
-        return self._failure
+    def unraised_failure(self) -> Exception | None:
+        """The error that no call has raised yet: data of earlier calls is lost."""
+        return None if self._failure_raised else self._failure
 
     async def write(self, offset: int, data: memoryview) -> None:
         """Copies all of `data`, to be written at `offset`: the caller may change it afterwards.
@@ -101,18 +103,20 @@ class WriteBehind:
         More than fits into the blocks in flight is not copied: it is on stable storage when this returns.
 
         Raises:
-            NfsError: an earlier WRITE or COMMIT failed, or one of `data` that is not copied.
+            NfsError: a WRITE or COMMIT of this file has failed.
         """
         async with self._lock:
+            self._check()
             if len(data) > self._block * self._blocks:
                 await self._write_uncopied(offset, data)
                 return
             while data:
-                self._report()
                 extent = self._current
                 if extent is None or extent.end != offset or not self._room(extent):
                     await self._send_current()
-                    extent = self._current = _Extent(offset, await self._buffer())
+                    buffer = await self._buffer()
+                    self._check()
+                    extent = self._current = _Extent(offset, buffer)
                 count = min(len(data), self._room(extent))
                 extent.buffer[extent.length : extent.length + count] = data[:count]
                 extent.length += count
@@ -129,7 +133,7 @@ class WriteBehind:
         async with self._lock:
             await self._send_current()
             await self._arrivals(0)
-            self._report()
+            self._check()
 
     async def flush(self) -> None:
         """Waits until the server has all data on stable storage.
@@ -146,32 +150,45 @@ class WriteBehind:
             else:
                 await self._send_current()
                 await self._commit()
-            self._report()
+            self._check()
 
     async def _write_uncopied(self, offset: int, data: memoryview) -> None:
         # Older data that had to be written again would undo this, where they overlap.
         await self._send_current()
         await self._commit()
-        self._report()
-        for start in range(0, len(data), self._octets_max):
-            await write_direct(
-                self._procedures,
-                self._handle,
-                offset + start,
-                data[start : start + self._octets_max],
-                self._path,
-                call_octets=self._block,
-                calls=self._blocks,
-            )
+        self._check()
+        try:
+            for start in range(0, len(data), self._octets_max):
+                await write_direct(
+                    self._procedures,
+                    self._handle,
+                    offset + start,
+                    data[start : start + self._octets_max],
+                    self._path,
+                    call_octets=self._block,
+                    calls=self._blocks,
+                )
+        except Exception as error:  # noqa: BLE001 - see _fail
+            self._fail(error)
+        self._check()
 
     def _room(self, extent: _Extent) -> int:
         """Octets that fit into the extent, which ends at a multiple of the block size."""
         return self._block - extent.offset % self._block - extent.length
 
-    def _report(self) -> None:
-        failure, self._failure = self._failure, None
-        if failure is not None:
-            raise failure
+    def _check(self) -> None:
+        """Raises the failure, each time a new exception: the frames of a traceback hold the data of their callers."""
+        if self._failure is not None:
+            self._failure_raised = True
+            raise copy.copy(self._failure)
+
+    def _fail(self, error: Exception) -> None:
+        """Keeps the first error, and gives up the data: WRITEs in flight are left to arrive."""
+        if self._failure is None:
+            self._failure = error.with_traceback(None)
+        self._current = None
+        self._uncommitted = []
+        self._free = []
 
     async def _buffer(self) -> memoryview:
         if not self._free and not self._left:
@@ -189,6 +206,8 @@ class WriteBehind:
         while any(extent.overlaps(other) for other in self._in_flight.values()):
             await self._arrivals(len(self._in_flight) - 1)
         await self._arrivals(self._blocks - 1)
+        if self._failure is not None:
+            return
         self._current = None
         self._sent += 1
         extent.number = self._sent
@@ -207,15 +226,16 @@ class WriteBehind:
             extent.verifier = await write_whole(
                 self._procedures, self._handle, extent.offset, extent.buffer[: extent.length], stable, self._path
             )
-        except Exception as error:  # noqa: BLE001 - the next call of the writer raises it
-            self._failure = self._failure or error
-            self._free.append(extent.buffer)
+        except Exception as error:  # noqa: BLE001 - see _fail
+            self._fail(error)
             return
         except BaseException:
             # Cancelled, so counted as not sent: no verifier of a COMMIT equals None.
             extent.verifier, extent.stable = None, False
             self._uncommitted.append(extent)
             raise
+        if self._failure is not None:
+            return
         extent.stable = extent.verifier is None
         if not extent.stable or any(extent.overlaps(other) for other in self._uncommitted):
             self._uncommitted.append(extent)
@@ -228,10 +248,8 @@ class WriteBehind:
         while self._uncommitted:
             try:
                 verifier = await self._procedures.commit(self._handle, self._path)
-            except Exception as error:  # noqa: BLE001 - see _carry
-                self._failure = self._failure or error
-                self._free += [extent.buffer for extent in self._uncommitted]
-                self._uncommitted = []
+            except Exception as error:  # noqa: BLE001 - see _fail
+                self._fail(error)
                 return
             lost: list[_Extent] = []
             # An extent written after a lost one may overlap it, so it is written again after it.
@@ -246,3 +264,5 @@ class WriteBehind:
             for extent in lost:
                 self._uncommitted.remove(extent)
                 await self._carry(extent, stability(in_vain))
+                if self._failure is not None:
+                    return
