@@ -38,12 +38,16 @@ _FSSPEC_OPTIONS = {
 }
 """Those of every file system: what else is given is a mistake, which fsspec itself would pass over."""
 
+_PASSED_OVER = ("anon",)
+"""Options that tools add by themselves: after a PermissionError pandas opens the file once more, with `anon=True`."""
+
 
 class ServerFileSystem(AsyncFileSystem):
     """What a file system of fsspec is asked about: `RdmaFileSystem` has what is done with the files."""
 
     protocol: str = ""
     root_marker = "/"
+    _strip_tokenize_options = _PASSED_OVER
 
     def __init__(
         self,
@@ -56,6 +60,8 @@ class ServerFileSystem(AsyncFileSystem):
         attributes_valid_s: float = 1.0,
         **kwargs: Any,
     ) -> None:
+        for name in _PASSED_OVER:
+            kwargs.pop(name, None)
         unknown = sorted(set(kwargs) - _FSSPEC_OPTIONS)
         if unknown:
             raise TypeError(f"{self.protocol}:// has no option {', '.join(unknown)}: {_OPTIONS}")

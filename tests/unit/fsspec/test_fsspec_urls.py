@@ -161,3 +161,10 @@ def test_mistaken_options_are_refused_in_words() -> None:
             fsspec.filesystem("rdma", host=host)
     with pytest.raises(LocalProtocolError, match="in full, or rdma:///PATH and the option host='::1'"):
         fsspec.open("rdma://[::1]:20049/data/a")
+
+
+def test_an_option_that_pandas_adds_is_passed_over() -> None:
+    fs = fsspec.filesystem("rdma", host="server", anon=True)
+    assert fs is fsspec.filesystem("rdma", host="server")
+    assert fs.storage_options == {"host": "server"}
+    assert RdmaFileSystem(host="server", anon=True, skip_instance_cache=True).storage_options == {"host": "server"}
