@@ -116,7 +116,7 @@ def parquet_measure(
     def reading(top: str, storage_options: dict[str, Any] | None = None, whole: Any = None) -> Timed:
         def read(name: str) -> int:
             if whole is not None:
-                return len(pd.read_parquet(io.BytesIO(whole.cat_file(f"/{name}"))))
+                return len(pd.read_parquet(io.BytesIO(whole.cat_file(f"{top}/{name}"))))
             return len(pd.read_parquet(f"{top}/{name}", storage_options=storage_options))
 
         def go() -> float:
@@ -136,12 +136,12 @@ def parquet_measure(
         subjects["s3fs"] = reading(f"s3://{local_s3.BUCKET}", stored)
     else:
         print(f"without s3fs: {local_s3.HINT}", file=sys.stderr)
-    top = f"{server.rdma}?mountport={parse_url(server.tcp).port}"
+    top = f"{server.rdma}+{parse_url(server.tcp).port}"
     subjects["rdma://, by cat_file"] = reading(top, whole=fsspec.url_to_fs(top)[0])
 
     def by_one_cat() -> float:
         start = time.perf_counter()
-        files = fsspec.url_to_fs(top)[0].cat([f"/{name}" for name in names])
+        files = fsspec.url_to_fs(top)[0].cat([f"{top}/{name}" for name in names])
         with ThreadPoolExecutor(options.at_a_time) as pool:
             read = pool.map(lambda octets: len(pd.read_parquet(io.BytesIO(octets))), files.values())
             assert sum(read) == rows * len(names)

@@ -63,7 +63,7 @@ def address(server: subprocess.Popen[str]) -> str:
         host, _, ports[scheme] = authority.rpartition(":")
     if len(ports) != 2:
         raise RuntimeError("a server has ended before it listened")
-    return f"rdma://{host}:{ports['rdma']}?mountport={ports['tcp']}"
+    return f"rdma://{host}:{ports['rdma']}+{ports['tcp']}"
 
 
 def write_shard(url: str, first: int, rows: int) -> None:
@@ -118,7 +118,7 @@ def main() -> None:
         "--free-ports", action="store_true", help=f"free ports, instead of {RDMA_PORT} and {TCP_PORT} and those above"
     )
     reader = commands.add_parser("read", help="write and read one shard at each URL")
-    reader.add_argument("urls", nargs="+", metavar="URL", help="rdma://HOST:PORT?mountport=PORT/DIRECTORY")
+    reader.add_argument("urls", nargs="+", metavar="URL", help="rdma://HOST:PORT+MOUNTPORT/DIRECTORY")
     reader.add_argument("--workers", type=int, default=cores, help="worker processes (default: the cores, %(default)s)")
     reader.add_argument("--rows", type=int, default=1_000_000, help="numbers in a shard (default: %(default)s)")
     options = parser.parse_args()

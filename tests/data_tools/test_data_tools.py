@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fsspec_server import SCHEMES, RunningServer, Served
-from tool_runs import DOCUMENT, EXAMPLES, TOOLS, require, run_example, run_snippet, snippets
+from tool_runs import DOCUMENT, EXAMPLES, TOOLS, require, run_example, run_lines, run_snippet, snippets
 
 
 @pytest.fixture(scope="module")
@@ -46,3 +46,32 @@ def test_every_example_is_tried_and_in_the_table_of_the_document() -> None:
     rows = [line for line in DOCUMENT.read_text().splitlines() if line.startswith("| [")]
     assert [row.split("]")[0].removeprefix("| [") for row in rows] == [f"{name}.py" for name in TOOLS]
     assert [row for row in rows if "failed" in row] == []
+
+
+REFUSED_IN_PANDAS = """
+import pandas as pd
+from rpcrdma.rpc.auth import AuthSys
+
+nobody = AuthSys(machine="here", uid=65534, gid=65534)
+try:
+    pd.read_csv("rdma://server/data/secret.csv", storage_options={"options": {"credential": nobody}})
+except PermissionError as error:
+    print(error.strerror)
+"""
+
+
+@pytest.mark.data_tools
+@pytest.mark.parametrize("protocol", SCHEMES)
+def test_pandas_says_that_a_file_may_not_be_read(served: Served, protocol: str, tmp_path: Path) -> None:
+    require("pandas")
+    folder = served.directory / f"refused-{protocol}"
+    folder.mkdir()
+    (folder / "secret.csv").write_text("a\n1\n")
+    (folder / "secret.csv").chmod(0)
+    # Where botocore can be imported, of which pandas takes two exceptions, it tries again with the option `anon`.
+    (tmp_path / "botocore").mkdir()
+    (tmp_path / "botocore" / "__init__.py").touch()
+    exceptions = "class ClientError(Exception): pass\nclass NoCredentialsError(Exception): pass\n"
+    (tmp_path / "botocore" / "exceptions.py").write_text(exceptions)
+    program = REFUSED_IN_PANDAS.replace("rdma://server/data", served.url(protocol, f"/data/{folder.name}"))
+    assert run_lines(["-c", program], tmp_path) == ("Permission denied",)

@@ -1,4 +1,8 @@
-"""The URLs of services: `rdma://HOST[:PORT][/PATH][?mountport=PORT]`, and `tcp://`."""
+"""The URLs of services: `rdma://HOST[:PORT][/PATH][?mountport=PORT]`, and `tcp://`.
+
+The port of MOUNT may stand behind the server's own as well: `rdma://HOST:PORT+MOUNTPORT/PATH`. A URL of that form has
+no character that a pattern of file names gives a meaning, and a path can be appended to it.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +24,9 @@ DEFAULT_PORTS: dict[Scheme, int] = {"rdma": 20049, "tcp": 2049}
 
 _QUERY = re.compile(r"\?([^/?=]*=[^/?]*)$")
 """KEY=VALUE at the end. Any other question mark belongs to a name: file names have no queries."""
+
+_PLUS = re.compile(r"^([^:/]+://[^/+]+)\+([^/]*)")
+"""The server's part up to a plus sign, and the port of MOUNT behind that."""
 
 _UNSAFE = re.compile(r"%|\?(?=[^/?=]*=[^/?]*$)|[\udc80-\udcff]+")
 """What of a path `parse_url` would take for something else, and octets that are no UTF-8."""
@@ -63,6 +70,12 @@ def parse_url(text: str) -> Url:
     if query is not None:
         mount_port = _mount_port(text, query[1])
         text = text[: query.start()]
+    plus = _PLUS.match(text)
+    if plus is not None:
+        if mount_port is not None:
+            raise LocalProtocolError(f"{text!r}: the port of MOUNT is named twice, behind '+' and as mountport")
+        mount_port = _port_number(text, plus[2])
+        text = plus[1] + text[plus.end() :]
     # Names may have "?" and "#" in them.
     try:
         parts = urlsplit(text.replace("#", "%23").replace("?", "%3F"))
@@ -95,6 +108,10 @@ def _mount_port(text: str, query: str) -> int:
             f"{text!r}: {key!r} means nothing in a URL, which may end in ?mountport=PORT; "
             "write %3F for a question mark in a name"
         )
+    return _port_number(text, value)
+
+
+def _port_number(text: str, value: str) -> int:
     if not value.isascii() or not value.isdigit() or not 1 <= int(value) <= 65535:
         raise LocalProtocolError(f"{text!r}: mountport must be a number from 1 to 65535")
     return int(value)

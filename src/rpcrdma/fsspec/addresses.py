@@ -1,23 +1,25 @@
-"""The URLs that data tools are given: `rdma://HOST[:PORT]/PATH[?mountport=PORT]`, and `nfstcp://`.
+"""The URLs that data tools are given, `rdma://HOST[:PORT][+MOUNTPORT]/PATH` and `nfstcp://`, and the paths in them.
 
-Host and ports become options of the file system, the path is what its methods take. A path stands in such a URL as it
-is: data tools put URLs together from names without encoding them, so `%20` is the name's own. What they add goes
-behind a `?mountport=PORT` as well, which therefore may stand in front of any slash.
+A path begins with its server, as one of s3 begins with its bucket: `HOST:PORT+MOUNTPORT/PATH`, with the ports that the
+URL names. Tools put such paths and `rdma://` together again, so either is read back to the same server, and no server
+is written with a character of patterns or with `::`, at which fsspec splits URLs: an IPv6 address has all of its eight
+groups and no brackets. A path that begins with a slash leaves its server to the options of the file system.
+
+The rest of a path stands as it is: data tools put URLs together from names without encoding them, so `%20` is the
+name's own. They append names to a `?mountport=PORT` as well, which therefore may stand in front of any slash of a URL.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Protocol
-
-from fsspec.utils import stringify_path
+from ipaddress import IPv6Address
 
 from rpcrdma.aio.urls import Scheme, Url, parse_url
 from rpcrdma.errors import LocalProtocolError
 
-__all__ = ["PROTOCOLS", "ServerPath", "StripProtocol", "split_url", "url_options"]
+__all__ = ["PROTOCOLS", "authority_of", "server_of", "split_path", "strip_url"]
 
 PROTOCOLS: dict[str, Scheme] = {"rdma": "rdma", "nfstcp": "tcp"}
 """The schemes of fsspec's URLs, and which ones of `nfs_open` they stand for: `tcp` says too little among all of those
@@ -25,86 +27,74 @@ that fsspec knows, and universal-pathlib takes what follows a plus sign, as in `
 
 _MOUNT_PORT = re.compile(r"\?mountport=[^/?]*(?=/|$)")
 
+_EIGHT_GROUPS = re.compile(r"((?:[0-9a-f]{1,4}:){7}[0-9a-f]{1,4}(?:%[^:+?]*)?)(?![^:+?])", re.IGNORECASE)
 
-def split_url(text: str) -> tuple[Url | None, str]:
-    """(the server, the path in it): no server for a path alone, or where a URL leaves the host to the options.
 
-    The path begins with a slash and ends in one only if it is the root.
+def strip_url(text: str, protocol: str) -> str:
+    """The path of a URL, or a path in its usual form: "SERVER/PATH", "SERVER" alone, "/PATH" or "/".
 
     Raises:
-        LocalProtocolError: the host or a port is not valid; the message says what is wrong and shows the form.
+        ValueError: the URL is one of another protocol.
+        LocalProtocolError: the server is not valid; the message says why and shows the form.
     """
-    protocol, separator, rest = text.partition("://")
-    if not separator or protocol not in PROTOCOLS:
-        return None, _normal(text)
-    query = _MOUNT_PORT.search(rest)
-    if query is not None:
-        rest = rest[: query.start()] + rest[query.end() :]
-    if rest.startswith("[") and "]" not in rest:
-        raise LocalProtocolError(
-            f"{text!r}: fsspec splits URLs at '::'; write the address in full, or rdma:///PATH and the option "
-            "host='::1'"
-        )
+    scheme, separator, rest = text.partition("://")
+    query = None
+    if separator and "/" not in scheme:
+        if scheme != protocol:
+            raise ValueError(f"{text!r} is no URL of {protocol}://, and no path: those begin with HOST or with '/'")
+        query = _MOUNT_PORT.search(rest)
+        if query is not None:
+            rest = rest[: query.start()] + rest[query.end() :]
+    else:
+        # Only a query of the server itself is one: the names of files may end like that.
+        rest = text
     authority, _, path = rest.partition("/")
+    path = path.strip("/")
     if not authority:
-        return None, _normal(path)
-    return _server(f"{PROTOCOLS[protocol]}://{authority}{query[0] if query else ''}"), _normal(path)
+        return f"/{path}"
+    server = _usual_form(protocol, authority + (query[0] if query else ""))
+    return f"{server}/{path}" if path else server
 
 
-def url_options(text: str) -> dict[str, str | int]:
-    """The options of a file system that the URL has: `host`, and `port` and `mountport` where they are named."""
-    server, _ = split_url(text)
-    if server is None:
-        return {}
-    found: dict[str, str | int] = {"host": server.host}
-    if server.port_given:
-        found["port"] = server.port
-    if server.mount_port is not None:
-        found["mountport"] = server.mount_port
-    return found
-
-
-class KnowsItsServer(Protocol):
-    """A file system."""
-
-    def path_of(self, path: Any) -> Any:
-        """The path of a URL of its server."""
-
-
-class ServerPath(str):  # noqa: SLOT000 - one has a server, for which it needs a dictionary
-    """A path that came out of a URL, and still knows of which server it is.
-
-    fsspec splits all URLs of a list into server and path, and makes one file system for the first one's server. With
-    plain paths that would look for the files of all servers there.
-    """
-
-    server: Url
-
-
-class StripProtocol:
-    """The path of a URL: fsspec asks the class where it has no file system, which knows what server it is of."""
-
-    def __get__(self, filesystem: KnowsItsServer | None, owner: type) -> Callable[[Any], Any]:
-        return _path if filesystem is None else filesystem.path_of
-
-
-def _path(path: Any) -> Any:
-    if isinstance(path, list):
-        return [_path(each) for each in path]
-    server, found = split_url(stringify_path(path))
-    server = server or getattr(path, "server", None)
-    if server is None:
-        return found
-    of_server = ServerPath(found)
-    of_server.server = server
-    return of_server
+def split_path(stripped: str) -> tuple[str, str]:
+    """(the server, the path in it) of a path in its usual form; the server is empty if the path names none."""
+    server, _, path = stripped.partition("/")
+    return server, f"/{path}"
 
 
 @lru_cache(maxsize=256)
-def _server(url: str) -> Url:
-    """`parse_url`, which every file of a data set asks for the same."""
-    return parse_url(url)
+def server_of(protocol: str, authority: str) -> Url:
+    """The server that is named at the beginning of a path or URL.
+
+    Raises:
+        LocalProtocolError: it is not valid; the message says why and shows the form.
+    """
+    if authority.startswith("[") and "]" not in authority:
+        raise LocalProtocolError(
+            f"{authority!r}: fsspec splits URLs at '::'; write the address in full, or rdma:///PATH and the option "
+            "host='::1'"
+        )
+    groups = _EIGHT_GROUPS.match(authority)
+    if groups is not None:
+        authority = f"[{groups[1]}]{authority[groups.end() :]}"
+    url = parse_url(f"{PROTOCOLS[protocol]}://{authority}")
+    return replace(url, host=str(IPv6Address(url.host))) if ":" in url.host else url
 
 
-def _normal(path: str) -> str:
-    return "/" + path.strip("/")
+def authority_of(url: Url) -> str:
+    """The server as paths name it, with those of its ports that are known."""
+    host = url.host
+    if ":" in host:
+        address = IPv6Address(host)
+        groups = address.packed.hex(":", 2).split(":")
+        host = ":".join(f"{int(group, 16):x}" for group in groups)
+        if address.scope_id is not None:
+            host += f"%{address.scope_id}"
+    port = f":{url.port}" if url.port_given else ""
+    mount_port = "" if url.mount_port is None else f"+{url.mount_port}"
+    return f"{host}{port}{mount_port}"
+
+
+@lru_cache(maxsize=256)
+def _usual_form(protocol: str, authority: str) -> str:
+    return authority_of(server_of(protocol, authority))

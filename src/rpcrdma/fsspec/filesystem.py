@@ -21,6 +21,7 @@ from rpcrdma.fsspec.mounts import mounts_of
 from rpcrdma.fsspec.ranges import one_each, within
 from rpcrdma.fsspec.removal import remove, remove_name, unlink
 from rpcrdma.fsspec.server_filesystem import ServerFileSystem, names_below
+from rpcrdma.fsspec.servers import MountPorts, Place
 from rpcrdma.fsspec.waiting import sync, waits_by_sync
 from rpcrdma.nfs.client import DirEntry, FileOptions, MountedFilesystem, NfsFile
 from rpcrdma.nfs.client.mount_client import NoSuchExport
@@ -33,10 +34,14 @@ T = TypeVar("T")
 
 @waits_by_sync
 class RdmaFileSystem(ServerFileSystem):
-    """The files of an NFSv3 server over RDMA: `fsspec.filesystem("rdma", host="server")`, or by URL.
+    """The files of NFSv3 servers over RDMA: `fsspec.filesystem("rdma")`, or by URL.
 
-    Paths begin at the server and name the export first: "/data/x.csv" of `rdma://server/data/x.csv`. `options` and
-    `files` are those of `rpcrdma.nfs_open`, or dictionaries of their fields; `mountport` is the TCP port of MOUNT.
+    Paths begin with the server, then name the export: "server:20049/data/x.csv" of `rdma://server:20049/data/x.csv`.
+    One object reaches any number of servers. A path that begins with a slash is of the server `host`. `port` and
+    `mountport`, the TCP port of MOUNT, are those of `host`, or without it those of all servers whose paths name none;
+    `mountport` may also be a dictionary by HOST or HOST:PORT. `options` and `files` are those of `rpcrdma.nfs_open`, or
+    dictionaries of their fields.
+
     With `auto_mkdir`, which is the default, a file that is written gets the directories above it that are missing,
     as tools for object stores expect. Errors are those of `os` and `open`.
 
@@ -55,7 +60,7 @@ class RdmaFileSystem(ServerFileSystem):
         self,
         host: str | None = None,
         port: int | None = None,
-        mountport: int | None = None,
+        mountport: MountPorts = None,
         *,
         options: ConnectOptions | Mapping[str, Any] | None = None,
         files: FileOptions | Mapping[str, Any] | None = None,
@@ -78,9 +83,10 @@ class RdmaFileSystem(ServerFileSystem):
             start, end = within(size, start, end)
         first = start or 0
         count = -1 if end is None else max(0, end - first)
-        known = self._known.find(self.path_of(path), self._valid_s)
+        place = self.place(path)
+        known = place.known.find(place.path, self._valid_s)
         entry = None if known is None else known.entry
-        return await self._run(path, lambda fs, at: fs.read_bytes(entry or at, offset=first, size=count))
+        return await self._run(place, lambda fs, at: fs.read_bytes(entry or at, offset=first, size=count))
 
     async def _cat_ranges(
         self,
@@ -150,7 +156,7 @@ class RdmaFileSystem(ServerFileSystem):
         except FileNotFoundError:
             if not self.auto_mkdir:
                 raise
-        await self._mounts().make_directories(self.path_of(self._parent(path)))
+        await self._make_directories(self._parent(path))
         return await self._run(path, call)
 
     async def _pipe_file(self, path: str, value: Buffer, mode: str = "overwrite", **_kwargs: Any) -> None:
@@ -192,24 +198,29 @@ class RdmaFileSystem(ServerFileSystem):
         try:
             source = await self.open_async(path1)
         except (IsADirectoryError, NoSuchExport) as error:
-            if isinstance(error, NoSuchExport) and not names_below(self.path_of(path1), error.exports):
+            if isinstance(error, NoSuchExport) and not names_below(self.place(path1).path, error.exports):
                 raise
             await self._makedirs(path2, exist_ok=True)
             return
-        if await self._leads_to(path2, source):
+        if await self._leads_to(path2, path1, source):
             raise shutil.SameFileError(f"{path1!r} and {path2!r} are the same file")
         with self._changing(path2):
             async with await self._making_directories(path2, lambda fs, at: fs.open(at, "wb")) as target:
                 async for block in source.views():
                     await target.write(block)
 
-    async def _leads_to(self, path: str, file: NfsFile) -> bool:
+    async def _leads_to(self, path: str, source: str, file: NfsFile) -> bool:
+        """Whether `path` leads to `file`, which is open, and which `source` leads to."""
         try:
             there = await self._run(path, lambda fs, at: fs.stat(at))
         except FileNotFoundError:
             return False
         here = await file.stat()
-        return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
+        if (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino):
+            return False
+        # Two servers may number their files alike, or export the same files.
+        one_server = self.place(path).server.url == self.place(source).server.url
+        return one_server or there.st_ctime_ns == here.st_ctime_ns
 
     def touch(self, path: str, truncate: bool = True, **_kwargs: Any) -> None:
         """Makes an empty file; of one that exists without `truncate` only sets the times."""
@@ -230,8 +241,8 @@ class RdmaFileSystem(ServerFileSystem):
         try:
             yield
         finally:
-            for path in paths:
-                (self._known.forget_tree if trees else self._known.forget)(self.path_of(path))
+            for place in map(self.place, paths):
+                (place.known.forget_tree if trees else place.known.forget)(place.path)
 
     def _open(
         self,
@@ -250,23 +261,23 @@ class RdmaFileSystem(ServerFileSystem):
         if mode == "rb" and block_size is None and not cache_options and not kwargs:
             opened, data = self._believed_data(path) or sync(self.loop, self._open_reading, path)
             if opened is None:
-                return HeldFile(self, self.path_of(path), data)
+                return HeldFile(self, self._strip_protocol(path), data)
             return BufferedNfsFile(self, path, mode, opened=opened, tail=data)
         return BufferedNfsFile(self, path, mode, block_size, autocommit, cache_options=cache_options, **kwargs)
 
     async def open_async(self, path: str, mode: str = "rb", **_kwargs: Any) -> NfsFile:
         """An open file for coroutines; see `rpcrdma.NfsFilesystem.open`."""
-        path = self.path_of(path)
+        place = self.place(path)
         if mode == "rb":
-            known = self._known.find(path, self._valid_s)
+            known = place.known.find(place.path, self._valid_s)
             if known is not None and known.entry.is_file():
-                return await self._open_known(path, known.entry)
-            return await self._run(path, lambda fs, at: fs.open(at))
+                return await self._open_known(place, known.entry)
+            return await self._run(place, lambda fs, at: fs.open(at))
         if "r" in mode:
-            file = await self._run(path, lambda fs, at: fs.open(at, mode))
+            file = await self._run(place, lambda fs, at: fs.open(at, mode))
         else:
             file = await self._making_directories(path, lambda fs, at: fs.open(at, mode))
-        self._known.note_writer(path, file)
+        place.known.note_writer(place.path, file)
         return file
 
     def _believed_data(self, path: str) -> tuple[None, bytes] | None:
@@ -276,41 +287,42 @@ class RdmaFileSystem(ServerFileSystem):
 
     async def _open_reading(self, path: str) -> tuple[NfsFile | None, bytes]:
         """(None, all octets of a small regular file), or (an open file, its end if that is what is read first)."""
-        path = self.path_of(path)
-        known = self._known.find(path, self._valid_s)
-        entry = (await self._look(path))[1] if known is None else known.entry
+        place = self.place(path)
+        known = place.known.find(place.path, self._valid_s)
+        entry = (await self._look(place))[1] if known is None else known.entry
         if entry is None or not entry.is_file():
             return await self.open_async(path), b""
         start = first_read(path, entry)
         if start is None:
-            return await self._open_known(path, entry), b""
-        data = await self._unchanged_data(path, entry, start, b"" if known is None else known.data)
+            return await self._open_known(place, entry), b""
+        data = await self._unchanged_data(place, entry, start, b"" if known is None else known.data)
         if data is None:
-            self._known.forget(path)
+            place.known.forget(place.path)
             return await self.open_async(path), b""
-        self._known.hold(path, entry, data, self._valid_s)
-        return (await self._run(path, lambda fs, _: fs.open(entry, ask=False)) if start else None), data
+        place.known.hold(place.path, entry, data, self._valid_s)
+        return (await self._run(place, lambda fs, _: fs.open(entry, ask=False)) if start else None), data
 
-    async def _unchanged_data(self, path: str, entry: DirEntry, start: int, held: bytes) -> bytes | None:
-        """A file's octets from `start` on, which are `held` or come now; None if it is not what `entry` says."""
+    async def _unchanged_data(self, place: Place, entry: DirEntry, start: int, held: bytes) -> bytes | None:
+        """A file's octets from `start` on, which are `held` or come now; None if the file is not as `entry` says."""
         if not held:
-            return await self._run(path, lambda fs, _: fs.read_unchanged(entry, offset=start))
-        if self._close_to_open and not await self._run(path, lambda fs, _: fs.is_unchanged(entry)):
+            return await self._run(place, lambda fs, _: fs.read_unchanged(entry, offset=start))
+        if self._close_to_open and not await self._run(place, lambda fs, _: fs.is_unchanged(entry)):
             return None
         return held
 
-    async def _open_known(self, path: str, entry: DirEntry) -> NfsFile:
-        return await self._run(path, lambda fs, _: fs.open(entry, ask=self._close_to_open))
+    async def _open_known(self, place: Place, entry: DirEntry) -> NfsFile:
+        return await self._run(place, lambda fs, _: fs.open(entry, ask=self._close_to_open))
 
     def note_written(self, path: str) -> None:
         """Has the server be asked for the attributes of a file that has been written."""
-        self._known.forget(self.path_of(path))
+        place = self.place(path)
+        place.known.forget(place.path)
 
     def note_writer(self, file: BufferedNfsFile) -> None:
         """Has the end of the process close the file, if nothing else does."""
         loop = self.loop
         assert loop is not None, "a file that waits for its calls needs a loop to wait for"
-        mounts_of(self.server, loop).writers.add(file)
+        mounts_of(self.place(file.path).server, loop).writers.add(file)
 
     # Directories and names
 
@@ -319,9 +331,13 @@ class RdmaFileSystem(ServerFileSystem):
 
     async def _makedirs(self, path: str, exist_ok: bool = False) -> None:
         if exist_ok:
-            await self._mounts().make_directories(self.path_of(path))
+            await self._make_directories(path)
         else:
             await self._mkdir(path)
+
+    async def _make_directories(self, path: str) -> None:
+        server, prefix, at = self.place(path)
+        await self._mounts(server).make_directories(at, prefix=prefix)
 
     def rmdir(self, path: str) -> None:
         """Removes an empty directory."""
@@ -360,9 +376,9 @@ class RdmaFileSystem(ServerFileSystem):
 
     async def _mv(self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None) -> None:
         if isinstance(path1, str) and isinstance(path2, str) and maxdepth is None and await self._is_name(path1):
-            target = self.path_of(path2)
+            target = self._strip_protocol(path2)
             if path2.endswith("/") or await self._isdir(path2):
-                target = f"{target.rstrip('/')}/{self.path_of(path1).rpartition('/')[2]}"
+                target = f"{target.rstrip('/')}/{self._strip_protocol(path1).rpartition('/')[2]}"
             try:
                 await self._mv_file(path1, target)
             except OSError as error:
@@ -384,7 +400,7 @@ class RdmaFileSystem(ServerFileSystem):
         return True
 
     async def _mv_file(self, path1: str, path2: str) -> None:
-        source, below = await self._run(path1, _place)
+        source, below = await self._run(path1, _at)
 
         async def rename(fs: MountedFilesystem, at: str) -> None:
             if fs is not source:
@@ -405,5 +421,5 @@ class TcpFileSystem(RdmaFileSystem):
     protocol = "nfstcp"
 
 
-async def _place(fs: MountedFilesystem, at: str) -> tuple[MountedFilesystem, str]:
+async def _at(fs: MountedFilesystem, at: str) -> tuple[MountedFilesystem, str]:
     return fs, at

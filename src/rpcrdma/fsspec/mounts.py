@@ -12,7 +12,7 @@ import contextlib
 import logging
 import os
 import weakref
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -61,42 +61,53 @@ class Mounts:
         self.writers: weakref.WeakSet[Closable] = weakref.WeakSet()
         """Files open for writing, which the end of the process closes."""
 
-    async def run(self, path: str, call: Callable[[MountedFilesystem, str], Awaitable[T]]) -> T:
+    async def run(self, path: str, call: Callable[[MountedFilesystem, str], Awaitable[T]], *, prefix: str = "") -> T:
         """The result of `call` with the file system that has `path`, and the path in it.
+
+        Errors name paths behind `prefix`, the server as the caller's path names it.
 
         Raises:
             ConnectFailed: the server cannot be reached.
             NoSuchExport: no export has that path.
         """
-        export, fs = await self._at(path)
-        with _told_from(export):
+        above = prefix
+        try:
+            export, fs = await self._at(path)
+            if export != "/":
+                above += export
             return await call(fs, "/" + path[len(export) :].lstrip("/"))
+        except ServerPathError as error:
+            if above:
+                error.filename = f"{above}{error.filename or ''}"
+                if error.filename2 is not None:
+                    error.filename2 = f"{above}{error.filename2}"
+            raise
 
-    async def make_directories(self, path: str) -> None:
+    async def make_directories(self, path: str, *, prefix: str = "") -> None:
         """Makes a directory and those above it, where they are missing.
 
         Copies of many files into new directories ask for the same ones all at once: each is made by one call.
         """
         task = self._making.get(path)
         if task is None:
-            task = self._making[path] = asyncio.get_running_loop().create_task(self._make_directory(path))
+            task = self._making[path] = asyncio.get_running_loop().create_task(self._make_directory(path, prefix))
             task.add_done_callback(lambda _: self._making.pop(path))
         # A caller that is cancelled does not end it for the others.
         await asyncio.wait([task])
         task.result()
 
-    async def _make_directory(self, path: str) -> None:
+    async def _make_directory(self, path: str, prefix: str) -> None:
         async def make(fs: MountedFilesystem, at: str) -> None:
             await fs.mkdir(at, exist_ok=True)
 
         try:
-            await self.run(path, make)
+            await self.run(path, make, prefix=prefix)
         except NfsNotFound:
             above = path.rpartition("/")[0]
             if self._export_of(path) in {"", path} or not above:
                 raise
-            await self.make_directories(above)
-            await self.run(path, make)
+            await self.make_directories(above, prefix=prefix)
+            await self.run(path, make, prefix=prefix)
 
     async def close(self) -> None:
         """Ends all connections."""
@@ -153,19 +164,6 @@ class Mounts:
                 await fs.connection.wait_reconnected(fs.connection.reconnects)
         self._mounted = {name: other for name, other in self._mounted.items() if other is not fs}
         await fs.close()
-
-
-@contextlib.contextmanager
-def _told_from(export: str) -> Iterator[None]:
-    """Errors name paths as they stand in URLs, and not as they are in the export."""
-    try:
-        yield
-    except ServerPathError as error:
-        if export != "/":
-            error.filename = f"{export}{error.filename or ''}"
-            if error.filename2 is not None:
-                error.filename2 = f"{export}{error.filename2}"
-        raise
 
 
 _MOUNTS: dict[tuple[asyncio.AbstractEventLoop, str], Mounts] = {}

@@ -1,4 +1,4 @@
-"""A server as fsspec sees it: which one it is, its connections, and what is at a path."""
+"""Servers as fsspec sees them: their connections, and the answers to its questions about paths."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import datetime as dt
 import io
 import os
-import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -14,11 +13,11 @@ from fsspec.asyn import AsyncFileSystem
 from fsspec.utils import stringify_path, tokenize
 
 from rpcrdma.aio.client.connect import ConnectOptions
-from rpcrdma.aio.urls import DEFAULT_PORTS, Scheme, Url
-from rpcrdma.fsspec.addresses import PROTOCOLS, ServerPath, StripProtocol, split_url, url_options
+from rpcrdma.fsspec.addresses import authority_of, strip_url
 from rpcrdma.fsspec.entry_info import Info, info_above, info_at, listed_infos
 from rpcrdma.fsspec.known_files import Known, known_files
 from rpcrdma.fsspec.mounts import Mounts, Server, close_mounts, mounts_of
+from rpcrdma.fsspec.servers import MountPorts, Place, Servers
 from rpcrdma.fsspec.waiting import sync
 from rpcrdma.nfs.client import DirEntry, FileOptions, MountedFilesystem
 from rpcrdma.nfs.client.mount_client import NoSuchExport
@@ -39,7 +38,8 @@ _FSSPEC_OPTIONS = {
 }
 """Those of every file system: what else is given is a mistake, which fsspec itself would pass over."""
 
-_HOST = re.compile(r"\[[^\[\]/]+\]|[^\[\]/]+")
+_PASSED_OVER = ("anon",)
+"""Options that tools add by themselves: after a PermissionError pandas opens the file once more, with `anon=True`."""
 
 
 class ServerFileSystem(AsyncFileSystem):
@@ -47,82 +47,67 @@ class ServerFileSystem(AsyncFileSystem):
 
     protocol: str = ""
     root_marker = "/"
+    _strip_tokenize_options = _PASSED_OVER
 
     def __init__(
         self,
         host: str | None = None,
         port: int | None = None,
-        mountport: int | None = None,
+        mountport: MountPorts = None,
         *,
         options: ConnectOptions | Mapping[str, Any] | None = None,
         files: FileOptions | Mapping[str, Any] | None = None,
         attributes_valid_s: float = 1.0,
         **kwargs: Any,
     ) -> None:
+        for name in _PASSED_OVER:
+            kwargs.pop(name, None)
         unknown = sorted(set(kwargs) - _FSSPEC_OPTIONS)
         if unknown:
             raise TypeError(f"{self.protocol}:// has no option {', '.join(unknown)}: {_OPTIONS}")
         super().__init__(**kwargs)
-        if not host or not _HOST.fullmatch(host):
-            form = f"{self.protocol}://HOST[:PORT]/PATH"
-            which = f"{host!r} is no host" if host else "which server?"
-            raise ValueError(f"{which}: write {form}, or give the option host= (storage_options={{'host': ...}})")
-        scheme: Scheme = PROTOCOLS[self.protocol]
-        url = Url(
-            scheme=scheme,
-            host=host.strip("[]").lower(),
-            port=int(port or DEFAULT_PORTS[scheme]),
-            mount_port=None if mountport is None else int(mountport),
-        )
-        self.server = Server(
-            url=url,
-            options=options if isinstance(options, ConnectOptions) else ConnectOptions(**(options or {})),
-            files=files if isinstance(files, FileOptions) else FileOptions(**(files or {})),
-            key=tokenize(str(url), options, files),
-        )
+        self._servers = Servers(self.protocol, host, port, mountport, options, files)
         self._valid_s = float(attributes_valid_s)
-        self._known = known_files(self.server.key)
 
-    _strip_protocol = StripProtocol()
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:
+        """The path of a URL, a list of paths for a list; a path in its usual form."""
+        if isinstance(path, list):
+            return [cls._strip_protocol(each) for each in path]
+        return strip_url(stringify_path(path), cls.protocol)
 
-    def path_of(self, path: Any) -> Any:
-        """The path of a URL, a list of paths for a list; what is no URL is a path already.
+    @classmethod
+    def _parent(cls, path: str) -> str:
+        above, separator, _ = cls._strip_protocol(path).rpartition("/")
+        return str(above or (cls.root_marker if separator else path))
+
+    def place(self, path: str) -> Place:
+        """The server that a path or a URL names, and the path there.
 
         Raises:
-            ValueError: the URL names another server.
+            ValueError: it names no server, and the option `host` does not either; or it is a URL of another protocol.
         """
-        if isinstance(path, list):
-            return [self.path_of(each) for each in path]
-        server, found = split_url(stringify_path(path))
-        if server is None and isinstance(path, ServerPath):
-            server = path.server
-        if server is not None and not self._is_of(server):
-            raise ValueError(
-                f"{found} of {server.authority} was asked of the file system of {self.fsid}: a list of URLs, as a file "
-                "system, is of one server; read each server's files by themselves and join them (dask.dataframe.concat)"
-            )
-        return found
+        return self._servers.place(stringify_path(path))
 
-    def _is_of(self, server: Url) -> bool:
-        own = self.server.url
-        if server.host != own.host:
-            return False
-        return server.port == own.port or not server.port_given or server.scheme != own.scheme
+    @property
+    def server(self) -> Server:
+        """The server of paths that name none.
 
-    @staticmethod
-    def _get_kwargs_from_urls(path: str) -> dict[str, str | int]:
-        return url_options(path)
+        Raises:
+            ValueError: the option `host` was not given.
+        """
+        return self.place(self.root_marker).server
 
     def unstrip_protocol(self, name: str) -> str:
-        """The URL of a path, which names the server."""
-        url = self.server.url
-        query = "" if url.mount_port is None else f"?mountport={url.mount_port}"
-        return f"{self.protocol}://{url.authority}{self.path_of(name)}{query}"
+        """The URL of a path, which names the server and its ports."""
+        place = self.place(name)
+        return f"{self.protocol}://{place._replace(prefix=authority_of(place.server.url)).name}"
 
     @property
     def fsid(self) -> str:
-        """The server's address."""
-        return f"{self.protocol}://{self.server.url.authority}"
+        """The address of the server of paths that name none; the protocol alone if the option `host` was not given."""
+        own = self._servers.own
+        return self.protocol if own is None else f"{self.protocol}://{own.authority}"
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
@@ -141,7 +126,8 @@ class ServerFileSystem(AsyncFileSystem):
         sync(self.loop, self._close)
 
     async def _close(self) -> None:
-        await close_mounts(self.server)
+        for server in self._servers.used():
+            await close_mounts(server)
 
     @property
     def is_of_parent(self) -> bool:
@@ -156,12 +142,14 @@ class ServerFileSystem(AsyncFileSystem):
                 "file system in the child, by fsspec.filesystem or a URL"
             )
 
-    def _mounts(self) -> Mounts:
+    def _mounts(self, server: Server) -> Mounts:
         self._require_own_process()
-        return mounts_of(self.server, asyncio.get_running_loop())
+        return mounts_of(server, asyncio.get_running_loop())
 
-    async def _run(self, path: str, call: Callable[[MountedFilesystem, str], Awaitable[T]]) -> T:
-        return await self._mounts().run(self.path_of(path), call)
+    async def _run(self, path: str | Place, call: Callable[[MountedFilesystem, str], Awaitable[T]]) -> T:
+        """The result of `call` with the file system that has `path`, and the path in it."""
+        server, prefix, at = path if isinstance(path, Place) else self.place(path)
+        return await self._mounts(server).run(at, call, prefix=prefix)
 
     # Names and attributes
 
@@ -169,68 +157,72 @@ class ServerFileSystem(AsyncFileSystem):
         """The attributes of what `path` leads to."""
         known = None if refresh else self._believed(path)
         if known is not None:
-            return dict(known.info)
+            return {**known.info, "name": self._strip_protocol(path)}
         info: Info = sync(self.loop, self._info, path, refresh=refresh)
         return info
 
     async def _info(self, path: str, refresh: bool = False, **_kwargs: Any) -> Info:
-        path = self.path_of(path)
-        known = None if refresh else self._known.find(path, self._valid_s)
+        place = self.place(path)
+        known = None if refresh else place.known.find(place.path, self._valid_s)
         if known is not None:
-            return dict(known.info)
+            return {**known.info, "name": place.name}
         try:
-            return dict((await self._look(path))[0])
+            return (await self._look(place))[0]
         except NoSuchExport as error:
-            if names_below(path, error.exports):
-                return info_above(path)
+            if names_below(place.path, error.exports):
+                return info_above(place.name)
             raise
 
     def _believed(self, path: str) -> Known | None:
         self._require_own_process()
-        return self._known.find(self.path_of(path), self._valid_s)
+        place = self.place(path)
+        return place.known.find(place.path, self._valid_s)
 
-    async def _look(self, path: str) -> tuple[Info, DirEntry | None]:
-        """What the server tells of `path`, kept for the next one that asks."""
-        changes = self._known.changes
-        info, entry = await self._run(path, lambda fs, at: info_at(fs, at, path))
+    async def _look(self, place: Place) -> tuple[Info, DirEntry | None]:
+        """The server's answer about a path, which is kept for the next question."""
+        known = place.known
+        changes = known.changes
+        info, entry = await self._run(place, lambda fs, at: info_at(fs, at, place.name))
         if entry is not None and self._valid_s > 0:
-            self._known.keep(path, info, entry, changes=changes)
+            known.keep(place.path, dict(info), entry, changes=changes)
         return info, entry
 
     def invalidate_cache(self, path: str | None = None) -> None:
         """Drops what is believed of `path` and of all below it, or of everything."""
         if path is None:
-            self._known.forget_all()
+            for server in self._servers.used():
+                known_files(server.key).forget_all()
         else:
-            self._known.forget_tree(self.path_of(path))
+            place = self.place(path)
+            place.known.forget_tree(place.path)
         super().invalidate_cache(path)
 
     async def _ls(self, path: str, detail: bool = True, **_kwargs: Any) -> list[Info] | list[str]:
-        path = self.path_of(path)
-        prefix = path.rstrip("/") + "/"
+        place = self.place(path)
+        above = place.name.rstrip("/") + "/"
         try:
             if detail:
-                return await self._listed(path, prefix)
-            names = await self._run(path, lambda fs, at: fs.listdir(at))
+                return await self._listed(place, above)
+            names = await self._run(place, lambda fs, at: fs.listdir(at))
         except NotADirectoryError:
-            info = await self._info(path)
-            return [info] if detail else [path]
+            return [await self._info(path)] if detail else [place.name]
         except NoSuchExport as error:
-            names = names_below(path, error.exports)
+            names = names_below(place.path, error.exports)
             if not names:
                 raise
             if detail:
-                return [info_above(prefix + name) for name in names]
-        return [prefix + name for name in names]
+                return [info_above(above + name) for name in names]
+        return [above + name for name in names]
 
-    async def _listed(self, path: str, prefix: str) -> list[Info]:
-        changes = self._known.changes
+    async def _listed(self, place: Place, above: str) -> list[Info]:
+        known = place.known
+        changes = known.changes
 
         def keep(info: Info, entry: DirEntry) -> None:
             if self._valid_s > 0:
-                self._known.keep(info["name"], dict(info), entry, changes=changes)
+                known.keep(info["name"].removeprefix(place.prefix), dict(info), entry, changes=changes)
 
-        return await self._run(path, lambda fs, at: listed_infos(fs, at, prefix, keep))
+        return await self._run(place, lambda fs, at: listed_infos(fs, at, above, keep))
 
     def exists(self, path: str, refresh: bool = False, **_kwargs: Any) -> bool:
         """Whether `path` leads to something."""
@@ -263,12 +255,15 @@ class ServerFileSystem(AsyncFileSystem):
         try:
             return await self._run(path, question)
         except NoSuchExport as error:
-            return above and bool(names_below(self.path_of(path), error.exports))
+            return above and bool(names_below(self.place(path).path, error.exports))
 
     def checksum(self, path: str) -> int:
         """A number that another content of the file has not, by its size and times."""
         info = self.info(path, refresh=True)
-        return int(tokenize(self.fsid, *(info.get(name) for name in ("ino", "size", "mtime", "ctime"))), 16)
+        address = self.place(path).server.url.authority
+        return int(
+            tokenize(self.protocol, address, *(info.get(name) for name in ("ino", "size", "mtime", "ctime"))), 16
+        )
 
     def modified(self, path: str) -> dt.datetime:
         """When the file was last modified."""

@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 from fsspec.tests import abstract
 
+from fsspec_server import Served
+
 
 class _Here(abstract.AbstractFixtures):
-    @pytest.fixture
-    def fs_path(self) -> str:
-        return f"/data/{secrets.token_hex(4)}"
+    @pytest.fixture(params=["/", "server"])
+    def fs_path(self, served: Served, protocol: str, request: pytest.FixtureRequest) -> str:
+        path = f"/data/{secrets.token_hex(4)}"
+        return path if request.param == "/" else served.path(protocol, path)
 
     @pytest.fixture
     def fs(self, fs: Any) -> Any:

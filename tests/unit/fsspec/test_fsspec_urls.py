@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from typing import Any
 
 import fsspec
 import pytest
@@ -14,28 +13,49 @@ from rpcrdma.fsspec import RdmaFileSystem, TcpFileSystem
 
 
 @pytest.mark.parametrize(
-    ("url", "path", "options"),
+    ("url", "path"),
     [
-        ("rdma://server/data/x.csv", "/data/x.csv", {"host": "server"}),
-        ("nfstcp://server/data", "/data", {"host": "server"}),
-        ("rdma://server:7", "/", {"host": "server", "port": 7}),
-        ("rdma://server:7/", "/", {"host": "server", "port": 7}),
-        ("rdma://[fe80:0:0:0:0:0:0:1]:7/a/", "/a", {"host": "fe80:0:0:0:0:0:0:1", "port": 7}),
-        ("rdma://server/a?mountport=5", "/a", {"host": "server", "mountport": 5}),
-        ("rdma://server?mountport=5", "/", {"host": "server", "mountport": 5}),
-        ("rdma://server/a?mountport=5/b/c", "/a/b/c", {"host": "server", "mountport": 5}),
-        ("rdma://server/a%20b", "/a%20b", {"host": "server"}),
-        ("rdma://server/part-?.csv", "/part-?.csv", {"host": "server"}),
-        ("rdma:///data", "/data", {}),
-        ("/data/rdma", "/data/rdma", {}),
-        ("data", "/data", {}),
-        ("/a?mountport=5", "/a?mountport=5", {}),
+        ("rdma://server/data/x.csv", "server/data/x.csv"),
+        ("rdma://Server:7/data/x.csv/", "server:7/data/x.csv"),
+        ("rdma://server:/data", "server/data"),
+        ("rdma://server:7", "server:7"),
+        ("rdma://server:7/", "server:7"),
+        ("rdma://[fe80:0:0:0:0:0:0:1]:7/a/", "fe80:0:0:0:0:0:0:1:7/a"),
+        ("rdma://[fe80:0:0:0:0:0:0:1%eth0]/a/", "fe80:0:0:0:0:0:0:1%eth0/a"),
+        ("rdma://192.0.2.7:7+8/a", "192.0.2.7:7+8/a"),
+        ("rdma://server/a?mountport=5", "server+5/a"),
+        ("rdma://server?mountport=5", "server+5"),
+        ("rdma://server:7/a?mountport=5/b/c", "server:7+5/a/b/c"),
+        ("rdma://server/a%20b", "server/a%20b"),
+        ("rdma://server/part-?.csv", "server/part-?.csv"),
+        ("rdma:///data", "/data"),
+        ("rdma:///", "/"),
+        ("server:7?mountport=5/data", "server:7+5/data"),
+        ("[::1]:7/data/x", "0:0:0:0:0:0:0:1:7/data/x"),
+        ("server/a?mountport=5", "server/a?mountport=5"),
+        ("/data/rdma", "/data/rdma"),
+        ("/a?mountport=5", "/a?mountport=5"),
+        ("/a://b", "/a://b"),
+        ("", "/"),
     ],
 )
-def test_a_url_is_a_server_and_a_path(url: str, path: str, options: dict[str, Any]) -> None:
+def test_a_url_is_stripped_to_a_path_that_keeps_its_server(url: str, path: str) -> None:
     assert RdmaFileSystem._strip_protocol(url) == path
-    assert RdmaFileSystem._get_kwargs_from_urls(url) == options
     assert RdmaFileSystem._strip_protocol([path, url]) == [path, path]
+    if "?" not in path:
+        assert RdmaFileSystem._strip_protocol(f"rdma://{path}") == path
+    assert RdmaFileSystem._get_kwargs_from_urls(url) == {}
+
+
+@pytest.mark.parametrize(
+    ("path", "parent"),
+    [
+        *(("/data/x", "/data"), ("/data", "/"), ("/", "/"), ("server:7/data/x", "server:7/data")),
+        *(("server:7/data", "server:7"), ("server:7", "server:7"), ("rdma://server:7+8/a/", "server:7+8")),
+    ],
+)
+def test_above_all_paths_of_a_server_is_the_server(path: str, parent: str) -> None:
+    assert RdmaFileSystem._parent(path) == parent
 
 
 @pytest.mark.parametrize("url", ["rdma://server:port/a", "rdma://server/a?mountport=none", "rdma://me@server/a"])
@@ -44,9 +64,11 @@ def test_a_url_that_is_none_is_refused_in_words(url: str) -> None:
         fsspec.open(url)
 
 
-def test_without_a_host_the_error_says_how_to_give_one() -> None:
-    with pytest.raises(ValueError, match="write rdma://HOST"):
-        fsspec.open("rdma:///data/x.csv")
+def test_without_a_server_the_error_says_how_to_give_one() -> None:
+    with pytest.raises(
+        ValueError, match=r"which server\? Write rdma://HOST\[:PORT\]/data/x.csv, or give the option host="
+    ):
+        fsspec.open("rdma:///data/x.csv").open()
     assert fsspec.open("rdma:///data/x.csv", host="server").full_name == "rdma://server:20049/data/x.csv"
 
 
@@ -59,52 +81,90 @@ def test_fsspec_finds_both_by_name_and_has_no_other_of_these_names() -> None:
     ]
 
 
-def test_equal_urls_lead_to_one_file_system() -> None:
-    first, second = (fsspec.url_to_fs(f"rdma://server/{path}?mountport=7")[0] for path in ("a", "b/c"))
-    assert first is second
-    assert first != fsspec.url_to_fs("rdma://server/a")[0]
-    assert first.fsid == "rdma://server:20049"
-    assert first.unstrip_protocol("/a") == "rdma://server:20049/a?mountport=7"
-    assert first.unstrip_protocol("rdma://server/a") == "rdma://server:20049/a?mountport=7"
+def test_urls_of_all_servers_lead_to_one_file_system() -> None:
+    first, second = (fsspec.url_to_fs(f"rdma://{path}")[0] for path in ("one:7+8/a", "two/b/c"))
+    assert first is second is fsspec.filesystem("rdma")
+    assert first.fsid == "rdma"
+    fs = fsspec.filesystem("rdma", host="one", port=7, mountport=8)
+    assert fs.fsid == "rdma://one:7"
+    assert fs != first
+    for shared in (fs, first):
+        assert shared.place("one:7+8/a").server.key == fs.server.key
+        assert shared.place("two/a").server.key == first.place("rdma://two:20049/b").server.key != fs.server.key
 
 
-def test_urls_of_another_server_are_refused() -> None:
-    fs = fsspec.filesystem("rdma", host="one", port=7)
-    for same in ("/a", "rdma:///a", "rdma://one/a", "rdma://one:7/a", "rdma://one:7/a?mountport=5", "nfstcp://one:8/a"):
-        assert fs._strip_protocol(same) == fs._strip_protocol([same])[0] == "/a"
-    for other in ("rdma://two/a", "rdma://two:7/a", "rdma://one:8/a"):
+@pytest.mark.parametrize(
+    ("path", "url"),
+    [
+        ("/a", "rdma://one:7+8/a"),
+        ("/", "rdma://one:7+8"),
+        ("rdma://one/a", "rdma://one:7+8/a"),
+        ("one:7/a", "rdma://one:7+8/a"),
+        ("one:7+9/a", "rdma://one:7+9/a"),
+        ("one:6/a", "rdma://one:6/a"),
+        ("two", "rdma://two:20049"),
+        ("two:6+5/a/b", "rdma://two:6+5/a/b"),
+        ("rdma://[2001:db8:0:0:0:0:0:1]:6/a", "rdma://2001:db8:0:0:0:0:0:1:6/a"),
+    ],
+)
+def test_the_url_of_a_path_has_the_ports_that_the_options_tell_of_its_server(path: str, url: str) -> None:
+    fs = fsspec.filesystem("rdma", host="one", port=7, mountport=8)
+    assert fs.unstrip_protocol(path) == url
+    assert fs.unstrip_protocol(url) == url
+    assert fsspec.filesystem("rdma").unstrip_protocol(url) == url
+
+
+def test_mount_ports_are_told_of_each_server() -> None:
+    told = {"one": 5, "two:7": "6", "[::1]:9": 10}
+    fs = fsspec.filesystem("rdma", mountport=told)
+    ports = {path: fs.place(path).server.url.mount_port for path in ("one", "one:7", "two", "two:7/a", "two:7+8/a")}
+    assert ports == {"one": 5, "one:7": None, "two": None, "two:7/a": 6, "two:7+8/a": 8}
+    assert fs.place("rdma://0:0:0:0:0:0:0:1:9/a").server.url.mount_port == 10
+    assert fsspec.filesystem("rdma", host="two", port=7, mountport=told).server.url.mount_port == 6
+    of_all = fsspec.filesystem("rdma", mountport=4)
+    assert [of_all.place(path).server.url.mount_port for path in ("one", "two:7", "two+3")] == [4, 4, 3]
+
+
+def test_urls_of_another_protocol_are_refused() -> None:
+    fs = fsspec.filesystem("rdma", host="one")
+    for other in ("nfstcp://one/a", "s3://one/a"):
         for use in (fs.cat_file, fs.open, fs.info, fs.exists, fs.ls, fs.rm_file, fs.makedirs, fs.isdir):
-            with pytest.raises(ValueError, match=r"/a of (two|one):\d+ was asked of the file system of rdma://one:7: "):
+            with pytest.raises(
+                ValueError, match=r"is no URL of rdma://, and no path: those begin with HOST or with '/'"
+            ):
                 use(other)
-        with pytest.raises(ValueError, match="read each server's files by themselves and join them"):
-            fs.cat(["rdma://one/a", other])
 
 
-def test_a_list_of_urls_of_two_servers_is_refused() -> None:
-    urls = ["rdma://one/a", "rdma://two/a"]
-    files = fsspec.open_files(urls)
-    with pytest.raises(ValueError, match="/a of two:20049 was asked of the file system of rdma://one:20049"), files[1]:
-        pass
-    fs, _, paths = fsspec.core.get_fs_token_paths(urls)
-    assert paths == ["/a", "/a"]
-    for refused in (paths[1], pickle.loads(pickle.dumps(paths[1])), type(fs)._strip_protocol(paths[1])):
-        with pytest.raises(ValueError, match="a list of URLs, as a file system, is of one server"):
-            fs.info(refused)
+def test_a_path_keeps_its_server_in_lists_and_pickles() -> None:
+    urls = ["rdma://one:7+8/a", "rdma://two/a"]
+    assert [file.full_name for file in fsspec.open_files(urls)] == ["rdma://one:7+8/a", "rdma://two:20049/a"]
+    fs, _, paths = pickle.loads(pickle.dumps(fsspec.core.get_fs_token_paths(urls)))
+    assert paths == ["one:7+8/a", "two/a"]
+    assert [fs.place(path).server.url.host for path in paths] == ["one", "two"]
 
 
 def test_options_may_add_to_a_url_what_it_leaves_out() -> None:
     fs, path = fsspec.url_to_fs("rdma://server/data", port=7, mountport="5")
-    assert (fs.unstrip_protocol(path), fs.server.url.mount_port) == ("rdma://server:7/data?mountport=5", 5)
+    assert (path, fs.unstrip_protocol(path)) == ("server/data", "rdma://server:7+5/data")
     assert fsspec.filesystem("rdma", host="[::1]").fsid == "rdma://[::1]:20049"
-    assert fsspec.filesystem("rdma", host="Server")._strip_protocol("rdma://SERVER/data") == "/data"
+    assert fsspec.filesystem("rdma", host="::1").unstrip_protocol("/a") == "rdma://0:0:0:0:0:0:0:1:20049/a"
+    by_name = fsspec.filesystem("rdma", host="Server")
+    assert by_name.place("rdma://SERVER/data").server == by_name.place("/data").server
 
 
 def test_mistaken_options_are_refused_in_words() -> None:
     for name in ("mount_port", "prot", "timeout"):
         with pytest.raises(TypeError, match=f"rdma:// has no option {name}: host, port, mountport,"):
             fsspec.filesystem("rdma", host="server", **{name: 1})
-    for host in ("rdma://server", "server/data", "[::1"):
+    for host in ("rdma://server", "server/data", "[::1", "server:7"):
         with pytest.raises(ValueError, match="is no host: write rdma://HOST"):
             fsspec.filesystem("rdma", host=host)
     with pytest.raises(LocalProtocolError, match="in full, or rdma:///PATH and the option host='::1'"):
         fsspec.open("rdma://[::1]:20049/data/a")
+
+
+def test_an_option_that_pandas_adds_is_passed_over() -> None:
+    fs = fsspec.filesystem("rdma", host="server", anon=True)
+    assert fs is fsspec.filesystem("rdma", host="server")
+    assert fs.storage_options == {"host": "server"}
+    assert RdmaFileSystem(host="server", anon=True, skip_instance_cache=True).storage_options == {"host": "server"}

@@ -228,7 +228,7 @@ def test_opening_sees_what_others_have_changed(make: Callable[..., Any], top: Pa
 def test_answers_are_believed_for_so_long(make: Callable[..., Any], top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     fs, path = make(attributes_valid_s=2.0), at(top, "small")
-    monkeypatch.setattr(fs._known, "_clock", lambda: now)
+    monkeypatch.setattr(fs.place(path).known, "_clock", lambda: now)
     assert fs.info(path)["size"] == 5
     (top / "small").write_bytes(b"changed")
     assert fs.info(path)["size"] == 5
