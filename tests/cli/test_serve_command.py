@@ -339,8 +339,15 @@ def test_hosts_that_are_not_allowed_cannot_mount(
     served = start(data, tmp_path / "state", "--allow", "192.0.2.0/24")
     with served:
         assert main(["ls", served.urls["tcp"]]) == 1
-        assert "error: " in capfd.readouterr().err
+        assert capfd.readouterr().err.splitlines() == [
+            "error: /: permission denied",
+            "hint: the server exports / to 192.0.2.0/24 alone",
+        ]
         assert served.stop() == 0
+    refused = [event for event in served.events if event["event"] == "refused"]
+    told = {"event": "refused", "client": "127.0.0.1", "export": "/", "admitted": ["192.0.2.0/24"]}
+    assert refused == [told]
+    assert "refused 127.0.0.1" not in served.said
 
 
 def test_serve_records_what_it_sends_and_receives(start: StartServer, data: Path, tmp_path: Path) -> None:

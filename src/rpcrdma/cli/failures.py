@@ -26,7 +26,10 @@ __all__ = ["as_json", "describe", "tell"]
 
 _TRACEBACK_HINT = "set RPCRDMA_TRACEBACK=1 to see where it came up, and please report it"
 
-_ROOT_SQUASH_HINT = "servers treat root as nobody unless told otherwise (rpcrdma serve --no-root-squash)"
+_ROOT_SQUASH_HINT = (
+    "root has no privileges there: the server acts as nobody for root, or runs as a user (rpcrdma serve --help)"
+)
+"""True of every refusal for permissions that root meets: MOUNT's refusals, of hosts, have notes of their own."""
 
 _HINTS_BY_ERRNO = {
     errno.EROFS: "the export is read-only",

@@ -183,8 +183,8 @@ def add_parser(subparsers: Subparsers) -> None:
     add("--stop-at-eof", action="store_true", help="stop when standard input ends, for programs that start a server")
     add_json(
         parser,
-        "one JSON object a line for each event: listening, metrics, exported, connected, disconnected, stopping, "
-        "stopped, error",
+        "one JSON object a line for each event: listening, metrics, exported, connected, disconnected, refused, "
+        "stopping, stopped, error",
     )
     parser.set_defaults(beside_errors={"event": "error"})
 
