@@ -49,7 +49,7 @@ def names(served: Served) -> list[str]:
     return [event["event"] for event in served.events]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_serve_stops_in_order_on_a_signal(
     start: StartServer, number: signal.Signals, data: Path, tmp_path: Path
 ) -> None:
@@ -283,6 +283,12 @@ def test_a_missing_directory_is_told(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stderr.splitlines()[0] == f"error: {tmp_path / 'missing'}: no such file or directory"
     assert done.stdout == ""
+
+
+def test_all_of_the_path_of_a_missing_directory_is_told(tmp_path: Path) -> None:
+    done = serve_and_end("--state-dir", str(tmp_path / "state"), "--export", "a=relative/x")
+    assert done.returncode == 1
+    assert done.stderr == f"error: {Path.cwd() / 'relative' / 'x'}: no such file or directory\n"
 
 
 def test_an_unknown_host_to_allow_is_told(data: Path, tmp_path: Path) -> None:
