@@ -3,6 +3,8 @@
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# With the tools of the checks and tests, which the command itself does not need.
+DEV_STAMP := $(VENV)/.installed-dev
 # Three workers keep two cores busy, since many tests wait for processes; `make test WORKERS=8` suits larger machines.
 WORKERS := 3
 # `make fuzz CASES=1000000 SECONDS=1500`: at most so many cases for each target, so long for all of them together.
@@ -33,7 +35,7 @@ INTEROP_PACKAGES := tshark libnfs-utils rpcbind rpcsvc-proto cpp
 help:
 	@echo 'make install   set up $(VENV) with the rpcrdma command'
 	@echo 'make demo      install, then move a real file tree over RPC-over-RDMA in both directions'
-	@echo 'make test      install, then the whole fast test suite'
+	@echo 'make test      install with the tools of tests, then run the whole fast test suite'
 	@echo 'make check     lint, format, types, layers, ledger, generated code'
 	@echo 'make gen       regenerate the Python modules of the XDR definitions'
 	@echo 'make fuzz      coverage-guided fuzzing of every decoder and of the connection machines, for a minute'
@@ -58,6 +60,10 @@ $(STAMP): pyproject.toml
 		{ $(PYTHON) -m venv --clear --without-pip $(VENV) && $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; } || \
 		{ echo 'error: $(PYTHON) can neither make virtual environments nor run pip' >&2; \
 		echo '  hint: apt-get install python3-venv python3-pip' >&2; exit 1; }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(DEV_STAMP): $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@
 
@@ -67,10 +73,10 @@ demo: $(STAMP)
 # Bytecode is kept even where the environment forbids it: the suite starts some five hundred Python processes, and each
 # would compile the whole package, each worker every test besides. `make clean` removes it.
 test: export PYTHONDONTWRITEBYTECODE :=
-test: $(STAMP)
+test: $(DEV_STAMP)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m 'not interop and not scale and not data_tools' --ledger 'make test'
 
-check: $(STAMP)
+check: $(DEV_STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -82,13 +88,13 @@ gen: $(STAMP)
 		$(BIN)/python -m rpcrdma.xdr.language "$${pair%%=*}" -o "$${pair#*=}"; \
 	done
 
-fuzz: $(STAMP)
+fuzz: $(DEV_STAMP)
 	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[fuzz]'
 	$(BIN)/python tests/fuzz/run_fuzzers.py --cases $(CASES) --seconds $(SECONDS) --jobs $(WORKERS)
 
 # `make mutate SECONDS=3600 SEED=7 MODULES='iwarp/*.py wire/cursor.py'`: paths below src/rpcrdma.
 mutate: SECONDS := 600
-mutate: $(STAMP)
+mutate: $(DEV_STAMP)
 	$(BIN)/python tests/mutation/run_mutants.py --seconds $(SECONDS) --jobs $(WORKERS) $(if $(SEED),--seed $(SEED)) \
 		$(if $(MODULES),--modules $(MODULES))
 
@@ -96,14 +102,14 @@ mutate: $(STAMP)
 # RPC-over-RDMA that server and clients speak: auto, 1, 2 or 2-07; EXTENSION whether clients use the round-trip
 # extension: auto, rtr or off.
 soak: SECONDS := 300
-soak: $(STAMP)
+soak: $(DEV_STAMP)
 	$(BIN)/python tests/soak/soak.py --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(if $(VERSION),--rpcrdma-version $(VERSION)) \
 		$(if $(EXTENSION),--extension $(EXTENSION))
 
-scale: $(STAMP)
+scale: $(DEV_STAMP)
 	$(BIN)/python -m pytest -m scale -rP tests/soak/test_scale.py
 
-data-tools: $(STAMP)
+data-tools: $(DEV_STAMP)
 	@$(BIN)/python -c 'import dask.distributed, pandas, pyarrow, ray, upath, xarray, zarr' 2>/dev/null || \
 		$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev-data]'
 	$(BIN)/python -m pytest -m data_tools tests/data_tools
@@ -120,7 +126,7 @@ interop-packages:
 		echo '  hint: sudo apt-get install --no-install-recommends $(INTEROP_PACKAGES)' >&2; exit 1; \
 	fi
 
-interop: $(STAMP) interop-packages
+interop: $(DEV_STAMP) interop-packages
 	$(BIN)/python -m pytest -m interop tests/interop --ledger 'make interop'
 
 kernel-packages:
@@ -135,16 +141,16 @@ kernel-packages:
 		echo '  hint: sudo apt-get install --no-install-recommends qemu-system-x86 gcc make xz-utils iproute2' >&2; exit 1; \
 	fi
 
-interop-kernel: $(STAMP) kernel-packages
+interop-kernel: $(DEV_STAMP) kernel-packages
 	$(BIN)/python tests/interop/kernel/run.py $(CHECKS)
 
-kernel-shell: $(STAMP) kernel-packages
+kernel-shell: $(DEV_STAMP) kernel-packages
 	$(BIN)/python tests/interop/kernel/shell.py $(GUEST)
 
-kernel-measure: $(STAMP) kernel-packages
+kernel-measure: $(DEV_STAMP) kernel-packages
 	$(BIN)/python tests/interop/kernel/measure.py --rounds $(ROUNDS)
 
-bench: $(STAMP)
+bench: $(DEV_STAMP)
 	$(BIN)/python benchmarks/bench.py
 
 docs: $(STAMP)

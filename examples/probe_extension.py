@@ -22,10 +22,10 @@ from rpcrdma.transport import (
     PropertyRow,
 )
 
-PROBE, PROBED = 0x100, 0x101
+PROBE, PROBED = 0x200, 0x201
 REVERSED = 0x10
-LARGEST_BODY = 0x100
-TOO_LARGE = 0x100
+LARGEST_BODY = 0x200
+TOO_LARGE = 0x200
 BODY_OCTETS_MAX = 100_000
 _WORD = struct.Struct(">I")
 

@@ -9,6 +9,7 @@ __all__ = [
     "ConnectFailed",
     "DecodeError",
     "HostAuthenticationFailed",
+    "HostNotFound",
     "LocalProtocolError",
     "MessageTooLong",
     "NoAnswer",
@@ -94,6 +95,10 @@ class HostAuthenticationFailed(ConnectFailed):
         super().__init__(message)
         self.cause = cause
         self.alert = alert
+
+
+class HostNotFound(ConnectFailed):
+    """No connection was tried: the host name has no address."""
 
 
 class NotPermitted(ConnectFailed):

@@ -49,7 +49,7 @@ def names(served: Served) -> list[str]:
     return [event["event"] for event in served.events]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_serve_stops_in_order_on_a_signal(
     start: StartServer, number: signal.Signals, data: Path, tmp_path: Path
 ) -> None:
@@ -285,6 +285,12 @@ def test_a_missing_directory_is_told(tmp_path: Path) -> None:
     assert done.stdout == ""
 
 
+def test_all_of_the_path_of_a_missing_directory_is_told(tmp_path: Path) -> None:
+    done = serve_and_end("--state-dir", str(tmp_path / "state"), "--export", "a=relative/x")
+    assert done.returncode == 1
+    assert done.stderr == f"error: {Path.cwd() / 'relative' / 'x'}: no such file or directory\n"
+
+
 def test_an_unknown_host_to_allow_is_told(data: Path, tmp_path: Path) -> None:
     done = serve_and_end("--allow", "300.1.2.3/x", "--state-dir", str(tmp_path / "state"), str(data))
     assert done.returncode == 1
@@ -339,8 +345,15 @@ def test_hosts_that_are_not_allowed_cannot_mount(
     served = start(data, tmp_path / "state", "--allow", "192.0.2.0/24")
     with served:
         assert main(["ls", served.urls["tcp"]]) == 1
-        assert "error: " in capfd.readouterr().err
+        assert capfd.readouterr().err.splitlines() == [
+            "error: /: permission denied",
+            "hint: the server exports / to 192.0.2.0/24 alone",
+        ]
         assert served.stop() == 0
+    refused = [event for event in served.events if event["event"] == "refused"]
+    told = {"event": "refused", "client": "127.0.0.1", "export": "/", "admitted": ["192.0.2.0/24"]}
+    assert refused == [told]
+    assert "refused 127.0.0.1" not in served.said
 
 
 def test_serve_records_what_it_sends_and_receives(start: StartServer, data: Path, tmp_path: Path) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import json
 import os
+import pty
 import re
 import signal
 import subprocess
@@ -13,6 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from rpcrdma.cli.main import main
+from rpcrdma.cli.serve import _stop_on_signals
 
 if TYPE_CHECKING:
     from conftest import Served, StartServer
@@ -88,7 +94,11 @@ def served(start: StartServer, tmp_path: Path) -> Iterator[Served]:
         yield running
 
 
-SAID = {signal.SIGTERM: "error: terminated\n", signal.SIGINT: "error: interrupted\n"}
+SAID = {
+    signal.SIGTERM: "error: terminated\n",
+    signal.SIGINT: "error: interrupted\n",
+    signal.SIGHUP: "error: hung up\n",
+}
 
 
 @pytest.mark.parametrize(
@@ -100,6 +110,7 @@ SAID = {signal.SIGTERM: "error: terminated\n", signal.SIGINT: "error: interrupte
         (signal.SIGTERM, "get", "tcp", "tree"),
         (signal.SIGINT, "put", "tcp", "tree"),
         (signal.SIGINT, "get", "rdma", "tree"),
+        (signal.SIGHUP, "put", "rdma", "tree"),
     ],
 )
 def test_a_copy_that_is_ended_leaves_nothing_unfinished(
@@ -163,3 +174,63 @@ def test_cat_ends_although_nobody_reads_what_it_prints(served: Served, number: s
         assert process.stdout.read(1) == b"\0"
         process.send_signal(number)
         assert process.wait(END_S) == 128 + number
+
+
+def test_a_hangup_does_not_abort_a_stop_that_has_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    exits: list[int] = []
+    monkeypatch.setattr(os, "_exit", exits.append)
+
+    async def main() -> None:
+        stop, all_came = asyncio.Event(), asyncio.Event()
+        _stop_on_signals(stop)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, all_came.set)
+        for number in (signal.SIGHUP, signal.SIGHUP, signal.SIGUSR1):
+            os.kill(os.getpid(), number)
+        await all_came.wait()
+        assert stop.is_set()
+        assert exits == []
+        os.kill(os.getpid(), signal.SIGTERM)
+        all_came.clear()
+        os.kill(os.getpid(), signal.SIGUSR1)
+        await all_came.wait()
+        assert exits == [143]
+
+    asyncio.run(main())
+
+
+def test_a_server_under_nohup_outlives_its_terminal(tmp_path: Path) -> None:
+    line = [sys.executable, "-m", "rpcrdma", "serve", "--json", "--state-dir", str(tmp_path / "state"), str(tmp_path)]
+    line += ["--listen", "rdma://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0"]
+    line = ["sh", "-c", 'trap "" HUP; exec "$@"', "sh", *line]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            url = json.loads(process.stdout.readline())["url"]
+            process.send_signal(signal.SIGHUP)
+            assert main(["ping", "-c", "1", url]) == 0
+            process.send_signal(signal.SIGTERM)
+            said = [json.loads(text)["event"] for text in process.stdout]
+            assert process.wait(END_S) == 0
+        finally:
+            process.kill()
+    assert said[-2:] == ["stopping", "stopped"]
+
+
+def test_the_end_of_its_terminal_stops_a_server_in_an_orderly_way(tmp_path: Path) -> None:
+    """Both the signal and the loss of standard output and error."""
+    state = tmp_path / "state"
+    line = [sys.executable, "-m", "rpcrdma", "serve", "--state-dir", str(state), str(tmp_path)]
+    line += ["--listen", "rdma://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0"]
+    ours, theirs = pty.openpty()
+    # The leader of a session takes the first terminal that it opens as its own.
+    line = ["sh", "-c", 'exec "$@" <>"$0" >&0 2>&0', os.ttyname(theirs), *line]
+    process = subprocess.Popen(line, start_new_session=True)
+    try:
+        with os.fdopen(ours, "rb") as screen:
+            # The last line that the server prints before it waits.
+            assert any(said.startswith(b"hint: clients of rdma:// need --mount-port") for said in screen)
+            os.close(theirs)
+        assert process.wait(END_S) == 0
+    finally:
+        process.kill()
+        process.wait()

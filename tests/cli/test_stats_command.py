@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import json
 import signal
@@ -9,7 +10,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -161,7 +161,7 @@ def test_a_table_is_no_wider_than_the_terminal(
     assert ("without p90" in " ".join(lines)) is (columns < 120)
 
 
-@contextmanager
+@contextlib.contextmanager
 def answering(body: bytes, status: int = 200) -> Iterator[str]:
     """A server of HTTP that gives everybody the same answer."""
 
@@ -174,7 +174,13 @@ def answering(body: bytes, status: int = 200) -> Iterator[str]:
         def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is the library's
             """Says nothing."""
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with http_server(Handler) as url:
+        yield url
+
+
+@contextlib.contextmanager
+def http_server(handler: type[http.server.BaseHTTPRequestHandler]) -> Iterator[str]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:
@@ -208,6 +214,34 @@ def test_an_answer_without_end_is_not_read(capsys: pytest.CaptureFixture[str], m
     with answering(b"#" * 1001) as url:
         assert main(["stats", url]) == 4
     assert "more than 1000 octets" in capsys.readouterr().err
+
+
+def test_an_answer_that_never_ends_is_given_up(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each octet comes long before the deadline of a single read."""
+    monkeypatch.setattr("rpcrdma.cli.stats._TIMEOUT_S", 0.3)
+    given_up = threading.Event()
+
+    class Dripping(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            with contextlib.suppress(OSError):
+                while not given_up.wait(0.02):
+                    self.wfile.write(b"#")
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name is the library's
+            """Says nothing."""
+
+    with http_server(Dripping) as url:
+        try:
+            assert main(["stats", url]) == 3
+        finally:
+            given_up.set()
+    complaint, hint = capsys.readouterr().err.splitlines()
+    assert complaint == f"error: no statistics at {url}/metrics: no whole answer within 0.3 s"
+    assert hint == "hint: check that this is the URL of `rpcrdma serve --metrics`"
 
 
 def test_no_server_is_reported_with_its_remedy(nobody_listens: int, capsys: pytest.CaptureFixture[str]) -> None:

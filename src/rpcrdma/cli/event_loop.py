@@ -17,7 +17,7 @@ __all__ = ["Stopped", "run_async", "stop_at_once"]
 
 T = TypeVar("T")
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Stopped(KeyboardInterrupt):
@@ -31,8 +31,8 @@ class Stopped(KeyboardInterrupt):
 def run_async(main: Coroutine[Any, Any, T]) -> T:
     """Runs a command to its end.
 
-    The first SIGINT or SIGTERM cancels it, so that it can remove unfinished files, and is then raised as `Stopped`;
-    a second one ends the process at once.
+    The first SIGINT, SIGTERM or SIGHUP cancels it, so that it can remove unfinished files, and is then raised as
+    `Stopped`; a second one ends the process at once.
     """
     _keep_standard_numbers()
     # Every command has this function; --help of no command needs this slow import.
@@ -62,7 +62,7 @@ def _keep_standard_numbers() -> None:
 
 
 def stop_at_once() -> None:
-    """Lets SIGINT and SIGTERM raise `Stopped` at any point of this thread: for commands without unfinished files."""
+    """Lets the signals raise `Stopped` at any point of this thread: for commands without unfinished files."""
 
     def stop(number: int, _frame: FrameType | None) -> None:
         raise Stopped(number)
@@ -89,6 +89,9 @@ class _Stopping:
 
         def stop(number: int, _frame: FrameType | None) -> None:
             if self.number is not None:
+                if number == signal.SIGHUP:
+                    # The end of a terminal sends two of them: one is the kernel's, the other the shell's.
+                    return
                 # Written as it is: the handler may have interrupted a print.
                 os.write(2, b"error: aborted; what is unfinished was not removed\n")
                 os._exit(128 + number)
@@ -106,7 +109,7 @@ class _Stopping:
 
 
 def _heeded() -> list[signal.Signals]:
-    """The signals that the process does not ignore, as one in the background of a script ignores SIGINT."""
+    """The signals that the process does not ignore: scripts ignore SIGINT in the background, nohup ignores SIGHUP."""
     if threading.current_thread() is not threading.main_thread():
         return []
     return [number for number in _SIGNALS if signal.getsignal(number) not in {signal.SIG_IGN, None}]

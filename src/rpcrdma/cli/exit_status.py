@@ -17,6 +17,8 @@ class ExitStatus(enum.IntEnum):
     """No connection could be made."""
     PROTOCOL_VIOLATION = 4
     """The peer broke the protocol."""
+    HUNG_UP = 129
+    """The terminal has ended."""
     INTERRUPTED = 130
     READER_GONE = 141
     """The reader of standard output has closed it."""

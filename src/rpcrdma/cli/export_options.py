@@ -45,13 +45,18 @@ def existing_directory(directory: Path) -> Path:
     """The absolute path of a directory.
 
     Raises:
-        OSError: `directory` is no directory, or cannot be read.
+        OSError: `directory` is no directory, or cannot be read; the error has the absolute path.
     """
-    found = directory.resolve(strict=True)
-    if not stat.S_ISDIR(found.stat().st_mode):
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(directory))
-    if not os.access(found, os.R_OK | os.X_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(directory))
+    try:
+        found = directory.resolve(strict=True)
+        if not stat.S_ISDIR(found.stat().st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        if not os.access(found, os.R_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        # `resolve` names the first missing part of the path.
+        error.filename = str(directory.absolute())
+        raise
     return found
 
 

@@ -26,7 +26,16 @@ __all__ = ["as_json", "describe", "tell"]
 
 _TRACEBACK_HINT = "set RPCRDMA_TRACEBACK=1 to see where it came up, and please report it"
 
-_ROOT_SQUASH_HINT = "servers treat root as nobody unless told otherwise (rpcrdma serve --no-root-squash)"
+_ROOT_SQUASH_HINT = (
+    "root has no privileges there: the server acts as nobody for root, or runs as a user (rpcrdma serve --help)"
+)
+"""True of every refusal for permissions that root meets: MOUNT's refusals, of hosts, have notes of their own."""
+
+_SIGNALS = {
+    signal.SIGHUP: ("hung up", ExitStatus.HUNG_UP),
+    signal.SIGINT: ("interrupted", ExitStatus.INTERRUPTED),
+    signal.SIGTERM: ("terminated", ExitStatus.TERMINATED),
+}
 
 _HINTS_BY_ERRNO = {
     errno.EROFS: "the export is read-only",
@@ -92,9 +101,8 @@ def describe(error: BaseException) -> tuple[str, str, ExitStatus]:
 
 def _describe(error: BaseException) -> tuple[str, str, ExitStatus]:
     if isinstance(error, KeyboardInterrupt):
-        if getattr(error, "number", signal.SIGINT) == signal.SIGTERM:
-            return "terminated", "", ExitStatus.TERMINATED
-        return "interrupted", "", ExitStatus.INTERRUPTED
+        message, status = _SIGNALS[getattr(error, "number", signal.SIGINT)]
+        return message, "", status
     if isinstance(error, ConnectFailed) and not (isinstance(error, NoAnswer) and error.protocol_error):
         return *_with_remedy(str(error)), ExitStatus.NOT_CONNECTED
     if isinstance(error, RemoteProtocolError):

@@ -183,8 +183,8 @@ def add_parser(subparsers: Subparsers) -> None:
     add("--stop-at-eof", action="store_true", help="stop when standard input ends, for programs that start a server")
     add_json(
         parser,
-        "one JSON object a line for each event: listening, metrics, exported, connected, disconnected, stopping, "
-        "stopped, error",
+        "one JSON object a line for each event: listening, metrics, exported, connected, disconnected, refused, "
+        "stopping, stopped, error",
     )
     parser.set_defaults(beside_errors={"event": "error"})
 
@@ -402,12 +402,19 @@ def _stop_on_signals(stop: asyncio.Event) -> None:
 
     def on_signal(number: int) -> None:
         if stop.is_set():
+            if number == signal.SIGHUP:
+                # The end of a terminal sends two of them: one is the kernel's, the other the shell's.
+                return
             # Threads may be stuck in a file system: no orderly way out is left.
             console.error("aborted; calls in progress were not answered")
             os._exit(128 + number)
         stop.set()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        # A server under nohup outlives its terminal.
+        numbers.append(signal.SIGHUP)
+    for number in numbers:
         loop.add_signal_handler(number, on_signal, number)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import concurrent.futures
 import os
 import shutil
 import sys
 import textwrap
+import threading
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -87,9 +89,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _stats(args: argparse.Namespace) -> int:
-    from rpcrdma.aio.client.metrics_page import fetch, read_page, since  # noqa: PLC0415
+    from rpcrdma.aio.client.metrics_page import read_page, since  # noqa: PLC0415
 
-    before, before_s = read_page(await asyncio.to_thread(fetch, args.url, _TIMEOUT_S)), time.monotonic()
+    before, before_s = read_page(await _fetched(args.url)), time.monotonic()
     if not args.watch:
         _print(args, before, None)
         return ExitStatus.DONE
@@ -100,7 +102,7 @@ async def _stats(args: argparse.Namespace) -> int:
     try:
         while left != 0:
             await asyncio.sleep(args.interval)
-            now, now_s = read_page(await asyncio.to_thread(fetch, args.url, _TIMEOUT_S)), time.monotonic()
+            now, now_s = read_page(await _fetched(args.url)), time.monotonic()
             _print(args, since(before, now), now_s - before_s)
             before, before_s = now, now_s
             left = None if left is None else left - 1
@@ -108,6 +110,39 @@ async def _stats(args: argparse.Namespace) -> int:
         # The usual end of --watch is an interrupt.
         pass
     return ExitStatus.DONE
+
+
+async def _fetched(url: str) -> str:
+    """The answer at `url`, if all of it comes within the deadline.
+
+    The look-up of the host name and single reads cannot be interrupted. So they run in a thread for which the process
+    does not wait at its end.
+
+    Raises:
+        ConnectFailed: there is no answer, or no whole one within the deadline.
+        RemoteProtocolError: the answer is too long, or no text.
+    """
+    from rpcrdma.aio.client.metrics_page import fetch  # noqa: PLC0415
+    from rpcrdma.errors import ConnectFailed  # noqa: PLC0415
+
+    done: concurrent.futures.Future[str] = concurrent.futures.Future()
+    done.set_running_or_notify_cancel()
+
+    def work() -> None:
+        try:
+            done.set_result(fetch(url, _TIMEOUT_S))
+        except Exception as error:  # noqa: BLE001 - raised by the caller
+            done.set_exception(error)
+
+    threading.Thread(target=work, name="statistics", daemon=True).start()
+    try:
+        async with asyncio.timeout(_TIMEOUT_S):
+            return await asyncio.wrap_future(done)
+    except TimeoutError:
+        raise ConnectFailed(
+            f"no statistics at {url}: no whole answer within {_TIMEOUT_S:g} s; check that this is the URL of "
+            "`rpcrdma serve --metrics`"
+        ) from None
 
 
 def _metrics_url(text: str) -> str:

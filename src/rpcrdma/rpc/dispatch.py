@@ -7,6 +7,7 @@ the reply.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -114,7 +115,8 @@ class Dispatcher:
     """Finds the handlers of `services`, one for each program and version.
 
     Raises:
-        LocalProtocolError: two services offer the same version of a program, or one offers version 0.
+        LocalProtocolError: two services offer the same version of a program, one offers version 0, or a handler does
+            not take the two arguments of every handler.
     """
 
     __slots__ = ("_auth_sys", "_routes", "_versions", "services", "statistics")
@@ -141,6 +143,7 @@ class Dispatcher:
         for number, procedure in program.procedures.items():
             handler = getattr(service, procedure.method, None)
             if handler is not None:
+                _check_handler(service, procedure, handler)
                 once = number != 0 and number not in service.IDEMPOTENT
                 self._routes[program.number, program.version, number] = _Route(procedure, handler, at_most_once=once)
         # Procedure 0 answers by convention whether the program is there (RFC 5531 section 12.1).
@@ -207,6 +210,26 @@ class Dispatcher:
             return RefusedCall(enc.finish(), AcceptStat.PROG_MISMATCH)
         stat = AcceptStat.PROG_UNAVAIL if versions is None else AcceptStat.PROC_UNAVAIL
         return RefusedCall(refusal(header.xid, stat), stat)
+
+
+def _check_handler(service: Service, procedure: Procedure[Any, Any], handler: Callable[..., Any]) -> None:
+    """Refuses a handler that no call could reach.
+
+    Raises:
+        LocalProtocolError: it does not take arguments and context.
+    """
+    try:
+        # As it is called: decorators may take other arguments than the function within.
+        inspect.signature(handler, follow_wrapped=False).bind(None, None)
+    except ValueError:
+        # A function in C may have no signature.
+        return
+    except TypeError as error:
+        name = procedure.method
+        raise LocalProtocolError(
+            f"{type(service).__name__}.{name} cannot answer {procedure.name}: {error}; write def {name}(self, args, "
+            "context), with None for args where the procedure takes void"
+        ) from None
 
 
 def _check_passed_chunks(decoder: Decoder, error: DecodeError) -> None:

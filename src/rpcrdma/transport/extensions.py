@@ -131,7 +131,9 @@ def _ignore(*_: object) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extension:
-    """All that one extension adds. Codes of header types, properties and errors must be free: take them from 0x100 on.
+    """All that one extension adds. Codes of header types, properties and errors must be free: take them from 0x200 on.
+
+    Version 2 keeps codes below 0x100 for itself, and the extensions of this library have codes from 0x100 to 0x1ff.
 
     `on_ready` is called when the connection stands and the peer's properties are known, `on_error` with errors about
     messages of the extension. Both are called in the thread of the event loop, and must not block.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import functools
+from collections.abc import Callable, Generator
 from typing import Any
 
 import pytest
@@ -94,6 +95,46 @@ def dispatcher() -> Dispatcher:
 
 def call(target: Any, args: Any, credential: Credential | None = None) -> bytes:
     return b"".join(CallEncoder(credential).encode(XID, target, args).gather())
+
+
+def test_a_handler_that_no_call_could_reach_is_refused_when_it_is_registered() -> None:
+    class Forgotten(Version4):
+        def triple(self, context: Any) -> int:  # type: ignore[override]
+            return 3
+
+    with pytest.raises(LocalProtocolError) as caught:
+        Dispatcher([Forgotten()])
+    cause, _, remedy = str(caught.value).partition("; ")
+    assert cause == "Forgotten.triple cannot answer TEST_TRIPLE: too many positional arguments"
+    assert remedy == "write def triple(self, args, context), with None for args where the procedure takes void"
+
+
+@pytest.mark.parametrize("handler", [3, lambda _args: 3, lambda _args, _context, _more: 3, lambda *, args: args])
+def test_handlers_take_arguments_and_context(handler: Any) -> None:
+    service = Version4()
+    service.triple = handler
+    with pytest.raises(LocalProtocolError, match=r"Version4\.triple cannot answer TEST_TRIPLE"):
+        Dispatcher([service])
+
+
+def test_handlers_are_taken_as_decorators_make_them() -> None:
+    def with_more(handler: Callable[..., int]) -> Callable[..., int]:
+        @functools.wraps(handler)
+        def inner(self: Any, args: int, context: Any) -> int:
+            return handler(self, args, context, "more")
+
+        return inner
+
+    class Decorated(Version4):
+        @with_more
+        def triple(self, args: int, context: Any, more: str) -> int:
+            assert more == "more"
+            return args * 3
+
+    service = Decorated()
+    assert Dispatcher([service]).services == (service,)
+    service.triple = max
+    Dispatcher([service])
 
 
 def header(*, program: int = NUMBER, version: int = 2, number: int = 1, **auth: OpaqueAuth) -> bytes:

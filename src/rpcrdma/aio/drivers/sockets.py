@@ -10,7 +10,7 @@ import socket
 import struct
 from typing import Any
 
-from rpcrdma.errors import ConnectFailed, NotPermitted
+from rpcrdma.errors import ConnectFailed, HostNotFound, NotPermitted
 
 __all__ = ["address_of", "authority", "connected_socket", "maximum_segment_octets", "tune", "unanswered"]
 
@@ -74,7 +74,8 @@ async def connected_socket(host: str, port: int, *, reserved_port: bool = False)
 
     Raises:
         NotPermitted: this process may not take a reserved port.
-        ConnectFailed: the name has no address, or no address answers; says why and what to do.
+        HostNotFound: the name has no address.
+        ConnectFailed: no address answers; says why and what to do.
     """
     loop = asyncio.get_running_loop()
     where = authority(host, port)
@@ -82,7 +83,7 @@ async def connected_socket(host: str, port: int, *, reserved_port: bool = False)
         addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         cause = getattr(error, "strerror", None) or str(error)
-        raise ConnectFailed(f"cannot connect to {where}: {cause[0].lower()}{cause[1:]}; check the host name") from None
+        raise HostNotFound(f"cannot connect to {where}: {cause[0].lower()}{cause[1:]}; check the host name") from None
     except RuntimeError:
         # The threads that look names up end before the event loops do which have threads of their own.
         raise ConnectFailed(f"cannot connect to {where}: this process is ending") from None

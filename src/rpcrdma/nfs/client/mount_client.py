@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, TypeVar
 
@@ -17,10 +17,10 @@ from rpcrdma.aio.client.tcp_client import TcpCaller
 from rpcrdma.aio.connections.call_record import CallObserver
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.aio.urls import DEFAULT_PORTS, Url
-from rpcrdma.errors import ConnectFailed, NotPermitted, RpcError, RpcRdmaError, TransportClosed
+from rpcrdma.errors import ConnectFailed, HostNotFound, NotPermitted, RpcError, RpcRdmaError, TransportClosed
 from rpcrdma.nfs import mount, port_mapper, v3
 from rpcrdma.nfs.client.port_mapper import PORT_MAPPER_PORT, PROTOCOL_TCP
-from rpcrdma.nfs.errors import NfsError, NfsNotFound, nfs_error
+from rpcrdma.nfs.errors import NfsError, NfsNotFound, NfsPermission, nfs_error
 from rpcrdma.nfs.v3 import nfsstat3
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.program import Caller
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 _LOGGER = logging.getLogger("rpcrdma.client")
 _REMEDY = "name the TCP port of the server's MOUNT with ?mountport=PORT in the URL, or with --mount-port"
-_SHOWN_EXPORTS = 8
+_SHOWN_MAX = 8
 
 MOUNT_PORT = 20048
 """The port registered for the MOUNT protocol."""
@@ -74,8 +74,8 @@ class NoSuchExport(NfsNotFound):
     def __init__(self, path: str, exports: Iterable[str]) -> None:
         super().__init__(nfsstat3.NFS3ERR_NOENT, path)
         self.exports = tuple(sorted(exports))
-        more = len(self.exports) - _SHOWN_EXPORTS
-        names = ", ".join(self.exports[:_SHOWN_EXPORTS])
+        more = len(self.exports) - _SHOWN_MAX
+        names = ", ".join(self.exports[:_SHOWN_MAX])
         self.add_note(f"the server exports {names}{f' and {more} more' if more > 0 else ''}")
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -97,6 +97,7 @@ async def mount_export(
 
     Raises:
         NotPermitted: this process may not take a reserved port.
+        HostNotFound: the host name has no address.
         ConnectFailed: no MOUNT service answers; the message says where it was looked for.
         NfsError: the server refuses; FileNotFoundError if no export holds that path.
     """
@@ -123,6 +124,7 @@ async def list_exports(
 
     Raises:
         NotPermitted: this process may not take a reserved port.
+        HostNotFound: the host name has no address.
         ConnectFailed: no MOUNT service answers; the message says where it was looked for.
     """
 
@@ -163,7 +165,8 @@ async def _at_mount_service(url: Url, how: _How, work: Callable[[Caller, int], A
             )
             async with await connecting as caller:
                 return await work(caller, port)
-        except NotPermitted:
+        except (NotPermitted, HostNotFound):
+            # No other port changes that.
             raise
         except NfsError as error:
             if mount_port is None and port != url.port != DEFAULT_PORTS[url.scheme]:
@@ -197,9 +200,10 @@ async def mount_with(caller: Caller, path: str, *, timeout_s: float | None = Non
     """
     names = _names(path)
     candidates = ["/" + "/".join(names[:count]) for count in range(len(names), -1, -1)]
-    listed: set[str] | None = None
+    listed: dict[str, list[str]] | None = None
     with contextlib.suppress(RpcError):
-        listed = {_normal(node.ex_dir) for node in await caller.call(mount.EXPORT, None, timeout_s=timeout_s)}
+        exports = await caller.call(mount.EXPORT, None, timeout_s=timeout_s)
+        listed = {_normal(node.ex_dir): [group.gr_name for group in node.ex_groups] for node in exports}
         # A list may leave out exports that this caller may mount: listed ones are tried first, then all others.
         candidates.sort(key=listed.__contains__, reverse=True)
     first: NfsError | None = None
@@ -219,7 +223,18 @@ async def mount_with(caller: Caller, path: str, *, timeout_s: float | None = Non
     # Servers that hide their list answer with an empty one.
     if listed and isinstance(first, NfsNotFound):
         raise NoSuchExport(path, listed)
+    if isinstance(first, NfsPermission):
+        first.add_note(_why_refused(first.path or "", (listed or {}).get(first.path or "", [])))
     raise first
+
+
+def _why_refused(export: str, admitted: Sequence[str]) -> str:
+    """The facts about a refusal of MOUNT: the hosts and networks that the server's list names for the export."""
+    if not admitted:
+        return f"the server's MOUNT does not let this host or user have {export}; the log of the server may say why"
+    more = len(admitted) - _SHOWN_MAX
+    shown = ", ".join(admitted[:_SHOWN_MAX]) + (f" and {more} more" if more > 0 else "")
+    return f"the server exports {export} to {shown} alone"
 
 
 async def unmount(

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from rpcrdma.limits import NFS_FILES_OPEN_MAX, NFS_OBJECTS_OPEN_MAX
+from rpcrdma.nfs.server.admission import Admission
 from rpcrdma.nfs.server.caller_identity import Caller, Callers
 from rpcrdma.nfs.server.directory_listing import DirectoryListings, name_digest
 from rpcrdma.nfs.server.export import Export
@@ -27,7 +28,6 @@ __all__ = ["Backend", "Procedures", "entry_name"]
 
 _STRIPES = 256
 """Locks shared by all objects: two objects rarely meet at one."""
-_PEERS_MAX = 1024
 _UMASK = re.compile(rb"^Umask:\s*([0-7]+)$", re.MULTILINE)
 
 
@@ -74,7 +74,7 @@ class Backend:
         self.listings = DirectoryListings(name_digest(state.key))
         self.umask = _umask()
         self._locks = [threading.RLock() for _ in range(_STRIPES)]
-        self._admitted: dict[tuple[bytes, str], bool] = {}
+        self.admission = Admission()
         self.trees: dict[bytes, ObjectTree] = {}
         for export in exports:
             tree = ObjectTree(export, self.seal, state.places, self.nodes, by_handle=open_by_handle)
@@ -94,10 +94,10 @@ class Backend:
         node = self.nodes.get(handle)
         if node is not None and node.tree.is_inside(node):
             if node.tree.export.hosts:
-                self._check_admitted(node.tree, context.peer)
+                self.admission.check(node.tree.export, context.peer)
             return node
         tree, _ = self._opened(handle)
-        self._check_admitted(tree, context.peer)
+        self.admission.check(tree.export, context.peer)
         if node is not None:
             self.nodes.drop(handle)
         if handle == tree.root.handle:
@@ -186,19 +186,8 @@ class Backend:
         failures = self.files.close()
         self.nodes.drop_all()
         self.state.places.flush()
+        self.admission.flush()
         return failures
-
-    def _check_admitted(self, tree: ObjectTree, peer: str) -> None:
-        if not tree.export.hosts:
-            return
-        admitted = self._admitted.get((tree.identity, peer))
-        if admitted is None:
-            admitted = tree.export.admits(peer)
-            if len(self._admitted) >= _PEERS_MAX:
-                self._admitted.clear()
-            self._admitted[tree.identity, peer] = admitted
-        if not admitted:
-            raise Refused(nfsstat3.NFS3ERR_ACCES)
 
 
 class Procedures:

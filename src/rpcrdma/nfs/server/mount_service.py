@@ -101,8 +101,7 @@ class MountService(MOUNT_V3_Service):
         tree = self._export_of(names)
         if tree is None:
             return None
-        if not tree.export.admits(context.peer):
-            raise Refused(nfsstat3.NFS3ERR_ACCES)
+        self._backend.admission.check(tree.export, context.peer)
         node = tree.root
         caller = self._backend.callers.of(context.credential, tree.export)
         for text in names[len(_parts(tree)) :]:

@@ -19,11 +19,11 @@ from rpcrdma.aio.client.tcp_client import TcpCaller
 from rpcrdma.aio.server.serve import serve
 from rpcrdma.aio.server.tcp_server import TcpServer
 from rpcrdma.aio.urls import Url, parse_url
-from rpcrdma.errors import ConnectFailed, LocalProtocolError
+from rpcrdma.errors import ConnectFailed, HostNotFound, LocalProtocolError
 from rpcrdma.nfs.client import FileOptions, NfsFilesystem, mount_client, nfs_open
 from rpcrdma.nfs.client.mount_client import NoSuchExport, mount_export, mount_with
 from rpcrdma.nfs.errors import NfsError
-from rpcrdma.nfs.mount import MOUNT_V3_Service, exportnode, mountres3, mountres3_ok, mountstat3
+from rpcrdma.nfs.mount import MOUNT_V3_Service, exportnode, groupnode, mountres3, mountres3_ok, mountstat3
 from rpcrdma.nfs.port_mapper import PORT_MAPPER_V2_Service, mapping
 from rpcrdma.nfs.server import Export, NfsServices, build_services, open_state
 from rpcrdma.rpc.dispatch import Dispatcher
@@ -328,6 +328,44 @@ def test_a_refusal_to_mount_has_its_errno(status: mountstat3, kind: type[OSError
             with pytest.raises(kind) as caught:
                 await nfs_open("rdma://127.0.0.1/data", mount_port=server.port)
             assert caught.value.filename == "/data"
+
+    run(work())
+
+
+@pytest.mark.parametrize(
+    ("admitted", "told"),
+    [
+        ([], "the server's MOUNT does not let this host or user have /data; the log of the server may say why"),
+        (["192.0.2.0/24", "db1"], "the server exports /data to 192.0.2.0/24, db1 alone"),
+        (
+            [f"10.0.0.{number}" for number in range(10)],
+            f"the server exports /data to {', '.join(f'10.0.0.{number}' for number in range(8))} and 2 more alone",
+        ),
+    ],
+)
+def test_a_refusal_to_mount_tells_whom_the_server_admits(admitted: list[str], told: str) -> None:
+    class Mountd(_Mountd):
+        def export(self, args: None, context: Any) -> list[exportnode]:
+            return [exportnode("/data", [groupnode(name) for name in admitted])]
+
+    async def work() -> None:
+        async with TcpServer(Dispatcher([Mountd(status=mountstat3.MNT3ERR_ACCES)])) as server:
+            await server.listen()
+            with pytest.raises(PermissionError) as caught:
+                await nfs_open(f"rdma://127.0.0.1/data?mountport={server.port}")
+            assert caught.value.__notes__ == [told]
+
+    run(work())
+
+
+@pytest.mark.parametrize("scheme", ["rdma", "tcp"])
+def test_a_host_name_without_an_address_is_what_the_error_is_about(scheme: str) -> None:
+    async def work() -> None:
+        with pytest.raises(HostNotFound) as caught:
+            await nfs_open(f"{scheme}://no.such.host.invalid/data")
+        where, _, remedy = str(caught.value).rpartition("; ")
+        assert where.startswith("cannot connect to no.such.host.invalid:")
+        assert remedy == "check the host name"
 
     run(work())
 

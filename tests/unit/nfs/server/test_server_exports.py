@@ -110,6 +110,32 @@ def test_hosts_outside_neither_mount_nor_use_a_handle(start: Any) -> None:
         assert server.status("readdir", v3.READDIR3args(v3.nfs_fh3(root), 0, bytes(8), 4096), peer=outside) == "ACCES"
 
 
+def test_the_log_says_which_host_was_refused_and_why(start: Any, caplog: pytest.LogCaptureFixture) -> None:
+    server = start(hosts=(parse_network("192.0.2.0/24"), parse_network("2001:db8::/32")))
+    root = server.mount(peer="192.0.2.7")
+    assert not caplog.records
+    for _ in range(3):
+        assert mount_status(server, "/", peer="198.51.100.1") == "MNT3ERR_ACCES"
+    assert server.getattr_status(root, peer="198.51.100.2") == "ACCES"
+    reason = "the export /: it is for 192.0.2.0/24, 2001:db8::/32 alone"
+    assert [record.getMessage() for record in caplog.records] == [
+        f"refused 198.51.100.1 {reason}",
+        f"refused 198.51.100.2 {reason}",
+    ]
+    caplog.clear()
+    server.services.nfs.close()
+    assert [record.getMessage() for record in caplog.records] == [
+        f"refused 198.51.100.1 {reason} (the last of 2 more like it)"
+    ]
+
+
+def test_the_log_of_refusals_names_some_networks_of_many(start: Any, caplog: pytest.LogCaptureFixture) -> None:
+    server = start(hosts=tuple(parse_network(f"192.0.2.{number}") for number in range(10)))
+    assert mount_status(server, "/", peer="198.51.100.1") == "MNT3ERR_ACCES"
+    (record,) = caplog.records
+    assert record.getMessage().endswith(", 192.0.2.7/32 and 2 more alone")
+
+
 @pytest.mark.parametrize("name", ["", "data", "/data/", "//", "/a//b", "/a/../b", "/.", "/\0"])
 def test_names_that_no_client_could_mount_are_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no name for an export"):
