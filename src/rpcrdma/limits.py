@@ -379,7 +379,20 @@ NFS_WATCH_KEPT_S = 120.0
 NFS_WATCH_UNREAD_CHANGES_MAX = 65536
 """Changes that a client's program has not asked for yet, some 300 octets each; if more, a `rescan` replaces them."""
 
-# Reading a server's statistics
+# Statistics over HTTP
+
+METRICS_CONNECTIONS_MAX = 32
+"""Connections to a metrics endpoint: several Prometheus servers, with their retries. A connection carries one request;
+beyond them the oldest connection ends."""
+
+METRICS_REQUEST_OCTETS_MAX = 8 << 10
+"""Octets of a request up to its empty line: RFC 9112 section 3 wants 8,000 for its first line; Prometheus sends 300."""
+
+METRICS_REQUEST_S = 5.0
+"""Seconds for a request to arrive: it is one segment, which TCP has sent again twice by then."""
+
+METRICS_ANSWER_S = 30.0
+"""Seconds in which an answer is made and read: 24 KB/s for one of usual size."""
 
 METRICS_PAGE_OCTETS_MAX = 16 << 20
 """Octets of one answer of a metrics endpoint: some 180 octets for each series, of which a server of NFS has some 4,000,

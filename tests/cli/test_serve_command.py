@@ -21,11 +21,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rpcrdma.cli.main import main
+from rpcrdma.limits import METRICS_CONNECTIONS_MAX
 from rpcrdma.transport import VERSION_CHOICES
 
 if TYPE_CHECKING:
     from conftest import Served, StartServer
 
+STOP_S = 10
 
 NULL_CALL = bytes.fromhex("80000028 00000007 00000000 00000002 000186a3 00000003 00000000") + bytes(16)
 """In a record: XID 7, CALL, RPC version 2, NFS version 3, NULL, AUTH_NONE twice (RFC 5531)."""
@@ -448,3 +450,26 @@ def test_serve_says_when_it_cannot_offer_metrics(data: Path, tmp_path: Path) -> 
     assert ran.returncode == 1
     assert "cannot offer metrics" in ran.stderr
     assert "hint: choose another address" in ran.stderr
+
+
+def test_unfinished_requests_for_metrics_take_neither_threads_nor_descriptors(
+    start: StartServer, data: Path, tmp_path: Path
+) -> None:
+    served = start(data, tmp_path / "state", "--metrics", "127.0.0.1:0")
+    (metrics,) = (event["url"] for event in served.events if event["event"] == "metrics")
+    process = Path("/proc") / str(served.process.pid)
+    with served, contextlib.ExitStack() as stack:
+        threads, descriptors = (len(list((process / kind).iterdir())) for kind in ("task", "fd"))
+        host, _, port = metrics.removeprefix("http://").removesuffix("/metrics").partition(":")
+        for _ in range(400):
+            sock = stack.enter_context(socket.create_connection((host, int(port)), STOP_S))
+            sock.sendall(b"GET /metrics")
+        # The answer comes after all of them were accepted.
+        for page in ("metrics", "healthz"):
+            with urllib.request.urlopen(metrics.replace("metrics", page), timeout=STOP_S) as answer:
+                assert answer.status == 200
+        assert len(list((process / "task").iterdir())) <= threads + 2
+        assert len(list((process / "fd").iterdir())) <= descriptors + METRICS_CONNECTIONS_MAX + 2
+        assert main(["ping", "-c", "1", served.urls["rdma"]]) == 0
+        assert served.stop() == 0
+        assert served.said == ""

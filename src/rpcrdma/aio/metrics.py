@@ -1,14 +1,19 @@
-"""Statistics for Prometheus: the metrics that clients and servers share, and the HTTP server that tells them.
+"""Statistics for Prometheus: the metrics that clients and servers share, and the page that tells them.
 
 Needs the package prometheus-client (the extra `metrics`), which is imported when it is first needed.
 """
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
+import gzip
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
+from rpcrdma.aio.drivers.page_server import Answer, Page, PageServer, Request
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.errors import ConnectFailed
 from rpcrdma.rpc.call_statistics import OperationStatistics
@@ -20,10 +25,13 @@ if TYPE_CHECKING:
 
     from rpcrdma.transport import TransportStatistics
 
-__all__ = ["SNAPSHOT_S", "CallMetrics", "MetricsEndpoint", "transport_metrics"]
+__all__ = ["NO_ANSWER", "Asked", "CallMetrics", "MetricsEndpoint", "answers_of", "asked_of", "transport_metrics"]
 
 SNAPSHOT_S = 5.0
 """How long a scrape waits for an event loop; Prometheus itself gives up after ten seconds."""
+
+NO_ANSWER = b"the event loop does not answer\n"
+"""The page of a program that is busy with something else."""
 
 _LABELS = ["side", "transport", "program", "version", "procedure", "status"]
 _COUNTS = {
@@ -93,48 +101,133 @@ _COUNTERS = {
 }
 
 
-class MetricsEndpoint(ABC):
-    """Answers scrapes in threads of its own, each with what `collect` tells then."""
+T = TypeVar("T")
 
-    def __init__(self) -> None:
-        self._http: Any = None
+
+class Asked(NamedTuple, Generic[T]):
+    """The answers that event loops owe, and how the metrics are made of all of them."""
+
+    answers: list[concurrent.futures.Future[T]]
+    metrics: Callable[[list[T]], Iterable[Metric]]
+
+
+class MetricsEndpoint(ABC, Generic[T]):
+    """Tells Prometheus of event loops, each of which is asked for a `T` when the metrics are collected.
+
+    `pages` are HTTP pages beside /metrics, by their paths.
+    """
+
+    def __init__(self, pages: Mapping[str, Page] | None = None) -> None:
+        self._http = PageServer({"/metrics": self._page, **(pages or {})})
         self.url = ""
         """The URL for Prometheus, once started."""
 
     @abstractmethod
+    def _ask(self) -> Asked[T]:
+        """Asks the event loops."""
+
     def collect(self) -> Iterable[Metric]:
-        """The metrics now."""
+        """The metrics now, from any thread; none while an event loop does not answer."""
+        asked = self._ask()
+        done, late = concurrent.futures.wait(asked.answers, SNAPSHOT_S)
+        for future in late:
+            future.cancel()
+        return [] if late else list(asked.metrics([future.result() for future in done]))
 
     def describe(self) -> Iterable[Metric]:
         """No metrics: which ones there are is known when they are collected."""
         return ()
 
+    async def _page(self, request: Request) -> Answer:
+        """The answer to a scrape; in the thread of the HTTP server."""
+        from prometheus_client import CollectorRegistry  # noqa: PLC0415
+        from prometheus_client.exposition import choose_encoder  # noqa: PLC0415
+
+        asked = self._ask()
+        answers = await answers_of(asked.answers)
+        if answers is None:
+            return Answer(HTTPStatus.SERVICE_UNAVAILABLE, NO_ANSWER)
+        registry = CollectorRegistry()
+        registry.register(_Collected(list(asked.metrics(answers))))
+        encode, content_type = choose_encoder(request.headers.get("accept", ""))
+        body = encode(registry)
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            return Answer(HTTPStatus.OK, gzip.compress(body), content_type, "gzip")
+        return Answer(HTTPStatus.OK, body, content_type)
+
     def start(self, host: str, port: int) -> None:
-        """Listens; port 0 takes a free one.
+        """Listens in a thread of its own; port 0 takes a free one.
 
         Raises:
             ConnectFailed: the package is missing, or the address cannot be listened on.
         """
         try:
-            import prometheus_client  # noqa: PLC0415
+            import prometheus_client  # noqa: F401, PLC0415
         except ImportError:
             raise ConnectFailed("metrics need the package prometheus-client: pip install prometheus-client") from None
-        registry = prometheus_client.CollectorRegistry()
-        registry.register(self)
         try:
-            self._http, _ = prometheus_client.start_http_server(port, host, registry)
+            address = self._http.start(host, port)
         except OSError as error:
             where = authority(host, port)
             cause = (error.strerror or str(error)).lower()
             raise ConnectFailed(f"cannot offer metrics at {where}: {cause}; choose another address") from None
-        self.url = f"http://{authority(host, self._http.server_port)}/metrics"
+        self.url = f"http://{authority(host, address[1])}/metrics"
 
     def stop_listening(self) -> None:
-        """Takes up to half a second."""
-        if self._http is not None:
-            http, self._http = self._http, None
-            http.shutdown()
-            http.server_close()
+        """Ends the HTTP server, with the scrapes under way."""
+        self._http.close()
+
+
+class _Collected:
+    """Metrics, in the form that a registry takes."""
+
+    def __init__(self, metrics: list[Metric]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[Metric]:
+        return self._metrics
+
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+
+def asked_of(loop: asyncio.AbstractEventLoop, question: Callable[[], T]) -> concurrent.futures.Future[T]:
+    """The answer to `question` in the event loop `loop`; at once where that loop asks itself, or has been closed."""
+    answer: concurrent.futures.Future[T] = concurrent.futures.Future()
+
+    def take() -> None:
+        # The future is cancelled if the scrape was given up.
+        if answer.set_running_or_notify_cancel():
+            try:
+                answer.set_result(question())
+            except Exception as error:  # noqa: BLE001 - raised where it was asked
+                answer.set_exception(error)
+
+    if loop is _running_loop() or loop.is_closed():
+        take()
+        return answer
+    try:
+        loop.call_soon_threadsafe(take)
+    except RuntimeError:
+        # It was closed just now: nothing is counted any more.
+        take()
+    return answer
+
+
+async def answers_of(asked: list[concurrent.futures.Future[T]]) -> list[T] | None:
+    """The answers of all event loops; None while one of them does not answer."""
+    try:
+        async with asyncio.timeout(SNAPSHOT_S):
+            return await asyncio.gather(*map(asyncio.wrap_future, asked))
+    except TimeoutError:
+        return None
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
 
 
 class CallMetrics:

@@ -178,7 +178,8 @@ def add_parser(subparsers: Subparsers) -> None:
         "--metrics",
         type=host_and_port,
         metavar="HOST:PORT",
-        help="offer statistics to Prometheus there, port 0 for a free one (needs the package prometheus-client)",
+        help="offer statistics to Prometheus at /metrics there; /healthz is 200 while the server takes calls; "
+        "port 0 for a free one (needs the package prometheus-client)",
     )
     add("--stop-at-eof", action="store_true", help="stop when standard input ends, for programs that start a server")
     add_json(
@@ -264,10 +265,10 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
         _announce(args, exports, server, metrics)
         await _wait(stop, services)
         _event(args, {"event": "stopping"}, "stopping: running calls are answered first")
-        if metrics is not None:
-            await metrics.close()
         await watch.close()
         await server.close()
+        if metrics is not None:
+            await metrics.close()
         failures = await asyncio.to_thread(services.nfs.close)
     for failure in failures:
         message, _, _ = describe(failure)

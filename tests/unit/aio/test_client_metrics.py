@@ -17,6 +17,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from rpcrdma import ClientMetrics, ConnectOptions, MetricsExporter, ServeOptions, connect, serve
+from rpcrdma.aio import metrics as shared_metrics
 from rpcrdma.aio.client import client_metrics
 from rpcrdma.aio.client.metrics_page import read_page
 from rpcrdma.cli.main import main as rpcrdma
@@ -202,7 +203,7 @@ def test_a_registry_may_ask_in_the_loop_itself_and_after_its_end() -> None:
 
 
 def test_a_loop_that_does_not_answer_costs_the_scrape_and_not_the_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_metrics, "SNAPSHOT_S", 0.05)
+    monkeypatch.setattr(shared_metrics, "SNAPSHOT_S", 0.05)
 
     async def main() -> None:
         metrics = ClientMetrics()

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import re
 import socket
 import sys
 import urllib.request
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 
 import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
 from prometheus_client.parser import text_string_to_metric_families
 
+from rpcrdma.aio import metrics
 from rpcrdma.aio.client.client_metrics import ClientMetrics
 from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.aio.server.metrics import MetricsExporter
@@ -159,6 +164,79 @@ def test_prometheus_is_told_what_the_server_counts() -> None:
             await exporter.close()
         with pytest.raises(OSError, match="refused"):
             await scrape(exporter.url)
+
+    with_server(work)
+
+
+def status_of(url: str) -> tuple[int, bytes]:
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return answer.status, answer.read()
+    except HTTPError as error:
+        with error:
+            return error.code, error.read()
+
+
+def test_health_is_whether_the_server_takes_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow(Files):
+        def __init__(self) -> None:
+            self.asked, self.gate = asyncio.Event(), asyncio.Event()
+
+        async def getattr(self, _args: v3.GETATTR3args, _context: CallContext) -> v3.GETATTR3res:
+            self.asked.set()
+            await self.gate.wait()
+            return v3.GETATTR3res(v3.nfsstat3.NFS3ERR_STALE, None)
+
+    async def main() -> None:
+        slow = Slow()
+        server = await serve([slow], ["rdma://127.0.0.1:0"])
+        exporter = MetricsExporter(server)
+        exporter.start("127.0.0.1", 0)
+        health = exporter.url.replace("/metrics", "/healthz")
+
+        async def look(url: str) -> tuple[int, bytes]:
+            return await asyncio.to_thread(status_of, url)
+
+        async with connect(server.listening[0], v3.PROGRAM) as client:
+            assert await look(health) == (200, b"ok\n")
+            assert (await look(exporter.url + "/more"))[0] == 404
+            with monkeypatch.context() as patch:
+                patch.setattr(metrics, "SNAPSHOT_S", 0.05)
+                # The event loop waits for these answers.
+                for url in (health, exporter.url):
+                    with ThreadPoolExecutor(1) as pool:
+                        assert pool.submit(status_of, url).result() == (503, b"the event loop does not answer\n")
+            call = asyncio.create_task(client.call(v3.GETATTR, v3.GETATTR3args(HANDLE)))
+            await slow.asked.wait()
+            closing = asyncio.create_task(server.close())
+            await asyncio.sleep(0)
+            assert await look(health) == (503, b"the server takes no calls: it stops\n")
+            slow.gate.set()
+            await asyncio.wait([call, closing])
+        await exporter.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("accept", ["", "application/openmetrics-text; version=1.0.0"])
+def test_a_scrape_gets_the_format_that_it_accepts(accept: str) -> None:
+    async def work(server: Server) -> None:
+        exporter = MetricsExporter(server)
+        exporter.start("127.0.0.1", 0)
+
+        def get() -> bytes:
+            headers = {"Accept": accept, "Accept-Encoding": "gzip"}
+            with urllib.request.urlopen(urllib.request.Request(exporter.url, headers=headers), timeout=10) as answer:
+                assert answer.headers["Content-Encoding"] == "gzip"
+                assert answer.headers["Content-Type"].startswith("application/openmetrics" if accept else "text/plain")
+                return gzip.decompress(answer.read())
+
+        await use(server)
+        page = (await asyncio.to_thread(get)).decode()
+        await exporter.close()
+        parse = openmetrics_families if accept else text_string_to_metric_families
+        assert "rpcrdma_connections" in {family.name for family in parse(page)}
+        assert page.endswith("# EOF\n") == bool(accept)
 
     with_server(work)
 

@@ -7,7 +7,7 @@ that no counter falls.
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
+import functools
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from rpcrdma.aio.client.client_statistics import ClientStatistics
-from rpcrdma.aio.metrics import SNAPSHOT_S, CallMetrics, MetricsEndpoint, transport_metrics
+from rpcrdma.aio.metrics import Asked, CallMetrics, MetricsEndpoint, asked_of, transport_metrics
 from rpcrdma.limits import METRICS_SERVERS_MAX
 from rpcrdma.rpc.call_statistics import OTHER, OperationStatistics, added_up
 from rpcrdma.transport import TransportStatistics, add_up
@@ -67,7 +67,10 @@ class ConnectionToTell:
         return _Told(statistics.counters(), statistics.operations, statistics.answered, self._reconnects())
 
 
-class ClientMetrics(MetricsEndpoint):
+_OfServer = tuple[_Server, _Told]
+
+
+class ClientMetrics(MetricsEndpoint[list[_OfServer]]):
     """Tells Prometheus of all connections that are made with `ConnectOptions(metrics=...)`, at an HTTP URL of its own.
 
     One for the whole program, also if it has several event loops: `with ClientMetrics() as metrics:` and
@@ -83,7 +86,7 @@ class ClientMetrics(MetricsEndpoint):
         self._made: Counter[_Server] = Counter()
 
     def close(self) -> None:
-        """Stops listening: takes up to half a second."""
+        """Stops listening."""
         self.stop_listening()
 
     def __enter__(self) -> Self:
@@ -110,66 +113,28 @@ class ClientMetrics(MetricsEndpoint):
                 before = self._ended.get(connection.server, _Told())
                 self._ended[connection.server] = _Told.sum((before, connection.told()))
 
-    def collect(self) -> Iterable[Metric]:
-        """The metrics now, from any thread; none while an event loop of a connection does not answer."""
+    def _ask(self) -> Asked[list[_OfServer]]:
         with self._lock:
-            told = [(server, ended) for server, ended in self._ended.items()]
+            ended = list(self._ended.items())
             present, made = list(self._present), dict(self._made)
-        try:
-            told += _of_all(present)
-        except TimeoutError:
-            return []
-        servers = {
-            server: _Told.sum(each for of, each in told if of == server)
-            for server in dict.fromkeys(of for of, _ in told)
-        }
-        return list(_metrics(servers, made, Counter(connection.server for connection in present)))
+        loops: dict[asyncio.AbstractEventLoop, list[ConnectionToTell]] = {}
+        for connection in present:
+            loops.setdefault(connection.loop, []).append(connection)
+        asked = [asked_of(loop, functools.partial(_told, connections)) for loop, connections in loops.items()]
+
+        def metrics(answers: list[list[_OfServer]]) -> Iterable[Metric]:
+            told = [*ended, *(one for each in answers for one in each)]
+            servers = {
+                server: _Told.sum(each for of, each in told if of == server)
+                for server in dict.fromkeys(of for of, _ in told)
+            }
+            return _metrics(servers, made, Counter(connection.server for connection in present))
+
+        return Asked(asked, metrics)
 
 
-def _of_all(present: list[ConnectionToTell]) -> list[tuple[_Server, _Told]]:
-    """What each connection has counted, asked in its own event loop.
-
-    Raises:
-        TimeoutError: a loop does not answer.
-    """
-    loops: dict[asyncio.AbstractEventLoop, list[ConnectionToTell]] = {}
-    for connection in present:
-        loops.setdefault(connection.loop, []).append(connection)
-    asked = [_ask(loop, connections) for loop, connections in loops.items()]
-    done, late = concurrent.futures.wait(asked, SNAPSHOT_S)
-    for future in late:
-        future.cancel()
-    if late:
-        raise TimeoutError
-    return [one for future in done for one in future.result()]
-
-
-def _ask(
-    loop: asyncio.AbstractEventLoop, connections: list[ConnectionToTell]
-) -> concurrent.futures.Future[list[tuple[_Server, _Told]]]:
-    answer: concurrent.futures.Future[list[tuple[_Server, _Told]]] = concurrent.futures.Future()
-
-    def take() -> None:
-        # The future is cancelled if the scrape was given up.
-        if answer.set_running_or_notify_cancel():
-            answer.set_result([(connection.server, connection.told()) for connection in connections])
-
-    if loop is _running_loop() or loop.is_closed():
-        take()
-        return answer
-    try:
-        loop.call_soon_threadsafe(take)
-    except RuntimeError:
-        # It was closed just now: nothing is counted any more.
-        take()
-    return answer
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
+def _told(connections: list[ConnectionToTell]) -> list[_OfServer]:
+    return [(connection.server, connection.told()) for connection in connections]
 
 
 def _metrics(servers: dict[_Server, _Told], made: dict[_Server, int], present: Counter[_Server]) -> Iterable[Metric]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 from collections.abc import Iterable
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from rpcrdma.aio.metrics import SNAPSHOT_S, CallMetrics, MetricsEndpoint, transport_metrics
+from rpcrdma.aio.drivers.page_server import Answer, Request
+from rpcrdma.aio.metrics import NO_ANSWER, Asked, CallMetrics, MetricsEndpoint, answers_of, asked_of, transport_metrics
 from rpcrdma.aio.server.serve import Server
 from rpcrdma.aio.server.server_statistics import ServerStatistics
 
@@ -17,11 +18,11 @@ if TYPE_CHECKING:
 __all__ = ["MetricsExporter"]
 
 
-class MetricsExporter(MetricsEndpoint):
-    """Answers scrapes in a thread of its own; the counters are read in the event loop, all at one moment."""
+class MetricsExporter(MetricsEndpoint[ServerStatistics]):
+    """Tells Prometheus of a server at /metrics, and at /healthz whether the server takes calls."""
 
     def __init__(self, server: Server) -> None:
-        super().__init__()
+        super().__init__({"/healthz": self._health})
         self._server = server
         self._loop = asyncio.get_running_loop()
 
@@ -29,21 +30,17 @@ class MetricsExporter(MetricsEndpoint):
         """Stops listening."""
         await asyncio.to_thread(self.stop_listening)
 
-    def collect(self) -> Iterable[Metric]:
-        """The metrics now; called in a thread of the HTTP server, none while the event loop does not answer."""
-        snapshot: concurrent.futures.Future[ServerStatistics] = concurrent.futures.Future()
+    def _ask(self) -> Asked[ServerStatistics]:
+        return Asked([asked_of(self._loop, self._server.statistics)], lambda answers: _metrics(answers[0]))
 
-        def take() -> None:
-            # The future is cancelled if the scrape was given up.
-            if snapshot.set_running_or_notify_cancel():
-                snapshot.set_result(self._server.statistics())
-
-        try:
-            self._loop.call_soon_threadsafe(take)
-            return list(_metrics(snapshot.result(SNAPSHOT_S)))
-        except (TimeoutError, RuntimeError):
-            snapshot.cancel()
-            return []
+    async def _health(self, _request: Request) -> Answer:
+        """200 while the server takes calls; 503 while it stops, and while its event loop does not answer."""
+        answers = await answers_of([asked_of(self._loop, lambda: self._server.takes_calls)])
+        if answers is None:
+            return Answer(HTTPStatus.SERVICE_UNAVAILABLE, NO_ANSWER)
+        if answers[0]:
+            return Answer(HTTPStatus.OK, b"ok\n")
+        return Answer(HTTPStatus.SERVICE_UNAVAILABLE, b"the server takes no calls: it stops\n")
 
 
 def _metrics(statistics: ServerStatistics) -> Iterable[Metric]:

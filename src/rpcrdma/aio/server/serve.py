@@ -77,6 +77,8 @@ class Server:
         )
         self.listening: list[str] = []
         """The URLs at which clients reach the server."""
+        self.takes_calls = True
+        """Whether calls are taken: until `close`."""
 
     @property
     def connections(self) -> frozenset[RdmaConnection]:
@@ -141,6 +143,7 @@ class Server:
 
     async def close(self, drain_s: float | None = None) -> None:
         """Accepts nothing more, lets running calls be answered for `drain_s` seconds, then ends every connection."""
+        self.takes_calls = False
         deadline_s = self._options.drain_s if drain_s is None else drain_s
         self._rdma.stop_accepting()
         await asyncio.gather(self._tcp.stop(deadline_s), self._runner.drain(deadline_s))

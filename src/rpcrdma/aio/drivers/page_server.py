@@ -1,0 +1,201 @@
+"""A few pages over HTTP, for monitoring: one thread serves them, within bounds of connections, octets and time.
+
+Each connection carries one request (RFC 9112) and its answer. Beyond METRICS_CONNECTIONS_MAX a newcomer takes the place
+of the oldest connection, so connections that ask for nothing keep out no monitoring.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import logging
+import socket
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from rpcrdma.aio.drivers.limited_log import LimitedLog
+from rpcrdma.aio.drivers.listener import Listener
+from rpcrdma.errors import RemoteProtocolError
+from rpcrdma.limits import METRICS_ANSWER_S, METRICS_CONNECTIONS_MAX, METRICS_REQUEST_OCTETS_MAX, METRICS_REQUEST_S
+
+__all__ = ["Answer", "Page", "PageServer", "Request", "parse_request"]
+
+_LOGGER = logging.getLogger("rpcrdma")
+_METHODS = frozenset({"GET", "HEAD"})
+
+
+class Request(NamedTuple):
+    """The head of a request: the path without its query, and the headers by their names in small letters."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+
+
+class Answer(NamedTuple):
+    """An answer; `encoding` is the Content-Encoding of the body, if there is one."""
+
+    status: HTTPStatus
+    body: bytes
+    content_type: str = "text/plain; charset=utf-8"
+    encoding: str = ""
+
+
+Page = Callable[[Request], Awaitable[Answer]]
+"""Makes a page; called in the server's thread."""
+
+
+def parse_request(head: bytes) -> Request:
+    """The request whose head, up to the empty line, is `head`.
+
+    Raises:
+        RemoteProtocolError: this is no head of a request.
+    """
+    first, *lines = [line.removesuffix("\r") for line in head.decode("latin-1").split("\n")]
+    words = first.split(" ")
+    if len(words) != 3 or not words[2].startswith("HTTP/1."):
+        raise RemoteProtocolError("not a request line of HTTP/1", rfc="9112 3")
+    try:
+        path = urlsplit(words[1]).path
+    except ValueError as error:
+        raise RemoteProtocolError(f"not the target of a request: {error}", rfc="9112 3.2") from None
+    headers: dict[str, str] = {}
+    for line in lines:
+        name, colon, value = line.partition(":")
+        if not colon:
+            raise RemoteProtocolError("a header without a colon", rfc="9112 5")
+        headers[name.lower()] = value.strip()
+    return Request(words[0], path, headers)
+
+
+class PageServer:
+    """Serves `pages`, by their paths, from `start` to `close`; anything else is answered with 404."""
+
+    def __init__(self, pages: Mapping[str, Page]) -> None:
+        self._pages = pages
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop
+        self._stopping: asyncio.Event
+        self._log: LimitedLog
+        self._connections: dict[asyncio.Task[None], None] = {}
+        """The connections, the oldest first."""
+
+    def start(self, host: str, port: int) -> tuple[str, int]:
+        """Listens in a thread of its own; port 0 takes a free one. Returns the address.
+
+        Raises:
+            OSError: the address cannot be listened on.
+        """
+        listening: concurrent.futures.Future[tuple[str, int]] = concurrent.futures.Future()
+        thread = threading.Thread(
+            target=lambda: asyncio.run(self._serve(host, port, listening)), name="rpcrdma-metrics", daemon=True
+        )
+        thread.start()
+        address = listening.result()
+        self._thread = thread
+        return address
+
+    def close(self) -> None:
+        """Ends the listener, all connections and the thread; no effect without `start`."""
+        if self._thread is not None:
+            thread, self._thread = self._thread, None
+            self._loop.call_soon_threadsafe(self._stopping.set)
+            thread.join()
+
+    async def _serve(self, host: str, port: int, listening: concurrent.futures.Future[tuple[str, int]]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stopping = asyncio.Event()
+        self._log = LimitedLog(_LOGGER)
+        listener = Listener(self._connected, self._log)
+        try:
+            addresses = await listener.listen(host, port)
+        except Exception as error:  # noqa: BLE001 - raised in the thread that waits for it
+            listening.set_exception(error)
+            return
+        listening.set_result(addresses[0])
+        await self._stopping.wait()
+        listener.close()
+        self._log.flush()
+
+    def _connected(self, sock: socket.socket) -> None:
+        if len(self._connections) >= METRICS_CONNECTIONS_MAX:
+            oldest = next(iter(self._connections))
+            del self._connections[oldest]
+            oldest.cancel()
+        connection = self._loop.create_task(self._visit(sock))
+        self._connections[connection] = None
+
+        def ended(task: asyncio.Task[None]) -> None:
+            # Here, since a task that is cancelled before its first step does nothing.
+            sock.close()
+            self._connections.pop(task, None)
+
+        connection.add_done_callback(ended)
+
+    async def _visit(self, sock: socket.socket) -> None:
+        """Takes a request and answers it; a peer that is too slow or gone gets no answer."""
+        try:
+            async with asyncio.timeout(METRICS_REQUEST_S):
+                head = await self._receive_head(sock)
+            async with asyncio.timeout(METRICS_ANSWER_S):
+                await self._loop.sock_sendall(sock, await self._answer(head))
+        except OSError:
+            # A timeout is one as well.
+            pass
+
+    async def _receive_head(self, sock: socket.socket) -> bytes | None:
+        """The head of a request; None: it has too many octets.
+
+        Raises:
+            ConnectionError: the peer ended the connection first.
+        """
+        data = bytearray()
+        while len(data) < METRICS_REQUEST_OCTETS_MAX:
+            octets = await self._loop.sock_recv(sock, METRICS_REQUEST_OCTETS_MAX - len(data))
+            if not octets:
+                raise ConnectionError
+            data += octets
+            # A line may end without CR (RFC 9112 section 2.2).
+            for end in (b"\r\n\r\n", b"\n\n"):
+                if (at := data.find(end)) >= 0:
+                    return bytes(data[:at])
+        return None
+
+    async def _answer(self, head: bytes | None) -> bytes:
+        method = ""
+        if head is None:
+            answer = _plain(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+        else:
+            try:
+                request = parse_request(head)
+            except RemoteProtocolError:
+                answer = _plain(HTTPStatus.BAD_REQUEST)
+            else:
+                method = request.method
+                answer = await self._page(request)
+        lines = [
+            f"HTTP/1.1 {answer.status.value} {answer.status.phrase}",
+            f"Content-Type: {answer.content_type}",
+            f"Content-Length: {len(answer.body)}",
+            "Connection: close",
+        ]
+        if answer.encoding:
+            lines.append(f"Content-Encoding: {answer.encoding}")
+        return "\r\n".join([*lines, "", ""]).encode() + (b"" if method == "HEAD" else answer.body)
+
+    async def _page(self, request: Request) -> Answer:
+        page = self._pages.get(request.path) if request.method in _METHODS else None
+        if page is None:
+            return _plain(HTTPStatus.NOT_FOUND)
+        try:
+            return await page(request)
+        except Exception as error:  # noqa: BLE001 - logged; the server goes on
+            self._log.log(logging.ERROR, "page", "the page %s could not be made", request.path, error=error)
+            return _plain(HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
+def _plain(status: HTTPStatus) -> Answer:
+    return Answer(status, f"{status.phrase.lower()}\n".encode())
