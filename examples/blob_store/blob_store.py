@@ -98,7 +98,7 @@ def encode_get_result(enc: Encoder, value: get_result) -> None:
     arm_value: Any = value.value
     if tag:
         enc.u32(tag, "get_result.found")
-        if not isinstance(arm_value, bytes | bytearray | memoryview):
+        if arm_value is None or isinstance(arm_value, int | float | str | list | Composite):
             raise LocalProtocolError(f"get_result.data: {type(arm_value).__name__} given, the arm is opaque")
         enc.bulk(arm_value, 1048576, "get_result.data")
         return

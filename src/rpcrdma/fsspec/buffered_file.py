@@ -117,7 +117,7 @@ class BufferedNfsFile(AbstractBufferedFile):
 
     def readinto(self, b: Buffer) -> int:
         """Fills the buffer, without a copy where it is as large as a block."""
-        buffer = as_view(b)
+        buffer = as_view(b, "b", writable=True)
         if self.mode != "rb" or self.closed or len(buffer) < self._direct_octets or self._has(len(buffer)):
             count: int = super().readinto(buffer)
             return count
@@ -173,7 +173,7 @@ class BufferedNfsFile(AbstractBufferedFile):
         """Takes all of `data`; what is as large as a block is sent without being gathered first."""
         if not self.writable():
             raise ValueError("I/O operation on closed file" if self.closed else f"{self.path} is open for reading")
-        view = as_view(data)
+        view = as_view(data, "data")
         if len(view) >= self.blocksize:
             self._send()
             self._await(self._file.write, view)

@@ -25,7 +25,7 @@ from rpcrdma.fsspec.servers import MountPorts, Place
 from rpcrdma.fsspec.waiting import sync, waits_by_sync
 from rpcrdma.nfs.client import DirEntry, FileOptions, MountedFilesystem, NfsFile
 from rpcrdma.nfs.client.mount_client import NoSuchExport
-from rpcrdma.wire.buffers import Buffer
+from rpcrdma.wire.buffers import Buffer, as_view
 
 __all__ = ["RdmaFileSystem", "TcpFileSystem"]
 
@@ -160,9 +160,11 @@ class RdmaFileSystem(ServerFileSystem):
         return await self._run(path, call)
 
     async def _pipe_file(self, path: str, value: Buffer, mode: str = "overwrite", **_kwargs: Any) -> None:
+        view = as_view(value, "value")
+
         async def write(fs: MountedFilesystem, at: str) -> None:
             async with await fs.open(at, "xb" if mode == "create" else "wb") as file:
-                await file.write(value)
+                await file.write(view)
 
         with self._changing(path):
             await self._making_directories(path, write)

@@ -2387,9 +2387,7 @@ def decode_WRITE3args(dec: Decoder) -> WRITE3args:
 
 def encode_WRITE3resok(enc: Encoder, value: WRITE3resok) -> None:
     encode_wcc_data(enc, value.file_wcc)
-    if len(value.verf) != 8:
-        raise LocalProtocolError(f"WRITE3resok.verf: {len(value.verf)} octets given, the type has 8")
-    enc.put(_LAYOUT_10, value.count, value.committed, value.verf)
+    enc.put(_LAYOUT_10, value.count, value.committed, enc.exactly(value.verf, 8, "WRITE3resok.verf"))
 
 
 def decode_WRITE3resok(dec: Decoder) -> WRITE3resok:
@@ -2448,7 +2446,7 @@ def encode_createhow3(enc: Encoder, value: createhow3) -> None:
         return
     if tag == 2:
         enc.u32(tag, "createhow3.mode")
-        if not isinstance(arm_value, bytes | bytearray | memoryview):
+        if arm_value is None or isinstance(arm_value, int | float | str | list | Composite):
             raise LocalProtocolError(f"createhow3.verf: {type(arm_value).__name__} given, the arm is opaque")
         enc.fixed(arm_value, 8, "createhow3.verf")
         return
@@ -2975,9 +2973,7 @@ def decode_LINK3res(dec: Decoder) -> LINK3res:
 
 def encode_READDIR3args(enc: Encoder, value: READDIR3args) -> None:
     encode_nfs_fh3(enc, value.dir)
-    if len(value.cookieverf) != 8:
-        raise LocalProtocolError(f"READDIR3args.cookieverf: {len(value.cookieverf)} octets given, the type has 8")
-    enc.put(_LAYOUT_12, value.cookie, value.cookieverf, value.count)
+    enc.put(_LAYOUT_12, value.cookie, enc.exactly(value.cookieverf, 8, "READDIR3args.cookieverf"), value.count)
 
 
 def decode_READDIR3args(dec: Decoder) -> READDIR3args:
@@ -3059,9 +3055,13 @@ def decode_READDIR3res(dec: Decoder) -> READDIR3res:
 
 def encode_READDIRPLUS3args(enc: Encoder, value: READDIRPLUS3args) -> None:
     encode_nfs_fh3(enc, value.dir)
-    if len(value.cookieverf) != 8:
-        raise LocalProtocolError(f"READDIRPLUS3args.cookieverf: {len(value.cookieverf)} octets given, the type has 8")
-    enc.put(_LAYOUT_15, value.cookie, value.cookieverf, value.dircount, value.maxcount)
+    enc.put(
+        _LAYOUT_15,
+        value.cookie,
+        enc.exactly(value.cookieverf, 8, "READDIRPLUS3args.cookieverf"),
+        value.dircount,
+        value.maxcount,
+    )
 
 
 def decode_READDIRPLUS3args(dec: Decoder) -> READDIRPLUS3args:

@@ -279,9 +279,7 @@ def decode_watch_change(dec: Decoder) -> watch_change:
 
 
 def encode_watch_batch(enc: Encoder, value: watch_batch) -> None:
-    if len(value.id) != 16:
-        raise LocalProtocolError(f"watch_batch.id: {len(value.id)} octets given, the type has 16")
-    enc.put(_LAYOUT_4, value.id, value.first)
+    enc.put(_LAYOUT_4, enc.exactly(value.id, 16, "watch_batch.id"), value.first)
     enc.count(len(value.changes), 256, "watch_batch.changes")
     for list_item in value.changes:
         encode_watch_change(enc, list_item)

@@ -260,6 +260,8 @@ class RecordSender:
         Raises:
             MessageTooLong: the message is; nothing has been queued.
             LocalProtocolError: the message is empty.
+            AssertionError: the message has other octets than it says (see `Payload.item_octets`). It is queued, and the
+                stream must end.
         """
         if payload.items:
             buffers = payload.gather()
@@ -275,6 +277,8 @@ class RecordSender:
         buffers[0] = _U32.pack(LAST_FRAGMENT | length)
         self._queue.append(_Queued(buffers, ticket))
         self.unsent_octets += length + 4
+        if payload.items:
+            payload.item_octets()
 
     def next_gather(self) -> list[Buffer]:
         """The buffers to send next, empty when all is sent; the same octets again until `bytes_sent`."""
@@ -285,7 +289,12 @@ class RecordSender:
         return list(itertools.islice((buffer for queued in queue for buffer in queued.buffers), _GATHER_MAX))
 
     def bytes_sent(self, count: int) -> list[Any]:
-        """Says that the first `count` octets of `next_gather` have been sent; returns the tickets of sent messages."""
+        """Says that the first `count` octets of `next_gather` have been sent; returns the tickets of sent messages.
+
+        Raises:
+            AssertionError: none have, or more than there are: the stream must end.
+        """
+        assert 0 < count <= self.unsent_octets, f"{count} octets were sent of {self.unsent_octets}"
         self.unsent_octets -= count
         tickets: list[Any] = []
         queue = self._queue

@@ -112,7 +112,7 @@ class NfsFile(OwnProcess, io.RawIOBase):
 
         The server places them in `buffer` itself if that is larger than the read-ahead, 8 MiB; `preadinto` always does.
         """
-        return self._loop.run(functools.partial(self._asynchronous.readinto, as_view(buffer)))
+        return self._loop.run(functools.partial(self._asynchronous.readinto, as_view(buffer, "buffer", writable=True)))
 
     def readline(self, size: int | None = -1, /) -> bytes:
         """The rest of the line that the position is in, with its end; no more than `size` octets, unless negative."""
@@ -132,15 +132,17 @@ class NfsFile(OwnProcess, io.RawIOBase):
 
     def preadinto(self, buffer: WriteableBuffer, offset: int) -> int:
         """Fills `buffer` from `offset` without a copy, many READs in flight, without moving the position."""
-        return self._loop.run(functools.partial(self._asynchronous.preadinto, as_view(buffer), offset))
+        return self._loop.run(
+            functools.partial(self._asynchronous.preadinto, as_view(buffer, "buffer", writable=True), offset)
+        )
 
     def write(self, data: ReadableBuffer, /) -> int:
         """Writes all of `data` at the position; opened for appending: at the end."""
-        return self._loop.run(functools.partial(self._asynchronous.write, as_view(data)))
+        return self._loop.run(functools.partial(self._asynchronous.write, as_view(data, "data")))
 
     def pwrite(self, data: ReadableBuffer, offset: int) -> int:
         """Writes all of `data` at `offset` without moving the position."""
-        return self._loop.run(functools.partial(self._asynchronous.pwrite, as_view(data), offset))
+        return self._loop.run(functools.partial(self._asynchronous.pwrite, as_view(data, "data"), offset))
 
     def truncate(self, size: int | None = None, /) -> int:
         """Cuts the file off, or extends it with zeros, at `size` octets (default: the position); returns the size."""

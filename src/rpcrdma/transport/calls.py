@@ -14,7 +14,6 @@ from rpcrdma.transport.message import Inbound, Kind, Outgoing
 from rpcrdma.transport.plan_reply import ReplyPlan
 from rpcrdma.transport.reactions import CallForm
 from rpcrdma.verbs.memory import MemoryRegion
-from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Payload
 
 __all__ = ["CallHandle", "IncomingCall", "OutgoingReply"]
@@ -35,7 +34,7 @@ class CallHandle(Outgoing):
 
     kind = Kind.CALL
 
-    def __init__(self, xid: int, payload: Payload, bound: ReplyBound, into: Sequence[Buffer | None]) -> None:
+    def __init__(self, xid: int, payload: Payload, bound: ReplyBound, into: Sequence[memoryview | None]) -> None:
         self.xid = xid
         self.answers_call = False
         self.chunks = NO_CHUNKS

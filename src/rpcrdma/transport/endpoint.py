@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rpcrdma.errors import LocalProtocolError, TransportClosed
+from rpcrdma.errors import LocalProtocolError, RemoteProtocolError, TransportClosed
 from rpcrdma.rpc.message import CALL_HEADER_OCTETS
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.transport.authenticator import Authenticator
@@ -45,7 +45,7 @@ from rpcrdma.verbs.queue_pair import (
     Verb,
 )
 from rpcrdma.verbs.receive_pool import ReceivePool, ReceiveSource
-from rpcrdma.wire.buffers import Buffer
+from rpcrdma.wire.buffers import Buffer, as_view
 from rpcrdma.xdr.codec import Payload
 
 __all__ = ["Endpoint"]
@@ -301,20 +301,21 @@ class Endpoint:
         xid: int,
         payload: Payload,
         bound: ReplyBound,
-        into: Sequence[Buffer | None] = (),
+        into: Sequence[object] = (),
         placement: str = "",
     ) -> CallHandle:
         """Sends a call as soon as credits allow; `ReplyArrived` or `CallFailed` follows unless it is abandoned.
 
-        `into`: for each eligible result, in order, the writable buffer where it lands; its length is the most that the
-        peer may return. Buffers in `payload` and `into` must be left alone until then. `placement` is for an extension
-        that moves bulk items (`carriers`): a choice for this call.
+        `into`: for each eligible result, in order, the writable buffer where it lands, or None; its octets are the most
+        that the peer may return. Buffers in `payload` and `into` must be left alone until then. `placement` is for an
+        extension that moves bulk items (`carriers`): a choice for this call.
 
         Raises:
             LocalProtocolError: the XID is in use, a buffer is unfit, or the call is too complex for its header; a
                 reverse call that needs chunks without `TransportConfig.reverse_chunks`, before `allow_reverse`, or to a
                 client that takes none.
             TransportClosed: the connection has ended.
+            TypeError: a buffer has no octets, or they have gaps.
         """
         if self._requester is None:
             raise LocalProtocolError("this end of the connection makes no calls")
@@ -324,7 +325,11 @@ class Endpoint:
             raise LocalProtocolError("the client has not said that it is ready for calls (RFC 8167 section 6)")
         if self._session.state is State.CLOSED:
             raise TransportClosed(self._session.failure or "the connection has ended")
-        return self._requester.call(xid, payload, bound, into, placement)
+        views: list[memoryview | None] = []
+        for buffer in into:
+            # A comprehension would be one more function on the way of each READ.
+            views.append(None if buffer is None else as_view(buffer, "into"))  # noqa: PERF401
+        return self._requester.call(xid, payload, bound, views, placement)
 
     def abandon(self, handle: CallHandle) -> None:
         """Nobody waits for the reply any more: when this returns, no peer can touch the call's memory.
@@ -500,6 +505,9 @@ class Endpoint:
             if self._outbox.queued:
                 self._outbox.drain()
         if message is not None:
+            if message.broken is not None and self._requester is not None:
+                error = RemoteProtocolError("a reply in several messages was broken by another message")
+                self._requester.fail(message.broken, error)
             if session.between is not None and session.between(message, data):
                 return
             handler = self._routes[message.kind]

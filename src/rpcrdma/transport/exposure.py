@@ -13,7 +13,7 @@ from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, 
 from rpcrdma.transport.message import Inbound
 from rpcrdma.transport.plan_call import CallPlan, PlanLimits
 from rpcrdma.verbs.memory import Access, MemoryRegion, ProtectionDomain
-from rpcrdma.wire.buffers import Buffer, as_view
+from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Payload, PlacedInOrder
 
 __all__ = ["Exposure", "Returned", "check_echo", "returned_length"]
@@ -45,7 +45,7 @@ class Exposure:
         pd: ProtectionDomain,
         payload: Payload,
         plan: CallPlan,
-        into: Sequence[Buffer | None],
+        into: Sequence[memoryview | None],
         plan_limits: PlanLimits,
         *,
         carried: bool = False,
@@ -100,7 +100,7 @@ class Exposure:
         return region
 
     def _expose_results(
-        self, sizes: Sequence[int], into: Sequence[Buffer | None], segment_max: int
+        self, sizes: Sequence[int], into: Sequence[memoryview | None], segment_max: int
     ) -> tuple[WriteChunk, ...]:
         writes: list[WriteChunk] = []
         for index, size in enumerate(sizes):
@@ -109,7 +109,7 @@ class Exposure:
                 self.targets.append(None)
                 continue
             buffer = into[index] if index < len(into) else None
-            target = memoryview(bytearray(size)) if buffer is None else as_view(buffer)[:size]
+            target = memoryview(bytearray(size)) if buffer is None else buffer[:size]
             region = self._pd.register(target, Access.REMOTE_WRITE)
             self._write.append(region)
             writes.append(WriteChunk(segments_of(region, segment_max)))

@@ -39,7 +39,7 @@ from rpcrdma.transport.responder import Responder
 from rpcrdma.transport.session import Session
 from rpcrdma.transport.statistics import TransportStatistics
 from rpcrdma.verbs.receive_pool import ReceiveSource, ScatteredBuffer
-from rpcrdma.wire.buffers import Buffer
+from rpcrdma.wire.buffers import Buffer, as_view
 
 __all__ = [
     "ErrorRow",
@@ -258,11 +258,13 @@ class ExtensionLink:
         Raises:
             LocalProtocolError: the type or a flag is not of the extension, or the body is too long for one message.
             TransportClosed: the connection has ended, or does not stand yet.
+            TypeError: a piece of the body has no octets, or they have gaps.
         """
         row = self.rows.get(header_type)
         if row is None or flags & ~row.flags:
             what = f"header type {header_type:#x}" if row is None else f"flags {flags:#x} of {row.name}"
             raise LocalProtocolError(f"{what}: the extension {self.extension.name} has no such row")
+        body = [piece if type(piece) is bytes else as_view(piece, "body") for piece in body]
         return self._hub.send(self, row, body, xid, flags, answer=answer)
 
     def carry(self, carrier: Carrier) -> None:

@@ -10,7 +10,6 @@ from rpcrdma.limits import CALL_ATTEMPTS_MAX
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.transport.message import Cause, Refusal
 from rpcrdma.transport.plan_call import PlanLimits
-from rpcrdma.wire.buffers import Buffer
 
 __all__ = ["REACTIONS", "CallForm", "Reaction", "form_after", "form_instead_of_carried"]
 
@@ -68,7 +67,7 @@ class CallForm(NamedTuple):
 def form_after(
     refusal: Refusal,
     form: CallForm,
-    into: Sequence[Buffer | None],
+    into: Sequence[memoryview | None],
     reply_octets_max: int,
     segment_octets_possible: int,
 ) -> CallForm | None:

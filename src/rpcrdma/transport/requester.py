@@ -26,7 +26,7 @@ from rpcrdma.transport.plan_call import REPLY_ALLOWANCE_OCTETS, CallPlan, PlanLi
 from rpcrdma.transport.reactions import REACTIONS, CallForm, Reaction, form_after, form_instead_of_carried
 from rpcrdma.transport.refusals import error_of
 from rpcrdma.transport.session import Session
-from rpcrdma.wire.buffers import Buffer, as_view
+from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Decoder, Payload, PlacedInOrder
 
 __all__ = ["Requester"]
@@ -41,7 +41,9 @@ class _ResultDecoder(Decoder):
 
     __slots__ = ("_into", "_taken")
 
-    def __init__(self, data: Buffer, start: int, placed: PlacedInOrder | None, into: Sequence[Buffer | None]) -> None:
+    def __init__(
+        self, data: Buffer, start: int, placed: PlacedInOrder | None, into: Sequence[memoryview | None]
+    ) -> None:
         super().__init__(data, start, placed=placed)
         self._into = into
         self._taken = 0
@@ -53,10 +55,9 @@ class _ResultDecoder(Decoder):
         self._taken = index + 1
         if index >= len(self._into):
             return data
-        buffer = self._into[index]
-        if buffer is None:
+        target = self._into[index]
+        if target is None:
             return data
-        target = as_view(buffer)
         # The length word alone was read: the data were placed, into that buffer or into a receive buffer.
         if self.pos == before + 4 and data.obj is target.obj:
             return data
@@ -91,7 +92,7 @@ class Requester:
         return len(self._calls) - self._outbox.waiting(Kind.CALL)
 
     def call(
-        self, xid: int, payload: Payload, bound: ReplyBound, into: Sequence[Buffer | None], placement: str
+        self, xid: int, payload: Payload, bound: ReplyBound, into: Sequence[memoryview | None], placement: str
     ) -> CallHandle:
         """Sends a call as soon as credits allow.
 
@@ -186,9 +187,9 @@ class Requester:
         given = 0
         for index, buffer in enumerate(handle.into[: len(sizes)]):
             if buffer is not None:
-                sizes[index] = min(sizes[index], len(as_view(buffer)))
+                sizes[index] = min(sizes[index], len(buffer))
                 given = index + 1
-        items = [len(item.data) for item in payload.items]
+        items = payload.item_octets()
         plan = plan_call(len(payload.reduced), items, bound.results, sizes, limits)
         carrier = session.carrier
         if (

@@ -296,6 +296,7 @@ class Responder:
                 return False
             chunks = incoming.chunks
             reduced = payload.reduced
+            items = payload.item_octets() if payload.items else []
             plan = None
             if incoming.carried is not None and incoming.carried.reply is not None:
                 plan = incoming.carried.reply.refusal(payload) or _CARRIED
@@ -309,7 +310,6 @@ class Responder:
                 or chunks.reply is not None
                 or session.dialect.geometry.reply_header + len(reduced) > min(session.send_octets, JOIN_OCTETS_MAX)
             ):
-                items = [len(item.data) for item in payload.items]
                 plan = plan_reply(
                     len(reduced),
                     items,

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
-from rpcrdma.wire.buffers import Buffer
+from rpcrdma.wire.buffers import Buffer, as_view
 from rpcrdma.wire.cursor import Reader
 
 __all__ = [
@@ -105,6 +105,20 @@ class Payload:
             length += (len(item.data) + 3) & ~3
         return length
 
+    def item_octets(self) -> list[int]:
+        """Octets of each item, without padding.
+
+        Raises:
+            AssertionError: the length of an item counts something else: the message would be other than it says.
+        """
+        found: list[int] = []
+        for item in self.items:
+            data = item.data
+            octets = len(data)
+            assert type(data) is not memoryview or data.nbytes == octets, f"{data.nbytes} octets in {octets} items"
+            found.append(octets)
+        return found
+
     def gather(self, leave_out: Iterable[BulkItem] = ()) -> list[Buffer]:
         """The stream as a gather list with every item in place but those of `leave_out`, each named once.
 
@@ -131,7 +145,10 @@ class Payload:
 
 
 class Encoder:
-    """Appends XDR items; `finish` yields the `Payload`."""
+    """Appends XDR items; `finish` yields the `Payload`.
+
+    Opaque data may be any C-contiguous object with the buffer protocol; other objects raise TypeError (`as_view`).
+    """
 
     __slots__ = ("items", "out", "removed")
 
@@ -203,13 +220,24 @@ class Encoder:
 
     def fixed(self, data: Buffer, length: int, field: str) -> None:
         """Fixed-length opaque data."""
-        if len(data) != length:
-            raise LocalProtocolError(f"{field}: {len(data)} octets given, the type has {length}")
-        self.out += data
+        self.out += self.exactly(data, length, field)
         self.out += _PAD[length & 3]
+
+    def exactly(self, data: Buffer, length: int, field: str) -> bytes:
+        """The octets of fixed-length opaque data, for a run of fields; writes nothing.
+
+        Raises:
+            LocalProtocolError: there are not `length` octets.
+        """
+        octets = data if type(data) is bytes else bytes(as_view(data, field))
+        if len(octets) != length:
+            raise LocalProtocolError(f"{field}: {len(octets)} octets given, the type has {length}")
+        return octets
 
     def opaque(self, data: Buffer, limit: int, field: str) -> None:
         """Variable-length opaque data, copied into the stream."""
+        if type(data) is not bytes:
+            data = as_view(data, field)
         length = len(data)
         if length > limit:
             raise LocalProtocolError(f"{field}: {length} octets, the limit is {limit}")
@@ -226,6 +254,8 @@ class Encoder:
 
         The caller must leave `data` unchanged until the message has been sent.
         """
+        if type(data) is not bytes:
+            data = memoryview(data) if type(data) is bytearray else as_view(data, field)
         length = len(data)
         if length > limit:
             raise LocalProtocolError(f"{field}: {length} octets, the limit is {limit}")

@@ -861,9 +861,7 @@ def decode_nfs41_cb_operation(dec: Decoder, field: str = "nfs41_cb_operation") -
 
 
 def encode_nfs41_stateid(enc: Encoder, value: nfs41_stateid) -> None:
-    if len(value.other) != 12:
-        raise LocalProtocolError(f"nfs41_stateid.other: {len(value.other)} octets given, the type has 12")
-    enc.put(_LAYOUT_1, value.sequence, value.other)
+    enc.put(_LAYOUT_1, value.sequence, enc.exactly(value.other, 12, "nfs41_stateid.other"))
 
 
 def decode_nfs41_stateid(dec: Decoder) -> nfs41_stateid:
@@ -1081,9 +1079,7 @@ def decode_nfs41_create_session_args(dec: Decoder) -> nfs41_create_session_args:
 
 
 def encode_nfs41_create_session_ok(enc: Encoder, value: nfs41_create_session_ok) -> None:
-    if len(value.session) != 16:
-        raise LocalProtocolError(f"nfs41_create_session_ok.session: {len(value.session)} octets given, the type has 16")
-    enc.put(_LAYOUT_8, value.session, value.sequence, value.flags)
+    enc.put(_LAYOUT_8, enc.exactly(value.session, 16, "nfs41_create_session_ok.session"), value.sequence, value.flags)
     encode_nfs41_channel(enc, value.fore)
     encode_nfs41_channel(enc, value.back)
 
@@ -1119,9 +1115,14 @@ def decode_nfs41_create_session_res(dec: Decoder) -> nfs41_create_session_res:
 
 
 def encode_nfs41_sequence_args(enc: Encoder, value: nfs41_sequence_args) -> None:
-    if len(value.session) != 16:
-        raise LocalProtocolError(f"nfs41_sequence_args.session: {len(value.session)} octets given, the type has 16")
-    enc.put(_LAYOUT_9, value.session, value.sequence, value.slot, value.highest_slot, value.keep_reply)
+    enc.put(
+        _LAYOUT_9,
+        enc.exactly(value.session, 16, "nfs41_sequence_args.session"),
+        value.sequence,
+        value.slot,
+        value.highest_slot,
+        value.keep_reply,
+    )
 
 
 def decode_nfs41_sequence_args(dec: Decoder) -> nfs41_sequence_args:
@@ -1132,11 +1133,9 @@ def decode_nfs41_sequence_args(dec: Decoder) -> nfs41_sequence_args:
 
 
 def encode_nfs41_sequence_ok(enc: Encoder, value: nfs41_sequence_ok) -> None:
-    if len(value.session) != 16:
-        raise LocalProtocolError(f"nfs41_sequence_ok.session: {len(value.session)} octets given, the type has 16")
     enc.put(
         _LAYOUT_10,
-        value.session,
+        enc.exactly(value.session, 16, "nfs41_sequence_ok.session"),
         value.sequence,
         value.slot,
         value.highest_slot,
@@ -1198,9 +1197,14 @@ def decode_nfs41_referring_calls(dec: Decoder) -> nfs41_referring_calls:
 
 
 def encode_nfs41_cb_sequence_args(enc: Encoder, value: nfs41_cb_sequence_args) -> None:
-    if len(value.session) != 16:
-        raise LocalProtocolError(f"nfs41_cb_sequence_args.session: {len(value.session)} octets given, the type has 16")
-    enc.put(_LAYOUT_12, value.session, value.sequence, value.slot, value.highest_slot, value.keep_reply)
+    enc.put(
+        _LAYOUT_12,
+        enc.exactly(value.session, 16, "nfs41_cb_sequence_args.session"),
+        value.sequence,
+        value.slot,
+        value.highest_slot,
+        value.keep_reply,
+    )
     enc.count(len(value.referring), 16, "nfs41_cb_sequence_args.referring")
     for list_item in value.referring:
         encode_nfs41_referring_calls(enc, list_item)
@@ -1217,9 +1221,14 @@ def decode_nfs41_cb_sequence_args(dec: Decoder) -> nfs41_cb_sequence_args:
 
 
 def encode_nfs41_cb_sequence_ok(enc: Encoder, value: nfs41_cb_sequence_ok) -> None:
-    if len(value.session) != 16:
-        raise LocalProtocolError(f"nfs41_cb_sequence_ok.session: {len(value.session)} octets given, the type has 16")
-    enc.put(_LAYOUT_13, value.session, value.sequence, value.slot, value.highest_slot, value.target_highest_slot)
+    enc.put(
+        _LAYOUT_13,
+        enc.exactly(value.session, 16, "nfs41_cb_sequence_ok.session"),
+        value.sequence,
+        value.slot,
+        value.highest_slot,
+        value.target_highest_slot,
+    )
 
 
 def decode_nfs41_cb_sequence_ok(dec: Decoder) -> nfs41_cb_sequence_ok:
@@ -1284,7 +1293,7 @@ def encode_nfs41_open_claim(enc: Encoder, value: nfs41_open_claim) -> None:
     arm_value: Any = value.value
     if tag == 0:
         enc.u32(tag, "nfs41_open_claim.claim")
-        if not isinstance(arm_value, bytes | bytearray | memoryview):
+        if arm_value is None or isinstance(arm_value, int | float | str | list | Composite):
             raise LocalProtocolError(f"nfs41_open_claim.name: {type(arm_value).__name__} given, the arm is opaque")
         enc.opaque(arm_value, 255, "nfs41_open_claim.name")
         return
@@ -1334,11 +1343,12 @@ def decode_nfs41_access_entry(dec: Decoder) -> nfs41_access_entry:
 
 
 def encode_nfs41_read_delegation(enc: Encoder, value: nfs41_read_delegation) -> None:
-    if len(value.stateid.other) != 12:
-        raise LocalProtocolError(
-            f"nfs41_read_delegation.stateid.other: {len(value.stateid.other)} octets given, the type has 12"
-        )
-    enc.put(_LAYOUT_17, value.stateid.sequence, value.stateid.other, value.recalled)
+    enc.put(
+        _LAYOUT_17,
+        value.stateid.sequence,
+        enc.exactly(value.stateid.other, 12, "nfs41_read_delegation.stateid.other"),
+        value.recalled,
+    )
     encode_nfs41_access_entry(enc, value.permissions)
 
 
@@ -1389,11 +1399,12 @@ def decode_nfs41_space_limit(dec: Decoder) -> nfs41_space_limit:
 
 
 def encode_nfs41_write_delegation(enc: Encoder, value: nfs41_write_delegation) -> None:
-    if len(value.stateid.other) != 12:
-        raise LocalProtocolError(
-            f"nfs41_write_delegation.stateid.other: {len(value.stateid.other)} octets given, the type has 12"
-        )
-    enc.put(_LAYOUT_20, value.stateid.sequence, value.stateid.other, value.recalled)
+    enc.put(
+        _LAYOUT_20,
+        value.stateid.sequence,
+        enc.exactly(value.stateid.other, 12, "nfs41_write_delegation.stateid.other"),
+        value.recalled,
+    )
     encode_nfs41_space_limit(enc, value.space)
     encode_nfs41_access_entry(enc, value.permissions)
 
@@ -1485,14 +1496,10 @@ def decode_nfs41_delegation(dec: Decoder) -> nfs41_delegation:
 
 
 def encode_nfs41_open_ok(enc: Encoder, value: nfs41_open_ok) -> None:
-    if len(value.stateid.other) != 12:
-        raise LocalProtocolError(
-            f"nfs41_open_ok.stateid.other: {len(value.stateid.other)} octets given, the type has 12"
-        )
     enc.put(
         _LAYOUT_21,
         value.stateid.sequence,
-        value.stateid.other,
+        enc.exactly(value.stateid.other, 12, "nfs41_open_ok.stateid.other"),
         value.atomic,
         value.change_before,
         value.change_after,
@@ -1544,11 +1551,12 @@ def decode_nfs41_open_res(dec: Decoder) -> nfs41_open_res:
 
 
 def encode_nfs41_close_args(enc: Encoder, value: nfs41_close_args) -> None:
-    if len(value.stateid.other) != 12:
-        raise LocalProtocolError(
-            f"nfs41_close_args.stateid.other: {len(value.stateid.other)} octets given, the type has 12"
-        )
-    enc.put(_LAYOUT_22, value.sequence, value.stateid.sequence, value.stateid.other)
+    enc.put(
+        _LAYOUT_22,
+        value.sequence,
+        value.stateid.sequence,
+        enc.exactly(value.stateid.other, 12, "nfs41_close_args.stateid.other"),
+    )
 
 
 def decode_nfs41_close_args(dec: Decoder) -> nfs41_close_args:
@@ -1584,7 +1592,7 @@ def encode_nfs41_getfh_res(enc: Encoder, value: nfs41_getfh_res) -> None:
     arm_value: Any = value.value
     if tag == 0:
         enc.u32(tag, "nfs41_getfh_res.status")
-        if not isinstance(arm_value, bytes | bytearray | memoryview):
+        if arm_value is None or isinstance(arm_value, int | float | str | list | Composite):
             raise LocalProtocolError(f"nfs41_getfh_res.value: {type(arm_value).__name__} given, the arm is opaque")
         enc.opaque(arm_value, 128, "nfs41_getfh_res.value")
         return
@@ -1636,11 +1644,12 @@ def decode_nfs41_getattr_res(dec: Decoder) -> nfs41_getattr_res:
 
 
 def encode_nfs41_recall_args(enc: Encoder, value: nfs41_recall_args) -> None:
-    if len(value.stateid.other) != 12:
-        raise LocalProtocolError(
-            f"nfs41_recall_args.stateid.other: {len(value.stateid.other)} octets given, the type has 12"
-        )
-    enc.put(_LAYOUT_23, value.stateid.sequence, value.stateid.other, value.truncated)
+    enc.put(
+        _LAYOUT_23,
+        value.stateid.sequence,
+        enc.exactly(value.stateid.other, 12, "nfs41_recall_args.stateid.other"),
+        value.truncated,
+    )
     enc.opaque(value.handle, 128, "nfs41_recall_args.handle")
 
 
@@ -1685,7 +1694,7 @@ def encode_nfs41_argument(enc: Encoder, value: nfs41_argument) -> None:
         return
     if tag == 15:
         enc.u32(tag, "nfs41_argument.operation")
-        if not isinstance(arm_value, bytes | bytearray | memoryview):
+        if arm_value is None or isinstance(arm_value, int | float | str | list | Composite):
             raise LocalProtocolError(f"nfs41_argument.name: {type(arm_value).__name__} given, the arm is opaque")
         enc.opaque(arm_value, 255, "nfs41_argument.name")
         return
@@ -1699,7 +1708,7 @@ def encode_nfs41_argument(enc: Encoder, value: nfs41_argument) -> None:
         return
     if tag == 22:
         enc.u32(tag, "nfs41_argument.operation")
-        if not isinstance(arm_value, bytes | bytearray | memoryview):
+        if arm_value is None or isinstance(arm_value, int | float | str | list | Composite):
             raise LocalProtocolError(f"nfs41_argument.handle: {type(arm_value).__name__} given, the arm is opaque")
         enc.opaque(arm_value, 128, "nfs41_argument.handle")
         return
@@ -1721,7 +1730,7 @@ def encode_nfs41_argument(enc: Encoder, value: nfs41_argument) -> None:
         return
     if tag == 44:
         enc.u32(tag, "nfs41_argument.operation")
-        if not isinstance(arm_value, bytes | bytearray | memoryview):
+        if arm_value is None or isinstance(arm_value, int | float | str | list | Composite):
             raise LocalProtocolError(f"nfs41_argument.session: {type(arm_value).__name__} given, the arm is opaque")
         enc.fixed(arm_value, 16, "nfs41_argument.session")
         return

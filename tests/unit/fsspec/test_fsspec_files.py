@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import asyncio
 import ctypes
 import datetime as dt
@@ -62,6 +63,29 @@ def test_files_come_and_go_through_one_url(served: Served, protocol: str, top: P
     assert fs.unstrip_protocol(path) == f"{protocol}://{path}"
     fs.rm(fs._parent(path), recursive=True)
     assert list(top.iterdir()) == []
+
+
+@pytest.mark.parametrize("count", [4, 1 << 20])
+def test_files_take_octets_in_memory_of_any_format(fs: Any, top: Path, count: int) -> None:
+    numbers = array.array("d", bytes(8 * (count - 1)) + b"12345678")
+    with fs.open(at(top, "written"), "wb") as file:
+        assert file.write(numbers) == 8 * count
+    fs.pipe_file(at(top, "piped"), numbers)
+    assert (top / "written").read_bytes() == (top / "piped").read_bytes() == numbers.tobytes()
+    found = (ctypes.c_double * count)()
+    with fs.open(at(top, "written")) as file:
+        assert file.readinto(found) == 8 * count
+    assert bytes(found) == numbers.tobytes()
+
+
+def test_memory_with_gaps_is_refused_and_leaves_the_file_as_it_is(fs: Any, top: Path) -> None:
+    (top / "file").write_bytes(b"content")
+    gappy = memoryview(bytearray(14))[::2]
+    with pytest.raises(TypeError, match=r"value: .*not C-contiguous"):
+        fs.pipe_file(at(top, "file"), gappy)
+    with fs.open(at(top, "file"), "ab") as file, pytest.raises(TypeError, match=r"data: .*not C-contiguous"):
+        file.write(gappy)
+    assert (top / "file").read_bytes() == b"content"
 
 
 def test_errors_are_those_of_open_and_name_the_whole_path(fs: Any, top: Path) -> None:

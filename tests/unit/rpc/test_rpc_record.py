@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import itertools
 import tracemalloc
 
@@ -10,7 +11,7 @@ import pytest
 from rpcrdma.errors import LocalProtocolError, MessageTooLong, RemoteProtocolError
 from rpcrdma.limits import RPC_RECORD_SKIPPED_OCTETS_MAX as SKIPPED_MAX
 from rpcrdma.rpc.record import LAST_FRAGMENT, RecordReceiver, RecordSender
-from rpcrdma.xdr.codec import Encoder, Payload
+from rpcrdma.xdr.codec import BulkItem, Encoder, Payload
 
 
 def fragment(data: bytes, *, last: bool = True) -> bytes:
@@ -294,3 +295,20 @@ def test_clearing_returns_what_was_not_sent_whole() -> None:
     assert sender.bytes_sent(10) == [0]
     assert sender.clear() == [1, 2]
     assert (sender.unsent_octets, sender.next_gather()) == (0, [])
+
+
+@pytest.mark.parametrize("count", [0, -1, 9])
+def test_octets_counted_wrong_are_a_fault_of_this_side(count: int) -> None:
+    sender = RecordSender()
+    sender.push(Payload(b"1234"))
+    with pytest.raises(AssertionError, match="octets were sent of 8"):
+        sender.bytes_sent(count)
+    assert sender.bytes_sent(8) == [None]
+
+
+def test_a_message_of_another_length_than_it_says_is_never_handed_out_as_sound() -> None:
+    sender = RecordSender()
+    doubles = memoryview(array.array("d", [1.0, 2.0]))
+    with pytest.raises(AssertionError, match="16 octets in 2 items"):
+        sender.push(Payload(b"1234", [BulkItem(4, 4, doubles)]), "ticket")
+    assert sender.clear() == ["ticket"]

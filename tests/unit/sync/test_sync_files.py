@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import array
 import asyncio
 import collections
 import copy
 import csv
+import ctypes
 import io
 import json
 import mmap
@@ -130,6 +132,44 @@ def test_octets_are_placed_in_the_memory_of_the_caller(running: Running, folder:
         assert buffer == content[256:1256]
         file.seek(0)
         assert b"".join(bytes(view) for view in file.views()) == content
+
+
+def test_files_take_octets_in_memory_of_any_format(running: Running, folder: Path) -> None:
+    numbers = array.array("d", range(512))
+    with sync.nfs_open(running.url) as fs:
+        with fs.open(f"{folder.name}/f", "w+b") as file:
+            assert file.write(numbers) == 4096
+            assert file.pwrite(numbers, 4096) == 4096
+            file.seek(0)
+            found = (ctypes.c_double * 512)()
+            assert file.readinto(found) == 4096
+            assert list(found) == list(numbers)
+            square = memoryview(bytearray(4096)).cast("B", (64, 64))
+            assert file.preadinto(square, 4096) == 4096
+            assert square.tobytes() == numbers.tobytes()
+        fs.write_bytes(f"{folder.name}/f", numbers)
+        assert fs.read_into(f"{folder.name}/f", found) == 4096
+    assert (folder / "f").read_bytes() == numbers.tobytes()
+
+
+def test_memory_with_gaps_is_refused_and_leaves_the_file_as_it_is(running: Running, folder: Path) -> None:
+    (folder / "f").write_bytes(b"content")
+    gappy = memoryview(bytearray(16))[::2]
+    with sync.nfs_open(running.url) as fs, fs.open(f"{folder.name}/f", "r+b") as file:
+        for name, use in (
+            ("data", lambda: file.write(gappy)),
+            ("data", lambda: file.pwrite(gappy, 0)),
+            ("data", lambda: fs.write_bytes(f"{folder.name}/f", gappy)),
+            ("buffer", lambda: file.readinto(gappy)),
+            ("buffer", lambda: file.preadinto(gappy, 0)),
+            ("buffer", lambda: fs.read_into(f"{folder.name}/f", gappy)),
+        ):
+            with pytest.raises(TypeError, match=f"{name}: .*not C-contiguous"):
+                use()
+        for read in (file.readinto, lambda memory: file.preadinto(memory, 0)):
+            with pytest.raises(LocalProtocolError, match="buffer: the bytes is read-only"):
+                read(bytes(7))
+    assert (folder / "f").read_bytes() == b"content"
 
 
 def test_the_standard_library_takes_the_files(running: Running, folder: Path) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import array
+import ctypes
 import mmap
+from typing import Any, ClassVar
 
 import pytest
 
+from rpcrdma.errors import LocalProtocolError
 from rpcrdma.wire import as_view, gather_length
 
 
@@ -52,15 +55,75 @@ def test_a_mapped_file_is_a_buffer() -> None:
         assert mapped[:4] == b"abc\0"
 
 
-@pytest.mark.parametrize("value", ["text", 5, None, [1, 2]])
+@pytest.mark.parametrize("kind", [ctypes.c_double, ctypes.c_uint16, ctypes.c_char, ctypes.c_double.__ctype_be__])
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_items_with_a_byte_order_become_octets(kind: Any, count: int) -> None:
+    numbers = (kind * count)()
+    view = as_view(numbers)
+    assert (view.format, view.itemsize, view.ndim, view.readonly) == ("B", 1, 1, False)
+    assert len(view) == ctypes.sizeof(numbers)
+    view[:] = b"\1" * len(view)
+    assert bytes(numbers) == b"\1" * len(view)
+
+
+def test_one_item_without_a_dimension_becomes_its_octets() -> None:
+    number = ctypes.c_double(1.0)
+    assert memoryview(number).ndim == 0
+    assert bytes(as_view(number)) == bytes(number)
+
+
+@pytest.mark.parametrize("empty", [array.array("d"), (ctypes.c_double * 0 * 3)(), b"", memoryview(b"12")[1:1]])
+def test_no_items_are_no_octets(empty: object) -> None:
+    view = as_view(empty)
+    assert (len(view), view.format, view.ndim) == (0, "B", 1)
+
+
+def test_read_only_items_of_any_format_stay_so() -> None:
+    assert as_view(memoryview(array.array("d", [1.0])).toreadonly()).readonly
+    assert as_view(memoryview((ctypes.c_double * 2)()).toreadonly()).readonly
+
+
+@pytest.mark.parametrize("value", ["text", 5, None, [1, 2], object()])
 def test_what_has_no_buffer_is_refused(value: object) -> None:
-    with pytest.raises(TypeError):
-        as_view(value)
+    with pytest.raises(TypeError, match=f"it: {type(value).__name__} has no octets"):
+        as_view(value, "it")
 
 
-def test_a_buffer_with_gaps_is_refused() -> None:
-    with pytest.raises(TypeError):
-        as_view(memoryview(array.array("i", range(8)))[::2])
+@pytest.mark.parametrize(
+    "gappy",
+    [
+        memoryview(array.array("i", range(8)))[::2],
+        memoryview(bytes(8))[::2],
+        memoryview(bytes(8))[::-1],
+        memoryview((ctypes.c_double * 4)())[::2],
+    ],
+)
+def test_a_buffer_with_gaps_is_refused_with_the_remedy(gappy: memoryview) -> None:
+    with pytest.raises(TypeError, match=r"it: .*not C-contiguous.*numpy\.ascontiguousarray"):
+        as_view(gappy, "it")
+
+
+def test_memory_of_a_device_is_refused_with_the_remedy() -> None:
+    class OnDevice:
+        __cuda_array_interface__: ClassVar[dict[str, object]] = {"shape": (1,), "typestr": "<f8", "version": 3}
+
+    with pytest.raises(TypeError, match="it: the OnDevice is in the memory of a device: copy it to the host first"):
+        as_view(OnDevice(), "it")
+
+
+def test_a_buffer_that_cannot_be_shown_is_refused_by_its_name() -> None:
+    with mmap.mmap(-1, 4096) as mapped:
+        pass
+    with pytest.raises(TypeError, match=r"it: the mmap does not show its octets .*closed"):
+        as_view(mapped, "it")
+
+
+def test_memory_to_be_filled_is_writable() -> None:
+    numbers = array.array("d", [1.0])
+    as_view(numbers, "it", writable=True)[:] = bytes(8)
+    assert numbers[0] == 0.0
+    with pytest.raises(LocalProtocolError, match="it: the memoryview is read-only"):
+        as_view(memoryview(numbers).toreadonly(), "it", writable=True)
 
 
 def test_a_gather_list_is_as_long_as_its_pieces_together() -> None:

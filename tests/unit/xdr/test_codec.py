@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import array
+import ctypes
 import math
 import struct
 from collections.abc import Callable
@@ -311,8 +313,9 @@ def test_positions_count_octets_of_the_unreduced_stream() -> None:
 def test_bulk_items_are_never_copied() -> None:
     payload, first, second = bulk_message()
     assert payload.items[0].data is first
-    assert payload.items[1].data is second
-    assert any(part is second for part in payload.gather())
+    assert isinstance(payload.items[1].data, memoryview)
+    assert payload.items[1].data.obj is second
+    assert any(isinstance(part, memoryview) and part.obj is second for part in payload.gather())
     assert repr(payload.items[0]) == "BulkItem(at=8, position=8, length=5)"
 
 
@@ -431,3 +434,31 @@ def test_placed_items_are_views_of_the_memory_they_landed_in() -> None:
     item = decoder.bulk(4, "data")
     memory[0:1] = b"D"
     assert bytes(item) == b"Data"
+
+
+@pytest.mark.parametrize(
+    "doubles",
+    [array.array("d", [1.0, 2.0]), memoryview(array.array("d", [1.0, 2.0])), (ctypes.c_double * 2)(1.0, 2.0)],
+)
+def test_opaque_data_of_any_format_is_its_octets(doubles: Any) -> None:
+    octets = bytes(memoryview(doubles).tobytes())
+    for method in ("opaque", "bulk"):
+        encoder = Encoder()
+        getattr(encoder, method)(doubles, 16, "x")
+        assert b"".join(encoder.finish().gather()) == b"\0\0\0\x10" + octets
+    encoder = Encoder()
+    encoder.fixed(doubles, 16, "x")
+    assert encoder.finish().reduced == octets
+
+
+@pytest.mark.parametrize("method", ["opaque", "bulk", "fixed"])
+def test_the_length_of_opaque_data_is_that_of_its_octets(method: str) -> None:
+    with pytest.raises(LocalProtocolError, match="x: 16 octets"):
+        getattr(Encoder(), method)(array.array("d", [1.0, 2.0]), 15, "x")
+
+
+@pytest.mark.parametrize("method", ["opaque", "bulk", "fixed"])
+def test_data_that_shows_no_octets_is_refused_by_the_name_of_its_field(method: str) -> None:
+    for value in (memoryview(bytes(4))[::2], "text", None, 4):
+        with pytest.raises(TypeError, match=r"args\.x: "):
+            getattr(Encoder(), method)(value, 4, "args.x")

@@ -458,7 +458,8 @@ def test_ddp_members_are_recorded_and_not_copied(load: Load) -> None:
     module.encode_args(encoder, module.args(5, data, "here", True))
     payload = encoder.finish()
     assert bytes(payload.reduced) == bytes.fromhex("00000005 00000005 00000004 00000001")
-    assert payload.items[0].data is data
+    assert isinstance(payload.items[0].data, memoryview)
+    assert payload.items[0].data.obj is data
     assert [(item.position, item.at) for item in payload.items] == [(8, 8), (20, 12)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
@@ -169,6 +170,12 @@ def test_the_arguments_say_how_much_comes_back(
 ) -> None:
     given = SimpleNamespace(most=most, far=far, same=bytes(same), several=[0] * several)
     assert bound(load, "answer", BOUNDED, "ask", given) == expected
+
+
+def test_opaque_arguments_say_by_their_octets_how_much_comes_back(load: Load) -> None:
+    text = "struct ask { opaque same<64>; }; struct answer { int a<64>; }; pragma bound answer.a ask.same;"
+    given = SimpleNamespace(same=array.array("d", [1.0, 2.0]))
+    assert bound(load, "answer", text, "ask", given) == ReplyBound(4 + 4 * 16)
 
 
 def test_a_bound_is_for_the_procedures_that_take_those_arguments(load: Load) -> None:

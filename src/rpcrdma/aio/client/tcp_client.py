@@ -68,6 +68,7 @@ class TcpCaller:
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._stream = RecordStream(
             sock,
+            peer=authority(*peer),
             record_octets_max=record_octets_max,
             setting=_SETTING,
             on_too_long=self._on_too_long,

@@ -10,9 +10,8 @@ import asyncio
 import functools
 import logging
 import secrets
-import time
 from collections.abc import Callable, Sequence
-from time import perf_counter_ns
+from time import perf_counter, perf_counter_ns
 from typing import Any, TypeVar
 
 from rpcrdma.aio.answering.answering import Answering
@@ -60,7 +59,7 @@ from rpcrdma.transport import (
 from rpcrdma.transport.authenticator import AuthenticatorSource
 from rpcrdma.transport.call_states import CallState
 from rpcrdma.verbs import ReceivePool
-from rpcrdma.wire.buffers import Buffer
+from rpcrdma.wire.buffers import Buffer, as_view
 from rpcrdma.xdr.codec import Payload
 
 __all__ = ["RdmaConnection"]
@@ -255,8 +254,7 @@ class RdmaConnection:
     ) -> R:
         """See `rpcrdma.rpc.program.Caller.call`; `timeout_s=None` waits for ever.
 
-        `xid`: that of a repeated call, or the next one where calls of several connections are numbered together.
-        `placement`: see `Connection.call`.
+        `xid`: of a repeat, or the next where several connections number calls together. `placement`: `Connection.call`.
         """
         return await self.start(procedure, args, into=into, timeout_s=timeout_s, xid=xid, placement=placement)
 
@@ -277,15 +275,21 @@ class RdmaConnection:
         """
         counted = self.calls_made
         now_ns = 0 if counted is None else perf_counter_ns()
-        if self.end_reason is not None:
-            closed = TransportClosed(self.end_reason.reason, protocol_error=self.end_reason.protocol_error)
+        if (end := self.end_reason) is not None:
+            closed = TransportClosed(end.reason, protocol_error=end.protocol_error)
             count_failure(counted, procedure, closed, began_ns=began_ns or now_ns, sent_ns=0, now_ns=now_ns)
             raise closed
         if xid is None:
             self._xid = xid = (self._xid + 1) & 0xFFFFFFFF
+        views = () if into is None else (as_view(into, "into", writable=True),)
         payload = self._encoder.encode(xid, procedure, args)
         bound = self._bound(procedure, args, given=into is not None)
-        handle = self._endpoint.call(xid, payload, bound, () if into is None else (into,), placement)
+        try:
+            handle = self._endpoint.call(xid, payload, bound, views, placement)
+        except AssertionError as error:
+            self._break(error)
+            self._turn()
+            raise TransportClosed("an internal error") from error
         result: PendingCall = PendingCall(loop=self._loop)
         result.procedure = procedure
         result.reply = None
@@ -301,7 +305,7 @@ class RdmaConnection:
                 result.sent_ns = now_ns
         handle.context = result
         if self._on_call_ended is not None:
-            told = functools.partial(result.tell, self._on_call_ended, handle, payload.length, time.perf_counter())
+            told = functools.partial(result.tell, self._on_call_ended, handle, payload.length, perf_counter())
             result.add_done_callback(told)
         self._flush()
         result.timer = None if timeout_s is None else self._loop.call_later(timeout_s, self._expire, result, timeout_s)

@@ -118,6 +118,7 @@ class TcpCalls:
         Raises:
             MessageTooLong: the call, or its reply, is longer than this side allows; the connection goes on.
         """
+        target = None if into is None else as_view(into, "into", writable=True)
         sent_ns = time.perf_counter_ns()
         began_ns = began_ns or sent_ns
         if xid is None:
@@ -161,7 +162,7 @@ class TcpCalls:
             self._ended(future)
             now_ns = time.perf_counter_ns()
             sent_ns = sent_ns or self._sent_ns.pop(future, 0)
-        decoder = Decoder(message) if into is None else _CopyingDecoder(message, as_view(into))
+        decoder = Decoder(message) if target is None else _CopyingDecoder(message, target)
         try:
             value = decode_result(decoder, xid, procedure)
         except RpcRdmaError as error:

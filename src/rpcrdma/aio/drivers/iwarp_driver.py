@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import logging
 import socket
 from collections.abc import Callable
 
@@ -21,6 +22,8 @@ from rpcrdma.iwarp import IwarpQueuePair, Receive
 from rpcrdma.verbs import ProtectionDomain
 
 __all__ = ["IwarpDriver"]
+
+_LOGGER = logging.getLogger("rpcrdma")
 
 _RECEIVE_BUDGET_OCTETS = 1 << 20
 """Received in one turn of the loop before other connections get theirs."""
@@ -50,6 +53,7 @@ class IwarpDriver:
         "_loop",
         "_on_closed",
         "_on_turn",
+        "_peer",
         "_socket",
         "_timer",
         "blocked",
@@ -65,6 +69,7 @@ class IwarpDriver:
         on_closed: Callable[[], None],
         timer: DeadlineTimer,
         *,
+        peer: str,
         capture: CapturedStream | None = None,
     ) -> None:
         self._loop = loop
@@ -72,6 +77,7 @@ class IwarpDriver:
         self.queue_pair = queue_pair
         self._on_turn = on_turn
         self._on_closed = on_closed
+        self._peer = peer
         self._capture = capture
         self.blocked = False
         """Whether the socket takes nothing at present."""
@@ -158,7 +164,10 @@ class IwarpDriver:
         self.close()
 
     def flush(self) -> None:
-        """Sends what the queue pair has to send, as far as the socket takes it."""
+        """Sends what the queue pair has to send, as far as the socket takes it.
+
+        A fault of this side in that ends the connection and is logged; it reaches no caller and no event loop.
+        """
         queue_pair = self.queue_pair
         if self._closed:
             return
@@ -174,6 +183,10 @@ class IwarpDriver:
         except OSError as error:
             self._lost(error)
             # The caller may be in the midst of its own work: a callback of its own tells it of the loss.
+            self._loop.call_soon(self._on_turn)
+        except Exception:
+            _LOGGER.exception("a fault in the connection with %s, which is ended", self._peer)
+            queue_pair.abort("an internal error")
             self._loop.call_soon(self._on_turn)
         if queue_pair.timed:
             self._timer.look()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import logging
 import socket
 import sys
 import termios
@@ -16,13 +17,14 @@ from typing import Any
 
 from rpcrdma.aio.drivers.deadline_timer import Alarm, DeadlineTimer
 from rpcrdma.aio.drivers.hang_up import forget_hang_up, watch_hang_up
-from rpcrdma.errors import RemoteProtocolError, TransportClosed
+from rpcrdma.errors import RemoteProtocolError, RpcRdmaError, TransportClosed
 from rpcrdma.rpc.record import RecordReceiver, RecordSender, TooLong
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Payload
 
 __all__ = ["RecordStream"]
 
+_LOGGER = logging.getLogger("rpcrdma")
 _HUNG_UP_READS = 64
 _HUNG_UP_AGAIN_S = 0.05
 """Seconds between the reads of a dead socket whose data is not all read."""
@@ -34,15 +36,17 @@ class RecordStream:
     `on_record(message)` is called for each message, `on_sent(ticket)` when one has left, `on_lost` once, with the
     reason, when the stream ends other than by `close`. `on_expected(octets)` is called when it has changed how many
     octets of the message that is being received are announced; 0: none is. `on_too_long(message)` is called for a
-    message over the bound, once, while its octets are thrown away. All of them may call any method.
+    message over the bound, once, while its octets are thrown away. All of them may call any method. A fault of this
+    side, such as an exception of theirs, ends the stream and is logged; it reaches no caller and no event loop.
 
-    `record_octets_max` bounds messages both ways; `setting` names what sets it.
+    `record_octets_max` bounds messages both ways; `setting` names that option. `peer` is the other end, for the log.
     """
 
     def __init__(
         self,
         sock: socket.socket,
         *,
+        peer: str,
         record_octets_max: int,
         setting: str,
         on_too_long: Callable[[TooLong], None],
@@ -53,6 +57,7 @@ class RecordStream:
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._sock = sock
+        self._peer = peer
         self._fd = sock.fileno()
         self._receiver = RecordReceiver(record_octets_max)
         self._sender = RecordSender(record_octets_max, setting)
@@ -101,7 +106,13 @@ class RecordStream:
         """
         if self.closed:
             return
-        self._sender.push(payload, ticket)
+        try:
+            self._sender.push(payload, ticket)
+        except RpcRdmaError:
+            raise
+        except Exception as error:  # noqa: BLE001 - logged
+            self._fault(error)
+            return
         # During a burst of received messages their replies leave together at its end.
         if not (self._busy or self._waits_to_write):
             self._process()
@@ -162,6 +173,11 @@ class RecordStream:
         if not self.closed:
             self.close()
             self._on_lost(TransportClosed(reason, protocol_error=protocol_error))
+
+    def _fault(self, error: Exception) -> None:
+        """Ends the stream for a fault of our own."""
+        _LOGGER.error("a fault in the connection with %s, which is ended", self._peer, exc_info=error)
+        self._lose("an internal error")
 
     def _on_hang_up(self) -> None:
         """The connection is dead; what came before is read to the end, also where the loop does not ask for it."""
@@ -227,6 +243,8 @@ class RecordStream:
                     continue
                 if idle:
                     return
+        except Exception as error:  # noqa: BLE001 - logged
+            self._fault(error)
         finally:
             self._busy = False
 

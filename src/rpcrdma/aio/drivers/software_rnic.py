@@ -13,7 +13,7 @@ from rpcrdma.aio.drivers.iwarp_driver import IwarpDriver
 from rpcrdma.aio.drivers.limited_log import LimitedLog
 from rpcrdma.aio.drivers.listener import Listener
 from rpcrdma.aio.drivers.provider import Link, Provider, ProviderChoice
-from rpcrdma.aio.drivers.sockets import address_of, connected_socket, maximum_segment_octets
+from rpcrdma.aio.drivers.sockets import address_of, authority, connected_socket, maximum_segment_octets
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole, Scratch
 from rpcrdma.verbs import SoftwareProtectionDomain
@@ -65,6 +65,7 @@ class TcpLink:
             on_turn,
             on_closed,
             timer,
+            peer=authority(*self.peer),
             capture=None if capture is None else capture.stream(self.local, self.peer, active=self.active),
         )
 

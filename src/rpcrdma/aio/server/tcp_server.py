@@ -296,6 +296,7 @@ class _Connection:
         self._active_at = self._sent_at = self._loop.time()
         self._stream = RecordStream(
             sock,
+            peer=name,
             record_octets_max=server.config.record_octets_max,
             setting=_SETTING,
             on_too_long=self._on_too_long,

@@ -393,8 +393,9 @@ class NfsFilesystem:
 
         Returns the octets read: fewer than the buffer holds only where the file ends.
         """
+        buffer = as_view(buffer, "buffer", writable=True)
         node = await self._resolver.find(path)
-        return await self._read_direct(node, as_view(buffer), offset)
+        return await self._read_direct(node, buffer, offset)
 
     async def read_bytes(self, path: Path | DirEntry, *, offset: int = 0, size: int = -1) -> bytes:
         """A file's octets from `offset` on, no more than `size` unless that is negative; they have to fit in memory.
@@ -433,6 +434,8 @@ class NfsFilesystem:
 
     async def write_bytes(self, path: Path, data: Buffer, *, permissions: int = 0o644) -> None:
         """Makes `data` all of a file, on stable storage when this returns."""
+        # Before the file is emptied: data that cannot be written leave it as it is.
+        data = as_view(data, "data")
         async with await self.open(path, "wb", permissions=permissions) as file:
             await file.write(data)
 

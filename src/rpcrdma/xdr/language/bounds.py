@@ -21,7 +21,9 @@ def resolve_bounds(module: model.Module, symbols: Symbols) -> None:
         arguments_class, argument_member, argument_kind = argument
         if not _can_be_bounded(symbols, pragma, kind):
             continue
-        counted = isinstance(argument_kind, model.VariableOpaque | model.VariableArray | model.LinkedList)
+        counted = isinstance(argument_kind, model.VariableArray | model.LinkedList) * "len({})"
+        if isinstance(argument_kind, model.VariableOpaque):
+            counted = "memoryview({}).nbytes"
         if not counted and not (isinstance(argument_kind, model.Number) and argument_kind.code in "IQ"):
             symbols.error(
                 _place(pragma.argument),

@@ -68,11 +68,8 @@ def encode_group(kind: model.Type, value: str, label: str, group: EncodedGroup, 
             group.fields.append(label)
         case model.FixedOpaque(length):
             group.format += f"{length}s" + (f"{-length & 3}x" if length & 3 else "")
-            group.values.append(value)
+            group.values.append(f'enc.exactly({value}, {length}, "{label}")')
             group.fields.append(label)
-            group.checks.append(
-                (f"len({value}) != {length}", label, f"{{len({value})}} octets given, the type has {length}")
-            )
         case model.FixedArray(element, length):
             element = model.strip(element)
             assert isinstance(element, model.Number)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NoReturn
 
 from rpcrdma.errors import LocalProtocolError
-from rpcrdma.wire.buffers import Buffer
+from rpcrdma.wire.buffers import Buffer, as_view
 from rpcrdma.xdr.language import model
 from rpcrdma.xdr.language.json_shape import NUMBER_WORDS, arm_key, arm_of, discriminant_key, shape
 from rpcrdma.xdr.language.names import definition_name
@@ -172,7 +172,8 @@ class JsonReader:
         if document.startswith("@"):
             if self._read_file is None:
                 raise JsonMismatch(path, "no files are read here", _DATA_FORMS)
-            return self._read_file(document[1:])
+            data = self._read_file(document[1:])
+            return data if type(data) is bytes else as_view(data, path)
         form, colon, rest = document.partition(":")
         try:
             if form == "hex" and colon:

@@ -208,11 +208,12 @@ class Bound:
     """How an argument of a call bounds a member of its result.
 
     The member has at most as many elements as the number `argument` says; or, if `argument` is itself of variable
-    length (`counted`), at most as many as that has. `octets`: the number bounds octets of encoded elements instead.
+    length, at most as many as that has: `counted` is then the expression of its length, with {} for the argument, and
+    otherwise empty. `octets`: the number bounds octets of encoded elements instead.
     """
 
     argument: str
-    counted: bool
+    counted: str
     octets: bool
 
 

@@ -111,7 +111,7 @@ class _Measure:
             return Size(limit)
         given = f"args.{bound.argument}"
         if bound.counted:
-            given = f"len({given})"
+            given = bound.counted.format(given)
         return Size(0, (_Term(given if limit >= UNBOUNDED else f"min({given}, {limit})", limit),))
 
     def _elements(self, each: Extent, limit: int, bound: model.Bound | None) -> Extent:

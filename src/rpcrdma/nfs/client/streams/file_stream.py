@@ -174,7 +174,7 @@ class NfsFile:
         """
         with self._position if self._position.free else await self._position.turn():
             await self._settle_writes()
-            buffer = as_view(buffer)
+            buffer = as_view(buffer, "buffer", writable=True)
             if len(buffer) > self._sizes.read * self._volume.options.read_ahead_blocks:
                 count = await self._direct(self._position.at, buffer)
                 self._position.at += count
@@ -244,7 +244,7 @@ class NfsFile:
     async def preadinto(self, buffer: Buffer, offset: int) -> int:
         """Fills `buffer` from `offset` without a copy, many READs in flight, without moving the position."""
         await self._settle_writes()
-        return await self._direct(offset, as_view(buffer))
+        return await self._direct(offset, as_view(buffer, "buffer", writable=True))
 
     async def write(self, data: Buffer) -> int:
         """Writes all of `data` at the position; opened for appending: at the end, wherever the position was.
@@ -318,7 +318,7 @@ class NfsFile:
 
     async def _write_at(self, data: Buffer, offset: int) -> int:
         self._check(self._mode.writes, "writing")
-        data = as_view(data)
+        data = as_view(data, "data")
         if self._mode.reads:
             self._forget_read()
         await self._behind.write(offset, data)

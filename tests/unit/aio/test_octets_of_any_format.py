@@ -1,0 +1,318 @@
+"""Octets in objects of any format: whole values arrive, others are refused, a wrong length ends one connection."""
+
+from __future__ import annotations
+
+import array
+import asyncio
+import contextlib
+import ctypes
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, ClassVar
+
+import pytest
+
+from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
+from rpcrdma.aio.server.serve import Server, serve
+from rpcrdma.errors import LocalProtocolError, TransportClosed
+from rpcrdma.iwarp import IwarpQueuePair
+from rpcrdma.rpc.errors import RemoteSystemError
+from rpcrdma.rpc.program import Procedure, Program
+from rpcrdma.rpc.record import RecordSender
+from rpcrdma.rpc.reply_bound import ReplyBound
+from rpcrdma.rpc.service import CallContext, Service, in_worker
+from rpcrdma.xdr.codec import BulkItem, Decoder, Encoder
+
+NUMBER = 0x20000031
+MOST = 1 << 20
+LARGE = 20_000
+"""Items: more octets than any version sends in one message, and less than TCP takes in one record."""
+
+
+def counting(octets: int) -> bytearray:
+    return bytearray(number % 251 for number in range(octets))
+
+
+IN_VIEWS: dict[str, Callable[[int], Any]] = {
+    "array of doubles": lambda count: array.array("d", range(count)),
+    "view of doubles": lambda count: memoryview(array.array("d", range(count))),
+    "ctypes with a byte order": lambda count: (ctypes.c_double * count)(*range(count)),
+    "two dimensions": lambda count: memoryview(counting(8 * count)).cast("B", (count // 5, 40)),
+    "signed octets": lambda count: memoryview(bytearray(8 * count)).cast("b"),
+    "octets": lambda count: counting(8 * count),
+}
+NONE_AT_ALL: dict[str, Any] = {
+    "no items": array.array("d"),
+    "no items with a byte order": (ctypes.c_double * 0)(),
+}
+
+
+class OnDevice:
+    """As arrays of CuPy and Numba show themselves."""
+
+    __cuda_array_interface__: ClassVar[dict[str, object]] = {"shape": (3,), "typestr": "<f8", "version": 3}
+
+
+REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
+    "every other octet": (lambda: memoryview(bytes(100))[::2], "not C-contiguous.*numpy.ascontiguousarray"),
+    "backwards": (lambda: memoryview(bytes(100))[::-1], "not C-contiguous"),
+    "every other double": (lambda: memoryview(array.array("d", range(100)))[::2], "not C-contiguous"),
+    "on a device": (OnDevice, "OnDevice is in the memory of a device: copy it to the host"),
+    "a text": (lambda: "text", "str has no octets"),
+}
+
+
+def encode_bulk(enc: Encoder, value: Any) -> None:
+    enc.bulk(value, MOST, "data")
+
+
+def encode_opaque(enc: Encoder, value: Any) -> None:
+    enc.opaque(value, MOST, "data")
+
+
+def encode_miscounted(enc: Encoder, value: Any) -> None:
+    """An item whose length is not that of its octets, as no method of the encoder makes one."""
+    enc.u32(len(value), "data")
+    enc.items.append(BulkItem(len(enc.out), len(enc.out), value))
+
+
+def decode_bulk(dec: Decoder) -> bytes:
+    return bytes(dec.bulk(MOST, "data"))
+
+
+def encode_word(enc: Encoder, value: int) -> None:
+    enc.u32(value, "word")
+
+
+def decode_word(dec: Decoder) -> int:
+    return dec.u32("word")
+
+
+WORD, BULK = (encode_word, decode_word), (encode_bulk, decode_bulk)
+PLACED = ReplyBound(4, (MOST // 4,))
+GIVE = Procedure(NUMBER, 1, 1, "GIVE", "give", *WORD, *BULK, bound=PLACED)
+TAKE = Procedure(NUMBER, 1, 2, "TAKE", "take", *BULK, *BULK, bound=PLACED)
+GIVE_OPAQUE = Procedure(NUMBER, 1, 3, "GIVE_OPAQUE", "give", *WORD, encode_opaque, decode_bulk)
+TAKE_OPAQUE = Procedure(NUMBER, 1, 2, "TAKE", "take", encode_opaque, decode_bulk, *BULK, bound=PLACED)
+GIVE_MISCOUNTED = Procedure(NUMBER, 1, 4, "MISCOUNTED", "give", *WORD, encode_miscounted, decode_bulk, bound=PLACED)
+GIVE_MISCOUNTED_LATE = Procedure(NUMBER, 1, 5, "LATE", "late", *WORD, encode_miscounted, decode_bulk, bound=PLACED)
+TAKE_MISCOUNTED = Procedure(NUMBER, 1, 2, "TAKE", "take", encode_miscounted, decode_bulk, *BULK, bound=PLACED)
+SERVED = {each.number: each for each in (GIVE, TAKE, GIVE_OPAQUE, GIVE_MISCOUNTED, GIVE_MISCOUNTED_LATE)}
+
+
+class Plain(Service):
+    """Gives `result` to one caller, and the argument back to another."""
+
+    PROGRAM = Program(NUMBER, 1, "PLAIN", SERVED)
+
+    def __init__(self, result: Any = b"") -> None:
+        self.result = result
+        self.taken = 0
+
+    def give(self, args: int, context: CallContext) -> Any:
+        return self.result
+
+    @in_worker
+    def late(self, args: int, context: CallContext) -> Any:
+        return self.result
+
+    def take(self, args: bytes, context: CallContext) -> bytes:
+        self.taken += 1
+        return args
+
+
+@asynccontextmanager
+async def joined(scheme: str, service: Service) -> AsyncIterator[tuple[Server, Connection]]:
+    options = ConnectOptions(reconnect=False)
+    async with (
+        serve([service], [f"{scheme}://127.0.0.1:0"]) as server,
+        connect(server.listening[0], Plain.PROGRAM, options=options) as client,
+    ):
+        yield server, client
+
+
+def octets_of(value: Any) -> bytes:
+    return memoryview(value).tobytes()
+
+
+@pytest.mark.parametrize("count", [50, LARGE])
+@pytest.mark.parametrize("kind", IN_VIEWS)
+def test_results_and_arguments_of_any_format_arrive_whole(scheme: str, kind: str, count: int) -> None:
+    value = IN_VIEWS[kind](count)
+    whole = octets_of(value)
+    assert len(whole) == 8 * count
+
+    async def main() -> None:
+        service = Plain(value)
+        async with joined(scheme, service) as (_, client):
+            assert await client.call(GIVE, 0, timeout_s=30.0) == whole
+            assert await client.call(TAKE, value, timeout_s=30.0) == whole
+            if count < LARGE:
+                assert await client.call(GIVE_OPAQUE, 0, timeout_s=30.0) == whole
+                assert await client.call(TAKE_OPAQUE, value, timeout_s=30.0) == whole
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("kind", NONE_AT_ALL)
+def test_nothing_of_any_format_arrives_as_nothing(scheme: str, kind: str) -> None:
+    async def main() -> None:
+        async with joined(scheme, Plain(NONE_AT_ALL[kind])) as (_, client):
+            assert await client.call(GIVE, 0, timeout_s=30.0) == b""
+            assert await client.call(TAKE, NONE_AT_ALL[kind], timeout_s=30.0) == b""
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("count", [50, LARGE])
+@pytest.mark.parametrize("kind", IN_VIEWS)
+def test_results_are_placed_in_memory_of_any_format(scheme: str, kind: str, count: int) -> None:
+    octets = bytes(counting(8 * count))[::-1]
+    memory = IN_VIEWS[kind](count)
+
+    async def main() -> None:
+        async with joined(scheme, Plain(octets)) as (_, client):
+            assert await client.call(GIVE, 0, into=memory, timeout_s=30.0) == octets
+
+    asyncio.run(main())
+    assert octets_of(memory) == octets
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_an_argument_that_shows_no_octets_is_refused_by_its_name(scheme: str, kind: str) -> None:
+    make, why = REFUSED[kind]
+
+    async def main() -> None:
+        service = Plain(b"octets")
+        async with joined(scheme, service) as (_, client):
+            for procedure in (TAKE, TAKE_OPAQUE):
+                with pytest.raises(TypeError, match=f"data: .*{why}"):
+                    await client.call(procedure, make(), timeout_s=30.0)
+            with pytest.raises(TypeError, match=f"into: .*{why}"):
+                await client.call(GIVE, 0, into=make(), timeout_s=30.0)
+            assert service.taken == 0
+            assert await client.call(GIVE, 0, timeout_s=30.0) == b"octets"
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("octets", [8, 80_000])
+def test_memory_that_is_read_only_is_refused_before_the_call_is_sent(scheme: str, octets: int) -> None:
+    async def main() -> None:
+        service = Plain()
+        async with joined(scheme, service) as (_, client):
+            with pytest.raises(LocalProtocolError, match="into: the bytes is read-only"):
+                await client.call(TAKE, bytes(8), into=bytes(octets), timeout_s=30.0)
+            assert service.taken == 0
+            assert await client.call(TAKE, b"go on", timeout_s=30.0) == b"go on"
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_a_result_that_shows_no_octets_costs_its_call_alone(
+    scheme: str, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    make, why = REFUSED[kind]
+
+    async def main() -> None:
+        async with joined(scheme, Plain(make())) as (_, client):
+            with pytest.raises(RemoteSystemError):
+                await client.call(GIVE, 0, timeout_s=30.0)
+            assert await client.call(TAKE, b"go on", timeout_s=30.0) == b"go on"
+
+    asyncio.run(main())
+    (logged,) = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert logged.exc_info is not None
+    with pytest.raises(TypeError, match=why):
+        raise logged.exc_info[1] or AssertionError
+
+
+def logged_faults(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR]
+
+
+@pytest.mark.parametrize("procedure", [GIVE_MISCOUNTED, GIVE_MISCOUNTED_LATE], ids=["in the loop", "in a thread"])
+@pytest.mark.parametrize("count", [10, LARGE])
+def test_a_reply_of_another_length_than_it_says_ends_its_connection_alone(
+    scheme: str, procedure: Procedure[Any, Any], count: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        escaped: list[Any] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: escaped.append(context))
+        service = Plain(memoryview(array.array("d", range(count))))
+        async with joined(scheme, service) as (server, client), connect(server.listening[0], Plain.PROGRAM) as other:
+            assert await other.call(TAKE, b"there", timeout_s=30.0) == b"there"
+            with pytest.raises(TransportClosed):
+                await client.call(procedure, 0, timeout_s=30.0)
+            assert await other.call(TAKE, b"go on", timeout_s=30.0) == b"go on"
+            assert other.reconnects == 0
+            async with connect(server.listening[0], Plain.PROGRAM) as newcomer:
+                assert await newcomer.call(TAKE, b"new", timeout_s=30.0) == b"new"
+        assert escaped == []
+
+    asyncio.run(main())
+    (fault,) = logged_faults(caplog)
+    assert "a fault in the connection with 127.0.0.1" in fault
+
+
+@pytest.mark.parametrize("count", [10, LARGE])
+def test_a_call_of_another_length_than_it_says_ends_its_connection_alone(
+    scheme: str, count: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        escaped: list[Any] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: escaped.append(context))
+        service = Plain()
+        async with joined(scheme, service) as (server, client), connect(server.listening[0], Plain.PROGRAM) as other:
+            first = asyncio.ensure_future(client.call(TAKE, b"before", timeout_s=30.0))
+            assert await first == b"before"
+            with pytest.raises(TransportClosed):
+                await client.call(TAKE_MISCOUNTED, memoryview(array.array("d", range(count))), timeout_s=30.0)
+            with pytest.raises(TransportClosed):
+                await client.call(TAKE, b"after", timeout_s=30.0)
+            assert await other.call(TAKE, b"go on", timeout_s=30.0) == b"go on"
+            assert service.taken == 2
+        assert escaped == []
+
+    asyncio.run(main())
+    (fault,) = logged_faults(caplog)
+    assert "a fault in the connection with 127.0.0.1" in fault
+
+
+@pytest.mark.providers("iwarp")
+@pytest.mark.versions("1")
+@pytest.mark.parametrize("end", ["client", "server"])
+def test_octets_counted_wrong_while_they_leave_end_their_connection_alone(
+    scheme: str, end: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    counted: list[type[Any]] = []
+    sender = RecordSender if scheme == "tcp" else IwarpQueuePair
+    bytes_sent = sender.bytes_sent
+
+    def counted_wrong(self: Any, octets: int) -> Any:
+        counted.append(sender)
+        # The first to send is the client, the second the server.
+        return bytes_sent(self, 0 if len(counted) == (1 if end == "client" else 2) else octets)
+
+    async def main() -> None:
+        escaped: list[Any] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: escaped.append(context))
+        async with joined(scheme, Plain()) as (server, client), connect(server.listening[0], Plain.PROGRAM) as other:
+            assert await other.call(TAKE, b"there", timeout_s=30.0) == b"there"
+            assert await client.call(TAKE, b"there", timeout_s=30.0) == b"there"
+            with monkeypatch.context() as patched:
+                patched.setattr(sender, "bytes_sent", counted_wrong)
+                # The kernel may have taken the octets before they were counted wrong.
+                with contextlib.suppress(TransportClosed):
+                    await client.call(TAKE, b"perhaps", timeout_s=30.0)
+                with pytest.raises(TransportClosed):
+                    await client.call(TAKE, b"lost", timeout_s=30.0)
+            assert await other.call(TAKE, b"go on", timeout_s=30.0) == b"go on"
+            assert other.reconnects == 0
+        assert escaped == []
+
+    asyncio.run(main())
+    (fault,) = logged_faults(caplog)
+    assert "a fault in the connection with 127.0.0.1" in fault
