@@ -9,9 +9,9 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
-from fsspec.caching import ReadAheadCache
 from fsspec.spec import AbstractBufferedFile
 
+from rpcrdma.fsspec.sequential_cache import SequentialCache
 from rpcrdma.fsspec.waiting import sync
 from rpcrdma.nfs.client import NfsFile
 from rpcrdma.nfs.client.trees.local_files import temporary_name
@@ -55,10 +55,11 @@ class OpeningFileSystem(Protocol):
 class BufferedNfsFile(AbstractBufferedFile):
     """An open file: "rb", "wb", "ab" or "xb".
 
-    Reading goes through one of fsspec's caches, by default its read-ahead; while a program reads on and on, the next
-    blocks are on their way meanwhile. A read of 1 MiB, or of a block, goes straight into the caller's memory. What
-    is written is gathered in blocks, and is on the server's stable storage after `flush` and `close`. With
-    `autocommit=False`, as in a transaction, a new file has a temporary name until `commit`.
+    Reading goes through one of fsspec's caches, by default `SequentialCache`: a read elsewhere fetches no more than it
+    asks for, and while a program reads on and on, the next blocks are on their way. A read of 1 MiB, or of a block,
+    goes straight into the caller's memory. Written data is gathered in blocks, and is on the server's stable storage
+    after `flush` and `close`. With `autocommit=False`, as in a transaction, a new file has a temporary name until
+    `commit`.
     """
 
     DEFAULT_BLOCK_SIZE = 4 << 20
@@ -72,7 +73,7 @@ class BufferedNfsFile(AbstractBufferedFile):
         mode: str = "rb",
         block_size: int | str | None = "default",
         autocommit: bool = True,
-        cache_type: str = "readahead",
+        cache_type: str = SequentialCache.name,
         cache_options: dict[str, Any] | None = None,
         size: int | None = None,  # noqa: ARG002 - that of a file which was pickled; the server tells the present one
         *,
@@ -92,8 +93,8 @@ class BufferedNfsFile(AbstractBufferedFile):
         super().__init__(
             fs, path, mode, block_size, autocommit, cache_type, cache_options, size=self._file.size, **kwargs
         )
-        if tail and isinstance(self.cache, ReadAheadCache):
-            self.cache.cache, self.cache.start, self.cache.end = tail, self.size - len(tail), self.size
+        if tail and isinstance(self.cache, SequentialCache):
+            self.cache.hold(self.size - len(tail), tail)
         if mode != "rb":
             self.loc = self._file.tell()
             fs.note_writer(self)
@@ -155,11 +156,11 @@ class BufferedNfsFile(AbstractBufferedFile):
         return lines
 
     def _fetch_range(self, start: int, end: int) -> bytes:
-        """The octets from `start` up to `end`; where one such range follows the other, from what was read ahead."""
+        """The octets from `start` up to `end`; where one block follows the other, with the next ones on their way."""
         if end <= start:
             return b""
         follows, self._read_to = start == self._read_to, end
-        if follows and end - start <= 2 * self.blocksize:
+        if follows and self._direct_octets <= end - start <= 2 * self.blocksize:
             return self._await(self._read_on, start, end)
         return self._await(self._file.pread, end - start, start)
 

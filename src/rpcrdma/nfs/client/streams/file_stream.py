@@ -157,12 +157,12 @@ class NfsFile:
         """Up to `size` octets from the position on, or for -1 the rest; fewer only at the end of the file."""
         with self._position if self._position.free else await self._position.turn():
             await self._settle_writes()
-            data = await self._next_data(self._sizes.read if size < 0 else size)
+            data = await self._next_data(self._rest() if size < 0 else size)
             if len(data) == size or not data:
                 return bytes(data)
             copies = [bytes(data)]
             left = size - len(data)
-            while left and (data := await self._next_data(self._sizes.read if size < 0 else left)):
+            while left and (data := await self._next_data(self._rest() if size < 0 else left)):
                 copies.append(bytes(data))
                 left -= len(data)
             return b"".join(copies)
@@ -296,6 +296,10 @@ class NfsFile:
         self._closed = True
         self._forget_read()
         await self._behind.flush()
+
+    def _rest(self) -> int:
+        """Octets to be asked for by a reader of the rest of the file, which may have grown."""
+        return max(self._end - self._position.at, self._sizes.read)
 
     async def _next_data(self, wanted: int) -> memoryview:
         """Some of the next octets, up to `wanted`, and moves the position behind them; none at the end of the file."""

@@ -1,9 +1,10 @@
 """Sequential reading: the next blocks are fetched before they are asked for.
 
-Blocks stand in a row without gaps, each in a buffer of its own out of a fixed set. The first read at a new position
-fetches only the octets wanted; each block that is read to its end doubles the number of blocks kept in flight behind
-it, up to `blocks`. A jump elsewhere gives the row up: READs in flight are left to arrive in their buffers, which are
-used again after that, because a cancelled READ costs the server as much and the transport more.
+Blocks stand in a row without gaps, each in a buffer of its own out of a fixed set. A read fetches the octets that it
+wants. Reads that go on where the read before them ended also fetch as many octets beyond as all of them together have
+asked for, up to `blocks` blocks. So at most twice the octets are fetched that are asked for, and a page. A jump
+elsewhere gives the row up: READs in flight are left to arrive in their buffers, which are used again after that,
+because a cancelled READ costs the server as much and the transport more.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from typing import Any, TypeAlias
 
 from rpcrdma.aio.own_loop import check_loop
 
-__all__ = ["Fetch", "ReadAhead"]
+__all__ = ["LEAST_AHEAD_OCTETS", "Fetch", "ReadAhead"]
 
 Fetch: TypeAlias = Callable[[int, memoryview], Awaitable[tuple[int, bool]]]
 """(offset, buffer to fill) to (octets, whether the end was reached)."""
 
-_FIRST_OCTETS = 1 << 17
-"""The first block after a jump: half a 1 MiB block's time, and enough for a program that reads a header."""
+LEAST_AHEAD_OCTETS = 4096
+"""Fetched beyond the second of two tiny reads in a row: one page takes no longer than one octet."""
 
 
 @dataclass(slots=True, eq=False)
@@ -57,8 +58,10 @@ class ReadAhead:
         self._block = block
         self._blocks = max(1, blocks)
         self._row: deque[_Block] = deque()
-        self._depth = 0
+        self._run_start = 0
         self._expected = 0
+        self._wanted_to = 0
+        self._goes_on = False
         self._free: list[memoryview] = []
         self._allocated = 0
         self._given_up: dict[asyncio.Task[Any], memoryview] = {}
@@ -66,23 +69,29 @@ class ReadAhead:
     async def at(self, position: int, wanted: int) -> memoryview:
         """Some of the octets from `position` on, up to `wanted`, without a copy; none at the end of the file.
 
-        They are valid until the next call. Not for concurrent use. Raises the errors of `fetch`.
+        They are valid until the next call. A call for the rest of the octets that were wanted belongs to the same read.
+        Not for concurrent use. Raises the errors of `fetch`.
         """
         row = self._row
-        sequential = position == self._expected
+        end = position + wanted
+        if position != self._expected:
+            self._run_start, self._goes_on = position, False
+        elif end != self._wanted_to:
+            self._goes_on = position != self._run_start
+        self._wanted_to = end
         while row and not row[0].offset <= position < row[0].end:
             head = row.popleft()
-            passed = sequential and position == head.end
-            if passed:
-                self._depth = min(max(1, 2 * self._depth), self._blocks)
             self._drop(head)
-            if passed and head.ended:
+            if head.ended and position == self._expected == head.end:
                 self.discard()
                 return head.buffer[:0]
+        ahead = min(max(end - self._run_start, LEAST_AHEAD_OCTETS), self._blocks * self._block) if self._goes_on else 0
         if not row:
-            await self._begin(position, wanted, sequential=sequential)
+            while not self._free and self._allocated > self._blocks:
+                await asyncio.wait(self._given_up, return_when=asyncio.FIRST_COMPLETED)
+            self._add(position, min(wanted + ahead, self._to_boundary(position)))
+        self._extend(end, ahead)
         head = row[0]
-        self._top_up()
         if not head.task.done():
             check_loop(head.task.get_loop())
             await asyncio.wait((head.task,))
@@ -109,23 +118,20 @@ class ReadAhead:
         while self._row:
             self._drop(self._row.popleft())
 
-    async def _begin(self, position: int, wanted: int, *, sequential: bool) -> None:
-        if not sequential:
-            self._depth = 0
-        elif position == 0:
-            # A reader that starts at the beginning is likely to go on.
-            self._depth = max(1, self._depth)
-        # Blocks end at multiples of their size, where a server's own blocks end.
-        to_boundary = self._block - position % self._block
-        length = to_boundary if self._depth else min(max(wanted, _FIRST_OCTETS), to_boundary)
-        while not self._free and self._allocated > self._blocks:
-            await asyncio.wait(self._given_up, return_when=asyncio.FIRST_COMPLETED)
-        self._add(position, length)
-
-    def _top_up(self) -> None:
+    def _extend(self, end: int, ahead: int) -> None:
+        """Has the row reach to `end`, and up to `ahead` octets beyond, in whole blocks or by half of `ahead`."""
         row = self._row
-        while len(row) <= self._depth and row[-1].end < self.size and (self._free or self._allocated <= self._blocks):
-            self._add(row[-1].end, self._block - row[-1].end % self._block)
+        while row[-1].end < self.size and len(row) <= self._blocks and (self._free or self._allocated <= self._blocks):
+            start = row[-1].end
+            to_boundary = self._to_boundary(start)
+            length = min(to_boundary, end + ahead - start)
+            if length <= 0 or (start >= end and length < min(to_boundary, ahead // 2)):
+                return
+            self._add(start, length)
+
+    def _to_boundary(self, offset: int) -> int:
+        """Octets to the next multiple of the block size, where a server's own blocks end."""
+        return self._block - offset % self._block
 
     def _add(self, offset: int, length: int) -> None:
         if self._free:
