@@ -24,8 +24,8 @@ ROOT = Path(__file__).parents[2]
 DOCUMENTS = "\n".join(path.read_text() for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))))
 COMMANDS = Path(sys.executable).parent
 
-DATA_TOOLS = {"dask.dataframe", "pandas"}
-"""Packages of the extra dev-data, which the blocks of docs/data-tools.md import."""
+DATA_TOOLS = {"dask.dataframe", "datasets", "duckdb", "pandas", "polars", "torch"}
+"""Packages that `make data-tools` installs, and blocks of docs/data-tools.md and docs/many-servers.md import."""
 
 BLOCK = re.compile(r"(?:<!-- run(?P<how>: \w+)? -->\n)?```(?P<kind>console|python)\n(?P<body>.*?)```", re.DOTALL)
 
