@@ -27,6 +27,8 @@ CHECKS :=
 # `make kernel-shell GUEST=server`: the guest with the kernel's NFS server instead of its client.
 GUEST := client
 ROUNDS := 5
+# `make data-tools TORCH=torch`: the recipe for PyTorch as well, which takes a GB, and several where its wheel brings CUDA.
+TORCH :=
 INTEROP_PACKAGES := tshark libnfs-utils rpcbind rpcsvc-proto cpp
 
 .PHONY: help install demo test check gen fuzz mutate soak scale data-tools interop interop-packages interop-kernel kernel-shell kernel-measure \
@@ -42,7 +44,7 @@ help:
 	@echo 'make mutate    one small mistake after another in decoders, planners and machines: which does no test notice?'
 	@echo 'make soak      calls over 64 connections that are cut all the time, for 5 minutes: none lost, none run twice'
 	@echo 'make scale     10,000 idle connections, 1,000 half-open ones: what a server takes, and whether it answers'
-	@echo 'make data-tools  pandas, Arrow, Dask, Ray and others read and write rdma://; installs them (half a GB)'
+	@echo 'make data-tools  pandas, Arrow, Dask, Ray and others read and write rdma://; installs them (a GB)'
 	@echo 'make interop   tests against tshark, libnfs, rpcbind and rpcsvc-proto (Debian packages, installed when run as root)'
 	@echo 'make interop-kernel  as root: Linux kernels as client and server, in emulated guests built from Debian packages'
 	@echo 'make kernel-shell    as root: a shell in such a guest'
@@ -110,8 +112,10 @@ scale: $(DEV_STAMP)
 	$(BIN)/python -m pytest -m scale -rP tests/soak/test_scale.py
 
 data-tools: $(DEV_STAMP)
-	@$(BIN)/python -c 'import dask.distributed, pandas, pyarrow, ray, upath, xarray, zarr' 2>/dev/null || \
-		$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev-data]'
+	@$(BIN)/python -c 'import dask.distributed, datasets, duckdb, ipykernel, nbclient, pandas, polars, pyarrow, ray, tqdm, \
+		upath, xarray, zarr' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev-data]'
+	@test -z '$(TORCH)' || $(BIN)/python -c 'import torch' 2>/dev/null || \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check '$(TORCH)'
 	$(BIN)/python -m pytest -m data_tools tests/data_tools
 
 interop-packages:

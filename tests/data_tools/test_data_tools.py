@@ -9,13 +9,20 @@ from pathlib import Path
 import pytest
 
 from fsspec_server import SCHEMES, RunningServer, Served
-from tool_runs import DOCUMENT, EXAMPLES, TOOLS, require, run_example, run_lines, run_snippet, snippets
+from tool_runs import DOCUMENT, EXAMPLES, TOOLS, blocks, require, run_block, run_cell, run_example, run_lines
 
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with RunningServer(tmp_path_factory.mktemp("data"), tmp_path_factory.mktemp("state")) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def documented(served: Served) -> str:
+    """The URL of a directory for the files of the document."""
+    (served.directory / "documented").mkdir()
+    return f"rdma://{served.path('rdma', '/data/documented')}"
 
 
 @pytest.mark.data_tools
@@ -31,14 +38,16 @@ def test_an_example_prints_what_it_should(served: Served, name: str, protocol: s
 
 @pytest.mark.data_tools
 @pytest.mark.timeout(300)
-def test_the_snippets_of_the_document_run_one_after_the_other(served: Served, tmp_path: Path) -> None:
-    require("pandas", "pyarrow", "dask")
-    folder = served.directory / "documented"
-    folder.mkdir()
-    bodies = list(snippets())
-    assert bodies
-    for body in bodies:
-        run_snippet(body, served.url("rdma", "/data/documented"), tmp_path)
+@pytest.mark.parametrize("block", blocks(DOCUMENT))
+def test_a_block_of_the_document_prints_what_it_says(documented: str, block: str, tmp_path: Path) -> None:
+    run_block(block, {"rdma://server/data": documented}, tmp_path)
+
+
+@pytest.mark.data_tools
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("cell", blocks(DOCUMENT, "python3"))
+def test_a_cell_of_the_document_runs_in_a_notebook(documented: str, cell: str, tmp_path: Path) -> None:
+    run_cell(cell, {"rdma://server/data": documented}, tmp_path)
 
 
 def test_every_example_is_tried_and_in_the_table_of_the_document() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tool_runs import ROOT, RUN_S, require, run_lines
+from tool_runs import ROOT, RUN_S, blocks, require, run_block, run_lines
 
 EXAMPLE = str(ROOT / "examples" / "many_servers.py")
 
@@ -29,17 +29,33 @@ def launched(directories: Sequence[Path]) -> Iterator[list[str]]:
         assert launcher.wait(RUN_S) == 0
 
 
+def two_directories(parent: Path) -> list[Path]:
+    """Directories that clients may write to, root as well, which servers take for nobody."""
+    directories = [parent / "one", parent / "two"]
+    for directory in directories:
+        directory.mkdir()
+        directory.chmod(0o1777)
+    return directories
+
+
 @pytest.mark.data_tools
 @pytest.mark.timeout(300)
 def test_every_shard_is_read_once_and_from_its_own_server(tmp_path: Path) -> None:
     require("dask", "distributed", "pandas", "pyarrow")
-    directories = [tmp_path / "one", tmp_path / "two"]
-    for directory in directories:
-        directory.mkdir()
-        directory.chmod(0o1777)
+    directories = two_directories(tmp_path)
     with launched(directories) as urls:
         shards = [f"{url}/{number}" for number, url in enumerate(urls)]
         printed = run_lines([EXAMPLE, "read", *shards, "--workers", "2", "--rows", "1000"])
     assert printed == ("shards: 2, processes: 2, numbers: 2000, different: 2000, last: 1999",)
     found = [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.parquet")]
     assert sorted(found) == ["one/0/shard.parquet", "two/1/shard.parquet"]
+
+
+@pytest.mark.data_tools
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("block", blocks(ROOT / "docs" / "many-servers.md"))
+def test_a_block_of_the_document_reads_from_two_servers(block: str, tmp_path: Path) -> None:
+    directories = two_directories(tmp_path)
+    with launched(directories) as urls:
+        run_block(block, {"rdma://server/data": urls[0], "rdma://server2/data": urls[1]}, tmp_path)
+    assert all(any(directory.iterdir()) for directory in directories)

@@ -1,4 +1,4 @@
-"""Runs examples/data_tools and the snippets of docs/data-tools.md, each in a process of its own, against a server."""
+"""Runs examples/data_tools and the blocks of docs/data-tools.md, each in a process of its own, against a server."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,21 +17,22 @@ import pytest
 __all__ = [
     "DOCUMENT",
     "EXAMPLES",
+    "RECIPES",
     "ROOT",
     "RUN_S",
     "TOOLS",
     "Tool",
+    "blocks",
     "require",
+    "run_block",
+    "run_cell",
     "run_example",
     "run_lines",
-    "run_snippet",
-    "snippets",
 ]
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "data_tools"
 DOCUMENT = ROOT / "docs" / "data-tools.md"
-DOCUMENTED_URL = "rdma://server/data"
 MODULES = {"universal-pathlib": "upath"}
 RUN_S = 240
 """Ray starts a dozen processes, each of which takes its time on a busy machine."""
@@ -72,15 +73,20 @@ TOOLS = {
 }
 
 
-_QUIET = {"DASK_LOGGING__DISTRIBUTED": "warning"}
-"""Dask tells at level INFO, with a traceback, of its own connections that a closing cluster leaves."""
+RECIPES = ("duckdb", "polars", "datasets", "torch", "ipykernel", "tqdm")
+"""The packages that the blocks of the document use, and no example."""
+
+_QUIET = {"DASK_LOGGING__DISTRIBUTED": "warning", "HF_HUB_DISABLE_TELEMETRY": "1"}
+"""Dask tells at level INFO, with a traceback, of its own connections that a closing cluster leaves. Hugging Face
+hears nothing of these runs."""
 
 
 def require(*packages: str) -> None:
     """Skips the test that runs where one of them is not installed."""
     for package in packages:
         if importlib.util.find_spec(MODULES.get(package, package)) is None:
-            pytest.skip(reason=f"{package} is not installed, which is of the extra dev-data: make data-tools")
+            command = "make data-tools TORCH=torch" if package == "torch" else "make data-tools"
+            pytest.skip(reason=f"{package} is not installed, as it is by {command}")
 
 
 def run_example(name: str, url: str) -> tuple[str, ...]:
@@ -88,16 +94,43 @@ def run_example(name: str, url: str) -> tuple[str, ...]:
     return run_lines([str(EXAMPLES / f"{name}.py"), url])
 
 
-def snippets() -> Iterator[str]:
-    """The document's blocks of Python."""
-    for block in re.finditer(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL):
-        yield block[1]
+def blocks(document: Path, kind: str = "python") -> list[str]:
+    """The document's blocks of Python, or of `python3`: cells, which may await."""
+    return re.findall(rf"```{kind}\n(.*?)```", document.read_text(), re.DOTALL)
 
 
-def run_snippet(body: str, url: str, directory: Path) -> None:
-    """Runs a block in `directory`, with the URL of a server that is there."""
-    assert DOCUMENTED_URL in body, "a block that asks no server shows nothing"
-    run_lines(["-c", body.replace(DOCUMENTED_URL, url)], directory)
+def _prepared(block: str, urls: Mapping[str, str]) -> str:
+    """The block with the URLs of servers that are there; skips the test where a package is not installed."""
+    require(*re.findall(r"^(?:import|from) (\w+)", block, re.MULTILINE))
+    assert any(url in block for url in urls), "a block that asks no server shows nothing"
+    for documented in sorted(urls, key=len, reverse=True):
+        block = block.replace(documented, urls[documented])
+    return block
+
+
+def _said(block: str) -> tuple[str, ...]:
+    """The lines that the block prints by its own comments."""
+    return tuple(re.findall(r"^ *print\(.*\)  # (.*)$", block, re.MULTILINE))
+
+
+def run_block(block: str, urls: Mapping[str, str], directory: Path) -> None:
+    """Runs a block of a document as a program; `urls` are those of servers, by the ones that stand in documents."""
+    program = directory / "block.py"
+    program.write_text(_prepared(block, urls))
+    printed = run_lines([str(program)], directory)
+    assert printed == _said(block) or not _said(block)
+
+
+def run_cell(block: str, urls: Mapping[str, str], directory: Path) -> None:
+    """Runs a block of a document as a cell of a notebook, in a kernel of Jupyter."""
+    require("nbclient", "ipykernel")
+    import nbclient
+    import nbformat
+
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(_prepared(block, urls))])
+    nbclient.NotebookClient(notebook, timeout=RUN_S, resources={"metadata": {"path": str(directory)}}).execute()
+    printed = "".join(output.get("text", "") for output in notebook.cells[0].outputs)
+    assert tuple(printed.splitlines()) == _said(block)
 
 
 def run_lines(arguments: list[str], directory: Path = ROOT) -> tuple[str, ...]:
@@ -105,7 +138,7 @@ def run_lines(arguments: list[str], directory: Path = ROOT) -> tuple[str, ...]:
     done = subprocess.run(
         [sys.executable, "-W", "error::UserWarning", *arguments],
         cwd=directory,
-        env={**os.environ, **_QUIET},
+        env={**os.environ, **_QUIET, "HF_HOME": str(directory / "hugging-face")},
         capture_output=True,
         text=True,
         check=False,

@@ -13,7 +13,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "fsspec"))
 
 from fsspec_server import SCHEMES, RunningServer, Served
-from tool_runs import DOCUMENT, TOOLS, run_example
+from tool_runs import DOCUMENT, RECIPES, TOOLS, run_example
 
 BEGIN, END = "<!-- what was tried -->\n", "<!-- end -->\n"
 
@@ -36,7 +36,9 @@ def table(served: Served) -> str:
         versions = ", ".join(f"{package} {version(package)}" for package in tool.packages)
         verdicts = " | ".join(verdict(served, name, protocol) for protocol in SCHEMES)
         lines.append(f"| [{name}.py](../examples/data_tools/{name}.py) | {tool.what} | {versions} | {verdicts} |")
-    return "\n".join(lines) + f"\n\nPython {platform.python_version()}, fsspec {version('fsspec')}.\n"
+    recipes = ", ".join(f"{package} {version(package)}" for package in RECIPES)
+    lines += ["", f"Of the recipes: {recipes}.", f"Python {platform.python_version()}, fsspec {version('fsspec')}."]
+    return "\n".join(lines) + "\n"
 
 
 def main() -> None:

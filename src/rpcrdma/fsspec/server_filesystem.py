@@ -47,7 +47,6 @@ class ServerFileSystem(AsyncFileSystem):
 
     protocol: str = ""
     root_marker = "/"
-    _strip_tokenize_options = _PASSED_OVER
 
     def __init__(
         self,

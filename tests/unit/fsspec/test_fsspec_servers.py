@@ -236,3 +236,24 @@ def test_a_file_named_like_a_query_stays_a_file(two: Two) -> None:
     two.fs.pipe(dict.fromkeys(names, b"1"))
     assert two.fs.find(two.first) == names
     assert [two.fs.cat_file(name) for name in two.fs.find(two.first)] == [b"1", b"1"]
+
+
+def test_universal_paths_keep_their_server(two: Two) -> None:
+    from upath import UPath
+
+    url = two.fs.unstrip_protocol(two.second)
+    folder = UPath(url)
+    assert [str(path) for path in (folder / "y", folder.parent, folder / "a" / "/data/b")] == [
+        f"{url}/y",
+        url.rpartition("/")[0],
+        f"{url.partition('/data')[0]}/data/b",
+    ]
+    (folder / "sub").mkdir()
+    UPath(str(folder / "sub" / "y")).write_text("text")
+    assert (two.there / "sub" / "y").read_text() == "text"
+    assert [str(path) for path in folder.glob("**/y")] == [str(folder / "sub" / "y")]
+    assert [str(path) for path in folder.iterdir()] == [str(folder / "sub")]
+    there = UPath(two.fs.unstrip_protocol(two.first)) / "moved"
+    (folder / "sub" / "y").rename(there)
+    assert (two.here / "moved").read_text() == there.read_text() == "text"
+    assert pickle.loads(pickle.dumps(folder)) == folder == UPath(str(folder))
