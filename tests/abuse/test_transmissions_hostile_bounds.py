@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 
 from rpcrdma import limits
@@ -27,6 +31,15 @@ from transmission_peer import (
 CALL = words(XID, 0)
 LEAD = (XID, 0, 0)
 BOTH_DRAFTS = pytest.mark.parametrize("draft", DRAFTS)
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def server(draft: str = "2", config: TransportConfig | None = None, **options) -> TransmissionPeer:
@@ -207,3 +220,29 @@ def test_a_response_has_no_more_transmissions_than_both_allow(responses_max: int
     peer.endpoint.reply(peer.arrived(), message(XID, 1, (b"", bytes(20_000))))
     heard = peer.heard()
     assert [each.kind for each in heard] == ([XMTRESP, XMTCONT] if sent else [4])
+
+
+LARGE = TransportConfig(offered_receive_octets=36864, offered_send_octets=OCTETS)
+"""Receive buffers of the default size; their messages go into slabs."""
+
+
+def in_use(peer: TransmissionPeer) -> list[bool]:
+    """Of all slabs, whether anything refers to their memory."""
+    store = peer.extension._store
+    assert store is not None
+    return [slab.in_use for slab in store.memory]
+
+
+@BOTH_DRAFTS
+def test_the_end_of_a_connection_lets_an_open_group_go(draft: str) -> None:
+    """Its slab is for other connections, although the objects of the connection refer to each other."""
+    peer = server(draft, LARGE)
+    with no_collection():
+        peer.request(CALL, count=4, data=bytes(8 * PAGE))
+        peer.go_on(1, data=bytes(8 * PAGE))
+        assert in_use(peer) == [True]
+        peer.qp.abort("gone")
+        peer.run()
+        assert isinstance(peer.endpoint_events()[-1], Closed)
+        assert in_use(peer) == [False]
+        assert not peer.endpoint._receives.pool._ahead

@@ -120,6 +120,7 @@ class RoundTrip:
                 ),
             ),
             on_ready=self._on_ready,
+            on_closed=self._on_closed,
             receives=self._receives if self.own.runs else None,
             promises_max=config.promises_max,
         )
@@ -146,6 +147,10 @@ class RoundTrip:
                 self.config.costs,
             )
             link.carry(calls)
+
+    def _on_closed(self, link: ExtensionLink) -> None:
+        if link.state is not None:
+            link.state.close()
 
     def _on_request(self, link: ExtensionLink, message: ExtensionMessage) -> None:
         link.state.on_first(message, XMTREQ)
@@ -266,7 +271,7 @@ class _Connection:
             self._give_up(fault, TransmissionId(message.xid, direction, number), message)
         except DecodeError as error:
             self._group = group
-            self._close()
+            self.close()
             self._let_go(message)
             self._dropped = frozenset((message.xid, *(() if group is None else (group.xid,))))
             if direction == _CALL:
@@ -299,14 +304,14 @@ class _Connection:
         if self._link.hold(group.last_octets):
             return
         self._dropped = frozenset((group.xid,))
-        self._close()
+        self.close()
         if group.lead == XMTREQ:
             self._link.refuse_call(group.xid, Cause.SYSTEM)
         else:
             reason = "a reply in several messages, while calls of the peer hold all memory that it may fill"
             self._link.fail_call(group.xid, RemoteProtocolError(reason))
 
-    def _close(self) -> None:
+    def close(self) -> None:
         """No group is open; what there was of one is let go."""
         group, self._group = self._group, None
         if group is not None:
@@ -371,7 +376,7 @@ class _Connection:
     def _give_up(self, fault: Fault, bad: TransmissionId, message: ExtensionMessage | None) -> None:
         """Tells the peer what is wrong with a transmission; nothing of its group is used, nor what else may come."""
         group = self._group
-        self._close()
+        self.close()
         if message is not None:
             self._let_go(message)
         lead = None
@@ -395,7 +400,7 @@ class _Connection:
         answered, and fails the call that it names.
         """
         group = self._group
-        self._close()
+        self.close()
         self._let_go(message)
         broken = {(message.xid, message.answers)}
         if group is not None:
