@@ -300,8 +300,10 @@ class _Connection:
         self._hold(group)
 
     def _hold(self, group: Group) -> None:
-        """Counts the last transmission that has come of an open group, which is given up where that is too much."""
-        if self._link.hold(group.last_octets):
+        """Counts the memory that an open group pins; the group is given up where that is too much."""
+        more = group.pinned_octets - group.held
+        if self._link.hold(more):
+            group.held += more
             return
         self._dropped = frozenset((group.xid,))
         self.close()
