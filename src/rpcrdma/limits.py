@@ -226,6 +226,10 @@ RTR_SLAB_BUFFERS = 16
 """Receive buffers whose placeable segments lie side by side: 512 KiB of the default size, so that processor caches may
 still have what was used before. An item that is kept keeps all of these."""
 
+RTR_SLABS_MAX = 128
+"""Slabs of all connections: 64 MiB of the default size. A message that has arrived in part, or an item of a call that
+waits, keeps a whole one from others; beyond them each receive buffer lies alone, and keeps nothing but itself."""
+
 RTR_SLABS_KEPT_MAX = 16
 """Slabs that were used up, and are used again when nothing in them is needed any more."""
 

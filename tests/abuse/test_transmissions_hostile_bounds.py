@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 
 from rpcrdma import limits
+from rpcrdma.rtr import receive_slabs
 from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import Closed, Role, TransportConfig
 from transmission_peer import (
     BADCONT,
     BADHMT,
     DRAFTS,
+    HEAD,
     OCTETS,
     PAGE,
     REPTERR,
@@ -21,12 +27,22 @@ from transmission_peer import (
     XMTRESP,
     TransmissionPeer,
     array,
+    in_segments,
     words,
 )
 
 CALL = words(XID, 0)
 LEAD = (XID, 0, 0)
 BOTH_DRAFTS = pytest.mark.parametrize("draft", DRAFTS)
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def server(draft: str = "2", config: TransportConfig | None = None, **options) -> TransmissionPeer:
@@ -207,3 +223,124 @@ def test_a_response_has_no_more_transmissions_than_both_allow(responses_max: int
     peer.endpoint.reply(peer.arrived(), message(XID, 1, (b"", bytes(20_000))))
     heard = peer.heard()
     assert [each.kind for each in heard] == ([XMTRESP, XMTCONT] if sent else [4])
+
+
+LARGE = TransportConfig(offered_receive_octets=36864, offered_send_octets=OCTETS)
+"""Receive buffers of the default size; their messages go into slabs."""
+
+
+def in_use(peer: TransmissionPeer) -> list[bool]:
+    """Of all slabs, whether anything refers to their memory."""
+    store = peer.extension._store
+    assert store is not None
+    return [slab.in_use for slab in store.memory]
+
+
+@BOTH_DRAFTS
+def test_the_end_of_a_connection_lets_an_open_group_go(draft: str) -> None:
+    """Its slab is for other connections, although the objects of the connection refer to each other."""
+    peer = server(draft, LARGE)
+    with no_collection():
+        peer.request(CALL, count=4, data=bytes(8 * PAGE))
+        peer.go_on(1, data=bytes(8 * PAGE))
+        assert in_use(peer) == [True]
+        peer.qp.abort("gone")
+        peer.run()
+        assert isinstance(peer.endpoint_events()[-1], Closed)
+        assert in_use(peer) == [False]
+        assert not peer.endpoint._receives.pool._ahead
+
+
+def filled(peer: TransmissionPeer) -> None:
+    """All slots but one of the first slab have been used, and the next message takes that one."""
+    for xid in range(1, limits.RTR_SLAB_BUFFERS):
+        peer.request(words(xid, 0), in_segments(8, 8 * PAGE, *range(8)), xid=xid, data=bytes(8 * PAGE))
+        peer.endpoint.reply(peer.arrived(), message(xid, 1))
+    peer.heard()
+
+
+@BOTH_DRAFTS
+def test_an_open_group_counts_as_all_of_the_slab_that_it_keeps_others_from(draft: str) -> None:
+    slot = 8 * PAGE
+    room = Room(64 << 20)
+    peer = server(draft, LARGE, buffers=room)
+    filled(peer)
+    assert room.left == room.room
+    for number in range(3):
+        if number:
+            peer.go_on(number, data=bytes(slot))
+        else:
+            peer.request(CALL, count=8, data=bytes(slot))
+        peer.run()
+        pinned = (limits.RTR_SLAB_BUFFERS + number) * slot
+        assert in_use(peer) == [True]
+        assert 0 <= room.room - room.left + limits.RPC_UNCOUNTED_CALL_OCTETS - pinned <= (number + 1) * (HEAD + 8)
+    peer.plain_call(XID)
+    assert peer.reported().code == BADHMT
+    assert room.left == room.room
+    assert in_use(peer) == [False]
+
+
+@BOTH_DRAFTS
+def test_a_group_without_room_for_the_slab_that_it_keeps_is_refused(draft: str) -> None:
+    room = Room(limits.RTR_SLAB_BUFFERS * 4 * PAGE)
+    peer = server(draft, LARGE, buffers=room)
+    filled(peer)
+    peer.request(CALL, count=8, data=bytes(8 * PAGE))
+    (heard,) = peer.heard()
+    assert (heard.xid, heard.kind) == (XID, 4)
+    assert in_use(peer) == [False]
+    assert room.left == room.room
+
+
+def test_beyond_so_many_slabs_each_receive_buffer_lies_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(receive_slabs, "RTR_SLABS_MAX", 2)
+    store = receive_slabs.SlabStore(HEAD, 8 * PAGE)
+    connections = [receive_slabs.SlabReceives(store) for _ in range(5)]
+    buffers = [connection.draw() for connection in connections]
+    assert [buffer.slab.slots for buffer in buffers] == [limits.RTR_SLAB_BUFFERS] * 2 + [1] * 3
+    # The next one of the same group lies elsewhere, and no slab is used twice.
+    more = [connection.draw() for connection in connections]
+    assert len({id(buffer.slab) for buffer in (*buffers, *more)}) == 8
+    for connection, *drawn in zip(connections, buffers, more, strict=True):
+        for buffer in drawn:
+            connection.give_back(buffer)
+    assert len(store.memory) == len(store._started) == 2
+
+
+@BOTH_DRAFTS
+def test_an_item_in_buffers_that_lie_alone_is_joined(draft: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(receive_slabs, "RTR_SLABS_MAX", 0)
+    peer = server(draft, LARGE)
+    data = bytes(range(256)) * 256
+    for xid in (1, 2, 3):
+        item = in_segments(12, len(data), *range(16))
+        peer.request(words(xid, 0, len(data)), item, xid=xid, count=2, data=data[: 8 * PAGE])
+        peer.go_on(1, xid=xid, data=data[8 * PAGE :])
+        incoming = peer.arrived()
+        incoming.decoder.octets(8, "start")
+        assert incoming.decoder.bulk(1 << 20, "item") == data
+        peer.endpoint.reply(incoming, message(xid, 1))
+    peer.heard()
+    assert peer.endpoint.statistics.items_joined == 3
+    peer.assert_nothing_held()
+
+
+@BOTH_DRAFTS
+def test_a_response_that_never_ends_ends_the_connection_of_the_client(draft: str) -> None:
+    config = TransportConfig(stalled_s=30.0, offered_receive_octets=36864, offered_send_octets=OCTETS)
+    peer = TransmissionPeer(Role.CLIENT, draft, config)
+    peer.call(XID, result=60_000)
+    peer.heard()
+    peer.response(words(XID, 1), count=4, data=bytes(8 * PAGE))
+    assert peer.endpoint.untimed
+    assert peer.endpoint.next_deadline_s(100.0) == 130.0
+    peer.go_on(1, begun_by=XMTRESP, data=bytes(8 * PAGE))
+    peer.endpoint.on_time(129.0)
+    assert peer.endpoint_events() == []
+    peer.endpoint.on_time(130.0)
+    peer.run()
+    *_, closed = peer.endpoint_events()
+    assert isinstance(closed, Closed)
+    assert "the rest of a message within 30 s" in closed.reason
+    assert in_use(peer) == [False]

@@ -173,13 +173,15 @@ class Receiver:
         return True
 
     def flush(self) -> None:
-        """Ends all receives."""
+        """Ends all receives, and lets go of an incomplete FPDU."""
         for wr, _ in self.receives:
             self._completions.append(Completion(wr, Verb.RECEIVE, Status.FLUSHED))
         self.receives.clear()
         self.shared = 0
         self.run.target = _NOWHERE
         self.run.region = None
+        self.filled = 0
+        self._own(bytearray(), 0, 0)
 
     @property
     def mid_frame(self) -> bool:

@@ -137,6 +137,13 @@ class RecordReceiver:
         """The next whole message, whose memory is then the caller's; None if no message is complete."""
         return self._records.popleft() if self._records else None
 
+    def clear(self) -> None:
+        """Lets go of all memory: the stream has ended."""
+        self._records.clear()
+        self._scratch = memoryview(b"")
+        self._message = bytearray()
+        self._view = None
+
     def _parse_scratch(self, end: int) -> None:
         scratch = self._scratch
         pos = self._skip(0, end) if self._to_skip else 0

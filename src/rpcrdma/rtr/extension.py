@@ -130,6 +130,7 @@ class RoundTrip:
                 ),
             ),
             on_ready=self._on_ready,
+            on_closed=self._on_closed,
             receives=self._receives if self.own.runs else None,
             promises_max=config.promises_max,
             without_calls=without_calls,
@@ -150,6 +151,10 @@ class RoundTrip:
         if link.role is Role.CLIENT and connection.peer.takes_requests:
             connection.calls = calls = Calls(link, self.own, connection.peer, self.config.preference, self.config.costs)
             link.carry(calls)
+
+    def _on_closed(self, link: ExtensionLink) -> None:
+        if link.state is not None:
+            link.state.close()
 
     def _on_request(self, link: ExtensionLink, message: ExtensionMessage) -> None:
         link.state.on_first(message, XMTREQ)
@@ -277,7 +282,7 @@ class _Connection:
             self._give_up(fault, TransmissionId(message.xid, direction, number), message)
         except DecodeError as error:
             self._group = group
-            self._close()
+            self.close()
             self._let_go(message)
             self._dropped = frozenset((message.xid, *(() if group is None else (group.xid,))))
             if direction == _CALL:
@@ -306,18 +311,20 @@ class _Connection:
         self._hold(group)
 
     def _hold(self, group: Group) -> None:
-        """Counts the last transmission that has come of an open group, which is given up where that is too much."""
-        if self._link.hold(group.last_octets):
+        """Counts the memory that an open group pins; the group is given up where that is too much."""
+        more = group.pinned_octets - group.held
+        if self._link.hold(more):
+            group.held += more
             return
         self._dropped = frozenset((group.xid,))
-        self._close()
+        self.close()
         if group.lead == XMTREQ:
             self._link.refuse_call(group.xid, Cause.SYSTEM)
         else:
             reason = "a reply in several messages, while calls of the peer hold all memory that it may fill"
             self._link.fail_call(group.xid, RemoteProtocolError(reason))
 
-    def _close(self) -> None:
+    def close(self) -> None:
         """No group is open; what there was of one is let go."""
         group, self._group = self._group, None
         if group is not None:
@@ -385,7 +392,7 @@ class _Connection:
     def _give_up(self, fault: Fault, bad: TransmissionId, message: ExtensionMessage | None) -> None:
         """Tells the peer what is wrong with a transmission; nothing of its group is used, nor what else may come."""
         group = self._group
-        self._close()
+        self.close()
         if message is not None:
             self._let_go(message)
         lead = None
@@ -409,7 +416,7 @@ class _Connection:
         answered, and fails the call that it names.
         """
         group = self._group
-        self._close()
+        self.close()
         self._let_go(message)
         broken = {(message.xid, message.answers)}
         if group is not None:

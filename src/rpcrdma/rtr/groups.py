@@ -49,7 +49,7 @@ class Placement(NamedTuple):
 class Group:
     """A message of which the first transmission has come; `lead` is that one's header type."""
 
-    __slots__ = ("_payloads", "arrived", "head", "lead", "xid")
+    __slots__ = ("_payloads", "arrived", "head", "held", "lead", "xid")
 
     def __init__(self, xid: int, lead: int, head: TransmitRequest | TransmitResponse, count_max: int) -> None:
         """Raises Fault: there are too many transmissions, or none."""
@@ -59,6 +59,8 @@ class Group:
         self.lead = lead
         self.head = head
         self.arrived: list[Arrived] = []
+        self.held = 0
+        """Octets that are counted for the group."""
         self._payloads: list[Buffer] = []
 
     @property
@@ -84,10 +86,12 @@ class Group:
             out_of_range(ReportCode.PAYLOAD, header.payload_octets, 0, 0)
 
     @property
-    def last_octets(self) -> int:
-        """What the last transmission that has come holds in memory."""
-        buffer = self.arrived[-1].buffer
-        return len(self._payloads[-1]) + (0 if buffer is None else buffer.octets)
+    def pinned_octets(self) -> int:
+        """The memory that nothing else can use while the group is open, whole slabs included."""
+        buffers = [arrived.buffer for arrived in self.arrived if arrived.buffer is not None]
+        slabs = {id(buffer.slab): buffer.slab.pinned_octets for buffer in buffers}
+        heads = sum(len(buffer.head) for buffer in buffers)
+        return sum(map(len, self._payloads)) + heads + sum(slabs.values())
 
     @property
     def stream(self) -> bytes:

@@ -18,7 +18,13 @@ import weakref
 from collections import deque
 
 from rpcrdma.errors import DecodeError
-from rpcrdma.limits import RECEIVE_BUFFERS_KEPT_MAX, RTR_SLAB_BUFFERS, RTR_SLABS_KEPT_MAX, RTR_TRANSMISSIONS_MAX
+from rpcrdma.limits import (
+    RECEIVE_BUFFERS_KEPT_MAX,
+    RTR_SLAB_BUFFERS,
+    RTR_SLABS_KEPT_MAX,
+    RTR_SLABS_MAX,
+    RTR_TRANSMISSIONS_MAX,
+)
 from rpcrdma.rtr.code_points import XMTCONT, XMTREQ, XMTRESP
 from rpcrdma.rtr.messages import decode_transmit_request, decode_transmit_response
 from rpcrdma.verbs import ReceiveBuffer, ScatteredBuffer
@@ -36,15 +42,25 @@ _SHORT_OCTETS = 16384
 
 
 class Slab:
-    """Slots of `octets` each, side by side. `taken` of them were given out."""
+    """`slots` of `octets` each, side by side, and `spare` ones for groups that begin before these.
 
-    __slots__ = ("__weakref__", "memory", "octets", "taken")
+    `taken` of them were given out, `touched` at most since the slab was made.
+    """
 
-    def __init__(self, octets: int) -> None:
-        # Pages that no data has come to take no memory. The last slots are for groups that begin before them.
-        self.memory = mmap.mmap(-1, octets * (RTR_SLAB_BUFFERS + RTR_TRANSMISSIONS_MAX))
+    __slots__ = ("__weakref__", "memory", "octets", "slots", "spare", "taken", "touched")
+
+    def __init__(self, octets: int, slots: int = RTR_SLAB_BUFFERS, spare: int = RTR_TRANSMISSIONS_MAX) -> None:
+        # Pages that no data has come to take no memory.
+        self.memory = mmap.mmap(-1, octets * (slots + spare))
         self.octets = octets
-        self.taken = 0
+        self.slots = slots
+        self.spare = spare
+        self.taken = self.touched = 0
+
+    @property
+    def pinned_octets(self) -> int:
+        """The memory that cannot be used for other messages as long as one slot is in use."""
+        return self.touched * self.octets
 
     def view(self, start: int, octets: int) -> memoryview:
         """A part of the memory; as long as it or anything made of it exists, the slab is in use."""
@@ -60,11 +76,11 @@ class Slab:
 class ShortBuffer:
     """One piece of memory for a short message: its placeable segments are those from `head_octets` on."""
 
-    __slots__ = ("_memory", "octets")
+    __slots__ = ("_memory", "octets", "pinned_octets")
 
     def __init__(self, memory: memoryview, head_octets: int) -> None:
         self._memory = memory[head_octets:]
-        self.octets = len(self._memory)
+        self.octets = self.pinned_octets = len(self._memory)
 
     def view(self, start: int, octets: int) -> memoryview:
         """A part of what is placeable."""
@@ -96,7 +112,7 @@ class SlabStore:
         self._started: list[Slab] = []
         self._retired: deque[Slab] = deque()
         self.memory: weakref.WeakSet[Slab] = weakref.WeakSet()
-        """All slabs that there are."""
+        """All slabs of several slots that there are."""
 
     def take_head(self) -> memoryview:
         """Memory for the first part of a message."""
@@ -122,7 +138,7 @@ class SlabStore:
         return min(_SHORT_OCTETS, self.head_octets + self.slot_octets)
 
     def take_slab(self) -> Slab:
-        """A slab that has slots left for a group of any size."""
+        """A slab that has slots left for a group of any size; of one slot where there are too many slabs."""
         if self._started:
             return self._started.pop()
         for _ in range(len(self._retired)):
@@ -131,13 +147,17 @@ class SlabStore:
                 slab.taken = 0
                 return slab
             self._retired.append(slab)
+        if len(self.memory) >= RTR_SLABS_MAX:
+            return Slab(self.slot_octets, 1, 0)
         slab = Slab(self.slot_octets)
         self.memory.add(slab)
         return slab
 
     def give_slab(self, slab: Slab) -> None:
         """Takes back a slab, of which slots may be in use."""
-        if slab.taken < RTR_SLAB_BUFFERS:
+        if not slab.spare:
+            return
+        if slab.taken < slab.slots:
             self._started.append(slab)
         elif len(self._retired) < RTR_SLABS_KEPT_MAX:
             self._retired.append(slab)
@@ -184,16 +204,17 @@ class SlabReceives:
     def draw(self) -> SlabBuffer:
         """A buffer whose slot follows the one before, if it is for the same group."""
         slab = self._slab
-        if slab is not None and slab.taken >= RTR_SLAB_BUFFERS - RTR_TRANSMISSIONS_MAX:
+        if slab is not None and slab.taken >= slab.slots - RTR_TRANSMISSIONS_MAX:
             self._follow()
-            if slab.taken >= RTR_SLAB_BUFFERS and not self._to_come:
+            if slab.taken >= slab.slots and not self._to_come:
                 self._store.give_slab(slab)
                 slab = None
-        if slab is None or slab.taken == RTR_SLAB_BUFFERS + RTR_TRANSMISSIONS_MAX:
+        if slab is None or slab.taken == slab.slots + slab.spare:
             self._slab = slab = self._store.take_slab()
             self._to_come = 0
         start = slab.taken * slab.octets
         slab.taken += 1
+        slab.touched = max(slab.touched, slab.taken)
         self._ahead += 1
         # What may belong to the same group has to lie behind this.
         self.short_octets = 0

@@ -86,7 +86,7 @@ class Assembly:
         return Step.WHOLE
 
     def release(self) -> memoryview:
-        """The octets of the message that became whole last."""
+        """The octets that are kept: of the message that became whole last, or of an unfinished one."""
         octets, self._octets = self._octets, bytearray()
         self.memory.release_pieces()
         return memoryview(octets)

@@ -563,7 +563,12 @@ class Endpoint:
         reason = session.failure or event.reason
         session.failure = reason
         self._move(Input.END)
-        self._memory.release_pieces()
+        # The objects of a connection refer to each other: without this, the memory of messages that have arrived waits
+        # for the garbage collector.
+        session.dialect.forget()
+        if self._extensions is not None:
+            self._extensions.on_closed()
+        self._receives.close()
         self._memory.release_group()
         waited = self._outbox.clear()
         if self._requester is not None:

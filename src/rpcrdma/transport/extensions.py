@@ -136,7 +136,8 @@ class Extension:
     Version 2 keeps codes below 0x100 for itself, and the extensions of this library have codes from 0x100 to 0x1ff.
 
     `on_ready` is called when the connection stands and the peer's properties are known, `on_error` with errors about
-    messages of the extension. Both are called in the thread of the event loop, and must not block.
+    messages of the extension, `on_closed` when the connection has ended: it lets go of the memory of `state`. All of
+    them are called in the thread of the event loop, and must not block.
 
     `receives` makes the memory for all messages of one connection, of at least so many octets each; one extension may
     have it. `promises_max` is how many messages beyond the first ones of replies this side may have promised its peer
@@ -150,6 +151,7 @@ class Extension:
     errors: tuple[ErrorRow, ...] = ()
     on_ready: Callable[[ExtensionLink], None] = _ignore
     on_error: Callable[[ExtensionLink, ExtensionError], None] = _ignore
+    on_closed: Callable[[ExtensionLink], None] = _ignore
     receives: Callable[[int], ReceiveSource] | None = None
     promises_max: int = 0
     without_calls: Extension | None = None
@@ -471,6 +473,11 @@ class Extensions:
         self.receives.kept_scattered = _scattered(self.session.dialect.version, self._tables.scattered)
         for link in self.links.values():
             link.extension.on_ready(link)
+
+    def on_closed(self) -> None:
+        """The connection has ended."""
+        for link in self.links.values():
+            link.extension.on_closed(link)
 
     def on_message(self, message: Inbound, invalidated: int | None) -> bool:
         """Hands a message to its extension; False for one that is discarded, since it cannot invalidate anything."""

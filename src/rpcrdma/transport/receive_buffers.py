@@ -56,8 +56,7 @@ class ReceiveBuffers:
             self._qp.post_receives(used, self.pool)
         if self.arrived is not None:
             # The message before this one was not handed on.
-            self.pool.give_back(self.arrived[0])
-            self.arrived = None
+            self.close()
         buffer = completion.wr
         length = completion.length
         if not isinstance(buffer, memoryview):
@@ -75,6 +74,12 @@ class ReceiveBuffers:
         """What has arrived, or had begun to, is not looked at: the connection is about to end."""
         assert isinstance(completion.wr, ReceiveBuffer)
         self.pool.give_back(completion.wr)
+
+    def close(self) -> None:
+        """Nothing more is done with the message that has arrived last."""
+        if self.arrived is not None:
+            self.pool.give_back(self.arrived[0])
+            self.arrived = None
 
     def _take_scattered(self, buffer: ScatteredBuffer, length: int) -> Buffer:
         """The start of the message, where the rest is in place; else all of it, put together."""

@@ -80,6 +80,13 @@ def test_one_without_a_part_of_a_frame_has_no_memory_of_its_own() -> None:
     assert shares(second)
 
 
+def test_a_part_of_a_frame_takes_no_memory_after_the_end() -> None:
+    peer = Sharing(0, Scratch())
+    peer.give(fpdu(untagged(3, 0, 1, peer.messages[0]))[:5])
+    peer.qp.abort("gone")
+    assert len(peer.qp._receiver.view) == 0
+
+
 def test_a_start_up_that_is_over_takes_no_memory() -> None:
     peer = RawPeer(MpaRole.RESPONDER, SoftwareProtectionDomain(lambda bits: 7), IwarpConfig())
     peer.give(startup_frame("Req", 0x50, 2, bytes(4)))

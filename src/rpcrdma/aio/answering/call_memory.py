@@ -61,6 +61,7 @@ class CallMemory:
         """The connection has ended: no call waits any more. A running call is counted until it is removed."""
         self.expected = 0
         self.short = False
+        self._on_room = _nothing
         self._share.close()
         self._cover()
 
@@ -93,3 +94,7 @@ class CallMemory:
             self._cover()
             if not self.short:
                 self._on_room()
+
+
+def _nothing() -> None:
+    """Stands for the callback of a connection that has ended."""

@@ -36,6 +36,11 @@ class Alarm:
             self.due_s = None
             self._action()
 
+    def disarm(self) -> None:
+        """Never rings again, and lets go of `action`."""
+        self.due_s = None
+        self._action = _nothing
+
 
 class DeadlineTimer:
     """Calls `on_time` of all that it watches, and then `after` if that is given, whenever a deadline has come."""
@@ -83,6 +88,11 @@ class DeadlineTimer:
     def stop(self) -> None:
         """Ends the timer: no machine is called any more."""
         self._stopped = True
+        self._watched.clear()
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
+
+
+def _nothing() -> None:
+    """Stands for the action of an alarm that was disarmed."""

@@ -168,11 +168,17 @@ class RecordStream:
         if self._waits_to_write:
             self._loop.remove_writer(self._fd)
         self._sock.close()
+        self._receiver.clear()
+        # The owner refers to the stream: without this, the memory of both waits for the garbage collector.
+        self._dead.disarm()
+        self._on_record = self._on_too_long = self._on_lost = _ignore
+        self._on_sent = self._on_expected = None
 
     def _lose(self, reason: str, *, protocol_error: bool = False) -> None:
         if not self.closed:
+            on_lost = self._on_lost
             self.close()
-            self._on_lost(TransportClosed(reason, protocol_error=protocol_error))
+            on_lost(TransportClosed(reason, protocol_error=protocol_error))
 
     def _fault(self, error: Exception) -> None:
         """Ends the stream for a fault of our own."""
@@ -267,11 +273,16 @@ class RecordStream:
                 self._lose(f"the connection failed: {error.strerror}")
                 return
             tickets = sender.bytes_sent(count)
-            if self._on_sent is not None:
+            on_sent = self._on_sent
+            if on_sent is not None:
                 for ticket in tickets:
-                    self._on_sent(ticket)
+                    on_sent(ticket)
 
     def _on_writable(self) -> None:
         self._waits_to_write = False
         self._loop.remove_writer(self._fd)
         self._process()
+
+
+def _ignore(_event: object) -> None:
+    """Stands for the callbacks of a stream that was closed."""

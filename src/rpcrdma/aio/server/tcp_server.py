@@ -529,6 +529,7 @@ class _Connection:
     def _ended(self, reason: str) -> None:
         while self._held:
             self._memory.remove(len(self._held.popleft()))
+        self._idle.disarm()
         self.results.close()
         self._memory.close()
         self._server.answering.connection_ended(self)

@@ -151,6 +151,9 @@ class Dialect(Protocol):
     def count_in(self, memory: MessageMemory, /) -> None:
         """Counts what has come of an unfinished message there."""
 
+    def forget(self) -> None:
+        """Lets go of the octets of an unfinished message: the connection has ended."""
+
     def extend(self, headers: Mapping[int, tuple[int, bool]], error_words: Mapping[int, int], /) -> None:
         """Adds what extensions have: flags and continuation of further header types, and the words of errors."""
 

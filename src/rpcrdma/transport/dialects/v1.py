@@ -89,6 +89,9 @@ class Version1:
     def count_in(self, _memory: MessageMemory) -> None:
         """Every message is whole."""
 
+    def forget(self) -> None:
+        """Every message is whole."""
+
     def extend(self, _headers: Mapping[int, tuple[int, bool]], _error_words: Mapping[int, int]) -> None:
         """Extensions have no place in this version."""
 

@@ -91,6 +91,10 @@ class Version2Draft(ABC):
         """Of the one that is in pieces."""
         self._assembly.memory = memory
 
+    def forget(self) -> None:
+        """Of the one that is in pieces."""
+        self._assembly.release()
+
     def extend(self, headers: Mapping[int, tuple[int, bool]], error_words: Mapping[int, int]) -> None:
         """Header types and errors of extensions."""
         self._extended = headers

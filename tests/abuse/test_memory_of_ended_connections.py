@@ -1,0 +1,164 @@
+"""Memory of connections that ended in the middle of a message: the connection drops it, not the garbage collector."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from rpcrdma.aio.drivers.record_stream import RecordStream
+from rpcrdma.aio.server.tcp_server import TcpServer
+from rpcrdma.limits import RPC_UNCOUNTED_CALL_OCTETS
+from rpcrdma.rpc.dispatch import Dispatcher
+from rpcrdma.rpc.record import LAST_FRAGMENT, RecordReceiver
+from rpcrdma.testing import raw_messages
+from rpcrdma.testing.raw_calls import send
+from rpcrdma.testing.raw_socket import RawSocketPeer
+
+MIB = 1 << 20
+UNFINISHED = (LAST_FRAGMENT | MIB).to_bytes(4, "big") + bytes(1_000_000)
+DEADLINE_S = 50
+
+
+@contextmanager
+def no_collection() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+def present(kind: type) -> int:
+    return sum(type(each) is kind for each in gc.get_objects())
+
+
+def test_an_ended_tcp_connection_leaves_nothing_to_the_garbage_collector() -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        async with TcpServer(Dispatcher([])) as server:
+            await server.listen()
+            before = present(RecordStream), present(RecordReceiver)
+            for _ in range(3):
+                with socket.socket() as sock:
+                    sock.setblocking(False)
+                    await loop.sock_connect(sock, ("127.0.0.1", server.port))
+                    await loop.sock_sendall(sock, UNFINISHED[:100_000])
+                    while not any(each._memory.expected for each in server.connections):  # noqa: ASYNC110
+                        await asyncio.sleep(0)
+                while server.connections:  # noqa: ASYNC110
+                    await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            assert (present(RecordStream), present(RecordReceiver)) == before
+
+    with no_collection():
+        asyncio.run(main())
+
+
+class Served:
+    """`rpcrdma serve` in a process of its own, over TCP, with its metrics."""
+
+    def __init__(self, root: Path) -> None:
+        command = [sys.executable, "-m", "rpcrdma", "serve", "--state-dir", str(root), "--stop-at-eof"]
+        command += ["--listen", "tcp://127.0.0.1:0", "--listen", "rdma://127.0.0.1:0"]
+        command += ["--metrics", "127.0.0.1:0", str(root)]
+        # Pieces of messages have memory of their own, so holes between them in the heap of the C library do not count.
+        environment = os.environ | {"MALLOC_MMAP_THRESHOLD_": "65536"}
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=environment,
+        )
+        assert self.process.stdout is not None
+        self.tcp_port, self.rdma_port = (int(self.process.stdout.readline().rpartition(":")[2]) for _ in range(2))
+        self.metrics = self.process.stdout.readline().split()[-1]
+
+    def __enter__(self) -> Served:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout):
+            assert stream is not None
+            stream.close()
+
+    @property
+    def resident_octets(self) -> int:
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(status.partition("VmRSS:")[2].split()[0]) << 10
+
+    def metric(self, name: str) -> float:
+        with urllib.request.urlopen(self.metrics, timeout=DEADLINE_S) as answer:
+            page: str = answer.read().decode()
+        return next(float(line.split()[-1]) for line in page.splitlines() if line.startswith(f"{name} "))
+
+
+async def until(condition: Callable[[], bool], awaited: str) -> None:
+    until_s = time.monotonic() + DEADLINE_S
+    while not await asyncio.to_thread(condition):
+        assert time.monotonic() < until_s, f"it did not happen that {awaited}"
+
+
+async def begin_tcp(peer: RawSocketPeer) -> None:
+    await peer.send(UNFINISHED)
+
+
+async def begin_rdma(peer: RawSocketPeer) -> None:
+    """Sends a message of version 2 in pieces, without the last one."""
+    await peer.start()
+    await peer.send_segments(send(raw_messages.properties(give=64)))
+    await peer.segment()
+    piece = raw_messages.message(7, UNFINISHED[: len(UNFINISHED) // 32], raw_messages.MORE)
+    await peer.send_segments(*(send(piece, number) for number in range(2, 34)))
+
+
+async def use(served: Served, scheme: str, connections: int) -> int:
+    """Leaves unfinished messages on so many connections; the resident memory when all of them have ended."""
+    begin, port = (begin_tcp, served.tcp_port) if scheme == "tcp" else (begin_rdma, served.rdma_port)
+    # All connections of one address get a part of the memory for arguments: half over TCP, a fifth over RDMA.
+    read = min(connections, 100 if scheme == "tcp" else 40)
+    with ExitStack() as stack:
+        peers = [await RawSocketPeer.connected("127.0.0.1", port) for _ in range(connections)]
+        for peer in peers:
+            stack.callback(peer.close)
+        tasks = [asyncio.create_task(begin(peer)) for peer in peers]
+        await until(lambda: sum(task.done() for task in tasks) >= read, f"{read} messages have been sent")
+        held = read * (len(UNFINISHED) - RPC_UNCOUNTED_CALL_OCTETS)
+        await until(lambda: served.metric("rpcrdma_buffer_bytes") >= held, f"the server reads {read} messages")
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+    name = f'rpcrdma_connections{{transport="{scheme}"}}'
+    await until(lambda: not served.metric(name), "all connections have ended")
+    return served.resident_octets
+
+
+@pytest.mark.parametrize(
+    ("scheme", "rounds", "connections"),
+    [
+        ("tcp", 3, 60),
+        ("rdma", 3, 60),
+        pytest.param("tcp", 9, 230, marks=[pytest.mark.scale, pytest.mark.timeout(300)]),
+    ],
+)
+def test_memory_does_not_grow_with_the_connections_that_have_ended(
+    scheme: str, rounds: int, connections: int, tmp_path: Path
+) -> None:
+    with Served(tmp_path) as served:
+        after = [asyncio.run(use(served, scheme, connections)) for _ in range(rounds)]
+        assert after[-1] < 1.1 * after[0], [octets >> 20 for octets in after]
