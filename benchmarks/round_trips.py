@@ -1,6 +1,7 @@
 """How long READ and WRITE take in version 1, in version 2 and with the round-trip extension, near and far.
 
-A server in a process of its own, a relay that delays in another, the calls from this one. Per size and number of calls
+A server in a process of its own, a relay that delays in another, the calls from this one. TCP ends at the relay, so
+that a wrapped provider tells the client how far the server is beyond that. Per size and number of calls
 in flight the ways are measured by turns in every round; the figure is the median over all calls of all rounds. READ
 without memory of the caller's, as an application calls it that takes what comes.
 
@@ -25,7 +26,9 @@ import nfs_calls
 from delay_relay import delayed
 
 import rpcrdma
+from rpcrdma.aio.drivers.software_rnic import SoftwareRnic
 from rpcrdma.nfs import v3
+from rpcrdma.testing.far_provider import FarProvider
 
 SIZES = (4096, 8192, 16384, 65536, 196608)
 IN_FLIGHT = (1, 16)
@@ -81,11 +84,12 @@ async def call_times(make: Callable[[], Awaitable[object]], calls: int, in_fligh
 
 
 async def _measured(
-    url: str, handle: v3.nfs_fh3, way: str, calls: int, wanted: list[tuple[str, int, int]]
+    url: str, handle: v3.nfs_fh3, way: str, delay_s: float, calls: int, wanted: list[tuple[str, int, int]]
 ) -> dict[tuple[str, int, int], list[float]]:
     """Times by (call, octets, in flight) over one connection."""
     found: dict[tuple[str, int, int], list[float]] = {}
-    options = rpcrdma.ConnectOptions(**WAYS[way])  # type: ignore[arg-type]
+    provider = FarProvider(SoftwareRnic(), 2 * delay_s) if delay_s else "auto"
+    options = rpcrdma.ConnectOptions(provider=provider, **WAYS[way])  # type: ignore[arg-type]
     async with rpcrdma.connect(url, v3.PROGRAM, options=options) as connection:
         for call, size, in_flight in wanted:
             data = bytes(size)
@@ -115,7 +119,7 @@ def rows(options: argparse.Namespace) -> list[Row]:
                     for way in WAYS if number % 2 else reversed(WAYS):
                         # Far calls take their time, whatever the processor does: fewer of them tell as much.
                         calls = options.calls if not delay_s else max(32, options.calls // 4)
-                        found = asyncio.run(_measured(url, handle, way, calls, wanted))
+                        found = asyncio.run(_measured(url, handle, way, delay_s, calls, wanted))
                         for (call, size, many), some in found.items():
                             times.setdefault((call, way, size, many), []).extend(some)
             for call, size, many in wanted:

@@ -111,8 +111,6 @@ def leave_choice_to(provider: str, version: str, monkeypatch: pytest.MonkeyPatch
     if version == WITH_EXTENSION:
         version = "2"
         monkeypatch.setattr("rpcrdma.aio.client.connect.extension_choice", lambda _choice: "rtr")
-    # How far the peer seems to be on a busy machine is no property of the code.
-    monkeypatch.setattr("rpcrdma.aio.connections.distance.Distance._tell", lambda *_: None)
     loopback = LoopbackProvider()
 
     def chosen(choice: ProviderChoice, *settings: Any) -> Provider:

@@ -26,19 +26,19 @@ def test_ping_reports_as_json(remote: Remote) -> None:
     if remote.base.startswith("rdma"):
         assert (report["version"], report["dialect"]) == (int(remote.version), remote.version)
         assert report["provider"] == "iwarp"
+        assert 0 < report["distance_us"] < 1e6
         assert report["credits"]["requested"] >= report["credits"]["granted"] > 0
         assert report["credits"]["reverse_granted"] == 0, "this command offers no services"
         own, peer = report["properties"]["own"], report["properties"]["peer"]
         if remote.version == "1":
             assert report["thresholds"] == {"send_bytes": 4096, "receive_bytes": 4096}
             assert own is peer is None
-            assert (report["extensions"], report["distance_us"]) == ({}, None)
+            assert report["extensions"] == {}
         else:
             told = report["extensions"]["round trips"]
             assert told["peer"]["rtr_support"] == "requests, responses, continued"
             assert told["own"] == told["peer"] | {"rtr_support": "responses, continued"}, "the command takes no calls"
             assert told["peer"]["response_transmission_send_limit"] > 1
-            assert isinstance(report["distance_us"], float)
             assert list(own) == list(peer) == list(Properties._fields)
             assert (own["reverse"], peer["reverse"]) == ("none", "general")
             send_octets = min(own["send_octets"], peer["receive_octets"])

@@ -90,6 +90,16 @@ async def listening(provider: Provider) -> AsyncIterator[tuple[LinkListener, tup
         listener.close()
 
 
+def test_a_driver_tells_a_round_trip_that_it_has_measured_or_none(provider: Provider) -> None:
+    async def main() -> None:
+        async with joined(provider) as ends:
+            for end in ends:
+                told_s = end.driver.round_trip_s
+                assert told_s is None or 0 < told_s < 1
+
+    asyncio.run(main())
+
+
 @asynccontextmanager
 async def joined(provider: Provider) -> AsyncIterator[tuple[Owner, Owner]]:
     """Two owners of one connection, of which both know that it stands."""

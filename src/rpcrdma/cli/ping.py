@@ -229,7 +229,7 @@ def _print(report: dict[str, Any], outcome: _Outcome) -> None:
             values = "; ".join(f"{key} {value}" for key, value in (told or {}).items()) or "nothing told of it"
             console.data(f"extension {name}, {_SIDES[side]}: {values}")
     if report["distance_us"] is not None:
-        console.data(f"the quickest of the server's first answers took {report['distance_us']:g} µs")
+        console.data(f"the network takes {report['distance_us']:g} µs to the server and back")
     console.data(
         f"remote invalidation {'on' if report['remote_invalidation'] else 'off'}, "
         f"CRC32C {'on' if report['crc'] else 'off'}"

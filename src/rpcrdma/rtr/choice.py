@@ -8,8 +8,8 @@ Rule, first match:
 3. results for which the caller has given memory go by RDMA Write, which puts them there and takes no further round
    trip; in segments they would have to be copied;
 4. otherwise the way with the lower estimate: in segments, `Costs.transmission_s` for each transmission; by RDMA,
-   `Costs.registration_s`, and for arguments the round trip of an RDMA Read: `Costs.read_s` and the distance. A reply
-   takes one transmission in any case, which is not counted.
+   `Costs.registration_s`, and for arguments the round trip of an RDMA Read: `Costs.read_s` and the distance, which the
+   provider has measured. A reply takes one transmission in any case, which is not counted.
 """
 
 from __future__ import annotations
@@ -45,8 +45,6 @@ class Costs:
     registration_s: float = 15e-6
     read_s: float = 45e-6
     """RDMA Read beyond its round trip."""
-    call_s: float = 300e-6
-    """A small call at no distance: what is measured beyond that is distance."""
 
 
 def prefers_segments(frames: int, costs: Costs, round_trip_s: float, *, arguments: bool, given: bool) -> bool:
@@ -55,5 +53,5 @@ def prefers_segments(frames: int, costs: Costs, round_trip_s: float, *, argument
         return False
     by_rdma_s = costs.registration_s
     if arguments:
-        by_rdma_s += costs.read_s + max(0.0, round_trip_s - costs.call_s)
+        by_rdma_s += costs.read_s + round_trip_s
     return frames * costs.transmission_s <= by_rdma_s

@@ -255,7 +255,7 @@ class _Connection:
         try:
             header, start = decode_transmit_continue(message.body, 0)
             number = header.number
-            # Of another first type than the group's the flags are not looked at: the type is what is wrong.
+            # The flags are held against the type that the message names only if the group began with that type.
             if (group is None or header.begun_by == group.lead) and self._contradicts(message, header.begun_by):
                 self._refuse_flags(message)
                 return

@@ -180,9 +180,13 @@ class Endpoint:
         return self._introduction.version_refused
 
     @property
-    def introduced_s(self) -> float | None:
-        """Client: when its first message was timed, which the peer's properties answer; None before, and without."""
-        return self._introduction.introduced_s
+    def round_trip_s(self) -> float:
+        """How far the peer is; 0 until the owner has said so."""
+        return self._session.round_trip_s
+
+    @round_trip_s.setter
+    def round_trip_s(self, round_trip_s: float) -> None:
+        self._session.measure(round_trip_s)
 
     @property
     def own_properties(self) -> Properties | None:

@@ -163,11 +163,11 @@ class ExtensionLink:
     """One extension on one connection.
 
     `peer` are the values that the peer told, by the numbers of the extension's properties. `state` is the extension's
-    own, None at first. `wake` is called after a message was posted: the connection's owner sends then. `round_trip_s`
-    is how far the peer is, in seconds; 0 where the owner does not know. `rows` are the extension's header types.
+    own, None at first. `wake` is called after a message was posted: the connection's owner sends then. `rows` are the
+    extension's header types.
     """
 
-    __slots__ = ("_hub", "extension", "peer", "round_trip_s", "rows", "state", "wake")
+    __slots__ = ("_hub", "extension", "peer", "rows", "state", "wake")
 
     def __init__(self, extension: Extension, hub: Extensions) -> None:
         self.extension = extension
@@ -176,7 +176,6 @@ class ExtensionLink:
         self.peer: dict[int, Any] = {}
         self.state: Any = None
         self.wake: Callable[[], None] = _ignore
-        self.round_trip_s = 0.0
 
     @property
     def supported(self) -> bool:
@@ -224,6 +223,11 @@ class ExtensionLink:
     def has_flags(self) -> bool:
         """Whether the version tells with flags, among other things, whose XID a message has."""
         return self._hub.session.dialect.has_flags
+
+    @property
+    def round_trip_s(self) -> float:
+        """How far the peer is, in seconds; 0 where that is not known."""
+        return self._hub.session.round_trip_s
 
     @property
     def role(self) -> Role:
@@ -443,7 +447,7 @@ class Extensions:
         return self._tables.own
 
     def take_properties(self, told: PropertySet) -> PropertySet:
-        """Takes what the peer told of itself; returns that with what follows of it.
+        """Takes the properties of the peer; returns them with those of the version that follow from them.
 
         Raises:
             DecodeError: a value is not what its row says.

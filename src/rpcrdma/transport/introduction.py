@@ -73,7 +73,6 @@ class Introduction:
         "_settle_s",
         "_wait_s",
         "_xid",
-        "introduced_s",
     )
 
     def __init__(
@@ -97,7 +96,6 @@ class Introduction:
         self._wait_s: float | None = None
         self._due_s: float | None = None
         self._introduced = False
-        self.introduced_s: float | None = None
         self._refused = False
         self._xid = 0
         # Errors, too: an end that is never called has no responder, and refuses properties all the same.
@@ -339,8 +337,6 @@ class Introduction:
     def next_deadline_s(self, now_s: float) -> float | None:
         """When the pause is over, or the answer must have come."""
         if self._wait_s is not None:
-            if self._introduced:
-                self.introduced_s = now_s
             self._due_s = now_s + self._wait_s
             self._wait_s = None
         return self._due_s

@@ -37,6 +37,17 @@ _CALL_IN_MESSAGES_OCTETS_MAX = (128 << 10) + 4096
 """A WRITE of 128 KiB. The longer a call, the more of its cost is that of putting its pieces together, however large
 these are: at 256 KiB two take about as much as RDMA."""
 
+_FURTHER_MESSAGE_S = 100e-6
+"""Of distance that pays for a message more. One of 36 KiB takes a quarter of that of processor time, at both ends
+together. A round trip within one machine takes less, also where that is slow and busy."""
+
+_FURTHER_MESSAGES_MAX = 5
+"""With all of them a call has at most 288 KiB: so many of these as a server's credits allow fit into what messages of a
+connection may hold (`limits.CONNECTION_MESSAGE_OCTETS_MAX`), beyond which they are refused and not kept waiting."""
+
+_FURTHER_MESSAGE_OCTETS = 32_000
+"""Of the length of a call that each further message adds, however large messages are."""
+
 
 class PlanLimits(NamedTuple):
     """What a requester's planning depends on; octets. See `TransportConfig` for those of the same names.
@@ -80,10 +91,14 @@ class CallPlan(NamedTuple):
 _SHORT = CallPlan()
 
 
-def cheap_call_octets(send_octets: int, geometry: Geometry) -> int:
-    """The longest call, headers included, that costs less in messages than by RDMA where messages are continued."""
-    more = (_CALL_MESSAGES_MAX - 1) * (send_octets - geometry.piece_header)
-    return min(send_octets + more, _CALL_IN_MESSAGES_OCTETS_MAX)
+def cheap_call_octets(send_octets: int, geometry: Geometry, round_trip_s: float = 0.0) -> int:
+    """The longest call, headers included, that costs less in messages than by RDMA where messages are continued.
+
+    The farther the peer is, the more the round trip counts that an RDMA Read takes besides.
+    """
+    further = min(int(round_trip_s / _FURTHER_MESSAGE_S), _FURTHER_MESSAGES_MAX)
+    more = (_CALL_MESSAGES_MAX + further - 1) * (send_octets - geometry.piece_header)
+    return min(send_octets + more, _CALL_IN_MESSAGES_OCTETS_MAX + further * _FURTHER_MESSAGE_OCTETS)
 
 
 def plan_call(

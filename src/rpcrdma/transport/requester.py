@@ -188,7 +188,8 @@ class Requester:
             if buffer is not None:
                 sizes[index] = min(sizes[index], len(as_view(buffer)))
                 given = index + 1
-        plan = plan_call(len(payload.reduced), [len(item.data) for item in payload.items], bound.results, sizes, limits)
+        items = [len(item.data) for item in payload.items]
+        plan = plan_call(len(payload.reduced), items, bound.results, sizes, limits)
         carrier = session.carrier
         if (
             carrier is not None
@@ -202,6 +203,14 @@ class Requester:
             handle.carried = carried = carrier.take(call)
             if carried is not None:
                 return self._carry(handle, payload, carried, limits)
+        if (plan.read_items or plan.long) and form.attempts == 1 and session.far_call_octets > limits.call_octets_max:
+            # To wait for credits takes a round trip, too. With the header there may be a message more.
+            room = session.send_octets - session.dialect.geometry.piece_header
+            if payload.length // room + 1 <= session.window.balance:
+                wider = limits._replace(call_octets_max=session.far_call_octets)
+                far = plan_call(len(payload.reduced), items, bound.results, sizes, wider)
+                if not (far.read_items or far.long):
+                    plan = far
         try:
             exposure = Exposure(session.pd, payload, plan, handle.into, limits)
             chunks = exposure.chunks

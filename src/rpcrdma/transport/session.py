@@ -29,13 +29,14 @@ class Session:
 
     `send_octets` and `receive_octets` are the largest messages of either direction; `splits` if a longer one goes out,
     and comes in, as several. `names_ended`: a call says which handle its reply may invalidate. `call_octets` and
-    `results_octets` are the largest RPC call, and the largest results, that go in one message without chunks;
-    `segment_octets_taken` is the largest segment that this side takes. `owed` counts what this side holds memory for
-    until the peer does something: calls whose Read chunks are being read, and replies on their way. `peer` are the
-    transport properties that the peer has told of; `proof` is the value of host authentication among this side's own.
-    `carrier` moves calls of this side in messages of an extension; `between` is asked about each message that comes
-    while those of an extension's group are expected one after another. With a `batcher` messages are held until the
-    turn ends.
+    `results_octets` are the largest RPC call, and the largest results, that go in one message without chunks.
+    `round_trip_s` is how far the peer is, `far_call_octets` the longest call, headers included, that goes in messages
+    to a peer so far away. `segment_octets_taken` is the largest segment that this side takes. `owed` counts what this
+    side holds memory for until the peer does something: calls whose Read chunks are being read, and replies on their
+    way. `peer` are the transport properties that the peer has told of; `proof` is the value of host authentication
+    among this side's own. `carrier` moves calls of this side in messages of an extension; `between` is asked about each
+    message that comes while those of an extension's group are expected one after another. With a `batcher` messages are
+    held until the turn ends.
     """
 
     __slots__ = (
@@ -51,6 +52,7 @@ class Session:
         "dialect",
         "events",
         "failure",
+        "far_call_octets",
         "names_ended",
         "owed",
         "pd",
@@ -64,6 +66,7 @@ class Session:
         "results_octets",
         "reverse_support",
         "role",
+        "round_trip_s",
         "segment_octets_taken",
         "send_octets",
         "splits",
@@ -93,6 +96,7 @@ class Session:
         self.proof: bytes | None = None
         self.refusal: HostAuthenticationFailed | None = None
         self.owed = 0
+        self.round_trip_s = 0.0
         self.carrier: Carrier | None = None
         self.batcher: Batcher | None = None
         self._promises_max = 0
@@ -142,6 +146,11 @@ class Session:
         agreed = self.dialect.agree(self.config.abilities, self._peer_data)
         self.remote_invalidation = agreed.remote_invalidation
         self._limit(agreed.send_octets, agreed.receive_octets)
+
+    def measure(self, round_trip_s: float) -> None:
+        """Takes how far the peer is."""
+        self.round_trip_s = round_trip_s
+        self._limit(self.send_octets, self.receive_octets)
 
     def limit_first_message(self) -> None:
         """Until the server has answered, a client's messages are no larger than every server receives."""
@@ -208,8 +217,10 @@ class Session:
             receive_octets,
             CHUNK_SEGMENTS_MAX,
         )
+        self.far_call_octets = send_octets
         if self.splits:
             most, told = self.in_messages_octets, self._told
+            self.far_call_octets = cheap_call_octets(send_octets, geometry, self.round_trip_s) if most is None else most
             self.plan_limits = self.plan_limits._replace(
                 segment_octets_max=min(config.segment_octets_max, told.segment_octets_max),
                 call_octets_max=cheap_call_octets(send_octets, geometry) if most is None else most,

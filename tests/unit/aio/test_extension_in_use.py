@@ -183,7 +183,5 @@ def test_both_ends_know_what_the_other_one_has() -> None:
                 "response_transmission_send_limit": 8,
             }
             assert told["own"] == told["peer"] | {"rtr_support": "responses, continued"}, "no services are offered here"
-            assert agreed.round_trip_s is not None
-            assert 0 < agreed.round_trip_s < 10
 
     asyncio.run(main())

@@ -44,7 +44,7 @@ class Negotiated:
     extensions: dict[str, ExtensionProperties]
     """Of each extension, by its name, the properties; none in a version without properties."""
     round_trip_s: float | None
-    """How far the peer is: its shortest answer to the first messages. None where that was not measured."""
+    """How far the peer is, as the provider had measured it when the connection stood; None where it cannot tell."""
     host_identity: HostIdentity | None
     """Which host the peer has proved to be; None if it was not asked to."""
 

@@ -20,7 +20,6 @@ from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.answering.call_context import ServerCallContext
 from rpcrdma.aio.connections.call_outcome import count_failure
 from rpcrdma.aio.connections.call_record import CallObserver
-from rpcrdma.aio.connections.distance import Distance
 from rpcrdma.aio.connections.negotiated import Negotiated, negotiated
 from rpcrdma.aio.connections.pending_call import PendingCall, note_sent
 from rpcrdma.aio.connections.refusal_hints import REMEDY, explained, octets_pulled
@@ -87,9 +86,9 @@ class RdmaConnection:
 
     __slots__ = (
         "_active_at", "_answering", "_arguments", "_authenticator", "_broken", "_called_back", "_deferred",
-        "_distance", "_draining", "_driver", "_encoder", "_ended", "_endpoint", "_established", "_flush", "_holds",
+        "_draining", "_driver", "_encoder", "_ended", "_endpoint", "_established", "_flush", "_holds",
         "_in_turn", "_loop", "_on_call_ended", "_on_ended", "_on_established", "_on_version_refused", "_provider",
-        "_queue_pair", "_queued", "_role", "_starting", "_transport", "_turn_due", "_unsent_octets",
+        "_queue_pair", "_queued", "_role", "_round_trip_s", "_starting", "_transport", "_turn_due", "_unsent_octets",
         "_waits_for_memory", "_xid", "calls_made", "end_reason", "host", "local", "peer", "results", "timer",
     )  # fmt: skip
 
@@ -145,6 +144,7 @@ class RdmaConnection:
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self.end_reason: Closed | None = None
         self._provider = link.provider
+        self._round_trip_s: float | None = None
         self.timer = timer = DeadlineTimer(self._loop, self._turn)
         """The connection's one timer."""
         self._driver = driver = link.open(transport.private_data(), timer, self._turn, self._closed)
@@ -166,7 +166,6 @@ class RdmaConnection:
         self._transport = transport
         for link_of_extension in self._endpoint.extensions.values():
             link_of_extension.wake = self._flush_posted
-        self._distance = Distance(self._loop, self._endpoint.extensions.values())
         timer.watch(self._endpoint)
         driver.flush()
 
@@ -193,7 +192,7 @@ class RdmaConnection:
     @property
     def negotiated(self) -> Negotiated:
         """What was agreed on; the credits granted change with each reply."""
-        round_trip_s, host = self._distance.round_trip_s, self.host_identity
+        round_trip_s, host = self._round_trip_s, self.host_identity
         return negotiated(self._endpoint, self._driver.terms, self._provider, round_trip_s, host)
 
     @property
@@ -301,8 +300,6 @@ class RdmaConnection:
             else:
                 result.sent_ns = now_ns
         handle.context = result
-        if self._distance.calls_left and self._endpoint.calls_in_flight == 1:
-            self._distance.time(result)
         if self._on_call_ended is not None:
             told = functools.partial(result.tell, self._on_call_ended, handle, payload.length, time.perf_counter())
             result.add_done_callback(told)
@@ -476,7 +473,9 @@ class RdmaConnection:
 
     def _on_ready(self) -> None:
         self._starting = False
-        self._distance.begin(self._endpoint.introduced_s)
+        self._round_trip_s = self._driver.round_trip_s
+        if self._round_trip_s is not None:
+            self._endpoint.round_trip_s = self._round_trip_s
         if self._endpoint.holds:
             self._holds, self._flush = True, self._turn_soon
         if not self._established.done():

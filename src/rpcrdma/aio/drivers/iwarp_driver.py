@@ -16,6 +16,7 @@ from rpcrdma.aio.drivers.capture import CapturedStream
 from rpcrdma.aio.drivers.deadline_timer import Alarm, DeadlineTimer
 from rpcrdma.aio.drivers.hang_up import forget_hang_up, watch_hang_up
 from rpcrdma.aio.drivers.provider import Terms
+from rpcrdma.aio.drivers.sockets import shortest_round_trip_s
 from rpcrdma.iwarp import IwarpQueuePair, Receive
 from rpcrdma.verbs import ProtectionDomain
 
@@ -139,6 +140,10 @@ class IwarpDriver:
         return Terms(
             crc=queue_pair.crc, inbound_reads=queue_pair.inbound_reads, outbound_reads=queue_pair.outbound_reads
         )
+
+    @property
+    def round_trip_s(self) -> float | None:
+        return shortest_round_trip_s(self._socket)
 
     def expect_end(self) -> None:
         """The connection has ended for its owner: what the peer does not take within a while is not sent any more."""

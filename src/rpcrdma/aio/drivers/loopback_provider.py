@@ -86,6 +86,10 @@ class _LoopbackDriver:
     def blocked(self) -> bool:
         return self._closed
 
+    @property
+    def round_trip_s(self) -> float | None:
+        return None
+
     def turn(self) -> None:
         if self.queue_pair.has_news and not self._closed:
             self._on_turn()

@@ -46,6 +46,14 @@ class Driver(Protocol):
     def blocked(self) -> bool:
         """Whether `flush` has no effect at present; the owner is called when it has."""
 
+    @property
+    def round_trip_s(self) -> float | None:
+        """The shortest round trip to the peer so far, measured below all that runs here; None where that is unknown.
+
+        The time that either process takes must not count: on a busy machine a near peer would seem far. A peer of which
+        nothing is known counts as near.
+        """
+
     def flush(self) -> None:
         """Begins what was posted.
 

@@ -12,13 +12,23 @@ from typing import Any
 
 from rpcrdma.errors import ConnectFailed, NotPermitted
 
-__all__ = ["address_of", "authority", "connected_socket", "maximum_segment_octets", "tune", "unanswered"]
+__all__ = [
+    "address_of",
+    "authority",
+    "connected_socket",
+    "maximum_segment_octets",
+    "shortest_round_trip_s",
+    "tune",
+    "unanswered",
+]
 
 _U32 = struct.Struct("=I")
-_TCP_INFO_OCTETS = 88
 _SEND_MSS_OFFSET = 16
 _ADVERTISED_MSS_OFFSET = 84
-"""Layout of Linux's `struct tcp_info`: eight octets, then 32-bit words."""
+_SHORTEST_ROUND_TRIP_OFFSET = 148
+"""Layout of Linux's `struct tcp_info`: eight octets, 32-bit words, and among these four words of 64 bits."""
+
+_NOT_MEASURED = (1 << 32) - 1
 
 _HUGE_MSS_OCTETS = 16384
 
@@ -42,17 +52,27 @@ def address_of(name: Any) -> tuple[str, int]:
 
 def maximum_segment_octets(sock: socket.socket) -> int:
     """The effective maximum segment size (EMSS) that MPA sizes its FPDUs by (RFC 5044 section 4.5)."""
-    try:
-        info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_OCTETS)
-    except OSError:
+    send_mss, advertised_mss = (_told(sock, offset) for offset in (_SEND_MSS_OFFSET, _ADVERTISED_MSS_OFFSET))
+    if send_mss is None or advertised_mss is None:
         return _DEFAULT_MSS_OCTETS
-    if len(info) < _TCP_INFO_OCTETS:
-        return _DEFAULT_MSS_OCTETS
-    send_mss: int = _U32.unpack_from(info, _SEND_MSS_OFFSET)[0]
-    advertised_mss: int = _U32.unpack_from(info, _ADVERTISED_MSS_OFFSET)[0]
     # Linux keeps segments below half of the largest window seen so far, which on paths with huge segments (loopback)
     # is a passing state of a new connection.
     return max(send_mss, advertised_mss) if send_mss >= _HUGE_MSS_OCTETS else send_mss
+
+
+def shortest_round_trip_s(sock: socket.socket) -> float | None:
+    """The shortest round trip that the kernel has measured, acknowledgements to segments; None if it tells none."""
+    told_us = _told(sock, _SHORTEST_ROUND_TRIP_OFFSET)
+    return None if told_us is None or told_us == _NOT_MEASURED else told_us / 1e6
+
+
+def _told(sock: socket.socket, offset: int) -> int | None:
+    """A word of the kernel's `struct tcp_info` of a connection; None where the structure ends before it."""
+    try:
+        info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, offset + _U32.size)
+    except OSError:
+        return None
+    return None if len(info) < offset + _U32.size else int(_U32.unpack_from(info, offset)[0])
 
 
 def tune(sock: socket.socket) -> None:
