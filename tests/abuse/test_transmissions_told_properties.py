@@ -158,7 +158,7 @@ def direction_of(sent: HeardTransmission) -> tuple[int, int]:
     return kind, 0 if kind == TBSN else rest[kind == BYSIZE]
 
 
-@pytest.mark.req("RT-7")
+@pytest.mark.req("RT-7", "V2-75")
 @pytest.mark.parametrize(
     ("preference", "segments", "expected"),
     [
@@ -179,6 +179,7 @@ def test_results_are_directed_into_no_more_segments_than_the_peer_takes(
     assert direction_of(sent) == expected
 
 
+@pytest.mark.req("V2-75")
 @pytest.mark.parametrize("preference", [Preference.EXPLICIT, Preference.SEGMENTS])
 def test_a_call_that_takes_more_segments_than_the_peer_does_is_not_sent(preference: Preference) -> None:
     peer = TransmissionPeer(
