@@ -91,7 +91,7 @@ def answered(peer: TransmissionPeer, result: bytes = RESULT) -> Answered:
 
 
 @BOTH_DRAFTS
-@pytest.mark.req("RT-7", "RT-9")
+@pytest.mark.req("RT-7", "RT-9", "RT-27")
 @pytest.mark.parametrize("what", WHOLE)
 def test_a_range_with_all_arguments_is_for_the_results(draft: str, what: str) -> None:
     peer = TransmissionPeer(Role.SERVER, draft)
@@ -100,7 +100,7 @@ def test_a_range_with_all_arguments_is_for_the_results(draft: str, what: str) ->
 
 
 @BOTH_DRAFTS
-@pytest.mark.req("RT-7", "RT-9")
+@pytest.mark.req("RT-7", "RT-9", "RT-27")
 @pytest.mark.parametrize("what", PARTIAL)
 def test_a_range_without_all_arguments_is_for_no_result(draft: str, what: str) -> None:
     peer = TransmissionPeer(Role.SERVER, draft)
@@ -109,7 +109,7 @@ def test_a_range_without_all_arguments_is_for_no_result(draft: str, what: str) -
     peer.assert_serves()
 
 
-@pytest.mark.req("RT-7", "RT-9")
+@pytest.mark.req("RT-7", "RT-9", "RT-27")
 @pytest.mark.parametrize(
     ("ranges", "items"),
     [
@@ -144,7 +144,7 @@ def test_a_call_without_arguments_is_in_the_range_that_ends_with_it() -> None:
         assert answered(peer).items == [item]
 
 
-@pytest.mark.req("RT-7", "RT-8")
+@pytest.mark.req("RT-7", "RT-8", "RT-25")
 def test_results_follow_the_directions_of_their_set_in_order() -> None:
     peer = TransmissionPeer(Role.SERVER)
     sets = array(

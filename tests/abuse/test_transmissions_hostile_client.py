@@ -121,7 +121,7 @@ WITHIN_A_GROUP: dict[str, tuple[Act, Report]] = {
 
 
 @BOTH_DRAFTS
-@pytest.mark.req("RT-2", "RT-13", "RT-14")
+@pytest.mark.req("RT-2", "RT-13", "RT-14", "RT-33")
 @pytest.mark.parametrize("what", WITHIN_A_GROUP)
 @pytest.mark.parametrize("data", [b"", b"data" * 1000], ids=["", "with data"])
 def test_what_does_not_continue_a_group_breaks_it(draft: str, what: str, data: bytes) -> None:
@@ -259,7 +259,7 @@ def test_an_item_in_the_payload_is_reported() -> None:
 
 
 @BOTH_DRAFTS
-@pytest.mark.req("RT-1", "RT-14")
+@pytest.mark.req("RT-1", "RT-14", "RT-30", "RT-31")
 @pytest.mark.parametrize("count", [2, 3])
 def test_a_payload_that_does_not_begin_in_the_first_transmission_is_reported(draft: str, count: int) -> None:
     peer = server(draft)
@@ -310,6 +310,7 @@ def test_of_memory_for_an_item_only_as_much_is_read_as_the_item_has() -> None:
     peer.assert_serves()
 
 
+@pytest.mark.req("RT-32")
 def test_an_item_of_another_length_than_the_stream_says_fails_in_the_decoder() -> None:
     for length in (99, 101, 2000):
         peer = server()
@@ -344,7 +345,7 @@ MALFORMED = {
 
 
 @BOTH_DRAFTS
-@pytest.mark.req("RT-6")
+@pytest.mark.req("RT-6", "RT-32")
 @pytest.mark.parametrize("what", MALFORMED)
 def test_a_request_that_is_no_such_message_is_an_unreadable_header(draft: str, what: str) -> None:
     peer = server(draft)
@@ -359,7 +360,7 @@ def test_a_request_that_is_no_such_message_is_an_unreadable_header(draft: str, w
 
 
 @BOTH_DRAFTS
-@pytest.mark.req("RT-4")
+@pytest.mark.req("RT-4", "RT-32")
 def test_a_continuation_that_is_cut_off_is_an_unreadable_header(draft: str) -> None:
     peer = server(draft)
     peer.request(CALL, count=2, data=bytes(100))

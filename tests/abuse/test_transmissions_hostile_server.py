@@ -232,7 +232,7 @@ def test_a_response_that_does_not_fit_the_directions_fails_its_call_alone(draft:
     assert peer.endpoint.calls_in_flight == 0
 
 
-@pytest.mark.req("RT-8")
+@pytest.mark.req("RT-8", "RT-26")
 @pytest.mark.parametrize("preference", [Preference.SEGMENTS, Preference.EXPLICIT, Preference.CHOICE])
 @pytest.mark.parametrize("kind", [TOOSHORT, NOITEM])
 def test_a_direction_that_comes_to_nothing_ends_its_memory(preference: Preference, kind: int) -> None:
@@ -358,7 +358,7 @@ def test_a_response_that_is_no_such_message_fails_its_call(body: bytes) -> None:
     assert_calls(peer)
 
 
-@pytest.mark.req("RT-11")
+@pytest.mark.req("RT-11", "RT-17")
 def test_what_comes_for_a_call_that_was_abandoned_is_dropped_and_gives_everything_back() -> None:
     peer = client(preference=Preference.CHOICE)
     for number in range(1, 300):

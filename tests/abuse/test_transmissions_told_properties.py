@@ -40,7 +40,7 @@ UNPLACED = {"segment_octets": 0}
 
 
 @BOTH_DRAFTS
-@pytest.mark.req("RT-10")
+@pytest.mark.req("RT-10", "RT-29")
 @pytest.mark.parametrize("role", list(Role))
 def test_without_a_receive_size_that_of_the_structure_holds(draft: str, role: Role) -> None:
     peer = TransmissionPeer(role, draft, properties={raw.RECEIVE_SIZE: None})
@@ -50,7 +50,7 @@ def test_without_a_receive_size_that_of_the_structure_holds(draft: str, role: Ro
     assert peer.endpoint.inline_send_octets == OCTETS
 
 
-@pytest.mark.req("RT-10")
+@pytest.mark.req("RT-10", "RT-28")
 def test_without_a_structure_the_receive_size_holds_and_nothing_is_placed() -> None:
     peer = TransmissionPeer(Role.CLIENT, properties={STRUCTURE: None})
     assert peer.endpoint.inline_send_octets == OCTETS
@@ -59,7 +59,7 @@ def test_without_a_structure_the_receive_size_holds_and_nothing_is_placed() -> N
     assert (sent.kind, len(sent.octets) > 12_000) == (0, True)
 
 
-@pytest.mark.req("RT-10")
+@pytest.mark.req("RT-10", "RT-28")
 def test_without_either_the_default_holds() -> None:
     peer = TransmissionPeer(Role.CLIENT, properties={raw.RECEIVE_SIZE: None, STRUCTURE: None})
     assert peer.endpoint.inline_send_octets == 4096
@@ -116,7 +116,7 @@ def told_support(peer: TransmissionPeer) -> int:
 
 
 @BOTH_DRAFTS
-@pytest.mark.req("RT-4", "RT-11")
+@pytest.mark.req("RT-4", "RT-11", "RT-20")
 @pytest.mark.parametrize("count", [1, 3])
 def test_a_client_that_takes_no_calls_says_so_and_refuses_requests(draft: str, count: int) -> None:
     peer = TransmissionPeer(Role.CLIENT, draft)
@@ -158,7 +158,7 @@ def direction_of(sent: HeardTransmission) -> tuple[int, int]:
     return kind, 0 if kind == TBSN else rest[kind == BYSIZE]
 
 
-@pytest.mark.req("RT-7")
+@pytest.mark.req("RT-7", "V2-75")
 @pytest.mark.parametrize(
     ("preference", "segments", "expected"),
     [
@@ -179,6 +179,7 @@ def test_results_are_directed_into_no_more_segments_than_the_peer_takes(
     assert direction_of(sent) == expected
 
 
+@pytest.mark.req("V2-75")
 @pytest.mark.parametrize("preference", [Preference.EXPLICIT, Preference.SEGMENTS])
 def test_a_call_that_takes_more_segments_than_the_peer_does_is_not_sent(preference: Preference) -> None:
     peer = TransmissionPeer(

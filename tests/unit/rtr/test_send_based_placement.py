@@ -82,7 +82,7 @@ def test_memory_that_nobody_keeps_is_used_again() -> None:
         assert len(slab_memory(rtr)) <= 3
 
 
-@pytest.mark.req("RT-3", "RT-7", "RT-11")
+@pytest.mark.req("RT-3", "RT-7", "RT-11", "RT-19")
 @pytest.mark.parametrize("client_support", SUPPORT, ids=lambda bits: f"client {bits.value}")
 def test_peers_of_every_pairing_of_support_understand_each_other(client_support: Support) -> None:
     for server_support, preference in itertools.product(SUPPORT, Preference):
@@ -102,6 +102,7 @@ def test_peers_of_every_pairing_of_support_understand_each_other(client_support:
             assert pair.client.statistics.items_in_segments == 0
 
 
+@pytest.mark.req("RT-21")
 @pytest.mark.parametrize("structured", list(itertools.product([4096, 0, 32768], repeat=2)))
 def test_buffers_of_every_structure_are_filled(structured: tuple[int, int]) -> None:
     client, server = (RoundTripConfig(preference=Preference.SEGMENTS, segment_octets=size) for size in structured)
@@ -174,6 +175,7 @@ def test_a_call_for_which_credits_are_short_goes_by_rdma() -> None:
     assert pair.server.statistics.rdma_reads == 1
 
 
+@pytest.mark.req("RT-17")
 def test_promised_receives_are_posted_and_given_back() -> None:
     pair = RtrPair(ALWAYS, SERVER)
     data = octets(65536)

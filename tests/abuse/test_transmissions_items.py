@@ -1,0 +1,541 @@
+"""Groups of the round-trip extension, octet by octet: several items, directions of every kind, credits and limits."""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+import pytest
+
+from rpcrdma.rpc.reply_bound import ReplyBound
+from rpcrdma.rtr import Preference
+from rpcrdma.rtr.code_points import Support
+from rpcrdma.testing import raw_messages as raw
+from rpcrdma.testing.endpoint_pair import message
+from rpcrdma.transport import CallArrived, ReplyArrived, Role, TransportConfig
+from rpcrdma.verbs.memory import Access
+from transmission_peer import (
+    BYSIZE,
+    CHOICE,
+    DRAFTS,
+    EXRW,
+    HEAD,
+    NOITEM,
+    OCTETS,
+    PAGE,
+    PAGES,
+    TBSN,
+    TOOSHORT,
+    XID,
+    XMTCONT,
+    XMTREQ,
+    XMTRESP,
+    HeardTransmission,
+    TransmissionPeer,
+    array,
+    by_rdma,
+    in_segments,
+    words,
+)
+
+BOTH_DRAFTS = pytest.mark.parametrize("draft", DRAFTS)
+DATA = bytes((n * 37 + n // 251) & 0xFF for n in range(1 << 17))
+EXACT = TransportConfig(offered_receive_octets=OCTETS, offered_send_octets=OCTETS, direct_octets_min=1024)
+MORE = 3 * PAGE
+"""Of bulk data in one transmission."""
+
+
+class Item(NamedTuple):
+    """xmddp_mitem; `where` are segment numbers, or memory as (handle, length, offset)."""
+
+    position: int
+    length: int
+    kind: int
+    where: list[int] | list[raw.Segment]
+
+
+class Direction(NamedTuple):
+    """xmddp_rsditem."""
+
+    least: int
+    kind: int
+    threshold: int
+    segments: list[raw.Segment]
+
+
+class Sent:
+    """The first transmission of a group, taken apart; `begin` and `end` are of its one set of directions."""
+
+    def __init__(self, heard: HeardTransmission) -> None:
+        self._body = heard.body
+        self._at = 0
+        self.items = [self._item() for _ in range(self._word())]
+        self.directions: list[Direction] = []
+        self.begin = self.end = self.extra = 0
+        if heard.kind == XMTREQ and self._word():
+            self.begin, self.end = self._word(), self._word()
+            self.directions = [self._direction() for _ in range(self._word())]
+        self.count = self._word()
+        if heard.kind == XMTREQ:
+            self.extra = self._word()
+        length = self._word()
+        self.payload = heard.body[self._at : self._at + length]
+        self.header_octets = self._at
+
+    def _word(self) -> int:
+        (word,) = struct.unpack_from(">I", self._body, self._at)
+        self._at += 4
+        return int(word)
+
+    def _segments(self) -> list[raw.Segment]:
+        found = []
+        for _ in range(self._word()):
+            found.append(struct.unpack_from(">IIQ", self._body, self._at))
+            self._at += 16
+        return found
+
+    def _item(self) -> Item:
+        position, length, kind = self._word(), self._word(), self._word()
+        if kind == TBSN:
+            assert self._word() == 0, "an offset"
+            return Item(position, length, kind, [self._word() for _ in range(self._word())])
+        return Item(position, length, kind, self._segments() if kind == EXRW else [])
+
+    def _direction(self) -> Direction:
+        least, kind = self._word(), self._word()
+        threshold = self._word() if kind == BYSIZE else 0
+        return Direction(least, kind, threshold, [] if kind == TBSN else self._segments())
+
+
+def pages(heard: list[HeardTransmission], numbers: list[int]) -> bytes:
+    """The octets in these placeable segments of a group."""
+    found = b""
+    for number in numbers:
+        transmission, page = divmod(number, PAGES)
+        start = HEAD + page * PAGE
+        found += heard[transmission].octets[start : start + PAGE]
+    return found
+
+
+# Requests
+
+
+@BOTH_DRAFTS
+@pytest.mark.req("RT-5", "RT-24")
+@pytest.mark.parametrize("lengths", [(5000, 6000), (20_000, 1024, 9000), (1024, 50, 4096)])
+def test_each_argument_is_named_in_order_by_its_position_and_segments(draft: str, lengths: tuple[int, ...]) -> None:
+    peer = TransmissionPeer(Role.CLIENT, draft, EXACT)
+    data = [DATA[1000 * n :][:length] for n, length in enumerate(lengths)]
+    payload = message(XID, 0, *((b"four" * (n + 1), each) for n, each in enumerate(data)))
+    stream = payload.gather([])
+    whole = b"".join(bytes(piece) for piece in stream)
+    peer.endpoint.call(XID, payload, ReplyBound(8))
+    heard = peer.heard()
+    sent = Sent(heard[0])
+    placed = [each for each in data if len(each) >= 1024]
+    assert [(item.length, item.kind) for item in sent.items] == [(len(each), TBSN) for each in placed]
+    used: list[int] = []
+    for item, each in zip(sent.items, placed, strict=True):
+        assert whole[item.position : item.position + item.length] == each, "a position is one of the whole stream"
+        numbers = [number for number in item.where if isinstance(number, int)]
+        assert pages(heard, numbers)[: item.length] == each
+        used += numbers
+    assert used == sorted(set(used))
+    assert sent.count == len(heard)
+
+
+@BOTH_DRAFTS
+@pytest.mark.req("RT-24")
+def test_each_argument_by_rdma_is_named_with_its_own_memory(draft: str) -> None:
+    peer = TransmissionPeer(Role.CLIENT, draft, EXACT, preference=Preference.EXPLICIT)
+    data = [DATA[:5000], DATA[5000:12_000], DATA[12_000:14_000]]
+    payload = message(XID, 0, *((b"plain...", each) for each in data))
+    peer.endpoint.call(XID, payload, ReplyBound(8))
+    (heard,) = peer.heard()
+    sent = Sent(heard)
+    assert [(item.position, item.length, item.kind) for item in sent.items] == [
+        (20, 5000, EXRW), (5032, 7000, EXRW), (12_044, 2000, EXRW)
+    ]  # fmt: skip
+    for item, each in zip(sent.items, data, strict=True):
+        (segment,) = item.where
+        assert isinstance(segment, tuple)
+        assert peer.endpoint_pd.find(segment[0], segment[2], segment[1], Access.REMOTE_READ) == each
+
+
+@BOTH_DRAFTS
+@pytest.mark.req("RT-1", "RT-13", "RT-15", "RT-30", "RT-31")
+@pytest.mark.parametrize("role", Role)
+def test_continuations_have_their_number_payload_and_buffers_and_nothing_about_placement(
+    draft: str, role: Role
+) -> None:
+    peer = TransmissionPeer(role, draft, EXACT)
+    # A payload that takes more than one transmission, and data that take several.
+    plain, item = DATA[:20_000], DATA[20_000:65_056]
+    if role is Role.CLIENT:
+        peer.endpoint.call(XID, message(XID, 0, (plain, item)), ReplyBound(8))
+        lead = XMTREQ
+    else:
+        peer.request(words(XID, 0), directions=array(words(0, 8, 1, 1, TBSN)), extra=7)
+        peer.endpoint.reply(peer.arrived(), message(XID, 1, (plain, item)))
+        lead = XMTRESP
+    heard = peer.heard()
+    assert [each.kind for each in heard] == [lead] + [XMTCONT] * 4
+    assert {each.xid for each in heard} == {XID}
+    prefix = len(heard[0].octets) - len(heard[0].body)
+    first = Sent(heard[0])
+    assert first.count == 5
+    (named,) = first.items
+    numbers = [number for number in named.where if isinstance(number, int)]
+    stream = first.payload
+    for index, each in enumerate(heard):
+        end = prefix + first.header_octets + len(first.payload)
+        if index:
+            number, begun_by, length = struct.unpack_from(">III", each.body)
+            assert (number, begun_by) == (index, lead)
+            stream += each.body[12 : 12 + length]
+            end = prefix + 12 + length
+        used = [number - index * PAGES for number in numbers if number // PAGES == index]
+        assert not any(each.octets[end : HEAD + used[0] * PAGE if used else len(each.octets)]), "padding is zero"
+    assert stream == words(XID, 0 if lead == XMTREQ else 1) + plain + words(len(item))
+    assert pages(heard, numbers)[: len(item)] == item
+
+
+@BOTH_DRAFTS
+@pytest.mark.req("RT-2")
+@pytest.mark.parametrize(("give", "more"), [(12, (1, 2, 0)), (2, (60, 0, 0))], ids=["a few at a time", "many at once"])
+def test_no_message_goes_between_those_of_a_group_however_credits_come(
+    draft: str, give: int, more: tuple[int, ...]
+) -> None:
+    peer = TransmissionPeer(Role.CLIENT, draft, EXACT, give=give, reverse=True)
+    for xid in range(1, 9):
+        # Groups of one to three transmissions, and plain calls among them.
+        length = (0, 9000, 20_000, 30_000)[xid % 4]
+        peer.endpoint.call(xid, message(xid, 0, (b"argument", DATA[:length] if length else None)), ReplyBound(8))
+    for xid in range(1, 9):
+        peer.give = more[xid % 3]
+        peer.plain_call(0x100 + xid)
+        for event in peer.endpoint_events():
+            if isinstance(event, CallArrived):
+                peer.endpoint.reply(event.incoming, message(event.incoming.xid, 1))
+        peer.plain_reply(xid)
+    peer.run()
+    # Grants of credits included.
+    heard = [HeardTransmission(octets, draft) for octets in peer.received]
+    groups = 0
+    while heard:
+        first = heard.pop(0)
+        assert first.kind != XMTCONT
+        if first.kind == XMTREQ:
+            groups += 1
+            for number in range(1, Sent(first).count):
+                each = heard.pop(0)
+                assert (each.kind, each.xid) == (XMTCONT, first.xid)
+                assert each.body[:8] == words(number, XMTREQ)
+    assert groups >= 4
+
+
+@BOTH_DRAFTS
+@pytest.mark.req("RT-11")
+def test_a_peer_that_takes_no_continuation_is_sent_none_whatever_its_limit(draft: str) -> None:
+    peer = TransmissionPeer(Role.CLIENT, draft, EXACT, support=3, limits=(8, 8))
+    for argument, kinds in ((DATA[:MORE], [XMTREQ]), (DATA[: MORE + 1], [0 if draft == "2" else 10])):
+        peer.call(len(argument), argument=argument)
+        assert [each.kind for each in peer.heard()] == kinds
+
+
+@pytest.mark.req("RT-3", "RT-22")
+@pytest.mark.parametrize("short", [0, 1])
+def test_a_request_goes_in_a_group_if_there_is_a_credit_for_each_transmission_and_by_rdma_else(short: int) -> None:
+    peer = TransmissionPeer(Role.CLIENT, config=EXACT, give=4 - short)
+    assert peer.endpoint._session.window.balance == 4 - short
+    peer.call(XID, argument=DATA[: 4 * MORE - 100])
+    heard = peer.heard()
+    if short:
+        assert [each.kind for each in heard] == [0]
+        assert len(peer.endpoint_pd.regions) == 1
+    else:
+        assert [each.kind for each in heard] == [XMTREQ] + [XMTCONT] * 3
+
+
+@BOTH_DRAFTS
+@pytest.mark.req("RT-7", "RT-16")
+@pytest.mark.parametrize("sizes", [(12_000,), (5000, 9000), (3000, 40_000, 1024)])
+def test_each_result_has_its_direction_and_the_receives_that_it_may_take(draft: str, sizes: tuple[int, ...]) -> None:
+    peer = TransmissionPeer(Role.CLIENT, draft, EXACT)
+    receives = peer.link.receives_posted
+    peer.endpoint.call(XID, message(XID, 0), ReplyBound(64, sizes))
+    (heard,) = peer.heard()
+    sent = Sent(heard)
+    assert peer.link.receives_posted >= receives + sent.extra
+    assert [direction.kind for direction in sent.directions] == [TBSN] * len(sizes)
+    assert {direction.least for direction in sent.directions} == {1024}
+    assert (sent.begin, sent.end) == (0, 8), "all of the request"
+    segments = sum(-(-size // PAGE) for size in sizes)
+    assert sent.extra == -(-segments // PAGES) - 1
+    # The reply in as many transmissions as were promised.
+    data = [DATA[n * 999 :][:size] for n, size in enumerate(sizes)]
+    items, body, number, position = [], b"", 0, 8
+    for each in data:
+        count = -(-len(each) // PAGE)
+        items.append(in_segments(position + 4, len(each), *range(number, number + count)))
+        body += each + bytes(-len(each) % PAGE)
+        number += count
+        position += 4 + (len(each) + 3 & ~3)
+    count = sent.extra + 1
+    peer.response(words(XID, 1, *sizes), *items, count=count, data=body[:MORE])
+    for index in range(1, count):
+        peer.go_on(index, begun_by=XMTRESP, data=body[index * MORE : (index + 1) * MORE])
+    (event,) = peer.endpoint_events()
+    assert isinstance(event, ReplyArrived)
+    event.decoder.octets(8, "start")
+    assert [bytes(event.decoder.bulk(1 << 20, "item")) for _ in sizes] == data
+
+
+@BOTH_DRAFTS
+@pytest.mark.req("RT-7")
+def test_each_result_by_rdma_has_memory_of_its_own(draft: str) -> None:
+    peer = TransmissionPeer(Role.CLIENT, draft, EXACT, preference=Preference.EXPLICIT)
+    peer.endpoint.call(XID, message(XID, 0), ReplyBound(64, (5000, 9000)))
+    (heard,) = peer.heard()
+    directions = Sent(heard).directions
+    assert [direction.kind for direction in directions] == [EXRW] * 2
+    assert [[length for _, length, _ in direction.segments] for direction in directions] == [[5000], [9000]]
+    assert len({handle for direction in directions for handle, _, _ in direction.segments}) == 2
+
+
+@BOTH_DRAFTS
+@pytest.mark.req("RT-10", "RT-16")
+@pytest.mark.parametrize(("sends", "extra"), [(OCTETS, 0), (HEAD + 2 * PAGE, 1), (HEAD + PAGE, 2)])
+def test_receives_for_a_reply_are_counted_by_the_size_of_what_the_peer_sends(
+    draft: str, sends: int, extra: int
+) -> None:
+    peer = TransmissionPeer(Role.CLIENT, draft, EXACT, properties={raw.SEND_SIZE: sends})
+    peer.call(XID, result=MORE - 100)
+    (heard,) = peer.heard()
+    assert Sent(heard).extra == extra
+
+
+@BOTH_DRAFTS
+@pytest.mark.req("RT-11", "RT-22")
+def test_a_peer_that_has_told_no_limits_is_sent_and_asked_for_single_transmissions(draft: str) -> None:
+    peer = TransmissionPeer(Role.CLIENT, draft, EXACT, properties={0x103: None, 0x104: None})
+    for argument in (DATA[:MORE], DATA[: MORE + 1]):
+        peer.call(len(argument), argument=argument)
+        (heard,) = peer.heard()
+        # One octet more takes a second transmission, so that the call goes in a plain message.
+        assert (heard.kind == XMTREQ) == (len(argument) == MORE)
+    for xid, result, kind in ((3, MORE - PAGE, TBSN), (4, MORE + 1, BYSIZE)):
+        peer.call(xid, result=result)
+        (heard,) = peer.heard()
+        sent = Sent(heard)
+        assert (sent.count, sent.extra, [direction.kind for direction in sent.directions]) == (1, 0, [kind])
+
+
+@BOTH_DRAFTS
+@pytest.mark.req("RT-19", "RT-22")
+def test_without_continuation_and_placement_a_request_directs_results_to_memory(draft: str) -> None:
+    """The facilities of section 3.4 alone."""
+    plain = words(OCTETS, 1, 1, OCTETS, 0, 0)
+    settings = {"segment_octets": 0, "support": Support.REQUEST | Support.RESPONSE}
+    peer = TransmissionPeer(
+        Role.CLIENT, draft, EXACT, preference=Preference.EXPLICIT, support=3, structure=plain, settings=settings
+    )
+    peer.call(XID, argument=DATA[:30_000], result=12_000)
+    (heard,) = peer.heard()
+    sent = Sent(heard)
+    assert (heard.kind, sent.count, sent.extra) == (XMTREQ, 1, 0)
+    assert [item.kind for item in sent.items] == [EXRW]
+    assert [direction.kind for direction in sent.directions] == [EXRW]
+    peer.response(words(XID, 1), words(0, 0, NOITEM))
+    assert peer.ended() == [(XID, words(XID, 1))]
+    assert not peer.endpoint_pd.regions
+
+
+@BOTH_DRAFTS
+@pytest.mark.req("RT-26")
+@pytest.mark.parametrize("preference", [Preference.CHOICE, Preference.BY_SIZE])
+def test_memory_that_was_offered_in_vain_is_out_of_reach_when_the_result_came_in_segments(
+    draft: str, preference: Preference
+) -> None:
+    peer = TransmissionPeer(Role.CLIENT, draft, EXACT, preference=preference)
+    peer.call(XID, result=9000)
+    (heard,) = peer.heard()
+    ((handle, _, _),) = Sent(heard).directions[0].segments
+    assert handle in peer.endpoint_pd.regions
+    peer.response(words(XID, 1, 9000), in_segments(12, 9000, 0, 1, 2), data=DATA[:9000])
+    assert peer.ended() == [(XID, words(XID, 1))]
+    assert not peer.endpoint_pd.regions
+
+
+# Requests that a server gets
+
+
+@BOTH_DRAFTS
+@pytest.mark.req("RT-23", "RT-6")
+def test_items_in_segments_and_by_rdma_are_mixed_in_one_request(draft: str) -> None:
+    peer = TransmissionPeer(Role.SERVER, draft, EXACT)
+    memory = bytearray(DATA[:2000])
+    region = peer.pd.register(memory, Access.REMOTE_READ)
+    first, third = DATA[3000:8000], DATA[9000:9100]
+    peer.request(
+        words(XID, 0, 5000, 2000, 100),
+        in_segments(12, 5000, 0, 1),
+        by_rdma(5016, 2000, (region.handle, 2000, region.offset)),
+        in_segments(7020, 100, 2),
+        data=first + bytes(2 * PAGE - 5000) + third,
+    )
+    incoming = peer.arrived()
+    incoming.decoder.octets(8, "start")
+    assert [bytes(incoming.decoder.bulk(1 << 20, "item")) for _ in range(3)] == [first, bytes(memory), third]
+    assert peer.endpoint.statistics.rdma_reads == 1
+
+
+@BOTH_DRAFTS
+@pytest.mark.req("RT-23")
+def test_a_request_without_items_is_one_in_its_payload(draft: str) -> None:
+    peer = TransmissionPeer(Role.SERVER, draft, EXACT)
+    peer.request(words(XID, 0, 1, 2, 3))
+    incoming = peer.arrived()
+    assert incoming.decoder.octets(20, "all") == words(XID, 0, 1, 2, 3)
+
+
+# Answers
+
+
+class Asked:
+    """A server that has got a request with directions, in memory of this test; `reply` answers it with items."""
+
+    def __init__(self, draft: str, *kinds: tuple[int, int, int], extra: int = 7, give: int = 64) -> None:
+        """Each of `kinds`: the least length, the way, and the octets of its memory."""
+        self.peer = TransmissionPeer(Role.SERVER, draft, EXACT, give=give)
+        self.regions = [
+            self.peer.pd.register(bytearray(octets), Access(7)) if way != TBSN else None for _, way, octets in kinds
+        ]
+        entries = []
+        for (least, way, octets), region in zip(kinds, self.regions, strict=True):
+            entry = words(least, way)
+            if way == BYSIZE:
+                entry += words(9000)
+            if region is not None:
+                entry += array(struct.pack(">IIQ", region.handle, octets, region.offset))
+            entries.append(entry)
+        self.peer.request(words(XID, 0), directions=array(words(0, 8) + array(*entries)), extra=extra)
+        self.incoming = self.peer.arrived()
+
+    def reply(self, *items: bytes) -> list[HeardTransmission]:
+        self.peer.endpoint.reply(self.incoming, message(XID, 1, *((b"", item) for item in items)))
+        return self.peer.heard()
+
+    def written(self, index: int, length: int) -> bytes:
+        region = self.regions[index]
+        assert region is not None
+        return bytes(region.view[:length])
+
+
+# The way of the direction, the length of the result for a least length of 1,024 and memory of 12,000 octets: the kind.
+COMBINATIONS = [
+    (EXRW, 12_000, EXRW), (EXRW, 1024, EXRW), (EXRW, 1023, TOOSHORT), (EXRW, None, NOITEM),
+    (TBSN, 12_000, TBSN), (TBSN, 1024, TBSN), (TBSN, 1023, TOOSHORT), (TBSN, None, NOITEM),
+    (CHOICE, 12_000, TBSN), (CHOICE, 1024, TBSN), (CHOICE, 1023, TOOSHORT), (CHOICE, None, NOITEM),
+    (BYSIZE, 9000, EXRW), (BYSIZE, 8999, TBSN), (BYSIZE, 1024, TBSN), (BYSIZE, 1023, TOOSHORT), (BYSIZE, None, NOITEM),
+]  # fmt: skip
+
+
+@BOTH_DRAFTS
+@pytest.mark.req("RT-7", "RT-8", "RT-25")
+@pytest.mark.parametrize(("way", "length", "kind"), COMBINATIONS)
+def test_a_result_is_located_as_its_direction_and_its_length_say(
+    draft: str, way: int, length: int | None, kind: int
+) -> None:
+    asked = Asked(draft, (1024, way, 12_000))
+    heard = asked.reply(*(() if length is None else (DATA[:length],)))
+    sent = Sent(heard[0])
+    (item,) = sent.items
+    assert item.kind == kind
+    if length is None:
+        assert (item.position, item.length, sent.payload) == (0, 0, words(XID, 1))
+        return
+    assert (item.position, item.length) == (12, length)
+    inline = DATA[:length] + bytes(-length % 4) if kind == TOOSHORT else b""
+    assert sent.payload == words(XID, 1, length) + inline
+    if kind == EXRW:
+        region = asked.regions[0]
+        assert region is not None
+        assert item.where == [(region.handle, length, region.offset)]
+        assert asked.written(0, length) == DATA[:length]
+    elif kind == TBSN:
+        numbers = [number for number in item.where if isinstance(number, int)]
+        assert pages(heard, numbers)[:length] == DATA[:length]
+
+
+@BOTH_DRAFTS
+@pytest.mark.req("RT-8", "RT-25")
+def test_a_result_below_the_least_length_uses_up_its_direction_and_no_other(draft: str) -> None:
+    asked = Asked(draft, (1024, EXRW, 4096), (2000, TBSN, 0), (1, EXRW, 4096))
+    (heard,) = asked.reply(DATA[:1023], DATA[:2000], DATA[50:1050], DATA[:40])
+    sent = Sent(heard)
+    assert [(item.kind, item.position, item.length) for item in sent.items] == [
+        (TOOSHORT, 12, 1023), (TBSN, 1040, 2000), (EXRW, 3044, 1000)
+    ]  # fmt: skip
+    assert asked.written(0, 4096) == bytes(4096), "memory of a direction that is used up is left alone"
+    assert asked.written(2, 1000) == DATA[50:1050]
+    # The fourth result has no direction.
+    assert sent.payload == words(XID, 1, 1023) + DATA[:1023] + b"\0" + words(2000, 1000, 40) + DATA[:40]
+
+
+@BOTH_DRAFTS
+@pytest.mark.req("RT-7")
+@pytest.mark.parametrize("large", [0, 1, 2])
+def test_any_result_that_is_too_large_for_its_memory_is_refused_by_its_number(draft: str, large: int) -> None:
+    asked = Asked(draft, *[(1, EXRW, 2000)] * 3)
+    (heard,) = asked.reply(*(DATA[: 2001 if index == large else 2000] for index in range(3)))
+    code = 8 if draft == "2" else 9
+    assert (heard.kind, heard.body) == (4, words(code, large + 1, 2001))
+    assert [asked.written(index, 2000) for index in range(3)] == [bytes(2000)] * 3, "nothing is written before"
+
+
+@BOTH_DRAFTS
+@pytest.mark.req("RT-8")
+def test_a_result_below_the_least_length_needs_no_memory(draft: str) -> None:
+    asked = Asked(draft, (2000, EXRW, 1000))
+    (heard,) = asked.reply(DATA[:1999])
+    (item,) = Sent(heard).items
+    assert (item.kind, item.length) == (TOOSHORT, 1999)
+
+
+@BOTH_DRAFTS
+@pytest.mark.req("RT-18", "RT-11")
+@pytest.mark.parametrize(("extra", "length", "count"), [(7, 100, 1), (7, MORE, 1), (7, MORE + 1, 2), (2, 3 * MORE, 3)])
+def test_a_response_takes_as_many_of_the_receives_as_it_needs(draft: str, extra: int, length: int, count: int) -> None:
+    heard = Asked(draft, (1, TBSN, 0), extra=extra).reply(DATA[:length])
+    assert (len(heard), Sent(heard[0]).count) == (count, count)
+
+
+@BOTH_DRAFTS
+@pytest.mark.req("RT-18", "RT-11")
+@pytest.mark.parametrize("extra", [0, 2])
+def test_a_response_beyond_the_receives_is_refused_with_the_length_needed(draft: str, extra: int) -> None:
+    length = (1 + extra) * MORE + 1
+    (heard,) = Asked(draft, (1, TBSN, 0), extra=extra).reply(DATA[:length])
+    code = 9 if draft == "2" else 10
+    assert (heard.kind, heard.body) == (4, words(code, 12 + (length + 3 & ~3)))
+
+
+@pytest.mark.req("RT-3")
+@pytest.mark.parametrize("way", [CHOICE, TBSN])
+def test_a_response_for_which_credits_are_short_goes_by_rdma_where_it_may_and_waits_else(way: int) -> None:
+    length = 2 * MORE + 1
+    # One credit has come with the properties, one with the request.
+    asked = Asked("2", (1, way, length), give=1)
+    assert asked.peer.endpoint._session.window.balance == 2
+    heard = asked.reply(DATA[:length])
+    if way == CHOICE:
+        (item,) = Sent(heard[0]).items
+        assert (len(heard), item.kind) == (1, EXRW)
+        assert asked.written(0, length) == DATA[:length]
+        return
+    assert heard == []
+    asked.peer.plain_call(XID + 1)
+    heard = asked.peer.heard()
+    (item,) = Sent(heard[0]).items
+    assert (len(heard), item.kind) == (3, TBSN)
