@@ -420,10 +420,10 @@ def test_an_idle_connection_is_kept_for_reverse_calls(scheme: str) -> None:
     """By the client, which is asked nothing, and by a server that ends what is idle and may not be called back."""
 
     async def main() -> None:
-        async with rig(scheme, tcp=TcpServerConfig(idle_s=0.05), rdma_idle_s=0.05) as r:
+        async with rig(scheme, tcp=TcpServerConfig(idle_s=0.4), rdma_idle_s=0.4) as r:
+            await r.client.call(JOIN, 1)
             async with connect(r.server.listening[0], options=ConnectOptions(reconnect=False)) as other:
                 await other.call(ADD, 1)
-                await r.client.call(JOIN, 1)
                 line: Any = other._caller
                 await line.wait_closed()
             assert await r.front.client.call(DOUBLE, 2) == 4
