@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import logging
+import os
 import sys
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -70,6 +71,7 @@ class BufferedNfsFile(AbstractBufferedFile):
                 raise io.UnsupportedOperation(f"{path}: a transaction takes new files, of mode wb, not {mode}")
             self._temporary = f"{path.rpartition('/')[0]}/{temporary_name()}"
         self._fs_loop = fs.loop
+        self._pid = os.getpid()
         self._file: NfsFile = opened or sync(self._fs_loop, fs.open_async, self._temporary or path, mode)
         self._read_to = -1
         super().__init__(
@@ -82,8 +84,12 @@ class BufferedNfsFile(AbstractBufferedFile):
             fs.note_writer(self)
 
     def _await(self, function: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:
-        # Asked for each time: the file system refuses to lend its loop to a process that was forked.
-        result: T = sync(self.fs.loop, function, *args)
+        if self._pid != os.getpid():
+            raise RuntimeError(
+                f"{self.path} was opened before the process forked, and its connection is the parent's: open it anew "
+                "in the child, where the file system connects for itself"
+            )
+        result: T = sync(self._fs_loop, function, *args)
         return result
 
     # Reading
@@ -212,7 +218,7 @@ class BufferedNfsFile(AbstractBufferedFile):
             self._temporary = None
 
     def __del__(self) -> None:
-        if self.closed or not self.writable() or sys.is_finalizing() or self.fs.is_of_parent:
+        if self.closed or not self.writable() or sys.is_finalizing():
             return
         try:
             here = asyncio.get_running_loop()
