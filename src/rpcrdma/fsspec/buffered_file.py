@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import logging
 import os
@@ -212,7 +213,11 @@ class BufferedNfsFile(AbstractBufferedFile):
             self._temporary = None
 
     def discard(self) -> None:
-        """Removes a file of a transaction that has failed."""
+        """Removes a file of a transaction that has failed; its writer may have left it open."""
+        if not self.closed:
+            self.buffer = io.BytesIO()
+            with contextlib.suppress(Exception):
+                self.close()
         if self._temporary is not None:
             self._await(self.fs._rm_file, self._temporary)  # noqa: SLF001 - fsspec's name for it
             self._temporary = None

@@ -110,6 +110,74 @@ def test_a_child_of_a_process_with_busy_threads_finds_no_lock_of_its_parent(serv
     )
 
 
+TRANSACTION_FAILS = """
+import os, sys
+import fsspec
+
+fs, top = fsspec.url_to_fs(sys.argv[1])
+try:
+    with fs.transaction:
+        small = fs.open(top + "/small", "wb")
+        small.write(b"a few octets")
+        large = fs.open(top + "/large", "wb")
+        large.write(bytes(9 << 20))
+        large.write(b"and a few")
+        raise KeyError("of the program")
+except KeyError:
+    pass
+assert small.closed and large.closed
+assert fs.ls(top, detail=False) == []
+fs.pipe_file(top + "/later", b"as ever")
+"""
+
+
+def test_writers_that_a_failed_transaction_leaves_open_end_in_silence(served: Served, protocol: str) -> None:
+    (served.directory / f"{protocol}-transaction").mkdir()
+    done = subprocess.run(
+        [*ALONE, TRANSACTION_FAILS, served.url(protocol, f"/data/{protocol}-transaction")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=50,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+WRITES_WHEN_IT_ENDS = """
+import atexit, sys
+import fsspec
+
+url, when = sys.argv[1:]
+
+def write():
+    with fsspec.open(url + "/" + when, "wb") as file:
+        file.write(b"at the end")
+
+if when == "last":
+    atexit.register(write)
+with fsspec.open(url + "/before-" + when, "wb") as file:
+    file.write(b"before")
+if when == "first":
+    atexit.register(write)
+"""
+
+
+@pytest.mark.parametrize("when", ["first", "last"])
+def test_a_handler_of_the_end_of_the_process_can_write(served: Served, protocol: str, when: str) -> None:
+    """Before and after the handler of this package that closes the connections."""
+    directory = served.directory / f"{protocol}-end"
+    directory.mkdir(exist_ok=True)
+    done = subprocess.run(
+        [*ALONE, WRITES_WHEN_IT_ENDS, served.url(protocol, f"/data/{directory.name}"), when],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=50,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (directory / when).read_bytes() == b"at the end"
+
+
 def test_without_fsspec_the_package_works_and_the_error_names_the_remedy() -> None:
     program = """
 import sys
