@@ -84,6 +84,9 @@ class ServerFileSystem(AsyncFileSystem):
         self._valid_s = float(attributes_valid_s)
         self._known = known_files(self.server.key)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.fsid}>"
+
     _strip_protocol = StripProtocol()
 
     def path_of(self, path: Any) -> Any:

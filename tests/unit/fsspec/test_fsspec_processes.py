@@ -16,6 +16,8 @@ from fsspec_server import Served
 from rpcrdma.fsspec import mounts
 
 ALONE = (sys.executable, "-X", "dev", "-W", "ignore::DeprecationWarning", "-c")
+IN_SILENCE = (sys.executable, "-W", "default", "-W", "ignore::DeprecationWarning", "-c")
+"""Without the development mode, in which event loops tell of slow machines."""
 IN_ITS_OWN_PROCESS = """
 import os, sys
 import fsspec
@@ -134,7 +136,7 @@ fs.pipe_file(top + "/later", b"as ever")
 def test_writers_that_a_failed_transaction_leaves_open_end_in_silence(served: Served, protocol: str) -> None:
     (served.directory / f"{protocol}-transaction").mkdir()
     done = subprocess.run(
-        [*ALONE, TRANSACTION_FAILS, served.url(protocol, f"/data/{protocol}-transaction")],
+        [*IN_SILENCE, TRANSACTION_FAILS, served.url(protocol, f"/data/{protocol}-transaction")],
         capture_output=True,
         text=True,
         check=False,
@@ -168,7 +170,7 @@ def test_a_handler_of_the_end_of_the_process_can_write(served: Served, protocol:
     directory = served.directory / f"{protocol}-end"
     directory.mkdir(exist_ok=True)
     done = subprocess.run(
-        [*ALONE, WRITES_WHEN_IT_ENDS, served.url(protocol, f"/data/{directory.name}"), when],
+        [*IN_SILENCE, WRITES_WHEN_IT_ENDS, served.url(protocol, f"/data/{directory.name}"), when],
         capture_output=True,
         text=True,
         check=False,
