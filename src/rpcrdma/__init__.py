@@ -98,3 +98,8 @@ def __getattr__(name: str) -> Any:
     value = getattr(importlib.import_module(home), name)
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    """The public names, for completion and `help`: it imports none of them."""
+    return sorted({*globals(), *__all__})

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import logging
+import os
 import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar
@@ -37,10 +39,6 @@ class OpeningFileSystem(Protocol):
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
         """The event loop that the calls run in."""
-
-    @property
-    def is_of_parent(self) -> bool:
-        """Whether this process is a child of the one that made the file system."""
 
     async def open_async(self, path: str, mode: str = "rb") -> NfsFile:
         """Opens the file for coroutines."""
@@ -88,6 +86,7 @@ class BufferedNfsFile(AbstractBufferedFile):
                 raise io.UnsupportedOperation(f"{path}: a transaction takes new files, of mode wb, not {mode}")
             self._temporary = f"{path.rpartition('/')[0]}/{temporary_name()}"
         self._fs_loop = fs.loop
+        self._pid = os.getpid()
         self._file: NfsFile = opened or sync(self._fs_loop, fs.open_async, self._temporary or path, mode)
         self._read_to = -1
         super().__init__(
@@ -100,8 +99,12 @@ class BufferedNfsFile(AbstractBufferedFile):
             fs.note_writer(self)
 
     def _await(self, function: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:
-        # Asked for each time: the file system refuses to lend its loop to a process that was forked.
-        result: T = sync(self.fs.loop, function, *args)
+        if self._pid != os.getpid():
+            raise RuntimeError(
+                f"{self.path} was opened before the process forked, and its connection is the parent's: open it anew "
+                "in the child, where the file system connects for itself"
+            )
+        result: T = sync(self._fs_loop, function, *args)
         return result
 
     # Reading
@@ -224,13 +227,17 @@ class BufferedNfsFile(AbstractBufferedFile):
             self._temporary = None
 
     def discard(self) -> None:
-        """Removes a file of a transaction that has failed."""
+        """Removes a file of a transaction that has failed; its writer may have left it open."""
+        if not self.closed:
+            self.buffer = io.BytesIO()
+            with contextlib.suppress(Exception):
+                self.close()
         if self._temporary is not None:
             self._await(self.fs._rm_file, self._temporary)  # noqa: SLF001 - fsspec's name for it
             self._temporary = None
 
     def __del__(self) -> None:
-        if self.closed or not self.writable() or sys.is_finalizing() or self.fs.is_of_parent:
+        if self.closed or not self.writable() or sys.is_finalizing():
             return
         try:
             here = asyncio.get_running_loop()

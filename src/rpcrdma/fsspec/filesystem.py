@@ -51,7 +51,7 @@ class RdmaFileSystem(ServerFileSystem):
     believes it, too, and what files of up to 1 MiB hold. `invalidate_cache` drops everything; 0 seconds keep nothing.
 
     All objects with the same options share the connections of their event loop; `close` ends them, and so does the end
-    of the process. An object that was made before a fork cannot be used in the child.
+    of the process. After a fork an object connects anew in the child; open files are the parent's, and raise an error.
     """
 
     protocol = "rdma"

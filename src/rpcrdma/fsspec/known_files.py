@@ -44,12 +44,16 @@ class KnownFiles:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
+        self.changes = 0
+        """Of this process, so far: what was asked before the last one ended is not kept."""
+        self.begin()
+
+    def begin(self) -> None:
+        """Knows nothing: this is new, or the process is a child, and its parent's threads held the lock at the fork."""
         self._known: OrderedDict[str, Known] = OrderedDict()
         self._lock = threading.Lock()
         self._writers: weakref.WeakKeyDictionary[NfsFile, str] = weakref.WeakKeyDictionary()
         self._held = 0
-        self.changes = 0
-        """Of this process, so far: what was asked before the last one ended is not kept."""
 
     def find(self, path: str, valid_s: float) -> Known | None:
         """What was told of `path` in the last `valid_s` seconds; may be called in any thread."""
@@ -126,4 +130,9 @@ def known_files(key: str) -> KnownFiles:
     return _BY_KEY.setdefault(key, KnownFiles())
 
 
-os.register_at_fork(after_in_child=_BY_KEY.clear)
+def _begin_in_child() -> None:
+    for known in _BY_KEY.values():
+        known.begin()
+
+
+os.register_at_fork(after_in_child=_begin_in_child)

@@ -167,8 +167,8 @@ class Mounts:
 
 
 _MOUNTS: dict[tuple[asyncio.AbstractEventLoop, str], Mounts] = {}
-_INHERITED: list[Mounts] = []
-"""A child's references to what its parent uses: released here, it would be closed under the parent's hands."""
+_INHERITED: list[tuple[Mounts, list[Closable]]] = []
+"""A child's references to connections and writers of its parent: dropped, they would be closed in the child."""
 
 
 def mounts_of(server: Server, loop: asyncio.AbstractEventLoop) -> Mounts:
@@ -206,7 +206,7 @@ def _close_all() -> None:
 
 
 def _leave_to_parent() -> None:
-    _INHERITED.extend(_MOUNTS.values())
+    _INHERITED.extend((mounts, list(mounts.writers)) for mounts in _MOUNTS.values())
     _MOUNTS.clear()
 
 

@@ -9,7 +9,7 @@ import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from fsspec.asyn import AsyncFileSystem
+from fsspec.asyn import AsyncFileSystem, get_loop
 from fsspec.utils import stringify_path, tokenize
 
 from rpcrdma.aio.client.connect import ConnectOptions
@@ -47,6 +47,7 @@ class ServerFileSystem(AsyncFileSystem):
 
     protocol: str = ""
     root_marker = "/"
+    _pid: int
 
     def __init__(
         self,
@@ -67,6 +68,9 @@ class ServerFileSystem(AsyncFileSystem):
         super().__init__(**kwargs)
         self._servers = Servers(self.protocol, host, port, mountport, options, files)
         self._valid_s = float(attributes_valid_s)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.fsid}>"
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
@@ -110,8 +114,10 @@ class ServerFileSystem(AsyncFileSystem):
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop | None:
-        """The event loop that the calls run in."""
-        self._require_own_process()
+        """The event loop that the calls run in: after a fork the child's own, where connections are made anew."""
+        if self._pid != os.getpid():
+            self._loop = None if self.asynchronous else get_loop()
+            self._pid = os.getpid()
         if self._loop is None:
             raise RuntimeError(
                 f"this {type(self).__name__} was made with asynchronous=True: await its methods with an underscore, as "
@@ -128,21 +134,7 @@ class ServerFileSystem(AsyncFileSystem):
         for server in self._servers.used():
             await close_mounts(server)
 
-    @property
-    def is_of_parent(self) -> bool:
-        """Whether it was made before a fork, of which this process is the child."""
-        return bool(self._pid != os.getpid())
-
-    def _require_own_process(self) -> None:
-        if self.is_of_parent:
-            raise RuntimeError(
-                f"this {type(self).__name__} was made before a fork: its connections and their thread are the parent "
-                "process's; start processes by 'spawn' or 'forkserver' (multiprocessing.set_start_method), or make a "
-                "file system in the child, by fsspec.filesystem or a URL"
-            )
-
     def _mounts(self, server: Server) -> Mounts:
-        self._require_own_process()
         return mounts_of(server, asyncio.get_running_loop())
 
     async def _run(self, path: str | Place, call: Callable[[MountedFilesystem, str], Awaitable[T]]) -> T:
@@ -173,7 +165,6 @@ class ServerFileSystem(AsyncFileSystem):
             raise
 
     def _believed(self, path: str) -> Known | None:
-        self._require_own_process()
         place = self.place(path)
         return place.known.find(place.path, self._valid_s)
 

@@ -28,6 +28,9 @@ class Connection(Waits[asynchronous.Connection]):
         self._loop = loop
         self._closed = False
 
+    def __repr__(self) -> str:
+        return f"<rpcrdma.sync.Connection {self.url}>"
+
     @property
     def url(self) -> str:
         """The server's URL."""

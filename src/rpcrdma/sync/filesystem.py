@@ -33,6 +33,9 @@ class NfsFilesystem(Waits[asynchronous.NfsFilesystem]):
         self._loop = loop
         self._writers = Writers()
 
+    def __repr__(self) -> str:
+        return f"<rpcrdma.sync.{type(self).__name__} of {self._asynchronous!r}>"
+
     def __enter__(self) -> Self:
         return self
 
@@ -142,6 +145,9 @@ class MountedFilesystem(NfsFilesystem):
         self.export = filesystem.export
         self.listed_exports = filesystem.listed_exports
         self._closed = False
+
+    def __repr__(self) -> str:
+        return f"<rpcrdma.sync.MountedFilesystem {self.url}>"
 
     def watch(
         self, path: Path = ".", *, recursive: bool = False, on_reconnected: Callable[[], None] | None = None

@@ -88,6 +88,11 @@ def test_memory_with_gaps_is_refused_and_leaves_the_file_as_it_is(fs: Any, top: 
     assert (top / "file").read_bytes() == b"content"
 
 
+def test_a_file_system_shows_its_url(served: Served, fs: Any, protocol: str) -> None:
+    port = served.options(protocol)["port"]
+    assert repr(fs) == f"<{type(fs).__name__} {protocol}://127.0.0.1:{port}>"
+
+
 def test_errors_are_those_of_open_and_name_the_whole_path(fs: Any, top: Path) -> None:
     (top / "file").write_bytes(b"1")
     (top / "full").mkdir()

@@ -16,6 +16,8 @@ from fsspec_server import Served
 from rpcrdma.fsspec import mounts
 
 ALONE = (sys.executable, "-X", "dev", "-W", "ignore::DeprecationWarning", "-c")
+IN_SILENCE = (sys.executable, "-W", "default", "-W", "ignore::DeprecationWarning", "-c")
+"""Without the development mode, in which event loops tell of slow machines."""
 IN_ITS_OWN_PROCESS = """
 import os, sys
 import fsspec
@@ -26,25 +28,66 @@ fs.pipe_file(top + "/before", b"parent")
 unfinished = fs.open(top + "/unfinished", "wb")
 unfinished.write(b"written when the process ends")
 sys.stdout.flush()
+unfinished.write(bytes(5 << 20))
+unfinished.write(b", and at once")
+fs.pipe_file(top + "/large", bytes(2 << 20))
+half_read, small = fs.open(top + "/large"), fs.open(top + "/before")
+half_read.read(10)
 child = os.fork()
 if not child:
-    for call in (lambda: fs.cat_file(top + "/before"), lambda: unfinished.write(bytes(5 << 20))):
+    for call in (lambda: half_read.read(10), lambda: unfinished.write(bytes(5 << 20)), unfinished.close):
         try:
             call()
         except RuntimeError as error:
             print(error)
-    with fsspec.open(url + "/child", "wb") as file:
-        file.write(b"by a file system of its own")
-    del unfinished, call
+    assert small.read() == b"parent"
+    assert small.info()["size"] == len(b"parent")
+    assert fs.cat_file(top + "/before") == fs.open(top + "/before").read() == b"parent"
+    fs.pipe_file(top + "/child", b"by the same file system")
+    with fs.open(top + "/written", "wb") as file:
+        file.write(b"by the same file system")
+    with fsspec.open(url + "/other", "wb") as file:
+        file.write(b"by one of the child")
+    del unfinished, half_read, call
     sys.stdout.flush()
     os._exit(0)
 assert os.waitpid(child, 0)[1] == 0
+assert half_read.read(10) == bytes(10)
 assert fs.cat(top + "/before") == b"parent"
-assert fs.cat(top + "/child") == b"by a file system of its own"
+assert fs.cat(top + "/child") == fs.cat(top + "/written") == b"by the same file system"
+assert fs.cat(top + "/other") == b"by one of the child"
+"""
+FORKS_BESIDE_A_THREAD = """
+import os, sys, threading
+import fsspec
+
+fs, top = fsspec.url_to_fs(sys.argv[1])
+fs.pipe_file(top + "/file", b"parent")
+ends = threading.Event()
+
+def keeps_asking():
+    while not ends.is_set():
+        fs.invalidate_cache()
+        assert fs.info(top + "/file")["size"] == 6
+        assert fs.open(top + "/file").read() == b"parent"
+
+threads = [threading.Thread(target=keeps_asking) for _ in range(3)]
+for thread in threads:
+    thread.start()
+for _ in range(20):
+    child = os.fork()
+    if not child:
+        assert fs.info(top + "/file")["size"] == 6
+        assert fs.open(top + "/file").read() == b"parent"
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+ends.set()
+for thread in threads:
+    thread.join()
 """
 
 
-def test_a_process_that_forks_is_told_what_to_do_and_ends_without_a_warning(served: Served, protocol: str) -> None:
+def test_after_a_fork_a_file_system_connects_anew_and_open_files_name_the_remedy(served: Served, protocol: str) -> None:
     (served.directory / protocol).mkdir()
     done = subprocess.run(
         [*ALONE, IN_ITS_OWN_PROCESS, served.url(protocol, f"/data/{protocol}")],
@@ -56,9 +99,85 @@ def test_a_process_that_forks_is_told_what_to_do_and_ends_without_a_warning(serv
     assert done.stderr == ""
     assert done.returncode == 0
     said = done.stdout.splitlines()
-    assert len(said) == 2
-    assert all("was made before a fork" in line and "'spawn' or 'forkserver'" in line for line in said)
-    assert (served.directory / protocol / "unfinished").read_bytes() == b"written when the process ends"
+    assert len(said) == 3
+    assert all("was opened before the process forked" in line and "open it anew in the child" in line for line in said)
+    written = b"written when the process ends" + bytes(5 << 20) + b", and at once"
+    assert (served.directory / protocol / "unfinished").read_bytes() == written
+
+
+def test_a_child_of_a_process_with_busy_threads_finds_no_lock_of_its_parent(served: Served, protocol: str) -> None:
+    (served.directory / f"{protocol}-busy").mkdir()
+    subprocess.run(
+        [*ALONE, FORKS_BESIDE_A_THREAD, served.url(protocol, f"/data/{protocol}-busy")], check=True, timeout=100
+    )
+
+
+TRANSACTION_FAILS = """
+import os, sys
+import fsspec
+
+fs, top = fsspec.url_to_fs(sys.argv[1])
+try:
+    with fs.transaction:
+        small = fs.open(top + "/small", "wb")
+        small.write(b"a few octets")
+        large = fs.open(top + "/large", "wb")
+        large.write(bytes(9 << 20))
+        large.write(b"and a few")
+        raise KeyError("of the program")
+except KeyError:
+    pass
+assert small.closed and large.closed
+assert fs.ls(top, detail=False) == []
+fs.pipe_file(top + "/later", b"as ever")
+"""
+
+
+def test_writers_that_a_failed_transaction_leaves_open_end_in_silence(served: Served, protocol: str) -> None:
+    (served.directory / f"{protocol}-transaction").mkdir()
+    done = subprocess.run(
+        [*IN_SILENCE, TRANSACTION_FAILS, served.url(protocol, f"/data/{protocol}-transaction")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=50,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+WRITES_WHEN_IT_ENDS = """
+import atexit, sys
+import fsspec
+
+url, when = sys.argv[1:]
+
+def write():
+    with fsspec.open(url + "/" + when, "wb") as file:
+        file.write(b"at the end")
+
+if when == "last":
+    atexit.register(write)
+with fsspec.open(url + "/before-" + when, "wb") as file:
+    file.write(b"before")
+if when == "first":
+    atexit.register(write)
+"""
+
+
+@pytest.mark.parametrize("when", ["first", "last"])
+def test_a_handler_of_the_end_of_the_process_can_write(served: Served, protocol: str, when: str) -> None:
+    """Before and after the handler of this package that closes the connections."""
+    directory = served.directory / f"{protocol}-end"
+    directory.mkdir(exist_ok=True)
+    done = subprocess.run(
+        [*IN_SILENCE, WRITES_WHEN_IT_ENDS, served.url(protocol, f"/data/{directory.name}"), when],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=50,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (directory / when).read_bytes() == b"at the end"
 
 
 def test_without_fsspec_the_package_works_and_the_error_names_the_remedy() -> None:

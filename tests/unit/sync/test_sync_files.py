@@ -51,6 +51,16 @@ def test_the_calls_of_os(running: Running, folder: Path) -> None:
         assert not fs.exists(f"{name}/below")
 
 
+def test_file_systems_and_connections_show_their_urls(running: Running) -> None:
+    with sync.nfs_open(running.url) as fs:
+        assert repr(fs) == f"<rpcrdma.sync.MountedFilesystem {fs.url}>"
+        assert repr(fs.connection) == f"<rpcrdma.sync.Connection {fs.connection.url}>"
+        assert repr(fs._asynchronous) == f"<rpcrdma.nfs.client.MountedFilesystem {fs.url}>"
+        assert fs.url.startswith("rdma://127.0.0.1:")
+        inner = sync.NfsFilesystem(fs._asynchronous, fs._loop)
+        assert repr(inner) == f"<rpcrdma.sync.NfsFilesystem of {fs._asynchronous!r}>"
+
+
 def test_a_walk_can_be_pruned_and_listings_left_early(running: Running, folder: Path) -> None:
     for number in range(1200):
         (folder / f"{number:04}").touch()

@@ -192,6 +192,9 @@ class Connection:
             self._told = ConnectionToTell((url.scheme, server), lambda: self.statistics, lambda: self.reconnects)
             metrics.begin(self._told)
 
+    def __repr__(self) -> str:
+        return f"<rpcrdma.Connection {self.url}>"
+
     def call(
         self,
         procedure: Procedure[A, R],

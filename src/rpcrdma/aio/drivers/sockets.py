@@ -100,13 +100,14 @@ async def connected_socket(host: str, port: int, *, reserved_port: bool = False)
     loop = asyncio.get_running_loop()
     where = authority(host, port)
     try:
-        addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        try:
+            addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except RuntimeError:
+            # The process ends: the threads that look names up end before its exit handlers run, and nothing else waits.
+            addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         cause = getattr(error, "strerror", None) or str(error)
         raise HostNotFound(f"cannot connect to {where}: {cause[0].lower()}{cause[1:]}; check the host name") from None
-    except RuntimeError:
-        # The threads that look names up end before the event loops do which have threads of their own.
-        raise ConnectFailed(f"cannot connect to {where}: this process is ending") from None
     failure: OSError | None = None
     for family, kind, protocol, _, address in addresses:
         sock = socket.socket(family, kind, protocol)

@@ -38,6 +38,9 @@ class MountedFilesystem(NfsFilesystem):
         self._mounted = mounted
         self._options = options
 
+    def __repr__(self) -> str:
+        return f"<rpcrdma.nfs.client.MountedFilesystem {self.url}>"
+
     def watch(
         self, path: Path = ".", *, recursive: bool = False, on_reconnected: Callable[[], None] | None = None
     ) -> Changes:

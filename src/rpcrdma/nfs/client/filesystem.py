@@ -91,6 +91,9 @@ class NfsFilesystem:
 
     __enter__ = AsynchronousOnly("async with")
 
+    def __repr__(self) -> str:
+        return f"<rpcrdma.NfsFilesystem over {self.caller!r}>"
+
     async def __aenter__(self) -> Self:
         return self
 
