@@ -171,12 +171,12 @@ def test_a_call_in_the_midst_of_a_reply_breaks_it_also_with_the_same_xid(raw: Ra
     peer.send(raw.message(XID, REPLY, RESPONSE | MORE))
     peer.send(raw.message(xid, struct.pack(">II", xid, 0)))
     assert [(each.xid, each.numbers) for each in answered(peer)] == [(xid, (raw.INVAL_CONT,))]
-    assert peer.endpoint_events() == []
-    peer.send(raw.message(XID, bytes(4), RESPONSE))
     (failed,) = peer.endpoint_events()
     assert isinstance(failed, CallFailed)
     assert failed.handle is handle
     assert isinstance(failed.error, RemoteProtocolError)
+    peer.send(raw.message(XID, bytes(4), RESPONSE))
+    assert peer.endpoint_events() == []
     assert_both_ways(peer)
 
 

@@ -378,11 +378,12 @@ def test_replies_that_are_interleaved_fail_both_of_their_calls(raw: Raw) -> None
     peer.heard()
     peer.reply(REPLY, RESPONSE | MORE)
     peer.send(raw.message(9, struct.pack(">II", 9, 1), RESPONSE | MORE))
-    peer.send(raw.message(9, bytes(4), RESPONSE))
-    peer.reply(bytes(4))
     events = peer.endpoint_events()
     assert {getattr(event, "handle", None) for event in events} == {peer.handle, other}
     assert all(isinstance(event, CallFailed) and isinstance(event.error, RemoteProtocolError) for event in events)
+    peer.send(raw.message(9, bytes(4), RESPONSE))
+    peer.reply(bytes(4))
+    assert peer.endpoint_events() == []
     assert_works(peer)
 
 
@@ -392,12 +393,52 @@ def test_a_reply_in_the_midst_of_another_fails_both(raw: Raw) -> None:
     peer.heard()
     peer.reply(REPLY, RESPONSE | MORE)
     peer.send(raw.message(9, struct.pack(">II", 9, 1), RESPONSE))
-    (event,) = peer.endpoint_events()
-    assert isinstance(event, CallFailed)
-    assert event.handle is other
+    events = peer.endpoint_events()
+    assert [getattr(event, "handle", None) for event in events] == [peer.handle, other]
+    assert all(isinstance(event, CallFailed) and isinstance(event.error, RemoteProtocolError) for event in events)
     peer.reply(bytes(4))
-    assert isinstance(peer.failure(), RemoteProtocolError)
+    assert peer.endpoint_events() == []
     assert_works(peer)
+
+
+@pytest.mark.req("V2-41", "V2-A3")
+@each_draft(
+    "octets",
+    lambda raw: [
+        raw.message(99, struct.pack(">II", 99, 1), RESPONSE),
+        raw.message(99, struct.pack(">II", 99, 1), RESPONSE | MORE),
+        raw.message(99, kind=NOMSG, flags=RESPONSE, reply=raw.chunk((1, 8, 0))),
+        raw.message(XID, kind=NOMSG, flags=RESPONSE, reply=raw.chunk((1, 8, 0))),
+        raw.message(XID, CALL),
+        raw.message(XID, CALL, MORE),
+        raw.prefix(99, MSG, RESPONSE) + word(0) + word(2),
+        raw.properties(xid=99, give=0),
+        raw.prefix(99, 77),
+    ],
+)
+@pytest.mark.parametrize("pieces", [1, 3])
+def test_a_reply_that_is_broken_fails_its_call_at_once_whether_it_ends_or_not(
+    raw: Raw, octets: bytes, pieces: int
+) -> None:
+    peer = Client(raw)
+    for _ in range(pieces):
+        peer.reply(REPLY, RESPONSE | MORE)
+    peer.send(octets)
+    assert isinstance(peer.failure(), RemoteProtocolError)
+    assert peer.endpoint.statistics.bad_replies == 1
+    # The rest never comes: other calls go on, and this one has ended for good.
+    assert_works(peer)
+    assert peer.endpoint_events() == []
+    assert peer.endpoint.calls_in_flight == 0
+
+
+def test_a_call_that_is_broken_in_its_midst_fails_no_call_of_the_other_direction(raw: Raw) -> None:
+    peer = Client(raw)
+    peer.send(raw.message(XID, CALL, MORE))
+    peer.send(raw.message(XID + 1, CALL))
+    assert peer.endpoint_events() == []
+    peer.reply()
+    assert isinstance(peer.event(), ReplyArrived)
 
 
 @pytest.mark.parametrize("size", [0, 4, 4060])

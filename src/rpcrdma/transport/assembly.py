@@ -31,8 +31,6 @@ class Step(enum.Enum):
     """The sequence is given up."""
     DROPPED = "dropped"
     """It belongs to a sequence that was given up."""
-    LOST = "lost"
-    """As `DROPPED`, and it is the last of a sequence that was broken by another message."""
 
 
 class Assembly:
@@ -52,18 +50,17 @@ class Assembly:
         self._octets = bytearray()
         self._key: Key | None = None
         self._pieces = 0
-        # Of the last break, so at most two: what had begun, and what broke it. True: its failure is to be told.
-        self._dropping: dict[Key, bool] = {}
+        # Of the last break, so at most two: what had begun, and what broke it.
+        self._dropping: set[Key] = set()
 
     def drop(self, key: Key, *, more: bool) -> Step | None:
         """Drops a message that belongs to a broken sequence; None if it does not."""
         if key not in self._dropping:
             return None
-        if more:
-            return Step.DROPPED
-        untold = self._dropping.pop(key)
-        self._settle()
-        return Step.LOST if untold else Step.DROPPED
+        if not more:
+            self._dropping.remove(key)
+            self._settle()
+        return Step.DROPPED
 
     def take(self, key: Key, payload: Buffer, *, more: bool) -> Step:
         """Adds a message to its sequence, which begins or ends with it; `more` pieces follow it, or none."""
@@ -94,18 +91,22 @@ class Assembly:
         self.memory.release_pieces()
         return memoryview(octets)
 
-    def give_up(self, key: Key, *, more: bool) -> None:
-        """A message is refused: so are what had begun before it and what belongs to it, if `more` follows."""
-        dropping = {}
-        if self._key is not None and self._key != key:
-            dropping[self._key] = True
-        if more:
-            dropping[key] = False
+    def give_up(self, key: Key, *, more: bool) -> bool:
+        """A message is refused, with its sequence if `more` follows, and the sequence that had begun before it.
+
+        True if that was another sequence, which is broken.
+        """
+        begun = self._key
+        broken = begun is not None and begun != key
+        dropping = {key} if more else set()
+        if begun is not None and broken:
+            dropping.add(begun)
         self._octets = bytearray()
         self.memory.release_pieces()
         if dropping or self._key is not None:
             self._dropping = dropping
             self._end()
+        return broken
 
     def _end(self) -> None:
         self._key = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rpcrdma.errors import LocalProtocolError, TransportClosed
+from rpcrdma.errors import LocalProtocolError, RemoteProtocolError, TransportClosed
 from rpcrdma.rpc.message import CALL_HEADER_OCTETS
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.transport.authenticator import Authenticator
@@ -499,6 +499,9 @@ class Endpoint:
             if self._outbox.queued:
                 self._outbox.drain()
         if message is not None:
+            if message.broken is not None and self._requester is not None:
+                error = RemoteProtocolError("a reply in several messages was broken by another message")
+                self._requester.fail(message.broken, error)
             if session.between is not None and session.between(message, data):
                 return
             handler = self._routes[message.kind]

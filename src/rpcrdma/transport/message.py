@@ -116,7 +116,7 @@ class Inbound(NamedTuple):
     why the call was refused; a reply with one is unreadable if no call waits for it. `version` is the header's.
     `properties` are those of a message that has some. Of an extension's message, `header_type` and `flags` are those of
     its header, and `answers` says whose XID it has. `carried` is what an extension knows of a call or reply that came
-    in its messages (`carriers`).
+    in its messages (`carriers`). `broken` is the XID of the call whose reply in several messages this one has broken.
     """
 
     kind: Kind
@@ -134,6 +134,7 @@ class Inbound(NamedTuple):
     flags: int = 0
     answers: bool = False
     carried: Any = None
+    broken: int | None = None
 
 
 class Outgoing:

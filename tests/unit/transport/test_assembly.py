@@ -52,7 +52,7 @@ def test_a_foreign_message_breaks_the_sequence(key: tuple[int, ...]) -> None:
     assert not assembly.idle
     assert feed(assembly, ONE, b"b", more=True) is Step.DROPPED
     assert feed(assembly, ONE, b"c", more=True) is Step.DROPPED
-    assert feed(assembly, ONE, b"d", more=False) is Step.LOST
+    assert feed(assembly, ONE, b"d", more=False) is Step.DROPPED
     assert assembly.idle
 
 
@@ -62,7 +62,7 @@ def test_neither_of_two_sequences_that_are_mixed_goes_on() -> None:
     assert feed(assembly, TWO, b"x", more=True) is Step.FOREIGN
     assert feed(assembly, ONE, b"b", more=True) is Step.DROPPED
     assert feed(assembly, TWO, b"y", more=False) is Step.DROPPED
-    assert feed(assembly, ONE, b"c", more=False) is Step.LOST
+    assert feed(assembly, ONE, b"c", more=False) is Step.DROPPED
     assert assembly.idle
     assert feed(assembly, ONE, b"again", more=False) is Step.WHOLE
 
@@ -72,7 +72,7 @@ def test_other_messages_pass_while_a_broken_one_ends() -> None:
     feed(assembly, ONE, b"a", more=True)
     feed(assembly, TWO, b"x", more=False)
     assert feed(assembly, TWO, b"y", more=True) is Step.KEPT
-    assert feed(assembly, ONE, b"b", more=False) is Step.LOST
+    assert feed(assembly, ONE, b"b", more=False) is Step.DROPPED
     assert feed(assembly, TWO, b"z", more=False) is Step.WHOLE
     assert assembly.release() == b"yz"
 
@@ -104,7 +104,7 @@ def test_a_refused_message_outside_of_sequences_changes_nothing() -> None:
     feed(assembly, ONE, b"a", more=True)
     feed(assembly, TWO, b"x", more=False)
     assembly.give_up(THREE, more=False)
-    assert feed(assembly, ONE, b"b", more=False) is Step.LOST
+    assert feed(assembly, ONE, b"b", more=False) is Step.DROPPED
 
 
 def test_as_many_octets_as_limits_allow_and_not_one_more() -> None:

@@ -482,9 +482,9 @@ def test_another_type_under_the_same_xid_is_foreign(foreign: bytes) -> None:
     assert decode(message(CALL_7, MORE), foreign, message(b"last")) == [PIECE, refused(Cause.FLAGS), PIECE]
 
 
-def test_a_call_that_was_continued_while_an_answer_goes_on_is_foreign_and_fails_it_at_its_end() -> None:
+def test_a_call_in_the_midst_of_an_answer_is_foreign_and_breaks_it_at_once() -> None:
     found = decode(message(REPLY_7, 3), message(xid=8), message(b"more", 3), message(b"last", 1), message(REPLY_7, 1))
-    assert found[:4] == [PIECE, refused(Cause.FLAGS, xid=8), PIECE, FAULTY_REPLY]
+    assert found[:4] == [PIECE, refused(Cause.FLAGS, xid=8)._replace(broken=7), PIECE, PIECE]
     assert found[4] is not None
     assert not found[4].long
 

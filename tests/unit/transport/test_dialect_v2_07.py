@@ -383,9 +383,9 @@ def test_a_long_call_under_the_same_xid_is_foreign() -> None:
     assert found == [PIECE, refused(Cause.FLAGS), PIECE]
 
 
-def test_an_answer_that_is_interrupted_fails_its_call_at_its_end() -> None:
+def test_an_answer_that_is_interrupted_is_broken_at_once() -> None:
     found = decode(middle(REPLY_7, answers=True), call(CALL_8, xid=8), middle(b"more", answers=True), reply(b"last"))
-    assert found == [PIECE, refused(Cause.FLAGS, xid=8), PIECE, FAULTY_REPLY]
+    assert found == [PIECE, refused(Cause.FLAGS, xid=8)._replace(broken=7), PIECE, PIECE]
 
 
 def test_a_sequence_that_is_too_long_is_refused_once_and_dropped() -> None:

@@ -162,6 +162,7 @@ class Version1:
                         0,
                         False,
                         None,
+                        None,
                     ),
                 )
         return _decode_other(data)
@@ -229,7 +230,24 @@ def _decode_one_segment(data: Buffer) -> Inbound | None:
         return None
     return _tuple(
         Inbound,
-        (_KINDS[direction], xid, credits_, version, chunks, data, size, False, handle, None, (), 0, 0, False, None),
+        (
+            _KINDS[direction],
+            xid,
+            credits_,
+            version,
+            chunks,
+            data,
+            size,
+            False,
+            handle,
+            None,
+            (),
+            0,
+            0,
+            False,
+            None,
+            None,
+        ),
     )
 
 

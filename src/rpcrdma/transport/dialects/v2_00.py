@@ -157,6 +157,7 @@ class Version2(Version2Draft):
                             0,
                             False,
                             None,
+                            None,
                         ),
                     )
                 if len(data) >= _ONE_SEGMENT_MESSAGE_OCTETS:
@@ -296,6 +297,7 @@ def _decode_one_segment(data: Buffer) -> Inbound | None:
             0,
             0,
             False,
+            None,
             None,
         ),
     )

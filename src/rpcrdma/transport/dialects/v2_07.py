@@ -218,6 +218,7 @@ class Version207(Version2Draft):
                             0,
                             False,
                             None,
+                            None,
                         ),
                     )
             elif kind == RDMA2_REPLY_INLINE:
@@ -246,6 +247,7 @@ class Version207(Version2Draft):
                             0,
                             0,
                             False,
+                            None,
                             None,
                         ),
                     )

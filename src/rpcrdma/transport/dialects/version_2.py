@@ -67,7 +67,7 @@ class Head(NamedTuple):
 class Version2Draft(ABC):
     """The dialect object of a connection, with what has arrived of a continued message."""
 
-    __slots__ = ("_assembly", "_error_words", "_extended")
+    __slots__ = ("_answering", "_assembly", "_error_words", "_extended")
     version = VERSION
     introduces = True
     continues_properties = True
@@ -77,6 +77,8 @@ class Version2Draft(ABC):
 
     def __init__(self) -> None:
         self._assembly = Assembly()
+        # The XID of the call whose reply has begun and goes on; that of what had begun last, where it is over.
+        self._answering: int | None = None
         self._extended: Mapping[int, tuple[int, bool]] = {}
         self._error_words: Mapping[int, int] = {}
 
@@ -166,8 +168,9 @@ class Version2Draft(ABC):
 
     def _refuse(self, head: Head, cause: Cause, limit: int = 0) -> Inbound:
         """Nothing of the message is used, nor of the sequence that it stands in."""
-        self._assembly.give_up(head.key, more=head.more)
-        return head.refused(cause, limit)
+        broken = self._assembly.give_up(head.key, more=head.more)
+        refused = head.refused(cause, limit)
+        return refused._replace(broken=self._answering) if broken else refused
 
     def _add(self, head: Head, payload: Buffer) -> Inbound | None:
         """Adds a message to the sequence that it stands in; None if that is whole."""
@@ -177,11 +180,11 @@ class Version2Draft(ABC):
     def _stepped(self, head: Head, step: Step) -> Inbound:
         """What a message is that does not complete its sequence."""
         if step is Step.FOREIGN:
-            return head.refused(Cause.FLAGS)
+            return head.refused(Cause.FLAGS)._replace(broken=self._answering)
         if step is Step.TOO_LONG:
             return head.refused(Cause.SYSTEM)
-        if step is Step.LOST and head.answers:
-            return head.refused(Cause.FLAGS)
+        if step is Step.KEPT:
+            self._answering = head.xid if head.answers else None
         return Inbound(Kind.PIECE, head.xid, head.credits, VERSION)
 
     def _message(
