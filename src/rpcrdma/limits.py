@@ -120,10 +120,6 @@ them every NFS reply to a call that changes something. REPLY_CACHE_ENTRIES_MAX o
 REPLY_CACHE_AGE_S = 120.0
 """Seconds for which an answered call is remembered: twice the default deadline of calls, and what Linux does."""
 
-REPLY_CACHE_STAMPED_OCTETS = 4096
-"""Octets at either end of long data that the checksum of a call covers if its credential has a stamp: a microsecond's
-work. Linux servers look at the first 256 octets of every call."""
-
 # RPC-over-RDMA
 
 CHUNK_SEGMENTS_MAX = 272

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rpcrdma.limits import REPLY_CACHE_SMALL_OCTETS, REPLY_CACHE_STAMPED_OCTETS
+from rpcrdma.limits import REPLY_CACHE_SMALL_OCTETS
 from rpcrdma.rpc.auth import AuthSys
 from rpcrdma.rpc.calls import CallEncoder
 from rpcrdma.rpc.program import null_procedure
@@ -76,7 +76,7 @@ def test_the_checksum_covers_the_whole_call_and_nothing_before_it() -> None:
     assert call_key("", 1, PROCEDURE, Decoder(b"header" + whole, 6)) == call_key("", 1, PROCEDURE, Decoder(whole))
 
 
-def placed_key(head: bytes, items: list[bytes], *, in_chunks: set[int], stamped: bool = False) -> CallKey:
+def placed_key(head: bytes, items: list[bytes], *, in_chunks: set[int]) -> CallKey:
     """The key of a call of `head` and bulk items, some of which come in Read chunks."""
     stream, chunks, position = bytearray(head), {}, len(head)
     for index, item in enumerate(items):
@@ -94,7 +94,7 @@ def placed_key(head: bytes, items: list[bytes], *, in_chunks: set[int], stamped:
     for item in items:
         assert decoder.bulk(1 << 20, "item") == item
     decoder.done("call")
-    return call_key("192.0.2.7", 1, PROCEDURE, decoder, stamped=stamped)
+    return call_key("192.0.2.7", 1, PROCEDURE, decoder)
 
 
 ITEMS = [bytes(range(256)) * 20, b"odd", b"", bytes(9001)]
@@ -110,23 +110,6 @@ def test_the_key_covers_what_is_in_chunks_as_if_it_were_in_the_stream(in_chunks:
             other[index] = item[:at] + bytes([item[at] ^ 1]) + item[at + 1 :]
             assert placed_key(b"head", other, in_chunks=in_chunks) != plain
     assert placed_key(b"head", [*ITEMS[:3], bytes(9002)], in_chunks=in_chunks) != plain
-
-
-def test_of_long_data_of_a_call_with_a_stamp_both_ends_are_covered() -> None:
-    size = 4 * REPLY_CACHE_STAMPED_OCTETS
-    data = bytes(size)
-    keys = {}
-    for at in (0, REPLY_CACHE_STAMPED_OCTETS - 1, size // 2, size - REPLY_CACHE_STAMPED_OCTETS, size - 1):
-        changed = data[:at] + b"x" + data[at + 1 :]
-        keys[at] = placed_key(b"head", [changed], in_chunks={0}, stamped=True)
-    plain = placed_key(b"head", [data], in_chunks={0}, stamped=True)
-    assert [at for at, key in keys.items() if key == plain] == [size // 2]
-    short = bytes(2 * REPLY_CACHE_STAMPED_OCTETS)
-    middle = len(short) // 2
-    changed = short[:middle] + b"x" + short[middle + 1 :]
-    assert placed_key(b"head", [short], in_chunks={0}, stamped=True) != placed_key(
-        b"head", [changed], in_chunks={0}, stamped=True
-    )
 
 
 def test_answered_calls_are_forgotten_with_age() -> None:

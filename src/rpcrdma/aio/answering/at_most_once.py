@@ -15,7 +15,6 @@ from typing import TypeAlias
 
 from rpcrdma.aio.answering.call_context import ServerCallContext
 from rpcrdma.aio.answering.handler_runner import HandlerRunner, Unanswered
-from rpcrdma.rpc.auth import AuthSys
 from rpcrdma.rpc.dispatch import Invocation
 from rpcrdma.rpc.reply_cache import KnownCall, ReplyCache, ReplyCacheConfig, call_key, detached
 from rpcrdma.xdr.codec import Decoder, Payload
@@ -57,9 +56,7 @@ class AtMostOnce:
 
         `stream` is the decoder that `invocation` was opened from.
         """
-        credential = invocation.credential
-        stamped = isinstance(credential, AuthSys) and credential.stamp != 0
-        key = call_key(context.peer, invocation.xid, invocation.procedure, stream, stamped=stamped)
+        key = call_key(context.peer, invocation.xid, invocation.procedure, stream)
         known = self.cache.find(key, self._time())
         if known is None:
             call = self.cache.begin(key)

@@ -1,0 +1,81 @@
+"""Two clients of one address whose calls have the same XID and the same stamp: each call is carried out."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
+from rpcrdma.aio.server.serve import serve
+from rpcrdma.rpc.auth import AuthSys
+from rpcrdma.rpc.program import Procedure, Program
+from rpcrdma.rpc.service import CallContext, Service
+from rpcrdma.xdr.codec import Decoder, Encoder
+
+NUMBER = 0x20000032
+XID = 77
+OCTETS = 16384
+MOST = 1 << 20
+
+
+def encode_data(enc: Encoder, value: bytes) -> None:
+    enc.bulk(value, MOST, "data")
+
+
+def decode_data(dec: Decoder) -> bytes:
+    return bytes(dec.bulk(MOST, "data"))
+
+
+def encode_word(enc: Encoder, value: int) -> None:
+    enc.u32(value, "word")
+
+
+def decode_word(dec: Decoder) -> int:
+    return dec.u32("word")
+
+
+WRITE = Procedure(NUMBER, 1, 1, "WRITE", "write", encode_data, decode_data, encode_word, decode_word)
+
+
+class Files(Service):
+    """Answers each call that is carried out with its number."""
+
+    PROGRAM = Program(NUMBER, 1, "FILES", {1: WRITE})
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+
+    def write(self, args: bytes, context: CallContext) -> int:
+        self.written.append(args)
+        return len(self.written)
+
+
+@pytest.mark.parametrize("at", [0, OCTETS // 4 - 1, OCTETS // 2, OCTETS - 4])
+@pytest.mark.parametrize("stamp", [1764000000, 1])
+def test_calls_that_differ_in_a_few_octets_are_both_carried_out(scheme: str, at: int, stamp: int) -> None:
+    first = bytes(OCTETS)
+    second = first[:at] + b"new!" + first[at + 4 :]
+    options = ConnectOptions(credential=AuthSys(stamp=stamp, machine="host", uid=0, gid=0), reconnect=False)
+
+    async def main() -> None:
+        service = Files()
+
+        async def write(connection: Connection, data: bytes) -> Any:
+            caller: Any = connection._caller
+            return await caller.call(WRITE, data, timeout_s=30.0, xid=XID)
+
+        async with (
+            serve([service], [f"{scheme}://127.0.0.1:0"]) as server,
+            connect(server.listening[0], Files.PROGRAM, options=options) as one,
+            connect(server.listening[0], Files.PROGRAM, options=options) as other,
+        ):
+            assert await write(one, first) == 1
+            assert await write(other, second) == 2
+            # A repeat is answered as the call that it repeats.
+            assert await write(other, first) == 1
+            assert await write(one, second) == 2
+        assert service.written == [first, second]
+
+    asyncio.run(main())
