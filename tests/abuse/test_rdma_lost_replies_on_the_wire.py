@@ -223,10 +223,8 @@ def test_lies_about_the_reply_chunk_fail_the_call_alone(run: Scenes, what: str) 
 
 
 @pytest.mark.req("V1-26")
-@pytest.mark.parametrize("what", ["as they were", "other handles and offsets"])
-def test_a_long_reply_is_taken_from_where_it_was_offered(run: Scenes, what: str) -> None:
-    """What the server says of handles and offsets is not looked at: this side knows them."""
-
+@pytest.mark.parametrize("where", ["as offered", "another handle", "another offset"])
+def test_a_long_reply_is_taken_from_where_it_was_offered_and_nowhere_else(run: Scenes, where: str) -> None:
     async def test(it: Any) -> None:
         client, peer = await it.pair(transport=TransportConfig(segment_octets_max=20_000))
         calling = asyncio.create_task(client.call(v3.READDIR, v3.READDIR3args(FH, 0, bytes(8), 60_000)))
@@ -236,11 +234,16 @@ def test_a_long_reply_is_taken_from_where_it_was_offered(run: Scenes, what: str)
         await peer.send_segments(tagged(WRITE, handle, offset, reply))
         echo = [(handle, 0, offset) for handle, _, offset in call.reply]
         echo[0] = (handle, len(reply), offset)
-        if what != "as they were":
-            echo = [(77, length, 88) for _, length, _ in echo]
+        if where != "as offered":
+            echo[0] = (
+                (handle ^ 1, len(reply), offset) if where == "another handle" else (handle, len(reply), offset + 4)
+            )
         await peer.send_segments(send(header(call.xid, kind=1, reply=chunk(*echo)), 1))
-        result = await calling
-        assert result.value.cookieverf == b"verifier"
+        if where == "as offered":
+            result = await calling
+            assert result.value.cookieverf == b"verifier"
+        else:
+            await fails(calling, RemoteProtocolError)
         await assert_works(client, peer, 2)
 
     run(test)

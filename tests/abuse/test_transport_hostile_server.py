@@ -193,12 +193,40 @@ def test_echo_that_differs_from_what_was_offered_fails_the_call(change) -> None:
     assert isinstance(peer.failure(), RemoteProtocolError)
 
 
-def test_handles_and_offsets_in_an_echo_are_not_looked_at() -> None:
-    peer = Client(ReplyBound(20, (5000,)))
+@pytest.mark.req("V1-26")
+@pytest.mark.parametrize("index", [0, 1, 2])
+@pytest.mark.parametrize(
+    "misplaced",
+    [
+        lambda segment: segment._replace(handle=segment.handle ^ 1),
+        lambda segment: segment._replace(offset=segment.offset + 8),
+        lambda segment: segment._replace(offset=0),
+        lambda segment: segment._replace(handle=0, offset=0),
+    ],
+    ids=["another handle", "another offset", "no offset", "neither"],
+)
+def test_results_that_are_said_to_be_elsewhere_fail_the_call(misplaced, index: int) -> None:
+    peer = Client(ReplyBound(20, (8000,)), TransportConfig(segment_octets_max=3000))
     (offered,) = peer.offered.writes
-    (segment,) = offered.segments
-    peer.write(segment.handle, segment.offset, [b"hello"])
-    peer.reply(ChunkLists((), (WriteChunk((Segment(1, 5, 2),)),)), REPLY + struct.pack(">I", 5))
+    segments = list(offered.segments)
+    for segment in segments:
+        peer.write(segment.handle, segment.offset, [bytes(segment.length)])
+    segments[index] = misplaced(segments[index])
+    peer.reply(ChunkLists((), (WriteChunk(tuple(segments)),)), REPLY + struct.pack(">I", 8000))
+    error = peer.failure()
+    assert isinstance(error, RemoteProtocolError)
+    assert "offered were handle" in str(error)
+    assert peer.endpoint.statistics.bad_replies == 1
+
+
+def test_a_segment_without_octets_may_have_any_handle_and_offset() -> None:
+    peer = Client(ReplyBound(20, (5000,)), TransportConfig(segment_octets_max=3000))
+    (offered,) = peer.offered.writes
+    first, second = offered.segments
+    peer.write(first.handle, first.offset, [b"hello"])
+    echo = WriteChunk((first._replace(length=5), Segment(0, 0, 0)))
+    assert second.handle
+    peer.reply(ChunkLists((), (echo,)), REPLY + struct.pack(">I", 5))
     event = peer.event()
     assert isinstance(event, ReplyArrived)
     event.decoder.octets(8, "start")

@@ -222,9 +222,13 @@ def check_echo(
 
 
 def returned_length(mine: WriteChunk, theirs: WriteChunk, what: str) -> int:
-    """Octets that the responder says it wrote; its handles and offsets are not looked at.
+    """Octets that the responder says it wrote.
 
-    Octets are where they are named: a segment that is not full must be the last one used.
+    Octets are where they are named: a segment that is not full must be the last one used, and one with octets is the
+    offered one. A segment without octets says nothing, whatever its handle and offset are.
+
+    Raises:
+        RemoteProtocolError: they cannot be where they were offered to be.
     """
     if len(mine.segments) != len(theirs.segments):
         raise RemoteProtocolError(
@@ -236,6 +240,12 @@ def returned_length(mine: WriteChunk, theirs: WriteChunk, what: str) -> int:
         if returned.length > offered.length or (returned.length and not full):
             raise RemoteProtocolError(
                 f"{what}: {returned.length} octets returned in a segment of {offered.length}", rfc="8166 3.4.6"
+            )
+        if returned.length and (returned.handle != offered.handle or returned.offset != offered.offset):
+            raise RemoteProtocolError(
+                f"{what}: {returned.length} octets returned at handle {returned.handle:#010x}, offset "
+                f"{returned.offset:#x}; offered were handle {offered.handle:#010x}, offset {offered.offset:#x}",
+                rfc="8166 3.4.6",
             )
         full = returned.length == offered.length
         total += returned.length
