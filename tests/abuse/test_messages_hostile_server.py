@@ -285,6 +285,8 @@ def test_a_second_reply_is_discarded(raw: Raw) -> None:
         "more segments": lambda w: raw.chunk(w, w),
         "longer": lambda w: raw.chunk((w[0], 5001, w[2])),
         "far longer": lambda w: raw.chunk((w[0], 0xFFFFFFFF, w[2])),
+        "another handle": lambda w: raw.chunk((w[0] ^ 1, w[1], w[2])),
+        "another offset": lambda w: raw.chunk((w[0], w[1], w[2] + 4)),
     },
 )
 def test_echo_that_differs_from_what_was_offered_fails_the_call(raw: Raw, change: Callable[[Segment], bytes]) -> None:

@@ -10,7 +10,7 @@ import enum
 import struct
 from typing import NamedTuple, NoReturn
 
-from rpcrdma.errors import DecodeError, LocalProtocolError
+from rpcrdma.errors import DecodeError, LocalProtocolError, RpcError
 from rpcrdma.rpc.auth import AUTH_BODY_MAX, NO_AUTH, AuthFlavor, AuthStat, OpaqueAuth
 from rpcrdma.rpc.errors import (
     AuthError,
@@ -285,7 +285,7 @@ def _raise_unless_success(dec: Decoder, stat: int) -> None:
         case AcceptStat.SUCCESS:
             return
         case AcceptStat.PROG_UNAVAIL:
-            error: Exception = ProgramUnavailable()
+            error: RpcError = ProgramUnavailable()
         case AcceptStat.PROG_MISMATCH:
             low, high = dec.take(_TWO, "mismatch_info")
             error = ProgramMismatch(low, high)
@@ -297,18 +297,24 @@ def _raise_unless_success(dec: Decoder, stat: int) -> None:
             error = RemoteSystemError()
         case _:
             raise DecodeError("accept_stat", dec.pos - 4 - dec.start, "0 to 5", str(stat), rfc="5531 9")
-    dec.done("reply")
-    raise error
+    _raise_refusal(dec, error)
 
 
 def _raise_rejected(dec: Decoder) -> NoReturn:
     stat = dec.u32("reject_stat")
     if stat == RejectStat.RPC_MISMATCH:
         low, high = dec.take(_TWO, "mismatch_info")
-        dec.done("reply")
-        raise RpcVersionMismatch(low, high)
+        _raise_refusal(dec, RpcVersionMismatch(low, high))
     if stat == RejectStat.AUTH_ERROR:
         code = dec.u32("auth_stat")
-        dec.done("reply")
-        raise AuthError(AuthStat(code) if code in AuthStat.__members__.values() else code)
+        _raise_refusal(dec, AuthError(AuthStat(code) if code in AuthStat.__members__.values() else code))
     raise DecodeError("reject_stat", 12, "RPC_MISMATCH or AUTH_ERROR", str(stat), rfc="5531 9")
+
+
+def _raise_refusal(dec: Decoder, refusal: RpcError) -> NoReturn:
+    """Raises the refusal that a reply ends with. An error about octets that follow names the refusal as well."""
+    try:
+        dec.done(f"reply ({refusal})")
+    except DecodeError as error:
+        raise error from refusal
+    raise refusal
