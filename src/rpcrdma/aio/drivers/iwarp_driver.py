@@ -39,6 +39,9 @@ _LINGER_S = 2.0
 """How long the end of the peer's stream is awaited after ours: closing at once could make TCP reset the connection and
 destroy a Terminate on its way (RFC 5040 section 6.2.1 asks for a graceful close)."""
 
+_QUIET_S = 0.5
+"""After so long without octets of the peer it is awaited no more: TCP resets only what more octets arrive for."""
+
 
 class IwarpDriver:
     """Runs one queue pair over one connected non-blocking socket. See `rpcrdma.aio.drivers.provider.Link.open`."""
@@ -48,6 +51,7 @@ class IwarpDriver:
         "_closed",
         "_dead",
         "_ending",
+        "_give_up_s",
         "_linger",
         "_loop",
         "_on_closed",
@@ -84,6 +88,7 @@ class IwarpDriver:
         self._ending = False
         self._timer = timer
         self._linger = Alarm(self._give_up)
+        self._give_up_s: float | None = None
         self._dead = Alarm(self._hung_up)
         timer.watch(queue_pair)
         timer.watch(self._linger)
@@ -199,6 +204,8 @@ class IwarpDriver:
             return
         self._ending = True
         self.expect_end()
+        self._give_up_s = self._linger.due_s
+        self._wait_quiet()
         self._loop.call_soon(self._on_turn)
         try:
             self._socket.shutdown(socket.SHUT_WR)
@@ -207,12 +214,19 @@ class IwarpDriver:
             return
         self._discard()
 
+    def _wait_quiet(self) -> None:
+        """Awaits the end of the peer's stream for as long as octets of it come, and no longer than it may take."""
+        assert self._give_up_s is not None
+        self._linger.due_s = min(self._give_up_s, self._loop.time() + _QUIET_S)
+        self._timer.look()
+
     def _discard(self) -> None:
         try:
             for _ in range(_RECEIVE_BUDGET_OCTETS // _DISCARD_OCTETS):
                 octets = len(self._socket.recv(_DISCARD_OCTETS))
                 if not octets:
                     break
+                self._wait_quiet()
                 if octets < _DISCARD_OCTETS:
                     return
             else:
