@@ -50,7 +50,7 @@ class Assembly:
         self._octets = bytearray()
         self._key: Key | None = None
         self._pieces = 0
-        # Of the last break, so at most two: what had begun, and what broke it.
+        # Of the last break, so at most two: the sequence that had begun, and the one that broke it.
         self._dropping: set[Key] = set()
 
     def drop(self, key: Key, *, more: bool) -> Step | None:

@@ -225,7 +225,7 @@ def returned_length(mine: WriteChunk, theirs: WriteChunk, what: str) -> int:
     """Octets that the responder says it wrote.
 
     Octets are where they are named: a segment that is not full must be the last one used, and one with octets is the
-    offered one. A segment without octets says nothing, whatever its handle and offset are.
+    offered one. A segment without octets may have any handle and offset.
 
     Raises:
         RemoteProtocolError: they cannot be where they were offered to be.

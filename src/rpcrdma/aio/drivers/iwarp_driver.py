@@ -41,7 +41,7 @@ _LINGER_S = 2.0
 destroy a Terminate on its way (RFC 5040 section 6.2.1 asks for a graceful close)."""
 
 _QUIET_S = 0.5
-"""After so long without octets of the peer it is awaited no more: TCP resets only what more octets arrive for."""
+"""A peer that has sent nothing for so long is awaited no more: TCP resets a closed connection only for new octets."""
 
 
 class IwarpDriver:

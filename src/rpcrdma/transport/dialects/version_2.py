@@ -77,7 +77,7 @@ class Version2Draft(ABC):
 
     def __init__(self) -> None:
         self._assembly = Assembly()
-        # The XID of the call whose reply has begun and goes on; that of what had begun last, where it is over.
+        # The XID of the call whose reply is in pieces, if the last sequence of pieces is a reply.
         self._answering: int | None = None
         self._extended: Mapping[int, tuple[int, bool]] = {}
         self._error_words: Mapping[int, int] = {}

@@ -252,7 +252,7 @@ class CodecWriter(ValueWriter):
             out.line(f"if not isinstance(arm_value, {kind.name}):")
             self._raise_local(label, f"{{type(arm_value).__name__}} given, the arm is {kind.name}")
         elif isinstance(kind, model.FixedOpaque | model.VariableOpaque):
-            # Anything with the buffer protocol is octets: only what another arm would hold is told from it here.
+            # Any object with the buffer protocol is octets: only the values of other arms are refused here.
             out.line("if arm_value is None or isinstance(arm_value, int | float | str | list | Composite):")
             self._raise_local(label, "{type(arm_value).__name__} given, the arm is opaque")
         elif isinstance(kind, model.Text):
