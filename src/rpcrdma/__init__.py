@@ -101,5 +101,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The public names, for completion and `help`: it imports none of them."""
+    """The public names, for completion and `help`; none of them is imported for that."""
     return sorted({*globals(), *__all__})

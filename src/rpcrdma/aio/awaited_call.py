@@ -15,14 +15,14 @@ from typing import Any, Generic, TypeVar
 
 from rpcrdma.errors import LocalProtocolError
 
-__all__ = ["ENDED", "wait_for"]
+__all__ = ["wait_for"]
 
 T = TypeVar("T")
 
 _SIGNALS_HEEDED_S = 0.5
 """How long a signal may wait to be heeded if it comes at the worst moment, and the end of a loop to be noticed."""
 
-ENDED = "this is closed: open it anew"
+_ENDED = "this is closed: open it anew"
 
 
 def wait_for(
@@ -81,7 +81,7 @@ class _AwaitedCall(Generic[T]):
         try:
             loop.call_soon_threadsafe(self.start)
         except RuntimeError:
-            raise LocalProtocolError(ENDED) from None
+            raise LocalProtocolError(_ENDED) from None
 
     def start(self) -> None:
         """Begins, in the loop's thread."""
@@ -94,7 +94,7 @@ class _AwaitedCall(Generic[T]):
                 raise asyncio.CancelledError  # noqa: TRY301 - as if it had come while it ran
             self._result = await self._begin()
         except asyncio.CancelledError:
-            self._failure = LocalProtocolError(ENDED)
+            self._failure = LocalProtocolError(_ENDED)
         except BaseException as error:  # noqa: BLE001 - it is the waiting thread's
             self._failure = error
         # Here, and not when the loop hears that the task has ended: the other thread goes on a turn earlier.
@@ -110,7 +110,7 @@ class _AwaitedCall(Generic[T]):
         while not self.ended:
             # A signal that comes just before the thread blocks does not wake it.
             if not self._wake.acquire(timeout=_SIGNALS_HEEDED_S) and loop.is_closed():
-                raise LocalProtocolError(ENDED)
+                raise LocalProtocolError(_ENDED)
 
     def give_up(self) -> None:
         """Cancels the coroutine, in the loop's thread; `wait` returns when it has ended."""

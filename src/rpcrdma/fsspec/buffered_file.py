@@ -253,19 +253,19 @@ class BufferedNfsFile(AbstractBufferedFile):
         ending.add_done_callback(_ended)
 
     def _send(self) -> None:
-        unsent, self.buffer = self.buffer, io.BytesIO()
+        unsent, before = self.buffer, self._file.tell()
         if not unsent.tell():
             return
-        before = self._file.tell()
         try:
             with unsent.getbuffer() as data:
                 self._await(self._file.write, data)
-        except BaseException:
-            # The frames of the exception refer to the memory of the buffer, which therefore cannot grow. An interrupt
+        finally:
+            # The frames of an exception refer to the memory of the buffer, which therefore cannot grow. An interrupt
             # may have come after the data was taken.
+            left = io.BytesIO()
             if self._file.tell() == before:
-                self.buffer.write(unsent.getvalue())
-            raise
+                left.write(unsent.getvalue())
+            self.buffer = left
 
 
 _ENDING: set[asyncio.Task[None]] = set()

@@ -19,7 +19,7 @@ class SequentialCache(BaseCache):
     that are asked for, and a page.
     """
 
-    name = "sequential"
+    name = "rpcrdma"
 
     def __init__(self, blocksize: int, fetcher: Callable[[int, int], bytes], size: int) -> None:
         super().__init__(blocksize, fetcher, size)
