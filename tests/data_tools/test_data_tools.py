@@ -70,6 +70,7 @@ except PermissionError as error:
 
 
 @pytest.mark.data_tools
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("protocol", SCHEMES)
 def test_pandas_says_that_a_file_may_not_be_read(served: Served, protocol: str, tmp_path: Path) -> None:
     require("pandas")

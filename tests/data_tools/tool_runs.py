@@ -128,7 +128,8 @@ def run_cell(block: str, urls: Mapping[str, str], directory: Path) -> None:
     import nbformat
 
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(_prepared(block, urls))])
-    nbclient.NotebookClient(notebook, timeout=RUN_S, resources={"metadata": {"path": str(directory)}}).execute()
+    resources = {"metadata": {"path": str(directory)}}
+    nbclient.NotebookClient(notebook, timeout=RUN_S, startup_timeout=RUN_S, resources=resources).execute()
     printed = "".join(output.get("text", "") for output in notebook.cells[0].outputs)
     assert tuple(printed.splitlines()) == _said(block)
 

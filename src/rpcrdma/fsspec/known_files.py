@@ -127,7 +127,7 @@ _BY_KEY: dict[str, KnownFiles] = {}
 
 def known_files(key: str) -> KnownFiles:
     """What all file systems of this key, a server and options, know."""
-    return _BY_KEY.setdefault(key, KnownFiles())
+    return _BY_KEY.get(key) or _BY_KEY.setdefault(key, KnownFiles())
 
 
 def _begin_in_child() -> None:

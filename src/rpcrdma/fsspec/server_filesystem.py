@@ -13,6 +13,7 @@ from fsspec.asyn import AsyncFileSystem, get_loop
 from fsspec.utils import stringify_path, tokenize
 
 from rpcrdma.aio.client.connect import ConnectOptions
+from rpcrdma.errors import ConnectFailed
 from rpcrdma.fsspec.addresses import authority_of, strip_url
 from rpcrdma.fsspec.entry_info import Info, info_above, info_at, listed_infos
 from rpcrdma.fsspec.known_files import Known, known_files
@@ -38,7 +39,7 @@ _FSSPEC_OPTIONS = {
 }
 """Those of every file system: what else is given is a mistake, which fsspec itself would pass over."""
 
-_PASSED_OVER = ("anon",)
+_PASSED_OVER = {"anon"}
 """Options that tools add by themselves: after a PermissionError pandas opens the file once more, with `anon=True`."""
 
 
@@ -60,9 +61,7 @@ class ServerFileSystem(AsyncFileSystem):
         attributes_valid_s: float = 1.0,
         **kwargs: Any,
     ) -> None:
-        for name in _PASSED_OVER:
-            kwargs.pop(name, None)
-        unknown = sorted(set(kwargs) - _FSSPEC_OPTIONS)
+        unknown = sorted(set(kwargs) - _FSSPEC_OPTIONS - _PASSED_OVER)
         if unknown:
             raise TypeError(f"{self.protocol}:// has no option {', '.join(unknown)}: {_OPTIONS}")
         super().__init__(**kwargs)
@@ -81,8 +80,9 @@ class ServerFileSystem(AsyncFileSystem):
 
     @classmethod
     def _parent(cls, path: str) -> str:
-        above, separator, _ = cls._strip_protocol(path).rpartition("/")
-        return str(above or (cls.root_marker if separator else path))
+        stripped: str = cls._strip_protocol(path)
+        above, separator, _ = stripped.rpartition("/")
+        return above or (cls.root_marker if separator else stripped)
 
     def place(self, path: str) -> Place:
         """The server that a path or a URL names, and the path there.
@@ -140,7 +140,12 @@ class ServerFileSystem(AsyncFileSystem):
     async def _run(self, path: str | Place, call: Callable[[MountedFilesystem, str], Awaitable[T]]) -> T:
         """The result of `call` with the file system that has `path`, and the path in it."""
         server, prefix, at = path if isinstance(path, Place) else self.place(path)
-        return await self._mounts(server).run(at, call, prefix=prefix)
+        try:
+            return await self._mounts(server).run(at, call, prefix=prefix)
+        except ConnectFailed as error:
+            if prefix and ":" not in prefix and self._servers.own is not None:
+                error.add_note(f"{prefix!r} was taken for a server: paths of the option host= begin with a slash")
+            raise
 
     # Names and attributes
 

@@ -51,7 +51,8 @@ class Servers:
     port. A path without a server is of `host`.
 
     Raises:
-        ValueError: `host` is none, or `mount_ports` names one that is none.
+        ValueError: `host` is no name or address of a host.
+        LocalProtocolError: `mount_ports` has a server that is not valid.
     """
 
     def __init__(

@@ -26,10 +26,7 @@ class NfsUPath(UPath):
         if roots and isinstance(args[0], str):
             server, _ = split_path(strip_url(args[0], protocol))
             args = (f"{protocol}://{server}{args[roots[-1]]}", *args[roots[-1] + 1 :])
-        transformed: tuple[tuple[Any, ...], str, dict[str, Any]] = super()._transform_init_args(
-            args, protocol, storage_options
-        )
-        return transformed
+        return super()._transform_init_args(args, protocol, storage_options)
 
 
 for _protocol in PROTOCOLS:

@@ -18,6 +18,7 @@ from fsspec.generic import rsync
 from fsspec.implementations.dirfs import DirFileSystem
 
 from fsspec_server import RunningServer, Served
+from rpcrdma import ConnectFailed
 from rpcrdma.fsspec import mounts
 from rpcrdma.nfs.client import NfsFile, NfsFilesystem, Stat
 
@@ -257,3 +258,14 @@ def test_universal_paths_keep_their_server(two: Two) -> None:
     (folder / "sub" / "y").rename(there)
     assert (two.here / "moved").read_text() == there.read_text() == "text"
     assert pickle.loads(pickle.dumps(folder)) == folder == UPath(str(folder))
+
+
+def test_a_path_without_its_first_slash_is_told_what_it_was_taken_for(served: Served, protocol: str) -> None:
+    fs = fsspec.filesystem(protocol, **served.options(protocol))
+    with pytest.raises(ConnectFailed) as caught:
+        fs.ls("data.invalid/file")
+    said = "'data.invalid' was taken for a server: paths of the option host= begin with a slash"
+    assert caught.value.__notes__ == [said]
+    with pytest.raises(ConnectFailed) as caught:
+        fs.ls("127.0.0.1:9+9/data")
+    assert not hasattr(caught.value, "__notes__")

@@ -51,7 +51,12 @@ def test_a_url_is_stripped_to_a_path_that_keeps_its_server(url: str, path: str) 
     ("path", "parent"),
     [
         *(("/data/x", "/data"), ("/data", "/"), ("/", "/"), ("server:7/data/x", "server:7/data")),
-        *(("server:7/data", "server:7"), ("server:7", "server:7"), ("rdma://server:7+8/a/", "server:7+8")),
+        *(
+            ("server:7/data", "server:7"),
+            ("server:7", "server:7"),
+            ("rdma://server:7+8/a/", "server:7+8"),
+            ("rdma://server", "server"),
+        ),
     ],
 )
 def test_above_all_paths_of_a_server_is_the_server(path: str, parent: str) -> None:
