@@ -4,7 +4,8 @@ The server and the busy client are processes of their own. The busy client has `
 `--connections` connections, of one of these kinds:
 
 - none: it does nothing;
-- creates: CREATEs in one directory, which keep the worker threads busy, each with an fsync;
+- creates: CREATEs in one directory, which keep the worker threads waiting, each for an fsync;
+- listings: READDIRPLUS of a directory of 2,000 files, which keep the worker threads computing;
 - deep: ACCESS, GETATTR and LOOKUP in a directory that lies 2,300 directories deep.
 
 Each row has the median, the ninth of ten and the longest time in milliseconds, and how many calls of the busy client
@@ -32,11 +33,12 @@ from rpcrdma.nfs import v3
 from rpcrdma.testing.raw_calls import file_handle, record, rpc
 from rpcrdma.testing.raw_socket import RawSocketPeer
 
-GETATTR, LOOKUP, ACCESS, CREATE = 1, 3, 4, 8
+GETATTR, LOOKUP, ACCESS, CREATE, READDIRPLUS = 1, 3, 4, 8, 17
+LISTED = 2000
 DEPTH = 2300
 NAME = b"\0\0\0\1d\0\0\0"
 """The name of each directory of the deep tree, encoded."""
-KINDS = ("none", "creates", "deep")
+KINDS = ("none", "creates", "listings", "deep")
 COMPUTE = "while True: sum(range(1 << 16))"
 
 
@@ -47,6 +49,8 @@ def calls_of(kind: str, handle: bytes) -> Iterator[bytes]:
         if kind == "creates":
             name = f"{xid % 1000:08}".encode()
             yield record(rpc(CREATE, target + struct.pack(">I", 8) + name + bytes(28), xid))
+        elif kind == "listings":
+            yield record(rpc(READDIRPLUS, target + bytes(16) + struct.pack(">II", 1 << 16, 1 << 18), xid))
         else:
             yield record(rpc(ACCESS, target + struct.pack(">I", 63), xid))
             yield record(rpc(GETATTR, target, xid))
@@ -81,10 +85,13 @@ async def keep_busy(kind: str, port: int, handle: bytes, connections: int, in_fl
 
 
 def make_tree(top: Path) -> None:
-    """A directory for CREATEs, and one that is so deep that no path leads to it."""
+    """A directory for each kind; that of `deep` is so deep that no path leads to it."""
     (top / "creates").mkdir()
     (top / "creates").chmod(0o777)
     (top / "mkdirs").mkdir()
+    (top / "listings").mkdir()
+    for number in range(LISTED):
+        (top / "listings" / f"{number}").touch()
     fd = os.open(top, os.O_RDONLY)
     for _ in range(DEPTH):
         os.mkdir("d", dir_fd=fd)
@@ -139,7 +146,7 @@ async def measure(args: argparse.Namespace, kind: str, top: Path, state: Path) -
         url = f"tcp://127.0.0.1:{port}/"
         fs = await stack.enter_async_context(nfs_open(url, mount_port=port))
         client = await stack.enter_async_context(connect(f"tcp://127.0.0.1:{port}", v3.PROGRAM))
-        handle, _ = await fs.handle_of("creates" if kind == "creates" else "d")
+        handle, _ = await fs.handle_of(kind if kind in {"creates", "listings"} else "d")
         if kind == "deep":
             handle = await deepest(port, handle)
         flood = None
@@ -167,7 +174,7 @@ async def measure(args: argparse.Namespace, kind: str, top: Path, state: Path) -
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kinds", nargs="*", help="of none, creates, deep (default: all)")
+    parser.add_argument("kinds", nargs="*", help=f"of {', '.join(KINDS)} (default: all)")
     parser.add_argument("--connections", type=int, default=8)
     parser.add_argument("--in-flight", type=int, default=128)
     parser.add_argument("--count", type=int, default=50, help="of either call")
