@@ -196,7 +196,7 @@ def main() -> None:
             make_tree(top)
             for kind in args.kinds or KINDS:
                 asyncio.run(measure(args, kind, top, state))
-            # Deeper than what `tempfile` removes.
+            # `tempfile` does not remove trees of this depth.
             subprocess.run(["rm", "-rf", str(top)], check=True)
     finally:
         for process in computing:

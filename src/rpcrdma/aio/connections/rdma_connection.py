@@ -347,7 +347,7 @@ class RdmaConnection:
             self._driver.flush()
 
     def _turn_soon(self) -> None:
-        """Has one more turn: for what this turn of the event loop makes, to go out together, or for calls that wait."""
+        """Has one more turn: messages of this turn go out together, and calls that wait are answered."""
         if not self._turn_due and not self._in_turn:
             self._turn_due = True
             self._loop.call_soon(self._end_turn)
