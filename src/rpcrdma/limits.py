@@ -72,6 +72,10 @@ BUFFER_POOL_OCTETS_MAX = 64 << 20
 BUFFER_OCTETS_MAX = 256 << 20
 """Octets in use altogether, pooled or not, for results and for arguments each, before all further calls wait."""
 
+CONNECTION_TURN_S = 0.002
+"""Seconds for which the event loop takes messages of one connection before it comes to the others: some forty calls
+that are answered at once. One that takes longer ends the turn."""
+
 CLIENT_FREE_PARTS = 8
 """A client may hold one part in this many of what the other clients leave free. Of memory that is 28 MiB for a single
 client, enough to keep any network busy; 16 clients that take all they can get leave 39 MiB for others, 40 leave 2."""

@@ -473,3 +473,16 @@ def test_unfinished_requests_for_metrics_take_neither_threads_nor_descriptors(
         assert main(["ping", "-c", "1", served.urls["rdma"]]) == 0
         assert served.stop() == 0
         assert served.said == ""
+
+
+def test_threads_of_the_server_make_way_for_each_other_soon(data: Path, tmp_path: Path) -> None:
+    """A call waits after each of its system calls for every thread that computes."""
+    before_s = sys.getswitchinterval()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        url = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
+        try:
+            # It gets as far as its listeners.
+            assert main(["serve", "--state-dir", str(tmp_path / "state"), "--listen", url, str(data)]) == 1
+            assert sys.getswitchinterval() <= 0.001
+        finally:
+            sys.setswitchinterval(before_s)

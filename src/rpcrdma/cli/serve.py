@@ -68,6 +68,9 @@ _MEMORY_MIN = 8 << 20
 """Room for a few calls of the largest size."""
 _DRAIN_S = 10.0
 """How long calls in progress may take once the server was told to stop."""
+_SWITCH_S = 0.0005
+"""After how long a thread that computes makes way for another one. A call waits for that after each system call that
+blocks, behind all threads that compute: Python's own 5 ms make tenths of a second of it."""
 
 
 def add_parser(subparsers: Subparsers) -> None:
@@ -229,6 +232,7 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
             f"too few open files are allowed for {args.connections} connections",
             f"raise the hard limit: ulimit -Hn {args.connections * 2}",
         )
+    sys.setswitchinterval(_SWITCH_S)
     stop = asyncio.Event()
     _stop_on_signals(stop)
     if args.stop_at_eof:

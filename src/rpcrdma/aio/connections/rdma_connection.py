@@ -11,7 +11,7 @@ import functools
 import logging
 import secrets
 from collections.abc import Callable, Sequence
-from time import perf_counter, perf_counter_ns
+from time import monotonic, perf_counter, perf_counter_ns
 from typing import Any, TypeVar
 
 from rpcrdma.aio.answering.answering import Answering
@@ -26,7 +26,7 @@ from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.aio.drivers.provider import Link
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.errors import CallTimeout, RpcRdmaError, TransportClosed
-from rpcrdma.limits import RDMA_UNSENT_REPLY_OCTETS_MAX
+from rpcrdma.limits import CONNECTION_TURN_S, RDMA_UNSENT_REPLY_OCTETS_MAX
 from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.call_statistics import CallStatistics
 from rpcrdma.rpc.calls import CallEncoder, decode_result
@@ -85,9 +85,9 @@ class RdmaConnection:
 
     __slots__ = (
         "_active_at", "_answering", "_arguments", "_authenticator", "_broken", "_called_back", "_deferred",
-        "_draining", "_driver", "_encoder", "_ended", "_endpoint", "_established", "_flush", "_holds",
-        "_in_turn", "_loop", "_on_call_ended", "_on_ended", "_on_established", "_on_version_refused", "_provider",
-        "_queue_pair", "_queued", "_role", "_round_trip_s", "_starting", "_transport", "_turn_due", "_unsent_octets",
+        "_draining", "_driver", "_encoder", "_ended", "_endpoint", "_established", "_flush", "_holds", "_in_turn",
+        "_loop", "_on_call_ended", "_on_ended", "_on_established", "_on_version_refused", "_provider", "_queue_pair",
+        "_queued", "_role", "_round_trip_s", "_starting", "_transport", "_turn_due", "_turn_ends_s", "_unsent_octets",
         "_waits_for_memory", "_xid", "calls_made", "end_reason", "host", "local", "peer", "results", "timer",
     )  # fmt: skip
 
@@ -348,7 +348,7 @@ class RdmaConnection:
             self._driver.flush()
 
     def _turn_soon(self) -> None:
-        """Has what this turn of the event loop makes go out together."""
+        """Has one more turn: messages of this turn go out together, and calls that wait are answered."""
         if not self._turn_due and not self._in_turn:
             self._turn_due = True
             self._loop.call_soon(self._end_turn)
@@ -385,13 +385,14 @@ class RdmaConnection:
         self._queue_pair.abort("an internal error")
 
     def _turn(self) -> None:
-        """Takes what the queue pair has done, answers what can be answered at once, and sends.
+        """Takes what the queue pair has done, answers calls until CONNECTION_TURN_S are over, and sends.
 
         A fault of our own costs this connection alone, and no peer can make the loop spin on it.
         """
         driver, endpoint = self._driver, self._endpoint
         events = endpoint.events
         self._in_turn = True
+        self._turn_ends_s = monotonic() + CONNECTION_TURN_S
         # A reply that was made outside of a turn counts as an event: sending it frees buffers.
         busy = True
         try:
@@ -405,15 +406,18 @@ class RdmaConnection:
                 while self._deferred and self._unsent_octets < RDMA_UNSENT_REPLY_OCTETS_MAX:
                     self._answer(self._deferred.pop(0))
                     busy = True
+                    if monotonic() > self._turn_ends_s:
+                        break
                 if self._holds:
                     endpoint.send_held()
                 driver.flush()
-                # Sending frees buffers, for which a deferred call may wait; or it has sent the Reply that ends a
-                # start-up.
+                # Sending frees buffers, for which deferred calls wait, or has sent the Reply that ends a start-up.
                 if not (busy and (self._unsent_octets or self._starting)) or driver.blocked:
                     break
                 busy = False
             self._in_turn = False
+            if self._deferred and self._unsent_octets < RDMA_UNSENT_REPLY_OCTETS_MAX:
+                self._turn_soon()
             if endpoint.untimed:
                 self.timer.look()
             if endpoint.wanted_octets:
@@ -441,7 +445,7 @@ class RdmaConnection:
             self._on_reply(event)
         elif isinstance(event, CallArrived):
             self._active_at = self._loop.time()
-            if self._deferred or self._unsent_octets >= RDMA_UNSENT_REPLY_OCTETS_MAX:
+            if self._deferred or self._unsent_octets >= RDMA_UNSENT_REPLY_OCTETS_MAX or monotonic() > self._turn_ends_s:
                 self._deferred.append(event.incoming)
             else:
                 self._answer(event.incoming)

@@ -13,11 +13,13 @@ import socket
 import sys
 import termios
 from collections.abc import Callable
+from time import monotonic
 from typing import Any
 
 from rpcrdma.aio.drivers.deadline_timer import Alarm, DeadlineTimer
 from rpcrdma.aio.drivers.hang_up import forget_hang_up, watch_hang_up
 from rpcrdma.errors import RemoteProtocolError, RpcRdmaError, TransportClosed
+from rpcrdma.limits import CONNECTION_TURN_S
 from rpcrdma.rpc.record import RecordReceiver, RecordSender, TooLong
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Payload
@@ -73,6 +75,8 @@ class RecordStream:
         self.timer.watch(self._dead)
         self._paused = False
         self._busy = False
+        self._goes_on = False
+        """Whether messages may be left for the next turn of the event loop."""
         self._waits_to_write = False
         self._finishing = False
         self.closed = False
@@ -196,6 +200,9 @@ class RecordStream:
             self.timer.look()
 
     def _on_readable(self) -> None:
+        if self._goes_on:
+            # The messages that are there come first; the kernel holds the rest.
+            return
         receiver = self._receiver
         try:
             count = self._sock.recvmsg_into(receiver.next_buffers())[0]
@@ -233,17 +240,24 @@ class RecordStream:
             self._on_too_long(too_long.popleft())
 
     def _process(self) -> None:
-        """Delivers what has been received and sends what is queued, until neither gets any further."""
+        """Delivers what has been received and sends what is queued, until neither gets any further.
+
+        After CONNECTION_TURN_S the rest of the messages waits until other connections have had their turn.
+        """
         self._busy = True
+        until_s = monotonic() + CONNECTION_TURN_S
         try:
             while not self.closed:
                 idle = True
-                while not (self._paused or self.closed):
+                while not (self._paused or self.closed or self._goes_on):
                     record = self._receiver.next_record()
                     if record is None:
                         break
                     idle = False
                     self._on_record(record)
+                    if monotonic() > until_s:
+                        self._goes_on = True
+                        self._loop.call_soon(self._go_on)
                 if self._sender.unsent_octets and not self._waits_to_write:
                     self._flush()
                     continue
@@ -253,6 +267,12 @@ class RecordStream:
             self._fault(error)
         finally:
             self._busy = False
+
+    def _go_on(self) -> None:
+        """The next turn of a connection whose last one took too long."""
+        self._goes_on = False
+        if not self.closed:
+            self._process()
 
     def _flush(self) -> None:
         sender = self._sender

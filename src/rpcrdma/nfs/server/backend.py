@@ -82,20 +82,23 @@ class Backend:
                 raise ValueError(f"two exports are called {export.name}")
             self.trees[tree.identity] = tree
 
-    def at_hand(self, handle: bytes, context: CallContext) -> HeldNode | None:
+    def at_hand(self, handle: bytes, context: CallContext, *, at_once: bool = True) -> HeldNode | None:
         """The object of a handle, inside its export now, if its place is known; never blocks.
 
-        None: `locate` has to look for it.
+        None: `locate` has to look for it, or with `at_once` has to find out whether it is still inside.
 
         Raises:
             Refused: NFS3ERR_BADHANDLE: the handle is not ours; NFS3ERR_STALE: its export is gone; NFS3ERR_ACCES: the
                 export is closed to this host.
         """
         node = self.nodes.get(handle)
-        if node is not None and node.tree.is_inside(node):
+        inside = node is not None and node.tree.is_inside(node, at_once=at_once)
+        if inside and node is not None:
             if node.tree.export.hosts:
                 self.admission.check(node.tree.export, context.peer)
             return node
+        if inside is None:
+            return None
         tree, _ = self._opened(handle)
         self.admission.check(tree.export, context.peer)
         if node is not None:
@@ -111,7 +114,7 @@ class Backend:
         Raises:
             Refused: NFS3ERR_STALE: the object is gone, or as `at_hand`.
         """
-        node = self.at_hand(handle, context)
+        node = self.at_hand(handle, context, at_once=False)
         if node is not None:
             return node
         if self.state.places.needs_flush:

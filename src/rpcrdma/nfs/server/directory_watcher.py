@@ -150,7 +150,7 @@ class WatchedTree:
     def confine(self) -> bool:
         """Whether the directory is still in the export; if not, the subscription has ended."""
         try:
-            inside = self._top.tree.is_inside(self._top)
+            inside = bool(self._top.tree.is_inside(self._top))
         except OSError:
             inside = False
         if not inside:

@@ -8,31 +8,33 @@ from collections.abc import Sequence
 
 from rpcrdma.nfs.server.linux_calls import open_beneath
 
-__all__ = ["path_of_ancestor", "reach"]
+__all__ = ["LEVELS_AT_ONCE", "path_above", "path_of_ancestor", "reach"]
 
 _UP = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
-_LEVELS_AT_ONCE = 1024
+LEVELS_AT_ONCE = 1024
 """Levels that one call climbs: "../" for each, within the 4,096 octets that the kernel takes."""
 _CLIMBS_MAX = 64
 _PATH_OCTETS = 4000
 """Octets of a path that the kernel takes in one call, with room for its end."""
 
 
-def path_of_ancestor(directory: int) -> bytes:
+def path_of_ancestor(directory: int) -> tuple[bytes, int]:
     """The path of the lowest directory at or above `directory` (a descriptor) that is short enough to be told.
+
+    With the number of levels that it is higher; 0 if that is more than LEVELS_AT_ONCE.
 
     Raises:
         OSError: a directory above may not be searched, or (ENAMETOOLONG) there are too many.
     """
     path = _path(directory)
     if path is not None:
-        return path
+        return path, 0
     fd = os.dup(directory)
     levels = 1
     try:
-        for _ in range(_CLIMBS_MAX):
+        for climb in range(_CLIMBS_MAX):
             low = 0
-            while (path := _path_above(fd, levels)) is None and levels < _LEVELS_AT_ONCE:
+            while (path := path_above(fd, levels)) is None and levels < LEVELS_AT_ONCE:
                 levels, low = 2 * levels, levels
             if path is None:
                 higher = _above(fd, levels)
@@ -42,12 +44,12 @@ def path_of_ancestor(directory: int) -> bytes:
             # The path is too long `low` levels up, and short enough `levels` levels up.
             while levels - low > 1:
                 middle = (low + levels) // 2
-                found = _path_above(fd, middle)
+                found = path_above(fd, middle)
                 if found is None:
                     low = middle
                 else:
                     levels, path = middle, found
-            return path
+            return path, 0 if climb else levels
     finally:
         os.close(fd)
     raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
@@ -81,7 +83,12 @@ def _above(directory: int, levels: int) -> int:
     return os.open(b"../" * levels, _UP, dir_fd=directory)
 
 
-def _path_above(directory: int, levels: int) -> bytes | None:
+def path_above(directory: int, levels: int) -> bytes | None:
+    """The path of the directory so many levels above, up to LEVELS_AT_ONCE; None: it is too long to be told.
+
+    Raises:
+        OSError: a directory above may not be searched.
+    """
     fd = _above(directory, levels)
     try:
         return _path(fd)

@@ -21,7 +21,7 @@ from itertools import islice
 
 from rpcrdma.limits import NFS_GONE_MAX
 from rpcrdma.nfs.server.export import Export
-from rpcrdma.nfs.server.far_down import path_of_ancestor, reach
+from rpcrdma.nfs.server.far_down import LEVELS_AT_ONCE, path_above, path_of_ancestor, reach
 from rpcrdma.nfs.server.file_handle import HandleSeal, OpenedHandle, export_identity
 from rpcrdma.nfs.server.linux_calls import birth_and_mount, lives_in_memory, open_by_handle, open_cached
 from rpcrdma.nfs.server.object_cache import ObjectCache
@@ -46,9 +46,12 @@ _SECOND = 1_000_000_000
 
 
 class HeldNode:
-    """An object held open by an O_PATH descriptor, which closes with the last reference to the node."""
+    """An object held open by an O_PATH descriptor, which closes with the last reference to the node.
 
-    __slots__ = ("fd", "handle", "inode", "kind", "link", "tree", "used")
+    `levels` is how far above a directory the kernel has told a path, where the directory's own is too long; 0: unknown.
+    """
+
+    __slots__ = ("fd", "handle", "inode", "kind", "levels", "link", "tree", "used")
 
     def __init__(self, tree: ObjectTree, fd: int, handle: bytes, inode: int, kind: int) -> None:
         self.tree = tree
@@ -57,6 +60,7 @@ class HeldNode:
         self.inode = inode
         self.kind = kind
         self.link = b"/proc/self/fd/%d" % fd
+        self.levels = 0
         self.used = True
 
     def __del__(self, _close=os.close) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
@@ -107,8 +111,11 @@ class ObjectTree:
         """Whether objects are found by `open_by_handle_at`."""
         return self._readable_root is not None
 
-    def is_inside(self, node: HeldNode) -> bool:
-        """Whether the object is still in the export and has not been deleted; does not wait for a disk."""
+    def is_inside(self, node: HeldNode, *, at_once: bool = False) -> bool | None:
+        """Whether the object is still in the export and has not been deleted; does not wait for a disk.
+
+        With `at_once` None for an object so deep that the answer takes long, milliseconds or more.
+        """
         root = self._root_path
         try:
             path = os.readlink(node.link)
@@ -119,7 +126,7 @@ class ObjectTree:
         except OSError as error:
             if error.errno != errno.ENAMETOOLONG:
                 raise
-        return self._is_inside_far_down(node)
+        return self._is_inside_far_down(node, at_once=at_once)
 
     def find(self, opened: OpenedHandle, handle: bytes) -> HeldNode:
         """The object of a genuine handle of this export; may block.
@@ -292,6 +299,8 @@ class ObjectTree:
 
     def _child(self, directory: HeldNode, name: bytes, fd: int) -> HeldNode:
         node = self._adopt(fd)
+        if 0 < directory.levels < LEVELS_AT_ONCE:
+            node.levels = directory.levels + 1
         self._remember(node.handle, directory, name)
         self._cache.put(node)
         return node
@@ -328,7 +337,7 @@ class ObjectTree:
             relative = _beneath(self._root_path, path)
         return relative
 
-    def _is_inside_far_down(self, node: HeldNode) -> bool:
+    def _is_inside_far_down(self, node: HeldNode, *, at_once: bool) -> bool | None:
         """As `is_inside`, for an object whose path has more octets than the kernel tells."""
         status = node.status()
         if not status.st_nlink:
@@ -348,7 +357,14 @@ class ObjectTree:
             directory = above
         try:
             # An object is below the root if a directory above it is, and the root's own path is short enough to tell.
-            return self._below_root(path_of_ancestor(directory.fd)) is not None
+            if directory.levels:
+                path = path_above(directory.fd, directory.levels)
+                if path is not None and self._below_root(path) is not None:
+                    return True
+            if at_once:
+                return None
+            path, directory.levels = path_of_ancestor(directory.fd)
+            return self._below_root(path) is not None
         except OSError:
             return False
 

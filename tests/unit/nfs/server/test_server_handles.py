@@ -12,7 +12,8 @@ import pytest
 
 from rpcrdma.limits import NFS_PLACES_UNWRITTEN_MAX, NFS_SEARCH_ENTRIES_MAX, NFS_SEARCH_REST_NS
 from rpcrdma.nfs import v3
-from rpcrdma.nfs.server import Export, tree_search
+from rpcrdma.nfs.server import Export, object_tree, tree_search
+from rpcrdma.nfs.server.far_down import path_of_ancestor
 
 Start = Callable[..., Any]
 
@@ -497,3 +498,67 @@ def test_all_below_goes_stale_when_the_top_of_a_deep_tree_leaves(
     (tmp_path / "outside").rename(tree / LONG)
     for handle in (chain[1], chain[150], chain[-1]):
         assert server.getattr_status(handle) == "OK"
+
+
+LONG = "n" * 250
+"""Twenty of these below each other make a path that the kernel does not tell."""
+
+
+@pytest.fixture
+def far_down(start: Start, tree: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[bytes], list[int]]:
+    """A server, the handles from its root to a directory far down, and the climbs from there that it has begun."""
+    fd = os.open(tree, os.O_PATH)
+    for _ in range(24):
+        os.mkdir(LONG, dir_fd=fd)
+        lower = os.open(LONG, os.O_PATH, dir_fd=fd)
+        os.close(fd)
+        fd = lower
+    os.close(fd)
+    climbs: list[int] = []
+
+    def climb(directory: int) -> tuple[bytes, int]:
+        climbs.append(directory)
+        return path_of_ancestor(directory)
+
+    monkeypatch.setattr(object_tree, "path_of_ancestor", climb)
+    server = start()
+    handles = [server.mount()]
+    for _ in range(24):
+        handles.append(server.lookup(handles[-1], LONG))
+    return server, handles, climbs
+
+
+def test_one_climb_serves_all_directories_below_each_other_far_down(
+    far_down: tuple[Any, list[bytes], list[int]],
+) -> None:
+    server, handles, climbs = far_down
+    assert len(climbs) == 1
+    for handle in handles * 2:
+        assert server.getattr_status(handle) == "OK"
+    assert len(climbs) == 1
+
+
+def test_the_event_loop_does_not_climb(far_down: tuple[Any, list[bytes], list[int]]) -> None:
+    server, handles, climbs = far_down
+    backend, context = server.services.nfs.backend, server.contexts[-1]
+    node = backend.nodes.get(handles[-1])
+    assert backend.at_hand(handles[-1], context) is node
+    node.levels = 0
+    assert backend.at_hand(handles[-1], context) is None
+    assert len(climbs) == 1
+    assert backend.locate(handles[-1], context) is node
+    assert len(climbs) == 2
+    assert backend.at_hand(handles[-1], context) is node
+
+
+def test_what_was_far_down_is_found_where_it_has_moved_and_not_outside(
+    far_down: tuple[Any, list[bytes], list[int]], tree: Path, tmp_path: Path
+) -> None:
+    server, handles, _ = far_down
+    (tree / LONG / LONG).rename(tree / "short")
+    assert server.getattr_status(handles[-1]) == "OK"
+    (tree / "short" / LONG / LONG / LONG).rename(tree / "shorter")
+    assert server.getattr_status(handles[-1]) == "OK"
+    (tree / "shorter").rename(tmp_path / "outside")
+    assert server.getattr_status(handles[-1]) == "STALE"
+    assert server.getattr_status(handles[4]) == "OK"

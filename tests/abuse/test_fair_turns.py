@@ -1,0 +1,75 @@
+"""Calls that the event loop answers itself: a connection with many of them leaves turns to the others."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from rpcrdma.aio.client.connect import ConnectOptions, connect
+from rpcrdma.aio.connections import rdma_connection
+from rpcrdma.aio.drivers import record_stream
+from rpcrdma.aio.server.serve import serve
+from rpcrdma.nfs import v3
+from rpcrdma.rpc.service import CallContext
+
+BURST = 30
+HANDLE = v3.nfs_fh3(data=b"handle")
+
+
+class Inline(v3.NFS_V3_Service):
+    """Notes which calls are answered, in their order: ACCESS of one client, GETATTR of the other."""
+
+    def __init__(self) -> None:
+        self.answered: list[str] = []
+        self.on_first: Callable[[], Any] = lambda: None
+
+    def access(self, _args: v3.ACCESS3args, _context: CallContext) -> v3.ACCESS3res:
+        if not self.answered:
+            self.on_first()
+        self.answered.append("access")
+        return v3.ACCESS3res(v3.nfsstat3.NFS3ERR_STALE, v3.ACCESS3resfail(v3.post_op_attr(False, None)))
+
+    def getattr(self, _args: v3.GETATTR3args, _context: CallContext) -> v3.GETATTR3res:
+        self.answered.append("getattr")
+        return v3.GETATTR3res(v3.nfsstat3.NFS3ERR_STALE, None)
+
+
+@pytest.mark.parametrize(("scheme", "module"), [("tcp", record_stream), ("rdma", rdma_connection)])
+@pytest.mark.parametrize("slow", [True, False])
+def test_a_burst_of_slow_calls_leaves_turns_to_another_connection(
+    scheme: str, module: ModuleType, slow: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        service = Inline()
+        async with serve([service], [f"{scheme}://127.0.0.1:0"]) as server:
+            options = ConnectOptions(extension="off")
+            url = server.listening[0]
+            async with (
+                connect(url, v3.PROGRAM, options=options) as one,
+                connect(url, v3.PROGRAM, options=options) as other,
+            ):
+                for client in (one, other):
+                    await client.call(v3.NULL, None)
+                # The credits that a burst takes.
+                await asyncio.gather(*(one.call(v3.NULL, None) for _ in range(BURST)))
+                # Each look at the clock takes a second, or no time at all.
+                seconds = itertools.count(1)
+                monkeypatch.setattr(module, "monotonic", lambda: float(next(seconds)) if slow else 0.0, raising=False)
+                late: list[asyncio.Future[Any]] = []
+
+                def ask() -> None:
+                    late.append(asyncio.ensure_future(other.call(v3.GETATTR, v3.GETATTR3args(HANDLE))))
+
+                service.on_first = ask
+                await asyncio.gather(*(one.call(v3.ACCESS, v3.ACCESS3args(HANDLE, 1)) for _ in range(BURST)))
+                await asyncio.gather(*late)
+        assert len(service.answered) == BURST + 1
+        assert service.answered.count("getattr") == 1
+        assert (service.answered.index("getattr") < BURST // 2) == slow
+
+    asyncio.run(main())
