@@ -454,3 +454,46 @@ PROBED_PROGRAMS_MAX = 256
 
 PROBED_VERSIONS_MAX = 32
 """Versions of one program that it asks on the word of the program's own refusal: no program has had ten."""
+
+# Compiling interface definitions, of which some come from others
+
+XDR_FILE_OCTETS_MAX = 64 << 20
+"""Octets of a file that the compiler's commands read: forty times the longest specification, of NFSv4.1."""
+
+XDR_DEFINITION_CHARACTERS_MAX = 1 << 19
+"""Characters of a definition, after the preprocessor: three times the longest one, of NFSv4.2, and at most some ten
+seconds of a compiler whose time grows with them."""
+
+XDR_NAME_CHARACTERS_MAX = 1000
+"""Characters of a name in a definition: names in generated code consist of several of them."""
+
+XDR_CLASSES_NESTED_MAX = 64
+"""Structures and unions within each other, in place or by name, and typedefs of typedefs: compiler, codecs and readers
+of JSON take some frames for each level, of which Python has 1,000. Definitions in use have a dozen levels."""
+
+XDR_ITEMS_NESTED_MAX = 16
+"""Arrays and pointers within each other without a structure between them: Python has at most 20 nested loops."""
+
+XDR_UNION_TYPES_MAX = 100
+"""Types in the annotation of a union's value: Python parses each alternative one level deeper. With more it is Any."""
+
+XDR_BOUND_PRAGMAS_MAX = 256
+"""`pragma bound` lines: each can make the compiler measure all types once more. NFSv3 has a dozen."""
+
+XDR_REMARKS_MAX = 100
+"""Errors or warnings of one definition that are told, the first ones by place: people read no more of them."""
+
+XDR_NAMES_COMPARED_MAX = 2000
+"""Names among which the hint for an unknown one is looked for: some milliseconds."""
+
+XDR_PREPROCESSOR_S = 20.0
+"""Seconds that a C preprocessor may take: files that include each other twice keep it busy for ever."""
+
+JSON_CLASSES_WALKED_MAX = 10_000
+"""Structures and unions that are walked through to show what documents of a type look like, or where they have opaque
+data: one that occurs twice in each of twenty levels occurs a million times. NFSv4.1's largest type takes some hundreds.
+"""
+
+JSON_FILE_OCTETS_MAX = 256 << 20
+"""Octets of a JSON document, and of a file that stands for opaque data in one: all of it is held in memory. Servers of
+this library take arguments of 1 MiB by default."""

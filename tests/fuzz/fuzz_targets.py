@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from batch_targets import BATCHES
 from decoder_targets import DECODERS
+from definition_targets import DEFINITIONS
 from dialect_targets import DIALECTS
 from dissect_targets import DISSECTORS
 from endpoint_targets import ENDPOINT_MACHINES
@@ -15,6 +16,7 @@ from transmission_targets import TRANSMISSION_MACHINES
 
 TARGETS = [
     *DECODERS,
+    *DEFINITIONS,
     *DISSECTORS,
     *DIALECTS,
     *ROUND_TRIP,

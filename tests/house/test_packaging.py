@@ -23,15 +23,13 @@ def ran(directory: Path, *command: str) -> str:
     return done.stdout
 
 
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no program make")
 @pytest.mark.parametrize(
     ("target", "installed"),
     [("install", {"."}), ("demo", {"."}), ("test", {".", "'.[dev]'"}), ("check", {".", "'.[dev]'"})],
 )
 def test_a_target_installs_as_much_as_it_needs(tmp_path: Path, target: str, installed: set[str]) -> None:
-    make = shutil.which("make")
-    if make is None:
-        pytest.skip("there is no make")
-    steps = ran(ROOT, make, "--dry-run", f"VENV={tmp_path / 'venv'}", target)
+    steps = ran(ROOT, "make", "--dry-run", f"VENV={tmp_path / 'venv'}", target)
     assert set(re.findall(r"pip install .* -e (\S+)$", steps, re.MULTILINE)) == installed
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import sys
 from dataclasses import dataclass, field, replace
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rpcrdma.cli import console
-from rpcrdma.cli.definition import DefinitionText, add_definition_options, read_definition
+from rpcrdma.cli.definition import DefinitionText, add_definition_options, read_definition, read_regular_file
 from rpcrdma.cli.event_loop import run_async
 from rpcrdma.cli.exit_status import ExitStatus
 from rpcrdma.cli.options import (
@@ -23,6 +24,7 @@ from rpcrdma.cli.options import (
     positive_count,
     service_url,
 )
+from rpcrdma.limits import JSON_FILE_OCTETS_MAX
 
 if TYPE_CHECKING:
     from rpcrdma.aio.client.connect import ConnectOptions
@@ -175,7 +177,10 @@ class _Call:
 
         self._check_saves()
         reader = JsonReader(
-            self.loaded.module, self.loaded.classes, read_file=lambda name: Path(name).expanduser().read_bytes()
+            self.loaded.module,
+            self.loaded.classes,
+            # pathlib raises for users that are unknown.
+            read_file=lambda name: read_regular_file(os.path.expanduser(name), JSON_FILE_OCTETS_MAX),  # noqa: PTH111
         )
         self.value = reader.read(self.found.types.arguments, self._document(), "arguments")
         encoder = Encoder()
@@ -189,10 +194,12 @@ class _Call:
         text = self.args.arguments
         if text == "-":
             try:
-                text = sys.stdin.read()
+                text = sys.stdin.read(JSON_FILE_OCTETS_MAX + 1)
             except UnicodeDecodeError:
                 raise JsonMismatch("arguments", "not UTF-8 text") from None
         if text is not None:
+            if len(text) > JSON_FILE_OCTETS_MAX:
+                raise JsonMismatch("arguments", f"longer than {JSON_FILE_OCTETS_MAX >> 20} MiB")
             return parse_json(text, "arguments")
         kind = self.found.types.arguments
         if kind is not None:

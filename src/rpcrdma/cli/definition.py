@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import errno
+import os
+import stat
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,12 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rpcrdma.cli import console
+from rpcrdma.limits import XDR_FILE_OCTETS_MAX
 
 if TYPE_CHECKING:
     from rpcrdma.xdr.language import Diagnostic
     from rpcrdma.xdr.language.preprocessed import Preprocessed
 
-__all__ = ["DefinitionText", "add_definition_options", "read_definition", "read_text"]
+__all__ = ["DefinitionText", "add_definition_options", "read_definition", "read_regular_file", "read_text"]
 
 _STANDARD_INPUT = {"<stdin>": "-"}
 
@@ -42,7 +46,7 @@ class DefinitionText:
         """Prints the compiler's remarks, each with the line that it is about."""
         for remark in remarks:
             located, file, source = self._located(remark)
-            sys.stderr.write(f"{located.render(source, file)}\n")
+            sys.stderr.write(f"{located.render(source, file, console.printable)}\n")
 
     def as_json(self, remarks: Sequence[Diagnostic]) -> list[dict[str, Any]]:
         """The remarks for programs."""
@@ -64,8 +68,9 @@ class DefinitionText:
         if file == self.file or file in _STANDARD_INPUT:
             return self.source
         try:
-            return Path(file).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
+            # The output of the preprocessor names it, which may be any file of this machine.
+            return str(read_regular_file(file, XDR_FILE_OCTETS_MAX), "utf-8")
+        except (OSError, ValueError):
             return None
 
 
@@ -131,10 +136,33 @@ def read_text(file: str) -> str | None:
 
     try:
         if file == "-":
-            return sys.stdin.read()
-        return Path(file).read_text(encoding="utf-8")
+            text = sys.stdin.read(XDR_FILE_OCTETS_MAX + 1)
+        else:
+            with Path(file).open(encoding="utf-8") as opened:
+                text = opened.read(XDR_FILE_OCTETS_MAX + 1)
     except OSError as error:
         tell(error)
     except UnicodeDecodeError:
         console.error(f"{file}: not UTF-8 text")
+    else:
+        if len(text) <= XDR_FILE_OCTETS_MAX:
+            return text
+        console.error(f"{file}: longer than {XDR_FILE_OCTETS_MAX >> 20} MiB")
     return None
+
+
+def read_regular_file(file: str, most: int) -> bytes:
+    """The octets of a file, of which there may be `most`.
+
+    Raises:
+        OSError: there are more, the file cannot be read, or is none: a device or pipe may have no end.
+        ValueError: no file can have this name.
+    """
+    # A pipe that has no writer is opened at once, too.
+    with open(file, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as opened:
+        if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file; copy its contents into one", file)
+        octets = opened.read(most + 1)
+    if len(octets) > most:
+        raise OSError(errno.EFBIG, f"longer than {most >> 20} MiB", file)
+    return octets

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import selectors
 import shutil
+import signal
 import subprocess
-from collections.abc import Sequence
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rpcrdma.errors import RpcRdmaError
+from rpcrdma.limits import XDR_DEFINITION_CHARACTERS_MAX, XDR_PREPROCESSOR_S
 
 __all__ = ["PreprocessorFailed", "preprocess"]
 
 _COMPLAINT = re.compile(r"^(.*?)(?:fatal )?error: (.*)$", re.MULTILINE)
+_STEP_OCTETS = 1 << 16
+_OUTPUT_OCTETS_MAX = 4 * XDR_DEFINITION_CHARACTERS_MAX
+"""The compiler takes nothing that is longer."""
 
 
 class PreprocessorFailed(RpcRdmaError):
@@ -24,7 +33,7 @@ def preprocess(file: str, text: str | None, *, defines: Sequence[str], directori
     """The output of `cpp` for `file`, or for `text` where that is given, with markers of the origin of each line.
 
     Raises:
-        PreprocessorFailed: see there.
+        PreprocessorFailed: see there; also if it takes too long, or its output is too long.
     """
     program = shutil.which("cpp")
     if program is None:
@@ -34,19 +43,64 @@ def preprocess(file: str, text: str | None, *, defines: Sequence[str], directori
     # Names such as `unix` are members' here, not macros; warnings are about apostrophes in lines that begin with %.
     command = [program, "-undef", "-w", *(f"-D{each}" for each in defines), *(f"-I{each}" for each in directories)]
     given = "-" if text is not None else os.path.join(".", file) if file.startswith("-") else file  # noqa: PTH118
-    done = subprocess.run(  # noqa: S603 - the program of the PATH, with its user's own arguments
-        [*command, given],
-        input=None if text is None else text.encode(),
-        stdin=subprocess.DEVNULL if text is None else None,
-        capture_output=True,
-        check=False,
-    )
-    if done.returncode:
-        said = done.stderr.decode(errors="replace")
+    with tempfile.TemporaryFile() as source:
+        source.write((text or "").encode())
+        source.seek(0)
+        with _running([*command, given], source.fileno()) as process:
+            out, err = _outputs(process)
+            status = process.wait()
+    if status:
+        said = err.decode(errors="replace")
         found = _COMPLAINT.search(said)
         message = found[1] + found[2] if found else (said.strip().splitlines() or ["no reason given"])[-1]
         raise PreprocessorFailed(f"cpp: {message}")
     try:
-        return done.stdout.decode()
+        return out.decode()
     except UnicodeDecodeError:
         raise PreprocessorFailed(f"{Path(file).name}: not UTF-8 text") from None
+
+
+@contextlib.contextmanager
+def _running(command: Sequence[str], source: int) -> Iterator[subprocess.Popen[bytes]]:
+    """The preprocessor; it ends with the context, and so does the compiler that it may have started."""
+    with subprocess.Popen(  # noqa: S603 - the program of the PATH, with what its user has given as its arguments
+        command, stdin=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
+    ) as process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def _outputs(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
+    """Standard output and standard error to their ends.
+
+    Raises:
+        PreprocessorFailed: they are too long, or do not end in time.
+    """
+    assert process.stdout is not None
+    assert process.stderr is not None
+    found = {process.stdout.fileno(): bytearray(), process.stderr.fileno(): bytearray()}
+    end_s = time.monotonic() + XDR_PREPROCESSOR_S
+    with selectors.DefaultSelector() as waiting:
+        for descriptor in found:
+            waiting.register(descriptor, selectors.EVENT_READ)
+        while waiting.get_map():
+            ready = waiting.select(max(0.0, end_s - time.monotonic()))
+            if not ready:
+                raise _endless(f"cpp: no end after {XDR_PREPROCESSOR_S:g} s")
+            for key, _ in ready:
+                octets = os.read(key.fd, _STEP_OCTETS)
+                found[key.fd] += octets
+                if not octets:
+                    waiting.unregister(key.fd)
+                if len(found[key.fd]) > _OUTPUT_OCTETS_MAX:
+                    raise _endless(f"cpp: more than {_OUTPUT_OCTETS_MAX >> 20} MiB of output")
+    return bytes(found[process.stdout.fileno()]), bytes(found[process.stderr.fileno()])
+
+
+def _endless(message: str) -> PreprocessorFailed:
+    error = PreprocessorFailed(message)
+    error.add_note("do files include each other?")
+    return error

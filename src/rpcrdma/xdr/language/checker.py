@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from rpcrdma.xdr.language import model, syntax
 from rpcrdma.xdr.language.bounds import resolve_bounds
-from rpcrdma.xdr.language.diagnostics import Diagnostic, LanguageError, Place
+from rpcrdma.xdr.language.containment import check_containment
+from rpcrdma.xdr.language.diagnostics import Diagnostic, LanguageError, Place, first_remarks
 from rpcrdma.xdr.language.names import field_name, method_name, module_name
 from rpcrdma.xdr.language.resolver import Resolver
 from rpcrdma.xdr.language.symbols import Symbols
@@ -39,11 +40,13 @@ def check(
     resolver = Resolver(symbols, source_name, default_limit)
     resolver.resolve_types()
     module = resolver.module
-    if not symbols.errors:
-        _check_sizes(module, symbols)
+    resolved = not symbols.errors
     for definition in specification.definitions:
         if isinstance(definition, syntax.Program):
             _resolve_program(definition, resolver)
+    if resolved:
+        # Programs may define types of arguments and results in place.
+        check_containment(module, symbols)
     resolver.check_pragmas()
     if not symbols.errors:
         resolve_bounds(module, symbols)
@@ -54,38 +57,7 @@ def check(
     if symbols.errors or (remarks and not lenient):
         errors = symbols.errors if lenient else [*symbols.errors, *remarks]
         raise LanguageError(errors, source, source_name)
-    return module, sorted(remarks, key=lambda remark: remark.place)
-
-
-def _check_sizes(module: model.Module, symbols: Symbols) -> None:
-    """Finds classes that no finite message can hold, and classes that may nest without end."""
-    finite: set[str] = set()
-
-    def is_finite(kind: model.Type) -> bool:
-        kind = model.strip(kind)
-        match kind:
-            case model.ClassRef(name) | model.LinkedList(name, filled=True):
-                return name in finite
-            case model.FixedArray(element, length):
-                return length == 0 or is_finite(element)
-            case _:
-                return True
-
-    def class_is_finite(item: model.Class) -> bool:
-        if isinstance(item, model.Struct):
-            return all(is_finite(member.type) for member in item.members)
-        arms = [*item.arms, *([item.default] if item.default else [])]
-        return any(arm.type is None or is_finite(arm.type) for arm in arms)
-
-    growing = True
-    while growing:
-        found = {name for name, item in module.classes.items() if name not in finite and class_is_finite(item)}
-        finite |= found
-        growing = bool(found)
-    for name in module.classes:
-        if name not in finite:
-            symbols.error(symbols.place_of(name), f"{name} contains itself", f"use a pointer: {name} *member;")
-    module.recursive = {name for name in module.classes if name in model.reachable(module, name)}
+    return module, first_remarks(remarks)
 
 
 def _resolve_program(program: syntax.Program, resolver: Resolver) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rpcrdma.limits import XDR_UNION_TYPES_MAX
 from rpcrdma.xdr.language import model
 from rpcrdma.xdr.language.names import enumerator_name
 from rpcrdma.xdr.language.writer import WIDTH, Writer
@@ -91,6 +92,8 @@ def write_classes(module: model.Module, out: Writer) -> None:
 def _write_value(item: model.Union, out: Writer) -> None:
     arms = [*item.arms, *([item.default] if item.default else [])]
     kinds = _joined([annotation(arm.type) for arm in arms])
+    if kinds.count(" | ") >= XDR_UNION_TYPES_MAX:
+        kinds = "Any"
     line = f"value: {kinds}"
     if 4 * out.indent + len(line) <= WIDTH:
         out.line(line)

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from rpcrdma.errors import RpcRdmaError
+from rpcrdma.limits import XDR_REMARKS_MAX
 
-__all__ = ["Diagnostic", "LanguageError", "Place"]
+__all__ = ["Diagnostic", "LanguageError", "Place", "first_remarks"]
+
+_SHOWN_CHARACTERS = 200
+"""Of a line: with longer ones the part around the place is shown."""
+_MESSAGE_CHARACTERS = 400
+"""Of a message or hint: names in it may be long."""
+
+
+def _escaped(text: str) -> str:
+    """`text` without control characters, which terminals obey."""
+    return text if text.isprintable() else ascii(text)[1:-1]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -37,27 +48,64 @@ class Diagnostic:
         """A remark about a second declaration of a name that `first` declares."""
         return cls(place, message, f"first in line {first.line}", first=first)
 
-    def render(self, source: str, source_name: str) -> str:
-        """The remark, the source line and a caret line under the place."""
+    def render(self, source: str, source_name: str, printable: Callable[[str], str] = _escaped) -> str:
+        """The remark, the source line and a caret line under the place.
+
+        Definitions come from others: `printable` replaces the characters that must not reach a terminal.
+        """
         place = self.place
+        message = _shortened(f"{source_name}:{place.line}:{place.column}: {self.message}")
+        shown = [f"{self.severity}: {printable(message)}"]
         # Other characters that end lines elsewhere, such as a form feed, end none in the language.
-        lines = source.split("\n")
-        shown = [f"{self.severity}: {source_name}:{place.line}:{place.column}: {self.message}"]
-        if 1 <= place.line <= len(lines):
-            line = lines[place.line - 1].rstrip()
-            before = "".join("\t" if character == "\t" else " " for character in line[: place.column - 1])
-            carets = max(1, min(place.length, len(line) - place.column + 1))
-            shown += [f"  {line}", f"  {before.ljust(place.column - 1)}{'^' * carets}"]
+        line = _line(source, place.line)
+        if line is not None:
+            shown += _marked(line, place, printable)
         if self.hint:
-            shown.append(f"hint: {self.hint}")
+            shown.append(f"hint: {printable(_shortened(self.hint))}")
         return "\n".join(shown)
 
 
+def _marked(line: str, place: Place, printable: Callable[[str], str]) -> list[str]:
+    """The part of a line around a place, and a line with carets below it; tabs stay, which the caret line repeats."""
+    column = place.column - 1
+    start = max(0, column - _SHOWN_CHARACTERS // 2) if len(line) > _SHOWN_CHARACTERS else 0
+    end = start + _SHOWN_CHARACTERS
+    carets = max(1, min(place.length, len(line) - column, end - column))
+    before, at, after = (
+        "\t".join(map(printable, part.split("\t")))
+        for part in (line[start:column], line[column : column + carets], line[column + carets : end])
+    )
+    begun, ended = "..." * (start > 0), "..." * (end < len(line))
+    indent = "".join("\t" if character == "\t" else " " for character in begun + before)
+    indent += " " * (column - len(line))
+    return [f"  {begun}{before}{at}{after}{ended}", f"  {indent}{'^' * max(1, len(at))}"]
+
+
+def _line(source: str, number: int) -> str | None:
+    """The line of this number, counted from 1, without white space at its end; None: there is none."""
+    lines = source.split("\n", number)
+    return lines[number - 1].rstrip() if 1 <= number <= len(lines) else None
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MESSAGE_CHARACTERS else f"{text[:_MESSAGE_CHARACTERS]}..."
+
+
+def first_remarks(remarks: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """The first remarks in source order; the last one counts the rest."""
+    ordered = sorted(remarks, key=lambda remark: remark.place)
+    more = len(ordered) - XDR_REMARKS_MAX
+    if more <= 0:
+        return ordered
+    first = ordered[:XDR_REMARKS_MAX]
+    return [*first, Diagnostic(ordered[-1].place, f"{more} more are not shown", severity=ordered[-1].severity)]
+
+
 class LanguageError(RpcRdmaError):
-    """An interface definition does not compile; `diagnostics` names every error in it, in source order."""
+    """An interface definition does not compile; `diagnostics` names the errors, in source order."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic], source: str, source_name: str) -> None:
-        self.diagnostics: Sequence[Diagnostic] = sorted(diagnostics, key=lambda remark: remark.place)
+        self.diagnostics: Sequence[Diagnostic] = first_remarks(diagnostics)
         self.source = source
         self.source_name = source_name
         super().__init__("\n".join(remark.render(source, source_name) for remark in self.diagnostics))

@@ -51,7 +51,9 @@ def generate(module: model.Module) -> str:
         programs.write()
 
     out = Writer()
-    out.line(f'"""Generated from {module.source_name} by `rpcrdma xdr compile`: do not edit."""')
+    # A name of a file may have any characters.
+    source_name = re.sub(r"[^\w.,+-]", "_", module.source_name)
+    out.line(f'"""Generated from {source_name} by `rpcrdma xdr compile`: do not edit."""')
     out.blank()
     out.line(_NOQA)
     out.blank()

@@ -47,11 +47,12 @@ def parse_json(text: str, path: str) -> Any:
     """
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        names = [name for name, _ in pairs]
-        twice = next((name for name in names if names.count(name) > 1), None) if len(set(names)) < len(names) else None
-        if twice is not None:
-            raise JsonMismatch(path, f"an object has {_shown(twice)} twice")
-        return dict(pairs)
+        found: dict[str, Any] = {}
+        for name, value in pairs:
+            if name in found:
+                raise JsonMismatch(path, f"an object has {_shown(name)} twice")
+            found[name] = value
+        return found
 
     def number(word: str) -> NoReturn:
         raise JsonMismatch(path, f"{word} is no number in JSON", f'write it as a string: "{word}"')
@@ -172,8 +173,10 @@ class JsonReader:
         if document.startswith("@"):
             if self._read_file is None:
                 raise JsonMismatch(path, "no files are read here", _DATA_FORMS)
-            data = self._read_file(document[1:])
-            return data if type(data) is bytes else as_view(data, path)
+            try:
+                return self._read_file(document[1:])
+            except ValueError:
+                raise JsonMismatch(path, f"{_shown(document)}: no file can have this name") from None
         form, colon, rest = document.partition(":")
         try:
             if form == "hex" and colon:
@@ -311,7 +314,7 @@ _DATA_FORMS = 'octets are Base64, or "hex:00ff", "text:words" or "@FILE"'
 
 
 def _check_names(document: Iterable[str], known: Iterable[str], path: str) -> None:
-    names = list(known)
+    names = dict.fromkeys(known)
     for key in document:
         if key not in names:
             close = difflib.get_close_matches(key, names, 1, 0.6)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from rpcrdma.limits import JSON_CLASSES_WALKED_MAX
 from rpcrdma.xdr.language import model
 from rpcrdma.xdr.language.names import definition_name
 
@@ -30,10 +31,13 @@ def arm_key(item: model.Union, arm: model.Arm) -> str:
     return f"{key}_" if key == discriminant_key(item) else key
 
 
-def shape(module: model.Module, kind: model.Type | None, within: tuple[str, ...] = ()) -> Any:
-    """A document that shows the form of documents of a type, with words in place of values."""
-    if kind is None:
-        return None
+def shape(module: model.Module, kind: model.Type | None) -> Any:
+    """A document that shows what documents of a type look like, with words in place of values."""
+    return None if kind is None else _shape(module, kind, (), iter(range(JSON_CLASSES_WALKED_MAX)))
+
+
+def _shape(module: model.Module, kind: model.Type, within: tuple[str, ...], left: Iterator[int]) -> Any:
+    """The document for a type in the classes `within`; `left` gives a number for each class that may be walked yet."""
     match model.strip(kind):
         case model.Number(code):
             return "a number" if code in "fd" else NUMBER_WORDS[code].partition(" ")[2]
@@ -47,46 +51,50 @@ def shape(module: model.Module, kind: model.Type | None, within: tuple[str, ...]
             return f"opaque{_limit(data.limit)}"
         case model.Text(limit):
             return f"string{_limit(limit)}"
-        case model.ClassRef(name) if name in within:
+        case model.ClassRef(name) if name in within or next(left, None) is None:
             return name
         case model.ClassRef(name):
             item = module.classes[name]
             if isinstance(item, model.Struct):
                 members = {definition_name(member.name): member.type for member in item.members}
-                return {key: shape(module, each, (*within, name)) for key, each in members.items()}
+                return {key: _shape(module, each, (*within, name), left) for key, each in members.items()}
             key = discriminant_key(item)
-            seen: dict[str, Any] = {key: shape(module, item.discriminant.type, within)}
+            seen: dict[str, Any] = {key: _shape(module, item.discriminant.type, within, left)}
             for arm in [*item.arms, item.default]:
                 if arm is not None and arm.type is not None:
-                    seen[f"{arm_key(item, arm)}?"] = shape(module, arm.type, (*within, name))
+                    seen[f"{arm_key(item, arm)}?"] = _shape(module, arm.type, (*within, name), left)
             return seen
         case model.Optional(element):
-            inner = shape(module, element, within)
+            inner = _shape(module, element, within, left)
             return f"{inner} or null" if isinstance(inner, str) else inner
         case model.FixedArray(element) | model.VariableArray(element):
-            return [shape(module, element, within)]
+            return [_shape(module, element, within, left)]
         case model.LinkedList(entry):
-            return [shape(module, model.ClassRef(entry), within)]
+            return [_shape(module, model.ClassRef(entry), within, left)]
         case other:
             raise AssertionError(other)
 
 
-def data_paths(module: model.Module, kind: model.Type | None, path: str, within: tuple[str, ...] = ()) -> Iterator[str]:
+def data_paths(module: model.Module, kind: model.Type | None, path: str) -> Iterator[str]:
     """The paths of the opaque items in documents of a type; `[]` stands for the index of an element."""
-    if kind is None:
-        return
+    return iter(()) if kind is None else _data_paths(module, kind, path, (), iter(range(JSON_CLASSES_WALKED_MAX)))
+
+
+def _data_paths(
+    module: model.Module, kind: model.Type, path: str, within: tuple[str, ...], left: Iterator[int]
+) -> Iterator[str]:
     match model.strip(kind):
         case model.FixedOpaque() | model.VariableOpaque():
             yield path
-        case model.ClassRef(name) if name not in within:
+        case model.ClassRef(name) if name not in within and next(left, None) is not None:
             for key, each in _members(module.classes[name]):
-                yield from data_paths(module, each, f"{path}.{key}", (*within, name))
+                yield from _data_paths(module, each, f"{path}.{key}", (*within, name), left)
         case model.Optional(element):
-            yield from data_paths(module, element, path, within)
+            yield from _data_paths(module, element, path, within, left)
         case model.FixedArray(element) | model.VariableArray(element):
-            yield from data_paths(module, element, f"{path}[]", within)
+            yield from _data_paths(module, element, f"{path}[]", within, left)
         case model.LinkedList(entry):
-            yield from data_paths(module, model.ClassRef(entry), f"{path}[]", within)
+            yield from _data_paths(module, model.ClassRef(entry), f"{path}[]", within, left)
         case _:
             pass
 

@@ -31,6 +31,7 @@ __all__ = [
     "VariableArray",
     "VariableOpaque",
     "class_in",
+    "parts",
     "reachable",
     "strip",
 ]
@@ -266,20 +267,23 @@ def class_in(kind: Type) -> str | None:
             return None
 
 
+def parts(item: Class) -> list[str]:
+    """The classes of a class's members or arms."""
+    kinds: list[Type] = []
+    if isinstance(item, Struct):
+        kinds += [member.type for member in item.members]
+    else:
+        kinds += [arm.type for arm in [*item.arms, item.default] if arm is not None and arm.type is not None]
+    return [name for kind in kinds if (name := class_in(kind)) is not None]
+
+
 def reachable(module: Module, start: str) -> set[str]:
     """The classes that `start` contains, directly or not; `start` itself only if it contains itself."""
     seen: set[str] = set()
     waiting = [start]
     while waiting:
-        item = module.classes[waiting.pop()]
-        kinds: list[Type] = []
-        if isinstance(item, Struct):
-            kinds += [member.type for member in item.members]
-        else:
-            kinds += [arm.type for arm in [*item.arms, item.default] if arm is not None and arm.type is not None]
-        for kind in kinds:
-            name = class_in(kind)
-            if name is not None and name not in seen:
+        for name in parts(module.classes[waiting.pop()]):
+            if name not in seen:
                 seen.add(name)
                 waiting.append(name)
     return seen

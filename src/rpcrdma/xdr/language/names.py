@@ -12,7 +12,8 @@ _TAKEN = frozenset(
         # Module-level names of the generated code itself.
         "Any", "Awaitable", "Buffer", "CallContext", "Caller", "Composite", "DecodeError", "Decoder", "Encoder",
         "Final", "Layout", "LocalProtocolError", "PROGRAM", "Procedure", "ProcedureUnavailable", "Program",
-        "ReplyBound", "Service", "TypeAlias", "annotations", "dataclass", "enum",
+        "ReplyBound", "Service", "TypeAlias", "annotations", "attrgetter", "dataclass",
+        "enum",
         "bool", "bytearray", "bytes", "float", "int", "isinstance", "len", "list", "max", "memoryview", "min", "range",
         "str", "type",
         # Local names of generated functions.
@@ -31,13 +32,18 @@ def module_name(name: str) -> str:
 
 def field_name(name: str) -> str:
     """The name of a member."""
-    return f"{name}_" if keyword.iskeyword(name) else name
+    return f"{name}_" if _is_no_field(name) else name
 
 
 def definition_name(field: str) -> str:
     """The name that a member has in the definition: `field_name` the other way round."""
     name = field.removesuffix("_")
-    return name if keyword.iskeyword(name) else field
+    return name if _is_no_field(name) else field
+
+
+def _is_no_field(name: str) -> bool:
+    # A dataclass takes `type.mro` for the default value of a field of that name.
+    return keyword.iskeyword(name) or name == "mro"
 
 
 def enumerator_name(name: str) -> str:

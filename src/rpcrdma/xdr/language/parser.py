@@ -8,21 +8,29 @@ from __future__ import annotations
 
 import functools
 import importlib.resources
-from typing import Any, NoReturn, cast
+from collections.abc import Iterable
+from typing import Any, NoReturn, TypeVar, cast
 
 import lark
 
+from rpcrdma.limits import XDR_CLASSES_NESTED_MAX, XDR_DEFINITION_CHARACTERS_MAX, XDR_NAME_CHARACTERS_MAX
 from rpcrdma.xdr.language import syntax
 from rpcrdma.xdr.language.diagnostics import Diagnostic, LanguageError, Place
 from rpcrdma.xdr.language.mistakes import hint_for
 
 __all__ = ["parse"]
 
+_Body = TypeVar("_Body", syntax.StructBody, syntax.UnionBody)
+
 _SPELLINGS = {"$END": "end of file", "IDENTIFIER": "a name", "NUMBER": "a number", "TEXT": "a text"}
 _PUNCTUATION = {
     "LBRACE": "{", "RBRACE": "}", "LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]", "LESSTHAN": "<",
     "MORETHAN": ">", "SEMICOLON": ";", "COLON": ":", "COMMA": ",", "EQUAL": "=", "STAR": "*", "DOT": ".",
 }  # fmt: skip
+_NUMBERS = range(-(1 << 63), 1 << 64)
+"""Of the largest types, hyper and unsigned hyper."""
+_DIGITS_MAX = 66
+"""Of such a number in any base, with its prefix."""
 _TYPE_TOKENS = {
     "INT", "HYPER", "LONG", "UNSIGNED", "FLOAT", "DOUBLE", "QUADRUPLE", "BOOL", "CHAR", "SHORT", "ENUM", "STRUCT",
     "UNION",
@@ -36,6 +44,9 @@ def parse(text: str, source_name: str) -> syntax.Specification:
         LanguageError: the text is not in the language; names the first place where it is not.
     """
     builder = _Builder(text, source_name)
+    if len(text) > XDR_DEFINITION_CHARACTERS_MAX:
+        message = f"the definition has {len(text)} characters, {XDR_DEFINITION_CHARACTERS_MAX} are the most"
+        builder.fail(Place(1, 1), message)
     try:
         tree = _grammar().parse(text)
     except lark.exceptions.UnexpectedCharacters as error:
@@ -107,14 +118,16 @@ def _identifier(token: lark.Token) -> syntax.Identifier:
     return syntax.Identifier(str(token), _place(token))
 
 
-class _Builder(lark.Transformer[lark.Token, Any]):
-    """One method a rule of the grammar."""
+class _Builder(lark.visitors.Transformer_NonRecursive[lark.Token, Any]):
+    """One method a rule of the grammar; the text decides how deep the tree is."""
 
     def __init__(self, text: str, source_name: str) -> None:
         super().__init__()
         self.text = text
         self.source_name = source_name
         self.deviations: list[Diagnostic] = []
+        self._depths: dict[int, int] = {}
+        """The levels of structures and unions in one, by its identity: the tree keeps all of them."""
 
     def fail(self, place: Place, message: str, hint: str = "") -> NoReturn:
         raise LanguageError([Diagnostic(place, message, hint)], self.text, self.source_name)
@@ -123,21 +136,32 @@ class _Builder(lark.Transformer[lark.Token, Any]):
         self.deviations.append(Diagnostic(place, message, hint))
 
     def start(self, items: list[Any]) -> syntax.Specification:
-        return syntax.Specification(tuple(items), self.deviations)
+        return syntax.Specification(tuple(item for item in items if item is not None), self.deviations)
 
-    # Values
+    # Names and values
+
+    def IDENTIFIER(self, token: lark.Token) -> lark.Token:  # noqa: N802 - lark goes by the name of the terminal
+        if len(token) > XDR_NAME_CHARACTERS_MAX:
+            message = f"a name has {len(token)} characters, {XDR_NAME_CHARACTERS_MAX} are the most"
+            self.fail(_place(token), message)
+        return token
 
     def value(self, items: list[lark.Token]) -> syntax.Value:
         (token,) = items
         if token.type == "IDENTIFIER":
             return _identifier(token)
         digits = token.removeprefix("-")
+        base = 16 if digits[:2] in {"0x", "0X"} else 8 if digits[0] == "0" else 10
         try:
-            base = 16 if digits[:2] in {"0x", "0X"} else 8 if digits[0] == "0" else 10
-            number = int(digits, base)
+            # Python converts long decimal numbers in quadratic time, and refuses the longest.
+            number = int(digits, base) if len(digits) <= _DIGITS_MAX else None
         except ValueError:
             self.fail(_place(token), f"'{token}' is not a number", "decimal, 0x hexadecimal or 0 octal")
-        return syntax.Number(-number if token[0] == "-" else number, _place(token))
+        if number is not None and token[0] == "-":
+            number = -number
+        if number is None or number not in _NUMBERS:
+            self.fail(_place(token), "the number does not fit 64 bits, which are the most of any type")
+        return syntax.Number(number, _place(token))
 
     def constant(self, items: list[Any]) -> syntax.Constant:
         name, value = items
@@ -148,10 +172,9 @@ class _Builder(lark.Transformer[lark.Token, Any]):
         self.deviates(value.place, f"constant {name} lacks '=' before its value", f"const {name} = ...;")
         return syntax.Constant(_identifier(name), value)
 
-    def constant_text(self, items: list[Any]) -> lark.visitors._DiscardType:
+    def constant_text(self, items: list[Any]) -> None:
         name, text = items
         self.deviates(_place(text), f"constant {name} is a text, which nothing can use; left out")
-        return lark.Discard
 
     def constant_with_type(self, items: list[Any]) -> syntax.Constant:
         kind, name, value = items
@@ -199,7 +222,18 @@ class _Builder(lark.Transformer[lark.Token, Any]):
 
     def struct_body(self, items: list[Any]) -> syntax.StructBody:
         (members,) = items
-        return syntax.StructBody(tuple(members))
+        return self._counted(syntax.StructBody(tuple(members)), members)
+
+    def _counted(self, body: _Body, members: Iterable[syntax.Declaration]) -> _Body:
+        """`body`, which consists of `members`, unless they are nested too deeply."""
+        depth = 1
+        for member in members:
+            depth = max(depth, 1 + self._depths.get(id(getattr(member, "type", None)), 0))
+            if depth > XDR_CLASSES_NESTED_MAX:
+                place = member.place if isinstance(member, syntax.Void) else member.name.place
+                self.fail(place, f"structures and unions are nested more than {XDR_CLASSES_NESTED_MAX} levels deep")
+        self._depths[id(body)] = depth
+        return body
 
     def members(self, items: list[Any]) -> list[Any]:
         return items
@@ -212,7 +246,8 @@ class _Builder(lark.Transformer[lark.Token, Any]):
     def union_body(self, items: list[Any]) -> syntax.UnionBody:
         discriminant, arms = items
         default = arms[-1] if not arms[-1].labels else None
-        return syntax.UnionBody(discriminant, tuple(arm for arm in arms if arm.labels), default)
+        body = syntax.UnionBody(discriminant, tuple(arm for arm in arms if arm.labels), default)
+        return self._counted(body, [discriminant, *(arm.declaration for arm in arms)])
 
     def union_body_without_brace(self, items: list[Any]) -> syntax.UnionBody:
         body = self.union_body(items)
@@ -246,7 +281,7 @@ class _Builder(lark.Transformer[lark.Token, Any]):
         if labels:
             first = labels[0]
             label = first.name if isinstance(first, syntax.Identifier) else f"case_{first.value}".replace("-", "minus_")
-        body = syntax.StructBody(tuple(members))
+        body = self._counted(syntax.StructBody(tuple(members)), members)
         return syntax.Arm(tuple(labels), syntax.Plain(body, syntax.Identifier(label, place)), place)
 
     # Declarations
@@ -313,7 +348,7 @@ class _Builder(lark.Transformer[lark.Token, Any]):
     def structure_without_brace(self, items: list[Any]) -> syntax.Structure:
         name, members, ended = items
         self.deviates(_place(name), f"struct {name} lacks '{{' after its name")
-        return syntax.Structure(self._ended(name, ended), syntax.StructBody(tuple(members)))
+        return syntax.Structure(self._ended(name, ended), self._counted(syntax.StructBody(tuple(members)), members))
 
     def union(self, items: list[Any]) -> syntax.Union:
         name, body, ended = items

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from rpcrdma.xdr.language import model
 from rpcrdma.xdr.language.declarations import annotation
-from rpcrdma.xdr.language.reply_sizes import result_extent
+from rpcrdma.xdr.language.names import module_name
+from rpcrdma.xdr.language.reply_sizes import ReplySizes
 from rpcrdma.xdr.language.writer import Writer
 
 __all__ = ["ProgramWriter"]
@@ -19,6 +20,9 @@ class ProgramWriter:
         self.module = module
         self.out = out
         self.names: list[str] = []
+        self._reply_sizes = ReplySizes(module)
+        self._may_succeed = {item.name for item in module.enums if any(value == 0 for _, value in item.members)}
+        """The enumerations that have a value 0."""
         self._taken = (
             set(module.constants)
             | set(module.classes)
@@ -43,12 +47,12 @@ class ProgramWriter:
         constants: set[str] = set()
         for version in self.module.versions:
             names = {
-                procedure.name: procedure.name
+                procedure.name: module_name(procedure.name)
                 if procedure.name not in constants
                 else f"{version.name}_{procedure.name}"
                 for procedure in version.procedures
             }
-            constants |= set(names.values())
+            constants |= set(names)
             self._write_procedures(version, names)
             self._write_client(version, names)
             self._write_service(version)
@@ -101,7 +105,7 @@ class ProgramWriter:
 
     def _write_bound(self, procedure: model.Procedure, name: str) -> str:
         """The expression for a procedure's `bound`: a value, or the name of the function that this writes for it."""
-        extent = result_extent(self.module, procedure)
+        extent = self._reply_sizes.of(procedure)
         sizes = [extent.size, *extent.items]
         if not any(size.terms for size in sizes):
             numbers = ", ".join(str(size) for size in extent.items)
@@ -136,10 +140,8 @@ class ProgramWriter:
         if not isinstance(item, model.Union):
             return None
         discriminant = model.strip(item.discriminant.type)
-        if not isinstance(discriminant, model.EnumRef):
-            return None
-        members = next(each.members for each in self.module.enums if each.name == discriminant.name)
-        return item.discriminant.name if any(value == 0 for _, value in members) else None
+        known = isinstance(discriminant, model.EnumRef) and discriminant.name in self._may_succeed
+        return item.discriminant.name if known else None
 
     def _write_client(self, version: model.ProgramVersion, names: dict[str, str]) -> None:
         out = self.out

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from rpcrdma.limits import WRITE_CHUNKS_MAX
 from rpcrdma.xdr.language import model
 
-__all__ = ["UNBOUNDED", "Extent", "Size", "result_extent"]
+__all__ = ["UNBOUNDED", "Extent", "ReplySizes", "Size"]
 
 UNBOUNDED = 0xFFFFFFFF
 """The size of an unbounded type in octets: no message has more."""
@@ -60,13 +60,23 @@ class Extent(NamedTuple):
     least: int = 0
 
 
-def result_extent(module: model.Module, procedure: model.Procedure) -> Extent:
-    """The extent of a procedure's result."""
-    if procedure.result is None:
-        return Extent(_NOTHING)
-    arguments = model.strip(procedure.arguments) if procedure.arguments is not None else None
-    measure = _Measure(module, arguments.name if isinstance(arguments, model.ClassRef) else "")
-    return measure.of(procedure.result, None)
+class ReplySizes:
+    """The extents of the results of a module's procedures; a type is measured again only where bounds differ."""
+
+    def __init__(self, module: model.Module) -> None:
+        self._module = module
+        self._bounding = {arguments for _, _, arguments in module.bounds}
+        self._measures: dict[str, _Measure] = {}
+
+    def of(self, procedure: model.Procedure) -> Extent:
+        """The extent of a procedure's result."""
+        if procedure.result is None:
+            return Extent(_NOTHING)
+        kind = None if procedure.arguments is None else model.strip(procedure.arguments)
+        arguments = kind.name if isinstance(kind, model.ClassRef) and kind.name in self._bounding else ""
+        if arguments not in self._measures:
+            self._measures[arguments] = _Measure(self._module, arguments)
+        return self._measures[arguments].of_result(procedure.result)
 
 
 class _Measure:
@@ -77,6 +87,14 @@ class _Measure:
         self._arguments = arguments
         self._within: list[str] = []
         self._known: dict[str, Extent] = {}
+
+    def of_result(self, kind: model.Type) -> Extent:
+        """The extent of a whole result."""
+        extent = self.of(kind, None)
+        # Of classes that contain each other, the extent depends on which of them was met first.
+        for name in self._module.recursive & self._known.keys():
+            del self._known[name]
+        return extent
 
     def of(self, kind: model.Type, bound: model.Bound | None) -> Extent:
         """The extent of a type; `bound` is the bound that the arguments give it."""
@@ -140,7 +158,8 @@ class _Measure:
         self._within.append(name)
         item = self._module.classes[name]
         if isinstance(item, model.Struct):
-            extent = functools.reduce(_followed_by, (self._member(name, member) for member in item.members))
+            members = (self._member(name, member) for member in item.members)
+            extent = functools.reduce(_followed_by, members, Extent(_NOTHING))
         else:
             arms = [self._member(name, arm) for arm in item.arms]
             arms.append(Extent(_NOTHING) if item.default is None else self._member(name, item.default))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from rpcrdma.limits import XDR_CLASSES_NESTED_MAX, XDR_ITEMS_NESTED_MAX
 from rpcrdma.xdr.language import model, syntax
 from rpcrdma.xdr.language.diagnostics import Diagnostic, Place
 from rpcrdma.xdr.language.names import field_name, module_name
@@ -45,7 +46,12 @@ class Resolver:
         self._resolving: list[str] = []
         self._limits_used: set[tuple[str, str]] = set()
         self._ddp_used: set[tuple[str, str]] = set()
-        self._enums: dict[str, model.Enum] = {}
+        self._enums: dict[str, model.EnumRef] = {}
+        self._members: dict[str, dict[str, int]] = {}
+        """The values of each enumeration by name, by its name in the module."""
+        self._values: dict[str, set[int]] = {}
+        self._levels: dict[str, tuple[int, int]] = {}
+        """Of each typedef: the arrays and pointers within each other, and the typedefs."""
 
     def resolve_types(self) -> None:
         """Every constant, enumeration, structure, union and typedef, in the order of the definition."""
@@ -125,6 +131,8 @@ class Resolver:
                 if name in self._resolving:
                     self.symbols.error(place, f"typedef {name} is defined by itself")
                     return model.UNSIGNED_INT
+                if len(self._resolving) > XDR_CLASSES_NESTED_MAX:
+                    return self._too_deep(place, "typedefs", XDR_CLASSES_NESTED_MAX)
                 return model.AliasRef(module_name(name), self._alias(name))
             case _:
                 pass
@@ -161,6 +169,8 @@ class Resolver:
         self._resolving.pop()
         assert kind is not None
         self._aliases[name] = kind
+        items, typedefs = self._levels_of(kind)
+        self._levels[module_name(name)] = items, typedefs + 1
         item = model.strip(kind)
         body = getattr(definition.declaration, "type", None)
         named = isinstance(item, model.ClassRef | model.EnumRef) and item.name == module_name(name)
@@ -208,10 +218,12 @@ class Resolver:
     def _enum(self, name: str, body: syntax.EnumBody) -> model.EnumRef:
         known = self._enums.get(name)
         if known is None:
-            known = model.Enum(module_name(name), self.symbols.enumerate(name, body))
-            self._enums[name] = known
-            self.module.enums.append(known)
-        return model.EnumRef(known.name, any(value < 0 for _, value in known.members))
+            item = model.Enum(module_name(name), self.symbols.enumerate(name, body))
+            self.module.enums.append(item)
+            self._members[item.name] = dict(item.members)
+            self._values[item.name] = {value for _, value in item.members}
+            known = self._enums[name] = model.EnumRef(item.name, any(value < 0 for _, value in item.members))
+        return known
 
     def _struct(self, name: str, body: syntax.StructBody) -> None:
         struct = model.Struct(module_name(name))
@@ -228,11 +240,13 @@ class Resolver:
 
     def _check_member(self, name: syntax.Identifier, seen: dict[str, Place]) -> None:
         self.symbols.check_word(name)
-        if name.name in seen:
+        # Where one of them is a word of Python, names that differ can be one there.
+        field = field_name(name.name)
+        if field in seen:
             self.symbols.errors.append(
-                Diagnostic.repeated(name.place, f"member {name.name} is defined twice", seen[name.name])
+                Diagnostic.repeated(name.place, f"member {name.name} is defined twice", seen[field])
             )
-        seen[name.name] = name.place
+        seen[field] = name.place
 
     def _union(self, name: str, body: syntax.UnionBody) -> None:
         discriminant = self._discriminant(name, body)
@@ -317,7 +331,7 @@ class Resolver:
                 symbols.error(label.place, f"a bool is TRUE or FALSE, not {_words(label)}")
             return value or 0
         if isinstance(kind, model.EnumRef):
-            members = next(dict(item.members) for item in self.module.enums if item.name == kind.name)
+            members = self._members[kind.name]
             if isinstance(label, syntax.Identifier) and label.name not in members:
                 if label.name in symbols.constants:
                     value = symbols.constants[label.name]
@@ -326,7 +340,7 @@ class Resolver:
                     return -(1 << 40) - len(symbols.errors)
             else:
                 value = symbols.evaluate(label)
-            if value not in members.values():
+            if value not in self._values[kind.name]:
                 symbols.error(label.place, f"enum {kind.name} has no value {_words(label)}")
             return value
         value = symbols.evaluate(label)
@@ -360,7 +374,27 @@ class Resolver:
                 kind = model.VariableOpaque(self._limit(declaration, limit, key))
             case syntax.String(_, limit):
                 kind = model.Text(self._limit(declaration, limit, key))
+        items, typedefs = self._levels_of(kind)
+        if items > XDR_ITEMS_NESTED_MAX:
+            return self._too_deep(declaration.name.place, "arrays and pointers", XDR_ITEMS_NESTED_MAX)
+        if typedefs > XDR_CLASSES_NESTED_MAX:
+            return self._too_deep(declaration.name.place, "typedefs", XDR_CLASSES_NESTED_MAX)
         return self._with_pragmas(kind, key)
+
+    def _levels_of(self, kind: model.Type) -> tuple[int, int]:
+        """The arrays and pointers within each other that a type consists of, and the typedefs."""
+        items = 0
+        while not isinstance(kind, model.AliasRef):
+            if not isinstance(kind, model.FixedArray | model.VariableArray | model.Optional):
+                return items, 0
+            items += 1
+            kind = kind.element
+        below, typedefs = self._levels.get(kind.name, (0, 0))
+        return items + below, typedefs
+
+    def _too_deep(self, place: Place, what: str, most: int) -> model.Type:
+        self.symbols.error(place, f"{what} are nested more than {most} levels deep")
+        return model.UNSIGNED_INT
 
     def _size(self, size: syntax.Value) -> int:
         value = self.symbols.evaluate(size)

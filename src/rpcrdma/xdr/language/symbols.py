@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 from collections.abc import Iterable
 
+from rpcrdma.limits import XDR_BOUND_PRAGMAS_MAX, XDR_NAMES_COMPARED_MAX, XDR_REMARKS_MAX
 from rpcrdma.xdr.language import syntax
 from rpcrdma.xdr.language.diagnostics import Diagnostic, Place
+from rpcrdma.xdr.language.names import enumerator_name
 
 __all__ = ["PREDEFINED", "Symbols", "TypeDefinition"]
 
@@ -41,7 +44,8 @@ class Symbols:
             if isinstance(definition, syntax.Enumeration):
                 self.enumerate(definition.name.name, definition.body)
         for name in list(self._unevaluated):
-            self._constant(name)
+            if name in self._unevaluated:
+                self._constant(name)
         self._collect_pragmas(specification.definitions)
 
     def error(self, place: Place, message: str, hint: str = "") -> None:
@@ -79,13 +83,20 @@ class Symbols:
         if known is not None:
             return known
         members: list[tuple[str, int]] = []
+        taken: dict[str, Place] = {}
         value = -1
         for enumerator in body.enumerators:
             value = value + 1 if enumerator.value is None else self.evaluate(enumerator.value)
             if not -(1 << 31) <= value < 1 << 31:
                 place = (enumerator.value or enumerator.name).place
                 self.error(place, f"{value} does not fit a signed 32-bit integer")
-            if self.declare(enumerator.name):
+            spelt = enumerator_name(enumerator.name.name)
+            if spelt in taken:
+                # Where one of them is a word of Python, names that differ can be one there.
+                message = f"{enumerator.name.name} is defined twice"
+                self.errors.append(Diagnostic.repeated(enumerator.name.place, message, taken[spelt]))
+            elif self.declare(enumerator.name):
+                taken[spelt] = enumerator.name.place
                 self.enumerators[enumerator.name.name] = value
                 members.append((enumerator.name.name, value))
         self._enumerations[owner] = tuple(members)
@@ -101,23 +112,32 @@ class Symbols:
             return self.constants[value.name]
         if value.name in self.enumerators:
             return self.enumerators[value.name]
-        self.unknown("constant", value.name, value.place, [*self.constants, *self.enumerators])
+        self.unknown("constant", value.name, value.place, itertools.chain(self.constants, self.enumerators))
         return 1
 
     def unknown(self, what: str, name: str, place: Place, known: Iterable[str]) -> None:
         """Notes the use of a name that nothing defines."""
-        close = difflib.get_close_matches(name, known, 1, 0.75)
+        compared = XDR_NAMES_COMPARED_MAX if len(self.errors) < XDR_REMARKS_MAX else 0
+        close = difflib.get_close_matches(name, itertools.islice(known, compared), 1, 0.75)
         # Definitions for rpcgen leave some constants to headers of C.
         remedy = f"-D {name}=N gives it a value" if what == "constant" else ""
         self.error(place, f"{what} {name} is not defined", f"did you mean {close[0]}?" if close else remedy)
 
     def _constant(self, name: str) -> int:
+        # One after another: a definition decides how many constants stand for each other.
+        names = {name: None}
         value = self._unevaluated.pop(name)
-        if isinstance(value, syntax.Identifier) and value.name == name:
-            self.error(value.place, f"constant {name} is defined by itself")
-            return self.constants.setdefault(name, 1)
-        self.constants[name] = self.evaluate(value)
-        return self.constants[name]
+        while isinstance(value, syntax.Identifier) and value.name in self._unevaluated:
+            names[value.name] = None
+            value = self._unevaluated.pop(value.name)
+        if isinstance(value, syntax.Identifier) and value.name in names:
+            self.error(value.place, f"constant {value.name} is defined by itself")
+            number = 1
+        else:
+            number = self.evaluate(value)
+        for each in reversed(names):
+            self.constants[each] = number
+        return number
 
     def _collect(self, definitions: tuple[syntax.Definition, ...]) -> None:
         types = {
@@ -167,14 +187,14 @@ class Symbols:
         for item in definitions:
             if isinstance(item, syntax.BoundPragma):
                 self.bounds.append(item)
+                if len(self.bounds) == XDR_BOUND_PRAGMAS_MAX + 1:
+                    message = f"there are more than {XDR_BOUND_PRAGMAS_MAX} bounds"
+                    self.error(item.target.type.place, message)
             if not isinstance(item, syntax.DdpPragma | syntax.LimitPragma):
                 continue
             target = item.target
             key = (target.type.name, target.member.name if target.member else "")
-            pragmas: dict[tuple[str, str], object] = {
-                **(self.ddp if isinstance(item, syntax.DdpPragma) else self.limits)
-            }
-            if key in pragmas:
+            if key in (self.ddp if isinstance(item, syntax.DdpPragma) else self.limits):
                 self.error(target.type.place, f"a second pragma for {'.'.join(filter(None, key))}")
             elif isinstance(item, syntax.DdpPragma):
                 self.ddp[key] = item

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from rpcrdma.xdr.language import model
 from rpcrdma.xdr.language.writer import Writer
 
@@ -170,19 +172,27 @@ class ValueWriter:
             expression = expression[1:-1]
         if self.out.fits(before + expression):
             self.out.line(before + expression)
-        elif expression.startswith("["):
-            self.out.line(f"{before}[")
-            self.out.line(f"    {expression[1:-1]}")
-            self.out.line("]")
-        elif expression.startswith("dec."):
-            function, _, arguments = expression.partition("(")
-            self.out.line(f"{before}{function}(")
-            self.out.line(f"    {arguments[:-1]}")
-            self.out.line(")")
-        else:
+            return
+        opening = re.match(r"dec\.\w+\(|\[", expression)
+        end = 0 if opening is None else _end_of_brackets(expression, opening.end() - 1)
+        if opening is None or expression[end:] not in {"", "[0]"}:
             self.out.line(f"{before}(")
             self.out.line(f"    {expression}")
             self.out.line(")")
+            return
+        self.out.line(f"{before}{opening[0]}")
+        self.out.line(f"    {expression[opening.end() : end - 1]}")
+        self.out.line(expression[end - 1 :])
+
+
+def _end_of_brackets(expression: str, opening: int) -> int:
+    """The index behind the bracket that closes the one at `opening`."""
+    depth = 0
+    for index in range(opening, len(expression)):
+        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(expression[index], 0)
+        if depth == 0:
+            return index + 1
+    raise AssertionError(expression)
 
 
 def _opaque(*, ddp: bool) -> str:

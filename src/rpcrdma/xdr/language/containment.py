@@ -1,0 +1,114 @@
+"""Containment of classes in each other: endless values, recursion, and the depth of nesting.
+
+The work takes time in proportion to the definition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from rpcrdma.limits import XDR_CLASSES_NESTED_MAX
+from rpcrdma.xdr.language import model
+from rpcrdma.xdr.language.symbols import Symbols
+
+__all__ = ["check_containment"]
+
+
+def check_containment(module: model.Module, symbols: Symbols) -> None:
+    """Fills `module.recursive`, and notes classes that contain themselves in any value, or are nested too deeply."""
+    endless = module.classes.keys() - _finite(module)
+    for name in module.classes:
+        if name in endless:
+            symbols.error(symbols.place_of(name), f"{name} contains itself", f"use a pointer: {name} *member;")
+    parts = {name: model.parts(item) for name, item in module.classes.items()}
+    levels: dict[str, int] = {}
+    for group in _groups(parts):
+        if len(group) > 1 or group[0] in parts[group[0]]:
+            module.recursive.update(group)
+        below = max((levels[part] for name in group for part in parts[name] if part in levels), default=0)
+        levels.update(dict.fromkeys(group, below + len(group)))
+    for name in module.classes:
+        if levels[name] > XDR_CLASSES_NESTED_MAX:
+            message = f"structures and unions are nested more than {XDR_CLASSES_NESTED_MAX} levels deep"
+            symbols.error(symbols.place_of(name), message)
+            return
+
+
+def _finite(module: model.Module) -> set[str]:
+    """The classes of which there are values of a finite size."""
+    finite: set[str] = set()
+    missing: dict[str, int] = {}
+    within: dict[str, list[str]] = {name: [] for name in module.classes}
+    found: list[str] = []
+    for name, item in module.classes.items():
+        if isinstance(item, model.Struct):
+            needed = {part for member in item.members if (part := _needed(member.type)) is not None}
+            missing[name] = len(needed)
+        else:
+            arms = [arm for arm in (*item.arms, item.default) if arm is not None]
+            alternatives = {None if arm.type is None else _needed(arm.type) for arm in arms}
+            # One arm is enough.
+            missing[name] = 0 if None in alternatives else 1
+            needed = {part for part in alternatives if part is not None}
+        for part in needed:
+            within[part].append(name)
+        if not missing[name]:
+            found.append(name)
+    while found:
+        name = found.pop()
+        if name in finite:
+            continue
+        finite.add(name)
+        for outer in within[name]:
+            missing[outer] -= 1
+            if missing[outer] == 0:
+                found.append(outer)
+    return finite
+
+
+def _needed(kind: model.Type) -> str | None:
+    """The class of which every value of a type holds one."""
+    kind = model.strip(kind)
+    while isinstance(kind, model.FixedArray) and kind.length:
+        kind = model.strip(kind.element)
+    match kind:
+        case model.ClassRef(name) | model.LinkedList(name, filled=True):
+            return name
+        case _:
+            return None
+
+
+def _groups(parts: Mapping[str, Iterable[str]]) -> Iterator[list[str]]:
+    """The groups of classes that contain each other; a group comes after all other classes that it contains.
+
+    Tarjan's algorithm for strongly connected components, without recursion.
+    """
+    numbers: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    open_names: dict[str, None] = {}
+    for start in parts:
+        if start in numbers:
+            continue
+        path = [(start, iter(parts[start]))]
+        numbers[start] = lowest[start] = len(numbers)
+        open_names[start] = None
+        while path:
+            name, rest = path[-1]
+            part = next(rest, None)
+            if part is not None:
+                if part not in numbers:
+                    numbers[part] = lowest[part] = len(numbers)
+                    open_names[part] = None
+                    path.append((part, iter(parts[part])))
+                elif part in open_names:
+                    lowest[name] = min(lowest[name], numbers[part])
+                continue
+            path.pop()
+            if path:
+                outer = path[-1][0]
+                lowest[outer] = min(lowest[outer], lowest[name])
+            if lowest[name] == numbers[name]:
+                group: list[str] = []
+                while not group or group[-1] != name:
+                    group.append(open_names.popitem()[0])
+                yield group
