@@ -51,6 +51,10 @@ def test_what_is_counted_is_told_in_microseconds() -> None:
     }
 
 
+def test_times_are_told_to_a_tenth_of_a_microsecond() -> None:
+    assert of(1_234_567).as_json() == dict.fromkeys(("mean", "p50", "p90", "p99", "max"), 1234.6)
+
+
 @pytest.mark.parametrize(("share", "rank"), [(0, 1), (0.2, 1), (0.21, 2), (0.4, 2), (0.6, 3), (0.61, 4), (0.8, 4)])
 def test_a_quantile_is_the_nearest_rank(share: float, rank: int) -> None:
     histogram = of(1 << 10, 1 << 14, 1 << 18, 1 << 22, 1 << 26)
