@@ -9,7 +9,7 @@ import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-__all__ = ["UNCHANGED", "Mutation", "apply", "find"]
+__all__ = ["UNCHANGED", "Mutation", "apply", "bound_names", "find"]
 
 UNCHANGED = -1
 """The number of no mistake."""
@@ -44,12 +44,16 @@ _ANNOTATIONS = {"annotation", "returns", "type_params", "decorator_list"}
 
 @dataclass(frozen=True)
 class Mutation:
-    """The `number`th mistake of a module, in `line` to `end_line`."""
+    """The `number`th mistake of a module, in `line` to `end_line`.
+
+    `scope` is the class and function that it is in, with dots between.
+    """
 
     number: int
     line: int
     end_line: int
     what: str
+    scope: str = ""
 
 
 Change = tuple[str, Callable[[], ast.AST]]
@@ -135,7 +139,8 @@ def _statement(node: ast.stmt) -> Iterator[Change]:
             yield "raise removed", ast.Pass
         case ast.Continue() | ast.Break():
             yield f"{type(node).__name__.lower()} removed", ast.Pass
-        case ast.Return(value) if value is not None and not (isinstance(value, ast.Constant) and value.value is None):
+        case ast.Return(value) if value is not None and not isinstance(value, ast.Constant):
+            # Instead of a constant the type checker refuses it, and constants have mistakes of their own.
             yield "return None", lambda: ast.Return(ast.Constant(None))
         case ast.Expr(ast.Call() | ast.Await()) | ast.AugAssign() | ast.Delete():
             yield f"removed: {ast.unparse(node)[:60]}", ast.Pass
@@ -175,12 +180,54 @@ def _places(node: ast.AST) -> Iterator[tuple[ast.AST, str, int | None, ast.AST, 
                 yield from _places(child)
 
 
+def _scopes(node: ast.AST, above: tuple[str, ...] = ()) -> Iterator[tuple[ast.stmt, str]]:
+    """Definitions with their qualified names, outer ones first."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names = (*above, child.name)
+            yield child, ".".join(names)
+            yield from _scopes(child, names)
+        else:
+            yield from _scopes(child, above)
+
+
 def find(source: str) -> list[Mutation]:
     """All mistakes of a module, numbered from 0."""
+    tree = ast.parse(source)
+    scope_of_line: dict[int, str] = {}
+    for definition, scope in _scopes(tree):
+        scope_of_line.update(dict.fromkeys(range(definition.lineno, (definition.end_lineno or 0) + 1), scope))
     return [
-        Mutation(number, node.lineno, node.end_lineno or node.lineno, change[0])  # type: ignore[attr-defined]
-        for number, (_, _, _, node, change) in enumerate(_places(ast.parse(source)))
+        Mutation(
+            number,
+            node.lineno,  # type: ignore[attr-defined]
+            node.end_lineno or node.lineno,  # type: ignore[attr-defined]
+            change[0],
+            scope_of_line.get(node.lineno, ""),  # type: ignore[attr-defined]
+        )
+        for number, (_, _, _, node, change) in enumerate(_places(tree))
     ]
+
+
+def bound_names(tree: ast.Module, line: int) -> set[str]:
+    """The names that are defined by the statement of a module, or of a class in it, that `line` is in.
+
+    A function's default values are part of the function's definition.
+    """
+    body: list[ast.stmt] = tree.body
+    while True:
+        around = next((each for each in body if each.lineno <= line <= (each.end_lineno or each.lineno)), None)
+        match around:
+            case ast.ClassDef() | ast.If() | ast.For() | ast.With() | ast.Try() if around.body[0].lineno <= line:
+                body = around.body
+            case ast.ClassDef(name) | ast.FunctionDef(name) | ast.AsyncFunctionDef(name):
+                return {name}
+            case ast.Assign() | ast.AnnAssign() | ast.AugAssign():
+                targets = around.targets if isinstance(around, ast.Assign) else [around.target]
+                named = (part for target in targets for part in ast.walk(target))
+                return {part.id for part in named if isinstance(part, ast.Name)}
+            case _:
+                return set()
 
 
 def apply(source: str, number: int) -> ast.Module:

@@ -1,15 +1,14 @@
-"""The mutation tool itself: which mistakes it makes, that it makes them nowhere else, and what it says of tests."""
+"""The mutation tool's mistakes: which ones it makes, that it makes them nowhere else, and how they get into code."""
 
 from __future__ import annotations
 
 import ast
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from mutations import UNCHANGED, apply, find
+from code_swap import changed_code
+from mutations import UNCHANGED, apply, bound_names, find
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -89,20 +88,36 @@ def test_every_mutant_of_a_module_compiles_and_differs(path: str) -> None:
         compile(mutant, path, "exec")
 
 
-@pytest.mark.timeout(120)
-def test_mutants_of_a_decoder_are_noticed_and_never_written() -> None:
-    """A small run, as `make mutate` makes it."""
-    before = {path: path.read_bytes() for path in (ROOT / "src").rglob("*.py")}
-    command = [
-        sys.executable,
-        str(HERE / "run_mutants.py"),
-        "--modules",
-        "wire/cursor.py",
-        "--most",
-        "3",
-        "--seed",
-        "5",
+def test_a_definition_is_known_by_its_name() -> None:
+    tree = ast.parse(
+        "A = B, (C) = 1\nclass D:\n    e: int = 2\n    def f(self, g=3): ...\nfor h in ():\n    I = 4\nj(5)\n"
+    )
+    assert [bound_names(tree, line) for line in range(1, 8)] == [
+        {"A", "B", "C"},
+        {"D"},
+        {"e"},
+        {"f"},
+        set(),
+        {"I"},
+        set(),
     ]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert "  3 /     3  wire/cursor.py" in said
-    assert {path: path.read_bytes() for path in (ROOT / "src").rglob("*.py")} == before
+
+
+def test_each_mistake_names_the_function_that_it_is_in() -> None:
+    assert {mutation.scope for mutation in find(SOURCE)} == {"", "f"}
+    assert [each.scope for each in find("class A:\n    def b(self):\n        def c():\n            return 1\n")] == [
+        "A.b.c"
+    ]
+
+
+def test_code_is_changed_in_functions_and_not_in_what_is_executed_on_import() -> None:
+    source = "X = 1\nclass A:\n    y = 2\n    def f(self, z=3):\n        return [a + 4 for a in z]\n"
+    changes = {mutation.what: changed_code(source, "m.py", mutation.number) for mutation in find(source)}
+    assert [what for what, pairs in changes.items() if pairs is None] == [
+        "1 -> 2",
+        "2 -> 3",
+        "2 -> 1",
+        "3 -> 4",
+        "3 -> 2",
+    ]
+    assert [before.co_qualname for before, _ in changes["Add -> Sub"] or ()] == ["A.f", "A.f.<locals>.<listcomp>"]

@@ -111,3 +111,17 @@ def test_where_nothing_can_be_asked_nothing_is_given_up() -> None:
     watched.passes(0, 60, 80, 120, 180)
     assert watched.did == ["asked", "asked", "asked"]
     assert watched.deadline_s == 240
+
+
+def test_a_connection_has_not_been_asked_unless_it_is_said() -> None:
+    keep_alive = KeepAlive(60.0, 20.0, replies=lambda: 0, ask=lambda: True, give_up=lambda: None)
+    assert keep_alive.next_deadline_s(NOW_S) == NOW_S + 60
+
+
+def test_a_silence_that_is_not_over_is_left_alone() -> None:
+    watched = Watched()
+    watched.keep_alive.on_time(NOW_S)
+    assert watched.did == []
+    watched.passes(0, 59.99)
+    assert watched.did == []
+    assert watched.deadline_s == 60

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -78,3 +79,22 @@ def test_messages_are_the_only_bound_of_what_has_none() -> None:
     for limit, most in ((None, (1 << 32) - 1), (9, 16)):
         found = load_interface(source, source_name="p.x", default_limit=limit).procedure("get")
         assert found.procedure.reply_bound(None).results == most
+
+
+@pytest.mark.parametrize("procedures", [11, 12, 13, 14])
+def test_of_many_procedures_twelve_are_named(procedures: int) -> None:
+    listed = " ".join(f"void P{number}(void) = {number};" for number in range(1, procedures + 1))
+    loaded = load_interface(f"program P {{ version V {{ {listed} }} = 1; }} = 0x20000001;", source_name="some.x")
+    with pytest.raises(LocalProtocolError) as raised:
+        loaded.procedure("xyzzy")
+    named = ", ".join(f"P{number}" for number in range(1, min(procedures, 12) + 1))
+    more = f" and {procedures - 12} more" if procedures > 12 else ""
+    assert raised.value.__notes__ == [f"it has {named}{more}"]
+
+
+def test_each_definition_is_a_module_of_its_own_and_leaves_none_behind() -> None:
+    first, other = (load_interface(SOURCE, source_name=name) for name in ("one.x", "other.x"))
+    assert (first.module.source_name, other.module.source_name) == ("one.x", "other.x")
+    assert first.classes["place"].__module__ != other.classes["place"].__module__
+    assert first.classes["place"].__module__ not in sys.modules
+    assert first.warnings == other.warnings

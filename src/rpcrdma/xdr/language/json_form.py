@@ -174,9 +174,10 @@ class JsonReader:
             if self._read_file is None:
                 raise JsonMismatch(path, "no files are read here", _DATA_FORMS)
             try:
-                return self._read_file(document[1:])
+                data = self._read_file(document[1:])
             except ValueError:
                 raise JsonMismatch(path, f"{_shown(document)}: no file can have this name") from None
+            return data if type(data) is bytes else as_view(data, path)
         form, colon, rest = document.partition(":")
         try:
             if form == "hex" and colon:

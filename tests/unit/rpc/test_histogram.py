@@ -1,0 +1,84 @@
+"""The places of the buckets, and the numbers that a histogram tells."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from rpcrdma.rpc.call_statistics import Durations
+from rpcrdma.rpc.histogram import BUCKETS, UNIT_BITS, UNIT_NS, Histogram, bucket_of, bucket_start_ns
+
+STARTS = [
+    unit << power
+    for power, units in [(8, range(8)), *((power, range(4, 8)) for power in range(9, 39))]
+    for unit in units
+]
+"""Four to each power of two, from eight units of 256 ns on."""
+
+
+def test_buckets_are_four_to_each_power_of_two() -> None:
+    assert (BUCKETS, UNIT_BITS, UNIT_NS) == (128, 8, 256)
+    assert [bucket_start_ns(index) for index in range(BUCKETS)] == STARTS
+    assert len(STARTS) == BUCKETS
+
+
+@pytest.mark.parametrize("index", range(BUCKETS))
+def test_a_bucket_has_the_durations_from_its_start_to_the_next(index: int) -> None:
+    last = STARTS[index + 1] - 1 if index + 1 < BUCKETS else STARTS[index] * 100
+    assert [bucket_of(duration) for duration in (STARTS[index], last)] == [index, index]
+    counted = Durations()
+    counted.add_all([STARTS[index], last])
+    assert counted.buckets == [2 * (each == index) for each in range(BUCKETS)]
+
+
+def of(*durations_ns: int) -> Histogram:
+    counted = Durations()
+    for duration_ns in durations_ns:
+        counted.add(duration_ns)
+    return counted.snapshot()
+
+
+def test_what_is_counted_is_told_in_microseconds() -> None:
+    # Middles of their buckets: 10 ms is in one from 8,388,608 to 10,485,760, 100 ms in one from 83,886,080 on.
+    histogram = of(*[10_000_000] * 90, *[100_000_000] * 9, 333_000_000)
+    assert histogram.as_json() == {
+        "mean": 21_330.0,
+        "p50": 9_437.2,
+        "p90": 9_437.2,
+        "p99": 92_274.7,
+        "max": 333_000.0,
+    }
+
+
+def test_times_are_told_to_a_tenth_of_a_microsecond() -> None:
+    assert of(1_234_567).as_json() == dict.fromkeys(("mean", "p50", "p90", "p99", "max"), 1234.6)
+
+
+@pytest.mark.parametrize(("share", "rank"), [(0, 1), (0.2, 1), (0.21, 2), (0.4, 2), (0.6, 3), (0.61, 4), (0.8, 4)])
+def test_a_quantile_is_the_nearest_rank(share: float, rank: int) -> None:
+    histogram = of(1 << 10, 1 << 14, 1 << 18, 1 << 22, 1 << 26)
+    start = 1 << (6 + 4 * rank)
+    index = STARTS.index(start)
+    assert histogram.quantile_ns(share) == (start + STARTS[index + 1]) // 2
+    assert histogram.quantile_ns(1) == 1 << 26
+
+
+def test_a_quantile_is_never_more_than_the_longest() -> None:
+    assert of(1025, 1026).quantile_ns(0.5) == 1026
+    assert Histogram(counts=(1, 1, *[0] * 126), sum_ns=300, max_ns=270).quantile_ns(0.5) == 128
+
+
+def test_means_are_of_all_durations() -> None:
+    assert of(100, 200, 900).mean_ns == 400
+    assert Histogram().mean_ns == 0
+
+
+def test_counts_are_below_bounds() -> None:
+    histogram = of(0, 255, 256, 511, 512, STARTS[-1])
+    assert list(histogram.cumulative([0, 256, 512, 768, STARTS[-1], STARTS[-1] + 1])) == [0, 2, 4, 5, 5, 6]
+    assert list(histogram.cumulative([STARTS[-1] * 4])) == [6]
+
+
+def test_starts_rise() -> None:
+    assert all(one < other for one, other in pairwise(STARTS))

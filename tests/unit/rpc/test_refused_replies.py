@@ -1,0 +1,83 @@
+"""Replies that are held for a second try: against a plain list of them."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from rpcrdma.rpc.refused_replies import RefusedReplies
+from rpcrdma.xdr.codec import Payload
+
+
+class Model:
+    """The same as a list, oldest first."""
+
+    def __init__(self, octets_max: int) -> None:
+        self.octets_max = octets_max
+        self.held: list[tuple[str, int, Payload]] = []
+
+    def octets(self, address: str | None = None) -> int:
+        return sum(reply.length for name, _, reply in self.held if address in {None, name})
+
+    def drop(self, address: str, key: int) -> None:
+        self.held = [each for each in self.held if each[:2] != (address, key)]
+
+    def hold(self, address: str, key: int, reply: Payload) -> set[str]:
+        """The clients of which one had to lose its oldest; empty if none had."""
+        self.drop(address, key)
+        if reply.length > self.octets_max:
+            return set()
+        self.held.append((address, key, reply))
+        names = dict.fromkeys(name for name, _, _ in self.held)
+        while self.octets() > self.octets_max:
+            holds = {name: self.octets(name) - (reply.length if name == address else 0) for name in names}
+            fullest = max(holds.values())
+            candidates = {name for name in names if holds[name] == fullest}
+            if len(candidates) > 1:
+                return candidates
+            (name,) = candidates
+            self.drop(name, next(key for each, key, _ in self.held if each == name))
+        return set()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_fullest_client_loses_its_oldest_reply(seed: int) -> None:
+    draw = random.Random(seed)
+    octets_max = draw.choice([20, 50, 100])
+    replies: RefusedReplies[int] = RefusedReplies(octets_max)
+    model = Model(octets_max)
+    for step in range(120):
+        address, key = draw.choice("abc"), draw.randrange(5)
+        if draw.random() < 0.7:
+            # Lengths that are powers of two apart make equal clients rare; where they are equal either may lose.
+            reply = Payload(bytes(draw.choice([3, 7, 13, 29, octets_max, octets_max + 1])))
+            replies.hold(address, key, reply)
+            if model.hold(address, key, reply):
+                return
+        else:
+            replies.drop(address, key)
+            model.drop(address, key)
+        assert replies.octets == model.octets() <= octets_max, step
+        held = {(name, key): reply for name, key, reply in model.held}
+        for name in "abc":
+            assert [replies.find(name, key) for key in range(5)] == [held.get((name, key)) for key in range(5)], step
+        assert set(replies._clients) == {name for name, _, _ in model.held}
+
+
+def test_of_equals_the_reply_that_has_just_come_stays() -> None:
+    replies: RefusedReplies[int] = RefusedReplies(10)
+    replies.hold("a", 1, Payload(bytes(5)))
+    replies.hold("b", 2, Payload(bytes(5)))
+    replies.hold("b", 3, Payload(bytes(5)))
+    assert replies.find("b", 3) is not None
+    assert replies.octets == 10
+
+
+def test_a_reply_may_take_all_the_room_and_no_more() -> None:
+    replies: RefusedReplies[int] = RefusedReplies(10)
+    replies.hold("a", 1, Payload(bytes(10)))
+    assert replies.find("a", 1) is not None
+    replies.hold("a", 1, Payload(bytes(11)))
+    assert replies.find("a", 1) is None
+    assert replies.octets == 0

@@ -1,0 +1,98 @@
+"""Settings of the round-trip extension at their bounds, and the choice between its offers."""
+
+from __future__ import annotations
+
+import pytest
+
+from rpcrdma.limits import RTR_TRANSMISSIONS_MAX
+from rpcrdma.rtr.choice import Preference
+from rpcrdma.rtr.config import RoundTripConfig
+from rpcrdma.rtr.extension import NAME, RoundTrip
+from rpcrdma.rtr.offer import EXTENSION_CHOICES, all_extensions, extension_choice
+from rpcrdma.transport import TransportConfig
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"segment_octets": 0},
+        {"segment_octets": 1},
+        {"segment_octets": 8192},
+        {"requests_max": 1},
+        {"requests_max": RTR_TRANSMISSIONS_MAX},
+        {"responses_max": 1},
+        {"responses_max": RTR_TRANSMISSIONS_MAX},
+        {"promises_max": 0},
+        {"promises_max": 4096},
+    ],
+    ids=str,
+)
+def test_a_setting_at_its_bound_is_taken(settings: dict[str, int]) -> None:
+    config = RoundTripConfig(**settings)  # type: ignore[arg-type]
+    assert {name: getattr(config, name) for name in settings} == settings
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        ({"segment_octets": 3}, "segment_octets"),
+        ({"segment_octets": 4097}, "segment_octets"),
+        ({"requests_max": 0}, "requests_max"),
+        ({"requests_max": RTR_TRANSMISSIONS_MAX + 1}, "requests_max"),
+        ({"responses_max": 0}, "responses_max"),
+        ({"responses_max": RTR_TRANSMISSIONS_MAX + 1}, "responses_max"),
+        ({"promises_max": -1}, "promises_max"),
+        ({"promises_max": 4097}, "promises_max"),
+    ],
+    ids=str,
+)
+def test_a_setting_beyond_its_bound_is_named(settings: dict[str, int], name: str) -> None:
+    with pytest.raises(ValueError, match=f"^{name}"):
+        RoundTripConfig(**settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("octets", "segment_octets", "segments"),
+    [
+        (5119, 4096, []),
+        (5120, 4096, [(1, 1024, False), (1, 4096, True)]),
+        (9215, 4096, [(1, 5119, False), (1, 4096, True)]),
+        (9216, 4096, [(1, 1024, False), (2, 4096, True)]),
+        (9216, 0, []),
+        (1024, 4096, []),
+        (1025, 1, [(1, 1024, False), (1, 1, True)]),
+    ],
+)
+def test_receive_buffers_have_a_head_and_then_segments(
+    octets: int, segment_octets: int, segments: list[tuple[int, int, bool]]
+) -> None:
+    structure = RoundTripConfig(segment_octets=segment_octets).structure(octets)
+    assert structure.octets == octets
+    found = [(count, kind.length, kind.placeable) for count, kind in structure.groups]
+    assert [each for each in found if segments] == segments
+    assert any(placeable for _, _, placeable in found) == bool(segments)
+
+
+@pytest.mark.parametrize("choice", EXTENSION_CHOICES)
+def test_a_choice_is_itself(choice: str) -> None:
+    assert extension_choice(choice) == choice
+
+
+@pytest.mark.parametrize("choice", ["", "on", "RTR"])
+def test_another_word_is_no_choice(choice: str) -> None:
+    with pytest.raises(ValueError, match="choose one of auto, rtr, off"):
+        extension_choice(choice)
+    with pytest.raises(ValueError, match="choose one of auto, rtr, off"):
+        all_extensions(choice, TransportConfig(), [])
+
+
+@pytest.mark.parametrize("choice", EXTENSION_CHOICES)
+def test_the_extension_is_offered_once_and_not_if_it_is_off(choice: str) -> None:
+    offered = all_extensions(choice, TransportConfig(), [])
+    assert [each.name for each in offered] == ([] if choice == "off" else [NAME])
+
+
+@pytest.mark.parametrize("choice", EXTENSION_CHOICES)
+def test_a_users_own_offer_stands_alone(choice: str) -> None:
+    own = RoundTrip(RoundTripConfig(preference=Preference.RDMA), receive_octets=4096).extension
+    assert all_extensions(choice, TransportConfig(), [own]) == [own]
