@@ -191,8 +191,7 @@ class RdmaConnection:
     @property
     def negotiated(self) -> Negotiated:
         """What was agreed on; the credits granted change with each reply."""
-        round_trip_s, host = self._round_trip_s, self.host_identity
-        return negotiated(self._endpoint, self._driver.terms, self._provider, round_trip_s, host)
+        return negotiated(self._endpoint, self._driver.terms, self._provider, self._round_trip_s, self.host_identity)
 
     @property
     def host_identity(self) -> HostIdentity | None:
@@ -389,8 +388,7 @@ class RdmaConnection:
 
         A fault of our own costs this connection alone, and no peer can make the loop spin on it.
         """
-        driver, endpoint = self._driver, self._endpoint
-        events = endpoint.events
+        driver, endpoint, events = self._driver, self._endpoint, self._endpoint.events
         self._in_turn = True
         self._turn_ends_s = monotonic() + CONNECTION_TURN_S
         # A reply that was made outside of a turn counts as an event: sending it frees buffers.
@@ -482,8 +480,7 @@ class RdmaConnection:
     def _on_ready(self) -> None:
         self._starting = False
         self._round_trip_s = self._driver.round_trip_s
-        if self._round_trip_s is not None:
-            self._endpoint.round_trip_s = self._round_trip_s
+        self._endpoint.round_trip_s = self._round_trip_s or 0.0
         if self._endpoint.holds:
             self._holds, self._flush = True, self._turn_soon
         if not self._established.done():
