@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import socket
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -255,7 +256,7 @@ def test_calls_find_their_port_at_the_port_mapper(
     with serving([Rpcbind()]) as mapper:
         monkeypatch.setattr("rpcrdma.nfs.client.port_mapper.PORT_MAPPER_PORT", port_of(mapper["tcp"]))
         for text, status in ((definition, 0), (other, 3)):
-            monkeypatch.setattr("sys.stdin.read", lambda text=text: text, raising=False)
+            monkeypatch.setattr("sys.stdin", io.StringIO(text))
             ran = command.run("call", "tcp://127.0.0.1", "-", "NULL")
             assert ran.status == status
     assert ran.err == (

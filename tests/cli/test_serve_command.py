@@ -86,7 +86,9 @@ def test_serve_tells_of_connections(start: StartServer, data: Path, tmp_path: Pa
     assert (agreed["own_properties"]["reverse"], agreed["peer_properties"]["reverse"]) == ("general", "none")
     assert agreed["peer_properties"]["receive_octets"] == agreed["inline_send_octets"]
     (told,) = agreed["extensions"].values()
-    assert told["own"] == told["peer"] != {}
+    # A client that takes no calls tells no support of requests.
+    assert told["own"]["rtr_support"] == "requests, responses, continued"
+    assert told["peer"] == {**told["own"], "rtr_support": "responses, continued"}
     assert sorted(event["transport"] for event in ended) == ["rdma", "tcp"]
     assert {event["peer"] for event in ended} == {event["peer"] for event in connected}
     counters = next(event for event in ended if event["transport"] == "rdma")["statistics"]

@@ -369,9 +369,14 @@ def test_what_is_below_a_path_is_forgotten_with_it() -> None:
 def test_a_child_process_begins_with_nothing(make: Callable[..., Any], top: Path) -> None:
     fs = make()
     fs.info(at(top, "small"))
+    place = fs.place(at(top, "small"))
     child = os.fork()
     if not child:
-        known = fs._known.find(at(top, "small"), 1e9)
-        os._exit(2 * (known is None) + 4 * (not mounts._MOUNTS))
+        status = 1
+        try:
+            status = 2 * (place.known.find(place.path, 1e9) is None) + 4 * (not mounts._MOUNTS)
+        finally:
+            # After a failure, too, the child does not go on with the tests of its parent.
+            os._exit(status)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 6
-    assert fs._known.find(at(top, "small"), 1e9) is not None
+    assert place.known.find(place.path, 1e9) is not None
