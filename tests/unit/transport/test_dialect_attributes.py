@@ -1,4 +1,4 @@
-"""What each version says of itself, and what each of its numbers is."""
+"""The attributes of each version, and the numbers that it has on the wire."""
 
 from __future__ import annotations
 

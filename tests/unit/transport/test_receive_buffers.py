@@ -1,4 +1,4 @@
-"""What becomes of the memory in which messages arrive."""
+"""Receives, and the memory in which messages arrive."""
 
 from __future__ import annotations
 
