@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from typing import Any
 
 import pytest
@@ -58,12 +59,20 @@ LAST_CODES = {
 }
 
 
+def encoded(module: Any, refusal: Refusal) -> Any:
+    """The octets of a refusal, or the error that this raised."""
+    try:
+        return module.ERRORS.encode(refusal)
+    except (LookupError, struct.error) as error:
+        return error
+
+
 @pytest.mark.parametrize(("module", "codes"), [(header_v2_00, FIRST_CODES), (header_v2_07, LAST_CODES)])
 def test_errors_have_the_codes_of_their_draft(module: Any, codes: dict[Cause, bytes]) -> None:
     assert set(module.ERRORS._by_cause) == set(codes)
     assert [layout.size for layout in module.ERRORS._layouts] == [0, 4, 8, 12]
     refusal = Refusal(Cause.HEADER, 1, 2, 3, 4, 5)
-    assert {cause: module.ERRORS.encode(refusal._replace(cause=cause)) for cause in codes} == codes
+    assert {cause: encoded(module, refusal._replace(cause=cause)) for cause in codes} == codes
 
 
 def test_every_header_of_the_last_draft_can_be_encoded() -> None:
