@@ -126,6 +126,35 @@ def test_a_payload_is_joined_with_its_header_while_that_costs_less(
     assert sent == [[28 + octets] if buffers == 1 else [28, octets]]
 
 
+@pytest.mark.parametrize(
+    ("octets", "parts"),
+    [
+        (36_828, [36_828]),
+        (36_832, [36_824, 8]),
+        (36_836, [36_828, 8]),
+        (36_840, [36_828, 12]),
+        (73_656, [36_828, 36_828]),
+        (73_660, [36_828, 36_824, 8]),
+    ],
+)
+def test_the_last_send_of_a_message_has_eight_octets_of_it_or_more(
+    octets: int, parts: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = []
+    post_send = LoopbackQueuePair.post_send
+
+    def posted(qp: LoopbackQueuePair, wr: object, gather: Sequence[Buffer], **options: Any) -> None:
+        sent.append(sum(map(len, gather)) - 36)
+        post_send(qp, wr, gather, **options)
+
+    pair = EndpointPair(version="2").connect()
+    monkeypatch.setattr(LoopbackQueuePair, "post_send", posted)
+    pair.client.call(7, message(7, CALL, (bytes(octets - 8), None)), ReplyBound(8))
+    assert sent == parts
+    statistics = pair.client.statistics
+    assert (statistics.pieces_sent, statistics.messages_continued) == (len(parts) - 1, len(parts) > 1)
+
+
 def test_one_send_in_sixteen_reports_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     signaled = []
     post_send = LoopbackQueuePair.post_send

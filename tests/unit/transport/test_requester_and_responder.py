@@ -12,15 +12,18 @@ from rpcrdma.errors import LocalProtocolError, RemoteProtocolError
 from rpcrdma.limits import CALL_ATTEMPTS_MAX
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
 from rpcrdma.testing.raw_calls import header, read_segment
-from rpcrdma.transport import CallArrived, CallFailed, ReplyBound, Role, TransportConfig
+from rpcrdma.transport import CallArrived, CallFailed, ReplyBound, Role, TransportConfig, TransportStatistics, offered
 from rpcrdma.transport.call_states import CallState
 from rpcrdma.transport.calls import CallHandle
-from rpcrdma.transport.carriers import Batcher, CarriedCall
+from rpcrdma.transport.carriers import Batcher, CallToCarry, CarriedCall, Carrier
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
+from rpcrdma.transport.config import ReverseSupport
 from rpcrdma.transport.dialects.v2_00 import Version2
 from rpcrdma.transport.message import Cause, Inbound, Kind, Refusal
+from rpcrdma.transport.negotiation import State
 from rpcrdma.transport.requester import Requester
 from rpcrdma.transport.responder import _addressable, _held_by, _well_placed
+from rpcrdma.transport.session import Session
 from rpcrdma.verbs import Access
 from rpcrdma.wire.buffers import Buffer
 
@@ -381,3 +384,125 @@ def test_what_waits_is_given_up_once() -> None:
     assert outbox.clear() == [other, handle]
     assert outbox.queued == 0
     assert outbox.clear() == []
+
+
+@pytest.mark.parametrize(
+    ("send", "receive", "segments", "fits"),
+    [(1024, 4096, 59, True), (1024, 4096, 60, False), (4096, 1024, 62, True), (4096, 1024, 63, False)],
+)
+def test_the_headers_of_call_and_reply_have_room_in_their_messages(
+    send: int, receive: int, segments: int, fits: bool
+) -> None:
+    """A call with a Position-Zero chunk of two segments where messages are small, and a Reply chunk of so many."""
+    config = TransportConfig(inline_send_octets=send, inline_receive_octets=receive, segment_octets_max=1000)
+    server = TransportConfig(inline_send_octets=receive, inline_receive_octets=send)
+    pair = EndpointPair(config, server).connect()
+    payload = message(7, CALL, (bytes(1200 if send == 1024 else 0), None))
+    bound = ReplyBound(1000 * segments - 32)
+    if fits:
+        handle = pair.client.call(7, payload, bound)
+        assert handle.chunks.reply is not None
+        assert len(handle.chunks.reply.segments) == segments
+        assert [len(chunk.segments) for chunk in handle.chunks.reads] == ([2] if send == 1024 else [])
+    else:
+        with pytest.raises(LocalProtocolError, match="a transport header of"):
+            pair.client.call(7, payload, bound)
+        assert not pair.client_pd.regions
+        assert pair.client.calls_in_flight == 0
+
+
+@pytest.mark.parametrize(("balance", "more", "by_rdma"), [(7, -4, 0), (7, 0, 1), (8, 0, 0), (6, -4, 1)])
+def test_a_far_call_goes_in_messages_where_there_are_credits_for_all_of_them(
+    balance: int, more: int, by_rdma: int
+) -> None:
+    """Six have room for just so many octets, of which the first has its credit; with the header there may be more."""
+    pair = EndpointPair(version="2").connect()
+    session = pair.client._session
+    pair.client.round_trip_s = 20e-3
+    assert session.send_octets == 36_864
+    session.window.balance = balance
+    argument = bytes(6 * (36_864 - 36) + more - 12)
+    pair.client.call(7, message(7, CALL, (b"", argument)), ReplyBound(8))
+    statistics = pair.client.statistics
+    assert (statistics.calls_read_chunk, statistics.messages_continued) == (by_rdma, 1 - by_rdma)
+
+
+@pytest.mark.parametrize(("version", "splits"), [("1", False), ("2", True), ("2-07", True)])
+@pytest.mark.parametrize("role", list(Role))
+def test_a_session_begins_with_nothing_but_its_version(version: str, splits: bool, role: Role) -> None:
+    peer = BarePeer(role)
+    (dialect,) = offered(version)
+    try:
+        session = Session(peer.qp, peer.pd, TransportConfig(), role, dialect, reverse=False)
+    except (AttributeError, TypeError) as error:
+        pytest.fail(f"it cannot be made: {error}")
+    assert (session.splits, session.state, session.failure, session.owed) == (splits, State.CONNECTING, "", 0)
+    assert (session.proof, session.refusal, session.carrier, session.batcher, session.between) == (None,) * 5
+    assert (session.round_trip_s, session.unfinished, session.peer, list(session.events)) == (0.0, 0, None, [])
+    assert session.reverse_support is ReverseSupport.NONE
+    assert session.statistics == TransportStatistics()
+    first = (session.send_octets, session.receive_octets)
+    assert first == ((4096, 4096) if splits else (1024, 1024))
+    session.limit_first_message()
+    limited = (1024, 4096) if splits and role is Role.CLIENT else first
+    assert (session.send_octets, session.receive_octets) == limited
+
+
+class Asked:
+    """A carrier that leaves every call to the version, and remembers it."""
+
+    def __init__(self, *, eager: bool) -> None:
+        self.eager = eager
+        self.calls: list[CallToCarry] = []
+
+    def take(self, call: CallToCarry) -> None:
+        self.calls.append(call)
+
+
+@pytest.mark.parametrize("eager", [False, True])
+@pytest.mark.parametrize("placement", ["", "send"])
+@pytest.mark.parametrize(
+    ("items", "buffers", "sizes", "given"),
+    [
+        ((), (), [], 0),
+        ((5000, 6000), (), [5000, 6000], 0),
+        ((5000, 6000), (4000,), [4000, 6000], 1),
+        ((5000, 6000), (None, 7000), [5000, 6000], 2),
+        ((5000, 6000), (None, 3000), [5000, 3000], 2),
+        ((5000, 6000), (None, None), [5000, 6000], 0),
+        ((5000,), (4000, 3000), [4000], 1),
+        ((500,), (), [500], 0),
+    ],
+)
+def test_a_carrier_is_asked_about_a_call_as_it_stands(
+    eager: bool, placement: str, items: tuple[int, ...], buffers: tuple[int | None, ...], sizes: list[int], given: int
+) -> None:
+    peer = BarePeer(Role.CLIENT)
+    requester, session = peer.endpoint._requester, peer.endpoint._session
+    assert requester is not None
+    carrier = Asked(eager=eager)
+    session.carrier = cast("Carrier", carrier)
+    into = [None if octets is None else memoryview(bytearray(octets)) for octets in buffers]
+    payload = message(7, CALL, (b"", bytes(100)))
+    handle = requester.call(7, payload, ReplyBound(8, items), into, placement)
+    asked = eager or bool(placement) or sum(sizes) > 4096
+    expected = CallToCarry(payload, 8, sizes, given, session.plan_limits, 1, 0, placement)
+    assert carrier.calls == ([expected] if asked else [])
+    assert handle.carried is None
+    assert handle.state is CallState.SENT
+
+
+@pytest.mark.parametrize(("results", "held"), [(-1, True), (0, True), (1, False)])
+@pytest.mark.parametrize(("plain", "fits"), [(0, True), (-4, True), (4, False)])
+def test_only_calls_that_are_sure_to_go_inline_are_held(results: int, held: bool, plain: int, fits: bool) -> None:
+    pair, _ = ready_to_batch()
+    session, outbox = pair.client._session, pair.client._outbox
+    most = min(session.call_octets, 4096)
+    octets = most - 8 + plain if plain else 8
+    sent = outbox.posted
+    bound = ReplyBound(session.results_octets + results)
+    pair.client.call(9, message(9, CALL, (bytes(octets), None)), bound)
+    assert (outbox.queued, outbox.posted) == ((1, sent) if held and fits else (0, sent + 1))
+    pair.client.call(10, message(10, CALL, (bytes(most - 8), None)), ReplyBound(8))
+    assert outbox.queued >= 1
+    assert outbox.waiting(Kind.CALL) == outbox.queued

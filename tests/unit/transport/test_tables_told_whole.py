@@ -75,6 +75,15 @@ def test_errors_have_the_codes_of_their_draft(module: Any, codes: dict[Cause, by
     assert {cause: encoded(module, refusal._replace(cause=cause)) for cause in codes} == codes
 
 
+@pytest.mark.parametrize(("module", "code"), [(header_v2_00, 9), (header_v2_07, 10)])
+@pytest.mark.parametrize(
+    ("needed", "told"),
+    [(0xFFFFFFFE, 0xFFFFFFFE), (0xFFFFFFFF, 0xFFFFFFFF), (1 << 32, 0xFFFFFFFF), (1 << 40, 0xFFFFFFFF)],
+)
+def test_no_error_tells_more_than_a_word_can(module: Any, code: int, needed: int, told: int) -> None:
+    assert encoded(module, Refusal(Cause.REPLY_RESOURCE, needed=needed)) == words(code, told)
+
+
 def test_every_header_of_the_last_draft_can_be_encoded() -> None:
     names = ("Rdma2Error", "Rdma2Grant", "Rdma2ConnProp", "Rdma2Call", "Rdma2Reply", "Rdma2Middle")
     assert set(header_v2_07._ENCODERS) == {getattr(header_v2_07, name) for name in names}
