@@ -302,6 +302,7 @@ class Batching:
 
     def body_octets(self, octets: int, messages: int) -> int:
         self.asked.append((octets, messages))
+        assert len(self.asked) < 20, "the same messages are looked at again and again"
         return 4 + 4 * messages + octets
 
     def encode(self, messages: Sequence[Buffer]) -> bytes:
@@ -506,3 +507,15 @@ def test_only_calls_that_are_sure_to_go_inline_are_held(results: int, held: bool
     pair.client.call(10, message(10, CALL, (bytes(most - 8), None)), ReplyBound(8))
     assert outbox.queued >= 1
     assert outbox.waiting(Kind.CALL) == outbox.queued
+
+
+def test_a_call_that_is_withdrawn_waits_no_more() -> None:
+    peer, requester, _ = called()
+    waiting = [peer.endpoint.call(xid, message(xid, CALL), ReplyBound(8)) for xid in (8, 9)]
+    outbox = peer.endpoint._outbox
+    assert (outbox.queued, outbox.waiting(Kind.CALL), requester.in_flight) == (2, 2, 1)
+    peer.endpoint.abandon(waiting[0])
+    assert (outbox.queued, outbox.waiting(Kind.CALL), requester.in_flight) == (1, 1, 1)
+    peer.endpoint.abandon(waiting[1])
+    assert (outbox.queued, outbox.waiting(Kind.CALL), requester.in_flight) == (0, 0, 1)
+    assert peer.endpoint.statistics.calls_abandoned == 0
