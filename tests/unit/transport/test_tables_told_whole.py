@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from dialect_messages import words
+from rpcrdma.errors import DecodeError
 from rpcrdma.limits import CALL_ATTEMPTS_MAX
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.transport import refusals, routing
@@ -22,6 +23,7 @@ from rpcrdma.transport.properties import _Level, with_receive_octets
 from rpcrdma.transport.reactions import REACTIONS, CallForm, Reaction, form_after
 from rpcrdma.transport.refusals import CallRefused, ChunkRefused, VersionRefused, error_of
 from rpcrdma.transport.statistics import LINUX_CLIENT, LINUX_SERVER, TransportStatistics
+from rpcrdma.wire.cursor import Reader
 
 FIRST_CODES = {
     Cause.VERSION: words(1, 3, 4),
@@ -324,6 +326,17 @@ def test_a_level_that_a_version_has_not_is_told_as_the_next_lower_one() -> None:
         ReverseSupport.CONTINUED: words(1),
         ReverseSupport.GENERAL: words(2),
     }
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 3, 4, 0xFFFFFFFF])
+def test_levels_that_a_version_has_not_do_not_decode(number: int) -> None:
+    levels = (ReverseSupport.NONE, ReverseSupport.INLINE, ReverseSupport.GENERAL)
+    found: object = None
+    try:
+        found = _Level(levels).decode(Reader(words(number)), "reverse")
+    except (DecodeError, LookupError) as error:
+        found = type(error)
+    assert found is (levels[number] if number < 3 else DecodeError)
 
 
 def test_a_receive_size_is_added_where_none_is_told() -> None:
