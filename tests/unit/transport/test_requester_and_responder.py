@@ -10,7 +10,7 @@ import pytest
 
 from rpcrdma.errors import LocalProtocolError, RemoteProtocolError
 from rpcrdma.limits import CALL_ATTEMPTS_MAX
-from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
+from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, counted_bits, message
 from rpcrdma.testing.raw_calls import header, read_segment
 from rpcrdma.transport import CallArrived, CallFailed, ReplyBound, Role, TransportConfig, TransportStatistics, offered
 from rpcrdma.transport.call_states import CallState
@@ -25,6 +25,8 @@ from rpcrdma.transport.requester import Requester
 from rpcrdma.transport.responder import _addressable, _held_by, _well_placed
 from rpcrdma.transport.session import Session
 from rpcrdma.verbs import Access
+from rpcrdma.verbs.loopback import LoopbackQueuePair
+from rpcrdma.verbs.memory import SoftwareProtectionDomain
 from rpcrdma.wire.buffers import Buffer
 
 CALL, REPLY = 0, 1
@@ -431,16 +433,19 @@ def test_a_far_call_goes_in_messages_where_there_are_credits_for_all_of_them(
 @pytest.mark.parametrize(("version", "splits"), [("1", False), ("2", True), ("2-07", True)])
 @pytest.mark.parametrize("role", list(Role))
 def test_a_session_begins_with_nothing_but_its_version(version: str, splits: bool, role: Role) -> None:
-    peer = BarePeer(role)
+    pd, other = SoftwareProtectionDomain(counted_bits(1)), SoftwareProtectionDomain(counted_bits(2))
+    qp, _ = LoopbackQueuePair.pair(pd, other)
     (dialect,) = offered(version)
     try:
-        session = Session(peer.qp, peer.pd, TransportConfig(), role, dialect, reverse=False)
+        session = Session(qp, pd, TransportConfig(segment_octets_max=2000), role, dialect, reverse=False)
+        possible = session.segment_octets_possible
     except (AttributeError, TypeError) as error:
         pytest.fail(f"it cannot be made: {error}")
     assert (session.splits, session.state, session.failure, session.owed) == (splits, State.CONNECTING, "", 0)
     assert (session.proof, session.refusal, session.carrier, session.batcher, session.between) == (None,) * 5
     assert (session.round_trip_s, session.unfinished, session.peer, list(session.events)) == (0.0, 0, None, [])
     assert session.reverse_support is ReverseSupport.NONE
+    assert possible == (1 << 20 if splits else 2000)
     assert session.statistics == TransportStatistics()
     first = (session.send_octets, session.receive_octets)
     assert first == ((4096, 4096) if splits else (1024, 1024))

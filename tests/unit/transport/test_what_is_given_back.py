@@ -10,10 +10,13 @@ from rpcrdma.errors import DecodeError, LocalProtocolError, RpcRdmaError
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
 from rpcrdma.testing.raw_calls import header, read_segment
 from rpcrdma.transport import CallArrived, Closed, ReplyBound, Role, TransportConfig
+from rpcrdma.transport.calls import OutgoingReply
+from rpcrdma.transport.carriers import IncomingItems, ResponseGroup
+from rpcrdma.transport.message import Inbound, Kind
 from rpcrdma.transport.requester import _ResultDecoder
 from rpcrdma.transport.responder import Responder
 from rpcrdma.verbs import Access
-from rpcrdma.xdr.codec import PlacedInOrder
+from rpcrdma.xdr.codec import Payload, PlacedInOrder
 
 CALL, REPLY = 0, 1
 
@@ -206,3 +209,46 @@ def test_calls_of_a_server_fit_a_message_and_so_do_their_replies(end: str, items
         pair.server.call(9, message(9, CALL, (bytes(plain + more[0]), None)), ReplyBound(bound + more[1], items))
     pair.server.call(9, message(9, CALL, (bytes(plain), None)), ReplyBound(bound, items))
     assert pair.server.reverse_calls_in_flight == 1
+
+
+def test_a_peer_that_leaves_its_replies_unread_is_not_said_to_be_discarded() -> None:
+    peer = BarePeer(Role.SERVER)
+    peer.endpoint._outbox.posted = 10_000
+    peer.send(header(xid=3) + struct.pack(">II", 3, CALL))
+    (event,) = peer.endpoint_events()
+    assert isinstance(event, Closed)
+    assert event.reason == "the peer does not read its replies"
+    assert peer.endpoint.statistics.discarded == 0
+
+
+class CarriedReply:
+    """A reply that goes in messages of an extension, or waits for credits."""
+
+    def __init__(self, *, by_send: bool, waits: bool = False) -> None:
+        self.group = None if waits else ResponseGroup((), (), by_send)
+        self.rooms: list[int] = []
+
+    def refusal(self, _payload: Payload) -> None:
+        """It can go."""
+
+    def plan(self, _payload: Payload, room: int) -> ResponseGroup | None:
+        self.rooms.append(room)
+        return self.group
+
+
+@pytest.mark.parametrize("by_send", [False, True])
+@pytest.mark.parametrize("placed", [{}, {8: memoryview(b"item")}])
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_call_is_counted_once_as_one_by_send(by_send: bool, placed: dict[int, memoryview], waits: bool) -> None:
+    server = Server()
+    carried = CarriedReply(by_send=by_send, waits=waits)
+    items = IncomingItems(placed, 0, carried)
+    message_in = Inbound(Kind.CALL, 7, 1, 1, data=struct.pack(">II", 7, CALL), carried=items)
+    assert server.responder.on_call(message_in, None)
+    (event,) = server.endpoint_events()
+    assert isinstance(event, CallArrived)
+    assert server.endpoint.statistics.calls_by_send == bool(placed)
+    reply = OutgoingReply(event.incoming, message(7, REPLY), None)
+    assert server.responder._carry(reply) == (None if waits else ())
+    assert carried.rooms == [1]
+    assert server.endpoint.statistics.calls_by_send == (bool(placed) or (by_send and not waits))
