@@ -1,4 +1,4 @@
-"""Every counter of both ends after conversations of each form: those that are not named are zero."""
+"""Every counter of both ends after conversations of each form: all others are zero."""
 
 from __future__ import annotations
 
@@ -490,7 +490,7 @@ SECOND: dict[str, tuple[dict[str, int], dict[str, int]]] = {
 
 @pytest.mark.parametrize("name", CONVERSATIONS)
 def test_each_form_of_call_and_reply_counts_what_it_used(name: str) -> None:
-    """The client's counters and the server's: they show from both ends what took place."""
+    """Both ends have counters of their own."""
     assert conversation("1", *CONVERSATIONS[name]) == FIRST[name]
     for version in ("2", "2-07"):
         assert conversation(version, *CONVERSATIONS[name]) == SECOND[name]

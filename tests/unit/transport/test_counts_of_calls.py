@@ -1,4 +1,4 @@
-"""Counters of calls that are not answered as usual, and what is counted of Sends."""
+"""Counters of calls without a usual answer, and of Sends."""
 
 from __future__ import annotations
 
