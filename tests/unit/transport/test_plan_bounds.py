@@ -171,6 +171,7 @@ INLINE, LONG = ReplyForm.INLINE, ReplyForm.LONG
         (1000, (), (), None, ReplyPlan(INLINE)),
         (1001, (), (), None, Refusal(Cause.REPLY_RESOURCE, needed=1001)),
         (996, (1,), (), None, ReplyPlan(INLINE)),
+        (996, (2,), (), None, ReplyPlan(INLINE)),
         (997, (1,), (), None, Refusal(Cause.REPLY_RESOURCE, needed=1001)),
         (0, (1001,), (), None, Refusal(Cause.REPLY_RESOURCE, needed=1004)),
         (0, (10,), ((10,),), None, ReplyPlan(INLINE, (0,))),
@@ -240,6 +241,7 @@ def test_a_result_that_fits_no_write_chunk_is_continued_as_far_as_may_be() -> No
     # 200 and 11 and 17 for the header.
     offered = ChunkLists((), (chunk(10),))
     assert plan_reply(100, (3669,), offered, 1200, GEOMETRY, 0, 4000) == ReplyPlan(INLINE, (None,))
+    assert plan_reply(100, (3670,), offered, 1200, GEOMETRY, 0, 4000) == ReplyPlan(INLINE, (None,))
     assert plan_reply(100, (3672,), offered, 1200, GEOMETRY, 0, 4000) == ReplyPlan(INLINE, (None,))
     found = plan_reply(101, (3672,), offered, 1200, GEOMETRY, 0, 4000)
     assert found.refusal == Refusal(Cause.WRITE_RESOURCE, 1, 3672)
