@@ -1,14 +1,15 @@
-"""What becomes of the memory in which messages arrive."""
+"""Receives, and the memory in which messages arrive."""
 
 from __future__ import annotations
 
+import struct
 from typing import Any, cast
 
 import pytest
 
 from rpcrdma.transport.receive_buffers import ReceiveBuffers
 from rpcrdma.verbs.queue_pair import Completion, QueuePair, Status, Verb
-from rpcrdma.verbs.receive_pool import ReceivePool
+from rpcrdma.verbs.receive_pool import ReceiveBuffer, ReceivePool, ReceiveSource, ScatteredBuffer
 
 BUFFER_OCTETS = 36864
 
@@ -33,3 +34,169 @@ def test_messages_that_fill_less_than_half_of_a_buffer_leave_it_to_the_next_one(
     assert (pool.take() is buffer) == serves_again
     buffer[:octets] = bytes(octets)
     assert message == bytes([7 if serves_again else 0]) * octets
+
+
+class CountedReceives:
+    """A queue pair that remembers how many receives were posted at each time."""
+
+    def __init__(self) -> None:
+        self.posted: list[int] = []
+
+    def post_receives(self, count: int, pool: object) -> None:
+        assert pool is not None
+        self.posted.append(count)
+
+
+class Scattering:
+    """Memory of which buffers are in parts of 16 octets; messages of up to 32 octets come in whole ones."""
+
+    octets = 64
+    short_octets = 64
+    plain_octets = 32
+
+    def __init__(self) -> None:
+        self.given_back: list[ReceiveBuffer] = []
+
+    def take(self) -> memoryview:
+        return memoryview(bytearray(64))
+
+    def draw(self) -> ScatteredBuffer:
+        return self.in_parts(self.take())
+
+    def in_parts(self, buffer: memoryview) -> ScatteredBuffer:
+        return ScatteredBuffer([buffer[start : start + 16] for start in range(0, 64, 16)])
+
+    def give_back(self, buffer: ReceiveBuffer) -> None:
+        self.given_back.append(buffer)
+
+
+def arrival(buffer: ReceiveBuffer, octets: int) -> Any:
+    return Completion(buffer, Verb.RECEIVE, Status.SUCCESS, octets)
+
+
+def header(version: int, header_type: int) -> bytes:
+    return struct.pack(">IIII", 1, version, 3, header_type)
+
+
+KEPT = header(2, 64) + bytes(range(48))
+OTHER = header(2, 65) + bytes(range(48))
+
+
+def scattering() -> tuple[ReceiveBuffers, Scattering, CountedReceives]:
+    pool, qp = Scattering(), CountedReceives()
+    receives = ReceiveBuffers(cast("QueuePair", qp), cast("ReceiveSource", pool))
+    receives.kept_scattered = {(2, 64)}
+    return receives, pool, qp
+
+
+def filled(buffer: memoryview, octets: bytes) -> memoryview:
+    buffer[: len(octets)] = octets
+    return buffer
+
+
+def test_eight_receives_more_than_are_wanted_are_posted_and_replaced_together() -> None:
+    qp = CountedReceives()
+    receives = ReceiveBuffers(cast("QueuePair", qp), ReceivePool(64))
+    assert receives.posted == 0
+    receives.post(10)
+    assert (receives.posted, qp.posted) == (10, [18])
+    for taken in range(1, 25):
+        assert receives.take(arrival(memoryview(bytearray(64)), 5)) == bytes(5)
+        assert qp.posted == [18] + [8] * (taken // 8)
+
+
+@pytest.mark.parametrize("taken", range(8))
+def test_what_was_taken_is_replaced_when_more_is_wanted(taken: int) -> None:
+    qp = CountedReceives()
+    receives = ReceiveBuffers(cast("QueuePair", qp), ReceivePool(64))
+    receives.post(10)
+    for _ in range(taken):
+        receives.take(arrival(memoryview(bytearray(64)), 5))
+    receives.post(13)
+    assert (receives.posted, qp.posted) == (13, [18, 3 + taken])
+    for _ in range(8):
+        assert len(qp.posted) == 2
+        receives.take(arrival(memoryview(bytearray(64)), 5))
+    assert qp.posted[2:] == [8]
+
+
+def test_a_message_is_copied_and_its_memory_given_back() -> None:
+    receives, pool, _ = scattering()
+    buffer = filled(pool.take(), OTHER)
+    found = receives.take(arrival(buffer, 32))
+    assert found == OTHER[:32]
+    assert type(found) is bytes
+    assert len(pool.given_back) == 1
+    assert pool.given_back[0] is buffer
+    assert receives.arrived is None
+
+
+@pytest.mark.parametrize("octets", [33, 64])
+def test_a_message_of_a_kept_type_stays_in_the_pieces_in_which_it_arrived(octets: int) -> None:
+    receives, pool, _ = scattering()
+    whole = filled(pool.take(), KEPT)
+    found = receives.take(arrival(whole, octets))
+    assert found == KEPT[:16]
+    assert receives.arrived is not None
+    buffer, length = receives.arrived
+    assert length == octets
+    assert buffer.joined(octets) == KEPT[:octets]
+    assert pool.given_back == []
+    receives.close()
+    assert pool.given_back == [buffer]
+    assert receives.arrived is None
+    receives.close()
+    assert pool.given_back == [buffer]
+
+
+def test_a_message_of_another_type_is_put_together_from_its_pieces() -> None:
+    receives, pool, _ = scattering()
+    for octets in (5, 15, 16, 17, 40, 64):
+        pool.given_back.clear()
+        scattered = pool.draw()
+        scattered.write(0, OTHER)
+        assert receives.take(arrival(scattered, octets)) == OTHER[:octets]
+        assert pool.given_back == [scattered]
+        assert receives.arrived is None
+
+
+def test_a_kept_message_in_pieces_shows_its_start_and_no_more() -> None:
+    receives, pool, _ = scattering()
+    for octets, shown, kept in ((15, 15, False), (16, 16, True), (17, 16, True), (64, 16, True)):
+        pool.given_back.clear()
+        scattered = pool.draw()
+        scattered.write(0, KEPT)
+        assert receives.take(arrival(scattered, octets)) == KEPT[:shown]
+        assert receives.arrived == ((scattered, octets) if kept else None)
+        assert pool.given_back == ([] if kept else [scattered])
+        receives.close()
+
+
+def test_short_messages_of_a_kept_type_are_copied() -> None:
+    receives, pool, _ = scattering()
+    buffer = filled(pool.take(), KEPT)
+    assert receives.take(arrival(buffer, 32)) == KEPT[:32]
+    assert receives.arrived is None
+    assert len(pool.given_back) == 1
+
+
+def test_a_message_that_was_not_handed_on_makes_room_for_the_next() -> None:
+    receives, pool, _ = scattering()
+    receives.take(arrival(filled(pool.take(), KEPT), 64))
+    assert receives.arrived is not None
+    first = receives.arrived[0]
+    receives.take(arrival(filled(pool.take(), OTHER), 20))
+    assert pool.given_back[0] is first
+    assert len(pool.given_back) == 2
+    assert receives.arrived is None
+
+
+def test_a_message_that_is_not_looked_at_gives_its_memory_back() -> None:
+    receives, pool, qp = scattering()
+    buffer, scattered = pool.take(), pool.draw()
+    receives.give_back(arrival(buffer, 10))
+    receives.give_back(arrival(scattered, 10))
+    assert len(pool.given_back) == 2
+    assert pool.given_back[0] is buffer
+    assert pool.given_back[1] is scattered
+    assert qp.posted == []

@@ -1,0 +1,496 @@
+"""Every counter of both ends after conversations of each form: all others are zero."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import pytest
+
+from rpcrdma.testing.endpoint_pair import EndpointPair, message
+from rpcrdma.transport import ReplyBound, TransportConfig, TransportStatistics
+
+CALL, REPLY = 0, 1
+CONFIG = TransportConfig(segment_octets_max=2000, offered_send_octets=8192, offered_receive_octets=8192)
+
+
+def counted(statistics: TransportStatistics) -> dict[str, int]:
+    return {name: count for name, count in asdict(statistics).items() if count}
+
+
+def conversation(
+    version: str, argument: tuple[int, int | None], bound: ReplyBound, result: tuple[int, int | None]
+) -> tuple[dict[str, int], dict[str, int]]:
+    """One call with so many plain octets, and those of an item if there is one, and a reply likewise."""
+    pair = EndpointPair(CONFIG, CONFIG, version=version).connect()
+    before = [counted(end.statistics) for end in (pair.client, pair.server)]
+    call = (bytes(argument[0]), None if argument[1] is None else bytes(argument[1]))
+    pair.client.call(7, message(7, CALL, call), bound)
+    for incoming in pair.arrived():
+        reply = (bytes(result[0]), None if result[1] is None else bytes(result[1]))
+        pair.server.reply(incoming, message(7, REPLY, reply))
+    pair.run()
+    after = [counted(end.statistics) for end in (pair.client, pair.server)]
+    new = [
+        {name: count - was.get(name, 0) for name, count in now.items() if count - was.get(name, 0)}
+        for was, now in zip(before, after, strict=True)
+    ]
+    return new[0], new[1]
+
+
+CONVERSATIONS: dict[str, tuple[tuple[int, int | None], ReplyBound, tuple[int, int | None]]] = {
+    "plain": ((0, None), ReplyBound(8), (0, None)),
+    "an argument": ((0, 5000), ReplyBound(8), (0, None)),
+    "a result": ((0, None), ReplyBound(8, (6500,)), (0, 4500)),
+    "both": ((0, 5000), ReplyBound(8, (6500,)), (0, 4500)),
+    "a long call": ((9000, None), ReplyBound(8), (0, None)),
+    "a long call with an argument": ((30000, 30000), ReplyBound(8), (0, None)),
+    "a long reply": ((0, None), ReplyBound(12000), (11000, None)),
+    "a long reply that is short": ((0, None), ReplyBound(12000), (8, None)),
+    "all long": ((9000, None), ReplyBound(12000), (11000, None)),
+    "a result that is too large": ((0, None), ReplyBound(8, (5000,)), (0, 5001)),
+    "a reply that is too large": ((0, None), ReplyBound(8), (11000, None)),
+    "a very long call": ((60000, None), ReplyBound(8), (0, None)),
+    "large items": ((0, 60000), ReplyBound(8, (50000,)), (0, 40000)),
+}
+FIRST: dict[str, tuple[dict[str, int], dict[str, int]]] = {
+    "plain": (
+        {"calls": 1, "calls_short": 1, "sends": 1, "receives": 1},
+        {"calls": 1, "calls_short": 1, "sends": 1, "receives": 1},
+    ),
+    "an argument": (
+        {
+            "calls": 1,
+            "calls_read_chunk": 1,
+            "sends": 1,
+            "receives": 1,
+            "registrations": 1,
+            "remote_invalidations": 1,
+            "segments_read": 3,
+            "calls_by_rdma": 1,
+        },
+        {
+            "calls": 1,
+            "calls_read_chunk": 1,
+            "sends": 1,
+            "receives": 1,
+            "rdma_reads": 3,
+            "octets_read": 5000,
+            "registrations": 1,
+            "remote_invalidations": 1,
+        },
+    ),
+    "a result": (
+        {
+            "calls": 1,
+            "calls_write_chunk": 1,
+            "sends": 1,
+            "receives": 1,
+            "registrations": 1,
+            "remote_invalidations": 1,
+            "segments_write": 4,
+            "octets_offered": 6500,
+            "octets_returned": 4500,
+            "calls_by_rdma": 1,
+        },
+        {
+            "calls": 1,
+            "calls_write_chunk": 1,
+            "sends": 1,
+            "receives": 1,
+            "rdma_writes": 3,
+            "octets_written": 4500,
+            "remote_invalidations": 1,
+        },
+    ),
+    "both": (
+        {
+            "calls": 1,
+            "calls_read_chunk": 1,
+            "calls_write_chunk": 1,
+            "sends": 1,
+            "receives": 1,
+            "registrations": 2,
+            "remote_invalidations": 1,
+            "segments_read": 3,
+            "segments_write": 4,
+            "octets_offered": 6500,
+            "octets_returned": 4500,
+            "calls_by_rdma": 1,
+        },
+        {
+            "calls": 1,
+            "calls_read_chunk": 1,
+            "calls_write_chunk": 1,
+            "sends": 1,
+            "receives": 1,
+            "rdma_reads": 3,
+            "rdma_writes": 3,
+            "octets_read": 5000,
+            "octets_written": 4500,
+            "registrations": 1,
+            "remote_invalidations": 1,
+        },
+    ),
+    "a long call": (
+        {
+            "calls": 1,
+            "calls_long": 1,
+            "sends": 1,
+            "receives": 1,
+            "registrations": 1,
+            "remote_invalidations": 1,
+            "segments_read": 5,
+            "calls_by_rdma": 1,
+        },
+        {
+            "calls": 1,
+            "calls_long": 1,
+            "sends": 1,
+            "receives": 1,
+            "rdma_reads": 5,
+            "octets_read": 9008,
+            "registrations": 1,
+            "remote_invalidations": 1,
+        },
+    ),
+    "a long call with an argument": (
+        {
+            "calls": 1,
+            "calls_read_chunk": 1,
+            "calls_long": 1,
+            "sends": 1,
+            "receives": 1,
+            "registrations": 2,
+            "remote_invalidations": 1,
+            "segments_read": 31,
+            "calls_by_rdma": 1,
+        },
+        {
+            "calls": 1,
+            "calls_read_chunk": 1,
+            "calls_long": 1,
+            "sends": 1,
+            "receives": 1,
+            "rdma_reads": 31,
+            "octets_read": 60012,
+            "registrations": 1,
+            "remote_invalidations": 1,
+        },
+    ),
+    "a long reply": (
+        {
+            "calls": 1,
+            "replies_long": 1,
+            "sends": 1,
+            "receives": 1,
+            "registrations": 1,
+            "remote_invalidations": 1,
+            "segments_reply": 7,
+            "octets_offered": 12032,
+            "octets_returned": 11008,
+            "calls_by_rdma": 1,
+        },
+        {
+            "calls": 1,
+            "replies_long": 1,
+            "sends": 1,
+            "receives": 1,
+            "rdma_writes": 6,
+            "octets_written": 11008,
+            "remote_invalidations": 1,
+        },
+    ),
+    "a long reply that is short": (
+        {
+            "calls": 1,
+            "calls_short": 1,
+            "sends": 1,
+            "receives": 1,
+            "registrations": 1,
+            "remote_invalidations": 1,
+            "segments_reply": 7,
+            "octets_offered": 12032,
+        },
+        {"calls": 1, "calls_short": 1, "sends": 1, "receives": 1, "remote_invalidations": 1},
+    ),
+    "all long": (
+        {
+            "calls": 1,
+            "calls_long": 1,
+            "replies_long": 1,
+            "sends": 1,
+            "receives": 1,
+            "registrations": 2,
+            "remote_invalidations": 1,
+            "segments_read": 5,
+            "segments_reply": 7,
+            "octets_offered": 12032,
+            "octets_returned": 11008,
+            "calls_by_rdma": 1,
+        },
+        {
+            "calls": 1,
+            "calls_long": 1,
+            "replies_long": 1,
+            "sends": 1,
+            "receives": 1,
+            "rdma_reads": 5,
+            "rdma_writes": 6,
+            "octets_read": 9008,
+            "octets_written": 11008,
+            "registrations": 1,
+            "remote_invalidations": 1,
+        },
+    ),
+    "a result that is too large": (
+        {
+            "calls": 1,
+            "calls_write_chunk": 1,
+            "calls_failed": 1,
+            "sends": 1,
+            "receives": 1,
+            "registrations": 1,
+            "segments_write": 3,
+            "octets_offered": 5000,
+        },
+        {"calls": 1, "calls_failed": 1, "sends": 1, "receives": 1, "errors_sent": 1},
+    ),
+    "a reply that is too large": (
+        {"calls": 1, "calls_failed": 1, "sends": 1, "receives": 1},
+        {"calls": 1, "calls_failed": 1, "sends": 1, "receives": 1, "errors_sent": 1},
+    ),
+    "a very long call": (
+        {
+            "calls": 1,
+            "calls_long": 1,
+            "sends": 1,
+            "receives": 1,
+            "registrations": 1,
+            "remote_invalidations": 1,
+            "segments_read": 31,
+            "calls_by_rdma": 1,
+        },
+        {
+            "calls": 1,
+            "calls_long": 1,
+            "sends": 1,
+            "receives": 1,
+            "rdma_reads": 31,
+            "octets_read": 60008,
+            "registrations": 1,
+            "remote_invalidations": 1,
+        },
+    ),
+    "large items": (
+        {
+            "calls": 1,
+            "calls_read_chunk": 1,
+            "calls_write_chunk": 1,
+            "sends": 1,
+            "receives": 1,
+            "registrations": 2,
+            "remote_invalidations": 1,
+            "segments_read": 30,
+            "segments_write": 25,
+            "octets_offered": 50000,
+            "octets_returned": 40000,
+            "calls_by_rdma": 1,
+        },
+        {
+            "calls": 1,
+            "calls_read_chunk": 1,
+            "calls_write_chunk": 1,
+            "sends": 1,
+            "receives": 1,
+            "rdma_reads": 30,
+            "rdma_writes": 20,
+            "octets_read": 60000,
+            "octets_written": 40000,
+            "registrations": 1,
+            "remote_invalidations": 1,
+        },
+    ),
+}
+SECOND: dict[str, tuple[dict[str, int], dict[str, int]]] = {
+    "plain": (
+        {"calls": 1, "calls_short": 1, "sends": 1, "receives": 1},
+        {"calls": 1, "calls_short": 1, "sends": 1, "receives": 1},
+    ),
+    "an argument": (
+        {"calls": 1, "calls_short": 1, "sends": 1, "receives": 1},
+        {"calls": 1, "calls_short": 1, "sends": 1, "receives": 1},
+    ),
+    "a result": (
+        {"calls": 1, "calls_short": 1, "sends": 1, "receives": 1},
+        {"calls": 1, "calls_short": 1, "sends": 1, "receives": 1},
+    ),
+    "both": (
+        {"calls": 1, "calls_short": 1, "sends": 1, "receives": 1},
+        {"calls": 1, "calls_short": 1, "sends": 1, "receives": 1},
+    ),
+    "a long call": (
+        {"calls": 1, "calls_short": 1, "sends": 2, "receives": 1, "messages_continued": 1, "pieces_sent": 1},
+        {"calls": 1, "calls_short": 1, "sends": 1, "receives": 2, "pieces_received": 1},
+    ),
+    "a long call with an argument": (
+        {
+            "calls": 1,
+            "calls_read_chunk": 1,
+            "calls_long": 1,
+            "sends": 1,
+            "receives": 1,
+            "registrations": 2,
+            "remote_invalidations": 1,
+            "segments_read": 31,
+            "calls_by_rdma": 1,
+        },
+        {
+            "calls": 1,
+            "calls_read_chunk": 1,
+            "calls_long": 1,
+            "sends": 1,
+            "receives": 1,
+            "rdma_reads": 31,
+            "octets_read": 60012,
+            "registrations": 1,
+            "remote_invalidations": 1,
+        },
+    ),
+    "a long reply": (
+        {
+            "calls": 1,
+            "replies_long": 1,
+            "sends": 1,
+            "receives": 1,
+            "registrations": 1,
+            "remote_invalidations": 1,
+            "segments_reply": 7,
+            "octets_offered": 12032,
+            "octets_returned": 11008,
+            "calls_by_rdma": 1,
+        },
+        {
+            "calls": 1,
+            "replies_long": 1,
+            "sends": 1,
+            "receives": 1,
+            "rdma_writes": 6,
+            "octets_written": 11008,
+            "remote_invalidations": 1,
+        },
+    ),
+    "a long reply that is short": (
+        {
+            "calls": 1,
+            "calls_short": 1,
+            "sends": 1,
+            "receives": 1,
+            "registrations": 1,
+            "remote_invalidations": 1,
+            "segments_reply": 7,
+            "octets_offered": 12032,
+        },
+        {"calls": 1, "calls_short": 1, "sends": 1, "receives": 1, "remote_invalidations": 1},
+    ),
+    "all long": (
+        {
+            "calls": 1,
+            "replies_long": 1,
+            "sends": 2,
+            "receives": 1,
+            "registrations": 1,
+            "remote_invalidations": 1,
+            "segments_reply": 7,
+            "octets_offered": 12032,
+            "octets_returned": 11008,
+            "messages_continued": 1,
+            "pieces_sent": 1,
+            "calls_by_rdma": 1,
+        },
+        {
+            "calls": 1,
+            "replies_long": 1,
+            "sends": 1,
+            "receives": 2,
+            "rdma_writes": 6,
+            "octets_written": 11008,
+            "remote_invalidations": 1,
+            "pieces_received": 1,
+        },
+    ),
+    "a result that is too large": (
+        {"calls": 1, "calls_short": 1, "sends": 1, "receives": 1},
+        {"calls": 1, "calls_short": 1, "sends": 1, "receives": 1},
+    ),
+    "a reply that is too large": (
+        {"calls": 1, "calls_short": 1, "sends": 2, "receives": 2, "pieces_received": 1, "grants_sent": 1},
+        {
+            "calls": 1,
+            "calls_short": 1,
+            "sends": 2,
+            "receives": 2,
+            "messages_continued": 1,
+            "pieces_sent": 1,
+            "grants_received": 1,
+        },
+    ),
+    "a very long call": (
+        {
+            "calls": 1,
+            "calls_long": 1,
+            "sends": 1,
+            "receives": 1,
+            "registrations": 1,
+            "remote_invalidations": 1,
+            "segments_read": 31,
+            "calls_by_rdma": 1,
+        },
+        {
+            "calls": 1,
+            "calls_long": 1,
+            "sends": 1,
+            "receives": 1,
+            "rdma_reads": 31,
+            "octets_read": 60008,
+            "registrations": 1,
+            "remote_invalidations": 1,
+        },
+    ),
+    "large items": (
+        {
+            "calls": 1,
+            "calls_read_chunk": 1,
+            "calls_write_chunk": 1,
+            "sends": 1,
+            "receives": 1,
+            "registrations": 2,
+            "remote_invalidations": 1,
+            "segments_read": 30,
+            "segments_write": 25,
+            "octets_offered": 50000,
+            "octets_returned": 40000,
+            "calls_by_rdma": 1,
+        },
+        {
+            "calls": 1,
+            "calls_read_chunk": 1,
+            "calls_write_chunk": 1,
+            "sends": 1,
+            "receives": 1,
+            "rdma_reads": 30,
+            "rdma_writes": 20,
+            "octets_read": 60000,
+            "octets_written": 40000,
+            "registrations": 1,
+            "remote_invalidations": 1,
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONVERSATIONS)
+def test_each_form_of_call_and_reply_counts_what_it_used(name: str) -> None:
+    """Both ends have counters of their own."""
+    assert conversation("1", *CONVERSATIONS[name]) == FIRST[name]
+    for version in ("2", "2-07"):
+        assert conversation(version, *CONVERSATIONS[name]) == SECOND[name]

@@ -1,0 +1,204 @@
+"""Counters of calls without a usual answer, and of Sends."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, cast
+
+import pytest
+
+from rpcrdma.errors import LocalProtocolError
+from rpcrdma.limits import SPARE_RECEIVES
+from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
+from rpcrdma.transport import CallArrived, CallFailed, ReplyBound, Role, TransportConfig, TransportStatistics
+from rpcrdma.transport.calls import CallHandle, IncomingCall, OutgoingReply
+from rpcrdma.transport.dialects import Window
+from rpcrdma.transport.message import Inbound, Kind
+from rpcrdma.transport.outbox import SendMark
+from rpcrdma.transport.windows import CallWindow
+from rpcrdma.verbs.loopback import LoopbackQueuePair
+from rpcrdma.wire.buffers import Buffer
+
+CALL, REPLY = 0, 1
+
+
+def counted(statistics: TransportStatistics) -> dict[str, int]:
+    return {name: count for name, count in asdict(statistics).items() if count}
+
+
+def words(*numbers: int) -> bytes:
+    return struct.pack(f">{len(numbers)}I", *numbers)
+
+
+def client() -> tuple[BarePeer, CallHandle]:
+    """One that has sent its first call, with an argument in a Read chunk."""
+    peer = BarePeer(Role.CLIENT)
+    handle = peer.endpoint.call(7, message(7, CALL, (b"", bytes(5000))), ReplyBound(8))
+    peer.run()
+    return peer, handle
+
+
+CALLED = {"sends": 1, "calls_read_chunk": 1, "registrations": 1, "segments_read": 1}
+ANSWERED = CALLED | {"calls": 1, "receives": 1}
+
+
+def test_a_call_that_is_not_answered_is_counted_as_sent() -> None:
+    peer, _ = client()
+    assert counted(peer.endpoint.statistics) == CALLED
+
+
+def test_a_refused_call_is_counted_as_failed() -> None:
+    peer, _ = client()
+    peer.send(words(7, 1, 9, 4, 2))
+    assert counted(peer.endpoint.statistics) == ANSWERED | {"calls_failed": 1}
+
+
+def test_an_abandoned_call_is_counted_once_and_again_when_it_is_answered() -> None:
+    peer, handle = client()
+    peer.endpoint.abandon(handle)
+    assert counted(peer.endpoint.statistics) == CALLED | {"calls_abandoned": 1}
+    peer.endpoint.abandon(handle)
+    assert counted(peer.endpoint.statistics) == CALLED | {"calls_abandoned": 1}
+    peer.send(words(7, 1, 9, 0, 0, 0, 0, 7, REPLY))
+    found = counted(peer.endpoint.statistics)
+    assert (found["calls_abandoned"], found["calls"], found["receives"]) == (1, 1, 1)
+    assert peer.endpoint_events() == []
+
+
+def test_answers_to_no_call_are_counted_and_dropped() -> None:
+    peer, _ = client()
+    peer.send(words(8, 1, 9, 0, 0, 0, 0, 8, REPLY))
+    peer.send(words(8, 1, 9, 4, 2))
+    assert counted(peer.endpoint.statistics) == CALLED | {"receives": 2, "bad_xids": 2, "discarded": 2}
+
+
+def test_a_reply_with_chunks_that_were_not_offered_is_counted_as_bad() -> None:
+    peer, handle = client()
+    peer.send(words(7, 1, 9, 0, 0, 1, 1, 5, 6, 0, 7, 0, 0, 7, REPLY))
+    (event,) = peer.endpoint_events()
+    assert isinstance(event, CallFailed)
+    assert event.handle is handle
+    assert counted(peer.endpoint.statistics) == ANSWERED | {"calls_failed": 1, "bad_replies": 1}
+
+
+def test_a_call_whose_memory_is_unfit_is_counted_as_unsendable() -> None:
+    peer = BarePeer(Role.CLIENT)
+    with pytest.raises(LocalProtocolError):
+        peer.endpoint.call(7, message(7, CALL), ReplyBound(8, (5000,)), (bytes(5000),))
+    assert counted(peer.endpoint.statistics) == {"calls_unsendable": 1}
+    assert peer.endpoint.calls_in_flight == 0
+    peer.endpoint.call(7, message(7, CALL), ReplyBound(8))
+    peer.run()
+    assert counted(peer.endpoint.statistics) == {"calls_unsendable": 1, "sends": 1}
+    assert len(peer.received) == 1
+
+
+def test_calls_in_the_reverse_direction_are_counted() -> None:
+    peer = BarePeer(Role.CLIENT, reverse=True)
+    peer.send(words(8, 1, 9, 0, 0, 0, 0, 8, CALL))
+    (event,) = peer.endpoint_events()
+    assert isinstance(event, CallArrived)
+    peer.endpoint.reply(event.incoming, message(8, REPLY))
+    peer.run()
+    expected = {"reverse_calls": 1, "receives": 1, "sends": 1, "calls": 1, "calls_short": 1}
+    assert counted(peer.endpoint.statistics) == expected
+
+
+@pytest.mark.parametrize(("octets", "buffers"), [(8, 1), (4095, 1), (4096, 2), (5000, 2)])
+def test_a_payload_is_joined_with_its_header_while_that_costs_less(
+    octets: int, buffers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = []
+    post_send = LoopbackQueuePair.post_send
+
+    def posted(qp: LoopbackQueuePair, wr: object, gather: Sequence[Buffer], **options: Any) -> None:
+        sent.append([len(buffer) for buffer in gather])
+        post_send(qp, wr, gather, **options)
+
+    config = TransportConfig(inline_send_octets=16384, inline_receive_octets=16384)
+    pair = EndpointPair(config, config).connect()
+    monkeypatch.setattr(LoopbackQueuePair, "post_send", posted)
+    payload = message(7, CALL)
+    payload.reduced = payload.reduced[:8] + bytes(octets - 8)
+    pair.client.call(7, payload, ReplyBound(8))
+    assert sent == [[28 + octets] if buffers == 1 else [28, octets]]
+
+
+@pytest.mark.parametrize(
+    ("octets", "parts"),
+    [
+        (36_828, [36_828]),
+        (36_832, [36_824, 8]),
+        (36_836, [36_828, 8]),
+        (36_840, [36_828, 12]),
+        (73_656, [36_828, 36_828]),
+        (73_660, [36_828, 36_824, 8]),
+    ],
+)
+def test_the_last_send_of_a_message_has_eight_octets_of_it_or_more(
+    octets: int, parts: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = []
+    post_send = LoopbackQueuePair.post_send
+
+    def posted(qp: LoopbackQueuePair, wr: object, gather: Sequence[Buffer], **options: Any) -> None:
+        sent.append(sum(map(len, gather)) - 36)
+        post_send(qp, wr, gather, **options)
+
+    pair = EndpointPair(version="2").connect()
+    monkeypatch.setattr(LoopbackQueuePair, "post_send", posted)
+    pair.client.call(7, message(7, CALL, (bytes(octets - 8), None)), ReplyBound(8))
+    assert sent == parts
+    statistics = pair.client.statistics
+    assert (statistics.pieces_sent, statistics.messages_continued) == (len(parts) - 1, len(parts) > 1)
+
+
+def test_one_send_in_sixteen_reports_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    signaled = []
+    post_send = LoopbackQueuePair.post_send
+
+    def posted(qp: LoopbackQueuePair, wr: object, gather: Sequence[Buffer], **options: Any) -> None:
+        signaled.append(options.get("signaled", True))
+        assert isinstance(wr, SendMark) == signaled[-1]
+        if isinstance(wr, SendMark):
+            assert (wr.count, wr.owner) == (len(signaled), None)
+        post_send(qp, wr, gather, **options)
+
+    peer = BarePeer(Role.SERVER)
+    monkeypatch.setattr(LoopbackQueuePair, "post_send", posted)
+    outbox = peer.endpoint._outbox
+    for xid in range(1, 50):
+        incoming = IncomingCall(Inbound(Kind.CALL, xid, 1, 1))
+        outbox.send(OutgoingReply(incoming, message(xid, REPLY), None))
+        assert (outbox.posted, outbox.queued) == (xid, 0)
+    assert [number for number, each in enumerate(signaled, 1) if each] == [16, 32, 48]
+    peer.run()
+    assert (outbox.posted, outbox.ended) == (49, 48)
+
+
+class NothingOwed:
+    """Credits by which a peer may leave nothing unread."""
+
+    def may_owe(self, _sends: int) -> bool:
+        return False
+
+
+def test_a_backlog_is_looked_for_above_twenty_four_sends() -> None:
+    peer = BarePeer(Role.SERVER)
+    outbox, session = peer.endpoint._outbox, peer.endpoint._session
+    assert session.window.may_owe(0)
+    session.window = cast("Window", NothingOwed())
+    for posted, ended, backlog in ((24, 0, False), (25, 0, True), (125, 101, False), (125, 100, True)):
+        outbox.posted, outbox.ended = posted, ended
+        assert outbox.backlog is backlog
+
+
+@pytest.mark.parametrize(("granted", "calls", "most"), [(1, 0, 18), (1, 1, 20), (10, 0, 36), (10, 1, 38)])
+def test_a_peer_may_leave_unread_twice_the_calls_of_both_and_some_more(granted: int, calls: int, most: int) -> None:
+    window = CallWindow(8, granted, promised=False)
+    for _ in range(calls):
+        assert window.admit(CallHandle(1, message(1, CALL), ReplyBound(8), ())) == 8
+    assert window.may_owe(most + SPARE_RECEIVES)
+    assert not window.may_owe(most + SPARE_RECEIVES + 1)

@@ -1,0 +1,526 @@
+"""Requester, responder and outbox of one connection, driven by their own methods."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import pytest
+
+from rpcrdma.errors import LocalProtocolError, RemoteProtocolError
+from rpcrdma.limits import CALL_ATTEMPTS_MAX
+from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, counted_bits, message
+from rpcrdma.testing.raw_calls import header, read_segment
+from rpcrdma.transport import CallArrived, CallFailed, ReplyBound, Role, TransportConfig, TransportStatistics, offered
+from rpcrdma.transport.call_states import CallState
+from rpcrdma.transport.calls import CallHandle
+from rpcrdma.transport.carriers import Batcher, CallToCarry, CarriedCall, Carrier
+from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
+from rpcrdma.transport.config import ReverseSupport
+from rpcrdma.transport.dialects.v2_00 import Version2
+from rpcrdma.transport.message import Cause, Inbound, Kind, Refusal
+from rpcrdma.transport.negotiation import State
+from rpcrdma.transport.requester import Requester
+from rpcrdma.transport.responder import _addressable, _held_by, _well_placed
+from rpcrdma.transport.session import Session
+from rpcrdma.verbs import Access
+from rpcrdma.verbs.loopback import LoopbackQueuePair
+from rpcrdma.verbs.memory import SoftwareProtectionDomain
+from rpcrdma.wire.buffers import Buffer
+
+CALL, REPLY = 0, 1
+
+
+def read(position: int, *lengths: int) -> ReadChunk:
+    return ReadChunk(position, tuple(Segment(1, length, 0) for length in lengths))
+
+
+@pytest.mark.parametrize("length", range(1, 18))
+def test_read_chunks_stand_side_by_side(length: int) -> None:
+    """Each one ends at a multiple of four; the next one begins there or later."""
+    end = 8 + length + -length % 4
+    for inline in (8, None):
+        whole = () if inline else (read(0, 8),)
+        assert _well_placed((*whole, read(8, length), read(end, 5)), inline)
+        assert _well_placed((read(end, 5), *whole, read(8, length)), inline)
+        assert not _well_placed((*whole, read(8, length), read(end - 4, 5)), inline)
+        # Between them would be four octets of a stream that has only eight, before the first one.
+        assert not _well_placed((*whole, read(8, length), read(end + 4, 5)), inline)
+    assert _well_placed((read(8, length), read(end + 4, 5)), 12)
+    assert not _well_placed((read(8, length), read(end + 8, 5)), 12)
+
+
+def test_read_chunks_stand_within_the_stream() -> None:
+    assert _well_placed((), 0)
+    assert not _well_placed((), None)
+    assert _well_placed((read(0, 20),), None)
+    assert not _well_placed((read(0, 20),), 20)
+    assert not _well_placed((read(4, 20),), None)
+    assert _well_placed((read(4, 20),), 4)
+    assert _well_placed((read(4, 20),), 8)
+    assert not _well_placed((read(8, 20),), 4)
+    assert _well_placed((read(0, 4, 4), read(8, 20)), None)
+    assert not _well_placed((read(0, 4, 3), read(8, 20)), None)
+
+
+END = 1 << 64
+
+
+@pytest.mark.parametrize(
+    ("length", "offset", "fits"),
+    [
+        (100, 0, True),
+        (101, 0, False),
+        (100, END - 100, True),
+        (100, END - 99, False),
+        (1, END - 1, True),
+        (1, END, False),
+        (0, END, True),
+        (0, 0, True),
+    ],
+)
+def test_segments_have_a_size_and_an_end(length: int, offset: int, fits: bool) -> None:
+    segment, good = Segment(1, length, offset), Segment(1, 1, 1)
+    for chunks in (
+        ChunkLists((ReadChunk(4, (segment,)),)),
+        ChunkLists((ReadChunk(4, (good, segment)),)),
+        ChunkLists((ReadChunk(4, (good,)), ReadChunk(8, (segment,)))),
+        ChunkLists((), (WriteChunk((good, segment)),)),
+        ChunkLists((), (WriteChunk((good,)), WriteChunk((segment,)))),
+        ChunkLists((), (), WriteChunk((good, segment))),
+        ChunkLists((), (WriteChunk((segment,)),), WriteChunk((good,))),
+    ):
+        assert _addressable(chunks, 100) is fits
+    assert _addressable(NO_CHUNKS, 0)
+
+
+def test_a_message_holds_all_of_the_buffer_that_it_came_in() -> None:
+    assert _held_by(bytes(10)) == 10
+    assert _held_by(memoryview(bytearray(100))[:10]) == 100
+
+
+@pytest.mark.parametrize(
+    ("start", "taken"),
+    [
+        ((7, 0), True),
+        ((7, 1), False),
+        ((7, 1 << 8), False),
+        ((7, 1 << 16), False),
+        ((7, 1 << 24), False),
+        ((6, 0), False),
+        ((7 | 1 << 24, 0), False),
+        ((7 << 8, 0), False),
+    ],
+)
+def test_a_long_call_begins_with_its_xid_and_direction(start: tuple[int, int], taken: bool) -> None:
+    peer = BarePeer(Role.SERVER)
+    octets = struct.pack(">II", *start) + b"\xff" * 8
+    region = peer.pd.register(bytearray(octets), Access.REMOTE_READ)
+    answers = peer.send(header(reads=read_segment(0, region.handle, 16, region.offset), kind=1, xid=7))
+    events = peer.endpoint_events()
+    assert [type(event) for event in events] == [CallArrived] * taken
+    assert [answer[12:20] for answer in answers] == [struct.pack(">II", 4, 2)] * (not taken)
+
+
+@pytest.mark.parametrize("octets", [0, 16384 - 100, 16384 - 36, 16384 - 32, 16384, 30000])
+def test_an_answered_call_holds_no_memory_of_messages(octets: int) -> None:
+    large = TransportConfig(inline_send_octets=65536, inline_receive_octets=65536)
+    pair = EndpointPair(large, large).connect()
+    pair.client.call(7, message(7, CALL, (bytes(octets), None)), ReplyBound(8))
+    (incoming,) = pair.arrived()
+    responder = pair.server._responder
+    assert responder is not None
+    held = 65536 if octets + 36 > 16384 else 0
+    assert (responder._memory._octets, incoming.message_octets) == (held, held)
+    assert responder.unanswered == 1
+    pair.server.reply(incoming, message(7, REPLY))
+    assert (responder._memory._octets, incoming.message_octets) == (0, 0)
+    assert responder.unanswered == 0
+    assert incoming.answered
+    with pytest.raises(LocalProtocolError, match="0x00000007 has been answered"):
+        pair.server.reply(incoming, message(7, REPLY))
+    with pytest.raises(LocalProtocolError, match="0x00000007 has been answered"):
+        pair.server.fail_call(incoming)
+
+
+def test_version_1_has_segments_of_any_length_and_the_drafts_those_that_they_told() -> None:
+    session = BarePeer(Role.SERVER, TransportConfig(segment_octets_max=2000)).endpoint._session
+    assert session.splits is False
+    assert session.segment_octets_taken == 0xFFFFFFFF
+    assert session.names_ended is False
+    assert session.segment_octets_possible == 2000
+    session.use(Version2())
+    assert session.segment_octets_possible == 1 << 20
+    assert session.splits is True
+    assert session.segment_octets_taken == 1 << 20
+    assert session.names_ended is True
+
+
+def test_what_is_promised_is_promised_in_every_version_that_is_tried() -> None:
+    session = BarePeer(Role.SERVER).endpoint._session
+    session.use(Version2())
+    first = session.window.promises_left
+    session.promise_at_most(5)
+    promised = session.window.promises_left
+    assert promised > first
+    session.use(Version2())
+    assert session.window.promises_left == promised
+
+
+def called(*arguments: int) -> tuple[BarePeer, Requester, CallHandle]:
+    peer = BarePeer(Role.CLIENT)
+    parts = [(b"", bytes(octets)) for octets in arguments]
+    handle = peer.endpoint.call(7, message(7, CALL, *parts), ReplyBound(8))
+    peer.run()
+    requester = peer.endpoint._requester
+    assert requester is not None
+    return peer, requester, handle
+
+
+def refusal(cause: Cause) -> Inbound:
+    return Inbound(Kind.ERROR, 7, 9, 1, refusal=Refusal(cause))
+
+
+def test_nothing_of_its_first_form_is_left_of_a_call_that_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    peer, requester, handle = called(5000, 6000)
+    assert handle.chunks.reads
+    assert handle.exposure is not None
+    handle.ends, handle.long = 5, True
+    sent = []
+
+    def send(again: CallHandle) -> bool:
+        sent.append((again is handle, again.chunks, again.ends, again.long, again.exposure, again.state))
+        return True
+
+    monkeypatch.setattr(type(peer.endpoint._outbox), "send", lambda _, again: send(again))
+    assert requester.on_refused(refusal(Cause.READ_CHUNKS), None)
+    assert sent == [(True, NO_CHUNKS, None, False, None, CallState.QUEUED)]
+    assert (handle.form.attempts, handle.form.one_chunk) == (2, True)
+
+
+class Carried:
+    """A call in messages of an extension that promised one message more."""
+
+    by_send = False
+    promised = 1
+
+
+@pytest.mark.parametrize("attempts", [1, CALL_ATTEMPTS_MAX - 1, CALL_ATTEMPTS_MAX])
+def test_a_call_that_the_peer_has_not_taken_goes_again_without_the_extension(attempts: int) -> None:
+    peer, requester, handle = called()
+    handle.carried = cast("CarriedCall", Carried())
+    handle.form = handle.form._replace(attempts=attempts)
+    failed = attempts == CALL_ATTEMPTS_MAX
+    assert requester.take_back(7)
+    peer.run()
+    assert (handle.form.attempts, handle.form.plain) == ((attempts, False) if failed else (attempts + 1, True))
+    statistics = peer.endpoint.statistics
+    assert (statistics.resent_plain, statistics.calls_failed) == ((0, 1) if failed else (1, 0))
+    assert len(peer.received) == (1 if failed else 2)
+    assert [type(event) for event in peer.endpoint_events()] == [CallFailed] * failed
+    assert not requester.take_back(8)
+
+
+def test_a_call_that_went_in_no_message_of_an_extension_fails_where_that_is_not_taken() -> None:
+    peer, requester, handle = called()
+    assert requester.take_back(7)
+    (event,) = peer.endpoint_events()
+    assert isinstance(event, CallFailed)
+    assert event.handle is handle
+    assert not requester.take_back(7)
+
+
+@pytest.mark.parametrize(("error", "bad"), [(LocalProtocolError("ours"), 0), (RemoteProtocolError("theirs"), 1)])
+def test_a_call_that_is_failed_is_counted_once(error: Any, bad: int) -> None:
+    peer, requester, handle = called(5000)
+    assert requester.fail(7, error)
+    statistics = peer.endpoint.statistics
+    assert (statistics.calls, statistics.calls_failed, statistics.bad_replies) == (1, 1, bad)
+    assert requester.in_flight == 0
+    assert not peer.endpoint_pd.regions
+    (event,) = peer.endpoint_events()
+    assert event == CallFailed(handle, error)
+    assert not requester.fail(7, error)
+
+
+END_OF_CALL: dict[str, Callable[[Requester], object]] = {
+    "answered": lambda requester: requester.on_reply(Inbound(Kind.REPLY, 7, 9, 1), None),
+    "refused": lambda requester: requester.on_refused(refusal(Cause.HEADER), None),
+    "failed": lambda requester: requester.fail(7, RemoteProtocolError("theirs")),
+    "not taken": lambda requester: requester.take_back(7),
+}
+
+
+@pytest.mark.parametrize("end", END_OF_CALL)
+@pytest.mark.parametrize("abandoned", [False, True])
+def test_a_call_that_waits_goes_out_when_another_has_ended(end: str, abandoned: bool) -> None:
+    peer, requester, handle = called()
+    peer.endpoint.call(8, message(8, CALL), ReplyBound(8))
+    peer.run()
+    assert len(peer.received) == 1
+    assert (peer.endpoint._outbox.queued, requester.in_flight) == (1, 1)
+    if abandoned:
+        peer.endpoint.abandon(handle)
+        handle.carried = cast("CarriedCall", Carried())
+    assert END_OF_CALL[end](requester) is True
+    assert (peer.endpoint._outbox.queued, requester.in_flight) == (0, 1)
+    assert len(peer.endpoint_events()) == (0 if abandoned else 1)
+    peer.run()
+    assert [octets[:4] for octets in peer.received] == [struct.pack(">I", xid) for xid in (7, 8)]
+
+
+@pytest.mark.parametrize(("more", "results", "short"), [(0, 0, True), (4, 0, False), (0, 1, False)])
+def test_a_call_that_just_fits_is_not_planned(
+    more: int, results: int, short: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned = []
+    expose = Requester._expose
+
+    def exposed(requester: Requester, handle: CallHandle, payload: Any) -> Sequence[Buffer]:
+        planned.append(handle.xid)
+        return expose(requester, handle, payload)
+
+    monkeypatch.setattr(Requester, "_expose", exposed)
+    peer = BarePeer(Role.CLIENT)
+    session = peer.endpoint._session
+    assert (session.call_octets, session.results_octets) == (4096 - 28, 4096 - 28 - 32)
+    plain = bytes(session.call_octets - 8 + more)
+    peer.endpoint.call(7, message(7, CALL, (plain, None)), ReplyBound(session.results_octets + results))
+    assert planned == ([] if short else [7])
+
+
+class Batching:
+    """Takes up to three messages, of up to 40 octets with four for each and four more."""
+
+    header_type = 64
+    messages_max = 3
+    body_octets_max = 40
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[int, int]] = []
+        self.encoded: list[list[int]] = []
+        self.calls: list[list[int]] = []
+
+    def body_octets(self, octets: int, messages: int) -> int:
+        self.asked.append((octets, messages))
+        assert len(self.asked) < 20, "the same messages are looked at again and again"
+        return 4 + 4 * messages + octets
+
+    def encode(self, messages: Sequence[Buffer]) -> bytes:
+        self.encoded.append([len(each) for each in messages])
+        return b"body"
+
+    def on_calls_sent(self, xids: Sequence[int]) -> None:
+        self.calls.append(list(xids))
+
+
+def ready_to_batch() -> tuple[EndpointPair, Batching]:
+    """A client with credits for many calls, whose short calls wait for the end of the turn."""
+    pair = EndpointPair(version="2").connect()
+    pair.client.call(1, message(1, CALL), ReplyBound(8))
+    (incoming,) = pair.arrived()
+    pair.server.reply(incoming, message(1, REPLY))
+    pair.run()
+    pair.client_events()
+    batcher = Batching()
+    pair.client._session.batcher = cast("Batcher", batcher)
+    return pair, batcher
+
+
+@pytest.mark.parametrize(
+    ("lengths", "asked", "together"),
+    [
+        ((8, 8), [(8, 1), (16, 2)], [2, 3]),
+        ((8, 12), [(8, 1), (20, 2)], [2, 3]),
+        ((8, 20), [(8, 1), (28, 2)], [2, 3]),
+        ((8, 24), [(8, 1), (32, 2)], []),
+        ((8, 8, 8), [(8, 1), (16, 2), (24, 3)], [2, 3, 4]),
+        ((8, 8, 12), [(8, 1), (16, 2), (28, 3)], [2, 3]),
+        ((8, 8, 8, 8), [(8, 1), (16, 2), (24, 3)], [2, 3, 4]),
+    ],
+)
+def test_as_many_calls_go_together_as_their_message_has_room_for(
+    lengths: tuple[int, ...], asked: list[tuple[int, int]], together: list[int]
+) -> None:
+    pair, batcher = ready_to_batch()
+    outbox = pair.client._outbox
+    sent = outbox.posted
+    for xid, length in enumerate(lengths, 2):
+        pair.client.call(xid, message(xid, CALL, (bytes(length - 8), None)), ReplyBound(8))
+    assert (outbox.queued, outbox.posted) == (len(lengths), sent)
+    outbox.send_held()
+    assert batcher.asked[: len(asked)] == asked
+    assert batcher.calls[:1] == ([together] if together else [])
+    assert batcher.encoded[:1] == ([list(lengths[: len(together)])] if together else [])
+    assert outbox.queued == 0
+    alone = len(lengths) - len(together)
+    assert outbox.posted == sent + bool(together) + alone
+    statistics = pair.client.statistics
+    assert (statistics.batches_sent, statistics.messages_in_batches_sent) == (bool(together), len(together))
+
+
+def test_calls_of_version_1_have_messages_of_their_own() -> None:
+    peer = BarePeer(Role.CLIENT)
+    outbox, session = peer.endpoint._outbox, peer.endpoint._session
+    batcher = Batching()
+    session.batcher = cast("Batcher", batcher)
+    session.window.in_flight = -9
+    for xid in (7, 8):
+        peer.endpoint.call(xid, message(xid, CALL), ReplyBound(8))
+    assert outbox.queued == 2
+    outbox.drain()
+    assert outbox.queued == 2, "the turn has not ended"
+    outbox.send_held()
+    assert (outbox.queued, outbox.posted) == (0, 2)
+    assert (batcher.asked, batcher.encoded, batcher.calls) == ([(8, 1), (16, 2), (8, 1)], [], [])
+
+
+def test_what_waits_is_given_up_once() -> None:
+    pair = EndpointPair(server=TransportConfig(credits_granted=1), version="2").connect()
+    outbox = pair.client._outbox
+    handle = pair.client.call(1, message(1, CALL, (bytes(100_000), None)), ReplyBound(8))
+    other = pair.client.call(2, message(2, CALL), ReplyBound(8))
+    assert outbox.queued == 2
+    assert outbox.waiting(Kind.CALL) == 1
+    assert outbox.waiting(Kind.REPLY) == 0
+    assert outbox.clear() == [other, handle]
+    assert outbox.queued == 0
+    assert outbox.clear() == []
+
+
+@pytest.mark.parametrize(
+    ("send", "receive", "segments", "fits"),
+    [(1024, 4096, 59, True), (1024, 4096, 60, False), (4096, 1024, 62, True), (4096, 1024, 63, False)],
+)
+def test_the_headers_of_call_and_reply_have_room_in_their_messages(
+    send: int, receive: int, segments: int, fits: bool
+) -> None:
+    """A call with a Position-Zero chunk of two segments where messages are small, and a Reply chunk of so many."""
+    config = TransportConfig(inline_send_octets=send, inline_receive_octets=receive, segment_octets_max=1000)
+    server = TransportConfig(inline_send_octets=receive, inline_receive_octets=send)
+    pair = EndpointPair(config, server).connect()
+    payload = message(7, CALL, (bytes(1200 if send == 1024 else 0), None))
+    bound = ReplyBound(1000 * segments - 32)
+    if fits:
+        handle = pair.client.call(7, payload, bound)
+        assert handle.chunks.reply is not None
+        assert len(handle.chunks.reply.segments) == segments
+        assert [len(chunk.segments) for chunk in handle.chunks.reads] == ([2] if send == 1024 else [])
+    else:
+        with pytest.raises(LocalProtocolError, match="a transport header of"):
+            pair.client.call(7, payload, bound)
+        assert not pair.client_pd.regions
+        assert pair.client.calls_in_flight == 0
+
+
+@pytest.mark.parametrize(("balance", "more", "by_rdma"), [(7, -4, 0), (7, 0, 1), (8, 0, 0), (6, -4, 1)])
+def test_a_far_call_goes_in_messages_where_there_are_credits_for_all_of_them(
+    balance: int, more: int, by_rdma: int
+) -> None:
+    """Six have room for just so many octets, of which the first has its credit; with the header there may be more."""
+    pair = EndpointPair(version="2").connect()
+    session = pair.client._session
+    pair.client.round_trip_s = 20e-3
+    assert session.send_octets == 36_864
+    session.window.balance = balance
+    argument = bytes(6 * (36_864 - 36) + more - 12)
+    pair.client.call(7, message(7, CALL, (b"", argument)), ReplyBound(8))
+    statistics = pair.client.statistics
+    assert (statistics.calls_read_chunk, statistics.messages_continued) == (by_rdma, 1 - by_rdma)
+
+
+@pytest.mark.parametrize(("version", "splits"), [("1", False), ("2", True), ("2-07", True)])
+@pytest.mark.parametrize("role", list(Role))
+def test_a_session_begins_with_nothing_but_its_version(version: str, splits: bool, role: Role) -> None:
+    pd, other = SoftwareProtectionDomain(counted_bits(1)), SoftwareProtectionDomain(counted_bits(2))
+    qp, _ = LoopbackQueuePair.pair(pd, other)
+    (dialect,) = offered(version)
+    try:
+        session = Session(qp, pd, TransportConfig(segment_octets_max=2000), role, dialect, reverse=False)
+        possible = session.segment_octets_possible
+    except (AttributeError, TypeError) as error:
+        pytest.fail(f"it cannot be made: {error}")
+    assert (session.splits, session.state, session.failure, session.owed) == (splits, State.CONNECTING, "", 0)
+    assert (session.proof, session.refusal, session.carrier, session.batcher, session.between) == (None,) * 5
+    assert (session.round_trip_s, session.unfinished, session.peer, list(session.events)) == (0.0, 0, None, [])
+    assert session.reverse_support is ReverseSupport.NONE
+    assert possible == (1 << 20 if splits else 2000)
+    assert session.statistics == TransportStatistics()
+    first = (session.send_octets, session.receive_octets)
+    assert first == ((4096, 4096) if splits else (1024, 1024))
+    session.limit_first_message()
+    limited = (1024, 4096) if splits and role is Role.CLIENT else first
+    assert (session.send_octets, session.receive_octets) == limited
+
+
+class Asked:
+    """A carrier that leaves every call to the version, and remembers it."""
+
+    def __init__(self, *, eager: bool) -> None:
+        self.eager = eager
+        self.calls: list[CallToCarry] = []
+
+    def take(self, call: CallToCarry) -> None:
+        self.calls.append(call)
+
+
+@pytest.mark.parametrize("eager", [False, True])
+@pytest.mark.parametrize("placement", ["", "send"])
+@pytest.mark.parametrize(
+    ("items", "buffers", "sizes", "given"),
+    [
+        ((), (), [], 0),
+        ((5000, 6000), (), [5000, 6000], 0),
+        ((5000, 6000), (4000,), [4000, 6000], 1),
+        ((5000, 6000), (None, 7000), [5000, 6000], 2),
+        ((5000, 6000), (None, 3000), [5000, 3000], 2),
+        ((5000, 6000), (None, None), [5000, 6000], 0),
+        ((5000,), (4000, 3000), [4000], 1),
+        ((500,), (), [500], 0),
+    ],
+)
+def test_a_carrier_is_asked_about_a_call_as_it_stands(
+    eager: bool, placement: str, items: tuple[int, ...], buffers: tuple[int | None, ...], sizes: list[int], given: int
+) -> None:
+    peer = BarePeer(Role.CLIENT)
+    requester, session = peer.endpoint._requester, peer.endpoint._session
+    assert requester is not None
+    carrier = Asked(eager=eager)
+    session.carrier = cast("Carrier", carrier)
+    into = [None if octets is None else memoryview(bytearray(octets)) for octets in buffers]
+    payload = message(7, CALL, (b"", bytes(100)))
+    handle = requester.call(7, payload, ReplyBound(8, items), into, placement)
+    asked = eager or bool(placement) or sum(sizes) > 4096
+    expected = CallToCarry(payload, 8, sizes, given, session.plan_limits, 1, 0, placement)
+    assert carrier.calls == ([expected] if asked else [])
+    assert handle.carried is None
+    assert handle.state is CallState.SENT
+
+
+@pytest.mark.parametrize(("results", "held"), [(-1, True), (0, True), (1, False)])
+@pytest.mark.parametrize(("plain", "fits"), [(0, True), (-4, True), (4, False)])
+def test_only_calls_that_are_sure_to_go_inline_are_held(results: int, held: bool, plain: int, fits: bool) -> None:
+    pair, _ = ready_to_batch()
+    session, outbox = pair.client._session, pair.client._outbox
+    most = min(session.call_octets, 4096)
+    octets = most - 8 + plain if plain else 8
+    sent = outbox.posted
+    bound = ReplyBound(session.results_octets + results)
+    pair.client.call(9, message(9, CALL, (bytes(octets), None)), bound)
+    assert (outbox.queued, outbox.posted) == ((1, sent) if held and fits else (0, sent + 1))
+    pair.client.call(10, message(10, CALL, (bytes(most - 8), None)), ReplyBound(8))
+    assert outbox.queued >= 1
+    assert outbox.waiting(Kind.CALL) == outbox.queued
+
+
+def test_a_call_that_is_withdrawn_waits_no_more() -> None:
+    peer, requester, _ = called()
+    waiting = [peer.endpoint.call(xid, message(xid, CALL), ReplyBound(8)) for xid in (8, 9)]
+    outbox = peer.endpoint._outbox
+    assert (outbox.queued, outbox.waiting(Kind.CALL), requester.in_flight) == (2, 2, 1)
+    peer.endpoint.abandon(waiting[0])
+    assert (outbox.queued, outbox.waiting(Kind.CALL), requester.in_flight) == (1, 1, 1)
+    peer.endpoint.abandon(waiting[1])
+    assert (outbox.queued, outbox.waiting(Kind.CALL), requester.in_flight) == (0, 0, 1)
+    assert peer.endpoint.statistics.calls_abandoned == 0

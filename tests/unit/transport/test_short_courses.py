@@ -1,0 +1,346 @@
+"""Usual messages take the short courses of the dialects, in both directions, and come out whole."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+
+from dialect_messages import RpcMessage, words
+from rpcrdma.errors import DecodeError
+from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
+from rpcrdma.transport.dialects import v1, v2_00, v2_07
+from rpcrdma.transport.dialects.v1 import Version1
+from rpcrdma.transport.dialects.v2_00 import Version2
+from rpcrdma.transport.dialects.v2_07 import Version207
+from rpcrdma.transport.message import Cause, Inbound, Kind, OutgoingExtension, Refusal
+
+XID, CREDITS = 0x01020304, 0x05060708
+HANDLE, LENGTH, OFFSET = 0x090A0B0C, 0x0D0E0F10, 0x1112131415161718
+NAMED = (HANDLE, LENGTH, OFFSET >> 32, OFFSET & 0xFFFFFFFF)
+SEGMENT = Segment(HANDLE, LENGTH, OFFSET)
+WRITE = ChunkLists((), (WriteChunk((SEGMENT,)),))
+READ = ChunkLists((ReadChunk(8, (SEGMENT,)),))
+AT_ZERO = ChunkLists((ReadChunk(0, (SEGMENT,)),))
+CALL, REPLY = Kind.CALL, Kind.REPLY
+
+V1 = [
+    (CALL, NO_CHUNKS, words(XID, 1, CREDITS, 0, 0, 0, 0)),
+    (REPLY, NO_CHUNKS, words(XID, 1, CREDITS, 0, 0, 0, 0)),
+    (CALL, WRITE, words(XID, 1, CREDITS, 0, 0, 1, 1, *NAMED, 0, 0)),
+    (REPLY, WRITE, words(XID, 1, CREDITS, 0, 0, 1, 1, *NAMED, 0, 0)),
+    (CALL, READ, words(XID, 1, CREDITS, 0, 1, 8, *NAMED, 0, 0, 0)),
+    (REPLY, READ, words(XID, 1, CREDITS, 0, 1, 8, *NAMED, 0, 0, 0)),
+    (CALL, AT_ZERO, words(XID, 1, CREDITS, 0, 1, 0, *NAMED, 0, 0, 0)),
+]
+V2_00 = [
+    (CALL, NO_CHUNKS, 0, words(XID, 2, CREDITS, 0, 0, 0, 0, 0, 0)),
+    (REPLY, NO_CHUNKS, 0, words(XID, 2, CREDITS, 0, 1, 0, 0, 0, 0)),
+    (CALL, WRITE, 0, words(XID, 2, CREDITS, 0, 0, 0, 0, 1, 1, *NAMED, 0, 0)),
+    (CALL, WRITE, HANDLE, words(XID, 2, CREDITS, 0, 0, HANDLE, 0, 1, 1, *NAMED, 0, 0)),
+    (REPLY, WRITE, 0, words(XID, 2, CREDITS, 0, 1, 0, 0, 1, 1, *NAMED, 0, 0)),
+    (CALL, READ, 0, words(XID, 2, CREDITS, 0, 0, 0, 1, 8, *NAMED, 0, 0, 0)),
+    (CALL, READ, HANDLE, words(XID, 2, CREDITS, 0, 0, HANDLE, 1, 8, *NAMED, 0, 0, 0)),
+]
+V2_07 = [
+    (CALL, NO_CHUNKS, 0, words(XID, 2, CREDITS, 10, 0, 0, 0, 0)),
+    (REPLY, NO_CHUNKS, 0, words(XID, 2, CREDITS, 13, 0)),
+    (CALL, WRITE, 0, words(XID, 2, CREDITS, 10, 0, 0, 1, 1, *NAMED, 0, 0)),
+    (CALL, WRITE, HANDLE, words(XID, 2, CREDITS, 10, HANDLE, 0, 1, 1, *NAMED, 0, 0)),
+    (CALL, READ, 0, words(XID, 2, CREDITS, 10, 0, 1, 8, *NAMED, 0, 0, 0)),
+    (CALL, READ, HANDLE, words(XID, 2, CREDITS, 10, HANDLE, 1, 8, *NAMED, 0, 0, 0)),
+    (REPLY, WRITE, 0, words(XID, 2, CREDITS, 13, 1, 1, *NAMED, 0)),
+]
+RESTS = (b"", b"\0", bytes(3), bytes(4), bytes(100))
+
+
+def refuse(*_: object, **__: object) -> Any:
+    pytest.fail("the long course was taken")
+
+
+def payload(kind: Kind, rest: bytes) -> bytes:
+    return words(XID, int(kind)) + rest
+
+
+def outcome(dialect: Any, octets: bytes) -> Any:
+    """A message that was read, or the error that this raised."""
+    try:
+        return dialect.decode(octets)
+    except (DecodeError, LookupError, TypeError, ValueError, struct.error, AssertionError) as error:
+        return error
+
+
+def written(version: Any, kind: Kind, chunks: ChunkLists, ends: int = 0) -> Any:
+    """A header that was encoded, or the error that this raised."""
+    try:
+        return version().encode(RpcMessage(kind, chunks, xid=XID, ends=ends or None), CREDITS)
+    except (LookupError, TypeError, ValueError, struct.error) as error:
+        return error
+
+
+@pytest.mark.parametrize("rest", RESTS, ids=len)
+def test_usual_messages_of_version_1_are_read_by_the_short_course(rest: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(v1, "decode_header", refuse)
+    for kind, chunks, header in V1:
+        octets = header + payload(kind, rest)
+        ends = None if chunks is NO_CHUNKS else HANDLE
+        found = outcome(Version1(), octets)
+        assert found == Inbound(kind, XID, CREDITS, 1, chunks, octets, len(header), ends=ends)
+        assert type(found) is Inbound
+        assert type(found.kind) is Kind
+    monkeypatch.setattr(v1, "_decode_other", refuse)
+    for kind, chunks, header in V1[:2]:
+        octets = header + payload(kind, rest)
+        assert outcome(Version1(), octets) == Inbound(kind, XID, CREDITS, 1, chunks, octets, 28)
+
+
+@pytest.mark.parametrize("rest", RESTS, ids=len)
+def test_usual_messages_of_version_2_are_read_by_the_short_course(rest: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Version2, "_decode_other", refuse)
+    for kind, chunks, ends, header in V2_00:
+        octets = header + payload(kind, rest)
+        found = outcome(Version2(), octets)
+        assert found == Inbound(kind, XID, CREDITS, 2, chunks, octets, len(header), ends=ends or None)
+        assert type(found) is Inbound
+        assert type(found.kind) is Kind
+    monkeypatch.setattr(v2_00, "_decode_one_segment", refuse)
+    for kind, chunks, _, header in V2_00[:2]:
+        octets = header + payload(kind, rest)
+        assert outcome(Version2(), octets) == Inbound(kind, XID, CREDITS, 2, chunks, octets, 36)
+
+
+@pytest.mark.parametrize("rest", RESTS, ids=len)
+def test_usual_messages_of_the_last_draft_are_read_by_the_short_course(
+    rest: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Version207, "_decode_other", refuse)
+    for kind, chunks, ends, header in V2_07:
+        octets = header + payload(kind, rest)
+        found = outcome(Version207(), octets)
+        assert found == Inbound(kind, XID, CREDITS, 2, chunks, octets, len(header), ends=ends or None)
+        assert type(found) is Inbound
+        assert type(found.kind) is Kind
+    monkeypatch.setattr(v2_07, "_decode_one_segment", refuse)
+    for kind, chunks, _, header in V2_07[:2]:
+        octets = header + payload(kind, rest)
+        assert outcome(Version207(), octets) == Inbound(kind, XID, CREDITS, 2, chunks, octets, len(header))
+
+
+def test_usual_messages_of_version_1_are_written_by_the_short_course(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(v1, "encode_message", refuse)
+    for kind, chunks, header in V1:
+        assert written(Version1, kind, chunks) == header
+
+
+def test_usual_messages_of_version_2_are_written_by_the_short_course(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(v2_00, "encode_message", refuse)
+    for kind, chunks, ends, header in V2_00:
+        assert written(Version2, kind, chunks, ends) == header
+
+
+def test_usual_messages_of_the_last_draft_are_written_by_the_short_course(monkeypatch: pytest.MonkeyPatch) -> None:
+    for kind, chunks, ends, header in V2_07:
+        assert written(Version207, kind, chunks, ends) == header
+    monkeypatch.setattr(v2_07, "encode_header", refuse)
+    for kind, chunks, ends, header in V2_07[:-1]:
+        assert written(Version207, kind, chunks, ends) == header
+
+
+ODD = (0, 1, 2, 3, 4, 5, 8, 10, 13, 0x80000000, 0xFFFFFFFF, XID, HANDLE)
+
+
+def changed(octets: bytes) -> list[bytes]:
+    """The message with each of its first twenty words replaced, and cut off at each of its octets."""
+    found = [octets[:length] for length in range(len(octets))]
+    for at in range(0, min(80, len(octets)), 4):
+        found += [octets[:at] + words(value) + octets[at + 4 :] for value in ODD]
+    return found
+
+
+@pytest.mark.parametrize("number", range(len(V1)))
+def test_unusual_messages_of_version_1_are_the_same_by_either_course(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind, _, header = V1[number]
+    several = changed(header + payload(kind, bytes(12)))
+    short = [Version1().decode(octets) for octets in several]
+    monkeypatch.setattr(v1, "_decode_one_segment", lambda _: None)
+    thorough = [v1._decode_other(octets) for octets in several]
+    for octets, one, other in zip(several, short, thorough, strict=True):
+        assert one == other, octets.hex(" ", 4)
+
+
+@pytest.mark.parametrize("number", range(len(V2_00)))
+def test_unusual_messages_of_version_2_are_the_same_by_either_course(number: int) -> None:
+    kind, _, _, header = V2_00[number]
+    for octets in changed(header + payload(kind, bytes(12))):
+        assert outcome(Version2(), octets) == Version2()._decode_other(octets), octets.hex(" ", 4)
+
+
+@pytest.mark.parametrize("number", range(len(V2_07)))
+def test_unusual_messages_of_the_last_draft_are_the_same_by_either_course(number: int) -> None:
+    kind, _, _, header = V2_07[number]
+    for octets in changed(header + payload(kind, bytes(12))):
+        assert outcome(Version207(), octets) == Version207()._decode_other(octets), octets.hex(" ", 4)
+
+
+@pytest.mark.parametrize("version", [Version1, Version2, Version207])
+def test_no_octets_make_a_dialect_raise(version: Any) -> None:
+    named = words(1, 0, *NAMED), words(0, 1, 2, *NAMED, *NAMED), words(0, 0, 1, 1, *NAMED), words(0)
+    lists = [first + second + third for first in named for second in named for third in named]
+    bodies = [words(*numbers) for numbers in ((), (1,), (1, 1), (1, 1, 2), (2, 5), (9, 1, 2), (77, 1), (64, 1, 2, 3))]
+    for kind in range(16):
+        for body in (*lists, *bodies):
+            for flags in (b"", words(0), words(1), words(2), words(3)):
+                octets = words(XID, version.version, CREDITS, kind) + flags + body
+                for cut in (0, 1, 3, 4, 7, 8):
+                    found = outcome(version(), octets[: len(octets) - cut])
+                    assert found is None or type(found) is Inbound, octets[: len(octets) - cut].hex(" ", 4)
+                    found = outcome(version(), octets + payload(CALL, b"")[: 8 - cut])
+                    assert found is None or type(found) is Inbound, (octets.hex(" ", 4), cut)
+
+
+@pytest.mark.parametrize("position", [1, 2, 3, 5, 6, 7, 0xFFFFFFFF])
+def test_positions_are_multiples_of_four(position: int) -> None:
+    read = words(1, position, *NAMED, 0, 0, 0, XID, 0)
+    found = outcome(Version1(), words(XID, 1, CREDITS, 0) + read)
+    assert found == Inbound(Kind.UNREADABLE, XID, CREDITS, 1, refusal=Refusal(Cause.HEADER))
+    expected = Inbound(Kind.UNREADABLE, XID, CREDITS, 2, refusal=Refusal(Cause.HEADER))
+    assert outcome(Version2(), words(XID, 2, CREDITS, 0, 0, 0) + read) == expected
+    assert outcome(Version207(), words(XID, 2, CREDITS, 10, 0) + read) == expected
+
+
+@pytest.mark.parametrize("header", [words(XID, 1, CREDITS, 0, 0, 0, 0), V1[2][2], V1[4][2]])
+def test_a_faulty_reply_is_dropped_and_a_faulty_call_refused(header: bytes) -> None:
+    refused = Inbound(Kind.UNREADABLE, XID, CREDITS, 1, refusal=Refusal(Cause.HEADER))
+    assert outcome(Version1(), header + words(XID + 1, 0)) == refused
+    assert outcome(Version1(), header + words(XID + 1, 1)) is None
+    for direction in (2, 3, 0xFFFFFFFF):
+        assert outcome(Version1(), header + words(XID, direction)) == refused
+        assert outcome(Version1(), header + words(XID + 1, direction)) == refused
+
+
+def test_errors_and_messages_that_are_not_used_of_version_1() -> None:
+    malformed = Inbound(Kind.UNREADABLE, XID, CREDITS, 1, refusal=Refusal(Cause.HEADER))
+    other = Inbound(Kind.UNREADABLE, XID, CREDITS, 2, refusal=Refusal(Cause.VERSION, low=1, high=1))
+
+    def found(*numbers: int, cut: int = 0) -> Any:
+        octets = words(XID, *numbers)
+        return outcome(Version1(), octets[: len(octets) - cut])
+
+    assert found(1, CREDITS, 1, 0, 0, 0) == malformed
+    assert found(1, CREDITS, 1, 0, 0, 0, cut=1) is None
+    assert found(1, CREDITS, 0, 0, 0, 0) == malformed
+    assert found(1, CREDITS, 3, 0, 0, 0) is None
+    assert found(2, CREDITS, 3, 0, 0, 0) == other
+    assert found(2, CREDITS, 0, 0, 0, 0) == other
+    assert found(2, CREDITS, 0, 0, 0, 0, cut=1) is None
+    assert found(1, CREDITS, 5, 0, 0, 0) == malformed
+    assert found(1, CREDITS, 4, 2) == Inbound(Kind.ERROR, XID, CREDITS, 1, refusal=Refusal(Cause.CHUNKS))
+    assert found(1, CREDITS, 4, 2, cut=1) is None
+    refusal = Refusal(Cause.VERSION, low=2, high=3)
+    assert found(9, CREDITS, 4, 1, 2, 3) == Inbound(Kind.ERROR, XID, CREDITS, 9, refusal=refusal)
+    assert found(1, CREDITS, 4, 3) is None
+    assert found(1, CREDITS, 4, 2, 0) is None
+    assert found(1, cut=4) is None
+
+
+def test_flags_of_an_extension_are_its_own() -> None:
+    flags_refused = Inbound(Kind.UNREADABLE, XID, CREDITS, 2, refusal=Refusal(Cause.FLAGS))
+
+    def found(header_type: int, flags: int) -> Any:
+        dialect = Version2()
+        dialect.extend({64: (0x10, True), 65: (0x20, False)}, {})
+        octets = words(XID, 2, CREDITS, header_type, flags) + b"body"
+        message = outcome(dialect, octets)
+        if isinstance(message, Inbound) and message.kind is Kind.EXTENSION:
+            assert bytes(message.data[message.start :]) == b"body"
+            assert (message.xid, message.credit_word, message.version) == (XID, CREDITS, 2)
+            return message.header_type, message.flags, message.answers
+        return message
+
+    assert found(64, 0) == (64, 0, False)
+    assert found(64, 0x10) == (64, 0x10, False)
+    assert found(64, 0x11) == (64, 0x10, True)
+    assert found(65, 0x21) == (65, 0x20, True)
+    assert found(64, 0x20) == found(65, 0x10) == found(65, 4) == found(64, 0x80000000) == flags_refused
+    assert found(65, 2) == found(65, 0x22) == flags_refused
+    assert found(64, 2) == Inbound(Kind.PIECE, XID, CREDITS, 2)
+
+
+@pytest.mark.parametrize("answer", [False, True])
+def test_messages_of_an_extension_are_written_with_its_flags(answer: bool) -> None:
+    message = OutgoingExtension(XID, 64, 0x30, (), answer=answer)
+    assert Version2().encode(message, CREDITS) == words(XID, 2, CREDITS, 64, 0x31 if answer else 0x30)
+    assert Version2().encode_piece(message, CREDITS, 100) == words(XID, 2, CREDITS, 64, 0x33 if answer else 0x32)
+    assert Version207().encode(message, CREDITS) == words(XID, 2, CREDITS, 64)
+
+
+@pytest.mark.parametrize(
+    ("number", "cause"),
+    [(0, Cause.VERSION), (1, Cause.VERSION_MISMATCH), (3, Cause.VERSION), (0xFFFFFFFF, Cause.VERSION)],
+)
+def test_the_last_draft_tells_the_version_before_it_from_those_that_it_does_not_know(number: int, cause: Cause) -> None:
+    refusal = Refusal(cause, low=2, high=2) if cause is Cause.VERSION else Refusal(cause)
+    octets = words(XID, number, CREDITS, 10, 0, 0, 0, 0, XID, 0)
+    assert outcome(Version207(), octets) == Inbound(Kind.UNREADABLE, XID, CREDITS, number, refusal=refusal)
+
+
+@pytest.mark.parametrize("version", [Version2, Version207])
+@pytest.mark.parametrize("more", range(4))
+def test_errors_of_an_extension_have_as_many_words_as_it_says(version: Any, more: int) -> None:
+    dialect = version()
+    dialect.extend({}, {200: 0, 201: 1, 202: 3})
+    prefix = words(XID, 2, CREDITS, 4) + (words(1) if version is Version2 else b"")
+
+    def found(*numbers: int) -> Any:
+        return outcome(dialect, prefix + words(*numbers) + bytes(more))
+
+    def refused(code: int, *numbers: int) -> Inbound:
+        return Inbound(Kind.ERROR, XID, CREDITS, 2, refusal=Refusal(Cause.EXTENSION, code=code, words=numbers))
+
+    assert found(200) == refused(200)
+    assert found(201, 7) == refused(201, 7)
+    assert found(202, 7, 8, 9) == refused(202, 7, 8, 9)
+    for numbers in ((), (200, 1), (201,), (201, 1, 2), (202, 1, 2), (202, 1, 2, 3, 4), (203,), (203, 1)):
+        assert found(*numbers) is None
+
+
+@pytest.mark.parametrize("version", [Version1, Version2, Version207])
+def test_lists_that_are_not_usual_are_never_cut_short(version: Any) -> None:
+    two = (SEGMENT, Segment(1, 2, 3))
+    unusual = [
+        ChunkLists((ReadChunk(8, two),)),
+        ChunkLists((ReadChunk(8, (SEGMENT,)), ReadChunk(12, (SEGMENT,)))),
+        ChunkLists((), (WriteChunk(two),)),
+        ChunkLists((), (WriteChunk(()),)),
+        ChunkLists((), (WriteChunk((SEGMENT,)), WriteChunk((SEGMENT,)))),
+        ChunkLists((ReadChunk(8, (SEGMENT,)),), (WriteChunk((SEGMENT,)),)),
+        ChunkLists((ReadChunk(8, (SEGMENT,)),), (), WriteChunk((SEGMENT,))),
+        ChunkLists((), (WriteChunk((SEGMENT,)),), WriteChunk((SEGMENT,))),
+        ChunkLists((), (), WriteChunk((SEGMENT,))),
+    ]
+    dialect = version()
+    for chunks in unusual:
+        header = written(version, CALL, chunks)
+        assert isinstance(header, bytes), header
+        octets = header + payload(CALL, b"")
+        ends = HANDLE if version is Version1 and chunks.count_segments() else None
+        expected = Inbound(CALL, XID, CREDITS, dialect.version, chunks, octets, len(header), ends=ends)
+        assert outcome(dialect, octets) == expected
+        assert len(header) <= dialect.geometry.call_header + dialect.geometry.size_chunks(chunks)
+
+
+@pytest.mark.parametrize(
+    ("version", "header"),
+    [
+        (Version1, words(XID, 1, CREDITS, 1, 1, 0, *NAMED, 0, 0, 0)),
+        (Version2, words(XID, 2, CREDITS, 1, 0, HANDLE, 1, 0, *NAMED, 0, 0, 0)),
+        (Version207, words(XID, 2, CREDITS, 8, HANDLE, 1, 0, *NAMED, 0, 0, 0, 0)),
+    ],
+)
+def test_a_long_call_has_a_type_of_its_own(version: Any, header: bytes) -> None:
+    assert version().encode(RpcMessage(CALL, AT_ZERO, xid=XID, long=True, ends=HANDLE), CREDITS) == header
+    found = outcome(version(), header)
+    assert found == Inbound(CALL, XID, CREDITS, version.version, AT_ZERO, long=True, ends=HANDLE)

@@ -1,0 +1,367 @@
+"""The tables of the transport as they have to be, entry by entry."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+
+from dialect_messages import words
+from rpcrdma.errors import DecodeError
+from rpcrdma.limits import CALL_ATTEMPTS_MAX
+from rpcrdma.rpc.reply_bound import ReplyBound
+from rpcrdma.transport import refusals, routing
+from rpcrdma.transport.chunks import NO_CHUNKS
+from rpcrdma.transport.config import ReverseSupport, Role
+from rpcrdma.transport.dialects import header_v1, header_v2_00, header_v2_07
+from rpcrdma.transport.message import Cause, Kind, Refusal
+from rpcrdma.transport.negotiation import MAY_LEAVE, TRANSITIONS, Input, State
+from rpcrdma.transport.plan_call import PlanLimits
+from rpcrdma.transport.private_data import Agreement, PrivateData, agree, decode_private_data
+from rpcrdma.transport.properties import _Level, with_receive_octets
+from rpcrdma.transport.reactions import REACTIONS, CallForm, Reaction, form_after
+from rpcrdma.transport.refusals import CallRefused, ChunkRefused, VersionRefused, error_of
+from rpcrdma.transport.statistics import LINUX_CLIENT, LINUX_SERVER, TransportStatistics
+from rpcrdma.wire.cursor import Reader
+
+FIRST_CODES = {
+    Cause.VERSION: words(1, 3, 4),
+    Cause.HEADER: words(2),
+    Cause.PROPERTY: words(2),
+    Cause.HEADER_TYPE: words(3),
+    Cause.FLAGS: words(4),
+    Cause.READ_CHUNKS: words(5, 5),
+    Cause.WRITE_CHUNKS: words(6, 5),
+    Cause.SEGMENTS: words(7, 5),
+    Cause.WRITE_RESOURCE: words(8, 1, 2),
+    Cause.REPLY_RESOURCE: words(9, 2),
+    Cause.VERSION_MISMATCH: words(10),
+    Cause.INELIGIBLE: words(10),
+    Cause.TOO_LARGE: words(10),
+    Cause.CHUNKS: words(10),
+    Cause.SYSTEM: words(10),
+}
+LAST_CODES = {
+    Cause.VERSION: words(1, 3, 4),
+    Cause.HEADER: words(2),
+    Cause.PROPERTY: words(3),
+    Cause.HEADER_TYPE: words(4),
+    Cause.FLAGS: words(5),
+    Cause.READ_CHUNKS: words(6, 5),
+    Cause.WRITE_CHUNKS: words(7, 5),
+    Cause.SEGMENTS: words(8, 5),
+    Cause.WRITE_RESOURCE: words(9, 1, 2),
+    Cause.REPLY_RESOURCE: words(10, 2),
+    Cause.VERSION_MISMATCH: words(11),
+    Cause.INELIGIBLE: words(100),
+    Cause.TOO_LARGE: words(100),
+    Cause.CHUNKS: words(100),
+    Cause.SYSTEM: words(100),
+}
+
+
+def encoded(module: Any, refusal: Refusal) -> Any:
+    """The octets of a refusal, or the error that this raised."""
+    try:
+        return module.ERRORS.encode(refusal)
+    except (LookupError, struct.error) as error:
+        return error
+
+
+@pytest.mark.parametrize(("module", "codes"), [(header_v2_00, FIRST_CODES), (header_v2_07, LAST_CODES)])
+def test_errors_have_the_codes_of_their_draft(module: Any, codes: dict[Cause, bytes]) -> None:
+    assert set(module.ERRORS._by_cause) == set(codes)
+    assert [layout.size for layout in module.ERRORS._layouts] == [0, 4, 8, 12]
+    refusal = Refusal(Cause.HEADER, 1, 2, 3, 4, 5)
+    assert {cause: encoded(module, refusal._replace(cause=cause)) for cause in codes} == codes
+
+
+@pytest.mark.parametrize(("module", "code"), [(header_v2_00, 9), (header_v2_07, 10)])
+@pytest.mark.parametrize(
+    ("needed", "told"),
+    [(0xFFFFFFFE, 0xFFFFFFFE), (0xFFFFFFFF, 0xFFFFFFFF), (1 << 32, 0xFFFFFFFF), (1 << 40, 0xFFFFFFFF)],
+)
+def test_no_error_tells_more_than_a_word_can(module: Any, code: int, needed: int, told: int) -> None:
+    assert encoded(module, Refusal(Cause.REPLY_RESOURCE, needed=needed)) == words(code, told)
+
+
+def test_every_header_of_the_last_draft_can_be_encoded() -> None:
+    names = ("Rdma2Error", "Rdma2Grant", "Rdma2ConnProp", "Rdma2Call", "Rdma2Reply", "Rdma2Middle")
+    assert set(header_v2_07._ENCODERS) == {getattr(header_v2_07, name) for name in names}
+
+
+def test_headers_have_nothing_that_they_are_not_given() -> None:
+    message = header_v1.RdmaMsg(7, 9)
+    assert (message.chunks, message.size, message.version) == (NO_CHUNKS, 28, 1)
+    assert header_v1.RdmaNoMsg(7, 9, NO_CHUNKS).version == 1
+    padded = header_v1.RdmaMsgp(7, 9, 1, 2)
+    assert (padded.chunks, padded.version) == (NO_CHUNKS, 1)
+    assert header_v1.RdmaDone(7, 9).version == 1
+    error = header_v1.RdmaError(7, 9, 2)
+    assert (error.low, error.high, error.version) == (0, 0, 1)
+    first = header_v2_00.Rdma2Msg(7, 9)
+    assert (first.flags, first.inv_handle, first.chunks, first.size) == (0, 0, NO_CHUNKS, 36)
+    long = header_v2_00.Rdma2NoMsg(7, 9)
+    assert (long.flags, long.inv_handle, long.chunks) == (0, 0, NO_CHUNKS)
+    assert header_v2_07.Rdma2ConnProp(7, 9, b"").final is True
+    call = header_v2_07.Rdma2Call(7, 9)
+    assert (call.inv_handle, call.chunks, call.external, call.size) == (0, NO_CHUNKS, False, 32)
+    reply = header_v2_07.Rdma2Reply(7, 9)
+    assert (reply.chunks, reply.external, reply.size) == (NO_CHUNKS, False, 20)
+    middle = header_v2_07.Rdma2Middle(7, 9, 100)
+    assert (middle.answers, middle.size) == (False, 20)
+
+
+WAYS = {
+    (State.CONNECTING, Input.SETTLE): State.SETTLING,
+    (State.CONNECTING, Input.AWAIT): State.AWAITING,
+    (State.CONNECTING, Input.INTRODUCE): State.INTRODUCING,
+    (State.CONNECTING, Input.AGREE): State.OPEN,
+    (State.SETTLING, Input.INTRODUCE): State.INTRODUCING,
+    (State.SETTLING, Input.AGREE): State.OPEN,
+    (State.AWAITING, Input.INTRODUCE): State.INTRODUCING,
+    (State.AWAITING, Input.AUTHENTICATE): State.AUTHENTICATING,
+    (State.AWAITING, Input.AGREE): State.OPEN,
+    (State.INTRODUCING, Input.AUTHENTICATE): State.AUTHENTICATING,
+    (State.INTRODUCING, Input.AGREE): State.OPEN,
+    (State.AUTHENTICATING, Input.AGREE): State.OPEN,
+}
+
+
+def test_connections_move_as_their_table_says() -> None:
+    standing = [state for state in State if state is not State.CLOSED]
+    ends = {(state, Input.BREAK): State.BROKEN for state in standing}
+    ends |= {(state, Input.END): State.CLOSED for state in standing}
+    assert dict(TRANSITIONS) == {**WAYS, **ends}
+
+
+def test_states_and_inputs_are_numbered_in_order() -> None:
+    assert [int(state) for state in State] == list(range(8))
+    assert [state.name for state in State][:3] == ["CONNECTING", "SETTLING", "AWAITING"]
+    assert [int(moved) for moved in Input] == list(range(7))
+
+
+def test_what_may_leave_in_each_state() -> None:
+    early = {Kind.PROPERTIES, Kind.GRANT, Kind.ERROR}
+    assert dict(MAY_LEAVE) == {
+        State.CONNECTING: set(),
+        State.SETTLING: set(),
+        State.AWAITING: {Kind.ERROR},
+        State.INTRODUCING: early,
+        State.AUTHENTICATING: early,
+        State.OPEN: set(Kind),
+        State.BROKEN: set(),
+        State.CLOSED: set(),
+    }
+
+
+def test_messages_are_for_whom_the_table_says() -> None:
+    takers = {
+        (kind, role, State.OPEN): route
+        for role in Role
+        for kind, route in (
+            (Kind.CALL, routing._called),
+            (Kind.REPLY, routing._answered),
+            (Kind.ERROR, routing._refused),
+            (Kind.EXTENSION, routing._extended),
+        )
+    }
+    introduced = (State.INTRODUCING, State.AUTHENTICATING, State.OPEN)
+    for role in Role:
+        for state in introduced:
+            takers[Kind.PROPERTIES, role, state] = routing._told
+            takers[Kind.GRANT, role, state] = routing._granted
+            takers[Kind.PIECE, role, state] = routing._continued
+    for state in (State.INTRODUCING, State.AUTHENTICATING):
+        takers[Kind.ERROR, Role.CLIENT, state] = routing._not_taken
+    for state in (State.AWAITING, *introduced):
+        takers[Kind.UNREADABLE, Role.SERVER, state] = routing._unreadable
+    takers[Kind.UNREADABLE, Role.CLIENT, State.OPEN] = routing._unreadable_call
+    assert dict(routing.ROUTES) == takers
+
+
+def test_each_cause_has_its_words_and_its_error() -> None:
+    assert set(refusals._WORDS) == set(Cause) - {Cause.VERSION}
+    of_chunks = {Cause.CHUNKS, Cause.READ_CHUNKS, Cause.WRITE_CHUNKS}
+    of_chunks |= {Cause.SEGMENTS, Cause.WRITE_RESOURCE, Cause.REPLY_RESOURCE}
+    for cause in set(Cause) - {Cause.VERSION}:
+        refusal = Refusal(cause, 11, 22, 33, 44, 55, 66)
+        error = error_of(refusal)
+        assert type(error) is (ChunkRefused if cause in of_chunks else CallRefused)
+        assert isinstance(error, ChunkRefused | CallRefused)
+        assert error.refusal is refusal
+        told = {Cause.READ_CHUNKS: "55 Read chunks", Cause.WRITE_CHUNKS: "55 Write chunks"}
+        told |= {Cause.SEGMENTS: "55 segments", Cause.REPLY_RESOURCE: "22 octets", Cause.EXTENSION: "error 0x42 "}
+        assert told.get(cause, "") in str(error)
+    result = str(error_of(Refusal(Cause.WRITE_RESOURCE, 3, 5000)))
+    assert "a result has 5000 octets, too many for Write chunk 3" in result
+    assert str(error_of(Refusal(Cause.WRITE_RESOURCE, 0, 5000))).endswith("for Write chunk of the call")
+    assert str(ChunkRefused(": ask for less")).endswith("(ERR_CHUNK): ask for less")
+    assert ChunkRefused().refusal == Refusal(Cause.CHUNKS)
+    assert str(CallRefused(Refusal(Cause.HEADER), ": mend it")).endswith("header: mend it")
+
+
+@pytest.mark.parametrize(("low", "high", "told"), [(1, 1, "version 1 only"), (1, 2, "versions 1 to 2 only")])
+def test_a_refused_version_says_which_ones_are_spoken(low: int, high: int, told: str) -> None:
+    error = error_of(Refusal(Cause.VERSION, low=low, high=high))
+    assert isinstance(error, VersionRefused)
+    assert (error.low, error.high) == (low, high)
+    assert str(error) == f"the server speaks RPC-over-RDMA {told}"
+
+
+def test_the_counters_under_the_names_of_linux() -> None:
+    assert LINUX_CLIENT == {
+        "sends": "sends",
+        "recvs": "receives",
+        "bad_xids": "bad_xids",
+        "read_chunk": "segments_read",
+        "write_chunk": "segments_write",
+        "reply_chunk": "segments_reply",
+        "total_rdma_request": "octets_offered",
+        "total_rdma_reply": "octets_returned",
+        "failed_marshal": "calls_unsendable",
+        "bad_reply": "bad_replies",
+        "nomsg_call": "calls_long",
+        "mrs_allocated": "registrations",
+        "bcall": "reverse_calls",
+    }
+    assert LINUX_SERVER == {
+        "rdma_stat_read": "rdma_reads",
+        "rdma_stat_recv": "receives",
+        "rdma_stat_write": "rdma_writes",
+    }
+
+
+def test_every_counter_begins_at_zero() -> None:
+    counters = TransportStatistics()
+    assert {name: getattr(counters, name) for name in TransportStatistics.__slots__} == dict.fromkeys(
+        TransportStatistics.__slots__, 0
+    )
+
+
+FORM = CallForm(ReplyBound(100, (10, 20, 30)))
+
+
+def test_a_form_is_the_first_one_unless_more_is_said() -> None:
+    assert FORM[1:] == (1, False, False, 0, False)
+
+
+def test_the_reaction_to_each_cause() -> None:
+    assert dict(REACTIONS) == {
+        Cause.READ_CHUNKS: Reaction.LONG,
+        Cause.WRITE_CHUNKS: Reaction.WITHOUT_WRITES,
+        Cause.SEGMENTS: Reaction.LARGER_SEGMENTS,
+        Cause.WRITE_RESOURCE: Reaction.LARGER,
+        Cause.REPLY_RESOURCE: Reaction.LARGER,
+    }
+
+
+@pytest.mark.parametrize(
+    ("cause", "chunk", "needed", "following"),
+    [
+        (Cause.READ_CHUNKS, 0, 0, {"one_chunk": True}),
+        (Cause.WRITE_CHUNKS, 0, 0, {"without_writes": True}),
+        (Cause.SEGMENTS, 0, 0, {"segment_octets": 777}),
+        (Cause.REPLY_RESOURCE, 0, 100, None),
+        (Cause.REPLY_RESOURCE, 0, 101, {"bound": ReplyBound(101, (10, 20, 30))}),
+        (Cause.REPLY_RESOURCE, 0, 1000, {"bound": ReplyBound(1000, (10, 20, 30))}),
+        (Cause.REPLY_RESOURCE, 0, 1001, None),
+        (Cause.WRITE_RESOURCE, 0, 50, None),
+        (Cause.WRITE_RESOURCE, 1, 10, None),
+        (Cause.WRITE_RESOURCE, 1, 11, {"bound": ReplyBound(100, (11, 20, 30))}),
+        (Cause.WRITE_RESOURCE, 2, 50, None),
+        (Cause.WRITE_RESOURCE, 3, 30, None),
+        (Cause.WRITE_RESOURCE, 3, 1000, {"bound": ReplyBound(100, (10, 20, 1000))}),
+        (Cause.WRITE_RESOURCE, 3, 1001, None),
+        (Cause.WRITE_RESOURCE, 4, 50, None),
+        (Cause.HEADER, 0, 0, None),
+        (Cause.SYSTEM, 0, 0, None),
+    ],
+)
+def test_the_form_after_each_refusal(cause: Cause, chunk: int, needed: int, following: dict[str, Any] | None) -> None:
+    """The second result goes into memory of the caller's."""
+    into = (None, memoryview(bytearray(20)))
+    refusal = Refusal(cause, chunk, needed)
+    expected = None if following is None else FORM._replace(attempts=2, **following)
+    assert form_after(refusal, FORM, into, 1000, 777) == expected
+    tired = FORM._replace(attempts=CALL_ATTEMPTS_MAX)
+    assert form_after(refusal, tired, into, 1000, 777) is None
+    if following is not None:
+        last = FORM._replace(attempts=CALL_ATTEMPTS_MAX - 1)
+        assert form_after(refusal, last, into, 1000, 777) == last._replace(attempts=CALL_ATTEMPTS_MAX, **following)
+        if "bound" not in following:
+            assert expected is not None
+            assert form_after(refusal, expected, into, 1000, 777) is None
+
+
+@pytest.mark.parametrize("chunk", [0, 1])
+def test_the_only_write_chunk_need_not_be_named(chunk: int) -> None:
+    form = CallForm(ReplyBound(100, (10,)))
+    expected = CallForm(ReplyBound(100, (50,)), attempts=2)
+    assert form_after(Refusal(Cause.WRITE_RESOURCE, chunk, 50), form, (), 1000, 777) == expected
+    assert form_after(Refusal(Cause.WRITE_RESOURCE, chunk, 50), form, (None,), 1000, 777) == expected
+    assert form_after(Refusal(Cause.WRITE_RESOURCE, chunk, 50), form, (memoryview(b""),), 1000, 777) is None
+    without = CallForm(ReplyBound(100, ()))
+    assert form_after(Refusal(Cause.WRITE_RESOURCE, chunk, 50), without, (), 1000, 777) is None
+
+
+def test_each_form_narrows_its_own_limit() -> None:
+    geometry: Any = None
+    limits = PlanLimits(1, 2, 3, 4, 5, geometry, 6, 7, 8)
+    assert FORM.narrow(limits) == limits
+    assert FORM._replace(one_chunk=True).narrow(limits) == limits._replace(read_chunks_max=0)
+    assert FORM._replace(without_writes=True).narrow(limits) == limits._replace(write_chunks_max=0)
+    assert FORM._replace(segment_octets=777).narrow(limits) == limits._replace(segment_octets_max=777)
+    assert FORM._replace(plain=True).narrow(limits) == limits
+    assert limits.write_chunks_max == 16
+
+
+def test_a_level_that_a_version_has_not_is_told_as_the_next_lower_one() -> None:
+    levels = (ReverseSupport.NONE, ReverseSupport.INLINE, ReverseSupport.GENERAL)
+    told = {level: _Level(levels).encode(level) for level in ReverseSupport}
+    assert told == {
+        ReverseSupport.NONE: words(0),
+        ReverseSupport.INLINE: words(1),
+        ReverseSupport.CONTINUED: words(1),
+        ReverseSupport.GENERAL: words(2),
+    }
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 3, 4, 0xFFFFFFFF])
+def test_levels_that_a_version_has_not_do_not_decode(number: int) -> None:
+    levels = (ReverseSupport.NONE, ReverseSupport.INLINE, ReverseSupport.GENERAL)
+    found: object = None
+    try:
+        found = _Level(levels).decode(Reader(words(number)), "reverse")
+    except (DecodeError, LookupError) as error:
+        found = type(error)
+    assert found is (levels[number] if number < 3 else DecodeError)
+
+
+def test_a_receive_size_is_added_where_none_is_told() -> None:
+    other = (5, words(1))
+    assert with_receive_octets((), 8192) == ((2, words(8192)),)
+    assert with_receive_octets((other,), 8192) == (other, (2, words(8192)))
+    assert with_receive_octets(((2, b""), other), 8192) == (other, (2, words(8192)))
+    told = ((2, words(1024)), other)
+    assert with_receive_octets(told, 8192) == told
+
+
+def test_what_two_ends_agree_on_is_the_smaller_one_each_way() -> None:
+    own, peer = PrivateData(True, 4096, 8192), PrivateData(True, 16384, 2048)
+    assert agree(own, peer) == Agreement(2048, 8192, remote_invalidation=True)
+    assert agree(peer, own) == Agreement(8192, 2048, remote_invalidation=True)
+    for one, other in ((True, False), (False, True), (False, False)):
+        found = agree(own._replace(remote_invalidation=one), peer._replace(remote_invalidation=other))
+        assert found == Agreement(2048, 8192, remote_invalidation=False)
+    assert agree(own, None) == Agreement(1024, 1024, remote_invalidation=False)
+    assert PrivateData() == (False, 1024, 1024)
+
+
+def test_a_message_of_another_version_before_the_right_one_is_passed_over() -> None:
+    other, right = bytes.fromhex("f6ab0e18 02000707"), bytes.fromhex("f6ab0e18 01010307")
+    assert decode_private_data(other + right) == PrivateData(True, 4096, 8192)
+    assert decode_private_data(right + other) == PrivateData(True, 4096, 8192)
+    assert decode_private_data(other + right[:-1]) is None
+    assert decode_private_data(right[:4] * 2 + right[4:]) is not None

@@ -1,0 +1,254 @@
+"""Memory of calls that are pulled, and results that come into memory of the caller's."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from rpcrdma.errors import DecodeError, LocalProtocolError, RpcRdmaError
+from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
+from rpcrdma.testing.raw_calls import header, read_segment
+from rpcrdma.transport import CallArrived, Closed, ReplyBound, Role, TransportConfig
+from rpcrdma.transport.calls import OutgoingReply
+from rpcrdma.transport.carriers import IncomingItems, ResponseGroup
+from rpcrdma.transport.message import Inbound, Kind
+from rpcrdma.transport.requester import _ResultDecoder
+from rpcrdma.transport.responder import Responder
+from rpcrdma.verbs import Access
+from rpcrdma.xdr.codec import Payload, PlacedInOrder
+
+CALL, REPLY = 0, 1
+
+
+class Buffers:
+    """Memory that is counted; `missing` says that there is none, for now or at all."""
+
+    def __init__(self) -> None:
+        self.held: list[memoryview] = []
+        self.released: list[memoryview] = []
+        self.missing: type[Exception] | None = None
+        self.later = False
+
+    def acquire(self, length: int) -> memoryview | None:
+        if self.missing is not None:
+            raise self.missing("none")
+        if self.later:
+            return None
+        self.held.append(memoryview(bytearray(length)))
+        return self.held[-1]
+
+    def release(self, view: memoryview) -> None:
+        (held,) = (each for each in self.held if each is view)
+        self.held = [each for each in self.held if each is not held]
+        self.released.append(view)
+
+    def take_in(self, _octets: int) -> bool:
+        return True
+
+    def give_back(self, _octets: int) -> None:
+        """Nothing is counted."""
+
+
+class Server(BarePeer):
+    """A server of which calls with a Read chunk are asked for."""
+
+    def __init__(self) -> None:
+        self.buffers = Buffers()
+        super().__init__(Role.SERVER, buffers=self.buffers)  # type: ignore[arg-type]
+        self.region = self.pd.register(bytearray(100), Access.REMOTE_READ)
+
+    @property
+    def responder(self) -> Responder:
+        assert self.endpoint._responder is not None
+        return self.endpoint._responder
+
+    def called(self, xid: int = 7, octets: int = 10) -> list[bytes]:
+        reads = read_segment(8, self.region.handle, octets, self.region.offset)
+        return self.send(header(reads=reads, xid=xid) + struct.pack(">II", xid, CALL))
+
+
+@pytest.mark.parametrize("octets", [1, 4, 10, 12, 100])
+def test_a_call_that_is_pulled_holds_its_octets_until_it_is_answered(octets: int) -> None:
+    server = Server()
+    assert server.called(7, octets) == []
+    (event,) = server.endpoint_events()
+    assert isinstance(event, CallArrived)
+    incoming = event.incoming
+    held = octets + -octets % 4
+    assert (server.responder._held_octets, incoming.held_octets, incoming.pending_reads) == (held, held, 0)
+    assert [len(view) for view in server.buffers.held] == [held]
+    assert incoming.sink_region is None
+    server.endpoint.reply(incoming, message(7, REPLY))
+    assert (server.responder._held_octets, incoming.held_octets) == (0, 0)
+    assert incoming.sink is None
+    assert (len(server.buffers.held), len(server.buffers.released)) == (0, 1)
+    assert server.endpoint._session.owed == 0
+
+
+@pytest.mark.parametrize("missing", [MemoryError, RpcRdmaError])
+def test_a_call_without_memory_is_refused_and_holds_nothing(missing: type[Exception]) -> None:
+    server = Server()
+    server.buffers.missing = missing
+    (answer,) = server.called()
+    assert answer[12:20] == struct.pack(">II", 4, 2)
+    assert server.endpoint_events() == []
+    assert (server.responder._held_octets, server.responder.wanted_octets, server.responder.unanswered) == (0, 0, 0)
+    assert server.endpoint.statistics.rdma_reads == 0
+    server.buffers.missing = None
+    assert server.called(8) == []
+    assert len(server.endpoint_events()) == 1
+    assert server.responder._held_octets == 12
+
+
+def test_a_call_waits_for_memory_that_it_is_given_later() -> None:
+    server = Server()
+    server.buffers.later = True
+    assert server.called(7) == server.called(8, 20) == []
+    assert (server.responder._held_octets, server.responder.wanted_octets) == (0, 12)
+    assert server.endpoint_events() == []
+    server.buffers.later = False
+    server.responder.resume()
+    assert (server.responder._held_octets, server.responder.wanted_octets) == (32, 0)
+    server.run()
+    assert len(server.endpoint_events()) == 2
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_memory_that_may_still_be_written_to_is_not_given_back(fails: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server()
+    reads = read_segment(8, server.region.handle, 10, server.region.offset)
+    server.qp.post_send("send", [header(reads=reads, xid=7) + struct.pack(">II", 7, CALL)], signaled=False)
+    while server.responder.pulling is None:
+        assert server.link.progress(1)
+        server.endpoint.progress()
+    incoming = server.responder.pulling
+    assert (server.endpoint._session.owed, incoming.answered) == (1, False)
+
+    def invalidate(*_: object) -> None:
+        raise LocalProtocolError("the provider cannot")
+
+    if fails:
+        monkeypatch.setattr(type(server.endpoint_pd), "invalidate", invalidate)
+    server.endpoint.abort("the test ends it")
+    server.run()
+    assert isinstance(server.endpoint_events()[-1], Closed)
+    assert incoming.answered
+    assert (server.endpoint._session.owed, server.responder.pulling) == (0, None)
+    assert (len(server.buffers.held), len(server.buffers.released)) == ((1, 0) if fails else (0, 1))
+    assert server.responder._held_octets == 0
+
+
+def test_a_peer_with_more_calls_than_credits_is_not_said_to_be_discarded() -> None:
+    peer = BarePeer(Role.SERVER, TransportConfig(credits_granted=2))
+    for xid in (1, 2):
+        peer.send(header(xid=xid) + struct.pack(">II", xid, CALL))
+    assert len(peer.endpoint_events()) == 2
+    peer.send(header(xid=3) + struct.pack(">II", 3, CALL))
+    (event,) = peer.endpoint_events()
+    assert isinstance(event, Closed)
+    assert "more than the 2 calls" in event.reason
+    assert peer.endpoint.statistics.discarded == 0
+
+
+def results(*inline: bytes) -> bytes:
+    return b"".join(struct.pack(">I", len(each)) + each + bytes(-len(each) % 4) for each in inline)
+
+
+def test_results_that_come_inline_are_put_where_the_caller_wants_them() -> None:
+    first, last = bytearray(5), bytearray(8)
+    into = (memoryview(first), None, memoryview(last))
+    decoder = _ResultDecoder(b"head" + results(b"one", b"twotwo", b"three", b"four"), 4, None, into)
+    assert [bytes(decoder.bulk(10, "result")) for _ in range(4)] == [b"one", b"twotwo", b"three", b"four"]
+    assert (bytes(first), bytes(last)) == (b"one\0\0", b"three\0\0\0")
+    decoder.done("results")
+
+
+@pytest.mark.parametrize("octets", [0, 1, 7, 8, 9])
+def test_a_result_is_no_longer_than_the_memory_for_it(octets: int) -> None:
+    memory = bytearray(8)
+    decoder = _ResultDecoder(b"head" + results(b"x" * octets), 4, None, (memoryview(memory),))
+    if octets <= 8:
+        found = decoder.bulk(100, "result")
+        assert found == b"x" * octets
+        assert found.obj is memory
+    else:
+        with pytest.raises(DecodeError, match="at most 8 octets"):
+            decoder.bulk(100, "result")
+        assert memory == bytes(8)
+
+
+def test_results_that_were_placed_are_not_copied() -> None:
+    memory, elsewhere = bytearray(b"placed.."), bytearray(b"arrived.")
+    into = (memoryview(memory), memoryview(bytearray(8)))
+    placed = PlacedInOrder([memoryview(memory)[:6].toreadonly(), memoryview(elsewhere)[:7]])
+    decoder = _ResultDecoder(struct.pack(">II", 6, 7), 0, placed, into)
+    first = decoder.bulk(100, "result")
+    assert first.readonly, "the very view that was placed"
+    assert first == b"placed"
+    second = decoder.bulk(100, "result")
+    assert second == b"arrived"
+    assert second.obj is into[1].obj
+
+
+@pytest.mark.parametrize("end", ["call", "reply"])
+@pytest.mark.parametrize("items", [(), (5,), (8, 3)])
+def test_calls_of_a_server_fit_a_message_and_so_do_their_replies(end: str, items: tuple[int, ...]) -> None:
+    """Without chunks there is no other way for them."""
+    pair = EndpointPair(reverse=True).connect()
+    pair.client.call(1, message(1, CALL), ReplyBound(8))
+    (incoming,) = pair.arrived()
+    pair.server.reply(incoming, message(1, REPLY))
+    pair.run()
+    pair.server.allow_reverse()
+    padded = sum(length + -length % 4 for length in items)
+    call, reply = 4096 - 28 - 8, 4096 - 28 - 32 - padded
+    plain, bound = (call, 8) if end == "call" else (0, reply)
+    more = (4, 0) if end == "call" else (0, 1)
+    with pytest.raises(LocalProtocolError, match="needs chunks"):
+        pair.server.call(9, message(9, CALL, (bytes(plain + more[0]), None)), ReplyBound(bound + more[1], items))
+    pair.server.call(9, message(9, CALL, (bytes(plain), None)), ReplyBound(bound, items))
+    assert pair.server.reverse_calls_in_flight == 1
+
+
+def test_a_peer_that_leaves_its_replies_unread_is_not_said_to_be_discarded() -> None:
+    peer = BarePeer(Role.SERVER)
+    peer.endpoint._outbox.posted = 10_000
+    peer.send(header(xid=3) + struct.pack(">II", 3, CALL))
+    (event,) = peer.endpoint_events()
+    assert isinstance(event, Closed)
+    assert event.reason == "the peer does not read its replies"
+    assert peer.endpoint.statistics.discarded == 0
+
+
+class CarriedReply:
+    """A reply that goes in messages of an extension, or waits for credits."""
+
+    def __init__(self, *, by_send: bool, waits: bool = False) -> None:
+        self.group = None if waits else ResponseGroup((), (), by_send)
+        self.rooms: list[int] = []
+
+    def refusal(self, _payload: Payload) -> None:
+        """It can go."""
+
+    def plan(self, _payload: Payload, room: int) -> ResponseGroup | None:
+        self.rooms.append(room)
+        return self.group
+
+
+@pytest.mark.parametrize("by_send", [False, True])
+@pytest.mark.parametrize("placed", [{}, {8: memoryview(b"item")}])
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_call_is_counted_once_as_one_by_send(by_send: bool, placed: dict[int, memoryview], waits: bool) -> None:
+    server = Server()
+    carried = CarriedReply(by_send=by_send, waits=waits)
+    items = IncomingItems(placed, 0, carried)
+    message_in = Inbound(Kind.CALL, 7, 1, 1, data=struct.pack(">II", 7, CALL), carried=items)
+    assert server.responder.on_call(message_in, None)
+    (event,) = server.endpoint_events()
+    assert isinstance(event, CallArrived)
+    assert server.endpoint.statistics.calls_by_send == bool(placed)
+    reply = OutgoingReply(event.incoming, message(7, REPLY), None)
+    assert server.responder._carry(reply) == (None if waits else ())
+    assert carried.rooms == [1]
+    assert server.endpoint.statistics.calls_by_send == (bool(placed) or (by_send and not waits))
