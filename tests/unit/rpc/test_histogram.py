@@ -84,3 +84,10 @@ def test_counts_are_below_bounds() -> None:
 
 def test_starts_rise() -> None:
     assert all(one < other for one, other in pairwise(STARTS))
+
+
+@pytest.mark.parametrize("bounds", [(256,), (512, 512), (256, 2048, 2560), (2048,), (STARTS[-1],)])
+def test_a_duration_at_a_bound_is_not_below_it(bounds: tuple[int, ...]) -> None:
+    durations_ns = (0, 255, 256, 511, 2047, 2048, 2560, STARTS[-1] - 1, STARTS[-1])
+    expected = [sum(duration_ns < bound for duration_ns in durations_ns) for bound in bounds]
+    assert list(of(*durations_ns).cumulative(bounds)) == expected

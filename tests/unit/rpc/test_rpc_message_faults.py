@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 
 import pytest
 
@@ -25,8 +26,14 @@ def at(start: int, data: bytes) -> Decoder:
     return Decoder(b"\xff" * start + data + b"\xff" * 8, start, start + len(data))
 
 
-def told(error: DecodeError) -> tuple[str, int, str, str]:
-    return error.field, error.offset, error.need, error.have
+def fault_of(decode: Callable[[], object]) -> object:
+    """The fault that the decoder names. Peers' octets raise nothing else than a `DecodeError`."""
+    try:
+        return decode()
+    except DecodeError as error:
+        return error.field, error.offset, error.need, error.have
+    except Exception as error:  # noqa: BLE001 - of a kind that no decoder may raise
+        return repr(error)
 
 
 @STARTS
@@ -47,9 +54,8 @@ def told(error: DecodeError) -> tuple[str, int, str, str]:
 def test_a_fault_in_a_call_is_told_with_its_place(
     header: tuple[int, ...], fault: tuple[str, int, str, str], more: int, start: int
 ) -> None:
-    with pytest.raises(DecodeError) as caught:
-        message.decode_call(at(start, words(*header, *[0] * more)))
-    assert told(caught.value) == fault
+    octets = words(*header, *[0] * more)
+    assert fault_of(lambda: message.decode_call(at(start, octets))) == fault
 
 
 @STARTS
@@ -69,9 +75,7 @@ def test_a_fault_in_a_call_is_told_with_its_place(
 def test_a_fault_in_a_reply_is_told_with_its_place(
     header: tuple[int, ...], fault: tuple[str, int, str, str], start: int
 ) -> None:
-    with pytest.raises(DecodeError) as caught:
-        message.decode_reply(at(start, words(*header)), XID)
-    assert told(caught.value) == fault
+    assert fault_of(lambda: message.decode_reply(at(start, words(*header)), XID)) == fault
 
 
 @STARTS
@@ -140,8 +144,10 @@ def test_accepted_replies_are_encoded_word_for_word(stat: AcceptStat) -> None:
 
 
 def test_the_first_words_tell_the_xid_and_the_direction() -> None:
+    def peeked(octets: bytes) -> object:
+        return fault_of(lambda: (message.peek_xid(octets), message.peek_is_call(octets)))
+
     for size in range(12):
-        call, reply = words(XID, 0, 2)[:size], words(XID, 1, 0)[:size]
-        assert message.peek_xid(call) == message.peek_xid(reply) == (XID if size >= 4 else None)
-        assert message.peek_is_call(call) is (size >= 8)
-        assert message.peek_is_call(reply) is False
+        xid = XID if size >= 4 else None
+        assert peeked(words(XID, 0, 2)[:size]) == (xid, size >= 8)
+        assert peeked(words(XID, 1, 0)[:size]) == (xid, False)
