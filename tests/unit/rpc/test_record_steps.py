@@ -249,3 +249,17 @@ def test_a_gather_list_has_at_most_512_buffers(buffers: int, alone: bool) -> Non
     stream = word(4 + 4 * (buffers - 2)) + b"head" + b"item" * (buffers - 2) + (b"" if alone else word(4) + b"next")
     assert stream.startswith(b"".join(gather))
     assert sender.unsent_octets == len(stream)
+
+
+@pytest.mark.parametrize("arrived", range(1, 12))
+def test_a_fragment_goes_on_in_the_memory_of_its_message(arrived: int) -> None:
+    stream = word(8) + b"12345678"
+    receiver = RecordReceiver()
+    try:
+        put(receiver, stream[:arrived])
+    except ValueError as error:
+        pytest.fail(f"{arrived} octets cannot be taken: {error}")
+    assert rooms(receiver) == ([SCRATCH - arrived] if arrived < 4 else [12 - arrived, SCRATCH])
+    assert receiver.expected_octets == (0 if arrived < 4 else 8)
+    put(receiver, stream[arrived:])
+    assert taken(receiver) == [b"12345678"]

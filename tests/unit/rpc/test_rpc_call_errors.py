@@ -6,7 +6,7 @@ import pytest
 
 from rpcrdma.errors import RpcError
 from rpcrdma.rpc import errors
-from rpcrdma.rpc.auth import NO_AUTH, AuthNone, AuthStat
+from rpcrdma.rpc.auth import NO_AUTH, AuthNone, AuthStat, OpaqueAuth
 from rpcrdma.rpc.calls import CallEncoder
 from rpcrdma.rpc.message import CallHeader
 from rpcrdma.rpc.program import null_procedure
@@ -68,3 +68,12 @@ def test_a_free_identifier_is_the_next_one_round_the_end(first: int) -> None:
     assert [source.take() for _ in range(3)] == [(first + step) % (1 << 32) for step in (0, 3, 5)]
     source.give_back((first + 6) % (1 << 32))
     assert source.take() == (first + 6) % (1 << 32)
+
+
+@pytest.mark.parametrize("length", range(10))
+def test_a_credential_adds_its_body_with_padding(length: int) -> None:
+    encoder = CallEncoder()
+    encoder._auth = OpaqueAuth(77, bytes(length))
+    plain = len(CallEncoder().encode(1, null_procedure(7, 1), None).reduced)
+    assert encoder.credential_octets == len(encoder.encode(1, null_procedure(7, 1), None).reduced) - plain
+    assert encoder.credential_octets == (0, 4, 4, 4, 4, 8, 8, 8, 8, 12)[length]
