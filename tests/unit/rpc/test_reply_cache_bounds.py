@@ -78,6 +78,10 @@ def test_what_is_kept_is_what_a_list_of_answered_calls_says(seed: int) -> None:
             assert not call.running
             model.finish(ended, length, now_s)
             assert cache.octets == model.octets(), xid
+            # In each queue the oldest first, so that it is the one to go.
+            kept = [(each.xid, each.length) for each in model.calls if each.kept]
+            assert [each.key.xid for each in cache._small] == [each for each, octets in kept if octets <= SMALL]
+            assert [each.key.xid for each in cache._large] == [each for each, octets in kept if octets > SMALL]
             assert len(cache) == len(running) + len(model.calls), xid
         known = {each.xid: each for each in model.calls if now_s - each.at_s <= config.age_s}
         for each in range(xid + 1):
