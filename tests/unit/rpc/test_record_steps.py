@@ -1,4 +1,4 @@
-"""Record marking step by step: where octets go, what is awaited, and what is told of messages that are too long."""
+"""Record marking step by step: the room for octets, the octets awaited, the report of a message that is too long."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_a_long_fragment_gets_room_in_steps_as_it_arrives() -> None:
         steps.append(room)
         put(receiver, message[at : at + room])
         at += room
-    # Each step is as long as what has arrived, and the first one as long as a header alone may ask for.
+    # A header alone asks for the first step at most; each further one doubles the memory.
     step = RPC_RECORD_STEP_OCTETS
     assert steps == [step, step, 2 * step, 7]
     assert taken(receiver) == [message]

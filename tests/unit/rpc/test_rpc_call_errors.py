@@ -1,4 +1,4 @@
-"""What callers are told by the errors of a reply, and the values that a call has where none are given."""
+"""The messages of errors that callers meet, and the values that a call has by default."""
 
 from __future__ import annotations
 

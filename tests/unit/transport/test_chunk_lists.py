@@ -1,4 +1,4 @@
-"""What the chunks of one header come to, over all small sets of chunks, and gather lists dealt out octet by octet."""
+"""The chunks of one header counted, over all small sets of chunks, and gather lists dealt out octet by octet."""
 
 from __future__ import annotations
 

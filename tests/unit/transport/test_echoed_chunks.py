@@ -1,4 +1,4 @@
-"""What replies say of the memory that their calls offered: each small case, and what may and may not be shown."""
+"""The memory that calls offer and replies return: each small case, and every mismatch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What messages hold, step by step against plain sums: of the connection, and of the room for all connections."""
+"""The octets that messages hold, step by step against plain sums: of a connection, and of the room for all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which settings of the transport are taken, to the last octet, and what holds where none are given."""
+"""Settings of the transport: their bounds, to the last octet, and their defaults."""
 
 from __future__ import annotations
 
