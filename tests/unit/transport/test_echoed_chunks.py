@@ -18,7 +18,7 @@ def chunk(*lengths: int, handle: int = 1, offset: int = 100) -> WriteChunk:
     return WriteChunk(tuple(Segment(handle + n, length, offset * (n + 1)) for n, length in enumerate(lengths)))
 
 
-@pytest.mark.parametrize("rooms", [(), (3,), (4, 3), (0, 2), (1, 2, 1)])
+@pytest.mark.parametrize("rooms", [(), (3,), (4, 3), (0, 2), (2, 0, 2), (1, 2, 1)])
 def test_octets_fill_the_segments_in_order(rooms: tuple[int, ...]) -> None:
     fillings = {}
     for total in range(sum(rooms) + 1):
