@@ -156,3 +156,10 @@ def test_noted_calls_are_counted_at_the_latest_after_128() -> None:
         noted.note(1, 10, 1000)
         counted = number // 128 * 128
         assert (noted.bytes_sent, noted.bytes_recv, sum(noted.buckets)) == (counted, 10 * counted, counted)
+
+
+def test_calls_of_an_unknown_procedure_have_no_program() -> None:
+    statistics = CallStatistics(served=True)
+    statistics.of(None, "PROC_UNAVAIL").add(MS)
+    (told,) = statistics.snapshot()
+    assert (told.program, told.version, told.procedure, told.status) == (0, 0, OTHER, "PROC_UNAVAIL")
