@@ -247,6 +247,6 @@ def returned_length(mine: WriteChunk, theirs: WriteChunk, what: str) -> int:
                 f"{returned.offset:#x}; offered were handle {offered.handle:#010x}, offset {offered.offset:#x}",
                 rfc="8166 3.4.6",
             )
-        full = returned.length == offered.length
+        full = full and returned.length == offered.length
         total += returned.length
     return total

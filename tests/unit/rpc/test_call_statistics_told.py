@@ -148,3 +148,18 @@ def test_a_responder_tells_the_time_of_handlers() -> None:
     (told,) = dispatcher.statistics.snapshot()
     assert asdict(told)["handler"]["sum_ns"] == 5 * MS
     assert told.rtt.count == 0
+
+
+def test_noted_calls_are_counted_at_the_latest_after_128() -> None:
+    noted = CallStatistics().of_success(v3.READ)
+    for number in range(1, 300):
+        noted.note(1, 10, 1000)
+        counted = number // 128 * 128
+        assert (noted.bytes_sent, noted.bytes_recv, sum(noted.buckets)) == (counted, 10 * counted, counted)
+
+
+def test_calls_of_an_unknown_procedure_have_no_program() -> None:
+    statistics = CallStatistics(served=True)
+    statistics.of(None, "PROC_UNAVAIL").add(MS)
+    (told,) = statistics.snapshot()
+    assert (told.program, told.version, told.procedure, told.status) == (0, 0, OTHER, "PROC_UNAVAIL")

@@ -27,6 +27,8 @@ def test_buckets_are_four_to_each_power_of_two() -> None:
 def test_a_bucket_has_the_durations_from_its_start_to_the_next(index: int) -> None:
     last = STARTS[index + 1] - 1 if index + 1 < BUCKETS else STARTS[index] * 100
     assert [bucket_of(duration) for duration in (STARTS[index], last)] == [index, index]
+    # Where each bucket begins is looked at first: counting several at once goes from start to start.
+    assert [bucket_start_ns(each) for each in range(BUCKETS)] == STARTS
     counted = Durations()
     counted.add_all([STARTS[index], last])
     assert counted.buckets == [2 * (each == index) for each in range(BUCKETS)]
@@ -82,3 +84,10 @@ def test_counts_are_below_bounds() -> None:
 
 def test_starts_rise() -> None:
     assert all(one < other for one, other in pairwise(STARTS))
+
+
+@pytest.mark.parametrize("bounds", [(256,), (512, 512), (256, 2048, 2560), (2048,), (STARTS[-1],)])
+def test_a_duration_at_a_bound_is_not_below_it(bounds: tuple[int, ...]) -> None:
+    durations_ns = (0, 255, 256, 511, 2047, 2048, 2560, STARTS[-1] - 1, STARTS[-1])
+    expected = [sum(duration_ns < bound for duration_ns in durations_ns) for bound in bounds]
+    assert list(of(*durations_ns).cumulative(bounds)) == expected

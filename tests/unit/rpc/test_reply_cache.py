@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from rpcrdma.limits import REPLY_CACHE_SMALL_OCTETS
@@ -30,6 +32,38 @@ def kept(cache: ReplyCache, xid: int, now_s: float) -> bool | None:
     """Whether the reply is there; None if the call is not known at all."""
     known = cache.find(key(xid), now_s)
     return None if known is None else known.reply is not None
+
+
+class Answered(dict[CallKey, KnownCall]):
+    """Calls, of which the oldest may be looked for 100 times."""
+
+    looks = 0
+
+    def values(self) -> Any:
+        self.looks += 1
+        assert self.looks <= 100, "the oldest call does not go"
+        return super().values()
+
+
+class Asked:
+    """A configuration whose bounds may be asked for 200 times."""
+
+    def __init__(self, **bounds: float) -> None:
+        self.config: Any = ReplyCacheConfig(**bounds)  # type: ignore[arg-type]
+        self.asked = 0
+
+    def __getattr__(self, name: str) -> Any:
+        self.asked += 1
+        assert self.asked <= 200, "the cache does not come to its bounds"
+        return getattr(self.config, name)
+
+
+def watched(**bounds: float) -> ReplyCache:
+    """A cache that fails where it would make room for ever."""
+    config: Any = Asked(**bounds)
+    cache = ReplyCache(config)
+    cache._answered = Answered()
+    return cache
 
 
 def test_a_call_is_known_while_it_runs_and_then_by_its_reply() -> None:
@@ -113,7 +147,7 @@ def test_the_key_covers_what_is_in_chunks_as_if_it_were_in_the_stream(in_chunks:
 
 
 def test_answered_calls_are_forgotten_with_age() -> None:
-    cache = ReplyCache(ReplyCacheConfig(age_s=10.0))
+    cache = watched(age_s=10.0)
     answer(cache, 1, 8, 0.0)
     answer(cache, 2, 8, 5.0)
     assert kept(cache, 1, 10.0)
@@ -125,7 +159,7 @@ def test_answered_calls_are_forgotten_with_age() -> None:
 
 
 def test_the_oldest_make_room_and_running_calls_do_not_count() -> None:
-    cache = ReplyCache(ReplyCacheConfig(entries_max=3))
+    cache = watched(entries_max=3)
     running = [cache.begin(key(100 + number)) for number in range(10)]
     for xid in range(5):
         answer(cache, xid, 8, 0.0)
@@ -135,7 +169,7 @@ def test_the_oldest_make_room_and_running_calls_do_not_count() -> None:
 
 
 def test_a_reply_that_takes_too_much_room_goes_and_its_call_stays_known() -> None:
-    cache = ReplyCache(ReplyCacheConfig(octets_max=100, reply_octets_max=60))
+    cache = watched(octets_max=100, reply_octets_max=60)
     answer(cache, 1, 40, 0.0)
     answer(cache, 2, 61, 0.0)
     answer(cache, 3, 60, 0.0)
@@ -150,7 +184,7 @@ def test_a_reply_that_takes_too_much_room_goes_and_its_call_stays_known() -> Non
 
 def test_large_replies_make_room_before_small_ones() -> None:
     small, large = REPLY_CACHE_SMALL_OCTETS, REPLY_CACHE_SMALL_OCTETS + 1
-    cache = ReplyCache(ReplyCacheConfig(octets_max=4 * large))
+    cache = watched(octets_max=4 * large)
     for xid in range(2):
         answer(cache, xid, small, 0.0)
     for xid in range(10, 20):
@@ -222,7 +256,7 @@ def test_of_refused_replies_the_client_that_holds_most_loses_its_oldest() -> Non
 
 
 def test_a_refused_reply_goes_with_its_call() -> None:
-    cache = ReplyCache(ReplyCacheConfig(entries_max=1, reply_octets_max=0))
+    cache = watched(entries_max=1, reply_octets_max=0)
     call = refused(cache, 1, 300)
     answer(cache, 2, 8, 1.0)
     assert cache.held(call) is None

@@ -6,6 +6,7 @@ import pytest
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
 from rpcrdma.rpc.auth import (
+    NO_AUTH,
     AuthFlavor,
     AuthNone,
     AuthStat,
@@ -108,3 +109,10 @@ def test_credentials_and_verifiers_have_at_most_400_octets(verifier: bytes) -> N
     decode_call(call(8, b"v" * 400))
     with pytest.raises(CallRefused):
         decode_call(call(8, b"v" * 404))
+
+
+def test_what_an_identity_does_not_state_is_zero_or_empty() -> None:
+    stated = AuthSys(uid=7, gid=8)
+    assert (stated.stamp, stated.machine, stated.gids) == (0, "", ())
+    assert opaque_auth(stated) == (1, bytes(4) + bytes(4) + b"\0\0\0\7" + b"\0\0\0\10" + bytes(4))
+    assert NO_AUTH == (0, b"")

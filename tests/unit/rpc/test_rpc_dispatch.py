@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from rpcrdma.errors import DecodeError, LocalProtocolError, RpcError
+from rpcrdma.rpc import calls as calls_module
 from rpcrdma.rpc import errors
 from rpcrdma.rpc.auth import AuthNone, AuthStat, AuthSys, Credential, OpaqueAuth
 from rpcrdma.rpc.calls import CallEncoder, decode_result
 from rpcrdma.rpc.dispatch import Dispatcher, Invocation
-from rpcrdma.rpc.message import encode_call
+from rpcrdma.rpc.message import call_tail, encode_call
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import Execution, ProcedureUnavailable, Service, in_worker, inline_or_worker
 from rpcrdma.xdr.codec import Decoder, Encoder, Payload, PlacedByPosition, PlacedInOrder, ReducedIneligibleItem
@@ -405,6 +406,20 @@ def test_an_encoder_reuses_the_header_of_a_procedure() -> None:
     assert first[4:] == second[4:]
     assert (first[:4], second[:4]) == (b"\0\0\0\1", b"\0\0\0\2")
     assert encoder.credential == AuthSys(uid=1, gid=2)
+
+
+def test_the_header_of_a_procedure_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+
+    def counted(program: int, version: int, number: int, credential: OpaqueAuth) -> bytes:
+        made.append(number)
+        return call_tail(program, version, number, credential)
+
+    monkeypatch.setattr(calls_module, "call_tail", counted)
+    encoder = CallEncoder()
+    for target in (DOUBLE, WAIT, DOUBLE, WAIT, DOUBLE):
+        encoder.encode(1, target, 5)
+    assert made == [1, 2]
 
 
 def test_calls_are_counted_by_procedure_once_their_arguments_are_decoded(dispatcher: Dispatcher) -> None:

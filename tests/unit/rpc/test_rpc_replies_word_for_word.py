@@ -1,0 +1,216 @@
+"""Every reply that a dispatcher makes, word for word, with its status and the procedure that it is counted for."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+
+from rpcrdma.rpc.auth import AuthNone, AuthSys
+from rpcrdma.rpc.dispatch import Dispatcher, Invocation, RefusedCall, refusal
+from rpcrdma.rpc.message import AcceptStat
+from rpcrdma.rpc.program import Procedure, Program
+from rpcrdma.rpc.service import Execution, ProcedureUnavailable, Service
+from rpcrdma.xdr.codec import Decoder, Encoder, PlacedByPosition, ReducedIneligibleItem
+
+NUMBER = 0x20000001
+XID = 0xCAFE
+NO_AUTH = (0, 0)
+
+
+def words(*values: int) -> bytes:
+    return struct.pack(f">{len(values)}I", *values)
+
+
+def encode_word(enc: Encoder, value: int) -> None:
+    enc.u32(value, "word")
+
+
+def decode_word(dec: Decoder) -> int:
+    return dec.u32("word")
+
+
+def procedure(number: int, name: str, version: int = 3, status: Any = None) -> Procedure[int, int]:
+    return Procedure(
+        NUMBER, version, number, name, name.lower(), encode_word, decode_word, encode_word, decode_word, status=status
+    )
+
+
+def program(version: int, *procedures: Procedure[int, int]) -> Program:
+    return Program(NUMBER, version, f"TEST_V{version}", {each.number: each for each in procedures})
+
+
+ONE = procedure(1, "ONE")
+TWO = procedure(2, "TWO", status=lambda result: result)
+MISSING = procedure(4, "MISSING")
+
+
+class Version3(Service):
+    PROGRAM = program(3, ONE, TWO, MISSING)
+    IDEMPOTENT = frozenset({2})
+
+    def one(self, args: int, context: Any) -> int:
+        return args + 1
+
+    async def two(self, args: int, context: Any) -> int:
+        return args + 2
+
+
+class Version5(Service):
+    PROGRAM = program(5, procedure(1, "ONE", 5))
+
+    def one(self, args: int, context: Any) -> int:
+        return args + 5
+
+
+def opened(
+    *rest: int,
+    credential: tuple[int, ...] = NO_AUTH,
+    verifier: tuple[int, ...] = NO_AUTH,
+    target: tuple[int, int, int] = (NUMBER, 3, 1),
+) -> Invocation | RefusedCall | None:
+    octets = words(XID, 0, 2, *target, *credential, *verifier, *rest)
+    return Dispatcher([Version3(), Version5()]).open_call(Decoder(octets))
+
+
+@pytest.mark.parametrize(
+    ("changes", "reply", "status"),
+    [
+        ({"credential": (0, 401)}, (1, 1, 1, 1), "AUTH_ERROR"),
+        ({"credential": (1, 0)}, (1, 1, 1, 1), "AUTH_ERROR"),
+        ({"credential": (2, 0)}, (1, 1, 1, 2), "AUTH_ERROR"),
+        ({"credential": (3, 0)}, (1, 1, 1, 2), "AUTH_ERROR"),
+        ({"credential": (6, 0)}, (1, 1, 1, 2), "AUTH_ERROR"),
+        ({"verifier": (0, 401)}, (1, 1, 1, 3), "AUTH_ERROR"),
+        ({"verifier": (1, 0)}, (1, 1, 1, 3), "AUTH_ERROR"),
+        ({"verifier": (6, 0)}, (1, 1, 1, 3), "AUTH_ERROR"),
+        ({"target": (NUMBER - 1, 3, 1)}, (1, 0, 0, 0, 1), "PROG_UNAVAIL"),
+        ({"target": (NUMBER - 1, 3, 0)}, (1, 0, 0, 0, 1), "PROG_UNAVAIL"),
+        ({"target": (NUMBER, 2, 1)}, (1, 0, 0, 0, 2, 3, 5), "PROG_MISMATCH"),
+        ({"target": (NUMBER, 4, 1)}, (1, 0, 0, 0, 2, 3, 5), "PROG_MISMATCH"),
+        ({"target": (NUMBER, 6, 0)}, (1, 0, 0, 0, 2, 3, 5), "PROG_MISMATCH"),
+        ({"target": (NUMBER, 3, 3)}, (1, 0, 0, 0, 3), "PROC_UNAVAIL"),
+        ({"target": (NUMBER, 3, 4)}, (1, 0, 0, 0, 3), "PROC_UNAVAIL"),
+        ({"target": (NUMBER, 5, 2)}, (1, 0, 0, 0, 3), "PROC_UNAVAIL"),
+        ({}, (1, 0, 0, 0, 4), "GARBAGE_ARGS"),
+    ],
+)
+def test_a_refused_call_is_answered_word_for_word(changes: Any, reply: tuple[int, ...], status: str) -> None:
+    found = opened(**changes)
+    assert isinstance(found, RefusedCall)
+    assert bytes(found.reduced) == words(XID, *reply)
+    assert found.status == status
+    assert found.procedure == (ONE if status == "GARBAGE_ARGS" else None)
+
+
+def test_arguments_that_go_on_are_garbage() -> None:
+    found = opened(1, 2)
+    assert isinstance(found, RefusedCall)
+    assert (bytes(found.reduced), found.status) == (words(XID, 1, 0, 0, 0, 4), "GARBAGE_ARGS")
+
+
+@pytest.mark.parametrize("rpc_version", [0, 1, 3])
+def test_another_rpc_version_is_refused_with_the_one_there_is(rpc_version: int) -> None:
+    found = Dispatcher([Version3()]).open_call(Decoder(words(XID, 0, rpc_version)))
+    assert isinstance(found, RefusedCall)
+    assert bytes(found.reduced) == words(XID, 1, 1, 0, 2, 2)
+    assert (found.status, found.procedure) == ("RPC_MISMATCH", None)
+
+
+@pytest.mark.parametrize("stat", [stat for stat in AcceptStat if stat != AcceptStat.PROG_MISMATCH])
+def test_a_refusal_has_its_status_and_nothing_else(stat: AcceptStat) -> None:
+    assert bytes(refusal(XID, stat).reduced) == words(XID, 1, 0, 0, 0, stat)
+
+
+@pytest.mark.parametrize(
+    ("target", "result", "once", "execution"),
+    [
+        ((NUMBER, 3, 1), 8, True, Execution.INLINE),
+        ((NUMBER, 3, 2), None, False, Execution.TASK),
+        ((NUMBER, 5, 1), 12, True, Execution.INLINE),
+    ],
+)
+def test_an_invocation_has_all_of_its_call(
+    target: tuple[int, int, int], result: int | None, once: bool, execution: Execution
+) -> None:
+    found = opened(7, target=target, credential=(1, 20, 9, 0, 4, 5, 0))
+    assert isinstance(found, Invocation)
+    assert (found.xid, found.args, found.at_most_once, found.execution) == (XID, 7, once, execution)
+    assert found.credential == AuthSys(stamp=9, uid=4, gid=5)
+    assert (found.procedure.version, found.procedure.number, found.status) == (*target[1:], "REPEATED")
+    assert repr(found) == f"Invocation({found.procedure.name}, xid=0x0000cafe, {execution})"
+    context: Any = None
+    if result is not None:
+        assert found.handler(found.args, context) == result
+
+
+@pytest.mark.parametrize(("number", "status"), [(1, 0), (2, 77)])
+def test_a_result_is_sent_and_its_status_noted(number: int, status: int) -> None:
+    found = opened(7, target=(NUMBER, 3, number))
+    assert isinstance(found, Invocation)
+    assert found.credential == AuthNone()
+    assert bytes(found.success(77).reduced) == words(XID, 1, 0, 0, 0, 0, 77)
+    assert found.status == status
+
+
+@pytest.mark.parametrize(
+    ("error", "stat", "status"), [(ProcedureUnavailable, 3, "PROC_UNAVAIL"), (ValueError, 5, "SYSTEM_ERR")]
+)
+def test_a_failure_is_sent_and_its_status_noted(error: type[Exception], stat: int, status: str) -> None:
+    found = opened(7)
+    assert isinstance(found, Invocation)
+    assert bytes(found.failure(error("x")).reduced) == words(XID, 1, 0, 0, 0, stat)
+    assert found.status == status
+
+
+def test_calls_of_one_name_are_counted_together_over_versions() -> None:
+    dispatcher = Dispatcher([Version3(), Version5()])
+    for version, times in ((3, 2), (5, 3)):
+        for _ in range(times):
+            octets = words(XID, 0, 2, NUMBER, version, 1, *NO_AUTH, *NO_AUTH, 7)
+            assert isinstance(dispatcher.open_call(Decoder(octets)), Invocation)
+    for version in (3, 5):
+        # Garbage is not counted.
+        octets = words(XID, 0, 2, NUMBER, version, 1, *NO_AUTH, *NO_AUTH)
+        assert isinstance(dispatcher.open_call(Decoder(octets)), RefusedCall)
+    assert dispatcher.calls_of_procedures() == {"ONE": 5}
+    assert dispatcher.statistics.snapshot() == ()
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_procedure_zero_has_an_answer_of_its_own_in_each_version(number: int) -> None:
+    for version in (3, 5):
+        found = opened(*[9] * number, target=(NUMBER, version, number))
+        assert isinstance(found, Invocation)
+        assert (found.procedure.program, found.procedure.version, found.procedure.number) == (NUMBER, version, number)
+        assert found.at_most_once is (number == 1)
+        if number == 0:
+            context: Any = None
+            assert found.handler(found.args, context) is None
+            assert bytes(found.success(None).reduced) == words(XID, 1, 0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("position", [36, 40, 44, 48])
+def test_a_chunk_up_to_the_fault_is_no_garbage(position: int) -> None:
+    # The argument's word is missing: decoding fails at 40.
+    octets = words(XID, 0, 2, NUMBER, 3, 1, *NO_AUTH, *NO_AUTH)
+    placed = PlacedByPosition({position: memoryview(bytes(4))})
+    decoder = Decoder(octets, placed=placed)
+    dispatcher = Dispatcher([Version3()])
+    if position <= 40:
+        with pytest.raises(ReducedIneligibleItem):
+            dispatcher.open_call(decoder)
+    else:
+        found = dispatcher.open_call(decoder)
+        assert isinstance(found, RefusedCall)
+        assert found.status == "GARBAGE_ARGS"
+
+
+def test_bodies_that_do_not_decode_are_refused_each_time() -> None:
+    dispatcher = Dispatcher([Version3()])
+    for _ in range(3):
+        octets = words(XID, 0, 2, NUMBER, 3, 1, 1, 4, 0, *NO_AUTH, 7)
+        found = dispatcher.open_call(Decoder(octets))
+        assert isinstance(found, RefusedCall)
+        assert bytes(found.reduced) == words(XID, 1, 1, 1, 1)

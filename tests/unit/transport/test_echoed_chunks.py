@@ -1,0 +1,142 @@
+"""The memory that calls offer and replies return: each small case, and every mismatch."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from rpcrdma.errors import DecodeError, RemoteProtocolError
+from rpcrdma.transport.chunks import ChunkLists, ReadChunk, Segment, WriteChunk
+from rpcrdma.transport.exposure import Returned, check_echo, returned_length
+from rpcrdma.transport.message import Inbound, Kind
+
+XID = 0x01020304
+
+
+def chunk(*lengths: int, handle: int = 1, offset: int = 100) -> WriteChunk:
+    return WriteChunk(tuple(Segment(handle + n, length, offset * (n + 1)) for n, length in enumerate(lengths)))
+
+
+@pytest.mark.parametrize("rooms", [(), (3,), (4, 3), (0, 2), (2, 0, 2), (1, 2, 1)])
+def test_octets_fill_the_segments_in_order(rooms: tuple[int, ...]) -> None:
+    fillings = {}
+    for total in range(sum(rooms) + 1):
+        left, filling = total, []
+        for room in rooms:
+            filling.append(min(room, left))
+            left -= filling[-1]
+        fillings[tuple(filling)] = total
+    for lengths in itertools.product(range(6), repeat=len(rooms)):
+        if lengths in fillings:
+            assert returned_length(chunk(*rooms), chunk(*lengths), "chunk") == fillings[lengths]
+        else:
+            with pytest.raises(RemoteProtocolError, match=r"^chunk: "):
+                returned_length(chunk(*rooms), chunk(*lengths), "chunk")
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_as_many_segments_come_back_as_were_offered(count: int) -> None:
+    with pytest.raises(RemoteProtocolError, match=f"chunk: 2 segments were offered, {count} returned"):
+        returned_length(chunk(4, 4), chunk(*[0] * count), "chunk")
+
+
+@pytest.mark.parametrize(("handle", "offset"), [(2, 100), (1, 101), (9, 9)])
+def test_octets_are_where_they_were_offered_to_be_and_no_octets_may_be_anywhere(handle: int, offset: int) -> None:
+    assert returned_length(chunk(4), chunk(0, handle=handle, offset=offset), "chunk") == 0
+    for length in (1, 4):
+        with pytest.raises(RemoteProtocolError, match=f"{length} octets returned at handle"):
+            returned_length(chunk(4), chunk(length, handle=handle, offset=offset), "chunk")
+
+
+def echoed(
+    returned: ChunkLists, *, long: bool = False, data: bytes = b"header" + b"reply", may_be_inline: bool = False,
+    reply_room: int = 16, offers_reply: bool = True,
+) -> Returned:  # fmt: skip
+    """Of a call that offers Write chunks of 4 and 8 octets, the first of them in memory, and a Reply chunk."""
+    offered = ChunkLists((), (chunk(4), chunk(8, handle=5)), chunk(reply_room, handle=9) if offers_reply else None)
+    targets = [memoryview(b"four"), memoryview(b"eightoct")]
+    reply_view = memoryview((XID.to_bytes(4, "big") + bytes(12))[:reply_room]) if offers_reply else None
+    message = Inbound(Kind.REPLY, XID, 1, 1, chunks=returned, data=data, start=6, long=long)
+    return check_echo(message, offered, targets, reply_view, may_be_inline=may_be_inline)
+
+
+WRITES = (chunk(3), chunk(8, handle=5))
+
+
+@pytest.mark.parametrize(
+    ("returned", "long", "fault"),
+    [
+        (ChunkLists((ReadChunk(0, ()),), WRITES), False, "a reply with a Read list"),
+        (ChunkLists((), WRITES[:1]), False, "2 Write chunks were offered, 1 returned"),
+        (ChunkLists((), (*WRITES, chunk(0))), False, "2 Write chunks were offered, 3 returned"),
+        (ChunkLists((), (chunk(5), WRITES[1])), False, "Write chunk: 5 octets returned in a segment of 4"),
+        (ChunkLists((), WRITES, chunk(17, handle=9)), True, "Reply chunk: 17 octets returned in a segment of 16"),
+        (ChunkLists((), WRITES, chunk(1, handle=9)), False, "an inline reply with a filled Reply chunk"),
+        (ChunkLists((), WRITES, chunk(7, handle=9)), True, "a long reply without a reply in it"),
+        (ChunkLists((), WRITES, chunk(0, handle=9)), True, "a long reply without a reply in it"),
+        (ChunkLists((), WRITES), True, "a long reply without a reply in it"),
+    ],
+)
+def test_a_reply_whose_chunks_are_not_as_they_must_be_is_refused(returned: ChunkLists, long: bool, fault: str) -> None:
+    with pytest.raises(RemoteProtocolError, match=fault):
+        echoed(returned, long=long)
+
+
+@pytest.mark.parametrize("long", [False, True])
+def test_a_reply_chunk_must_have_been_offered(long: bool) -> None:
+    with pytest.raises(RemoteProtocolError, match="a Reply chunk that was not offered"):
+        echoed(ChunkLists((), WRITES, chunk(0)), long=long, offers_reply=False)
+    with pytest.raises(RemoteProtocolError, match="a long reply without a reply in it"):
+        echoed(ChunkLists((), WRITES), long=True, offers_reply=False)
+
+
+@pytest.mark.parametrize("reply", [None, chunk(0, handle=9)])
+def test_an_inline_reply_is_in_the_message_behind_its_header(reply: WriteChunk | None) -> None:
+    found = echoed(ChunkLists((), WRITES, reply))
+    assert (bytes(found.data[found.start :]), found.octets) == (b"reply", 11)
+    assert found.placed is not None
+    first, second = found.placed.take(0, 3, "first"), found.placed.take(4, 8, "second")
+    assert (first, second) == (b"fou", b"eightoct")
+
+
+@pytest.mark.parametrize("length", [8, 9, 16])
+def test_a_long_reply_is_in_its_chunk(length: int) -> None:
+    found = echoed(ChunkLists((), WRITES, chunk(length, handle=9)), long=True)
+    assert (bytes(found.data), found.start) == (XID.to_bytes(4, "big") + bytes(length - 4), 0)
+    assert found.octets == 11 + length
+
+
+@pytest.mark.parametrize("xid", [0, XID + 1, 0x04030201])
+def test_a_long_reply_has_the_xid_of_its_header(xid: int) -> None:
+    message = Inbound(Kind.REPLY, XID, 1, 1, chunks=ChunkLists((), (), chunk(8)), long=True)
+    for inside, fits in ((XID, True), (xid, False)):
+        view = memoryview(inside.to_bytes(4, "big") + bytes(4))
+        if fits:
+            found = check_echo(message, ChunkLists((), (), chunk(8)), (), view, may_be_inline=False)
+            assert (found.data, found.placed, found.octets) == (view, None, 8)
+        else:
+            with pytest.raises(RemoteProtocolError, match="has another XID"):
+                check_echo(message, ChunkLists((), (), chunk(8)), (), view, may_be_inline=False)
+
+
+@pytest.mark.parametrize(("length", "inline"), [(1, False), (4, False), (5, True), (9, True)])
+def test_a_result_comes_inline_only_if_its_chunk_is_too_small(length: int, inline: bool) -> None:
+    unused = ChunkLists((), (chunk(0), chunk(8, handle=5)))
+    for may_be_inline in (False, True):
+        placed = echoed(unused, may_be_inline=may_be_inline).placed
+        assert placed is not None
+        if inline and may_be_inline:
+            assert placed.take(0, length, "first") is None
+            # The next result has the next chunk.
+            assert placed.take(4, 8, "second") == b"eightoct"
+        else:
+            with pytest.raises(DecodeError):
+                placed.take(0, length, "first")
+
+
+def test_a_filled_chunk_is_the_result_however_long_that_is_said_to_be() -> None:
+    placed = echoed(ChunkLists((), WRITES), may_be_inline=True).placed
+    assert placed is not None
+    with pytest.raises(DecodeError):
+        placed.take(0, 5, "first")

@@ -1,0 +1,194 @@
+"""Objects of a connection have all of their attributes from the beginning, and begin with nothing in progress."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rpcrdma.rpc.reply_bound import ReplyBound
+from rpcrdma.testing.endpoint_pair import EndpointPair, message
+from rpcrdma.transport.assembly import Assembly
+from rpcrdma.transport.authenticator import HostPolicy
+from rpcrdma.transport.call_states import CallState
+from rpcrdma.transport.calls import CallHandle, IncomingCall, OutgoingReply
+from rpcrdma.transport.chunks import NO_CHUNKS
+from rpcrdma.transport.config import Role
+from rpcrdma.transport.host_authentication import HandshakeState, HostAuthenticator
+from rpcrdma.transport.message import (
+    Cause,
+    Inbound,
+    Kind,
+    OutgoingError,
+    OutgoingExtension,
+    OutgoingGrant,
+    OutgoingProperties,
+    Refusal,
+)
+from rpcrdma.transport.message_memory import MessageMemory
+from rpcrdma.transport.message_windows import CumulativeWindow, IncrementalWindow
+from rpcrdma.xdr.codec import Payload
+
+
+def slots_of(made: object) -> list[str]:
+    return [slot for each in type(made).__mro__ for slot in getattr(each, "__slots__", ()) if slot[:2] != "__"]
+
+
+def missing(made: object) -> list[str]:
+    return [f"{type(made).__name__}.{slot}" for slot in slots_of(made) if not hasattr(made, slot)]
+
+
+def parts_of(whole: object) -> list[object]:
+    """It, and all objects of the transport that it holds."""
+    found: dict[int, object] = {}
+    left = [whole]
+    while left:
+        part = left.pop()
+        if id(part) in found:
+            continue
+        found[id(part)] = part
+        held = [getattr(part, slot) for slot in slots_of(part) if hasattr(part, slot)]
+        if isinstance(part, list | tuple):
+            held += part
+        left += [
+            each for each in held if isinstance(each, list | tuple) or "rpcrdma.transport" in type(each).__module__
+        ]
+    return list(found.values())
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("version", ["1", "2", "2-07"])
+def test_no_attribute_of_a_connection_is_missing(version: str, reverse: bool) -> None:
+    pair = EndpointPair(version=version, reverse=reverse)
+    for end in (pair.client, pair.server):
+        parts = parts_of(end)
+        assert len(parts) >= 10
+        assert [each for part in parts for each in missing(part)] == []
+    pair.connect()
+    handle = pair.client.call(1, message(1, 0, (b"", bytes(20_000))), ReplyBound(8, (5000,)))
+    (incoming,) = pair.arrived()
+    for whole in (pair.client, pair.server, handle, incoming):
+        assert [each for part in parts_of(whole) for each in missing(part)] == []
+
+
+def inbound() -> Inbound:
+    return Inbound(Kind.CALL, 7, 1, 1, ends=5)
+
+
+MADE: dict[str, Callable[[], Any]] = {
+    "Assembly": Assembly,
+    "CallHandle": lambda: CallHandle(7, Payload(b""), ReplyBound(8), ()),
+    "HostAuthenticator": lambda: HostAuthenticator(None, Role.CLIENT, HostPolicy.OFF),
+    "IncomingCall": lambda: IncomingCall(inbound()),
+    "MessageMemory": MessageMemory,
+    "CumulativeWindow": lambda: CumulativeWindow(4, 4),
+    "IncrementalWindow": lambda: IncrementalWindow(4, 4),
+    "OutgoingError": lambda: OutgoingError(7, 1, Refusal(Cause.SYSTEM), answers_call=True),
+    "OutgoingExtension": lambda: OutgoingExtension(7, 1, 0, (), answer=False),
+    "OutgoingGrant": OutgoingGrant,
+    "OutgoingProperties": lambda: OutgoingProperties(7, ()),
+    "OutgoingReply": lambda: OutgoingReply(IncomingCall(inbound()), Payload(b""), None),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_no_attribute_is_missing(name: str) -> None:
+    made = MADE[name]()
+    # The responder sets it before anything else.
+    assert [each for each in missing(made) if each != "IncomingCall.decoder"] == []
+
+
+def test_a_call_begins_with_nothing_in_progress() -> None:
+    payload, bound, into = Payload(b"call"), ReplyBound(8), (memoryview(bytearray(4)),)
+    handle = CallHandle(7, payload, bound, into)
+    assert (handle.xid, handle.payload, handle.into, handle.kind) == (7, payload, into, Kind.CALL)
+    assert (handle.answers_call, handle.long, handle.ends, handle.group) == (False, False, None, None)
+    assert handle.chunks is NO_CHUNKS
+    assert (handle.carried, handle.sending, handle.placement) == (None, False, "")
+    assert (handle.context, handle.state, handle.exposure) == (None, CallState.QUEUED, None)
+    assert tuple(handle.form) == (bound, 1, False, False, 0, False)
+    assert repr(handle) == "CallHandle(xid=0x00000007, queued)"
+
+
+@pytest.mark.parametrize(("long", "ends"), [(False, None), (True, 5)])
+def test_an_arrived_call_begins_as_its_message_says(long: bool, ends: int | None) -> None:
+    incoming = IncomingCall(Inbound(Kind.CALL, 7, 1, 1, long=long, ends=ends, carried=None))
+    assert (incoming.xid, incoming.long, incoming.ends, incoming.carried) == (7, long, ends, None)
+    assert incoming.chunks is NO_CHUNKS
+    assert (incoming.context, incoming.answered, incoming.refusal) == (None, False, "")
+    assert (incoming.pending_reads, incoming.held_octets, incoming.message_octets) == (0, 0, 0)
+    assert (incoming.sink, incoming.sink_region) == (None, None)
+    assert repr(incoming) == "IncomingCall(xid=0x00000007)"
+    reply = OutgoingReply(incoming, Payload(b"reply"), None)
+    assert (reply.xid, reply.kind, reply.incoming, reply.plan) == (7, Kind.REPLY, incoming, None)
+    assert (reply.answers_call, reply.long, reply.ends, reply.group) == (True, False, None, None)
+    assert reply.chunks is NO_CHUNKS
+
+
+@pytest.mark.parametrize("answers", [False, True])
+def test_messages_begin_as_they_are_made(answers: bool) -> None:
+    refusal = Refusal(Cause.SYSTEM)
+    error = OutgoingError(7, 2, refusal, answers_call=answers)
+    assert (error.xid, error.version, error.refusal, error.answers_call, error.kind) == (
+        7,
+        2,
+        refusal,
+        answers,
+        Kind.ERROR,
+    )
+    extension = OutgoingExtension(8, 9, 1, (b"body",), answer=answers)
+    assert (extension.header_type, extension.flags, extension.body, extension.answer) == (9, 1, (b"body",), answers)
+    properties = OutgoingProperties(9, ((1, b"x"),))
+    grant = OutgoingGrant()
+    assert (properties.properties, grant.xid) == (((1, b"x"),), 0)
+    assert [each.kind for each in (extension, properties, grant)] == [Kind.EXTENSION, Kind.PROPERTIES, Kind.GRANT]
+    for each in (extension, properties, grant):
+        assert not each.answers_call
+    for each in (error, extension, properties, grant):
+        assert (each.long, each.ends, each.group) == (False, None, None)
+        assert each.chunks is NO_CHUNKS
+
+
+def test_words_that_a_message_does_not_have_are_nothing() -> None:
+    assert tuple(Inbound(Kind.CALL, 7, 1, 1))[4:] == (
+        NO_CHUNKS,
+        b"",
+        0,
+        False,
+        None,
+        None,
+        (),
+        0,
+        0,
+        False,
+        None,
+        None,
+    )
+    assert tuple(Refusal(Cause.SYSTEM))[1:] == (0, 0, 0, 0, 0, 0, ())
+
+
+def test_what_messages_are_has_its_numbers() -> None:
+    # Tables are looked up by these numbers.
+    assert [kind.name for kind in sorted(Kind)] == [
+        "CALL",
+        "REPLY",
+        "ERROR",
+        "UNREADABLE",
+        "PROPERTIES",
+        "GRANT",
+        "PIECE",
+        "EXTENSION",
+    ]
+    assert [int(kind) for kind in Kind] == list(range(8))
+
+
+def test_an_authenticator_begins_waiting_and_knows_no_peer() -> None:
+    for policy in HostPolicy:
+        if policy is HostPolicy.OFF:
+            made = HostAuthenticator(None, Role.CLIENT, policy)
+            assert (made.state, made.required, made.finished) == (HandshakeState.WAITING, False, False)
+            assert (made.peer, made.announce()) == (None, None)
+        else:
+            with pytest.raises(AssertionError):
+                HostAuthenticator(None, Role.CLIENT, policy)
