@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
+from rpcrdma.errors import RpcRdmaError
 from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import TransportStatistics
 from rpcrdma.xdr.codec import Payload
 
-__all__ = ["PREFIX", "Link", "pattern", "payload"]
+__all__ = ["PREFIX", "Link", "pattern", "payload", "tried"]
 
 PREFIX = 20
 """Octets that stand before the body of a message."""
@@ -35,3 +39,11 @@ def payload(*sizes: int, xid: int = 7, between: int = 8) -> Payload:
     return message(
         xid, 0, *((bytes(between), pattern(size, salt)) for salt, size in enumerate(sizes)), (bytes(4), None)
     )
+
+
+def tried(step: Callable[..., Any], *arguments: Any) -> Any:
+    """The value of a step, or its error: so each mistake of a step fails the comparison of its value."""
+    try:
+        return step(*arguments)
+    except (RpcRdmaError, AttributeError, LookupError, TypeError, ValueError, struct.error) as error:
+        return error

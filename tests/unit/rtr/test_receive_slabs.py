@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from rtr_link import tried
 from rtr_pair import address_of
 
 from rpcrdma.limits import RTR_SLAB_BUFFERS, RTR_TRANSMISSIONS_MAX
@@ -41,7 +42,8 @@ def places(receives: SlabReceives, messages: list[tuple[int, int]], prefix: int 
     slabs: list[Slab] = []
     found = []
     for header_type, count in messages:
-        buffer = receives.draw()
+        buffer = tried(receives.draw)
+        assert isinstance(buffer, SlabBuffer), buffer
         assert isinstance(buffer.slab, Slab)
         if buffer.slab not in slabs:
             slabs.append(buffer.slab)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from rtr_link import PREFIX, Link, pattern, payload
+from rtr_link import PREFIX, Link, pattern, payload, tried
 
 from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.rtr.calls import Calls, Results
@@ -31,6 +31,7 @@ from rpcrdma.transport import (
     ChunkLists,
     PlanLimits,
     ReadChunk,
+    Returned,
     Segment,
     WriteChunk,
 )
@@ -94,9 +95,10 @@ def call(
 
 
 def taken(carrier: Calls, one: CallToCarry) -> CarriedCall:
-    found = carrier.take(one)
+    found = tried(carrier.take, one)
     assert found is not None
-    return found
+    assert not isinstance(found, Exception), found
+    return found  # type: ignore[no-any-return]
 
 
 def exposed(found: CarriedCall, sent: Payload, segment_octets: int = 1 << 20) -> ChunkLists:
@@ -119,7 +121,8 @@ def exposed(found: CarriedCall, sent: Payload, segment_octets: int = 1 << 20) ->
 
 def first_header(found: CarriedCall, sent: Payload, segment_octets: int = 1 << 20) -> TransmitRequest:
     """Of the group that a call makes, whose transmissions are taken apart and are of the call."""
-    group = found.transmissions(exposed(found, sent, segment_octets))
+    group = tried(found.transmissions, exposed(found, sent, segment_octets))
+    assert isinstance(group, list), group
     messages = [bytes(PREFIX) + b"".join(each.body) for each in group]
     request, start = decode_transmit_request(messages[0], PREFIX)
     stream = messages[0][start : start + request.payload_octets]
@@ -310,9 +313,9 @@ def result_frames(size: int, *, plain: int = 40, **options: Any) -> int | None:
     """Transmissions beyond the first one that the reply to a call may have, whose result goes in segments."""
     link = options.pop("link", None)
     own, other = options.pop("own", None), options.pop("other", None)
-    found = calls(Preference.AUTO, link=link, own=own, other=other).take(
-        call(payload(), (size,), plain=plain, **options)
-    )
+    carrier = calls(Preference.AUTO, link=link, own=own, other=other)
+    found = tried(carrier.take, call(payload(), (size,), plain=plain, **options))
+    assert not isinstance(found, Exception), found
     if found is None:
         return None
     assert found.form == "result by send"
@@ -440,7 +443,8 @@ def argument_frames(size: int, **options: Any) -> int | None:
     """Transmissions of a call whose argument goes in segments."""
     link, other = options.pop("link", None), options.pop("other", None)
     sent = payload(size, between=options.pop("between", 8))
-    found = calls(Preference.SEGMENTS, link=link, other=other).take(call(sent, **options))
+    found = tried(calls(Preference.SEGMENTS, link=link, other=other).take, call(sent, **options))
+    assert not isinstance(found, Exception), found
     if found is None or found.form != "argument by send":
         return None
     return first_header(found, sent).count
@@ -573,7 +577,9 @@ def test_results_are_where_the_response_says() -> None:
         p12=b"segments",
     )
     memory[1][:20] = pattern(20)
-    data, start, placed, octets = found.open(came, b"stream", chunks, memory)
+    opened = tried(found.open, came, b"stream", chunks, memory)
+    assert isinstance(opened, Returned), opened
+    data, start, placed, octets = opened
     assert (data, start, octets) == (b"stream", 0, 20)
     assert placed is not None
     assert placed.take(12, 8, "first") == b"segments"
@@ -615,7 +621,8 @@ def test_a_result_comes_only_as_it_was_directed(placement: str, by_send: bool, i
         with pytest.raises(RemoteProtocolError, match="an item placed otherwise than by"):
             found.open(came, b"", chunks, [target])
         return
-    opened = found.open(came, b"", chunks, [target])
+    opened = tried(found.open, came, b"", chunks, [target])
+    assert isinstance(opened, Returned), opened
     assert opened.octets == (0 if by_send else 4)
     assert opened.placed is not None
     assert opened.placed.take(12, 4, "item") == b"item"

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pytest
-from rtr_link import pattern
+from rtr_link import pattern, tried
 
 from rpcrdma.rtr.code_points import XMTREQ, XMTRESP
 from rpcrdma.rtr.faults import Fault
-from rpcrdma.rtr.groups import Arrived, Group, check_positions, take_payload
+from rpcrdma.rtr.groups import Arrived, Group, Placement, check_positions, take_payload
 from rpcrdma.rtr.messages import Explicit, InSegments, Item, NotPlaced, ReportCode, TransmitContinue, TransmitRequest
 from rpcrdma.rtr.receive_slabs import ShortBuffer, Slab, SlabBuffer
 from rpcrdma.transport import Segment
@@ -21,8 +22,11 @@ FULL = HEAD + SLOT
 TOP = 0xFFFFFFFF
 
 
-def faults(caught: pytest.ExceptionInfo[Fault]) -> tuple[str, tuple[int, ...]]:
-    return caught.value.code.name, caught.value.words
+def fault_of(step: Callable[..., Any], *arguments: Any) -> tuple[str, tuple[int, ...]]:
+    """The code and the words of the fault that a step must raise."""
+    error = tried(step, *arguments)
+    assert isinstance(error, Fault), error
+    return error.code.name, error.words
 
 
 def request(count: int) -> TransmitRequest:
@@ -57,6 +61,12 @@ def item(length: int, *numbers: int, offset: int = 0, position: int = 0) -> Item
     return Item(position, length, InSegments(offset, numbers))
 
 
+def placed_by(own: Group, *items: Item) -> Placement:
+    found = tried(own.place, items, SEGMENT, EACH)
+    assert isinstance(found, Placement), found
+    return found
+
+
 WHERE = [
     (offset, numbers)
     for count in range(4)
@@ -73,7 +83,7 @@ def test_an_item_is_in_the_segments_that_it_names(kind: str, side_by_side: bool)
         places = [number * SEGMENT + octet for number in numbers for octet in range(SEGMENT)][offset:]
         for length in range(len(places) + 1):
             own = group(FULL, FULL, kind=kind)
-            views, joined = own.place([item(length, *numbers, offset=offset, position=12)], SEGMENT, EACH)
+            views, joined = placed_by(own, item(length, *numbers, offset=offset, position=12))
             taken = places[:length]
             assert {at: bytes(view) for at, view in views.items()} == {12: bytes(whole[place] for place in taken)}
             apart = any(
@@ -88,12 +98,12 @@ def test_items_lie_one_behind_another() -> None:
     for between in range(SEGMENT):
         own = group(FULL, FULL)
         items = [item(5, 0, 1, position=4), item(3 + between, 2, 3, offset=1, position=8)]
-        views, joined = own.place(items, SEGMENT, EACH)
+        views, joined = placed_by(own, *items)
         assert {at: bytes(view) for at, view in views.items()} == {4: whole[:5], 8: whole[9 : 12 + between]}
         assert joined == 0
     own = group(FULL, FULL, kind="slabs")
     parts = [item(6, 1, 2, position=4), item(2, 2, offset=2, position=8), item(4, 3, position=12)]
-    views, joined = own.place(parts, SEGMENT, EACH)
+    views, joined = placed_by(own, *parts)
     assert {at: bytes(view) for at, view in views.items()} == {4: whole[4:10], 8: whole[10:12], 12: whole[12:16]}
     assert joined == 1
     two = [item(6, 1, 2, position=4), item(8, 2, 3, 4, offset=2, position=8)]
@@ -137,15 +147,13 @@ def test_items_elsewhere_take_no_segment() -> None:
 def test_an_item_that_is_not_in_free_segments_is_a_fault(
     items: list[tuple[int, int, list[int]]], code: str, words: tuple[int, ...]
 ) -> None:
-    with pytest.raises(Fault) as caught:
-        group(FULL, FULL).place([item(length, *at, offset=offset) for length, offset, at in items], SEGMENT, EACH)
-    assert faults(caught) == (code, words)
+    assert fault_of(
+        group(FULL, FULL).place, [item(length, *at, offset=offset) for length, offset, at in items], SEGMENT, EACH
+    ) == (code, words)
 
 
 def test_without_segments_there_is_no_number() -> None:
-    with pytest.raises(Fault) as caught:
-        group(HEAD).place([item(4, 0)], 1, 0)
-    assert faults(caught) == ("SEGMENT_NUMBER", (0, 1, 0))
+    assert fault_of(group(HEAD).place, [item(4, 0)], 1, 0) == ("SEGMENT_NUMBER", (0, 1, 0))
 
 
 @pytest.mark.parametrize("kind", ["one slab", "slabs", "short"])
@@ -161,13 +169,14 @@ def test_an_item_has_no_more_than_has_arrived(kind: str, arrived: int, which: in
         for length in range(SLOT - offset + 1):
             own = group(*lengths, kind=kind)
             if length <= max(0, there - offset):
-                views, _ = own.place([item(length, *numbers, offset=offset)], SEGMENT, EACH)
+                views, _ = placed_by(own, item(length, *numbers, offset=offset))
                 start = which * SLOT + offset
                 assert views[0] == pattern(2 * SLOT)[start : start + length]
                 continue
-            with pytest.raises(Fault) as caught:
-                own.place([item(length, *numbers, offset=offset)], SEGMENT, EACH)
-            assert faults(caught) == ("PAYLOAD", (length, 0, max(0, there - offset)))
+            assert fault_of(own.place, [item(length, *numbers, offset=offset)], SEGMENT, EACH) == (
+                "PAYLOAD",
+                (length, 0, max(0, there - offset)),
+            )
 
 
 def test_an_item_over_two_transmissions_has_no_more_than_has_arrived_in_both() -> None:
@@ -175,24 +184,24 @@ def test_an_item_over_two_transmissions_has_no_more_than_has_arrived_in_both() -
         for length in range(SLOT + 1, 2 * SLOT + 1):
             own = group(FULL, HEAD + there)
             if length <= SLOT + there:
-                assert own.place([item(length, 0, 1, 2, 3)], SEGMENT, EACH).views[0] == pattern(length)
+                assert placed_by(own, item(length, 0, 1, 2, 3)).views[0] == pattern(length)
                 continue
-            with pytest.raises(Fault) as caught:
-                own.place([item(length, 0, 1, 2, 3)], SEGMENT, EACH)
-            assert faults(caught) == ("PAYLOAD", (length, 0, SLOT + there))
+            assert fault_of(own.place, [item(length, 0, 1, 2, 3)], SEGMENT, EACH) == (
+                "PAYLOAD",
+                (length, 0, SLOT + there),
+            )
 
 
 @pytest.mark.parametrize("length", [1, 2, 8])
 def test_a_transmission_without_a_buffer_has_nothing_for_items(length: int) -> None:
     own = group(0, FULL)
-    with pytest.raises(Fault) as caught:
-        own.place([item(length, 0, 1)], SEGMENT, EACH)
-    assert faults(caught) == ("PAYLOAD", (length, 0, 0))
-    assert own.place([item(0, 0)], SEGMENT, EACH).views[0] == b""
-    assert own.place([item(length, 2, 3)], SEGMENT, EACH).views[0] == pattern(2 * SLOT)[SLOT : SLOT + length]
-    with pytest.raises(Fault) as caught:
-        group(FULL, 0).place([item(SLOT + length, 0, 1, 2, 3)], SEGMENT, EACH)
-    assert faults(caught) == ("PAYLOAD", (SLOT + length, 0, SLOT))
+    assert fault_of(own.place, [item(length, 0, 1)], SEGMENT, EACH) == ("PAYLOAD", (length, 0, 0))
+    assert placed_by(own, item(0, 0)).views[0] == b""
+    assert placed_by(own, item(length, 2, 3)).views[0] == pattern(2 * SLOT)[SLOT : SLOT + length]
+    assert fault_of(group(FULL, 0).place, [item(SLOT + length, 0, 1, 2, 3)], SEGMENT, EACH) == (
+        "PAYLOAD",
+        (SLOT + length, 0, SLOT),
+    )
 
 
 @pytest.mark.parametrize("inside", range(SLOT))
@@ -201,11 +210,12 @@ def test_an_item_begins_behind_the_payload(inside: int) -> None:
         own = group(FULL, FULL, payload_ends=(HEAD + inside, HEAD))
         place = number * SEGMENT + offset
         if place >= inside:
-            assert own.place([item(1, number, offset=offset)], SEGMENT, EACH).views[0] == pattern(SLOT)[place:][:1]
+            assert placed_by(own, item(1, number, offset=offset)).views[0] == pattern(SLOT)[place:][:1]
             continue
-        with pytest.raises(Fault) as caught:
-            own.place([item(1, number, offset=offset)], SEGMENT, EACH)
-        assert faults(caught) == ("OFFSET", (offset, inside - number * SEGMENT, SEGMENT - 1))
+        assert fault_of(own.place, [item(1, number, offset=offset)], SEGMENT, EACH) == (
+            "OFFSET",
+            (offset, inside - number * SEGMENT, SEGMENT - 1),
+        )
 
 
 @pytest.mark.parametrize(("count", "most", "is_taken"), [(0, 3, False), (1, 1, True), (3, 3, True), (4, 3, False)])
@@ -215,9 +225,7 @@ def test_a_group_has_as_many_transmissions_as_are_allowed(count: int, most: int,
         assert (found.xid, found.lead, found.head, found.held) == (7, XMTREQ, request(count), 0)
         assert (found.arrived, found.stream, found.complete) == ([], b"", False)
         return
-    with pytest.raises(Fault) as caught:
-        Group(7, XMTREQ, request(count), most)
-    assert faults(caught) == ("SEQUENCE", (most, count))
+    assert fault_of(Group, 7, XMTREQ, request(count), most) == ("SEQUENCE", (most, count))
 
 
 def test_a_group_is_complete_with_its_last_transmission() -> None:
@@ -245,9 +253,7 @@ def test_a_continuation_is_the_next_one_of_its_group(
     xid: int, number: int, begun_by: int, payload: int, code: str, words: tuple[int, ...]
 ) -> None:
     own = group(FULL, count=3)
-    with pytest.raises(Fault) as caught:
-        own.check_next(xid, TransmitContinue(number, begun_by, payload))
-    assert faults(caught) == (code, words)
+    assert fault_of(own.check_next, xid, TransmitContinue(number, begun_by, payload)) == (code, words)
 
 
 def test_memory_that_a_group_pins_is_whole_slabs_heads_and_payloads() -> None:
@@ -308,9 +314,7 @@ def test_items_stand_one_after_another_in_the_stream(items: list[tuple[int, int]
 def test_items_that_do_not_are_a_fault(
     items: list[tuple[int, int]], stream_octets: int, words: tuple[int, ...]
 ) -> None:
-    with pytest.raises(Fault) as caught:
-        check_positions(placed(*items), stream_octets)
-    assert faults(caught) == ("OFFSET", words)
+    assert fault_of(check_positions, placed(*items), stream_octets) == ("OFFSET", words)
 
 
 def test_an_item_that_is_not_placed_stands_nowhere() -> None:
@@ -323,9 +327,7 @@ def test_an_item_is_no_longer_than_its_memory() -> None:
         named = sum(lengths)
         where = Explicit(tuple(Segment(1, length, 0) for length in lengths))
         check_positions([Item(4, named, where)], 4)
-        with pytest.raises(Fault) as caught:
-            check_positions([Item(4, named + 1, where)], 4)
-        assert faults(caught) == ("PAYLOAD", (named + 1, 0, named))
+        assert fault_of(check_positions, [Item(4, named + 1, where)], 4) == ("PAYLOAD", (named + 1, 0, named))
 
 
 @pytest.mark.parametrize("prefix", [0, 5])
@@ -336,9 +338,7 @@ def test_a_payload_is_a_copy_from_its_start_on(start: int, prefix: int) -> None:
         found = take_payload(body, start, octets, prefix, None)
         assert type(found) is bytes
         assert found == pattern(10)[start : start + octets]
-    with pytest.raises(Fault) as caught:
-        take_payload(body, start, 11 - start, prefix, None)
-    assert faults(caught) == ("PAYLOAD", (11 - start, 0, 10 - start))
+    assert fault_of(take_payload, body, start, 11 - start, prefix, None) == ("PAYLOAD", (11 - start, 0, 10 - start))
 
 
 @pytest.mark.parametrize("prefix", [0, 3])
@@ -357,9 +357,10 @@ def test_a_payload_goes_on_in_the_placeable_segments(start: int, prefix: int) ->
             found = take_payload(body, start, octets, prefix, (buffer, length))
             assert type(found) is bytes
             assert found == whole[prefix + start : prefix + start + octets]
-        with pytest.raises(Fault) as caught:
-            take_payload(body, start, room + 1, prefix, (buffer, length))
-        assert faults(caught) == ("PAYLOAD", (room + 1, 0, room))
+        assert fault_of(take_payload, body, start, room + 1, prefix, (buffer, length)) == (
+            "PAYLOAD",
+            (room + 1, 0, room),
+        )
 
 
 def test_a_fault_says_its_code_in_words() -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import struct
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from rtr_link import tried
 
 from rpcrdma import limits
 from rpcrdma.errors import DecodeError
@@ -36,14 +36,6 @@ from rpcrdma.rtr.messages import (
     encode_transmit_response,
 )
 from rpcrdma.transport import Segment
-
-
-def tried(step: Callable[[], Any]) -> Any:
-    """The value of a step, or its error: so each mistake of a step fails the comparison of its value."""
-    try:
-        return step()
-    except (DecodeError, AttributeError, LookupError, TypeError, ValueError, struct.error) as error:
-        return error
 
 
 def words(*numbers: int) -> bytes:
@@ -89,17 +81,17 @@ def directions() -> Iterator[tuple[ResultDirection, list[int]]]:
 
 def both_ways(encode: Callable[[Any], bytes], decode: Callable[..., Any], value: Any, octets: bytes) -> None:
     """A value is these octets, wherever these stand; cut off anywhere they are none."""
-    assert tried(lambda: encode(value)) == octets
+    assert tried(encode, value) == octets
     for before, after in ((0, 0), (20, 0), (3, 1), (16, 100)):
         data = b"\xee" * before + octets + b"\xff" * after
-        assert tried(lambda data=data, before=before: decode(data, before)) == (value, before + len(octets))
+        assert tried(decode, data, before) == (value, before + len(octets))
 
 
 def cut_off(decode: Callable[..., Any], octets: bytes) -> None:
     for length in range(0, len(octets), 4):
         for more in (0, 3):
             data = bytes(20) + octets[: length + more]
-            found = tried(lambda data=data: decode(data, 20))
+            found = tried(decode, data, 20)
             assert isinstance(found, DecodeError), f"{length} of {len(octets)} octets"
             assert 20 <= found.offset <= len(data)
 
@@ -168,18 +160,18 @@ def test_a_message_that_is_too_short_says_how_much_is_there(start: int) -> None:
         (decode_transmit_continue, "Transmit Continue", 12),
     ):
         for length in range(need):
-            found = tried(lambda decode=decode, length=length: decode(bytes(start + length), start))
+            found = tried(decode, bytes(start + length), start)
             assert shown(found) == (name, start, f"{need} octets", str(length))
-        beyond = tried(lambda decode=decode: decode(bytes(5), 8))
+        beyond = tried(decode, bytes(5), 8)
         assert shown(beyond) == (name, 8, f"{need} octets", "0")
     item = words(1, 8, 9, 2, 0, 2, 1, 2)
     for length in range(12):
         data = bytes(start) + item + words(0) + bytes(length)
-        found = tried(lambda data=data: decode_transmit_request(data, start))
+        found = tried(decode_transmit_request, data, start)
         assert shown(found) == ("optxrq_count", start + 36, "12 octets", str(length))
     for length in range(8):
         data = bytes(start) + item + bytes(length)
-        found = tried(lambda data=data: decode_transmit_response(data, start))
+        found = tried(decode_transmit_response, data, start)
         assert shown(found) == ("optxrs_count", start + 32, "8 octets", str(length))
 
 
@@ -209,13 +201,13 @@ ITEM = [8, 9, 2, 0, 0]
 def test_a_request_against_the_rules_is_named(message: list[int], field: str, at: int, need: str, have: str) -> None:
     for start in (0, 20):
         data = bytes(start) + words(*message) + bytes(400)
-        found = tried(lambda data=data, start=start: decode_transmit_request(data, start))
+        found = tried(decode_transmit_request, data, start)
         assert shown(found) == (field, start + 4 * at, need, have)
 
 
 @pytest.mark.parametrize("kind", [0, 3, 4, 7])
 def test_a_response_against_the_rules_is_named(kind: int) -> None:
-    found = tried(lambda: decode_transmit_response(words(1, 8, 9, kind) + bytes(100), 0))
+    found = tried(decode_transmit_response, words(1, 8, 9, kind) + bytes(100), 0)
     assert shown(found) == ("xmdmi_where", 12, "1, 2, 5 or 6", str(kind))
 
 
@@ -226,14 +218,14 @@ def test_lists_as_long_as_is_allowed_are_taken() -> None:
     for sets in (one, each):
         value = TransmitRequest((Item(8, 9, InSegments(0, ())),) * most, sets, 3, 2, 1)
         octets = encode_transmit_request(value)
-        assert tried(lambda octets=octets: decode_transmit_request(octets, 0)) == (value, len(octets))
+        assert tried(decode_transmit_request, octets, 0) == (value, len(octets))
     for where in (
         InSegments(0, (3,) * limits.RTR_SEGMENT_NUMBERS_MAX),
         Explicit(segments(1) * limits.CHUNK_SEGMENTS_MAX),
     ):
         value = TransmitRequest((Item(8, 9, where),), (), 3, 2, 1)
         octets = encode_transmit_request(value)
-        assert tried(lambda octets=octets: decode_transmit_request(octets, 0)) == (value, len(octets))
+        assert tried(decode_transmit_request, octets, 0) == (value, len(octets))
 
 
 DETAIL = {1: 2, 2: 2, 3: 0, 4: 2, 5: 2, 6: 3, 7: 3, 8: 3}
@@ -245,14 +237,14 @@ def test_reports_of_every_shape() -> None:
         there = None if lead is None else TransmissionId(*lead)
         value = Report(TransmissionId(9, direction, 3), there, ReportCode(number), detail)
         octets = words(9, direction, 3, *([0] if lead is None else [1, *lead]), number, *detail)
-        assert tried(lambda value=value: encode_report(value)) == octets
+        assert tried(encode_report, value) == octets
         for start in (0, 20):
             data = bytes(start) + octets
-            assert tried(lambda data=data, start=start: decode_report(data, start)) == value
-            assert isinstance(tried(lambda data=data, start=start: decode_report(data + b"\0", start)), DecodeError)
+            assert tried(decode_report, data, start) == value
+            assert isinstance(tried(decode_report, data + b"\0", start), DecodeError)
             for length in range(len(octets)):
                 short = data[: start + length]
-                assert isinstance(tried(lambda short=short, start=start: decode_report(short, start)), DecodeError)
+                assert isinstance(tried(decode_report, short, start), DecodeError)
 
 
 @pytest.mark.parametrize(
@@ -268,7 +260,7 @@ def test_reports_of_every_shape() -> None:
 )
 def test_a_report_against_the_rules_is_named(message: list[int], field: str, at: int, need: str, have: str) -> None:
     for start in (0, 20):
-        found = tried(lambda start=start: decode_report(bytes(start) + words(*message), start))
+        found = tried(decode_report, bytes(start) + words(*message), start)
         assert shown(found) == (field, start + 4 * at, need, have)
 
 
