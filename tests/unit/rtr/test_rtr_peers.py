@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 
@@ -10,8 +11,10 @@ from rpcrdma.limits import RTR_TRANSMISSIONS_MAX
 from rpcrdma.rtr import Costs, Preference, RoundTrip, RoundTripConfig
 from rpcrdma.rtr.code_points import RECEIVE_STRUCTURE, REQUEST_RECEIVE_LIMIT, RESPONSE_SEND_LIMIT, RTR_SUPPORT, Support
 from rpcrdma.rtr.layout import Run, runs_of
+from rpcrdma.rtr.offer import all_extensions
 from rpcrdma.rtr.peer import Peer, peer_of
 from rpcrdma.rtr.properties import BufferStructure, SegmentKind, shown_support
+from rpcrdma.transport import TransportConfig
 
 ALL = range(8)
 """Of the bits of the property: 1 for requests, 2 for responses, 4 for what continues them."""
@@ -158,3 +161,11 @@ def test_support_in_words() -> None:
         "responses, continued",
         "requests, responses, continued",
     ]
+
+
+@pytest.mark.parametrize(("choice", "preference"), [("auto", "auto"), ("rtr", "rtr")])
+def test_a_choice_decides_which_way_data_goes(choice: str, preference: str) -> None:
+    (extension,) = all_extensions(choice, TransportConfig(offered_receive_octets=8192), [])
+    rtr: Any = extension.on_ready.__self__  # type: ignore[attr-defined]
+    assert rtr.config.preference.value == preference
+    assert rtr.structure.octets == 8192
