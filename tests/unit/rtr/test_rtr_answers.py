@@ -6,7 +6,7 @@ import struct
 from typing import Any
 
 import pytest
-from rtr_link import PREFIX, Link, payload, tried
+from rtr_link import PREFIX, Link, pattern, payload, tried
 
 from rpcrdma.rtr.answers import Answer, directed
 from rpcrdma.rtr.code_points import XMTCONT, XMTRESP, Support
@@ -24,6 +24,7 @@ from rpcrdma.rtr.messages import (
 )
 from rpcrdma.rtr.peer import Peer
 from rpcrdma.rtr.properties import BufferStructure, SegmentKind
+from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import Cause, ReplyForm, ResponseGroup, Segment, WriteChunk, fill
 from rpcrdma.xdr.codec import Payload
 
@@ -220,6 +221,12 @@ def test_an_item_shorter_than_its_direction_demands_is_inline(way: str, size: in
     }
     assert shown(answer(directions[way]), payload(size)) == [expected]
     assert shown(answer(directions[way]), payload(size, 50)) == [expected]
+
+
+def test_a_short_item_at_the_end_of_a_reply_goes_with_its_stream() -> None:
+    sent = message(7, 1, (b"", pattern(100)), (b"", b"12345678"))
+    assert len(sent.gather([sent.items[0]])) == 2
+    assert shown(answer(in_segments(), in_segments(9)), sent) == ["segments", "TOO_SHORT"]
 
 
 def test_an_item_of_no_octets_is_inline() -> None:

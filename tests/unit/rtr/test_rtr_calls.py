@@ -24,6 +24,7 @@ from rpcrdma.rtr.messages import (
 )
 from rpcrdma.rtr.peer import Peer
 from rpcrdma.rtr.properties import BufferStructure, SegmentKind
+from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import (
     NO_CHUNKS,
     CallToCarry,
@@ -146,6 +147,13 @@ def first_header(found: CarriedCall, sent: Payload, segment_octets: int = 1 << 2
     assert stream == whole
     assert all(len(octets) <= WHOLE for octets in messages)
     return request
+
+
+def test_a_short_item_at_the_end_of_a_call_goes_with_its_stream() -> None:
+    sent = message(7, 0, (b"", pattern(100)), (b"", b"12345678"))
+    assert len(sent.gather([sent.items[0]])) == 2
+    request = first_header(taken(calls(), call(sent)), sent)
+    assert [item.length for item in request.items] == [100]
 
 
 CARRYING = [each for each in Preference if each is not Preference.RDMA]
