@@ -233,3 +233,18 @@ def test_a_run_shows_one_step_further_with_each_frame() -> None:
     assert [(end, source[2]) for end, source in out._frames if source] == [(16, 0), (32, 8), (48, 16)]
     assert out._has_sources
     assert out.built == 48
+
+
+@pytest.mark.parametrize("sent", [0, 1, 5])
+def test_frames_before_the_one_that_is_told_are_renewed(sent: int) -> None:
+    scene = Scene("m")
+    out = scene.out
+    other = MemoryRegion(HANDLE + 1, 0, memoryview(bytearray(STEP)), Access.REMOTE_READ)
+    out.append([b"HEAD", other.view, b"CRC!"], FRAME_OCTETS, (other, scene.response, 99))
+    if sent:
+        out.bytes_sent(sent)
+    first = scene.stream[:sent]
+    scene.change()
+    assert out.renew(crc=True) == (other, scene.response, 99)
+    assert_frames((first + scene.rest)[:FRAME_OCTETS])
+    assert scene.rest[FRAME_OCTETS - sent :] == b"HEAD" + bytes(STEP) + b"CRC!"

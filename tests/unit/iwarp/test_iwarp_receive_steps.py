@@ -6,9 +6,10 @@ import itertools
 
 import pytest
 
-from rpcrdma.iwarp import IwarpConfig, MpaRole
+from rpcrdma.iwarp import IwarpConfig, MpaRole, ReadyFrame
 from rpcrdma.iwarp.runs import DISCARD
 from rpcrdma.iwarp.states import State
+from rpcrdma.iwarp.tagged import TaggedMessages
 from rpcrdma.testing.joined_pair import feed
 from rpcrdma.testing.raw_iwarp import RawPeer, completions_of, events_of, fpdu, tagged, terminate, untagged
 from rpcrdma.verbs import Access, Completion, MemoryRegion, SoftwareProtectionDomain, Status, Verb
@@ -410,3 +411,126 @@ def test_sends_of_a_pool_take_one_receive_each() -> None:
     assert [(bytes(each.wr[: each.length]), each.length) for each in delivered] == [(b"one", 3), (b"two", 3)]  # type: ignore[index]
     feed(scene.qp, fpdu(untagged(3, 0, 3, b"x")))
     assert scene.raw.take() == terminate(0x1202, untagged(3, 0, 3, b"x"))
+
+
+class CountedPool(ReceivePool):
+    """Counts the buffers for messages that are known to be short, and those for other ones."""
+
+    def __init__(self) -> None:
+        super().__init__(64)
+        self.short_octets = 32
+        self.taken = self.drawn = 0
+
+    def take(self) -> memoryview:
+        self.taken += 1
+        return super().take()
+
+    def draw(self) -> memoryview:
+        self.drawn += 1
+        return super().take()
+
+
+@pytest.mark.parametrize(
+    ("segments", "taken", "drawn"),
+    [
+        ([untagged(3, 0, 1, b"x" * 32)], 1, 0),
+        ([untagged(3, 0, 1)], 1, 0),
+        ([untagged(3, 0, 1, b"x" * 33)], 0, 1),
+        ([untagged(5, 0, 1, b"x")], 0, 1),
+        ([untagged(3, 0, 1, b"x", last=False), untagged(3, 0, 1, b"y", offset=1)], 0, 1),
+        ([untagged(3, 0, 1, b"x"), untagged(3, 0, 2, b"x"), untagged(3, 0, 3, b"x" * 64)], 2, 1),
+    ],
+    ids=["32", "0", "33", "solicited", "two segments", "three messages"],
+)
+def test_a_short_message_of_one_segment_takes_a_buffer_for_short_ones(
+    segments: list[bytes], taken: int, drawn: int
+) -> None:
+    scene = Scene()
+    pool = CountedPool()
+    scene.qp.post_receives(4, pool)
+    assert scene.step(b"".join(map(fpdu, segments))) == [IDLE]
+    assert (pool.taken, pool.drawn) == (taken, drawn)
+    assert scene.qp._receiver.shared == 4 - taken - drawn
+    assert len(completions_of(scene.qp)) == taken + drawn
+    assert scene.qp._receiver._msn == [1 + taken + drawn, 1, 1]
+
+
+def test_a_short_message_may_end_a_handle() -> None:
+    scene = Scene()
+    pool = CountedPool()
+    scene.qp.post_receives(4, pool)
+    handle = scene.region.handle
+    assert scene.step(fpdu(untagged(4, 0, 1, b"abc", invalidate=handle))) == [IDLE]
+    assert (pool.taken, pool.drawn) == (1, 0)
+    (completion,) = completions_of(scene.qp)
+    assert (completion.length, completion.invalidated, completion.status) == (3, handle, Status.SUCCESS)
+    assert handle not in scene.raw.pd.regions
+    unknown = untagged(4, 0, 2, b"abc", invalidate=handle)
+    feed(scene.qp, fpdu(unknown))
+    assert scene.raw.take() == terminate(0x0109, unknown)
+
+
+def test_receives_of_its_own_come_before_those_of_a_pool() -> None:
+    scene = Scene()
+    pool = CountedPool()
+    scene.qp.post_receives(1, pool)
+    scene.qp.post_receive("own", memoryview(bytearray(8)))
+    assert scene.step(fpdu(untagged(3, 0, 1, b"x"))) == [IDLE]
+    assert [completion.wr for completion in completions_of(scene.qp)] == ["own"]
+    assert (pool.taken, pool.drawn, scene.qp._receiver.shared) == (0, 0, 1)
+    assert scene.step(fpdu(untagged(3, 0, 2, b"x"))) == [IDLE]
+    assert (pool.taken, pool.drawn, scene.qp._receiver.shared) == (1, 0, 0)
+
+
+@pytest.mark.parametrize(("last", "checks"), [(True, 0), (False, 1)])
+def test_a_write_of_one_segment_takes_the_short_way(monkeypatch: pytest.MonkeyPatch, last: bool, checks: int) -> None:
+    scene = Scene()
+    checked: list[int] = []
+    check = TaggedMessages.check
+
+    def counted(tagged: TaggedMessages, header: tuple[int, ...], octets: int, ready: ReadyFrame | None) -> object:
+        checked.append(octets)
+        return check(tagged, header, octets, ready)
+
+    monkeypatch.setattr(TaggedMessages, "check", counted)
+    assert scene.step(scene.write(100, last=last)) == [IDLE]
+    assert checked == [100] * checks
+
+
+def test_a_bulk_message_that_ends_in_the_buffer_awaits_no_header() -> None:
+    scene = Scene()
+    first, second = scene.write(4076, last=False), scene.write(100, 4076, fill=0x66)
+    assert scene.step(first + second) == [IDLE]
+    assert scene.at_rest
+    assert scene.memory[:4177] == b"\x55" * 4076 + b"\x66" * 100 + b"\0"
+    # One that goes on does.
+    goes_on = scene.write(100, 4076, last=False, fill=0x66)
+    assert scene.step(first + goes_on) == [16]
+
+
+def test_a_long_frame_after_bulk_in_a_large_buffer_has_its_rest_there() -> None:
+    scene = Scene()
+    first = scene.write(4076)
+    assert scene.step(first + first) == [FULL]
+    bulk = scene.write(4076, last=False)
+    following = scene.write(9000, 4076, fill=0x66)
+    assert scene.step(bulk + following[:8900]) == [FULL - 8900]
+    assert scene.step(following[8900:]) == [IDLE]
+    assert scene.memory[:13_077] == b"\x55" * 4076 + b"\x66" * 9000 + b"\0"
+
+
+def test_memory_is_let_go_of_once_it_is_complete() -> None:
+    scene = Scene()
+    run = scene.qp._receiver.run
+    frame = scene.write(5000)
+    assert scene.step(frame[:100]) == [4916, IDLE]
+    assert run.target.obj is scene.memory
+    assert run.region is scene.region
+    assert (run.left, run.placed, run.trailer, run.fault) == (4916, 84, 4, None)
+    assert scene.step(frame[100:]) == [IDLE]
+    assert (len(run.target), run.region, run.trailer, run.left) == (0, None, 0, 0)
+    assert scene.step(frame[:100]) == [4916, IDLE]
+    scene.qp.abort("enough")
+    assert (len(run.target), run.region) == (0, None)
+    receiver = scene.qp._receiver
+    assert (receiver.filled, len(receiver.view), receiver.shared) == (0, 0, 0)

@@ -368,6 +368,32 @@ def test_messages_can_be_handed_out_one_by_one() -> None:
     ]
 
 
+@pytest.mark.parametrize("length", [0, 50])
+@pytest.mark.parametrize("first", ["response", "send", "write", "read"])
+def test_the_first_message_of_all_is_handed_out_by_itself(first: str, length: int) -> None:
+    scene = Scene(one_message=True)
+    data = bytes(length)
+    shown = scene.memory[:length]
+    if first == "response":
+        scene.asked(length)
+    elif first == "send":
+        scene.send(1, [data])
+    elif first == "write":
+        scene.write(1, [data])
+    else:
+        scene.read(1, length)
+    scene.send(2, [b"second"])
+    expected = {
+        "response": fpdu(tagged(2, 4, 300, shown)),
+        "send": sends(data),
+        "write": writes(data),
+        "read": fpdu(read_request(1, 11, 6000, length, 9, 5000)),
+    }
+    assert scene.once() == expected[first]
+    assert scene.sender._message_ended
+    assert scene.once() == sends(b"second", 2 if first == "send" else 1)
+
+
 # Turns.
 
 
