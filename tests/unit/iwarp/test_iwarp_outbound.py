@@ -78,6 +78,8 @@ def test_wherever_sending_stops_the_rest_is_what_was_not_sent(shown: str) -> Non
         assert (out.built, out.sent) == (octets, first)
         assert scene.rest == scene.stream[first:]
         assert all(out.pieces)
+        if "m" in shown:
+            assert len(out._frames) == len(shown) - first // FRAME_OCTETS
         second = min(3, octets - first)
         if second:
             out.bytes_sent(second)

@@ -101,6 +101,7 @@ def test_octet_by_octet_a_small_frame_takes_place_in_the_buffer() -> None:
         (60_000, 8192, [60_000 - 8176, IDLE]),
         (8172, 8000, [IDLE - 8000]),
         (8173, 8000, [FULL - 8000]),
+        (8183, 8000, [FULL - 8000]),
         (8200, 8192, [FULL - 8192]),
     ],
 )
@@ -508,15 +509,17 @@ def test_a_bulk_message_that_ends_in_the_buffer_awaits_no_header() -> None:
     assert scene.step(first + goes_on) == [16]
 
 
-def test_a_long_frame_after_bulk_in_a_large_buffer_has_its_rest_there() -> None:
+# Lengths of 0x2336 and 0x2805 octets.
+@pytest.mark.parametrize("payload", [9000, 10_231])
+def test_a_long_frame_after_bulk_in_a_large_buffer_has_its_rest_there(payload: int) -> None:
     scene = Scene()
     first = scene.write(4076)
     assert scene.step(first + first) == [FULL]
     bulk = scene.write(4076, last=False)
-    following = scene.write(9000, 4076, fill=0x66)
+    following = scene.write(payload, 4076, fill=0x66)
     assert scene.step(bulk + following[:8900]) == [FULL - 8900]
     assert scene.step(following[8900:]) == [IDLE]
-    assert scene.memory[:13_077] == b"\x55" * 4076 + b"\x66" * 9000 + b"\0"
+    assert scene.memory[: 4077 + payload] == b"\x55" * 4076 + b"\x66" * payload + b"\0"
 
 
 def test_memory_is_let_go_of_once_it_is_complete() -> None:
