@@ -1,4 +1,4 @@
-"""A queue pair step by step: the state after each octet and each call, what is offered, told and allowed in it."""
+"""A queue pair step by step: its state, its buffers and its events after each octet and each call."""
 
 from __future__ import annotations
 
@@ -264,7 +264,7 @@ def test_an_initiator_of_the_peer_to_peer_model_sends_the_ready_frame_first(fram
     assert send(qp) == fpdu(READY_FRAMES[frame]) + fpdu(untagged(3, 0, msn, b"x"))
     assert offers(qp) == [IDLE]
     if frame is ReadyFrame.READ:
-        # What follows a Read completes after it.
+        # A Send behind a Read completes after the Read.
         assert completions_of(qp) == []
         give(qp, fpdu(tagged(2, 1, 0)))
     assert completions_of(qp) == [Completion("early", Verb.SEND, Status.SUCCESS, 1)]

@@ -252,6 +252,18 @@ def test_the_payload_of_a_large_send_is_received_into_its_place(payload: int, ar
     assert scene.at_rest
 
 
+@pytest.mark.parametrize(("arrived", "offered"), [(15, IDLE), (16, FULL), (17, FULL), (19, FULL)])
+def test_the_length_of_a_send_counts_from_its_sixteenth_octet_on(arrived: int, offered: int) -> None:
+    scene = Scene()
+    buffer = bytearray(9000)
+    scene.qp.post_receive("in", memoryview(buffer))
+    frame = fpdu(untagged(3, 0, 1, b"\x55" * 9000))
+    assert scene.step(frame[:arrived]) == [offered - arrived]
+    assert scene.step(frame[arrived:20]) == [9000, IDLE]
+    assert scene.step(frame[20:]) == [IDLE]
+    assert buffer == b"\x55" * 9000
+
+
 def test_a_segment_of_a_send_goes_to_its_offset() -> None:
     scene = Scene()
     buffer = bytearray(9000)
