@@ -11,8 +11,8 @@ from rpcrdma.iwarp.receiver import Receiver, Scratch
 from rpcrdma.iwarp.sender import Sender
 from rpcrdma.iwarp.states import State
 from rpcrdma.testing.joined_pair import feed
-from rpcrdma.testing.raw_iwarp import RawPeer, events_of, fpdu, read_request, tagged, untagged
-from rpcrdma.verbs import Access, MemoryRegion, SoftwareProtectionDomain
+from rpcrdma.testing.raw_iwarp import RawPeer, events_of, fpdu, read_request, startup_frame, tagged, untagged
+from rpcrdma.verbs import Access, Disconnected, Established, MemoryRegion, SoftwareProtectionDomain
 from rpcrdma.verbs.receive_pool import ReceivePool, ScatteredBuffer
 from rpcrdma.wire.checksum import crc32c
 
@@ -298,3 +298,33 @@ def test_numbers_are_those_of_their_queues() -> None:
         read_request(8, HANDLE, OFFSET, 0, 3, 4)
     )
     assert raw.qp._sender._msn == [7, 9, 77]
+
+
+def test_an_end_lets_go_of_all_receives() -> None:
+    raw = initiator()
+    receiver = raw.qp._receiver
+    for n in range(3):
+        raw.qp.post_receive(n, memoryview(bytearray(8)))
+    raw.qp.post_receives(2, ReceivePool(64))
+    assert (len(receiver.receives), receiver.shared) == (3, 2)
+    raw.qp.abort("enough")
+    assert (len(receiver.receives), receiver.shared) == (0, 0)
+    flushed = [raw.qp.poll_completion() for _ in range(4)]
+    assert [completion and completion.wr for completion in flushed] == [0, 1, 2, None]
+
+
+@pytest.mark.parametrize("payload", [0, 1, 3000, 5000])
+@pytest.mark.parametrize("last", [False, True])
+def test_a_write_that_is_no_ready_frame_connects_nobody(payload: int, last: bool) -> None:
+    raw = RawPeer(MpaRole.RESPONDER, SoftwareProtectionDomain(lambda bits: 0), IwarpConfig())
+    raw.give(startup_frame("Req", 0x50, 2, bytes.fromhex("80208020")))
+    raw.qp.accept(b"")
+    raw.take()
+    raw.pd.regions[HANDLE] = MemoryRegion(HANDLE, OFFSET, memoryview(bytearray(6000)), Access.REMOTE_WRITE)
+    events_of(raw.qp)
+    frame = fpdu(tagged(0, HANDLE, OFFSET, bytes(payload), last=last))
+    for part in (frame[:20], frame[20:]):
+        raw.give(part)
+    fits = last and not payload
+    assert raw.qp.state is (State.OPEN if fits else State.LAST_WORDS)
+    assert [type(event) for event in events_of(raw.qp)] == [Established if fits else Disconnected]
