@@ -328,3 +328,19 @@ def test_a_write_that_is_no_ready_frame_connects_nobody(payload: int, last: bool
     fits = last and not payload
     assert raw.qp.state is (State.OPEN if fits else State.LAST_WORDS)
     assert [type(event) for event in events_of(raw.qp)] == [Established if fits else Disconnected]
+
+
+def test_the_first_fpdu_is_heard_within_a_run_too() -> None:
+    raw = initiator()
+    receiver = raw.qp._receiver
+    first = fpdu(tagged(0, HANDLE, OFFSET, bytes(6000), last=False))
+    second = fpdu(tagged(0, HANDLE, OFFSET + 6000, bytes(6000)))
+    feed(raw.qp, first[:16])
+    assert not receiver.heard
+    feed(raw.qp, first[16:] + second[:16])
+    assert receiver.run.ended == 6000
+    assert receiver.heard
+    assert receiver.tagged.opened == (0x40, HANDLE)
+    feed(raw.qp, second[16:])
+    assert receiver.heard
+    assert receiver.tagged.opened is None
