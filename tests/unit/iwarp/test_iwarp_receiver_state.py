@@ -344,3 +344,11 @@ def test_the_first_fpdu_is_heard_within_a_run_too() -> None:
     feed(raw.qp, second[16:])
     assert receiver.heard
     assert receiver.tagged.opened is None
+
+
+@pytest.mark.parametrize("length", [13, 14, 256, 257, 269, 512, 13 << 8])
+def test_the_length_of_an_fpdu_has_two_octets(length: int) -> None:
+    raw = initiator()
+    feed(raw.qp, length.to_bytes(2, "big"))
+    assert raw.qp.state is (State.LAST_WORDS if length == 13 else State.OPEN)
+    assert len(events_of(raw.qp)) == (length == 13)
