@@ -6,8 +6,8 @@ import pytest
 
 from rpcrdma.iwarp.outbound import Outbound
 from rpcrdma.iwarp.segments import ReadHeader
-from rpcrdma.iwarp.work import ReadResponse
-from rpcrdma.verbs import Access, MemoryRegion, SoftwareProtectionDomain
+from rpcrdma.iwarp.work import ReadResponse, ReadWork, Work
+from rpcrdma.verbs import Access, MemoryRegion, SoftwareProtectionDomain, Status, Verb
 from rpcrdma.wire.checksum import crc32c
 
 HANDLE, STEP = 7, 8
@@ -250,3 +250,25 @@ def test_frames_before_the_one_that_is_told_are_renewed(sent: int) -> None:
     assert out.renew(crc=True) == (other, scene.response, 99)
     assert_frames((first + scene.rest)[:FRAME_OCTETS])
     assert scene.rest[FRAME_OCTETS - sent :] == b"HEAD" + bytes(STEP) + b"CRC!"
+
+
+def test_a_crc_of_which_nothing_is_sent_is_that_of_the_octets_that_were_sent() -> None:
+    scene = Scene("m")
+    scene.change()
+    sent = scene.rest[:12]
+    scene.out.bytes_sent(12)
+    assert scene.out.renew(crc=True) is None
+    assert_frames(sent + scene.rest)
+
+
+def test_work_has_what_it_was_made_of() -> None:
+    work = Work("wr", Verb.SEND, 0x43, (b"abc",), 3, 4, 5, signaled=False)
+    assert (work.wr, work.verb, work.control, work.gather, work.length) == ("wr", Verb.SEND, 0x43, (b"abc",), 3)
+    assert (work.handle, work.offset, work.signaled, work.end, work.internal) == (4, 5, False, 0, False)
+    assert work.status is Status.FLUSHED
+    usual = Work(None, None, 0, (), 0)
+    assert (usual.handle, usual.offset, usual.signaled) == (0, 0, True)
+    read = ReadWork("read", 0x41, 30, 7, 70, 8, 80)
+    assert (read.wr, read.verb, read.control, read.gather, read.length) == ("read", Verb.RDMA_READ, 0x41, (), 30)
+    assert (read.handle, read.offset, read.sink_handle, read.sink_offset) == (7, 70, 8, 80)
+    assert (read.received, read.done, read.end, read.signaled) == (0, False, 0, True)
