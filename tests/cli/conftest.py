@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -22,6 +23,14 @@ from rpcrdma.cli.main import main
 from rpcrdma.rpc.service import Service
 
 STOP_S = 10
+
+
+@pytest.fixture(autouse=True)
+def hang_ups_end_programs() -> Iterator[None]:
+    """Processes do not inherit that SIGHUP is ignored, as it is in tests that nohup has started."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @dataclass

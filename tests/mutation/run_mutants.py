@@ -245,6 +245,8 @@ def report(tried: list[Mutant], project: Project, gated: list[str], least_share:
 
 
 def main() -> int:
+    # Tests and mistaken modules are imported here and in forked processes; nothing of them stays behind.
+    sys.dont_write_bytecode = True
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sample", type=int, default=300, help="mistakes that are drawn of each package; 0: all")
     parser.add_argument("--seed", type=int, default=1, help="which ones are drawn")

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
+from rpcrdma.aio.connections import rdma_connection
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
 from rpcrdma.errors import TransportClosed
@@ -130,6 +131,12 @@ async def connected(
     ):
         yield Line(connection, running, small)
         small.gate.set()
+
+
+@pytest.fixture(autouse=True)
+def turns_have_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine a turn of a connection would end between the calls of one message."""
+    monkeypatch.setattr(rdma_connection, "CONNECTION_TURN_S", 3600.0)
 
 
 def test_calls_made_at_once_go_together_and_so_do_their_replies() -> None:
