@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import random
 import secrets
+import socket
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
@@ -456,7 +458,7 @@ def test_copies_go_on_when_the_server_is_killed_and_started_again(tmp_path: Path
     (tmp_path / "export" / "there").write_bytes(content)
 
     async def main() -> None:
-        free = [await free_port(), await free_port()]
+        free = [free_port(), free_port()]
         urls = [f"{scheme}://127.0.0.1:{free[0]}", f"tcp://127.0.0.1:{free[1]}"]
 
         async def killed_midway(server: Any, copy: Any) -> Any:
@@ -478,7 +480,8 @@ def test_copies_go_on_when_the_server_is_killed_and_started_again(tmp_path: Path
                 assert fs.connection.reconnects == 2
                 assert await fs.read_bytes("copy") == content
         finally:
-            server.kill()
+            with contextlib.suppress(ProcessLookupError):
+                server.kill()
             await server.wait()
 
     asyncio.run(main())
@@ -494,11 +497,12 @@ async def upload(fs: Any, local: Path, told: Callable[..., None]) -> None:
     await fs.upload(local, "copy", progress=told)
 
 
-async def free_port() -> int:
-    server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
-    async with server:
-        port: int = server.sockets[0].getsockname()[1]
-    return port
+def free_port() -> int:
+    """A free port that no other connection of the machine gets while the server is down: below those for clients."""
+    for port in random.SystemRandom().sample(range(20100, 32700), 1000):
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise AssertionError("none of 1,000 ports is free")
 
 
 async def start_server(directory: Path, urls: list[str]) -> asyncio.subprocess.Process:
