@@ -1,1 +1,1 @@
-"""For users' tests too: conformance suites for providers, scripted peers, captures."""
+"""Support for users' own tests: the conformance suite for providers, and endpoints joined in memory."""
