@@ -1,4 +1,4 @@
-"""Drawings of the documentation as SVG: sequence diagrams of messages, and diagrams of transition tables.
+"""Drawings of the documentation as SVG: sequence diagrams of messages, diagrams of transition tables, and layers.
 
 The colours follow the reader's light or dark mode. A drawing is a function of its data alone, so that a test can draw
 it again and compare.
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-__all__ = ["Arrow", "sequence_diagram", "state_diagram"]
+__all__ = ["Arrow", "layer_diagram", "sequence_diagram", "state_diagram"]
 
 STYLE = """\
 <style>
@@ -133,3 +133,27 @@ def _from_everywhere(transitions: Mapping[tuple[str, str], str]) -> list[tuple[s
     for (state, given), following in transitions.items():
         found[given, following].add(state)
     return [pair for pair, origins in found.items() if origins >= passing - {pair[1]} and len(origins) > 2]
+
+
+def layer_diagram(title: str, rows: Sequence[Mapping[str, str]], border: tuple[int, str]) -> str:
+    """Rows of boxes from the top down, each box with the name of a layer and a few words on it.
+
+    `border` is the number of rows above a dashed line, and the words at that line.
+    """
+    left, right, height, gap = 20, 740, 46, 14
+    y = 40
+    parts = [_text((left + right) // 2, 22, title, "name")]
+    for number, row in enumerate(rows):
+        if number == border[0]:
+            parts.append(_text(right, y + 12, border[1], "small", "end"))
+            ends = f'x1="{left}" y1="{y + 18}" x2="{right}" y2="{y + 18}"'
+            parts.append(f'<line class="line" {ends} stroke-dasharray="6 4"/>')
+            y += 32
+        width = (right - left - gap * (len(row) - 1)) // len(row)
+        for place, (name, words) in enumerate(row.items()):
+            x = left + place * (width + gap)
+            parts.append(f'<rect class="box" x="{x}" y="{y}" width="{width}" height="{height}" rx="4"/>')
+            parts.append(_text(x + width // 2, y + 20, name, "name"))
+            parts.append(_text(x + width // 2, y + 37, words, "small"))
+        y += height + gap
+    return _svg(right + left, y, title, parts)

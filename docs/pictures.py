@@ -1,7 +1,8 @@
 """Draws the pictures of the documentation: `python docs/pictures.py [DIRECTORY]`.
 
 The sequence diagrams show conversations that take place while this program runs: a READ and a WRITE of 64 KiB in each
-version of RPC-over-RDMA, recorded and decoded by the library. The state diagrams show the library's transition tables.
+version of RPC-over-RDMA, recorded and decoded by the library. The state diagrams show the library's transition tables,
+and the diagram of layers the rows of `LAYERS`, which a test holds against the rule for imports.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from drawings import Arrow, sequence_diagram, state_diagram
+from drawings import Arrow, layer_diagram, sequence_diagram, state_diagram
 
 import rpcrdma
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
@@ -46,6 +47,29 @@ TABLES: Mapping[str, tuple[str, Mapping[tuple[Any, Any], Any]]] = {
     "connection": ("A connection of RPC-over-RDMA", negotiation.TRANSITIONS),
     "iwarp": ("A connection of the software RNIC", iwarp_states.TRANSITIONS),
 }
+
+
+LAYERS: tuple[Mapping[str, str], ...] = (
+    {
+        "cli": "the command",
+        "sync": "the API without an event loop",
+        "fsspec": "rdma:// for data tools",
+        "testing": "suites for users' tests",
+    },
+    {"rpcrdma": "the names that programs import"},
+    {"nfs": "NFSv3 and MOUNT: interfaces, server, client"},
+    {"aio": "connections, clients and servers on asyncio", "dissect": "captures to annotated messages"},
+    {"rtr": "the round-trip extension of version 2", "batches": "small calls in one Send"},
+    {"transport": "RPC-over-RDMA", "iwarp": "the software RNIC"},
+    {"rpc": "ONC RPC", "verbs": "the vocabulary of RDMA"},
+    {"xdr": "the data representation and its compiler"},
+    {"wire": "cursors over octets, gather lists, CRC-32C"},
+    {"errors": "every exception", "limits": "every bound on a peer's claims"},
+)
+"""The layers from the top down, with a few words on each; layers of one row do not know each other."""
+
+WITHOUT_EFFECTS = (4, "below this line: no sockets, no clocks, no threads, no random numbers")
+"""The number of rows above the line, and its words."""
 
 
 class _OneFile(v3.NFS_V3_Service):
@@ -140,7 +164,8 @@ def state_diagrams() -> Iterator[tuple[str, str]]:
 def main() -> None:
     directory = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "pictures"
     directory.mkdir(exist_ok=True)
-    for name, picture in (*conversations(), *state_diagrams()):
+    layers = layer_diagram("Imports go downward", LAYERS, WITHOUT_EFFECTS)
+    for name, picture in (*conversations(), *state_diagrams(), ("layers.svg", layers)):
         (directory / name).write_text(picture)
 
 

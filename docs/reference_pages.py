@@ -25,7 +25,8 @@ from rpcrdma.cli.main import build_parser
 __all__ = ["PAGES", "write"]
 
 ROOT = Path(__file__).parents[1]
-LIMITS = ROOT / "src" / "rpcrdma" / "limits.py"
+PACKAGE = ROOT / "src" / "rpcrdma"
+LIMITS = PACKAGE / "limits.py"
 
 SHARED_GROUPS = ("connection", "host authentication", "logging")
 """Titles of the option groups that most commands share; the page shows them once. The second has a suffix."""
@@ -206,7 +207,42 @@ def _member_comments(members: type[enum.Enum]) -> dict[str, str]:
     return found
 
 
-PAGES = {"commands.md": commands, "limits.md": limits, "ledger.md": ledger, "states.md": states}
+# Modules
+
+
+def modules() -> str:
+    """Every package and module with the first line of its docstring."""
+    parts = [
+        "# Modules\n",
+        (
+            "Every module of the package `rpcrdma` with its purpose. Imports go downward in the picture;"
+            " `ARCHITECTURE.md` in the repository describes the layers.\n"
+        ),
+        "![The layers of the package](../pictures/layers.svg)\n",
+    ]
+    for folder in sorted({path.parent for path in PACKAGE.rglob("*.py")}, key=lambda path: path.relative_to(PACKAGE)):
+        name = ".".join(("rpcrdma", *folder.relative_to(PACKAGE).parts))
+        rows = [
+            (f"`{path.stem}`", _purpose(path)) for path in sorted(folder.glob("*.py")) if path.name != "__init__.py"
+        ]
+        parts += [f"## {name}\n", f"{_purpose(folder / '__init__.py')}\n"]
+        if rows:
+            parts.append(table(("module", "purpose"), rows))
+    return "\n".join(parts)
+
+
+def _purpose(path: Path) -> str:
+    """The first line of a module's docstring."""
+    return (ast.get_docstring(ast.parse(path.read_text())) or "").partition("\n")[0]
+
+
+PAGES = {
+    "commands.md": commands,
+    "limits.md": limits,
+    "ledger.md": ledger,
+    "states.md": states,
+    "modules.md": modules,
+}
 """File names of the generated pages, with the functions that make them."""
 
 

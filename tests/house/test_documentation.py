@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 
 from rpcrdma import limits
 from rpcrdma.cli.main import build_parser
+from test_layers import RANKS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -36,6 +38,17 @@ def test_pictures_show_conversations_and_tables_as_they_are_now(tmp_path: Path) 
 def test_pictures_are_shown_on_some_page(reference: Path) -> None:
     pages = "\n".join(path.read_text() for path in (*DOCS.glob("*.md"), *reference.iterdir()))
     assert [path.name for path in (DOCS / "pictures").iterdir() if f"pictures/{path.name}" not in pages] == []
+
+
+def test_the_picture_of_layers_shows_the_rule_for_imports() -> None:
+    picture = (DOCS / "pictures" / "layers.svg").read_text()
+    height = {name: int(y) for y, name in re.findall(r"y=\"(\d+)\" [^>]*class='name'>(\w+)</text>", picture)}
+    rank = {name or "rpcrdma": rank for name, rank in RANKS.items() if name != "__main__"}
+    assert height.keys() == rank.keys(), "give each layer its box in docs/pictures.py"
+    rows = [{name for name in height if height[name] == y} for y in sorted(set(height.values()))]
+    assert rows == [{name for name in rank if rank[name] == each} for each in sorted(set(rank.values()), reverse=True)]
+    border = int(re.findall(r'y2="(\d+)" stroke-dasharray', picture)[0])
+    assert {name for name in height if height[name] < border} == {n for n in rank if rank[n] >= RANKS["aio"]}
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +83,20 @@ def test_the_reference_has_every_statement_of_the_ledger_and_the_tests_of_those_
     assert [name for name, row in rows.items() if "| done |" in row and row.endswith("|  ")] == []
 
 
+def test_the_reference_has_every_module_with_its_purpose(reference: Path) -> None:
+    page = (reference / "modules.md").read_text()
+    sections = dict(re.findall(r"^## ([\w.]+)\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL))
+    package = ROOT / "src" / "rpcrdma"
+    lacking = []
+    for path in package.rglob("*.py"):
+        purpose = (ast.get_docstring(ast.parse(path.read_text())) or "no docstring").partition("\n")[0]
+        section = sections[".".join(path.parent.relative_to(package.parent).parts)]
+        row = purpose if path.stem == "__init__" else f"| `{path.stem}` | {purpose.replace('|', chr(92) + '|')} |"
+        if f"\n{row}\n" not in section:
+            lacking.append(str(path.relative_to(package)))
+    assert lacking == []
+
+
 def blocks(page: str, kind: str) -> list[str]:
     return re.findall(rf"^```{kind}\n(.*?)^```", (DOCS / page).read_text(), re.MULTILINE | re.DOTALL)
 
@@ -97,3 +124,11 @@ def test_the_first_program_of_the_tutorial_works_over_both_transports(tmp_path: 
         finally:
             server.kill()
     assert "RDMA Write, 800000 octets" in run("rpcrdma", "decode", "--brief", "columns.pcap", directory=tmp_path)
+
+
+@pytest.mark.parametrize(("program", "place"), [("my_provider.py", 0), ("check_queue_pairs.py", 1)])
+def test_the_programs_of_the_guide_to_providers_print_its_output(tmp_path: Path, program: str, place: int) -> None:
+    (tmp_path / program).write_text(blocks("providers.md", "python")[place])
+    command, _, output = blocks("providers.md", "console")[place].partition("\n")
+    assert command == f"$ python {program}"
+    assert run(sys.executable, program, directory=tmp_path) == output
