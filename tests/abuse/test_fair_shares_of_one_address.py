@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from client_calls import until
-from rpcrdma.aio.client.tcp_client import TcpCaller
+from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.server.tcp_server import TcpServer, TcpServerConfig
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.dispatch import Dispatcher
@@ -66,9 +66,9 @@ class Rig:
         self._stack.callback(peer.close)
         return peer
 
-    async def honest(self) -> TcpCaller:
+    async def honest(self) -> TcpConnection:
         """A connection of the same address."""
-        return await self._stack.enter_async_context(await TcpCaller.connect("127.0.0.1", self.server.port))
+        return await self._stack.enter_async_context(await TcpConnection.connect("127.0.0.1", self.server.port))
 
 
 @asynccontextmanager

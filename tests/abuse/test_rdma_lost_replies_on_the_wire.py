@@ -42,7 +42,7 @@ def test_late_writes_for_a_call_that_was_sent_again_do_not_land(run: Scenes, how
         late = fpdu(tagged(WRITE, handle, offset, b"late" * 1250))
         # It has come so far as the kernel when the client gives the connection up.
         assert old.offer(late) == len(late)
-        client._caller.connection.abort("it has not answered for so long")
+        client._present.abort("it has not answered for so long")
 
         async def called_again() -> tuple[RawSocketPeer, HeardCall]:
             peer = await it.accepted()
@@ -171,7 +171,7 @@ def test_a_call_whose_memory_cannot_be_invalidated_ends_with_the_connection(
             await peer.send_segments(send(answer, 2))
             error = await asyncio.wait_for(fails(calling, TransportClosed), 5)
             assert "memory cannot be invalidated" in str(error)
-            await asyncio.wait_for(client._caller.wait_closed(), 5)
+            await asyncio.wait_for(client._present.wait_closed(), 5)
             peer.close()
         if always:
             (domain,) = [domain for domain in it.domains if domain.regions]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rpcrdma.aio.answering.buffer_pool import BufferPool
-from rpcrdma.aio.client.tcp_client import TcpCaller
+from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.server.tcp_server import TcpServer, TcpServerConfig
 from rpcrdma.rpc.calls import CallEncoder
 from rpcrdma.rpc.dispatch import Dispatcher
@@ -119,7 +119,7 @@ def test_large_calls_of_one_connection_are_left_unread_beyond_its_bound_and_all_
                 assert store.waiting == 4
                 assert not sending.done()
                 assert server.arguments.lent_octets <= 5 * MIB
-                async with await TcpCaller.connect("127.0.0.1", server.port) as other:
+                async with await TcpConnection.connect("127.0.0.1", server.port) as other:
                     call = asyncio.create_task(other.call(STORE, bytes(MIB)))
                     await until(lambda: store.waiting == 5)
                     store.gate.set()
@@ -144,7 +144,7 @@ def test_calls_that_never_end_hold_a_part_of_the_memory_and_others_are_served(oc
             # A ninth, and then one call of each connection until half is gone.
             assert server.arguments.lent_octets <= 64 * MIB / 2
             assert 0 < sum(connection._memory.short for connection in server.connections) < 30
-            async with await TcpCaller.connect("127.0.0.1", server.port) as other:
+            async with await TcpConnection.connect("127.0.0.1", server.port) as other:
                 for _ in range(5):
                     assert await other.call(STORE, bytes(MIB)) == MIB
             for sock, task in zip(socks, tasks, strict=True):
@@ -162,7 +162,7 @@ def test_when_memory_is_short_who_does_not_finish_its_call_is_cut_off(caplog: py
             for sock in socks:
                 await begin(sock, 50_000)
             await until(lambda: len([octets for octets in held(server) if octets]) == 2)
-            async with await TcpCaller.connect("127.0.0.1", server.port) as other:
+            async with await TcpConnection.connect("127.0.0.1", server.port) as other:
                 assert await other.call(STORE, bytes(MIB)) == MIB
                 assert await other.call(STORE, bytes(MIB)) == MIB
             for sock in socks:
@@ -175,7 +175,7 @@ def test_when_memory_is_short_who_does_not_finish_its_call_is_cut_off(caplog: py
 def test_who_waits_for_memory_goes_on_when_others_have_been_answered() -> None:
     async def main() -> None:
         async with serving(2 * MIB) as (server, store):
-            callers = [await TcpCaller.connect("127.0.0.1", server.port) for _ in range(10)]
+            callers = [await TcpConnection.connect("127.0.0.1", server.port) for _ in range(10)]
             calls = [
                 asyncio.create_task(caller.call(STORE, bytes(MIB - number))) for number, caller in enumerate(callers)
             ]

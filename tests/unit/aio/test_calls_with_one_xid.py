@@ -63,7 +63,7 @@ def test_calls_that_differ_in_a_few_octets_are_both_carried_out(scheme: str, at:
         service = Files()
 
         async def write(connection: Connection, data: bytes) -> Any:
-            caller: Any = connection._caller
+            caller: Any = connection._present
             return await caller.call(WRITE, data, timeout_s=30.0, xid=XID)
 
         async with (

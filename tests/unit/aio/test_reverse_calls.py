@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
-from rpcrdma.aio.client.tcp_client import TcpCaller
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
+from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
 from rpcrdma.aio.server.tcp_server import TcpServerConfig
@@ -285,7 +285,7 @@ def test_a_client_without_services_drops_reverse_calls_and_counts_them(scheme: s
     async def main() -> None:
         async with rig(scheme, services=False) as r:
             await r.client.call(JOIN, 1)
-            line = r.client._caller
+            line = r.client._present
             if isinstance(line, RdmaConnection) and line.negotiated.dialect != "1":
                 # It has told so.
                 with pytest.raises(LocalProtocolError, match="the client takes no calls"):
@@ -301,7 +301,7 @@ def test_a_client_without_services_drops_reverse_calls_and_counts_them(scheme: s
                 # One credit, which the call that nobody answers holds.
                 assert line.statistics.discarded == 1
             else:
-                assert isinstance(line, TcpCaller)
+                assert isinstance(line, TcpConnection)
                 assert line.calls_dropped == 3
 
     asyncio.run(main())
@@ -328,7 +328,7 @@ def test_hundreds_of_calls_each_way_at_once_with_the_same_xids(scheme: str) -> N
         async with rig(scheme) as r:
             await r.client.call(JOIN, 1)
             await r.front.client.call(DOUBLE, 1)
-            line: Any = r.client._caller
+            line: Any = r.client._present
             peer: Any = r.front.client
             for calls in (line, peer) if scheme == "rdma" else (line._calls, peer._calls):
                 calls._xid = 1000
@@ -408,7 +408,7 @@ def test_a_server_that_stops_ends_its_reverse_calls(scheme: str) -> None:
             await r.server.close()
             with pytest.raises(TransportClosed):
                 await waiting
-            line: Any = r.client._caller
+            line: Any = r.client._present
             await line.wait_closed()
             assert line.closed
 
@@ -424,7 +424,7 @@ def test_an_idle_connection_is_kept_for_reverse_calls(scheme: str) -> None:
             await r.client.call(JOIN, 1)
             async with connect(r.server.listening[0], options=ConnectOptions(reconnect=False)) as other:
                 await other.call(ADD, 1)
-                line: Any = other._caller
+                line: Any = other._present
                 await line.wait_closed()
             assert await r.front.client.call(DOUBLE, 2) == 4
 

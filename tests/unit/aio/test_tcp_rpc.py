@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.aio.client.tcp_client import TcpCaller
+from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.server.tcp_server import TcpServer, TcpServerConfig
 from rpcrdma.errors import CallTimeout, ConnectFailed, DecodeError, LocalProtocolError, TransportClosed
 from rpcrdma.rpc import errors
@@ -136,8 +136,8 @@ class Rig:
         self.service = service
         self.server = server
 
-    async def caller(self, credential: Any = None, **options: Any) -> TcpCaller:
-        return await TcpCaller.connect("127.0.0.1", self.server.port, credential, **options)
+    async def caller(self, credential: Any = None, **options: Any) -> TcpConnection:
+        return await TcpConnection.connect("127.0.0.1", self.server.port, credential, **options)
 
 
 @asynccontextmanager
@@ -348,7 +348,7 @@ def test_only_the_first_bulk_item_is_copied_into_the_callers_memory() -> None:
     async def main() -> None:
         async with TcpServer(Dispatcher([Pair()])) as server:
             await server.listen()
-            async with await TcpCaller.connect("127.0.0.1", server.port) as caller:
+            async with await TcpConnection.connect("127.0.0.1", server.port) as caller:
                 into = bytearray(8)
                 one, two = await caller.call(target, None, into=into)
                 assert (bytes(one), bytes(two), bytes(into)) == (b"first", b"second", b"first\0\0\0")
@@ -362,9 +362,9 @@ def test_a_failed_connect_names_address_and_cause() -> None:
             taken.bind(("127.0.0.1", 0))
             port = taken.getsockname()[1]
             with pytest.raises(ConnectFailed, match=f"127.0.0.1:{port}: .*refused"):
-                await TcpCaller.connect("127.0.0.1", port)
+                await TcpConnection.connect("127.0.0.1", port)
         with pytest.raises(ConnectFailed, match="host name"):
-            await TcpCaller.connect("not a name." + "x" * 70, 1)
+            await TcpConnection.connect("not a name." + "x" * 70, 1)
 
     asyncio.run(main())
 
@@ -381,7 +381,7 @@ def test_a_connect_that_nobody_answers_times_out() -> None:
                 sock.setblocking(False)
                 sock.connect_ex(address)
             with pytest.raises(ConnectFailed, match="did not answer within"):
-                await TcpCaller.connect(*address, timeout_s=0.05)
+                await TcpConnection.connect(*address, timeout_s=0.05)
             for sock in held:
                 sock.close()
 

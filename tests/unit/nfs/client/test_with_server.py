@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from rpcrdma.aio.client.connect import ConnectOptions, own_credential
-from rpcrdma.aio.client.tcp_client import TcpCaller
+from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.server.serve import serve
 from rpcrdma.aio.server.tcp_server import TcpServer
 from rpcrdma.aio.urls import Url, parse_url
@@ -308,7 +308,7 @@ def test_a_server_that_lists_nothing_is_asked_from_the_longest_path_up() -> None
     async def work() -> None:
         async with TcpServer(Dispatcher([service])) as server:
             await server.listen()
-            async with await TcpCaller.connect("127.0.0.1", server.port) as caller:
+            async with await TcpConnection.connect("127.0.0.1", server.port) as caller:
                 mounted = await mount_with(caller, "/srv/data/sub/file")
         assert (mounted.export, mounted.directory) == ("/srv/data", "/sub/file")
         assert service.asked == ["/srv/data/sub/file", "/srv/data/sub", "/srv/data"]
