@@ -13,11 +13,11 @@ from rpcrdma.errors import LocalProtocolError
 from rpcrdma.limits import SPARE_RECEIVES
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
 from rpcrdma.transport import CallArrived, CallFailed, ReplyBound, Role, TransportConfig, TransportStatistics
+from rpcrdma.transport.call_window import CallWindow
 from rpcrdma.transport.calls import CallHandle, IncomingCall, OutgoingReply
 from rpcrdma.transport.dialects import Window
 from rpcrdma.transport.message import Inbound, Kind
 from rpcrdma.transport.outbox import SendMark
-from rpcrdma.transport.windows import CallWindow
 from rpcrdma.verbs.loopback import LoopbackQueuePair
 from rpcrdma.wire.buffers import Buffer
 
