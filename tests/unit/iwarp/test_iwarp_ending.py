@@ -394,3 +394,13 @@ def test_terminates_carry_markers_where_they_are_wanted() -> None:
     assert sent[: first - 8] == stream[: first - 8]
     without = b"".join(sent[at + 4 : at + 512] for at in range(0, len(sent), 512))
     assert without.endswith(terminate(0x1202, untagged(3, 0, 1)))
+
+
+def test_the_end_of_the_stream_ends_the_last_words() -> None:
+    raw = connected(MpaRole.RESPONDER)
+    raw.give(fpdu(untagged(3, 0, 2)))
+    told = raw.qp.next_gather(1 << 16)
+    assert told
+    assert (raw.qp.state, raw.qp.wants_close) == (State.LAST_WORDS, False)
+    raw.qp.end_of_stream()
+    assert (raw.qp.state, raw.qp.wants_close) == (State.CLOSED, True)
