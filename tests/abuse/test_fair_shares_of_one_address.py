@@ -17,7 +17,7 @@ from rpcrdma.aio.server.tcp_server import TcpServer, TcpServerConfig
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.service import CallContext
-from rpcrdma.testing.raw_calls import (
+from support.raw_calls import (
     HANDLE,
     READ_REQUEST,
     assert_works,
@@ -28,7 +28,7 @@ from rpcrdma.testing.raw_calls import (
     write_args,
     write_call,
 )
-from rpcrdma.testing.raw_socket import RawSocketPeer
+from support.raw_socket import RawSocketPeer
 
 Scenes = Callable[..., Any]
 MIB = 1 << 20

@@ -27,9 +27,9 @@ from client_calls import (
 )
 from rpcrdma.aio.client.connect import Connection
 from rpcrdma.nfs import v3
-from rpcrdma.testing.raw_iwarp import fpdu, read_request, tagged, terminate
-from rpcrdma.testing.raw_replies import HeardCall, chunk, header, invalidating, read_result, rpc_reply, send
-from rpcrdma.testing.raw_socket import RawSocketPeer
+from support.raw_iwarp import fpdu, read_request, tagged, terminate
+from support.raw_replies import HeardCall, chunk, header, invalidating, read_result, rpc_reply, send
+from support.raw_socket import RawSocketPeer
 
 # Memory
 

@@ -13,13 +13,13 @@ from client_calls import CONTENT, FH, WRITE, assert_works, fails, read_into
 from rpcrdma.errors import LocalProtocolError, RemoteProtocolError, TransportClosed
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
-from rpcrdma.testing import raw_calls
-from rpcrdma.testing.raw_calls import BOTH_PRIVATE, READ_ARGS, is_null_reply, is_refusal, rpc, segment
-from rpcrdma.testing.raw_iwarp import fpdu, tagged
-from rpcrdma.testing.raw_replies import HeardCall, chunk, header, read_result, rpc_reply, send
-from rpcrdma.testing.raw_socket import RawSocketPeer
 from rpcrdma.transport import TransportConfig
 from rpcrdma.verbs import MemoryRegion, SoftwareProtectionDomain
+from support import raw_calls
+from support.raw_calls import BOTH_PRIVATE, READ_ARGS, is_null_reply, is_refusal, rpc, segment
+from support.raw_iwarp import fpdu, tagged
+from support.raw_replies import HeardCall, chunk, header, read_result, rpc_reply, send
+from support.raw_socket import RawSocketPeer
 
 Scenes = Callable[..., Any]
 NONE = v3.post_op_attr(False, None)

@@ -17,8 +17,8 @@ from client_calls import FH, assert_works, fails, null, read_into, until
 from rpcrdma.aio.server.serve import serve
 from rpcrdma.errors import TransportClosed
 from rpcrdma.nfs import v3
-from rpcrdma.testing import raw_calls, raw_replies
-from rpcrdma.testing.raw_calls import (
+from support import raw_calls, raw_replies
+from support.raw_calls import (
     BOTH_PRIVATE,
     NULL_CALL,
     WRITE,
@@ -30,9 +30,9 @@ from rpcrdma.testing.raw_calls import (
     segment,
     send,
 )
-from rpcrdma.testing.raw_iwarp import fpdu, read_request, startup_frame, tagged, terminate, untagged
-from rpcrdma.testing.raw_replies import HeardCall
-from rpcrdma.testing.raw_socket import RawSocketPeer
+from support.raw_iwarp import fpdu, read_request, startup_frame, tagged, terminate, untagged
+from support.raw_replies import HeardCall
+from support.raw_socket import RawSocketPeer
 
 Scenes = Callable[..., Any]
 MIB = 1 << 20

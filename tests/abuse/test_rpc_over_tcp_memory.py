@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -19,6 +19,7 @@ from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.record import LAST_FRAGMENT
 from rpcrdma.rpc.service import Service
 from rpcrdma.xdr.codec import Decoder, Encoder
+from support.waiting import until
 
 MIB = 1 << 20
 
@@ -64,12 +65,6 @@ def record(message: bytes) -> bytes:
 
 
 CALL = record(b"".join(CallEncoder().encode(77, STORE, bytes(MIB - 1000)).gather()))
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """The test's time-out bounds it."""
-    while not condition():  # noqa: ASYNC110 - what is waited for has no event
-        await asyncio.sleep(0)
 
 
 @asynccontextmanager

@@ -1,1 +1,1 @@
-"""For users' tests too: conformance suites for providers, scripted peers, captures."""
+"""For tests of users' own code: a conformance suite for providers, and endpoints joined in memory."""

@@ -20,7 +20,7 @@ from rpcrdma.aio.urls import parse_url
 from rpcrdma.errors import TransportClosed
 from rpcrdma.rpc.program import null_procedure
 from rpcrdma.rpc.service import Service
-from rpcrdma.testing.raw_iwarp import startup_frame
+from support.raw_iwarp import startup_frame
 
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 LOOPS = pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop])

@@ -24,18 +24,12 @@ from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import CallContext, ReverseCaller, Service, in_worker
 from rpcrdma.transport import VERSION_CHOICES, ChunkRefused, ReplyBound, TransportConfig
 from rpcrdma.xdr.codec import Decoder, Encoder
+from support.programs import decode_word, encode_word
+from support.waiting import until
 
 MIB = 1 << 20
 NEWER = tuple(choice for choice in VERSION_CHOICES if choice not in {"auto", "1"})
 FORWARD, REVERSE, BULKY = 0x20000011, 0x20000012, 0x20000013
-
-
-def encode_word(enc: Encoder, value: int) -> None:
-    enc.u32(value, "word")
-
-
-def decode_word(dec: Decoder) -> int:
-    return dec.u32("word")
 
 
 def encode_data(enc: Encoder, value: Any) -> None:
@@ -172,12 +166,6 @@ async def rig(
         )
         async with connect(server.listening[0], Front.PROGRAM, options=offered) as client:
             yield Rig(server, front, back, client)
-
-
-async def until(condition: Any) -> None:
-    """Lets the loop run until `condition()`; the test's time-out bounds it."""
-    while not condition():  # noqa: ASYNC110 - what is waited for has no event
-        await asyncio.sleep(0)
 
 
 def test_a_server_calls_its_client_after_the_handler_has_returned(scheme: str) -> None:

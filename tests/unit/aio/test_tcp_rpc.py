@@ -21,6 +21,7 @@ from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import Service, in_worker, inline_or_worker
 from rpcrdma.xdr.codec import Decoder, Encoder
+from support.programs import decode_word, encode_word
 
 NUMBER = 0x20000002
 MIB = 1 << 20
@@ -32,14 +33,6 @@ def encode_void(enc: Encoder, value: None) -> None:
 
 def decode_void(dec: Decoder) -> None:
     pass
-
-
-def encode_word(enc: Encoder, value: int) -> None:
-    enc.u32(value, "word")
-
-
-def decode_word(dec: Decoder) -> int:
-    return dec.u32("word")
 
 
 def encode_data(enc: Encoder, value: Any) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import errno
 import logging
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -22,17 +22,11 @@ from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import Service, in_worker
 from rpcrdma.xdr.codec import Decoder, Encoder
+from support.programs import decode_word, encode_word
+from support.waiting import until
 
 NUMBER = 0x20000004
 MIB = 1 << 20
-
-
-def encode_word(enc: Encoder, value: int) -> None:
-    enc.u32(value, "word")
-
-
-def decode_word(dec: Decoder) -> int:
-    return dec.u32("word")
 
 
 def encode_data(enc: Encoder, value: Any) -> None:
@@ -103,11 +97,6 @@ async def serving(**config: Any) -> AsyncIterator[Rig]:
         service.gate.set()
     assert server.connections == set()
     assert server.pool.lent_octets == 0
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    while not condition():  # noqa: ASYNC110 - waits for turns of the event loop, not for time
-        await asyncio.sleep(0)
 
 
 def test_a_stopping_server_answers_what_runs_and_then_closes() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 
 import pytest
@@ -10,7 +9,10 @@ import pytest
 from rpcrdma.iwarp import IwarpConfig, MpaRole
 from rpcrdma.iwarp.states import State
 from rpcrdma.testing.joined_pair import whole
-from rpcrdma.testing.raw_iwarp import (
+from rpcrdma.verbs import Access, Completion, Disconnected, SoftwareProtectionDomain, Status, Verb
+from rpcrdma.wire.checksum import crc32c
+from support.draws import draws
+from support.raw_iwarp import (
     RawPeer,
     completions_of,
     events_of,
@@ -21,16 +23,9 @@ from rpcrdma.testing.raw_iwarp import (
     terminate,
     untagged,
 )
-from rpcrdma.verbs import Access, Completion, Disconnected, SoftwareProtectionDomain, Status, Verb
-from rpcrdma.wire.checksum import crc32c
 
 REMOTE = Access.REMOTE_READ | Access.REMOTE_WRITE
 WORDS = bytes.fromhex("00200020")
-
-
-def draws() -> Callable[[int], int]:
-    count = itertools.count(1)
-    return lambda bits: next(count) * 0x9E3779B97F4A7C15F39CC0605CEDC835 >> 7 & (1 << bits) - 1
 
 
 def peer(role: MpaRole, config: IwarpConfig | None = None, *, emss: int = 1460) -> RawPeer:

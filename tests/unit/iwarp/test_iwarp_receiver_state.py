@@ -11,10 +11,10 @@ from rpcrdma.iwarp.receiver import Receiver, Scratch
 from rpcrdma.iwarp.sender import Sender
 from rpcrdma.iwarp.states import State
 from rpcrdma.testing.joined_pair import feed
-from rpcrdma.testing.raw_iwarp import RawPeer, events_of, fpdu, read_request, startup_frame, tagged, untagged
 from rpcrdma.verbs import Access, Disconnected, Established, MemoryRegion, SoftwareProtectionDomain
 from rpcrdma.verbs.receive_pool import ReceivePool, ScatteredBuffer
 from rpcrdma.wire.checksum import crc32c
+from support.raw_iwarp import RawPeer, events_of, fpdu, read_request, startup_frame, tagged, untagged
 
 HANDLE, OFFSET = 9, 1
 

@@ -12,10 +12,10 @@ from rpcrdma.iwarp.segments import ReadHeader
 from rpcrdma.iwarp.sender import Sender
 from rpcrdma.iwarp.terminate import TerminateMessage
 from rpcrdma.iwarp.work import ReadResponse, ReadWork, Work
-from rpcrdma.testing.raw_iwarp import fpdu, read_request, tagged, terminate, untagged
 from rpcrdma.verbs import Access, Completion, MemoryRegion, SoftwareProtectionDomain, Status, Verb
 from rpcrdma.verbs.receive_pool import ReceivePool, ScatteredBuffer
 from rpcrdma.wire.checksum import crc32c
+from support.raw_iwarp import fpdu, read_request, tagged, terminate, untagged
 
 HANDLE, BASE = 7, 1000
 

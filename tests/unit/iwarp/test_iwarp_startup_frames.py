@@ -26,7 +26,7 @@ from rpcrdma.iwarp.startup import (
     size_startup_frame,
 )
 from rpcrdma.iwarp.terminate import Code
-from rpcrdma.testing.raw_iwarp import startup_frame
+from support.raw_iwarp import startup_frame
 
 VECTORS = tomllib.loads((Path(__file__).parents[2] / "vectors/iwarp/frames.toml").read_text())["startup"]
 by_name = pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["name"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 
 import pytest
@@ -12,14 +11,11 @@ from rpcrdma.rpc import errors, message
 from rpcrdma.rpc.auth import AuthStat, OpaqueAuth
 from rpcrdma.rpc.message import AcceptStat, CallHeader, CallRefused
 from rpcrdma.xdr.codec import Decoder, Encoder
+from support.octets import words
 
 XID = 0x11223344
 STARTS = pytest.mark.parametrize("start", [0, 5])
 """A message may stand behind a header of the transport: offsets count from its own start."""
-
-
-def words(*values: int) -> bytes:
-    return struct.pack(f">{len(values)}I", *values)
 
 
 def at(start: int, data: bytes) -> Decoder:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, cast
@@ -20,16 +19,13 @@ from rpcrdma.transport.message import Inbound, Kind
 from rpcrdma.transport.outbox import SendMark
 from rpcrdma.verbs.loopback import LoopbackQueuePair
 from rpcrdma.wire.buffers import Buffer
+from support.octets import words
 
 CALL, REPLY = 0, 1
 
 
 def counted(statistics: TransportStatistics) -> dict[str, int]:
     return {name: count for name, count in asdict(statistics).items() if count}
-
-
-def words(*numbers: int) -> bytes:
-    return struct.pack(f">{len(numbers)}I", *numbers)
 
 
 def client() -> tuple[BarePeer, CallHandle]:

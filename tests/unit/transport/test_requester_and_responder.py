@@ -11,7 +11,6 @@ import pytest
 from rpcrdma.errors import LocalProtocolError, RemoteProtocolError
 from rpcrdma.limits import CALL_ATTEMPTS_MAX
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, counted_bits, message
-from rpcrdma.testing.raw_calls import header, read_segment
 from rpcrdma.transport import (
     CallArrived,
     CallFailed,
@@ -39,6 +38,7 @@ from rpcrdma.verbs import Access
 from rpcrdma.verbs.loopback import LoopbackQueuePair
 from rpcrdma.verbs.memory import SoftwareProtectionDomain
 from rpcrdma.wire.buffers import Buffer
+from support.raw_calls import header, read_segment
 
 CALL, REPLY = 0, 1
 

@@ -8,7 +8,6 @@ import pytest
 
 from rpcrdma.errors import DecodeError, LocalProtocolError, RpcRdmaError
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
-from rpcrdma.testing.raw_calls import header, read_segment
 from rpcrdma.transport import CallArrived, Closed, ReplyBound, Role, TransportConfig
 from rpcrdma.transport.calls import OutgoingReply
 from rpcrdma.transport.carriers import IncomingItems, ResponseGroup
@@ -17,6 +16,7 @@ from rpcrdma.transport.requester import _ResultDecoder
 from rpcrdma.transport.responder import Responder
 from rpcrdma.verbs import Access
 from rpcrdma.xdr.codec import Payload, PlacedInOrder
+from support.raw_calls import header, read_segment
 
 CALL, REPLY = 0, 1
 

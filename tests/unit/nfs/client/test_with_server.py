@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import pickle
 import random
 import secrets
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from asyncio import run
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,10 +31,6 @@ from rpcrdma.rpc.dispatch import Dispatcher
 
 def names_in(directory: Path | str) -> list[str]:
     return sorted(path.name for path in Path(directory).iterdir())
-
-
-def run(work: Coroutine[Any, Any, Any]) -> Any:
-    return asyncio.run(work)
 
 
 @contextmanager
