@@ -28,10 +28,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
+# `support` stands in the folder of all tests.
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
 from rpcrdma import connect, nfs_open
 from rpcrdma.nfs import v3
-from rpcrdma.testing.raw_calls import file_handle, record, rpc
-from rpcrdma.testing.raw_socket import RawSocketPeer
+from support.raw_calls import file_handle, record, rpc
+from support.raw_socket import RawSocketPeer
 
 GETATTR, LOOKUP, ACCESS, CREATE, READDIRPLUS = 1, 3, 4, 8, 17
 LISTED = 2000

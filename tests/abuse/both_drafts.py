@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from rpcrdma.testing import raw_messages, raw_messages_07
+from support import raw_messages, raw_messages_07
 
 Raw: TypeAlias = ModuleType
 DRAFTS: Sequence[Raw] = (raw_messages, raw_messages_07)

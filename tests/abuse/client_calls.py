@@ -11,20 +11,14 @@ import pytest
 from rpcrdma.aio.client.connect import Connection
 from rpcrdma.errors import RpcRdmaError, TransportClosed
 from rpcrdma.nfs import v3
-from rpcrdma.testing.raw_replies import HeardCall, header, rpc_reply, send
-from rpcrdma.testing.raw_socket import RawSocketPeer
+from support.raw_replies import HeardCall, header, rpc_reply, send
+from support.raw_socket import RawSocketPeer
 
 Scenes = Callable[..., Any]
 MIB = 1 << 20
 CONTENT = bytes(range(256)) * (MIB // 256)
 FH = v3.nfs_fh3(data=b"handle")
 SEND, WRITE, READ_REQUEST, READ_RESPONSE, TERMINATE = 3, 0, 1, 2, 7
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Lets the loop run until `condition()`; the test's time-out bounds it."""
-    while not condition():  # noqa: ASYNC110 - what is waited for has no event
-        await asyncio.sleep(0)
 
 
 def read_into(client: Connection, buffer: Any, *, timeout_s: float | None = None) -> asyncio.Task[Any]:

@@ -29,20 +29,15 @@ from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.auth import AuthNone
 from rpcrdma.rpc.service import CallContext, Service, in_worker
-from rpcrdma.testing.raw_calls import BOTH_PRIVATE, HANDLE
-from rpcrdma.testing.raw_socket import RawSocketPeer
 from rpcrdma.verbs import SoftwareProtectionDomain
+from support.raw_calls import BOTH_PRIVATE, HANDLE
+from support.raw_socket import RawSocketPeer
+from support.waiting import until
 
 MIB = 1 << 20
 CONTENT = bytes(range(256)) * (MIB // 256)
 NONE = v3.post_op_attr(False, None)
 NO_WCC = v3.wcc_data(v3.pre_op_attr(False, None), NONE)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Lets the loop run until `condition()`; the test's time-out bounds it."""
-    while not condition():  # noqa: ASYNC110 - what is waited for has no event
-        await asyncio.sleep(0)
 
 
 class Files(v3.NFS_V3_Service):

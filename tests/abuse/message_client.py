@@ -6,9 +6,7 @@ import struct
 
 from both_drafts import Raw
 from rpcrdma.errors import RpcRdmaError, TransportClosed
-from rpcrdma.testing.bare_messages import BareMessages
 from rpcrdma.testing.endpoint_pair import message
-from rpcrdma.testing.raw_messages import RESPONSE, Segment, chunk
 from rpcrdma.transport import (
     CallFailed,
     CallHandle,
@@ -18,6 +16,8 @@ from rpcrdma.transport import (
     Role,
     TransportConfig,
 )
+from support.bare_messages import BareMessages
+from support.raw_messages import RESPONSE, Segment, chunk
 
 XID = 0x0DEFACED
 CALL = struct.pack(">II", XID, 0)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import struct
 
 from both_drafts import Raw
-from rpcrdma.testing import raw_messages_07
-from rpcrdma.testing.bare_messages import BareMessages
 from rpcrdma.testing.endpoint_pair import calls_in, message
-from rpcrdma.testing.raw_messages import ERROR, MSG, NOMSG, RESPONSE, Segment
 from rpcrdma.transport import Closed, IncomingCall, Role, TransportConfig
 from rpcrdma.verbs import MemoryRegion
+from support import raw_messages_07
+from support.bare_messages import BareMessages
+from support.raw_messages import ERROR, MSG, NOMSG, RESPONSE, Segment
 
 XID = 0x0BADCAFE
 CALL = struct.pack(">II", XID, 0)

@@ -13,16 +13,13 @@ from rpcrdma.limits import BATCH_MESSAGES_MAX
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.testing.endpoint_pair import calls_in, message
 from rpcrdma.transport import CallFailed, CallRefused, Closed, ReplyArrived, Role
+from support.octets import words
 
 BOTH_DRAFTS = pytest.mark.parametrize("version", ["2", "2-07"])
 CALL, REPLY = 0, 1
 RESPONSE, MORE = 1, 2
 ERROR, BAD_XDR = 4, 2
 INVAL_HTYPE = {"2": 3, "2-07": 4}
-
-
-def words(*numbers: int) -> bytes:
-    return struct.pack(f">{len(numbers)}I", *numbers)
 
 
 CALLS = {

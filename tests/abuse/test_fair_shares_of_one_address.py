@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from client_calls import until
-from rpcrdma.aio.client.tcp_client import TcpCaller
+from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.server.tcp_server import TcpServer, TcpServerConfig
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.service import CallContext
-from rpcrdma.testing.raw_calls import (
+from support.raw_calls import (
     HANDLE,
     READ_REQUEST,
     assert_works,
@@ -28,7 +28,7 @@ from rpcrdma.testing.raw_calls import (
     write_args,
     write_call,
 )
-from rpcrdma.testing.raw_socket import RawSocketPeer
+from support.raw_socket import RawSocketPeer
 
 Scenes = Callable[..., Any]
 MIB = 1 << 20
@@ -66,9 +66,9 @@ class Rig:
         self._stack.callback(peer.close)
         return peer
 
-    async def honest(self) -> TcpCaller:
+    async def honest(self) -> TcpConnection:
         """A connection of the same address."""
-        return await self._stack.enter_async_context(await TcpCaller.connect("127.0.0.1", self.server.port))
+        return await self._stack.enter_async_context(await TcpConnection.connect("127.0.0.1", self.server.port))
 
 
 @asynccontextmanager

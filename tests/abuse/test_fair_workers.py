@@ -21,8 +21,8 @@ from rpcrdma.aio.urls import parse_url
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.client import NfsFilesystem, nfs_open
 from rpcrdma.rpc.service import CallContext, in_worker
-from rpcrdma.testing.raw_calls import file_handle, record, rpc
-from rpcrdma.testing.raw_socket import RawSocketPeer
+from support.raw_calls import file_handle, record, rpc
+from support.raw_socket import RawSocketPeer
 
 MISBEHAVING = Path(__file__).parents[1] / "soak" / "misbehaving.py"
 FLOODING = 40

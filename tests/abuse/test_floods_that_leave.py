@@ -19,9 +19,9 @@ from rpcrdma.nfs import v3
 from rpcrdma.rpc.program import Procedure, Program, null_procedure
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, Service, in_worker, inline_or_worker
-from rpcrdma.testing.raw_calls import file_handle, record, rpc
-from rpcrdma.testing.raw_socket import RawSocketPeer
 from rpcrdma.xdr.codec import Decoder, Encoder
+from support.raw_calls import file_handle, record, rpc
+from support.raw_socket import RawSocketPeer
 
 NUMBER = 0x20F100D5
 WORKERS = 8

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 import struct
-from collections.abc import Callable
 
 import pytest
 
 from rpcrdma.iwarp import IwarpConfig, MpaRole
 from rpcrdma.testing.joined_pair import Chunking, byte_by_byte, sizes, whole
-from rpcrdma.testing.raw_iwarp import (
+from rpcrdma.verbs import Access, Disconnected, Established, SoftwareProtectionDomain, Status
+from support.draws import draws
+from support.raw_iwarp import (
     RawPeer,
     completions_of,
     events_of,
@@ -22,18 +22,12 @@ from rpcrdma.testing.raw_iwarp import (
     terminate,
     untagged,
 )
-from rpcrdma.verbs import Access, Disconnected, Established, SoftwareProtectionDomain, Status
 
 READABLE, WRITABLE, GONE, OTHERS = 0x1001, 0x1002, 0x1003, 0x1004
 START = 0x10000
 LENGTH = 12_000
 ROOM = 8192
 END = (1 << 64) - 1
-
-
-def draws() -> Callable[[int], int]:
-    count = itertools.count(1)
-    return lambda bits: next(count) * 0x9E3779B97F4A7C15F39CC0605CEDC835 >> 7 & (1 << bits) - 1
 
 
 class Victim(RawPeer):

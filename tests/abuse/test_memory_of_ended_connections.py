@@ -21,9 +21,9 @@ from rpcrdma.aio.server.tcp_server import TcpServer
 from rpcrdma.limits import RPC_UNCOUNTED_CALL_OCTETS
 from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.record import LAST_FRAGMENT, RecordReceiver
-from rpcrdma.testing import raw_messages
-from rpcrdma.testing.raw_calls import send
-from rpcrdma.testing.raw_socket import RawSocketPeer
+from support import raw_messages
+from support.raw_calls import send
+from support.raw_socket import RawSocketPeer
 
 MIB = 1 << 20
 UNFINISHED = (LAST_FRAGMENT | MIB).to_bytes(4, "big") + bytes(1_000_000)

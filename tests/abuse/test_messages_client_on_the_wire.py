@@ -15,14 +15,14 @@ from rpcrdma import limits
 from rpcrdma.aio.client.connect import Connection
 from rpcrdma.errors import CallTimeout, ConnectFailed, DecodeError, RemoteProtocolError, RpcRdmaError
 from rpcrdma.nfs import v3
-from rpcrdma.testing import raw_messages as raw
-from rpcrdma.testing.raw_calls import BOTH_PRIVATE, SEND, WRITE
-from rpcrdma.testing.raw_iwarp import tagged
-from rpcrdma.testing.raw_messages import CONNPROP, ERROR, MORE, NOMSG, RESPONSE, HeardMessage, word
-from rpcrdma.testing.raw_replies import invalidating, read_result, rpc_reply, send
-from rpcrdma.testing.raw_socket import RawSocketPeer
 from rpcrdma.transport import CallRefused, ChunkRefused, TransportConfig
 from rpcrdma.xdr.codec import ReducedIneligibleItem
+from support import raw_messages as raw
+from support.raw_calls import BOTH_PRIVATE, SEND, WRITE
+from support.raw_iwarp import tagged
+from support.raw_messages import CONNPROP, ERROR, MORE, NOMSG, RESPONSE, HeardMessage, word
+from support.raw_replies import invalidating, read_result, rpc_reply, send
+from support.raw_socket import RawSocketPeer
 
 # Results go into Write chunks although they would fit messages.
 CHUNKS = TransportConfig(in_messages_octets_max=0, offered_send_octets=4096, offered_receive_octets=4096)

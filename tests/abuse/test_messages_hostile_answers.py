@@ -10,14 +10,7 @@ from both_drafts import FIRST_DRAFT, Raw, each_draft
 from message_client import CALL, NOTHING, REPLY, XID, Client, assert_works, unused
 from rpcrdma import limits
 from rpcrdma.errors import RemoteProtocolError
-from rpcrdma.testing import raw_messages_07
 from rpcrdma.testing.endpoint_pair import message
-from rpcrdma.testing.raw_messages import (
-    ERROR,
-    MORE,
-    RESPONSE,
-    word,
-)
 from rpcrdma.transport import (
     CallFailed,
     CallRefused,
@@ -26,6 +19,13 @@ from rpcrdma.transport import (
     ReplyArrived,
     ReplyBound,
     TransportConfig,
+)
+from support import raw_messages_07
+from support.raw_messages import (
+    ERROR,
+    MORE,
+    RESPONSE,
+    word,
 )
 
 # Invalidation

@@ -22,10 +22,12 @@ from message_server import (
     server,
 )
 from rpcrdma import limits
-from rpcrdma.testing import raw_messages, raw_messages_07
-from rpcrdma.testing.bare_messages import BareMessages
 from rpcrdma.testing.endpoint_pair import message
-from rpcrdma.testing.raw_messages import (
+from rpcrdma.transport import CallArrived, Closed, Ready, ReplySent, TransportConfig
+from rpcrdma.verbs import Access
+from support import raw_messages, raw_messages_07
+from support.bare_messages import BareMessages
+from support.raw_messages import (
     CONNPROP,
     ERROR,
     MORE,
@@ -36,8 +38,6 @@ from rpcrdma.testing.raw_messages import (
     chunk,
     word,
 )
-from rpcrdma.transport import CallArrived, Closed, Ready, ReplySent, TransportConfig
-from rpcrdma.verbs import Access
 
 # The first message
 

@@ -10,14 +10,14 @@ from both_drafts import FIRST_DRAFT, Raw, each_draft, in_first_draft
 from message_server import CALL, REPLY, XID, arrived, assert_ended, assert_works, server
 from rpcrdma import limits
 from rpcrdma.testing.endpoint_pair import calls_in, message
-from rpcrdma.testing.raw_messages import (
+from rpcrdma.transport import CallArrived, Closed, TransportConfig
+from support.raw_messages import (
     ERROR,
     MORE,
     MSG,
     NOMSG,
     RESPONSE,
 )
-from rpcrdma.transport import CallArrived, Closed, TransportConfig
 
 
 @pytest.mark.req("V2-4")

@@ -11,12 +11,12 @@ from message_client import NOTHING, Client
 from message_server import CALL, REPLY, XID, answered, arrived, assert_ended, assert_works, server
 from rpcrdma import limits
 from rpcrdma.errors import RemoteProtocolError
-from rpcrdma.testing import raw_messages
-from rpcrdma.testing import raw_messages_07 as draft
-from rpcrdma.testing.bare_messages import BareMessages
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, calls_in, message
-from rpcrdma.testing.raw_messages import CONNPROP, MORE, NOMSG, RESPONSE, word
 from rpcrdma.transport import Closed, TransportConfig
+from support import raw_messages
+from support import raw_messages_07 as draft
+from support.bare_messages import BareMessages
+from support.raw_messages import CONNPROP, MORE, NOMSG, RESPONSE, word
 
 ZERO = raw_messages.read_segment(0, (1, 8, 0))
 

@@ -10,7 +10,8 @@ from both_drafts import Raw, each_draft
 from message_server import CALL, REPLY, XID, answered, arrived, assert_works, server
 from rpcrdma import limits
 from rpcrdma.testing.endpoint_pair import calls_in, message
-from rpcrdma.testing.raw_messages import (
+from rpcrdma.transport import Closed, IncomingCall, TransportConfig
+from support.raw_messages import (
     CONNPROP,
     ERROR,
     MORE,
@@ -19,7 +20,6 @@ from rpcrdma.testing.raw_messages import (
     HeardMessage,
     word,
 )
-from rpcrdma.transport import Closed, IncomingCall, TransportConfig
 
 
 @pytest.mark.req("V2-41")

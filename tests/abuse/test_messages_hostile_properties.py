@@ -9,9 +9,9 @@ import pytest
 from both_drafts import Raw, each_draft
 from message_server import CALL, REPLY, XID, answered, arrived, assert_works, server
 from rpcrdma import limits
-from rpcrdma.testing import raw_messages, raw_messages_07
 from rpcrdma.testing.endpoint_pair import message
-from rpcrdma.testing.raw_messages import (
+from support import raw_messages, raw_messages_07
+from support.raw_messages import (
     CONNPROP,
     MORE,
     RECEIVE_SIZE,

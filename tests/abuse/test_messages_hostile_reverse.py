@@ -9,10 +9,12 @@ import pytest
 from both_drafts import Raw, each_draft, in_first_draft
 from rpcrdma import limits
 from rpcrdma.errors import RemoteProtocolError
-from rpcrdma.testing import raw_messages_07
-from rpcrdma.testing.bare_messages import BareMessages
 from rpcrdma.testing.endpoint_pair import calls_in, message
-from rpcrdma.testing.raw_messages import (
+from rpcrdma.transport import CallFailed, Closed, ReplyArrived, ReplyBound, Role, TransportConfig
+from rpcrdma.verbs import Access
+from support import raw_messages_07
+from support.bare_messages import BareMessages
+from support.raw_messages import (
     ERROR,
     MORE,
     NOMSG,
@@ -21,8 +23,6 @@ from rpcrdma.testing.raw_messages import (
     HeardMessage,
     word,
 )
-from rpcrdma.transport import CallFailed, Closed, ReplyArrived, ReplyBound, Role, TransportConfig
-from rpcrdma.verbs import Access
 
 XID = 0xBAC4
 CALL = struct.pack(">II", XID, 0)

@@ -11,19 +11,7 @@ from both_drafts import FIRST_DRAFT, Raw, each_draft, in_first_draft, offers
 from message_client import CALL, NOTHING, REPLY, XID, Client, assert_works, unused
 from rpcrdma import limits
 from rpcrdma.errors import DecodeError, RemoteProtocolError
-from rpcrdma.testing import raw_messages
-from rpcrdma.testing.bare_messages import BareMessages
 from rpcrdma.testing.endpoint_pair import message
-from rpcrdma.testing.raw_messages import (
-    CONNPROP,
-    MORE,
-    MSG,
-    NOMSG,
-    RECEIVE_SIZE,
-    RESPONSE,
-    Segment,
-    word,
-)
 from rpcrdma.transport import (
     CallFailed,
     CallRefused,
@@ -33,6 +21,18 @@ from rpcrdma.transport import (
     ReplyBound,
     Role,
     TransportConfig,
+)
+from support import raw_messages
+from support.bare_messages import BareMessages
+from support.raw_messages import (
+    CONNPROP,
+    MORE,
+    MSG,
+    NOMSG,
+    RECEIVE_SIZE,
+    RESPONSE,
+    Segment,
+    word,
 )
 
 # The answer to the first message

@@ -14,10 +14,10 @@ from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.limits import CONTINUED_OCTETS_MAX, RPC_UNCOUNTED_CALL_OCTETS
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
-from rpcrdma.testing import raw_last_draft, raw_messages
-from rpcrdma.testing.raw_calls import HANDLE, file_handle, rpc, send
-from rpcrdma.testing.raw_socket import RawSocketPeer
 from rpcrdma.transport import TransportConfig
+from support import raw_last_draft, raw_messages
+from support.raw_calls import HANDLE, file_handle, rpc, send
+from support.raw_socket import RawSocketPeer
 
 pytestmark = [pytest.mark.versions("2", "2-07"), pytest.mark.usefixtures("each_version")]
 

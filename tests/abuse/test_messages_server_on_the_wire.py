@@ -13,9 +13,10 @@ import pytest
 from both_drafts import Raw
 from client_calls import ENDS, leave, until
 from rpcrdma import limits
-from rpcrdma.testing import raw_messages as raw
-from rpcrdma.testing import raw_messages_07
-from rpcrdma.testing.raw_calls import (
+from rpcrdma.transport import TransportConfig
+from support import raw_messages as raw
+from support import raw_messages_07
+from support.raw_calls import (
     READ_ARGS,
     READ_REQUEST,
     READ_RESPONSE,
@@ -26,10 +27,9 @@ from rpcrdma.testing.raw_calls import (
     send,
     write_args,
 )
-from rpcrdma.testing.raw_iwarp import fpdu, tagged
-from rpcrdma.testing.raw_messages import CONNPROP, ERROR, MORE, MSG, NOMSG, RESPONSE, HeardMessage, word
-from rpcrdma.testing.raw_socket import RawSocketPeer
-from rpcrdma.transport import TransportConfig
+from support.raw_iwarp import fpdu, tagged
+from support.raw_messages import CONNPROP, ERROR, MORE, MSG, NOMSG, RESPONSE, HeardMessage, word
+from support.raw_socket import RawSocketPeer
 
 Scenes = Callable[..., Any]
 MIB = 1 << 20

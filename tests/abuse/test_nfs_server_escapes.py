@@ -177,7 +177,7 @@ def test_every_truncated_or_lengthened_handle_is_bad(server: Any) -> None:
 def test_a_sealed_handle_of_a_file_outside_is_stale(server: Any, outside: Path) -> None:
     """As if the key had leaked, or the file had been inside when the handle was made."""
     tree = next(iter(server.services.nfs.backend.trees.values()))
-    from rpcrdma.nfs.server.object_identity import object_identity
+    from rpcrdma.nfs.server.file_handle import object_identity
 
     for path in (outside / "secret", outside, outside / "export-not"):
         fd = os.open(path, os.O_PATH)

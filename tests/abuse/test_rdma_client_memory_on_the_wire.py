@@ -27,9 +27,9 @@ from client_calls import (
 )
 from rpcrdma.aio.client.connect import Connection
 from rpcrdma.nfs import v3
-from rpcrdma.testing.raw_iwarp import fpdu, read_request, tagged, terminate
-from rpcrdma.testing.raw_replies import HeardCall, chunk, header, invalidating, read_result, rpc_reply, send
-from rpcrdma.testing.raw_socket import RawSocketPeer
+from support.raw_iwarp import fpdu, read_request, tagged, terminate
+from support.raw_replies import HeardCall, chunk, header, invalidating, read_result, rpc_reply, send
+from support.raw_socket import RawSocketPeer
 
 # Memory
 
@@ -234,7 +234,7 @@ def test_a_server_that_neither_reads_nor_closes(run: Scenes) -> None:
         ((handle, octets, offset),) = HeardCall(await peer.segment()).reads
         await peer.send_segments(*(read_request(number, 5, 0, octets, handle, offset) for number in range(1, 30)))
         # Until the client's socket takes no more.
-        driver = client._caller._driver
+        driver = client._present._driver
         await until(lambda: driver.blocked)
         await asyncio.wait_for(client.close(), 5)
         for waiting in calling:
@@ -250,11 +250,11 @@ def test_a_terminate_that_cannot_leave(run: Scenes) -> None:
         calling = asyncio.create_task(client.call(v3.WRITE, args))
         ((handle, octets, offset),) = HeardCall(await peer.segment()).reads
         await peer.send_segments(*(read_request(number, 5, 0, octets, handle, offset) for number in range(1, 30)))
-        driver = client._caller._driver
+        driver = client._present._driver
         await until(lambda: driver.blocked)
         await peer.send_segments(tagged(WRITE, 9, 0, b"x"))
         assert (await fails(calling)).protocol_error
-        await asyncio.wait_for(client._caller.wait_closed(), 5)
+        await asyncio.wait_for(client._present.wait_closed(), 5)
 
     run(test)
 
@@ -266,7 +266,7 @@ def test_a_call_that_is_cancelled_as_the_connection_ends(run: Scenes) -> None:
         client, peer = await it.pair()
         calling = null(client)
         await peer.segment()
-        client._caller.abort("for the test")
+        client._present.abort("for the test")
         calling.cancel()
         with pytest.raises(asyncio.CancelledError):
             await calling
@@ -285,7 +285,7 @@ def test_memory_of_a_cancelled_call_is_the_callers_though_the_call_waits_to_be_s
         call = HeardCall(await peer.segment())
         ((handle, octets, offset),) = call.reads
         await peer.send_segments(*(read_request(number, 5, 0, octets, handle, offset) for number in range(1, 30)))
-        driver = client._caller._driver
+        driver = client._present._driver
         await until(lambda: driver.blocked)
         buffers = [bytearray(b"\xaa" * 900) for _ in range(8)]
         calling = [

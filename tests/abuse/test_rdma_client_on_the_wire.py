@@ -15,13 +15,13 @@ from rpcrdma.aio.client.connect import Connection
 from rpcrdma.errors import CallTimeout, ConnectFailed, DecodeError, RemoteProtocolError, RpcError, RpcRdmaError
 from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.nfs import v3
-from rpcrdma.testing.raw_calls import BOTH_PRIVATE
-from rpcrdma.testing.raw_iwarp import fpdu, read_request, startup_frame, tagged
-from rpcrdma.testing.raw_replies import HeardCall, chunk, header, invalidating, read_result, rpc_reply, send
-from rpcrdma.testing.raw_socket import RawSocketPeer
 from rpcrdma.transport import TransportConfig
 from rpcrdma.transport.refusals import ChunkRefused, VersionRefused
 from rpcrdma.xdr.codec import ReducedIneligibleItem
+from support.raw_calls import BOTH_PRIVATE
+from support.raw_iwarp import fpdu, read_request, startup_frame, tagged
+from support.raw_replies import HeardCall, chunk, header, invalidating, read_result, rpc_reply, send
+from support.raw_socket import RawSocketPeer
 
 # Closing at any octet
 

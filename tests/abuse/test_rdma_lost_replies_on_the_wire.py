@@ -13,13 +13,13 @@ from client_calls import CONTENT, FH, WRITE, assert_works, fails, read_into
 from rpcrdma.errors import LocalProtocolError, RemoteProtocolError, TransportClosed
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
-from rpcrdma.testing import raw_calls
-from rpcrdma.testing.raw_calls import BOTH_PRIVATE, READ_ARGS, is_null_reply, is_refusal, rpc, segment
-from rpcrdma.testing.raw_iwarp import fpdu, tagged
-from rpcrdma.testing.raw_replies import HeardCall, chunk, header, read_result, rpc_reply, send
-from rpcrdma.testing.raw_socket import RawSocketPeer
 from rpcrdma.transport import TransportConfig
 from rpcrdma.verbs import MemoryRegion, SoftwareProtectionDomain
+from support import raw_calls
+from support.raw_calls import BOTH_PRIVATE, READ_ARGS, is_null_reply, is_refusal, rpc, segment
+from support.raw_iwarp import fpdu, tagged
+from support.raw_replies import HeardCall, chunk, header, read_result, rpc_reply, send
+from support.raw_socket import RawSocketPeer
 
 Scenes = Callable[..., Any]
 NONE = v3.post_op_attr(False, None)
@@ -42,7 +42,7 @@ def test_late_writes_for_a_call_that_was_sent_again_do_not_land(run: Scenes, how
         late = fpdu(tagged(WRITE, handle, offset, b"late" * 1250))
         # It has come so far as the kernel when the client gives the connection up.
         assert old.offer(late) == len(late)
-        client._caller.connection.abort("it has not answered for so long")
+        client._present.abort("it has not answered for so long")
 
         async def called_again() -> tuple[RawSocketPeer, HeardCall]:
             peer = await it.accepted()
@@ -171,7 +171,7 @@ def test_a_call_whose_memory_cannot_be_invalidated_ends_with_the_connection(
             await peer.send_segments(send(answer, 2))
             error = await asyncio.wait_for(fails(calling, TransportClosed), 5)
             assert "memory cannot be invalidated" in str(error)
-            await asyncio.wait_for(client._caller.wait_closed(), 5)
+            await asyncio.wait_for(client._present.wait_closed(), 5)
             peer.close()
         if always:
             (domain,) = [domain for domain in it.domains if domain.regions]

@@ -15,8 +15,8 @@ import pytest
 
 from client_calls import FH, read_into
 from rpcrdma.nfs import v3
-from rpcrdma.testing import raw_replies
-from rpcrdma.testing.raw_calls import (
+from support import raw_replies
+from support.raw_calls import (
     BOTH_PRIVATE,
     READ_ARGS,
     READ_REQUEST,
@@ -36,9 +36,9 @@ from rpcrdma.testing.raw_calls import (
     send,
     write_args,
 )
-from rpcrdma.testing.raw_iwarp import tagged, untagged
-from rpcrdma.testing.raw_replies import HeardCall
-from rpcrdma.testing.raw_socket import HeardSegment, RawSocketPeer
+from support.raw_iwarp import tagged, untagged
+from support.raw_replies import HeardCall
+from support.raw_socket import HeardSegment, RawSocketPeer
 
 Scenes = Callable[..., Any]
 CONTENT = bytes(range(256)) * 40

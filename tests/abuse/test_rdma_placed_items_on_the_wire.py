@@ -15,13 +15,13 @@ from rpcrdma.nfs import v3
 from rpcrdma.rpc.errors import GarbageArguments
 from rpcrdma.rpc.program import Procedure
 from rpcrdma.rpc.service import CallContext
-from rpcrdma.testing import raw_calls
-from rpcrdma.testing.raw_calls import NULL_CALL, is_null_reply, write_call
-from rpcrdma.testing.raw_iwarp import read_request, tagged
-from rpcrdma.testing.raw_replies import HeardCall, chunk, header, rpc_reply, send
-from rpcrdma.testing.raw_socket import RawSocketPeer
 from rpcrdma.transport.refusals import ChunkRefused
 from rpcrdma.xdr.codec import Decoder, Encoder
+from support import raw_calls
+from support.raw_calls import NULL_CALL, is_null_reply, write_call
+from support.raw_iwarp import read_request, tagged
+from support.raw_replies import HeardCall, chunk, header, rpc_reply, send
+from support.raw_socket import RawSocketPeer
 
 RECONNECT = pytest.mark.parametrize("reconnect", [False, True], ids=["one connection", "reconnecting"])
 SEND, READ_RESPONSE = 3, 2

@@ -10,7 +10,8 @@ import pytest
 
 from rpcrdma.iwarp import MpaRole
 from rpcrdma.testing.endpoint_pair import counted_bits
-from rpcrdma.testing.raw_iwarp import (
+from rpcrdma.verbs import Access, Disconnected, MemoryRegion, SoftwareProtectionDomain, Status
+from support.raw_iwarp import (
     RawPeer,
     completions_of,
     events_of,
@@ -20,7 +21,6 @@ from rpcrdma.testing.raw_iwarp import (
     terminate,
     untagged,
 )
-from rpcrdma.verbs import Access, Disconnected, MemoryRegion, SoftwareProtectionDomain, Status
 
 REMOTE = Access.REMOTE_READ | Access.REMOTE_WRITE
 SECRET = b"of the one connection and no other.."

@@ -13,7 +13,7 @@ from rpcrdma.aio.server.serve import serve
 from rpcrdma.aio.urls import parse_url
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
-from rpcrdma.testing.raw_iwarp import fpdu, startup_frame, tagged, untagged
+from support.raw_iwarp import fpdu, startup_frame, tagged, untagged
 
 XID = 0x0DEC0DED
 HANDLE, OFFSET = 0x00C0FFEE, 0x1122334455667000

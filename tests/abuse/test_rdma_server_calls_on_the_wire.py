@@ -18,7 +18,8 @@ from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.nfs import mount, v3
 from rpcrdma.nfs.server import Export, build_services, open_state
 from rpcrdma.rpc.service import Service
-from rpcrdma.testing.raw_calls import (
+from rpcrdma.transport import TransportConfig
+from support.raw_calls import (
     BOTH_PRIVATE,
     NULL_CALL,
     READ_ARGS,
@@ -43,9 +44,8 @@ from rpcrdma.testing.raw_calls import (
     write_args,
     write_call,
 )
-from rpcrdma.testing.raw_iwarp import fpdu, startup_frame, tagged
-from rpcrdma.testing.raw_socket import RawSocketPeer
-from rpcrdma.transport import TransportConfig
+from support.raw_iwarp import fpdu, startup_frame, tagged
+from support.raw_socket import RawSocketPeer
 
 Scenes = Callable[..., Any]
 MIB = 1 << 20

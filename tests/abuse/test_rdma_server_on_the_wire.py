@@ -12,7 +12,8 @@ import pytest
 
 from client_calls import until
 from rpcrdma.nfs import v3
-from rpcrdma.testing.raw_calls import (
+from rpcrdma.transport import TransportConfig
+from support.raw_calls import (
     BOTH_PRIVATE,
     HANDLE,
     NULL_CALL,
@@ -35,8 +36,7 @@ from rpcrdma.testing.raw_calls import (
     send,
     write_call,
 )
-from rpcrdma.testing.raw_iwarp import fpdu, read_request, startup_frame, tagged, terminate, untagged
-from rpcrdma.transport import TransportConfig
+from support.raw_iwarp import fpdu, read_request, startup_frame, tagged, terminate, untagged
 
 Scenes = Callable[..., Any]
 MIB = 1 << 20

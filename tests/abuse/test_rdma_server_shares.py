@@ -8,7 +8,8 @@ from typing import Any
 
 from client_calls import until
 from rpcrdma.nfs import v3
-from rpcrdma.testing.raw_calls import (
+from rpcrdma.transport import TransportConfig
+from support.raw_calls import (
     HANDLE,
     READ_REQUEST,
     READ_RESPONSE,
@@ -20,8 +21,7 @@ from rpcrdma.testing.raw_calls import (
     send,
     write_call,
 )
-from rpcrdma.testing.raw_iwarp import tagged
-from rpcrdma.transport import TransportConfig
+from support.raw_iwarp import tagged
 
 Scenes = Callable[..., Any]
 MIB = 1 << 20

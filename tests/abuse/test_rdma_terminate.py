@@ -17,8 +17,8 @@ from client_calls import FH, assert_works, fails, null, read_into, until
 from rpcrdma.aio.server.serve import serve
 from rpcrdma.errors import TransportClosed
 from rpcrdma.nfs import v3
-from rpcrdma.testing import raw_calls, raw_replies
-from rpcrdma.testing.raw_calls import (
+from support import raw_calls, raw_replies
+from support.raw_calls import (
     BOTH_PRIVATE,
     NULL_CALL,
     WRITE,
@@ -30,9 +30,9 @@ from rpcrdma.testing.raw_calls import (
     segment,
     send,
 )
-from rpcrdma.testing.raw_iwarp import fpdu, read_request, startup_frame, tagged, terminate, untagged
-from rpcrdma.testing.raw_replies import HeardCall
-from rpcrdma.testing.raw_socket import RawSocketPeer
+from support.raw_iwarp import fpdu, read_request, startup_frame, tagged, terminate, untagged
+from support.raw_replies import HeardCall
+from support.raw_socket import RawSocketPeer
 
 Scenes = Callable[..., Any]
 MIB = 1 << 20
@@ -250,7 +250,7 @@ async def client_was_read_from_in_part(it: Any) -> tuple[Any, RawSocketPeer]:
     calling, peer, call = await writing(it)
     ((handle, octets, offset),) = call.reads
     await peer.send_segments(*(read_request(number, 5, 0, octets, handle, offset) for number in range(1, 30)))
-    driver = it.clients[-1]._caller._driver
+    driver = it.clients[-1]._present._driver
     await until(lambda: driver.blocked)
     return calling, peer
 
@@ -299,7 +299,7 @@ def test_a_server_ends_the_connection(
 ) -> None:
     async def test(it: Any) -> None:
         calling, peer = await moment(it)
-        connection = it.clients[-1]._caller
+        connection = it.clients[-1]._present
         await end(peer, how, times=4 if moment is client_heard_half_a_frame else 1)
         if calling is None:
             await asyncio.wait_for(connection.wait_closed(), 5)
@@ -355,6 +355,6 @@ def test_what_was_answered_before_the_terminate_counts(run: Scenes) -> None:
         reply = raw_replies.send(raw_replies.header(call.xid) + raw_replies.rpc_reply(call.xid))
         await peer.send(fpdu(reply) + TERMINATE)
         await calling
-        await asyncio.wait_for(client._caller.wait_closed(), 5)
+        await asyncio.wait_for(client._present.wait_closed(), 5)
 
     run(test)

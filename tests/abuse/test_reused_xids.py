@@ -60,7 +60,7 @@ def test_a_write_with_a_used_xid_and_other_data_is_carried_out(
                     where = v3.diropargs3(dir=v3.nfs_fh3(data=root), name="file")
                     found = await connection.call(v3.LOOKUP, v3.LOOKUP3args(what=where))
                     args = v3.WRITE3args(found.value.object, 0, SIZE, v3.stable_how.FILE_SYNC, data)
-                    line: Any = connection._caller
+                    line: Any = connection._present
                     result: v3.WRITE3res = await line.call(v3.WRITE, args, xid=XID)
                     return result
 

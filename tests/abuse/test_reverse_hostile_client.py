@@ -13,8 +13,8 @@ from client_calls import until
 from rpcrdma.errors import CallTimeout, RpcRdmaError, TransportClosed
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
-from rpcrdma.testing.raw_calls import SEND, chunk, file_handle, header, rpc, segment, send
-from rpcrdma.testing.raw_socket import RawSocketPeer
+from support.raw_calls import SEND, chunk, file_handle, header, rpc, segment, send
+from support.raw_socket import RawSocketPeer
 
 Scenes = Callable[..., Any]
 ASK = 0xA5C

@@ -13,10 +13,10 @@ from client_calls import Scenes, fails, null
 from rpcrdma.aio.client.connect import Connection
 from rpcrdma.errors import TransportClosed
 from rpcrdma.nfs import v3
-from rpcrdma.testing.raw_calls import HANDLE, chunk, file_handle, read_segment, rpc, segment
-from rpcrdma.testing.raw_calls import header as call_header
-from rpcrdma.testing.raw_replies import HeardCall, header, rpc_reply, send
-from rpcrdma.testing.raw_socket import RawSocketPeer
+from support.raw_calls import HANDLE, chunk, file_handle, read_segment, rpc, segment
+from support.raw_calls import header as call_header
+from support.raw_replies import HeardCall, header, rpc_reply, send
+from support.raw_socket import RawSocketPeer
 
 CALLED = 0xCA11
 

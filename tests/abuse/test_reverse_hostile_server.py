@@ -12,7 +12,7 @@ import pytest
 
 from rpcrdma.aio.answering.answering import Answering
 from rpcrdma.aio.answering.handler_runner import HandlerRunner
-from rpcrdma.aio.client.tcp_client import TcpCaller
+from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.errors import TransportClosed
 from rpcrdma.limits import RPC_OUTSTANDING_CALLS_MAX, RPC_UNSENT_REPLY_OCTETS_MAX
 from rpcrdma.rpc.calls import CallEncoder
@@ -70,7 +70,7 @@ async def read_record(sock: socket.socket) -> bytes:
 
 
 @asynccontextmanager
-async def against() -> AsyncIterator[tuple[TcpCaller, Back, socket.socket]]:
+async def against() -> AsyncIterator[tuple[TcpConnection, Back, socket.socket]]:
     """A client, its service, and the server's socket in the hands of the test."""
     loop = asyncio.get_running_loop()
     back = Back()
@@ -80,7 +80,7 @@ async def against() -> AsyncIterator[tuple[TcpCaller, Back, socket.socket]]:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         listener.setblocking(False)
-        caller = await TcpCaller.connect(*listener.getsockname(), answering=Answering(Dispatcher([back]), runner))
+        caller = await TcpConnection.connect(*listener.getsockname(), answering=Answering(Dispatcher([back]), runner))
         sock, _ = await loop.sock_accept(listener)
     with sock:
         sock.setblocking(False)

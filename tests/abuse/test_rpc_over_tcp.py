@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.aio.client.tcp_client import TcpCaller
+from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.server.tcp_server import TcpServer, TcpServerConfig
 from rpcrdma.errors import CallTimeout, MessageTooLong, TransportClosed
 from rpcrdma.rpc.calls import CallEncoder
@@ -51,7 +51,7 @@ REPLY = record(bytes.fromhex("0000004d 00000001 00000000 00000000 00000000 00000
 async def serving(**config: Any) -> AsyncIterator[TcpServer]:
     async with TcpServer(Dispatcher([Echo()]), config=TcpServerConfig(**config)) as server:
         await server.listen()
-        async with await TcpCaller.connect("127.0.0.1", server.port) as honest:
+        async with await TcpConnection.connect("127.0.0.1", server.port) as honest:
             yield server
             assert await honest.call(ECHO, b"still here") == b"still here"
 
@@ -241,7 +241,7 @@ async def answered_by(answer: Answer, **options: Any) -> Any:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         listener.setblocking(False)
-        async with await TcpCaller.connect(*listener.getsockname(), **options.pop("connect", {})) as caller:
+        async with await TcpConnection.connect(*listener.getsockname(), **options.pop("connect", {})) as caller:
             call = asyncio.create_task(caller.call(ECHO, b"hello", **options))
             sock, _ = await loop.sock_accept(listener)
             with sock:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from rpcrdma.aio.answering.buffer_pool import BufferPool
-from rpcrdma.aio.client.tcp_client import TcpCaller
+from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.server.tcp_server import TcpServer, TcpServerConfig
 from rpcrdma.rpc.calls import CallEncoder
 from rpcrdma.rpc.dispatch import Dispatcher
@@ -19,6 +19,7 @@ from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.record import LAST_FRAGMENT
 from rpcrdma.rpc.service import Service
 from rpcrdma.xdr.codec import Decoder, Encoder
+from support.waiting import until
 
 MIB = 1 << 20
 
@@ -64,12 +65,6 @@ def record(message: bytes) -> bytes:
 
 
 CALL = record(b"".join(CallEncoder().encode(77, STORE, bytes(MIB - 1000)).gather()))
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """The test's time-out bounds it."""
-    while not condition():  # noqa: ASYNC110 - what is waited for has no event
-        await asyncio.sleep(0)
 
 
 @asynccontextmanager
@@ -119,7 +114,7 @@ def test_large_calls_of_one_connection_are_left_unread_beyond_its_bound_and_all_
                 assert store.waiting == 4
                 assert not sending.done()
                 assert server.arguments.lent_octets <= 5 * MIB
-                async with await TcpCaller.connect("127.0.0.1", server.port) as other:
+                async with await TcpConnection.connect("127.0.0.1", server.port) as other:
                     call = asyncio.create_task(other.call(STORE, bytes(MIB)))
                     await until(lambda: store.waiting == 5)
                     store.gate.set()
@@ -144,7 +139,7 @@ def test_calls_that_never_end_hold_a_part_of_the_memory_and_others_are_served(oc
             # A ninth, and then one call of each connection until half is gone.
             assert server.arguments.lent_octets <= 64 * MIB / 2
             assert 0 < sum(connection._memory.short for connection in server.connections) < 30
-            async with await TcpCaller.connect("127.0.0.1", server.port) as other:
+            async with await TcpConnection.connect("127.0.0.1", server.port) as other:
                 for _ in range(5):
                     assert await other.call(STORE, bytes(MIB)) == MIB
             for sock, task in zip(socks, tasks, strict=True):
@@ -162,7 +157,7 @@ def test_when_memory_is_short_who_does_not_finish_its_call_is_cut_off(caplog: py
             for sock in socks:
                 await begin(sock, 50_000)
             await until(lambda: len([octets for octets in held(server) if octets]) == 2)
-            async with await TcpCaller.connect("127.0.0.1", server.port) as other:
+            async with await TcpConnection.connect("127.0.0.1", server.port) as other:
                 assert await other.call(STORE, bytes(MIB)) == MIB
                 assert await other.call(STORE, bytes(MIB)) == MIB
             for sock in socks:
@@ -175,7 +170,7 @@ def test_when_memory_is_short_who_does_not_finish_its_call_is_cut_off(caplog: py
 def test_who_waits_for_memory_goes_on_when_others_have_been_answered() -> None:
     async def main() -> None:
         async with serving(2 * MIB) as (server, store):
-            callers = [await TcpCaller.connect("127.0.0.1", server.port) for _ in range(10)]
+            callers = [await TcpConnection.connect("127.0.0.1", server.port) for _ in range(10)]
             calls = [
                 asyncio.create_task(caller.call(STORE, bytes(MIB - number))) for number, caller in enumerate(callers)
             ]

@@ -382,7 +382,8 @@ def test_what_comes_for_a_call_that_was_abandoned_is_dropped_and_gives_everythin
         peer.assert_nothing_held()
         assert peer.endpoint.calls_in_flight == 0
     # Of the 256 that may be promised at once all are left, but for the one that the longest promise keeps.
-    assert peer.endpoint._session.window.promises_left == (255 + 1) // 2
+    carrier = peer.endpoint._requester.carrier
+    assert carrier.promises.left == (255 + 1) // 2
 
 
 @pytest.mark.parametrize("reported", [False, True], ids=["", "and was reported"])

@@ -10,10 +10,10 @@ import pytest
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rtr import Preference
 from rpcrdma.rtr.code_points import Support
-from rpcrdma.testing import raw_messages as raw
 from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import CallArrived, ReplyArrived, Role, TransportConfig
 from rpcrdma.verbs.memory import Access
+from support import raw_messages as raw
 from transmission_peer import (
     BYSIZE,
     CHOICE,

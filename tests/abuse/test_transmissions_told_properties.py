@@ -9,9 +9,9 @@ import pytest
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.limits import CHUNK_SEGMENTS_MAX
 from rpcrdma.rtr import Preference
-from rpcrdma.testing import raw_messages as raw
 from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import Role, TransportConfig
+from support import raw_messages as raw
 from transmission_peer import (
     BYSIZE,
     CHOICE,

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rtr import Preference, RoundTrip, RoundTripConfig
 from rpcrdma.rtr.receive_slabs import SlabReceives
-from rpcrdma.testing import raw_messages as raw
 from rpcrdma.testing.endpoint_pair import BarePeer, calls_in, message
 from rpcrdma.transport import CallFailed, CallHandle, IncomingCall, Ready, ReplyArrived, Role, TransportConfig, offered
+from support import raw_messages as raw
+from support.octets import words
 
 XMTREQ, XMTRESP, XMTCONT, REPTERR = 0x101, 0x102, 0x103, 0x104
 TYPES = (XMTREQ, XMTRESP, XMTCONT, REPTERR)
@@ -26,10 +27,6 @@ XID = 0x0BADCAFE
 OCTETS = 16384
 """Of a receive buffer of either side: one segment for the header, and three pages."""
 PAGE, HEAD, PAGES = 4096, 4096, 3
-
-
-def words(*numbers: int) -> bytes:
-    return struct.pack(f">{len(numbers)}I", *numbers)
 
 
 def in_segments(position: int, length: int, *numbers: int, offset: int = 0) -> bytes:

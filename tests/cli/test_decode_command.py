@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from rpcrdma.cli.main import main
-from rpcrdma.testing.raw_capture import CLIENT, SERVER, HandMadeCapture
+from support.raw_capture import CLIENT, SERVER, HandMadeCapture
 
 V1_CALL = "0a0b0c0d 00000001 00000020 00000000 00000000 00000000 00000000 "
 RPC_CALL = "0a0b0c0d 00000000 00000002 000186a3 00000003 00000001 00000000 00000000 00000000 00000000"

@@ -20,8 +20,8 @@ from rpcrdma.dissect.hex_text import NotHex, read_hex
 from rpcrdma.dissect.message import Message
 from rpcrdma.dissect.rpc_header import ProgramNames
 from rpcrdma.nfs import v3
-from rpcrdma.testing.raw_capture import CLIENT, SERVER, HandMadeCapture
-from rpcrdma.testing.raw_iwarp import fpdu, startup_frame, terminate, untagged
+from support.raw_capture import CLIENT, SERVER, HandMadeCapture
+from support.raw_iwarp import fpdu, startup_frame, terminate, untagged
 
 __all__ = ["DISSECTORS"]
 

@@ -15,7 +15,6 @@ from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole
 from rpcrdma.iwarp.config import ReadyFrame
 from rpcrdma.testing.endpoint_pair import counted_bits
 from rpcrdma.testing.joined_pair import feed
-from rpcrdma.testing.raw_iwarp import fpdu, startup_frame
 from rpcrdma.verbs import (
     Access,
     Completion,
@@ -26,6 +25,7 @@ from rpcrdma.verbs import (
     SoftwareProtectionDomain,
     Verb,
 )
+from support.raw_iwarp import fpdu, startup_frame
 
 __all__ = ["IWARP_MACHINES"]
 

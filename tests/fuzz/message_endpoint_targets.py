@@ -11,12 +11,12 @@ from dataclasses import replace
 from decoder_targets import FuzzTarget, golden
 from endpoint_targets import CONFIG, RPC_START, STEPS_MAX, Play
 from rpcrdma import limits
-from rpcrdma.testing import raw_messages as raw
 from rpcrdma.testing.endpoint_pair import BarePeer
-from rpcrdma.testing.raw_messages import CONNPROP, ERROR, MORE, MSG, NOMSG, RESPONSE, HeardMessage
 from rpcrdma.transport import Role, offered
 from rpcrdma.transport.chunks import ChunkLists, WriteChunk
 from rpcrdma.verbs.memory import Access
+from support import raw_messages as raw
+from support.raw_messages import CONNPROP, ERROR, MORE, MSG, NOMSG, RESPONSE, HeardMessage
 
 __all__ = ["CONFIGS", "MESSAGE_ENDPOINT_MACHINES", "RECEIVE_OCTETS", "MessagePlay", "play"]
 

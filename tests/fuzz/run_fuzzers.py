@@ -20,6 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+# `support` stands in the folder of all tests.
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 HERE = Path(__file__).parent
 CORPUS = HERE / "corpus"
 FINDINGS = HERE / "findings"

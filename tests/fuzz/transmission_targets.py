@@ -14,11 +14,11 @@ from rpcrdma.rtr import Preference, RoundTrip, RoundTripConfig
 from rpcrdma.rtr.code_points import REPTERR, XMTCONT, XMTREQ, XMTRESP
 from rpcrdma.rtr.messages import decode_transmit_request
 from rpcrdma.rtr.receive_slabs import SlabReceives
-from rpcrdma.testing import raw_messages as raw
 from rpcrdma.testing.endpoint_pair import BarePeer
-from rpcrdma.testing.raw_messages import RESPONSE
 from rpcrdma.transport import Role, offered
 from rpcrdma.transport.chunks import ChunkLists
+from support import raw_messages as raw
+from support.raw_messages import RESPONSE
 
 __all__ = ["TRANSMISSION_MACHINES"]
 

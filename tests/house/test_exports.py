@@ -1,18 +1,16 @@
-"""What a module exports exists, once, and in a fixed order."""
+"""The names in `__all__` exist, each is listed once, and they stand in a fixed order."""
 
 from __future__ import annotations
 
 import importlib
 import re
+from collections import Counter
 from pathlib import Path
-
-import pytest
 
 PACKAGE = Path(__file__).parents[2] / "src" / "rpcrdma"
 
 
 def declares_exports(path: Path) -> bool:
-    # Read, not parsed: each process that runs tests looks at all modules before the first.
     return re.search(r"^__all__\b", path.read_text(), re.MULTILINE) is not None
 
 
@@ -28,18 +26,23 @@ def order(name: str) -> tuple[int, list[tuple[int, int, str]]]:
     return group, pieces
 
 
-EXPORTING = sorted(module_name(path) for path in PACKAGE.rglob("*.py") if declares_exports(path))
-
-
-@pytest.mark.parametrize("name", EXPORTING)
-def test_exports_exist_once_and_in_order(name: str) -> None:
+def faults(name: str) -> list[str]:
+    """The exports of one module that are missing, repeated or out of order."""
     module = importlib.import_module(name)
     exported = list(module.__all__)
-    assert [entry for entry in exported if not hasattr(module, entry)] == []
-    assert len(exported) == len(set(exported))
+    found = [f"{name}.{entry} does not exist" for entry in exported if not hasattr(module, entry)]
+    found += [f"{name}.{entry} is listed twice" for entry, count in Counter(exported).items() if count > 1]
     # Generated modules keep the order of their definition.
     generated = (module.__doc__ or "").startswith("Generated from ")
-    assert generated or exported == sorted(exported, key=order)
+    if not generated and exported != sorted(exported, key=order):
+        found.append(f"{name}: the order is {sorted(exported, key=order)}")
+    return found
+
+
+def test_exports_exist_once_and_in_order() -> None:
+    exporting = sorted(module_name(path) for path in PACKAGE.rglob("*.py") if declares_exports(path))
+    wrong = [fault for name in exporting for fault in faults(name)]
+    assert not wrong, "\n".join(wrong)
 
 
 def test_the_package_is_typed() -> None:

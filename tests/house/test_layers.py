@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
+import functools
 import graphlib
 from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 PACKAGE = Path(__file__).parents[2] / "src" / "rpcrdma"
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -27,7 +26,7 @@ RANKS = {
     "dissect": 6,
     "aio": 6,
     "nfs": 7,
-    "": 8,  # the package itself, which re-exports what users call
+    "": 8,  # the package itself, which re-exports the names for users
     "cli": 9,
     "fsspec": 9,
     "sync": 9,
@@ -85,7 +84,9 @@ def imports_in(source: str, package: list[str]) -> Iterator[tuple[int, str]]:
                 yield node.lineno, module if module in MODULE_NAMES else ".".join(origin)
 
 
+@functools.cache
 def imports(path: Path) -> list[tuple[int, str]]:
+    """(line, absolute dotted name) of every module that the module at `path` imports."""
     package = ["rpcrdma", *path.parent.relative_to(PACKAGE).parts]
     return list(imports_in(path.read_text(), package))
 
@@ -94,28 +95,31 @@ def relative(path: Path) -> str:
     return path.relative_to(PACKAGE).as_posix()
 
 
-@pytest.mark.parametrize("path", MODULES, ids=relative)
-def test_imports_go_downward(path: Path) -> None:
-    own = layer_of(module_name(path))
-    assert own in RANKS, f"{own}: give the new layer its rank here and its room in ARCHITECTURE.md"
+def test_every_layer_has_its_rank() -> None:
+    layers = {layer_of(name) for name in MODULE_NAMES}
+    assert layers <= set(RANKS), "give a new layer its rank here and its room in ARCHITECTURE.md"
+
+
+def test_imports_go_downward() -> None:
     wrong = []
-    for line, name in imports(path):
-        if name.split(".")[0] != "rpcrdma":
-            continue
-        other = layer_of(name)
-        if other not in RANKS:
-            other = ""  # a name exported by the package itself
-        if other != own and RANKS[other] >= RANKS[own]:
-            wrong.append(f"{relative(path)}:{line}: {own or 'the package itself'} may not import {name}")
+    for path in MODULES:
+        own = layer_of(module_name(path))
+        for line, name in imports(path):
+            if name.split(".")[0] != "rpcrdma":
+                continue
+            other = layer_of(name)
+            if other not in RANKS:
+                other = ""  # a name exported by the package itself
+            if other != own and RANKS[other] >= RANKS[own]:
+                wrong.append(f"{relative(path)}:{line}: {own or 'the package itself'} may not import {name}")
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize(
-    "path", [path for path in MODULES if RANKS.get(layer_of(module_name(path)), 0) < RANKS["aio"]], ids=relative
-)
-def test_below_aio_nothing_touches_sockets_clocks_or_randomness(path: Path) -> None:
+def test_below_aio_no_module_touches_sockets_clocks_or_randomness() -> None:
     wrong = [
-        f"{relative(path)}:{line}: {name} is for rpcrdma.aio and above; hand in what it is needed for"
+        f"{relative(path)}:{line}: {name} is for rpcrdma.aio and above; pass its result as an argument"
+        for path in MODULES
+        if RANKS[layer_of(module_name(path))] < RANKS["aio"]
         for line, name in imports(path)
         if name.split(".")[0] in EFFECTS - WITH_EFFECTS.get(relative(path), set())
     ]
@@ -128,16 +132,15 @@ def room_of(dotted: str) -> str | None:
     return next((room for room in ("/".join(parts[:2]), parts[0] if parts else "") if room in ROOM_RANKS), None)
 
 
-@pytest.mark.parametrize("path", [path for path in MODULES if room_of(module_name(path))], ids=relative)
-def test_imports_go_downward_within_a_layer(path: Path) -> None:
-    own = room_of(module_name(path))
-    assert own is not None
+def test_imports_go_downward_within_a_layer() -> None:
     wrong = []
-    for line, name in imports(path):
-        other = room_of(name) if name.startswith("rpcrdma.") else None
-        if other not in {own, None} and layer_of(name) == layer_of(module_name(path)):
-            assert other is not None
-            if ROOM_RANKS[other] >= ROOM_RANKS[own]:
+    for path in MODULES:
+        own = room_of(module_name(path))
+        if own is None:
+            continue
+        for line, name in imports(path):
+            other = room_of(name) if layer_of(name) == layer_of(module_name(path)) else None
+            if other not in {own, None} and ROOM_RANKS[str(other)] >= ROOM_RANKS[own]:
                 wrong.append(f"{relative(path)}:{line}: {own} may not import {name}")
     assert not wrong, "\n".join(wrong)
 

@@ -1,13 +1,12 @@
-"""Octets in memory have few names on their way through the product: ARCHITECTURE.md says what each means."""
+"""Parameters, fields and variables for octets in memory have few names, which ARCHITECTURE.md defines."""
 
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 SOURCES = Path(__file__).parents[2] / "src" / "rpcrdma"
 ROOMS = ("aio", "nfs", "cli")
@@ -21,6 +20,11 @@ MAKERS = {"memoryview", "bytearray", "as_view"}
 def modules() -> list[Path]:
     found = [path for room in ROOMS for path in sorted((SOURCES / room).rglob("*.py"))]
     return [path for path in found if not path.read_text().startswith('"""Generated from ')]
+
+
+@functools.cache
+def names_in(path: Path) -> list[tuple[int, str, str]]:
+    return list(names_of_memory(ast.parse(path.read_text())))
 
 
 def names_of_memory(tree: ast.AST) -> Iterator[tuple[int, str, str]]:
@@ -37,14 +41,15 @@ def names_of_memory(tree: ast.AST) -> Iterator[tuple[int, str, str]]:
             yield from ((node.lineno, target.id, "") for target in node.targets if isinstance(target, ast.Name))
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(SOURCES)))
-def test_memory_is_called_a_buffer_a_region_or_data(path: Path) -> None:
+def test_memory_is_called_a_buffer_a_region_or_data() -> None:
     wrong = [
-        f"{path.name}:{line}: {name}"
-        for line, name, kind in names_of_memory(ast.parse(path.read_text()))
+        f"{path.relative_to(SOURCES)}:{line}: {name}"
+        for path in modules()
+        for line, name, kind in names_in(path)
         if name not in NAMES and (name, kind) not in ALSO
     ]
-    assert wrong == [], f"call it one of {', '.join(sorted(NAMES))}: see 'How a value travels' in ARCHITECTURE.md"
+    rule = f"use one of {', '.join(sorted(NAMES))}: see 'How a value travels' in ARCHITECTURE.md"
+    assert not wrong, "\n".join([rule, *wrong])
 
 
 def test_the_names_are_found_where_there_are_any() -> None:
@@ -54,7 +59,7 @@ def test_the_names_are_found_where_there_are_any() -> None:
         "view = as_view(n)\nself.rows = bytearray()\n"
     )
     assert {name for _, name, _ in names_of_memory(invented)} == {"target", "piece", "sink", "view"}
-    used = {name for path in modules() for _, name, _ in names_of_memory(ast.parse(path.read_text()))}
+    used = {name for path in modules() for _, name, _ in names_in(path)}
     assert used == {"buffer", "data", "into", "message"}, "a region has a type of its own"
 
 

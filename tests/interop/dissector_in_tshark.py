@@ -5,11 +5,9 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+from support.octets import words
+
 __all__ = ["Tshark", "call", "reply", "v2", "words"]
-
-
-def words(*numbers: int) -> bytes:
-    return b"".join(number.to_bytes(4) for number in numbers)
 
 
 def call(xid: int) -> bytes:

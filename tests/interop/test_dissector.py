@@ -17,7 +17,7 @@ from rpcrdma.dissect.connection import Settings
 from rpcrdma.dissect.headers import header_versions, walk_header
 from rpcrdma.dissect.hex_input import hex_messages
 from rpcrdma.dissect.rule_table import LIST_RULES, RULES, Rule
-from rpcrdma.testing.raw_capture import CLIENT, SERVER, HandMadeCapture
+from support.raw_capture import CLIENT, SERVER, HandMadeCapture
 
 pytestmark = [
     pytest.mark.interop,

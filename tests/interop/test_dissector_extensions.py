@@ -28,9 +28,9 @@ from rpcrdma.rtr.messages import (
     encode_transmit_response,
 )
 from rpcrdma.rtr.properties import BufferStructure, SegmentKind, encode_buffer_structure
-from rpcrdma.testing.raw_capture import CLIENT, SERVER, HandMadeCapture
 from rpcrdma.transport import Segment
 from rtr_vectors import HEADER_TYPES, MESSAGES, VECTORS
+from support.raw_capture import CLIENT, SERVER, HandMadeCapture
 
 pytestmark = [
     pytest.mark.interop,

@@ -15,9 +15,14 @@ import itertools
 import struct
 import sys
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
-from rpcrdma.testing import raw_last_draft, raw_messages
-from rpcrdma.testing.raw_calls import (
+# `support` stands in the folder of all tests.
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from rpcrdma.transport import VERSION_CHOICES
+from support import raw_last_draft, raw_messages
+from support.raw_calls import (
     SEND,
     WRITE_POSITION,
     assert_works,
@@ -28,8 +33,7 @@ from rpcrdma.testing.raw_calls import (
     write_args,
     write_call,
 )
-from rpcrdma.testing.raw_socket import HeardSegment, RawSocketPeer
-from rpcrdma.transport import VERSION_CHOICES
+from support.raw_socket import HeardSegment, RawSocketPeer
 
 MIB = 1 << 20
 IN_FLIGHT = 128

@@ -14,11 +14,15 @@ import socket
 import struct
 import sys
 import time
+from pathlib import Path
+
+# `support` stands in the folder of all tests.
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from rpcrdma.rtr import RoundTrip
-from rpcrdma.testing import raw_last_draft, raw_messages
-from rpcrdma.testing.raw_calls import BOTH_PRIVATE, NULL_CALL, send
-from rpcrdma.testing.raw_iwarp import fpdu, startup_frame
+from support import raw_last_draft, raw_messages
+from support.raw_calls import BOTH_PRIVATE, NULL_CALL, send
+from support.raw_iwarp import fpdu, startup_frame
 
 WORDS = struct.pack(">HH", 32, 32)
 REQUEST = startup_frame("Req", 0x50, 2, WORDS + BOTH_PRIVATE)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists
 from rpcrdma.transport.message import Cause, Inbound, Kind, Outgoing, Refusal
 
@@ -44,4 +46,4 @@ def refused(cause: Cause, *, xid: int = XID, limit: int = 0) -> Inbound:
 
 def simple(found: Inbound | None) -> Inbound | None:
     """With its payload cut out, so that it can be compared."""
-    return None if found is None else found._replace(data=bytes(found.data[found.start :]), start=0)
+    return None if found is None else replace(found, data=bytes(found.data[found.start :]), start=0)

@@ -80,10 +80,11 @@ def _arguments_start(stream: bytes) -> int:
 class Answer:
     """The reply to one call: its `directions` in order, in up to `frames_max` transmissions.
 
-    Those with the numbers in `followed` are for its items, in order; there are none for the others.
+    Those with the numbers in `followed` are for its items, in order; there are none for the others. `counted`: the
+    statistics count the call already as one whose data travel by Send.
     """
 
-    __slots__ = ("_chosen", "_directions", "_followed", "_frames_max", "_link", "_requester")
+    __slots__ = ("_chosen", "_counted", "_directions", "_followed", "_frames_max", "_link", "_requester")
 
     def __init__(
         self,
@@ -92,8 +93,11 @@ class Answer:
         directions: Sequence[ResultDirection],
         followed: range,
         frames_max: int,
+        *,
+        counted: bool,
     ) -> None:
         self._link = link
+        self._counted = counted
         self._requester = requester
         self._directions = directions
         self._followed = followed
@@ -160,11 +164,12 @@ class Answer:
         statistics = self._link.statistics
         statistics.groups_sent += 1
         statistics.items_sent_in_segments += len(in_segments)
+        statistics.calls_by_send += bool(in_segments) and not self._counted
         data = [items[index].data for index in in_segments]
         group = transmissions(
             choice.layout, XMTRESP, self._link.prefix_octets, header, bytes(stream), data, answers=True
         )
-        return ResponseGroup(written, group, bool(in_segments))
+        return ResponseGroup(written, group)
 
     def _choose(self, payload: Payload, frames_max: int) -> _Choice | None:
         """What goes where; an item whose direction leaves the choice goes in segments if there is room for it there."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from rpcrdma.errors import RemoteProtocolError
-from rpcrdma.limits import RTR_ITEMS_MAX, RTR_TRANSMISSIONS_MAX
+from rpcrdma.limits import CALL_ATTEMPTS_MAX, RTR_ITEMS_MAX, RTR_TRANSMISSIONS_MAX
 from rpcrdma.rtr.choice import Costs, Preference, prefers_segments
-from rpcrdma.rtr.code_points import XMTREQ
+from rpcrdma.rtr.code_points import REPTERR, XMTREQ
 from rpcrdma.rtr.layout import Layout, lay_out
 from rpcrdma.rtr.messages import (
     DirectionSet,
@@ -26,13 +26,16 @@ from rpcrdma.rtr.sending import CONTINUE_OCTETS, ITEM_OCTETS, LOCATION_OCTETS, S
 from rpcrdma.transport import (
     NO_CHUNKS,
     REPLY_ALLOWANCE_OCTETS,
+    CallForm,
     CallPlan,
     CallToCarry,
     CarriedCall,
     CarriedResults,
+    Cause,
     ChunkLists,
     ExtensionLink,
     PlanLimits,
+    Refusal,
     Returned,
     Transmission,
     WriteChunk,
@@ -42,7 +45,10 @@ from rpcrdma.transport import (
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Payload, PlacedInOrder
 
-__all__ = ["Calls", "Results"]
+__all__ = ["NOT_TAKEN", "Calls", "Promises", "Results", "SentCall"]
+
+NOT_TAKEN = Refusal(Cause.EXTENSION, code=REPTERR)
+"""The refusal of a call by a Report Error: the peer has not run the call."""
 
 _REQUEST_OCTETS = 20
 """Of a Transmit Request without items and directions."""
@@ -104,20 +110,62 @@ class _Plan:
         self.headers: dict[tuple[int, ...], bytes] = {}
 
 
-class _Call:
-    """One call that goes as a Transmit Request; see `rpcrdma.transport.CarriedCall`."""
+class Promises:
+    """The messages beyond the first one of each reply for which the peer has credits.
 
-    __slots__ = ("_how", "_link", "_payload", "by_send", "extra_receives", "form", "plan", "promised")
+    At most `most` of them are promised at once, with `reserve` (`ExtensionLink.reserve`). A reply goes out when its
+    sender has all of its credits, but other messages of the sender may take some of them. The later headers that
+    replace those go out when half of all credits are used. So the longest promise so far is reserved twice: then the
+    credits for the longest reply are always available, or on their way.
+    """
 
-    def __init__(self, link: ExtensionLink, payload: Payload, how: _Plan) -> None:
+    __slots__ = ("_left", "_longest", "_reserve")
+
+    def __init__(self, most: int, reserve: Callable[[int], None]) -> None:
+        self._left = most
+        self._longest = 0
+        self._reserve = reserve
+
+    @property
+    def left(self) -> int:
+        """The most messages that one further reply can be promised."""
+        left, longest = self._left, self._longest
+        return left if left <= longest else (left + longest) // 2
+
+    def make(self, messages: int) -> None:
+        """Promises one reply so many messages."""
+        twice = max(0, messages - self._longest)
+        self._longest += twice
+        self._left -= messages + twice
+        self._reserve(messages + twice)
+
+    def end(self, messages: int) -> None:
+        """Ends the promise to one reply."""
+        self._left += messages
+        self._reserve(-messages)
+
+
+class SentCall:
+    """A call that goes as a Transmit Request; see `rpcrdma.transport.CarriedCall`.
+
+    `responses_max` is the number of transmissions that its response may have. `by_send`: arguments travel by Send.
+    """
+
+    __slots__ = ("_how", "_link", "_payload", "_promised", "_promises", "by_send", "form", "plan")
+
+    def __init__(self, link: ExtensionLink, promises: Promises, payload: Payload, how: _Plan) -> None:
         self._link = link
+        self._promises = promises
+        self._promised = 0
         self._payload = payload
         self._how = how
-        self.extra_receives = how.extra_receives
-        self.by_send = bool(how.request.placed)
         self.plan = how.call_plan
         self.form = how.form
-        self.promised = 0
+        self.by_send = bool(how.request.placed)
+
+    @property
+    def responses_max(self) -> int:
+        return 1 + self._how.extra_receives
 
     def transmissions(self, chunks: ChunkLists) -> Sequence[Transmission]:
         """See `rpcrdma.transport.CarriedCall`."""
@@ -136,6 +184,9 @@ class _Call:
         statistics = link.statistics
         statistics.groups_sent += 1
         statistics.items_sent_in_segments += len(placed)
+        self._promised = how.extra_receives
+        if self._promised:
+            self._promises.make(self._promised)
         data = [items[index].data for index in placed]
         return transmissions(layout, XMTREQ, link.prefix_octets, header, stream, data, answers=False)
 
@@ -169,12 +220,16 @@ class _Call:
 
     def open(
         self,
-        results: CarriedResults,
+        results: CarriedResults | None,
         data: Buffer,
         chunks: ChunkLists,
         targets: Sequence[memoryview | None],
-    ) -> Returned:
+    ) -> Returned | None:
         """See `rpcrdma.transport.CarriedCall`."""
+        held = 0 if results is None else results.held_octets
+        self._link.statistics.calls_by_send += self.by_send or held > 0
+        if results is None:
+            return None
         assert isinstance(results, Results)
         if len(results.items) != len(self._how.results):
             raise RemoteProtocolError(
@@ -201,14 +256,34 @@ class _Call:
             placed.append(target[:written])
         return Returned(data, 0, PlacedInOrder(placed), octets)
 
+    def form_after(self, refusal: Refusal, form: CallForm, after: CallForm | None) -> CallForm | None:
+        """See `rpcrdma.transport.CarriedCall`: some refused calls go out again without the extension.
+
+        These are calls that a Report Error refuses; calls whose reply is too long for the transmissions it may have,
+        since the version may continue messages further; and calls that can offer no larger memory for a result.
+        """
+        plain = refusal == NOT_TAKEN or refusal.cause is Cause.REPLY_RESOURCE
+        if not plain and (after is not None or refusal.cause is not Cause.WRITE_RESOURCE):
+            return after
+        return form._replace(attempts=form.attempts + 1, plain=True) if form.attempts < CALL_ATTEMPTS_MAX else None
+
+    def end(self) -> None:
+        """See `rpcrdma.transport.CarriedCall`."""
+        if self._promised:
+            self._promises.end(self._promised)
+            self._promised = 0
+
 
 class Calls:
     """The carrier of one connection; see `rpcrdma.transport.Carrier`."""
 
-    __slots__ = ("_costs", "_limits", "_link", "_own", "_peer", "_plans", "_preference", "eager")
+    __slots__ = ("_costs", "_limits", "_link", "_own", "_peer", "_plans", "_preference", "eager", "promises")
 
-    def __init__(self, link: ExtensionLink, own: Peer, peer: Peer, preference: Preference, costs: Costs) -> None:
+    def __init__(
+        self, link: ExtensionLink, own: Peer, peer: Peer, preference: Preference, costs: Costs, promises_max: int
+    ) -> None:
         self._link = link
+        self.promises = Promises(promises_max, link.reserve)
         self._own = own
         self._peer = peer
         self._preference = preference
@@ -222,7 +297,7 @@ class Calls:
         preference = Preference(call.placement) if call.placement else self._preference
         if preference is Preference.RDMA:
             return None
-        if call.room < RTR_TRANSMISSIONS_MAX or call.extra_room < RTR_TRANSMISSIONS_MAX:
+        if call.room < RTR_TRANSMISSIONS_MAX or self.promises.left < RTR_TRANSMISSIONS_MAX:
             how = self._plan(call, preference)
         else:
             how = self._known_plan(call, preference)
@@ -237,7 +312,7 @@ class Calls:
             given=call.given > 0,
         ):
             return None
-        return _Call(self._link, call.payload, how)
+        return SentCall(self._link, self.promises, call.payload, how)
 
     def _known_plan(self, call: CallToCarry, preference: Preference) -> _Plan | None:
         """The plan for a call of these sizes, for which there are credits enough in any case."""
@@ -305,7 +380,7 @@ class Calls:
         if preference is Preference.EXPLICIT or not self._own.runs:
             return [ResultDirection(least, Way.EXPLICIT)] * len(sizes), 0
         link = self._link
-        frames_max = min(self._peer.response_frames(self._own), 1 + max(0, call.extra_room))
+        frames_max = min(self._peer.response_frames(self._own), 1 + max(0, self.promises.left))
         header = link.prefix_octets + _RESPONSE_OCTETS + (ITEM_OCTETS + LOCATION_OCTETS) * len(sizes)
         layout = lay_out(
             header,

@@ -8,7 +8,7 @@ from operator import attrgetter
 from rpcrdma.errors import DecodeError, RemoteProtocolError
 from rpcrdma.limits import CHUNK_SEGMENTS_MAX
 from rpcrdma.rtr.answers import Answer, directed
-from rpcrdma.rtr.calls import Calls, Results
+from rpcrdma.rtr.calls import NOT_TAKEN, Calls, Results, SentCall
 from rpcrdma.rtr.code_points import (
     RECEIVE_STRUCTURE,
     REPTERR,
@@ -132,7 +132,7 @@ class RoundTrip:
             on_ready=self._on_ready,
             on_closed=self._on_closed,
             receives=self._receives if self.own.runs else None,
-            promises_max=config.promises_max,
+            reserve_max=config.promises_max,
             without_calls=without_calls,
         )
 
@@ -149,8 +149,9 @@ class RoundTrip:
         if isinstance(link.receives, SlabReceives):
             link.receives.prefix_octets = link.prefix_octets
         if link.role is Role.CLIENT and connection.peer.takes_requests:
-            connection.calls = calls = Calls(link, self.own, connection.peer, self.config.preference, self.config.costs)
-            link.carry(calls)
+            config = self.config
+            peer = connection.peer
+            link.carry(Calls(link, self.own, peer, config.preference, config.costs, config.promises_max))
 
     def _on_closed(self, link: ExtensionLink) -> None:
         if link.state is not None:
@@ -172,16 +173,15 @@ class RoundTrip:
 class _Connection:
     """The groups of one connection: one at a time may be open, since nothing may come between its messages.
 
-    `peer` is what the other end has told. `calls` carries this side's calls, where the peer takes them so.
+    `peer` is what the other end has told.
     """
 
-    __slots__ = ("_dropped", "_extension", "_group", "_link", "calls", "peer")
+    __slots__ = ("_dropped", "_extension", "_group", "_link", "peer")
 
     def __init__(self, extension: RoundTrip, link: ExtensionLink) -> None:
         self._extension = extension
         self._link = link
         self.peer = peer_of(link.peer)
-        self.calls: Calls | None = None
         self._group: Group | None = None
         # The XIDs of groups that were given up, of which more may come.
         self._dropped: frozenset[int] = _NONE
@@ -239,11 +239,11 @@ class _Connection:
         own = self._extension.own
         if isinstance(head, TransmitRequest):
             if head.extra_receives:
-                self._link.on_promised()
+                self._link.stop_learning()
             return own.request_frames
         most = self.peer.response_frames(own)
         call = self._link.carried_call(xid)
-        return most if call is None else min(most, 1 + call.extra_receives)
+        return min(most, call.responses_max) if isinstance(call, SentCall) else most
 
     def on_continue(self, message: ExtensionMessage) -> None:
         """A further transmission of a group.
@@ -353,6 +353,7 @@ class _Connection:
             if not link.deliver_reply(group.xid, stream, Results(head.items, views, held)):
                 statistics.discarded += 1
             return
+        statistics.calls_by_send += bool(views)
         check_ranges(head.directions)
         reads = tuple(
             ReadChunk(item.position, fill(WriteChunk(item.where.segments), item.length).segments)
@@ -368,7 +369,7 @@ class _Connection:
             frames_max = min(1 + head.extra_receives, extension.own.response_frames(self.peer))
             octets = len(stream) + sum((item.length + 3) & ~3 for item in head.items)
             followed = directed(head.directions, stream, octets)
-            answer = Answer(link, self.peer, directions, followed, frames_max)
+            answer = Answer(link, self.peer, directions, followed, frames_max, counted=bool(views))
         chunks = ChunkLists(reads, writes, None)
         # One alone has no more than its list may have.
         if len(reads) + len(writes) > 1 and chunks.count_segments() > CHUNK_SEGMENTS_MAX:
@@ -451,4 +452,4 @@ class _Connection:
         statistics.reports_received += 1
         refused = {one.xid for one in (report.bad, report.lead) if one is not None and one.direction == _CALL}
         for xid in refused:
-            self._link.send_plain(xid)
+            self._link.on_refused(xid, NOT_TAKEN)

@@ -1,1 +1,1 @@
-"""Support for users' own tests: the conformance suite for providers, and endpoints joined in memory."""
+"""For tests of users' own code: a conformance suite for providers, and endpoints joined in memory."""

@@ -44,6 +44,7 @@ from rpcrdma.transport.message import Cause, Inbound, Kind, Refusal
 from rpcrdma.transport.plan_call import REPLY_ALLOWANCE_OCTETS, CallPlan, PlanLimits
 from rpcrdma.transport.plan_reply import ReplyForm, ReplyPlan
 from rpcrdma.transport.properties import Properties
+from rpcrdma.transport.reactions import CallForm
 from rpcrdma.transport.refusals import CallRefused, ChunkRefused, VersionRefused
 from rpcrdma.transport.responder import BufferSource
 from rpcrdma.transport.statistics import TransportStatistics, add_up, linux_counters
@@ -56,6 +57,7 @@ __all__ = [
     "BufferSource",
     "CallArrived",
     "CallFailed",
+    "CallForm",
     "CallHandle",
     "CallPlan",
     "CallRefused",

@@ -100,12 +100,12 @@ class IncomingCall:
 
     decoder: Decoder
 
-    def __init__(self, message: Inbound) -> None:
+    def __init__(self, message: Inbound, carried: IncomingItems | None = None) -> None:
         self.xid = message.xid
         self.chunks = message.chunks
         self.ends = message.ends
         self.long = message.long
-        self.carried: IncomingItems | None = message.carried
+        self.carried = carried
         self.context: Any = None
         self.answered = False
         self.pending_reads = 0

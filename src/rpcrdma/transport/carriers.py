@@ -1,11 +1,11 @@
-"""Calls and replies that travel in messages of an extension, instead of those that the version has.
+"""The interfaces by which an extension carries calls and replies in messages of its own.
 
-A `Carrier` decides about each call that has bulk items or long results. What it takes goes out as a group: one message
-or more, each a `Transmission`, without any other message between them. A group goes out when there is a credit for each
-of its messages, and not before, so that none is ever left half-sent.
+The requester asks a `Carrier` about each call of the forward direction that has bulk items or long results. A call that
+the carrier takes goes out as a group: one or more `Transmission`s without any other message between them. A group waits
+until there is a credit for each of its messages, so the peer never receives half a group.
 
-What arrives in such a way is handed to the responder or the requester as any other call or reply, with what the
-extension knows of it: a `CarriedCall` or `CarriedResults`.
+The extension hands an arrived call or reply to the responder or the requester, with the items that came with it:
+`IncomingItems` or `CarriedResults`.
 
 A `Batcher` puts several short calls, or several short replies, into one message.
 """
@@ -17,9 +17,10 @@ from typing import NamedTuple, Protocol
 
 from rpcrdma.transport.chunks import ChunkLists, WriteChunk
 from rpcrdma.transport.exposure import Returned
-from rpcrdma.transport.message import Inbound
+from rpcrdma.transport.message import Inbound, Refusal
 from rpcrdma.transport.plan_call import CallPlan, PlanLimits
 from rpcrdma.transport.plan_reply import ReplyPlan
+from rpcrdma.transport.reactions import CallForm
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Payload
 
@@ -37,7 +38,7 @@ __all__ = [
 
 
 class Transmission(NamedTuple):
-    """One message of a group: `body` follows the header's prefix. `answers`: its XID is one of the peer's."""
+    """One message of a group: `body` follows the prefix of the header. With `answers` the XID is one of the peer's."""
 
     header_type: int
     body: Sequence[Buffer]
@@ -45,12 +46,11 @@ class Transmission(NamedTuple):
 
 
 class CallToCarry(NamedTuple):
-    """A call of this side as a carrier sees it.
+    """A call of this side that is offered to a carrier.
 
-    `results` are the most octets of its reply without bulk items, `result_items` the most that each of those can have;
-    `given` counts the first ones for which the caller has given memory. `limits` are those of the version's own
-    planning. `room` is the number of messages that may go out now, `extra_room` of those beyond the first one that the
-    peer may be promised for the reply. `placement` is what the caller asked for, if anything.
+    `results` is the largest reply in octets without bulk items, `result_items` the largest size of each of those. The
+    caller has given memory for the first `given` items. `limits` are those of the version's own planning. `room` is the
+    number of messages that may go out now. `placement` is the caller's choice for this call, if any.
     """
 
     payload: Payload
@@ -59,76 +59,77 @@ class CallToCarry(NamedTuple):
     given: int
     limits: PlanLimits
     room: int
-    extra_room: int
     placement: str = ""
 
 
 class CarriedCall(Protocol):
     """A call of this side that a carrier has taken.
 
-    `plan` is the memory that it exposes; a Write chunk of no octets is for a result that has none. `extra_receives` are
-    messages of its reply beyond the first one, which the peer may send; `promised` are those that it gets credits for
-    at present, at first none. `by_send`: arguments go in memory that comes with Sends. `form` says in words how it
-    travels.
+    `plan` describes the memory to expose; a Write chunk of 0 octets stands for a result without memory. `form` says in
+    words how the call travels.
     """
 
     plan: CallPlan
-    by_send: bool
     form: str
-    extra_receives: int
-    promised: int
 
     def transmissions(self, chunks: ChunkLists) -> Sequence[Transmission]:
-        """The group, with the memory that was exposed."""
+        """Builds the group with the exposed memory; the group is sent at once."""
 
     def open(
         self,
-        results: CarriedResults,
+        results: CarriedResults | None,
         data: Buffer,
         chunks: ChunkLists,
         targets: Sequence[memoryview | None],
-    ) -> Returned:
-        """The reply that came; `data` is its stream, `targets` the memory that was exposed for results.
+    ) -> Returned | None:
+        """Opens a reply that the extension carried: `data` is its stream, `targets` the memory exposed for results.
+
+        None for a reply in messages of the version, which has no `results`: the requester opens it.
 
         Raises:
-            RemoteProtocolError: it does not fit the call.
+            RemoteProtocolError: the reply does not fit the call.
         """
+
+    def form_after(self, refusal: Refusal, form: CallForm, after: CallForm | None) -> CallForm | None:
+        """Decides the form in which a refused call goes out again; None if it fails.
+
+        The call went out in `form`, and `after` is the version's own decision (`reactions.form_after`).
+        """
+
+    def end(self) -> None:
+        """Releases credits that the peer had for the reply: the call was answered, given up, or goes out again."""
 
 
 class CarriedResults(Protocol):
-    """What came with the stream of a reply; only the carrier looks into it."""
+    """The items that came with the stream of a reply; only the carrier reads them."""
 
     @property
     def held_octets(self) -> int:
-        """Of receive buffers."""
+        """The octets of receive buffers that the items occupy."""
 
 
 class ResponseGroup(NamedTuple):
-    """How a reply goes out: items written by RDMA first, as pairs of the item's index and what is filled.
-
-    `by_send`: other items go in memory that comes with Sends.
-    """
+    """A reply in transmissions, after RDMA Writes: `written` pairs each written item's index with its filled chunk."""
 
     written: Sequence[tuple[int, WriteChunk]]
     transmissions: Sequence[Transmission]
-    by_send: bool = False
 
 
 class CarriedReply(Protocol):
-    """How the reply to a call of the peer is to travel."""
+    """The way in which the reply to a call of the peer has to travel."""
 
     def refusal(self, payload: Payload) -> ReplyPlan | None:
-        """Why the reply can never go; None if it can. To be asked first."""
+        """Says why the reply can never be sent; None if it can. Called before `plan`."""
 
     def plan(self, payload: Payload, room: int) -> ResponseGroup | None:
-        """The reply, in no more than `room` messages; None where it has to wait for more credits."""
+        """Plans the reply in at most `room` messages; None if it has to wait for more credits."""
 
 
 class IncomingItems(NamedTuple):
-    """What came with the stream of a call of the peer.
+    """The items that came with the stream of a call of the peer.
 
-    `placed` are items in receive buffers, by Position; `held_octets` what those buffers hold. `reply` is how it is to
-    be answered; None for any way that the version has.
+    `placed` are items in receive buffers, by Position; `held_octets` is the size of those buffers. `reply` plans the
+    reply; None for the version's own planning.
     """
 
     placed: Mapping[int, memoryview]
@@ -137,22 +138,23 @@ class IncomingItems(NamedTuple):
 
 
 class Carrier(Protocol):
-    """What an extension does about calls of this side.
+    """The decisions of an extension about calls of this side.
 
-    Unless it is `eager`, it is asked only about those that go, or whose replies may come, by RDMA otherwise.
+    A carrier that is not `eager` is asked only about calls that would use RDMA, for themselves or for their replies.
     """
 
     eager: bool
 
     def take(self, call: CallToCarry) -> CarriedCall | None:
-        """The call as the extension carries it; None to leave it to the version."""
+        """Takes a call, or returns None to leave it to the version."""
 
 
 class Batcher(Protocol):
-    """How an extension sends several RPC messages in one message of its `header_type`: all are calls, or all replies.
+    """Joins several RPC messages, all calls or all replies, into one message of its `header_type`.
 
-    One takes at most `messages_max` of them, and `body_octets_max` octets after the header's prefix. Calls and replies
-    that may go in one are held until the turn ends (`Outbox.send_held`), so that those made until then go together.
+    A message has at most `messages_max` RPC messages, and at most `body_octets_max` octets after the prefix of the
+    header. The outbox holds suitable calls and replies until the end of the turn (`Outbox.send_held`), so that they can
+    be joined.
     """
 
     header_type: int
@@ -160,13 +162,13 @@ class Batcher(Protocol):
     body_octets_max: int
 
     def body_octets(self, octets: int, messages: int) -> int:
-        """The body with so many messages, whose lengths, each rounded up to a multiple of four, add up to `octets`."""
+        """The size of a body with so many messages, whose lengths, each rounded up to four, add up to `octets`."""
 
     def encode(self, messages: Sequence[Buffer]) -> bytes:
-        """The body."""
+        """Encodes the body."""
 
     def on_calls_sent(self, xids: Sequence[int]) -> None:
-        """These calls went together."""
+        """Reports that these calls were sent in one message."""
 
     def refused_with(self, refused: Inbound) -> Sequence[int]:
-        """The other calls that went with one that the peer has refused with this error, if it has refused them all."""
+        """Returns the XIDs of the other calls in the message of a refused call, if the error refuses them all."""

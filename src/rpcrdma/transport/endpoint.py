@@ -20,7 +20,7 @@ from rpcrdma.transport.dialects import Dialect, offered, receive_octets
 from rpcrdma.transport.events import Closed, EndpointEvent, Ready
 from rpcrdma.transport.extensions import Extension, ExtensionLink, Extensions
 from rpcrdma.transport.introduction import Introduction
-from rpcrdma.transport.message import Cause, Direction, Inbound, Kind
+from rpcrdma.transport.message import CallDirection, Cause, Inbound, Kind
 from rpcrdma.transport.message_memory import MessageMemory
 from rpcrdma.transport.negotiation import Input, State
 from rpcrdma.transport.outbox import Outbox, SendMark
@@ -113,7 +113,8 @@ class Endpoint:
             dialects = [dialect for dialect in dialects if dialect.introduces] or dialects
         # A server speaks the version that is understood best until the client has chosen one.
         first = dialects[0] if role is Role.CLIENT else dialects[-1]
-        self._session = session = Session(qp, pd, config, role, first, reverse=reverse)
+        reservable = sum(extension.reserve_max for extension in extensions)
+        self._session = session = Session(qp, pd, config, role, first, reverse=reverse, reservable=reservable)
         if role is Role.CLIENT and not reverse:
             extensions = [extension.without_calls or extension for extension in extensions]
         self._receives = ReceiveBuffers(qp, _receives(receive_octets(config, dialects), extensions, receive_pool))
@@ -587,6 +588,6 @@ def _receives(octets: int, extensions: Sequence[Extension], shared: ReceiveSourc
     return shared or ReceivePool(octets)
 
 
-def _direction(role: Role, forward: Role) -> Direction:
+def _direction(role: Role, forward: Role) -> CallDirection:
     """Of calls that are made, or taken, at the end `role`; those in the forward direction are at the end `forward`."""
-    return Direction.FORWARD if role is forward else Direction.REVERSE
+    return CallDirection.FORWARD if role is forward else CallDirection.REVERSE

@@ -1,9 +1,8 @@
-"""Extensions of the protocol: header types, transport properties, flags and errors that its versions do not have.
+"""Extensions of the protocol: further header types, transport properties, flags and errors.
 
-An `Extension` is a set of rows and some functions (draft-ietf-nfsv4-rpcrdma-version-two-00 appendix B). Both ends give
-the same one to their connections; each connection then has an `ExtensionLink` for it. A peer that does not know an
-extension skips its properties, so that `ExtensionLink.supported` says who does, and answers its header types with an
-error.
+An `Extension` is a set of rows and functions (draft-ietf-nfsv4-rpcrdma-version-two-00 appendix B). Both ends give the
+same extension to their connections, and each connection has an `ExtensionLink` for it. A peer without the extension
+skips its properties, so `ExtensionLink.supported` tells whether the peer has it, and refuses its header types.
 """
 
 from __future__ import annotations
@@ -61,11 +60,11 @@ _RPC_START = struct.Struct(">II")
 
 
 class ExtensionMessage(NamedTuple):
-    """A received message of a header type that an extension has: `body` is what follows the header's prefix.
+    """A received message of an extension: `body` follows the prefix of the header.
 
-    `flags` are those beyond the ones that every version has; `answers` if the XID is one of the receiver's, where the
-    version tells. `arrived` is, of a message that came in several pieces of memory, these with the number of octets
-    that it has of them, header included: `body` is then only what is in the first one.
+    `flags` are the flags of the extension. `answers`: the XID is one of the receiver's, if the version tells. A message
+    in several pieces of memory has `arrived`: the pieces, and its length with the header. Then `body` is only the part
+    in the first piece.
     """
 
     header_type: int
@@ -77,7 +76,7 @@ class ExtensionMessage(NamedTuple):
 
 
 class ExtensionError(NamedTuple):
-    """The peer's error about a message of the extension: a code of its own with its words, or `cause`."""
+    """The peer's error about a message of the extension: a code of the extension with its words, or `cause`."""
 
     xid: int
     code: int
@@ -88,10 +87,10 @@ class ExtensionError(NamedTuple):
 class HeaderRow(NamedTuple):
     """A header type.
 
-    `handler` takes its messages, in the thread of the event loop, and must not block. What it raises as `DecodeError`
-    is answered as an unreadable header. `flags` are the bits that may be set beside those that every type has.
-    `continues`: a body that is too long for one message goes in several, where the version has flags for that.
-    `scattered`: a message that came in several pieces of memory is left there (`Extension.receives`).
+    `handler` takes its messages in the thread of the event loop, and must not block; if it raises `DecodeError`, the
+    header is refused as unreadable. `flags` are the additional bits that may be set. `continues`: a body that is too
+    long for one message goes in several, where the version has flags for that. `scattered`: a message in several pieces
+    of memory stays there (`Extension.receives`).
     """
 
     code: int
@@ -103,10 +102,10 @@ class HeaderRow(NamedTuple):
 
 
 class PropertyRow(NamedTuple):
-    """A transport property: `value` is what this side tells, encoded; None to tell nothing. `decode` reads the peer's.
+    """A transport property: `value` is the encoded value of this side, or None to omit it.
 
-    What `decode` raises as `DecodeError` is answered as an invalid property. `shown` puts a decoded value for people.
-    `receive_octets` finds the peer's receive buffer size in a decoded value, for a peer that does not tell it.
+    `decode` reads the peer's value; if it raises `DecodeError`, the property is refused as invalid. `shown` formats a
+    decoded value for people. `receive_octets` derives the receive buffer size of a peer that does not tell it.
     """
 
     number: int
@@ -118,7 +117,7 @@ class PropertyRow(NamedTuple):
 
 
 class ErrorRow(NamedTuple):
-    """An error code, followed by so many words."""
+    """An error code, and the number of words that follow it."""
 
     code: int
     name: str
@@ -126,23 +125,22 @@ class ErrorRow(NamedTuple):
 
 
 def _ignore(*_: object) -> None:
-    """Nothing to do."""
+    """The default of optional functions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extension:
-    """All that one extension adds. Codes of header types, properties and errors must be free: take them from 0x200 on.
+    """One extension. Codes of header types, properties and errors must be unused: choose them from 0x200 on.
 
-    Version 2 keeps codes below 0x100 for itself, and the extensions of this library have codes from 0x100 to 0x1ff.
+    Version 2 reserves codes below 0x100, and the extensions of this library have codes from 0x100 to 0x1ff.
 
-    `on_ready` is called when the connection stands and the peer's properties are known, `on_error` with errors about
-    messages of the extension, `on_closed` when the connection has ended: it lets go of the memory of `state`. All of
-    them are called in the thread of the event loop, and must not block.
+    `on_ready` is called when the connection is open and the peer's properties are known, `on_error` with errors about
+    messages of the extension, `on_closed` when the connection has ended: it releases the memory of `state`. The event
+    loop's thread calls all of them; they must not block.
 
     `receives` makes the memory for all messages of one connection, of at least so many octets each; one extension may
-    have it. `promises_max` is how many messages beyond the first ones of replies this side may have promised its peer
-    at once (`CarriedCall.extra_receives`). An end that takes no calls has `without_calls` instead, if there is one: the
-    same name and codes, with other properties.
+    have it. `reserve_max` is the most messages that `ExtensionLink.reserve` adds to the peer's credits at any time. An
+    end that takes no calls uses `without_calls` instead, if there is one: the same name and codes, other properties.
     """
 
     name: str
@@ -153,21 +151,21 @@ class Extension:
     on_error: Callable[[ExtensionLink, ExtensionError], None] = _ignore
     on_closed: Callable[[ExtensionLink], None] = _ignore
     receives: Callable[[int], ReceiveSource] | None = None
-    promises_max: int = 0
+    reserve_max: int = 0
     without_calls: Extension | None = None
 
 
 @functools.lru_cache(maxsize=_TABLES_KEPT)
 def _rows(extension: Extension) -> Mapping[int, HeaderRow]:
-    """The header types by their codes."""
+    """Returns the header types by their codes."""
     return {row.code: row for row in extension.headers}
 
 
 class ExtensionLink:
     """One extension on one connection.
 
-    `peer` are the values that the peer told, by the numbers of the extension's properties. `state` is the extension's
-    own, None at first. `wake` is called after a message was posted: the connection's owner sends then. `rows` are the
+    `peer` has the values of the peer by the numbers of the extension's properties. `state` belongs to the extension,
+    None at first. `wake` is called after a message was posted, so that the connection's owner sends it. `rows` are the
     extension's header types.
     """
 
@@ -183,18 +181,18 @@ class ExtensionLink:
 
     @property
     def supported(self) -> bool:
-        """Whether the peer has told any property of the extension."""
+        """Whether the peer has sent any property of the extension."""
         return bool(self.peer)
 
     @property
     def own_shown(self) -> dict[str, int | str]:
-        """What this side tells of itself, for people, by the names of properties."""
+        """This side's properties for people, by name."""
         rows = self.extension.properties
         return {row.name: row.shown(row.decode(row.value)) for row in rows if row.value is not None}
 
     @property
     def peer_shown(self) -> dict[str, int | str]:
-        """Likewise what the peer has told."""
+        """The peer's properties for people, by name."""
         rows, peer = self.extension.properties, self.peer
         return {row.name: row.shown(peer[row.number]) for row in rows if row.number in peer}
 
@@ -220,27 +218,27 @@ class ExtensionLink:
 
     @property
     def prefix_octets(self) -> int:
-        """What stands before the body of a message of the extension."""
+        """The octets before the body of a message of the extension."""
         return self._hub.session.dialect.geometry.prefix
 
     @property
     def has_flags(self) -> bool:
-        """Whether the version tells with flags, among other things, whose XID a message has."""
+        """Whether headers have flags, which also tell whether the XID is one of the receiver's."""
         return self._hub.session.dialect.has_flags
 
     @property
     def round_trip_s(self) -> float:
-        """How far the peer is, in seconds; 0 where that is not known."""
+        """The measured round trip to the peer, in seconds; 0 if unknown."""
         return self._hub.session.round_trip_s
 
     @property
     def role(self) -> Role:
-        """Which end of the connection this is."""
+        """Whether this end is the client or the server."""
         return self._hub.session.role
 
     @property
     def takes_calls(self) -> bool:
-        """Whether calls of the peer are answered here: a client without services refuses them."""
+        """Whether this end answers calls of the peer; a client without services refuses them."""
         return self._hub.responder is not None
 
     def send(
@@ -252,56 +250,68 @@ class ExtensionLink:
         flags: int = 0,
         answer: bool = False,
     ) -> int:
-        """Sends a message as soon as credits allow; it waits for what answers calls, but for no call.
+        """Sends a message as soon as credits allow, after waiting replies and errors, but before waiting calls.
 
-        `body` must be left alone until the connection has sent it. `answer`: `xid` is one of the peer's. Returns the
-        XID, which is a new one unless it is given.
+        `body` must not change until the connection has sent it. `answer`: `xid` is one of the peer's. Returns the XID,
+        a new one unless given.
 
         Raises:
-            LocalProtocolError: the type or a flag is not of the extension, or the body is too long for one message.
-            TransportClosed: the connection has ended, or does not stand yet.
-            TypeError: a piece of the body has no octets, or they have gaps.
+            LocalProtocolError: the extension lacks the type or a flag, or the body is too long for one message.
+            TransportClosed: the connection has ended, or is not open yet.
+            TypeError: a piece of the body is no contiguous buffer of octets.
         """
         row = self.rows.get(header_type)
         if row is None or flags & ~row.flags:
-            what = f"header type {header_type:#x}" if row is None else f"flags {flags:#x} of {row.name}"
-            raise LocalProtocolError(f"{what}: the extension {self.extension.name} has no such row")
+            unknown = f"header type {header_type:#x}" if row is None else f"flags {flags:#x} of {row.name}"
+            raise LocalProtocolError(f"{unknown}: the extension {self.extension.name} has no such row")
         body = [piece if type(piece) is bytes else as_view(piece, "body") for piece in body]
         return self._hub.send(self, row, body, xid, flags, answer=answer)
 
     def carry(self, carrier: Carrier) -> None:
-        """From here on `carrier` is asked about calls of this side."""
-        self._hub.session.carrier = carrier
+        """Offers calls of the forward direction to `carrier` from here on."""
+        if self._hub.requester is not None and self.role is Role.CLIENT:
+            self._hub.requester.carrier = carrier
 
     def batch(self, batcher: Batcher) -> None:
-        """From here on `batcher` is given the short calls and replies of this side that go at the end of one turn."""
-        self._hub.session.batcher = batcher
+        """Makes `batcher` join the short calls and replies of this side that go out at the end of a turn.
+
+        No effect in a version without extensions.
+        """
+        if self._hub.session.dialect.introduces:
+            self._hub.session.batcher = batcher
 
     def expect_group(self, between: Callable[[Inbound, Buffer], bool] | None) -> None:
-        """`between` is given every message that comes, with its octets, and says whether that is done with.
+        """Passes every received message with its octets to `between`, which says whether it has handled the message.
 
-        The peer has to end what it has begun within the same time as any other message. None: it has ended.
+        The peer has to complete the group within the time limit of every other message. None ends the group.
         """
         self._hub.session.expect_group(between)
         if between is None:
             self._hub.memory.release_group()
 
     def hold(self, octets: int) -> bool:
-        """Counts what has come of the group that is expected, until that has ended; False if it is too much."""
+        """Counts memory of the expected group, until it has ended; False if that exceeds the limit."""
         return self._hub.memory.hold_group(octets)
 
     def carried_call(self, xid: int) -> CarriedCall | None:
-        """The call of this side with this XID that a carrier has taken, sent and not answered; None for none."""
+        """The unanswered call with this XID that a carrier has taken; None if there is none."""
         return None if self._hub.requester is None else self._hub.requester.carried(xid)
 
-    def on_promised(self) -> None:
-        """The peer has promised more messages than one for a reply, and gives credits for them."""
-        self._hub.session.window.on_promised()
+    def reserve(self, messages: int) -> None:
+        """Grants the peer credits for so many messages beyond its calls and replies; a negative number ends that.
+
+        All reservations together must not exceed `Extension.reserve_max`.
+        """
+        self._hub.session.window.reserve(messages)
+
+    def stop_learning(self) -> None:
+        """States that the peer reserves messages: its credits no longer tell how many calls it takes."""
+        self._hub.session.window.stop_learning()
 
     def deliver_call(self, xid: int, stream: Buffer, chunks: ChunkLists, items: IncomingItems | None) -> None:
-        """A call of the peer that came in messages of the extension; `chunks` are what else it exposes.
+        """Hands a call of the peer to the responder; `chunks` are the memory that it exposes besides.
 
-        Without `items` it is as any other call. An end that takes no calls refuses it as a type that it does not know.
+        Without `items` it is an ordinary call. An end that takes no calls refuses its header type.
 
         Raises:
             DecodeError: `stream` is not the start of a call with this XID.
@@ -309,7 +319,7 @@ class ExtensionLink:
         self._hub.deliver_call(xid, stream, chunks, items)
 
     def deliver_reply(self, xid: int, stream: Buffer, results: CarriedResults | None) -> bool:
-        """The reply to a call of this side; False where there is no such call. Without `results` it is as any other.
+        """Hands a reply to the requester; False if no call waits for it. Without `results` it is an ordinary reply.
 
         Raises:
             DecodeError: `stream` is not the start of a reply with this XID.
@@ -317,31 +327,36 @@ class ExtensionLink:
         return self._hub.deliver_reply(xid, stream, results)
 
     def report(self, header_type: int, body: Sequence[Buffer], *, xid: int, answer: bool) -> None:
-        """Tells the peer what is wrong with a message of its; if it leaves too many such unread, the connection ends.
+        """Sends a report about a faulty message of the peer, with the arguments of `send`.
 
-        Arguments as in `send`.
+        The connection ends if the peer leaves too many reports unread.
         """
         session = self._hub.session
         if session.state is State.OPEN and self._hub.may_report():
             self.send(header_type, body, xid=xid, answer=answer)
 
-    def send_plain(self, xid: int) -> bool:
-        """The peer has not taken a call: it goes out again as the version has it, or fails. False: there is none."""
-        return self._hub.requester is not None and self._hub.requester.take_back(xid)
+    def on_refused(self, xid: int, refusal: Refusal) -> bool:
+        """Handles a refusal of a call that came in a message of the extension; False if there is no such call.
+
+        The call's carrier decides whether the call goes out again (`CarriedCall.form_after`).
+        """
+        requester, version = self._hub.requester, self._hub.session.dialect.version
+        error = Inbound(Kind.ERROR, xid, 0, version, refusal=refusal)
+        return requester is not None and requester.on_refused(error, None)
 
     def fail_call(self, xid: int, error: RpcRdmaError) -> bool:
-        """The reply to a call cannot be used. False: there is no such call."""
+        """Fails a call whose reply is unusable; False if there is no such call."""
         return self._hub.requester is not None and self._hub.requester.fail(xid, error)
 
     def refuse_call(self, xid: int, cause: Cause, limit: int = 0) -> None:
-        """Answers a call that is not delivered with an error of the version; `limit` as in `Refusal`."""
+        """Refuses a call before its delivery with an error of the version; `limit` as in `Refusal`."""
         self._hub.refuse(xid, Refusal(cause, limit=limit))
 
     def refuse(self, message: ExtensionMessage, code: int, *words: int) -> None:
-        """Answers a message with an error of the extension.
+        """Refuses a message with an error of the extension.
 
         Raises:
-            LocalProtocolError: the error is not of the extension, or has another number of words.
+            LocalProtocolError: the extension has no error with this code and number of words.
         """
         if not any(row.code == code and row.words == len(words) for row in self.extension.errors):
             raise LocalProtocolError(f"error {code:#x} with {len(words)} words: {self.extension.name} has no such row")
@@ -349,33 +364,33 @@ class ExtensionLink:
 
 
 def check_extensions(extensions: Iterable[Extension]) -> None:
-    """Sees to it that no two extensions, nor one and the protocol, use the same codes.
+    """Checks that no code is used by two extensions, or by an extension and the protocol.
 
     Raises:
-        LocalProtocolError: they do; the message names them.
+        LocalProtocolError: a code is used twice; the message names both users.
     """
     taken: dict[tuple[str, int], str] = {}
     for extension in extensions:
         rows = [("header type", row.code) for row in extension.headers]
         rows += [("property", row.number) for row in extension.properties]
         rows += [("error", row.code) for row in extension.errors]
-        for what, code in rows:
-            other = "the protocol" if code < _OWN_CODES_MAX else taken.get((what, code))
+        for kind, code in rows:
+            other = "the protocol" if code < _OWN_CODES_MAX else taken.get((kind, code))
             if other is not None:
-                raise LocalProtocolError(f"{what} {code:#x} of the extension {extension.name} is used by {other}")
-            taken[what, code] = extension.name
+                raise LocalProtocolError(f"{kind} {code:#x} of the extension {extension.name} is used by {other}")
+            taken[kind, code] = extension.name
 
 
 _OWN_CODES_MAX = 0x80
-"""Codes below are left to revisions of the protocol: the last error code that it has is 100."""
+"""Revisions of the protocol may use codes below this one; its last error code is 100."""
 
 
 class _Tables(NamedTuple):
-    """What all connections with the same extensions have in common.
+    """The tables that all connections with the same extensions share.
 
-    `headers`: for each header type the flags that it may have, and whether it goes on in further messages; `names` are
-    the extensions that have them, `scattered` those left in the memory that they came in. `error_words`: how many words
-    follow each error code. `own` is what this side tells of itself.
+    `headers`: flags and continuation of each header type; `names`: the extension of each header type; `scattered`: the
+    header types whose messages stay in the memory in which they arrived; `error_words`: the number of words after each
+    error code; `own`: the properties of this side.
     """
 
     headers: Mapping[int, tuple[int, bool]]
@@ -401,12 +416,12 @@ def _tables(extensions: tuple[Extension, ...]) -> _Tables:
 
 @functools.lru_cache(maxsize=_TABLES_KEPT)
 def _scattered(version: int, codes: frozenset[int]) -> frozenset[tuple[int, int]]:
-    """The header types of a version whose messages stay where they arrive."""
+    """Returns the header types of a version whose messages stay in the memory in which they arrived."""
     return frozenset((version, code) for code in codes)
 
 
 class Extensions:
-    """Those of one connection."""
+    """The extensions of one connection."""
 
     __slots__ = (
         "_outbox",
@@ -435,28 +450,27 @@ class Extensions:
         self._xid = _FIRST_XID
         self._sent: dict[int, ExtensionLink] | None = None
         outbox.serve(self, Kind.EXTENSION)
-        session.promise_at_most(sum(extension.promises_max for extension in extensions))
 
     @property
     def headers(self) -> Mapping[int, tuple[int, bool]]:
-        """For each header type the flags that it may have, and whether it goes on in further messages."""
+        """Flags and continuation of each header type."""
         return self._tables.headers
 
     @property
     def error_words(self) -> Mapping[int, int]:
-        """How many words follow each error code."""
+        """The number of words after each error code."""
         return self._tables.error_words
 
     @property
     def own(self) -> PropertySet:
-        """What this side tells of itself."""
+        """The properties of this side."""
         return self._tables.own
 
     def take_properties(self, told: PropertySet) -> PropertySet:
-        """Takes the properties of the peer; returns them with those of the version that follow from them.
+        """Takes the properties of the peer, and adds those of the version that follow from them.
 
         Raises:
-            DecodeError: a value is not what its row says.
+            DecodeError: a value is invalid for its row.
         """
         values = dict(told)
         for link in self.links.values():
@@ -469,18 +483,18 @@ class Extensions:
         return told
 
     def on_ready(self) -> None:
-        """The connection stands."""
+        """Tells all extensions that the connection is open."""
         self.receives.kept_scattered = _scattered(self.session.dialect.version, self._tables.scattered)
         for link in self.links.values():
             link.extension.on_ready(link)
 
     def on_closed(self) -> None:
-        """The connection has ended."""
+        """Tells all extensions that the connection has ended."""
         for link in self.links.values():
             link.extension.on_closed(link)
 
     def on_message(self, message: Inbound, invalidated: int | None) -> bool:
-        """Hands a message to its extension; False for one that is discarded, since it cannot invalidate anything."""
+        """Hands a message to its extension; False, to discard it, if it invalidates a handle."""
         if invalidated is not None:
             return False
         header_type = message.header_type
@@ -502,7 +516,7 @@ class Extensions:
             self.refuse(xid, Refusal(Cause.HEADER_TYPE))
             return
         version = self.session.dialect.version
-        self.responder.on_call(Inbound(Kind.CALL, xid, 0, version, chunks, stream, carried=items), None)
+        self.responder.on_call(Inbound(Kind.CALL, xid, 0, version, chunks, stream), None, items)
 
     def deliver_reply(self, xid: int, stream: Buffer, results: CarriedResults | None) -> bool:
         """See `ExtensionLink.deliver_reply`."""
@@ -510,10 +524,10 @@ class Extensions:
         if self.requester is None:
             return False
         version = self.session.dialect.version
-        return self.requester.on_reply(Inbound(Kind.REPLY, xid, 0, version, data=stream, carried=results), None)
+        return self.requester.on_reply(Inbound(Kind.REPLY, xid, 0, version, data=stream), None, results)
 
     def on_error(self, message: Inbound, invalidated: int | None) -> bool:
-        """Hands an error to the extension whose message it is about; False if there is none, or it is no error."""
+        """Hands an error to the extension whose message it refuses; False for other messages and unknown XIDs."""
         if message.kind is not Kind.ERROR or invalidated is not None:
             return False
         link = None if self._sent is None else self._sent.pop(message.xid, None)
@@ -537,7 +551,7 @@ class Extensions:
         """See `ExtensionLink.send`."""
         session = self.session
         if session.state is not State.OPEN:
-            raise TransportClosed(session.failure or "the connection does not stand yet")
+            raise TransportClosed(session.failure or "the connection is not open yet")
         if not session.dialect.introduces:
             raise LocalProtocolError("the connection speaks a version without extensions")
         if (flags or row.continues) and not session.dialect.has_flags:
@@ -552,7 +566,7 @@ class Extensions:
                 self._sent = {}
             self._sent[xid] = link
             if len(self._sent) > EXTENSION_MESSAGES_REMEMBERED:
-                # The oldest one.
+                # The first key is the oldest one.
                 del self._sent[next(iter(self._sent))]
         self._outbox.send(OutgoingExtension(xid, row.code, flags, body, answer=answer))
         link.wake()
@@ -572,7 +586,7 @@ class Extensions:
         return message.body
 
     def on_unsendable(self, _message: Outgoing, error: LocalProtocolError) -> None:
-        """Whatever was taken can be sent."""
+        """Never called: `send` has checked the message."""
         raise error
 
 

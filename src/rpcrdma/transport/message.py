@@ -1,17 +1,18 @@
-"""The messages of a connection as requester and responder see them, whichever version puts them into octets."""
+"""The messages of a connection, independent of the protocol version that encodes them."""
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = [
+    "CallDirection",
     "Cause",
-    "Direction",
     "Inbound",
     "Kind",
     "Outgoing",
@@ -24,78 +25,78 @@ __all__ = [
 ]
 
 PropertySet: TypeAlias = tuple[tuple[int, bytes], ...]
-"""Transport properties as they are on the wire: the number and the encoded value of each."""
+"""Encoded transport properties: the number and the value of each."""
 
 
-class Direction(enum.Enum):
-    """Which end of the connection calls: its requester is the client, or, in the reverse direction, the server."""
+class CallDirection(enum.Enum):
+    """Forward: the client calls the server. Reverse: the server calls the client (RFC 8167)."""
 
     FORWARD = "forward"
     REVERSE = "reverse"
 
 
 class Kind(enum.IntEnum):
-    """What a message is. As a number, since tables are looked up by it for every message."""
+    """The kind of a message, as a number because every message indexes tables by it."""
 
     CALL = 0
     REPLY = 1
     ERROR = 2
-    """Refuses a call, or a message that cannot be read."""
+    """Refuses a call or an unreadable message."""
     UNREADABLE = 3
-    """Only received: a header against the rules, or one whose direction cannot be told."""
+    """Only received: the header is invalid, or does not tell the direction."""
     PROPERTIES = 4
     """Transport properties of its sender."""
     GRANT = 5
-    """Nothing but credits."""
+    """Credits only."""
     PIECE = 6
-    """Only received: part of a message that goes on in the next one, and that is kept until all of it is here."""
+    """Only received: a part of a message that continues in the next one, stored until the last part arrives."""
     EXTENSION = 7
-    """Of a header type that the version does not have, but an extension."""
+    """A message with the header type of an extension."""
 
 
 class Cause(enum.Enum):
-    """Why a message is refused; a dialect maps causes to the codes of its version and back."""
+    """The reason of a refusal; a dialect maps causes to the error codes of its version and back."""
 
     VERSION = "version"
     """The receiver speaks other versions of the protocol."""
     VERSION_MISMATCH = "version mismatch"
-    """The receiver speaks that version as well, but not on this connection."""
+    """The receiver speaks that version, but not on this connection."""
     HEADER = "header"
-    """The header is against the rules, or names memory that cannot be."""
+    """The header is invalid, or names an impossible range of memory."""
     CHUNKS = "chunks"
-    """Something about the chunks, or the reply does not fit them: the refusal does not say what."""
+    """The chunks are unsuitable, or the reply does not fit them; the refusal gives no details."""
     HEADER_TYPE = "header type"
-    """A type of message that the receiver does not know."""
+    """The receiver does not know the header type."""
     FLAGS = "flags"
-    """Flags that mean nothing together, or a sequence of pieces that is broken."""
+    """The combination of flags is invalid, or a sequence of pieces is interrupted."""
     PROPERTY = "property"
-    """The value of a transport property is not what it must be."""
+    """The value of a transport property is invalid."""
     READ_CHUNKS = "read chunks"
-    """More Read chunks than the responder takes."""
+    """The call has more Read chunks than the responder takes."""
     WRITE_CHUNKS = "write chunks"
-    """More Write chunks than the responder takes."""
+    """The call has more Write chunks than the responder takes."""
     SEGMENTS = "segments"
-    """More segments than the responder takes."""
+    """The call has more segments than the responder takes."""
     INELIGIBLE = "ineligible"
-    """A Read chunk holds an argument that must not be moved there."""
+    """A Read chunk has an argument that is not DDP-eligible."""
     TOO_LARGE = "too large"
-    """The responder does not take, or has no memory for, so much in Read chunks."""
+    """The Read chunks exceed a limit or the memory of the responder."""
     WRITE_RESOURCE = "write resource"
     """A result is larger than its Write chunk."""
     REPLY_RESOURCE = "reply resource"
-    """What is left of the reply fits neither a message nor the Reply chunk."""
+    """The rest of the reply fits neither a message nor the Reply chunk."""
     SYSTEM = "system"
-    """Something else, for good."""
+    """Another permanent error."""
     EXTENSION = "extension"
-    """An error that an extension has."""
+    """An error of an extension."""
 
 
 class Refusal(NamedTuple):
-    """Why a message was refused, in as much detail as the version at work can tell.
+    """A refusal, in as much detail as the version in use conveys.
 
-    `chunk` counts Write chunks from 1 on, 0 for none; `needed` is in octets. `low` and `high` are the versions that the
-    refusing end speaks (`Cause.VERSION`). `limit` is the most chunks or segments that it takes. `code` and `words` are
-    those of an extension's error.
+    `chunk` counts Write chunks from 1; 0 stands for none. `needed` is the required size in octets. `low` and `high` are
+    the versions that the refusing end speaks (`Cause.VERSION`). `limit` is the number of chunks or segments that it
+    takes. `code` and `words` describe an extension's error.
     """
 
     cause: Cause
@@ -108,15 +109,19 @@ class Refusal(NamedTuple):
     words: tuple[int, ...] = ()
 
 
-class Inbound(NamedTuple):
-    """A received message.
+@dataclass
+class Inbound:
+    """A received message; most kinds use few of the fields.
 
-    `data[start:]` is what came inline of the RPC message; nothing did if `long`, where all of it is in a chunk. `ends`
-    is the handle of a call that its reply may invalidate. `refusal` says why a message is unreadable, or, of an error,
-    why the call was refused; a reply with one is unreadable if no call waits for it. `version` is the header's.
-    `properties` are those of a message that has some. Of an extension's message, `header_type` and `flags` are those of
-    its header, and `answers` says whose XID it has. `carried` is what an extension knows of a call or reply that came
-    in its messages (`carriers`). `broken` is the XID of the call whose reply in several messages this one has broken.
+    All kinds: `version` and `credit_word` are those of the header. Calls and replies: `data[start:]` is the inline part
+    of the RPC message; with `long` there is none, and a chunk has the whole message. `ends` is a handle of the call
+    that the reply may invalidate. Errors: `refusal` is the reason. Unreadable messages: `refusal` is the reason to send
+    to the peer; a reply with a refusal counts as unreadable if no call waits for it. `broken` is the XID of a call
+    whose unfinished reply this message interrupts. Messages of extensions: `header_type` and `flags` are those of the
+    header, `answers` says that the XID is one of the receiver's, and `data[start:]` is the body.
+
+    Decoders make the usual messages with `Inbound.__new__` and assign the fields by name, without a call of `__init__`:
+    fields that they leave out keep their defaults.
     """
 
     kind: Kind
@@ -133,16 +138,14 @@ class Inbound(NamedTuple):
     header_type: int = 0
     flags: int = 0
     answers: bool = False
-    carried: Any = None
     broken: int | None = None
 
 
 class Outgoing:
-    """A message to be sent; `chunks` and `long` say how it travels, once that is decided.
+    """A message to be sent; `chunks` and `long` are set when its owner decides how it travels.
 
-    `answers_call`: the peer gets back what its call took of the credits. `ends` is the handle of a call that its reply
-    may invalidate, where the version at work names one. `group` are the messages of an extension in which it goes, if
-    it does.
+    `answers_call`: the message returns the credit of the peer's call. `ends` is the handle of a call that its reply may
+    invalidate, in versions that name one. `group` has the transmissions of a message that an extension carries.
     """
 
     __slots__ = ("answers_call", "chunks", "ends", "group", "long", "xid")
@@ -159,7 +162,7 @@ class Outgoing:
 
 
 class OutgoingError(Outgoing):
-    """A refusal; `version` is that of the refused message."""
+    """A refusal; `version` is the version of the refused message."""
 
     __slots__ = ("refusal", "version")
 
@@ -184,7 +187,7 @@ class OutgoingProperties(Outgoing):
 
 
 class OutgoingExtension(Outgoing):
-    """A message of an extension; with `answer`, its XID is one of the peer's."""
+    """A message of an extension; with `answer` its XID is one of the peer's."""
 
     __slots__ = ("answer", "body", "flags", "header_type")
 
@@ -199,7 +202,7 @@ class OutgoingExtension(Outgoing):
 
 
 class OutgoingGrant(Outgoing):
-    """Credits for the peer, and nothing else."""
+    """An asynchronous grant of credits."""
 
     __slots__ = ()
 

@@ -1,14 +1,14 @@
-"""Credits that count messages (version 2): every Send takes one, in either direction, and headers give new ones.
+"""Credits of version 2, which count messages: every Send takes one, in either direction, and headers grant new ones.
 
-What an endpoint lets its peer send, the messages `outstanding`, follows from calls: one message for each call that the
-peer may still make, one for the answer to each of this side's own calls, and one over and above. A call thus brings the
-credit for its answer along, an answer gives back the credit of its call, and while messages are single ones no credits
-travel but in their headers. The further pieces of long messages, errors and what is discarded use up credits that come
-back with the next header or, where there is none to come, with an asynchronous grant.
+An endpoint derives the number of messages that its peer may have `outstanding` from the calls of both sides: one
+message for each call that the peer may still make, one for the reply to each call of this side, and one spare message.
+A call thus grants the credit for its reply, and a reply returns the credit of its call. While every message fits one
+Send, all credits travel in the headers of calls and replies. Further pieces of long messages, errors and discarded
+messages also take credits. The next header returns those, or an asynchronous grant if no header is due.
 
-No word says how many calls the peer takes, but the sum does: credits at hand and calls in flight, less the answers owed
-and the one over and above. The highest sum seen bounds the calls in flight; so the credits for answers are not used up
-by calls, and whenever a message waits because no credit is left, the peer knows that, and has one to give.
+No field says how many calls the peer takes, but a sum does: the balance of credits plus the calls in flight, less the
+replies owed and the spare message. The highest sum seen bounds the calls in flight. Calls therefore never use up the
+credits for replies, and if a message waits because no credit is left, the peer knows it and has one to grant.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from rpcrdma.transport.message import Cause, Inbound, Kind, Outgoing
 __all__ = ["CREDITS_MAX", "CumulativeWindow", "IncrementalWindow", "calls_counted"]
 
 CREDITS_MAX = 0xFFFF
-"""The most that a 16-bit field can say."""
+"""The largest value of a 16-bit credit field."""
 
-_OVER_AND_ABOVE = 1
-"""Messages that a peer may send beyond its calls and its answers: pieces, and what belongs to no call."""
+_SPARE = 1
+"""Messages that a peer may send beyond its calls and replies: pieces, and messages that belong to no call."""
 
-_UNTAUGHT = 1 + _OVER_AND_ABOVE
-"""Credits at hand and calls in flight, less answers owed, are at most so many more than the calls that the peer is
-known to take: after a call or a reply of one message, `_MessageWindow._count` then finds nothing new."""
+_KNOWN_SURPLUS = 1 + _SPARE
+"""After a call or a reply of one message, the credit balance plus the calls in flight, less the replies owed, exceeds
+the number of calls that the peer is known to take by at most this: `_MessageWindow._count` would learn nothing new."""
 
 _COUNTER_MASK = 0xFFFFFFFF
 _COUNTER_HALF = 1 << 31
@@ -48,23 +48,23 @@ _CALL, _REPLY, _ERROR, _UNREADABLE, _PROPERTIES, _GRANT, _PIECE, _EXTENSION = (
 
 
 def calls_counted(config: TransportConfig, role: Role, *, reverse: bool) -> tuple[int, int]:
-    """How many calls this side wants to have unanswered, and how many of the peer's it takes."""
+    """Returns the unanswered calls that this side wants to have, and the number that it takes from the peer."""
     if role is Role.CLIENT:
         return config.credits_requested, config.reverse_credits_granted if reverse else 0
-    # Each may come in a message of the largest size, and is held until it is answered.
+    # Each call may come in a message of the largest size, which stays in memory until the call is answered.
     granted = max(1, min(config.credits_granted, GRANTED_OCTETS_MAX // config.offered_receive_octets))
     return config.reverse_credits_requested if reverse else 0, granted
 
 
 class _MessageWindow(ABC):
-    """What both ways of counting have in common; see the module.
+    """The accounting that both credit formats share.
 
-    Of this side's calls `requested` is the most that it wants to have unanswered; `allowed` are as many as the peer was
-    seen to take, and never less than one. Of the peer's, `granted` may be. `balance` messages may be sent; the peer may
-    send `outstanding` ones as far as this side knows: some of them may be on their way. `errors_give`: the peer looks
-    at the credits that come with an error.
+    Calls of this side: `requested` is the most that it wants to have unanswered; `allowed` is the number that the peer
+    was seen to take, at least one. Calls of the peer: `granted` may be unanswered. This side may send `balance`
+    messages. The peer may send `outstanding` messages as far as this side knows; some of them may be on their way.
+    `reservable` is the most that `reserve` adds at any time. With `errors_give` the peer counts the credits in errors.
 
-    What every message passes, `admit`, `on_arrival` and `refresh_due`, calls nothing that it need not.
+    `admit`, `on_arrival` and `refresh_due` run for every message, so they avoid calls of other functions.
     """
 
     __slots__ = (
@@ -72,11 +72,8 @@ class _MessageWindow(ABC):
         "_balance_max",
         "_base",
         "_heard",
-        "_last_given",
         "_learns",
-        "_most_promised",
         "_pool",
-        "_promises",
         "allowed",
         "balance",
         "granted",
@@ -90,7 +87,7 @@ class _MessageWindow(ABC):
     counts_arrivals = True
     errors_give: ClassVar[bool]
 
-    def __init__(self, requested: int, granted: int) -> None:
+    def __init__(self, requested: int, granted: int, reservable: int = 0) -> None:
         self.requested = requested
         self.granted = granted
         self.allowed = 1
@@ -101,75 +98,48 @@ class _MessageWindow(ABC):
         self._heard = False
         self._arriving = False
         self._balance_max = 1
-        self._last_given = 0
-        # What the peer should be able to send while no calls are in flight.
-        self._base = granted + _OVER_AND_ABOVE
-        self._pool = min(requested + granted + _OVER_AND_ABOVE, CREDITS_MAX)
+        # Messages that the peer should be able to send while no calls are in flight.
+        self._base = granted + _SPARE
+        self._pool = min(requested + granted + _SPARE + reservable, CREDITS_MAX)
         self.receives_wanted = 2 + SPARE_RECEIVES
-        self._promises = 0
-        self._most_promised = 0
         self._learns = True
 
-    def widen(self, promises: int) -> None:
-        """Before the first message: so many credits beyond those for calls may be given at once for promises."""
-        self._promises = promises
-        self._pool = min(self._pool + promises, CREDITS_MAX)
+    def reserve(self, messages: int) -> None:
+        """Lets the peer send more messages than calls and replies need, or fewer again if negative.
 
-    @property
-    def promises_left(self) -> int:
-        """How many messages of one reply beyond its first can be promised."""
-        left, most = self._promises, self._most_promised
-        return left if left <= most else (left + most) // 2
-
-    def promise(self, messages: int) -> None:
-        """The credits go with the next headers; those that are not used go back by giving fewer later.
-
-        The reply goes out when its sender has all of them at once, and other messages of its sender may take some. They
-        are replaced when half of all are gone, so that twice as many are given: what the longest reply needs is then
-        always left, or on its way.
+        The credits go out with the next headers. A reservation that ends takes no credits back: later headers grant
+        fewer.
         """
-        more = messages - self._most_promised
-        if more > 0:
-            self._most_promised = messages
-            self._base += more
-            self._promises -= more
         self._base += messages
-        self._promises -= messages
 
-    def on_promised(self) -> None:
-        """Credits that are promised for one reply look like those for calls."""
+    def stop_learning(self) -> None:
+        """Keeps `allowed` as it is: the peer grants credits from here on that are not meant for calls."""
         self._learns = False
 
-    def admit(self, message: Outgoing) -> int | None:
-        """Any message needs a credit, and a call may not be one too many for the peer."""
-        if self.balance <= 0:
-            return None
+    def admit(self, message: Outgoing) -> int:
+        """Takes a credit for a message, and grants the credits that the peer should have."""
         kind = message.kind
         if kind is _CALL:
-            if self.in_flight >= self.allowed:
-                return None
             self.in_flight += 1
         elif message.answers_call:
             self.unanswered -= 1
         if kind is _ERROR and not self.errors_give:
-            self._last_given = 0
             return self._word(0)
-        # As a rule something is owed: what `_give` would give.
+        # The usual case of `_give`, without the call: some credits are owed.
         wanted = self._base + self.in_flight - self.unanswered
         if not self.outstanding < wanted <= self._pool:
             return self._word(self._give())
-        given = self._last_given = wanted - self.outstanding
+        given = wanted - self.outstanding
         self.outstanding = wanted
         self.receives_wanted = wanted + 1 + SPARE_RECEIVES
         return self._word(given)
 
-    def admit_several(self, first: Outgoing, count: int) -> int | None:
-        """One credit for all: the peer keeps those that the others would have taken, and gives fewer later.
+    def admit_several(self, first: Outgoing, count: int) -> int:
+        """Takes one credit for `count` calls or replies in one message.
 
-        Until then they look like those for calls.
+        The peer keeps the credits that the others would have taken, and grants fewer later. Until then they look like
+        credits for calls.
         """
-        if self.balance <= 0:
-            return None
         self._learns = False
         if first.kind is _CALL:
             self.in_flight += count - 1
@@ -177,64 +147,57 @@ class _MessageWindow(ABC):
             self.unanswered -= count - 1
         return self.admit(first)
 
-    def admit_piece(self, _message: Outgoing) -> int | None:
-        """Nothing can go out before the rest of what has begun, so that any credit will do."""
-        return self._word(self._give()) if self.balance > 0 else None
-
-    def take_back(self, message: Outgoing) -> None:
-        """Neither the credit nor those that the header would have given are gone."""
-        if message.kind is _CALL:
-            self.in_flight -= 1
-        elif message.answers_call:
-            self.unanswered += 1
-        self.outstanding -= self._last_given
-        self._last_given = 0
-        self.receives_wanted = self.outstanding + 1 + SPARE_RECEIVES
-        self._unspend()
+    def admit_piece(self, _message: Outgoing) -> int:
+        """Takes a credit, of any purpose: no other message can go out before the last piece."""
+        return self._word(self._give())
 
     def on_received(self, message: Inbound) -> bool:
-        """A peer that uses all of its credits for calls has this many unanswered, and cannot have more."""
+        """Counts a call of the peer, or the end of a call of this side.
+
+        A peer that spends all of its credits on calls reaches the bound on unanswered calls, and cannot exceed it.
+        """
         if message.kind is _CALL:
             self.unanswered += 1
-            return self.unanswered <= self.granted + self.requested + _OVER_AND_ABOVE
+            return self.unanswered <= self.granted + self.requested + _SPARE
         self.in_flight -= 1
         return True
 
     def on_dropped(self) -> None:
-        """The credit of a call that is never answered goes back with others; the only one that there is has to wait."""
+        """Returns the credit of a call that gets no reply, along with other credits; a single credit waits for them."""
         self.unanswered -= 1
 
     def may_owe(self, sends: int) -> bool:
-        """Twice what the peer ever let this side send at once, for not every Send's end is known at once."""
+        """Allows twice the largest balance so far, because the completion of some Sends is known late."""
         return sends <= 2 * (min(self._balance_max, UNREAD_SENDS_MAX) + SPARE_RECEIVES)
 
     @property
     def owed(self) -> int:
-        """Credits that the peer should have and was not given; never less than none, as they are not taken back."""
+        """Credits that the peer should have and was not granted. Credits are never taken back, so at least 0."""
         return max(0, min(self._base + self.in_flight - self.unanswered, self._pool) - self.outstanding)
 
     @property
     def refresh_due(self) -> bool:
-        """Whether an asynchronous grant should go out and finds a receive."""
-        # As a rule the peer has more than half of what it should have: what `_refreshable` would find.
+        """Whether an asynchronous grant should go out, and the peer has a receive for it."""
+        # The usual case of `_refreshable`, without the call: the peer has more than half of the credits it should have.
         if 2 * self.outstanding > self._base + self.in_flight - self.unanswered:
             return False
         return self._grant_passes and self._refreshable
 
     @property
     def _refreshable(self) -> bool:
-        """Whether the peer may be waiting for credits, or soon will be; a connection does not begin with a grant.
+        """Whether the peer may be waiting for credits, or soon will be; no connection begins with a grant.
 
-        It has none left, or half of what it should have is owed: two at least, as nothing waits for a single one.
+        The peer has no credits left, or half of its due credits are owed. That half must be two or more, since no
+        message waits for a single one.
         """
         owed = self.owed
         return self._heard and owed > 0 and (self.outstanding <= 0 or (owed > 1 and owed >= self.outstanding))
 
     def _count(self, kind: Kind) -> None:
-        """Learns how many calls the peer takes from the credits at hand after a message of a kind.
+        """Learns how many calls the peer takes from the balance after a message of this kind.
 
-        That message ends a call or begins to wait for an answer, but that is not counted yet, and of a message in
-        pieces it will not be before the last one.
+        The message ends a call, or begins to wait for a reply, but the counters do not include it yet. A message in
+        pieces is included after its last piece.
         """
         if kind is _GRANT:
             uncounted = self._arriving
@@ -245,13 +208,13 @@ class _MessageWindow(ABC):
         self._balance_max = max(self._balance_max, balance)
         if kind is _EXTENSION or not self._learns:
             return
-        taken = self.in_flight + balance - self.unanswered - uncounted - _OVER_AND_ABOVE
+        taken = self.in_flight + balance - self.unanswered - uncounted - _SPARE
         if taken > self.allowed:
             self.allowed = min(taken, self.requested)
 
     def _give(self) -> int:
-        """Gives what is owed."""
-        given = self._last_given = self.owed
+        """Grants the credits that are owed."""
+        given = self.owed
         self.outstanding += given
         self.receives_wanted = self.outstanding + 1 + SPARE_RECEIVES
         return given
@@ -259,44 +222,36 @@ class _MessageWindow(ABC):
     @property
     @abstractmethod
     def _grant_passes(self) -> bool:
-        """Whether there is a receive for an asynchronous grant."""
+        """Whether the peer has a receive for an asynchronous grant."""
 
     @abstractmethod
     def _word(self, given: int, /) -> int:
-        """Takes one credit and makes the credit word of a header, in which so many are new."""
-
-    @abstractmethod
-    def _unspend(self) -> None:
-        """Undoes the taking of one credit."""
+        """Takes one credit, and encodes the credit word of a header that grants `given` credits."""
 
 
 def _gives(unreadable: Inbound) -> bool:
-    """Whether a message that is refused has a credit word nevertheless: its sender has counted what it gave there."""
+    """Whether a refused message has a credit word of this version, whose grant its sender has counted."""
     refusal = unreadable.refusal
     return refusal is not None and refusal.cause not in {Cause.VERSION, Cause.VERSION_MISMATCH}
 
 
 class IncrementalWindow(_MessageWindow):
-    """Credit words of two halves: the most credits that can be outstanding, and those newly given.
+    """Credit words of two halves: the most credits that can be outstanding, and the number newly granted.
 
-    Grants take no credit: each side has a receive over and above for one. So the next one waits until the peer has used
-    a credit that it cannot have had without the one before. `_unproven` messages prove that; 0 if it is proved.
+    Grants take no credit: each side keeps a spare receive for one. The next grant therefore waits until the peer has
+    used a credit that only the previous grant can have given. `_unproven` messages prove that; 0 if it is proved.
     """
 
     __slots__ = ("_unproven", "_upper_half")
     errors_give = False
 
-    def __init__(self, requested: int, granted: int) -> None:
-        super().__init__(requested, granted)
+    def __init__(self, requested: int, granted: int, reservable: int = 0) -> None:
+        super().__init__(requested, granted, reservable)
         self._unproven = 0
         self._upper_half = self._pool << 16
 
-    def widen(self, promises: int) -> None:
-        super().widen(promises)
-        self._upper_half = self._pool << 16
-
     def on_arrival(self, message: Inbound | None) -> bool:
-        """The credit words of errors are ignored, and those of other versions mean something else."""
+        """Counts a message, except for the credit words of errors and of other versions."""
         self._heard = True
         kind = None if message is None else message.kind
         if kind is not _GRANT:
@@ -311,7 +266,7 @@ class IncrementalWindow(_MessageWindow):
                 (kind is not _REPLY and kind is not _CALL)
                 or self._arriving
                 or balance > self._balance_max
-                or self.in_flight + balance - self.unanswered > self.allowed + _UNTAUGHT
+                or self.in_flight + balance - self.unanswered > self.allowed + _KNOWN_SURPLUS
             ):
                 self.balance = min(balance, CREDITS_MAX)
                 self._count(message.kind)
@@ -322,7 +277,7 @@ class IncrementalWindow(_MessageWindow):
         return not self._unproven
 
     def grant_word(self) -> int:
-        """The credit word of an asynchronous grant, whose credits then count as given."""
+        """Encodes the credit word of an asynchronous grant, and counts its credits as granted."""
         self._unproven = self.outstanding + 1
         return self._upper_half | self._give()
 
@@ -330,26 +285,23 @@ class IncrementalWindow(_MessageWindow):
         self.balance -= 1
         return self._upper_half | given
 
-    def _unspend(self) -> None:
-        self.balance += 1
-
 
 class CumulativeWindow(_MessageWindow):
-    """Credit words that say how many messages may have been sent since the connection began, modulo 2^32.
+    """Credit words that say how many messages the peer may have sent since the connection began, modulo 2^32.
 
-    Grants count as every Send, but one may go out when there is no credit left.
+    Grants count as every Send does, but one may go out when no credit is left.
     """
 
     __slots__ = ("_received", "_sent")
     errors_give = True
 
-    def __init__(self, requested: int, granted: int) -> None:
-        super().__init__(requested, granted)
+    def __init__(self, requested: int, granted: int, reservable: int = 0) -> None:
+        super().__init__(requested, granted, reservable)
         self._sent = 0
         self._received = 0
 
     def on_arrival(self, message: Inbound | None) -> bool:
-        """Each word replaces the one before, so that it may also take credits back."""
+        """Counts a message; each credit word replaces the previous one, so it may also take credits back."""
         self._heard = True
         kind = None if message is None else message.kind
         self._received += 1
@@ -365,7 +317,7 @@ class CumulativeWindow(_MessageWindow):
                 (kind is not _REPLY and kind is not _CALL)
                 or self._arriving
                 or balance > self._balance_max
-                or self.in_flight + balance - self.unanswered > self.allowed + _UNTAUGHT
+                or self.in_flight + balance - self.unanswered > self.allowed + _KNOWN_SURPLUS
             ):
                 self._count(message.kind)
         return True
@@ -375,14 +327,10 @@ class CumulativeWindow(_MessageWindow):
         return self.balance >= 0
 
     def grant_word(self) -> int:
-        """The credit word of an asynchronous grant, whose credits then count as given."""
+        """Encodes the credit word of an asynchronous grant, and counts its credits as granted."""
         return self._word(self._give())
 
     def _word(self, _given: int, /) -> int:
         self.balance -= 1
         self._sent += 1
         return (self._received + self.outstanding) & _COUNTER_MASK
-
-    def _unspend(self) -> None:
-        self.balance += 1
-        self._sent -= 1

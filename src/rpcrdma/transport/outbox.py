@@ -1,14 +1,15 @@
-"""The only gate for Sends: what may go out, in which order, and what becomes of it.
+"""The order of outgoing messages; no other module posts Sends.
 
-A message goes out when the window admits it and no message waits that goes first: errors, then transport properties,
-replies, messages of extensions, calls. What it consists of, memory registered and RDMA Writes posted, is prepared at
-that moment and not before.
+A message goes out when credits allow it and no message with precedence waits: errors precede transport properties, then
+follow replies, messages of extensions, and calls. Its owner prepares the message at that moment and not before: it
+decides how the message travels, registers memory and posts RDMA Writes. Then the outbox takes the credits and posts the
+Sends. A message that needs more credits than there are keeps waiting, and nothing has to be undone.
 
-Where the version allows it a message that is too long for one Send goes out as several; when credits run out in its
-midst, all others wait until it is done, but for grants of credits.
+Where the version allows it, a message that is too long for one Send goes out in several pieces. If credits run out
+between two pieces, all other messages except grants of credits wait for the rest.
 
-With a `Batcher` short calls and replies wait for the end of the turn, and with them all that waits for credits: then
-those of a kind that follow each other go together.
+With a `Batcher`, short calls and replies wait for the end of the turn, and so do the messages that wait for credits.
+Neighbours of one kind then share a Send.
 """
 
 from __future__ import annotations
@@ -31,41 +32,43 @@ from rpcrdma.wire.buffers import Buffer
 __all__ = ["JOIN_OCTETS_MAX", "LAST_PIECE_OCTETS_MIN", "UNFINISHED_SELDOM", "Outbox", "Preparer", "SendMark"]
 
 JOIN_OCTETS_MAX = 4096
-"""Up to here one copied buffer costs less than two entries of a gather list, each with its own checksum call."""
+"""Up to this length one copied buffer costs less than two entries of a gather list, each with its own CRC call."""
 
 LAST_PIECE_OCTETS_MIN = 8
-"""What is kept of a long message for its last Send, which has the chunk lists and some payload."""
+"""The least payload that a long message keeps for its last Send, which has the chunk lists."""
 
 _SIGNAL_EVERY = 16
-"""One Send in so many reports its completion, which stands for those before it."""
+"""Every sixteenth Send reports its completion, which implies the completion of the Sends before it."""
 
 UNFINISHED_SELDOM = 24
-"""Sends whose end is not known, above which the window is asked whether the peer reads: never fewer are too many."""
+"""Sends without a known completion, above which the window says whether the peer reads. No window allows fewer."""
 
 _OPEN = State.OPEN
+_CALL = Kind.CALL
 
 _ORDER = (Kind.ERROR, Kind.PROPERTIES, Kind.REPLY, Kind.EXTENSION, Kind.CALL)
-"""Calls go last: what answers the peer's calls lets it go on."""
+"""Calls go last: replies and errors let the peer continue."""
 
 
 class Preparer(Protocol):
-    """Whose messages of one kind are."""
+    """The owner of all messages of one kind."""
 
     def prepare(self, message: Outgoing) -> Sequence[Buffer] | None:
-        """What follows the header; the message's `chunks` and `long` are then settled, or its `group`.
+        """Decides how the message travels, sets its `chunks` and `long`, or its `group`, and returns the payload.
 
-        None: as it is, it needs more credits than there are, and waits.
+        The window has at least one credit for the message. None if the message needs more credits than there are: then
+        nothing was done, and the message waits.
 
         Raises:
-            LocalProtocolError: it cannot be sent at all.
+            LocalProtocolError: the message cannot be sent at all.
         """
 
     def on_unsendable(self, message: Outgoing, error: LocalProtocolError, /) -> None:
-        """The message had to wait, and then could not be sent."""
+        """Reports that a message that had waited cannot be sent."""
 
 
 class SendMark:
-    """The work request of a signaled Send: it is the `count`th one, and `owner`, a call, waits for its end."""
+    """The work request of a signaled Send, the `count`th of the connection; `owner` is the call that waits for it."""
 
     __slots__ = ("count", "owner")
 
@@ -75,9 +78,9 @@ class SendMark:
 
 
 class _Sequence:
-    """A message that goes out in several Sends: `left` is what has not gone yet, `octets` altogether.
+    """A message in several Sends: `left` is the payload that is not sent yet, `octets` its length.
 
-    `header_octets` is the length of the header of its last Send.
+    `header_octets` is the length of the header of the last Send.
     """
 
     __slots__ = ("header_octets", "left", "message", "octets")
@@ -89,7 +92,7 @@ class _Sequence:
         self.header_octets = header_octets
 
     def take(self, octets: int) -> list[Buffer]:
-        """The next octets; at most so many."""
+        """Removes the next part of the payload, of at most `octets`."""
         taken: list[Buffer] = []
         while octets and self.left:
             view = self.left.popleft()
@@ -103,9 +106,9 @@ class _Sequence:
 
 
 class Outbox:
-    """Of one connection. `queued` messages wait, or are sent in part.
+    """The outgoing messages of one connection. `queued` of them wait, or are sent in part.
 
-    `posted` and `ended` count Sends, of which the end of some is known late.
+    `posted` counts Sends, and `ended` those with a known completion.
     """
 
     __slots__ = ("_preparers", "_queues", "_receives", "_sequence", "_session", "ended", "posted", "queued")
@@ -114,8 +117,7 @@ class Outbox:
         self._session = session
         self._receives = receives
         self._preparers: list[Preparer | None] = [None] * len(Kind)
-        # A queue is made when something waits in it for the first time: most connections are idle, and each takes 600
-        # octets.
+        # A queue takes 600 octets and most connections are idle, so the first message that waits creates it.
         self._queues: dict[Kind, deque[Outgoing]] = {}
         self._sequence: _Sequence | None = None
         self.queued = 0
@@ -123,15 +125,15 @@ class Outbox:
         self.ended = 0
 
     def serve(self, preparer: Preparer, *kinds: Kind) -> None:
-        """Messages of these kinds are the preparer's."""
+        """Makes `preparer` the owner of all messages of these kinds."""
         for kind in kinds:
             self._preparers[kind] = preparer
 
     def send(self, message: Outgoing) -> bool:
-        """Sends a message as soon as may be; False if it waits.
+        """Sends a message as soon as credits and order allow; False if it waits.
 
         Raises:
-            LocalProtocolError: it could go out, but cannot be sent at all.
+            LocalProtocolError: the message could go out now, but cannot be sent at all.
         """
         session = self._session
         held = session.batcher is not None and self._batchable(message)
@@ -139,10 +141,9 @@ class Outbox:
             not held
             and (session.state is _OPEN or message.kind in MAY_LEAVE[session.state])
             and not (self.queued and self._must_wait(message))
+            and self._post(message)
         ):
-            credit_word = session.window.admit(message)
-            if credit_word is not None and self._post(message, credit_word):
-                return True
+            return True
         queue = self._queues.get(message.kind)
         if queue is None:
             queue = self._queues[message.kind] = deque()
@@ -151,18 +152,18 @@ class Outbox:
         return False
 
     def refuse(self, error: OutgoingError) -> None:
-        """Sends an error, if the peer reads such answers at all, and lets them go out.
+        """Sends an error, unless the peer leaves too many errors unread.
 
-        Those to calls are no more than the calls, whose credits come back only with them; of others few may wait.
+        An error that refuses a call is bounded by the credit of that call; only few other errors may wait.
         """
         if self.may_report(None if error.answers_call else Kind.ERROR):
             self._session.statistics.errors_sent += 1
             self.send(error)
 
     def may_report(self, kind: Kind | None) -> bool:
-        """Whether another message may go out, or wait, that tells what is wrong; else the connection ends.
+        """Whether one more report of an error may be sent or wait; if not, the connection ends.
 
-        Few of its kind may wait; None for what is bounded otherwise.
+        Few messages of this kind may wait; None for messages with another bound.
         """
         if self.backlog or (kind is not None and self.waiting(kind) >= UNSENT_REFUSALS_MAX):
             self._session.violation("the peer does not read its errors")
@@ -170,7 +171,7 @@ class Outbox:
         return True
 
     def send_grant(self) -> None:
-        """Sends credits and nothing else, which needs none itself and may stand between the pieces of a message."""
+        """Sends an asynchronous grant, which takes no credit and may stand between the pieces of a message."""
         session = self._session
         if Kind.GRANT in MAY_LEAVE[session.state]:
             grant = OutgoingGrant()
@@ -178,7 +179,7 @@ class Outbox:
             self._transmit(grant, [session.dialect.encode(grant, session.window.grant_word())])
 
     def _must_wait(self, message: Outgoing) -> bool:
-        """Whether another message goes first."""
+        """Whether a waiting message has precedence over this one."""
         if self._sequence is not None:
             return True
         for kind in _ORDER:
@@ -189,12 +190,12 @@ class Outbox:
         return False
 
     def drain(self) -> None:
-        """Sends what waits, as far as the window admits; with a batcher only `send_held` does."""
+        """Sends waiting messages as far as credits allow; with a batcher they wait for `send_held`."""
         if self._session.batcher is None:
             self.send_held()
 
     def send_held(self) -> None:
-        """The turn ends: sends what waits, as far as the window admits."""
+        """Ends the turn: sends waiting messages as far as credits allow."""
         session = self._session
         if self._sequence is not None:
             self._go_on(self._sequence)
@@ -207,14 +208,10 @@ class Outbox:
                     break
                 if session.batcher is not None and self._post_batch(session.batcher, queue):
                     continue
-                message = queue[0]
-                credit_word = session.window.admit(message)
-                if credit_word is None:
-                    return
-                queue.popleft()
+                message = queue.popleft()
                 self.queued -= 1
                 try:
-                    if not self._post(message, credit_word):
+                    if not self._post(message):
                         queue.appendleft(message)
                         self.queued += 1
                         return
@@ -224,13 +221,13 @@ class Outbox:
                     preparer.on_unsendable(message, error)
 
     def withdraw(self, message: Outgoing) -> None:
-        """A message that waits is not sent."""
-        # Of the messages that wait, the oldest come first, and time out first.
+        """Removes a waiting message."""
+        # Messages that time out are the oldest ones, which stand at the front of the queue.
         self._queues[message.kind].remove(message)
         self.queued -= 1
 
     def clear(self) -> list[Outgoing]:
-        """Nothing goes out any more; answers what waited, or was sent in part."""
+        """Removes all messages that wait or were sent in part, and returns them."""
         waited = [message for queue in self._queues.values() for message in queue]
         if self._sequence is not None:
             waited.append(self._sequence.message)
@@ -241,31 +238,33 @@ class Outbox:
         return waited
 
     def waiting(self, kind: Kind) -> int:
-        """Messages of a kind that wait."""
+        """The number of waiting messages of this kind."""
         return len(self._queues.get(kind, ()))
 
     @property
     def backlog(self) -> bool:
-        """Whether the peer leaves more unread than it may in good faith."""
+        """Whether the peer leaves more messages unread than a peer in good faith would."""
         unfinished = self.posted - self.ended
         return unfinished > UNFINISHED_SELDOM and not self._session.window.may_owe(unfinished)
 
-    def _post(self, message: Outgoing, credit_word: int) -> bool:
-        """Sends a message as far as the window admits; False, with nothing done, where it needs more credits."""
+    def _post(self, message: Outgoing) -> bool:
+        """Prepares a message, takes its credits and sends it; False, with nothing done, if there are too few credits.
+
+        Pieces of a long message go out as far as credits allow.
+        """
         session = self._session
-        preparer = self._preparers[message.kind]
+        window, kind = session.window, message.kind
+        if window.balance <= 0 or (kind is _CALL and window.in_flight >= window.allowed):
+            return False
+        preparer = self._preparers[kind]
         assert preparer is not None
-        try:
-            payload = preparer.prepare(message)
-        except Exception:
-            session.window.take_back(message)
-            raise
+        payload = preparer.prepare(message)
+        if payload is None:
+            return False
+        credit_word = window.admit(message)
         if message.group is not None:
             self._post_group(message, message.group, credit_word)
             return True
-        if payload is None:
-            session.window.take_back(message)
-            return False
         header = session.dialect.encode(message, credit_word)
         if len(payload) == 1 and len(payload[0]) < JOIN_OCTETS_MAX:
             whole = header + payload[0]
@@ -283,24 +282,17 @@ class Outbox:
         return True
 
     def _post_group(self, message: Outgoing, group: Sequence[Transmission], credit_word: int) -> None:
-        """Sends a message in those of an extension, for each of which there is a credit."""
+        """Sends a message as a group of an extension, for each Send of which there is a credit."""
         session = self._session
         encode, window = session.dialect.encode, session.window
-        if isinstance(message, CallHandle):
-            # The header gives the credits for the reply, of which more may have been promised.
-            window.take_back(message)
-            admitted = window.admit(message)
-            assert admitted is not None
-            credit_word = admitted
         last = len(group) - 1
         for index, (header_type, body, answers) in enumerate(group):
             word = window.admit_piece(message) if index else credit_word
-            assert word is not None
             header = encode(OutgoingExtension(message.xid, header_type, 0, (), answer=answers), word)
             self._transmit(message if index == last else None, [header + body[0], *body[1:]])
 
     def _batchable(self, message: Outgoing) -> TypeGuard[CallHandle | OutgoingReply]:
-        """Whether a message is one that goes inline in one Send, whatever credits there are, and is short."""
+        """Whether a message is short, and goes inline in one Send regardless of the credits."""
         session = self._session
         if isinstance(message, CallHandle):
             payload, bound = message.payload, message.form.bound
@@ -313,7 +305,7 @@ class Outbox:
         return isinstance(message, OutgoingReply) and message.plan is None and message.incoming.ends is None
 
     def _post_batch(self, batcher: Batcher, queue: deque[Outgoing]) -> bool:
-        """Sends the first messages of a queue in one Send; False, with nothing done, where they cannot be several."""
+        """Sends the first messages of a queue in one Send; False, with nothing done, if fewer than two can share it."""
         session, window = self._session, self._session.window
         first = queue[0]
         most = batcher.messages_max
@@ -330,10 +322,7 @@ class Outbox:
                 break
             payloads.append(reduced)
         count = len(payloads)
-        if count < 2:
-            return False
-        credit_word = window.admit_several(first, count)
-        if credit_word is None:
+        if count < 2 or window.balance <= 0:
             return False
         preparer = self._preparers[first.kind]
         assert preparer is not None
@@ -341,8 +330,9 @@ class Outbox:
         for _ in range(count):
             message = queue.popleft()
             xids.append(message.xid)
-            # It goes as it is: there is nothing that may fail.
+            # A batchable message goes inline, so its preparation cannot fail.
             preparer.prepare(message)
+        credit_word = window.admit_several(first, count)
         self.queued -= count
         if first.kind is Kind.CALL:
             batcher.on_calls_sent(xids)
@@ -353,12 +343,13 @@ class Outbox:
         return True
 
     def _go_on(self, sequence: _Sequence) -> None:
-        """Sends what is left of a message, as far as the window admits."""
+        """Sends the rest of a message as far as credits allow."""
         session, message = self._session, sequence.message
+        window = session.window
         while True:
-            credit_word = session.window.admit_piece(message)
-            if credit_word is None:
+            if window.balance <= 0:
                 return
+            credit_word = window.admit_piece(message)
             if sequence.header_octets + sequence.octets <= session.send_octets:
                 break
             self._send_piece(sequence, credit_word)
@@ -367,7 +358,7 @@ class Outbox:
         self._transmit(message, [session.dialect.encode(message, credit_word), *sequence.left])
 
     def _send_piece(self, sequence: _Sequence, credit_word: int) -> None:
-        """Sends as much as one message holds, and leaves what fits the last one with its header."""
+        """Sends one full piece, and leaves enough payload for the last one."""
         session, message = self._session, sequence.message
         room = session.send_octets - session.dialect.geometry.piece_header
         part = sequence.take(min(room, sequence.octets - LAST_PIECE_OCTETS_MIN))
@@ -376,7 +367,7 @@ class Outbox:
         self._transmit(None, [header, *part])
 
     def _transmit(self, message: Outgoing | None, gather: list[Buffer]) -> None:
-        """Posts one Send: all of `message`, the end of it, or only a part (None)."""
+        """Posts one Send: the whole `message`, its last piece, or an earlier piece (None)."""
         session = self._session
         wanted = session.window.receives_wanted
         if wanted > self._receives.posted:

@@ -11,7 +11,7 @@ from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.transport.message import Cause, Refusal
 from rpcrdma.transport.plan_call import PlanLimits
 
-__all__ = ["REACTIONS", "CallForm", "Reaction", "form_after", "form_instead_of_carried"]
+__all__ = ["REACTIONS", "CallForm", "Reaction", "form_after"]
 
 
 class Reaction(enum.Enum):
@@ -100,15 +100,3 @@ def form_after(
         return None
     items = (*bound.items[:index], refusal.needed, *bound.items[index + 1 :])
     return again._replace(bound=ReplyBound(bound.results, items))
-
-
-def form_instead_of_carried(refusal: Refusal, form: CallForm, after: CallForm | None) -> CallForm | None:
-    """Likewise for a call that an extension had carried; `after` is what `form_after` says.
-
-    A reply that is too long for the messages it may take goes as the version has it, which may continue messages
-    further than the extension does. So does one for which the call can offer no more.
-    """
-    too_long = refusal.cause is Cause.REPLY_RESOURCE
-    if not too_long and (after is not None or refusal.cause is not Cause.WRITE_RESOURCE):
-        return after
-    return form._replace(attempts=form.attempts + 1, plain=True) if form.attempts < CALL_ATTEMPTS_MAX else None

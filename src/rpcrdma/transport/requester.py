@@ -9,21 +9,22 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from rpcrdma.errors import DecodeError, LocalProtocolError, RemoteProtocolError, RpcRdmaError, TransportClosed
-from rpcrdma.limits import CALL_ATTEMPTS_MAX, CONTINUED_OCTETS_MAX
+from rpcrdma.limits import CONTINUED_OCTETS_MAX
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.transport.call_states import TRANSITIONS, CallInput, CallState
 from rpcrdma.transport.calls import CallHandle
-from rpcrdma.transport.carriers import CallToCarry, CarriedCall
+from rpcrdma.transport.carriers import CallToCarry, CarriedCall, CarriedResults, Carrier
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists
 from rpcrdma.transport.config import ReverseSupport
 from rpcrdma.transport.events import CallFailed, ReplyArrived
 from rpcrdma.transport.exposure import Exposure, check_echo
-from rpcrdma.transport.message import Cause, Direction, Inbound, Kind, Outgoing, Refusal
+from rpcrdma.transport.message import CallDirection, Cause, Inbound, Kind, Outgoing, Refusal
 from rpcrdma.transport.outbox import LAST_PIECE_OCTETS_MIN, Outbox
 from rpcrdma.transport.plan_call import REPLY_ALLOWANCE_OCTETS, CallPlan, PlanLimits, plan_call
-from rpcrdma.transport.reactions import REACTIONS, CallForm, Reaction, form_after, form_instead_of_carried
+from rpcrdma.transport.reactions import REACTIONS, CallForm, Reaction, form_after
 from rpcrdma.transport.refusals import error_of
 from rpcrdma.transport.session import Session
 from rpcrdma.wire.buffers import Buffer
@@ -75,14 +76,15 @@ def _fewest(cause: Cause, chunks: ChunkLists) -> bool:
 
 
 class Requester:
-    """One direction's calls of this side."""
+    """The calls of this side in one direction; `carrier` is asked whether an extension takes them."""
 
-    __slots__ = ("_calls", "_direction", "_outbox", "_session")
+    __slots__ = ("_calls", "_direction", "_outbox", "_session", "carrier")
 
-    def __init__(self, session: Session, outbox: Outbox, direction: Direction) -> None:
+    def __init__(self, session: Session, outbox: Outbox, direction: CallDirection) -> None:
         self._session = session
         self._outbox = outbox
         self._direction = direction
+        self.carrier: Carrier | None = None
         self._calls: dict[int, CallHandle] = {}
         outbox.serve(self, Kind.CALL)
 
@@ -120,7 +122,8 @@ class Requester:
             if handle.exposure is not None:
                 self._fence(handle.exposure.abandon)
             self._session.statistics.calls_abandoned += 1
-            self._end_promise(handle)
+            if handle.carried is not None:
+                handle.carried.end()
         else:
             return
         if handle.sending:
@@ -143,7 +146,7 @@ class Requester:
             and bound.results <= session.results_octets
         ):
             inline: Sequence[Buffer] = (payload.reduced,)
-        elif self._direction is Direction.FORWARD or session.reverse_support is ReverseSupport.GENERAL:
+        elif self._direction is CallDirection.FORWARD or session.reverse_support is ReverseSupport.GENERAL:
             inline = self._expose(message, payload)
         else:
             inline = self._inline(payload, bound)
@@ -191,23 +194,16 @@ class Requester:
                 given = index + 1
         items = payload.item_octets()
         plan = plan_call(len(payload.reduced), items, bound.results, sizes, limits)
-        carrier = session.carrier
-        if (
-            carrier is not None
-            and (carrier.eager or handle.placement or not plan.plain)
-            and not form.plain
-            and self._direction is Direction.FORWARD
-        ):
-            window = session.window
-            room, extra_room = window.balance + 1, window.promises_left
-            call = CallToCarry(payload, bound.results, sizes, given, limits, room, extra_room, handle.placement)
-            handle.carried = carried = carrier.take(call)
+        carrier = self.carrier
+        if carrier is not None and (carrier.eager or handle.placement or not plan.plain) and not form.plain:
+            room = session.window.balance
+            carried = carrier.take(CallToCarry(payload, bound.results, sizes, given, limits, room, handle.placement))
             if carried is not None:
                 return self._carry(handle, payload, carried, limits)
         if (plan.read_items or plan.long) and form.attempts == 1 and session.far_call_octets > limits.call_octets_max:
             # To wait for credits takes a round trip, too. With the header there may be a message more.
             room = session.send_octets - session.dialect.geometry.piece_header
-            if payload.length // room + 1 <= session.window.balance:
+            if payload.length // room + 2 <= session.window.balance:
                 wider = limits._replace(call_octets_max=session.far_call_octets)
                 far = plan_call(len(payload.reduced), items, bound.results, sizes, wider)
                 if not (far.read_items or far.long):
@@ -232,7 +228,7 @@ class Requester:
     def _carry(
         self, handle: CallHandle, payload: Payload, carried: CarriedCall, limits: PlanLimits
     ) -> Sequence[Buffer]:
-        """Registers the memory of a call that goes in messages of an extension."""
+        """Registers the memory of a call that an extension carries."""
         session, plan = self._session, carried.plan
         exposure = None
         chunks = NO_CHUNKS
@@ -240,26 +236,17 @@ class Requester:
             exposure = Exposure(session.pd, payload, plan, handle.into, limits, carried=True)
             chunks = exposure.chunks
             self._count(plan, exposure)
+        handle.carried = carried
         handle.exposure = exposure
         handle.chunks = chunks
         handle.group = carried.transmissions(chunks)
         handle.sending = len(payload.items) > len(plan.read_items)
-        if carried.extra_receives:
-            carried.promised = carried.extra_receives
-            session.window.promise(carried.promised)
         return ()
 
     def carried(self, xid: int) -> CarriedCall | None:
-        """How the call with this XID travels that was sent in messages of an extension and is not answered."""
+        """The carrier's state of the unanswered call with this XID; None if no carrier took it."""
         handle = self._calls.get(xid)
         return None if handle is None or handle.state is CallState.QUEUED else handle.carried
-
-    def _end_promise(self, handle: CallHandle) -> None:
-        """The peer needs no more messages for the reply to a call than the one that ends it."""
-        carried = handle.carried
-        if carried is not None and carried.promised:
-            self._session.window.promise(-carried.promised)
-            carried.promised = 0
 
     def _check_header(self, exposure: Exposure) -> None:
         """Raises LocalProtocolError if the header of the call, or that of its reply, cannot hold its chunks."""
@@ -301,8 +288,8 @@ class Requester:
             statistics.segments_reply += len(chunks.reply.segments)
             statistics.octets_offered += chunks.reply.length
 
-    def on_reply(self, message: Inbound, invalidated: int | None) -> bool:
-        """Takes a reply; False where no call waits for it."""
+    def on_reply(self, message: Inbound, invalidated: int | None, results: CarriedResults | None = None) -> bool:
+        """Takes a reply, with `results` if an extension carried it; False if no call waits for it."""
         handle = self._calls.get(message.xid)
         session = self._session
         if handle is None or handle.state is _QUEUED:
@@ -310,7 +297,7 @@ class Requester:
             return False
         if invalidated is not None and not self._accept_invalidation(handle, invalidated):
             return True
-        if message.carried is not None and handle.carried is None:
+        if results is not None and handle.carried is None:
             error = RemoteProtocolError("a reply in messages of an extension to a call that went in none")
             return self.fail(message.xid, error)
         abandoned = handle.state is _ABANDONED
@@ -322,9 +309,8 @@ class Requester:
                 return True
         self._end(handle, message)
         if not abandoned:
-            if exposure is None and message.chunks is NO_CHUNKS and not message.long and message.carried is None:
-                session.statistics.calls_short += handle.carried is None
-                session.statistics.calls_by_send += handle.carried is not None and handle.carried.by_send
+            if exposure is None and message.chunks is NO_CHUNKS and not message.long and handle.carried is None:
+                session.statistics.calls_short += 1
                 decoder: Decoder = (
                     _ResultDecoder(message.data, message.start, None, handle.into)
                     if handle.into
@@ -332,7 +318,7 @@ class Requester:
                 )
                 session.events.append(_tuple(ReplyArrived, (handle, decoder)))
             else:
-                self._open(handle, exposure, message, reply_view)
+                self._open(handle, exposure, message, reply_view, results)
         if self._outbox.queued:
             self._outbox.drain()
         return True
@@ -355,7 +341,7 @@ class Requester:
             most, possible = session.config.reply_octets_max, session.segment_octets_possible
             form = form_after(message.refusal, handle.form, handle.into, most, possible)
             if handle.carried is not None:
-                form = form_instead_of_carried(message.refusal, handle.form, form)
+                form = handle.carried.form_after(message.refusal, handle.form, form)
         if form is not None:
             self._count_again(message.refusal, plain=form.plain and not handle.form.plain)
             session.window.on_received(message)
@@ -368,37 +354,13 @@ class Requester:
         if session.batcher is not None:
             for xid in session.batcher.refused_with(message):
                 if xid in self._calls:
-                    self.on_refused(message._replace(xid=xid), None)
-        if self._outbox.queued:
-            self._outbox.drain()
-        return True
-
-    def take_back(self, xid: int) -> bool:
-        """The peer has not taken a call, as the extension found: it goes out again without that, or fails.
-
-        False where there is no such call.
-        """
-        handle = self._calls.get(xid)
-        if handle is None or handle.state is CallState.QUEUED:
-            return False
-        if handle.carried is None or handle.form.attempts >= CALL_ATTEMPTS_MAX:
-            return self.fail(xid, error_of(Refusal(Cause.FLAGS)))
-        if handle.exposure is not None and not self._fence(handle.exposure.end):
-            return True
-        session = self._session
-        ended = Inbound(Kind.ERROR, xid, 0, session.dialect.version)
-        if handle.state is CallState.ABANDONED:
-            self._end(handle, ended)
-        else:
-            session.statistics.resent_plain += 1
-            session.window.on_received(ended)
-            self._send_again(handle, handle.form._replace(attempts=handle.form.attempts + 1, plain=True))
+                    self.on_refused(replace(message, xid=xid), None)
         if self._outbox.queued:
             self._outbox.drain()
         return True
 
     def fail(self, xid: int, error: RpcRdmaError) -> bool:
-        """A call is not answered as it has to be, as the extension found. False: there is no such call."""
+        """Ends a call whose reply is faulty; False if there is no such call."""
         handle = self._calls.get(xid)
         if handle is None or handle.state is CallState.QUEUED:
             return False
@@ -417,7 +379,7 @@ class Requester:
 
     def _count_again(self, refusal: Refusal, *, plain: bool) -> None:
         statistics = self._session.statistics
-        reaction = REACTIONS[refusal.cause]
+        reaction = REACTIONS.get(refusal.cause)
         if plain:
             statistics.resent_plain += 1
         elif reaction is Reaction.LONG:
@@ -433,7 +395,7 @@ class Requester:
         """A call that the peer has not run goes out in another form, under the same XID."""
         handle.form = form
         if handle.carried is not None:
-            self._end_promise(handle)
+            handle.carried.end()
             handle.carried = handle.group = None
         handle.exposure = None
         handle.chunks = NO_CHUNKS
@@ -490,29 +452,30 @@ class Requester:
         handle.state = TRANSITIONS[handle.state, _END]
         handle.payload = None
         if handle.carried is not None:
-            self._end_promise(handle)
+            handle.carried.end()
         session = self._session
         session.window.on_received(message)
         session.statistics.calls += 1
 
     def _open(
-        self, handle: CallHandle, exposure: Exposure | None, message: Inbound, reply_view: memoryview | None
+        self,
+        handle: CallHandle,
+        exposure: Exposure | None,
+        message: Inbound,
+        reply_view: memoryview | None,
+        results: CarriedResults | None,
     ) -> None:
-        """Reports a reply that has chunks, or whose call has some."""
+        """Reports a reply that has chunks, or whose call has chunks or a carrier."""
         session = self._session
         statistics = session.statistics
-        if handle.carried is not None:
-            statistics.calls_by_send += handle.carried.by_send or (
-                message.carried is not None and message.carried.held_octets > 0
-            )
-        elif not message.long and not handle.chunks.writes and not handle.chunks.reads:
+        if handle.carried is None and not message.long and not handle.chunks.writes and not handle.chunks.reads:
             statistics.calls_short += 1
         targets: Sequence[memoryview | None] = () if exposure is None else exposure.targets
-        carried = handle.carried
         try:
-            if carried is not None and message.carried is not None:
-                returned = carried.open(message.carried, message.data, handle.chunks, targets)
-            else:
+            returned = None
+            if handle.carried is not None:
+                returned = handle.carried.open(results, message.data, handle.chunks, targets)
+            if returned is None:
                 returned = check_echo(message, handle.chunks, targets, reply_view, may_be_inline=session.splits)
         except RemoteProtocolError as error:
             statistics.calls_failed += 1

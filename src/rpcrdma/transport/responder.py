@@ -13,10 +13,11 @@ from typing import Protocol
 from rpcrdma.errors import LocalProtocolError, RpcRdmaError
 from rpcrdma.limits import CONTINUED_OCTETS_MAX
 from rpcrdma.transport.calls import IncomingCall, OutgoingReply
+from rpcrdma.transport.carriers import IncomingItems
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, WriteChunk, fill, split_gather
 from rpcrdma.transport.config import ReverseSupport
 from rpcrdma.transport.events import CallArrived, ReplySent
-from rpcrdma.transport.message import Cause, Direction, Inbound, Kind, Outgoing, OutgoingError, Refusal
+from rpcrdma.transport.message import CallDirection, Cause, Inbound, Kind, Outgoing, OutgoingError, Refusal
 from rpcrdma.transport.message_memory import MessageMemory, MessageRoom
 from rpcrdma.transport.negotiation import State
 from rpcrdma.transport.outbox import JOIN_OCTETS_MAX, UNFINISHED_SELDOM, Outbox
@@ -97,7 +98,7 @@ class Responder:
     )
 
     def __init__(
-        self, session: Session, outbox: Outbox, buffers: BufferSource, memory: MessageMemory, direction: Direction
+        self, session: Session, outbox: Outbox, buffers: BufferSource, memory: MessageMemory, direction: CallDirection
     ) -> None:
         self._session = session
         self._outbox = outbox
@@ -122,8 +123,8 @@ class Responder:
         """The call whose RDMA Reads have been outstanding for the longest time."""
         return next(iter(self._reading), None)
 
-    def on_call(self, message: Inbound, invalidated: int | None) -> bool:
-        """Takes a call; False for one that is discarded, since it cannot invalidate anything."""
+    def on_call(self, message: Inbound, invalidated: int | None, carried: IncomingItems | None = None) -> bool:
+        """Takes a call, with the items that an extension carried; False, to discard it, if it invalidates a handle."""
         if invalidated is not None:
             return False
         session = self._session
@@ -135,15 +136,11 @@ class Responder:
         if outbox.posted - outbox.ended > UNFINISHED_SELDOM and outbox.backlog:
             session.violation("the peer does not read its replies")
             return True
-        incoming = IncomingCall(message)
-        if self._direction is Direction.REVERSE:
+        incoming = IncomingCall(message, carried)
+        if self._direction is CallDirection.REVERSE:
             session.statistics.reverse_calls += 1
         chunks = message.chunks
-        carried = message.carried
-        octets = 0
-        if carried is not None:
-            octets = carried.held_octets
-            session.statistics.calls_by_send += bool(carried.placed)
+        octets = 0 if carried is None else carried.held_octets
         if len(message.data) > MESSAGE_OCTETS_COPIED_MAX:
             octets += _held_by(message.data)
         if octets and not self._hold(incoming, octets):
@@ -156,7 +153,7 @@ class Responder:
         elif chunks is NO_CHUNKS:
             incoming.decoder = Decoder(message.data, message.start)
             session.events.append(_tuple(CallArrived, (incoming,)))
-        elif self._direction is Direction.REVERSE and session.reverse_support is not ReverseSupport.GENERAL:
+        elif self._direction is CallDirection.REVERSE and session.reverse_support is not ReverseSupport.GENERAL:
             # An empty Write chunk is an entry of its list, too (RFC 8167 section 5.3).
             self.fail_call(incoming, Cause.READ_CHUNKS if chunks.reads else Cause.REPLY_RESOURCE)
         elif not _addressable(chunks, session.segment_octets_taken):
@@ -180,7 +177,7 @@ class Responder:
         """Puts a call with Read chunks in line for what they hold."""
         reads = incoming.chunks.reads
         inline = None if message.long else len(message.data) - message.start
-        if message.carried is None and not _well_placed(reads, inline):
+        if incoming.carried is None and not _well_placed(reads, inline):
             self.fail_call(incoming, Cause.HEADER)
             return
         held = 0
@@ -340,7 +337,7 @@ class Responder:
     def _continued(self) -> tuple[int, int]:
         """The longest reply that is put into several messages rather than a chunk, and the longest that may be so."""
         session = self._session
-        if self._direction is Direction.REVERSE and session.reverse_support is ReverseSupport.INLINE:
+        if self._direction is CallDirection.REVERSE and session.reverse_support is ReverseSupport.INLINE:
             return 0, 0
         return session.in_messages_octets or 0, CONTINUED_OCTETS_MAX
 
@@ -397,10 +394,9 @@ class Responder:
         incoming, payload = reply.incoming, reply.payload
         assert incoming.carried is not None
         assert incoming.carried.reply is not None
-        found = incoming.carried.reply.plan(payload, self._session.window.balance + 1)
+        found = incoming.carried.reply.plan(payload, self._session.window.balance)
         if found is None:
             return None
-        self._session.statistics.calls_by_send += found.by_send and not incoming.carried.placed
         for index, chunk in found.written:
             self._write([payload.items[index].data], chunk)
         reply.group = found.transmissions

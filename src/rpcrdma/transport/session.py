@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from rpcrdma.errors import HostAuthenticationFailed
 from rpcrdma.limits import CHUNK_SEGMENTS_MAX, CONTINUED_OCTETS_MAX
-from rpcrdma.transport.carriers import Batcher, Carrier
+from rpcrdma.transport.carriers import Batcher
 from rpcrdma.transport.config import ReverseSupport, Role, TransportConfig
 from rpcrdma.transport.dialects import Dialect
 from rpcrdma.transport.events import EndpointEvent
@@ -34,7 +34,7 @@ class Session:
     to a peer so far away. `segment_octets_taken` is the largest segment that this side takes. `owed` counts what this
     side holds memory for until the peer does something: calls whose Read chunks are being read, and replies on their
     way. `peer` are the transport properties that the peer has told of; `proof` is the value of host authentication
-    among this side's own. `carrier` moves calls of this side in messages of an extension; `between` is asked about each
+    among this side's own. `between` is asked about each
     message that comes while those of an extension's group are expected one after another. With a `batcher` messages are
     held until the turn ends.
     """
@@ -42,12 +42,11 @@ class Session:
     __slots__ = (
         "_groups",
         "_peer_data",
-        "_promises_max",
+        "_reservable",
         "_reverse",
         "batcher",
         "between",
         "call_octets",
-        "carrier",
         "config",
         "dialect",
         "events",
@@ -84,6 +83,7 @@ class Session:
         dialect: Dialect,
         *,
         reverse: bool,
+        reservable: int = 0,
     ) -> None:
         self.qp = qp
         self.pd = pd
@@ -97,9 +97,8 @@ class Session:
         self.refusal: HostAuthenticationFailed | None = None
         self.owed = 0
         self.round_trip_s = 0.0
-        self.carrier: Carrier | None = None
         self.batcher: Batcher | None = None
-        self._promises_max = 0
+        self._reservable = reservable
         self.between: Callable[[Inbound, Buffer], bool] | None = None
         self._groups = 0
         self.events: deque[EndpointEvent] = deque()
@@ -109,9 +108,7 @@ class Session:
     def use(self, dialect: Dialect) -> None:
         """Speaks another version from here on: nothing of the one before is left."""
         self.dialect = dialect
-        self.window = dialect.window(self.config, self.role, reverse=self._reverse)
-        if self._promises_max:
-            self.window.widen(self._promises_max)
+        self.window = dialect.window(self.config, self.role, reverse=self._reverse, reservable=self._reservable)
         self.peer: Properties | None = None
         self.reverse_support = ReverseSupport.NONE
         if self._reverse:
@@ -121,11 +118,6 @@ class Session:
         self.names_ended = self.config.remote_invalidation and dialect.introduces
         self.segment_octets_taken = self.own.segment_octets_max if self.splits else (1 << 32) - 1
         self._agree()
-
-    def promise_at_most(self, messages: int) -> None:
-        """Before anything is sent: the most messages beyond the first ones of replies that the peer is promised."""
-        self._promises_max = messages
-        self.window.widen(messages)
 
     def expect_group(self, between: Callable[[Inbound, Buffer], bool] | None) -> None:
         """Messages of an extension are to come one after another; None: the last one of them has come."""

@@ -25,9 +25,9 @@ from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.aio.drivers.capture import PacketCapture
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.v3 import stable_how
-from rpcrdma.testing import raw_calls
-from rpcrdma.testing.raw_iwarp import startup_frame
-from rpcrdma.testing.raw_socket import RawSocketPeer
+from support import raw_calls
+from support.raw_iwarp import startup_frame
+from support.raw_socket import RawSocketPeer
 
 __all__: list[str] = []
 

@@ -24,14 +24,14 @@ from rpcrdma.iwarp.terminate import Code, PeerTerminated, TerminateMessage, deco
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.v3 import stable_how
 from rpcrdma.rpc.reply_bound import ReplyBound
-from rpcrdma.testing import raw_calls
-from rpcrdma.testing.raw_socket import HeardSegment, RawSocketPeer
 from rpcrdma.transport import TransportConfig
 from rpcrdma.transport.dialects.header_v1 import ERR_CHUNK, ERR_VERS, RdmaError, RdmaMsg, decode_header
 from rpcrdma.transport.dialects.v1 import Version1
 from rpcrdma.transport.message import Outgoing
 from rpcrdma.transport.private_data import PrivateData
 from rpcrdma.transport.refusals import ChunkRefused, VersionRefused
+from support import raw_calls
+from support.raw_socket import HeardSegment, RawSocketPeer
 
 __all__: list[str] = []
 

@@ -11,7 +11,7 @@ from kernel_server import EXPORT
 from lab import Lab, check
 
 from rpcrdma.aio.client.connect import connect, own_credential
-from rpcrdma.aio.client.tcp_client import TcpCaller
+from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.nfs import mount, v3
 from rpcrdma.nfs.v3 import createhow3, createmode3, ftype3, nfsstat3, stable_how
 
@@ -39,7 +39,9 @@ def every_procedure_of_mount(lab: Lab) -> None:
 
 
 async def _mount_procedures(server: Guest) -> None:
-    async with await TcpCaller.connect(server.address, 20048, own_credential(), timeout_s=10.0 * server.pace) as caller:
+    async with await TcpConnection.connect(
+        server.address, 20048, own_credential(), timeout_s=10.0 * server.pace
+    ) as caller:
         client = mount.MOUNT_V3_Client(caller)
         await client.null()
         equal("exports", [(entry.ex_dir) for entry in await client.export()], [EXPORT])

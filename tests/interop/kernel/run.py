@@ -6,6 +6,10 @@ import argparse
 import fnmatch
 import sys
 import time
+from pathlib import Path
+
+# `support` stands in the folder of all tests.
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import capture_vectors
 import errors_across

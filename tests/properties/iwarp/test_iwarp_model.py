@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
@@ -12,16 +10,12 @@ from hypothesis import strategies as st
 
 from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole
 from rpcrdma.testing.joined_pair import JoinedPair
-from rpcrdma.testing.raw_iwarp import RawPeer, completions_of, events_of, fpdu, tagged
 from rpcrdma.verbs import Access, Disconnected, MemoryRegion, SoftwareProtectionDomain, Status, Verb
+from support.draws import draws
+from support.raw_iwarp import RawPeer, completions_of, events_of, fpdu, tagged
 
 MEMORY = 30_000
 ROOM = 9000
-
-
-def draws(seed: int) -> Callable[[int], int]:
-    count = itertools.count(seed)
-    return lambda bits: next(count) * 0x9E3779B97F4A7C15F39CC0605CEDC835 >> 7 & (1 << bits) - 1
 
 
 @dataclass

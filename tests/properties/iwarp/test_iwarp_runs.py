@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rpcrdma.iwarp import IwarpConfig, MpaRole
-from rpcrdma.testing.raw_iwarp import RawPeer, completions_of, events_of, fpdu, tagged, untagged
 from rpcrdma.verbs import Access, Completion, MemoryRegion, QueuePairEvent, SoftwareProtectionDomain
+from support.draws import draws
+from support.raw_iwarp import RawPeer, completions_of, events_of, fpdu, tagged, untagged
 
 MEMORY_OCTETS = 90_000
 
@@ -35,11 +36,6 @@ scripts = st.lists(
     max_size=4,
 )
 FAULTS = ["none", "crc", "offset", "bounds", "handle", "opcode", "last", "version", "short", "cut"]
-
-
-def draws() -> Callable[[int], int]:
-    count = itertools.count(1)
-    return lambda bits: next(count) * 0x9E3779B97F4A7C15F39CC0605CEDC835 >> 7 & (1 << bits) - 1
 
 
 class Receiving:

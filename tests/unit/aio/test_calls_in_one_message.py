@@ -245,7 +245,7 @@ def test_few_credits_let_as_many_go_together_as_they_allow(credits_: int) -> Non
 def test_calls_that_come_again_together_run_once() -> None:
     async def main() -> None:
         async with connected(reconnect=False) as line:
-            caller: Any = line.client._caller
+            caller: Any = line.client._present
             for _ in range(2):
                 calls = [caller.call(ECHO, bytes([xid]), xid=xid) for xid in range(1, 9)]
                 assert await asyncio.gather(*calls) == [bytes([xid]) for xid in range(1, 9)]
@@ -260,7 +260,7 @@ def test_what_waits_for_the_end_of_the_turn_fails_with_the_connection() -> None:
         async with connected(reconnect=False) as line:
             calls = [asyncio.ensure_future(line.client.call(ECHO, b"x")) for _ in range(3)]
             await asyncio.sleep(0)
-            caller: Any = line.client._caller
+            caller: Any = line.client._present
             caller.abort("the test ends it")
             found = await asyncio.gather(*calls, return_exceptions=True)
             assert [type(one) for one in found] == [TransportClosed] * 3

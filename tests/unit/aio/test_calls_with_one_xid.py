@@ -13,6 +13,7 @@ from rpcrdma.rpc.auth import AuthSys
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import CallContext, Service
 from rpcrdma.xdr.codec import Decoder, Encoder
+from support.programs import decode_word, encode_word
 
 NUMBER = 0x20000032
 XID = 77
@@ -26,14 +27,6 @@ def encode_data(enc: Encoder, value: bytes) -> None:
 
 def decode_data(dec: Decoder) -> bytes:
     return bytes(dec.bulk(MOST, "data"))
-
-
-def encode_word(enc: Encoder, value: int) -> None:
-    enc.u32(value, "word")
-
-
-def decode_word(dec: Decoder) -> int:
-    return dec.u32("word")
 
 
 WRITE = Procedure(NUMBER, 1, 1, "WRITE", "write", encode_data, decode_data, encode_word, decode_word)
@@ -63,7 +56,7 @@ def test_calls_that_differ_in_a_few_octets_are_both_carried_out(scheme: str, at:
         service = Files()
 
         async def write(connection: Connection, data: bytes) -> Any:
-            caller: Any = connection._caller
+            caller: Any = connection._present
             return await caller.call(WRITE, data, timeout_s=30.0, xid=XID)
 
         async with (

@@ -12,8 +12,8 @@ from jumping_loop import now_s, run
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.aio.drivers.iwarp_driver import IwarpDriver
 from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole
-from rpcrdma.testing.raw_iwarp import startup_frame
 from rpcrdma.verbs import SoftwareProtectionDomain
+from support.raw_iwarp import startup_frame
 
 
 async def taken() -> None:

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 import uvloop
 
-from rpcrdma.aio.client.tcp_client import TcpCaller
+from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.drivers.hang_up import forget_hang_up, watch_hang_up
 from rpcrdma.aio.server.serve import ServeOptions, serve
 from rpcrdma.aio.urls import parse_url
 from rpcrdma.errors import TransportClosed
 from rpcrdma.rpc.program import null_procedure
 from rpcrdma.rpc.service import Service
-from rpcrdma.testing.raw_iwarp import startup_frame
+from support.raw_iwarp import startup_frame
 
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 LOOPS = pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop])
@@ -68,7 +68,7 @@ def test_a_server_lets_go_of_a_client_that_resets(loop_factory: LoopFactory, sch
 def test_a_call_over_tcp_ends_when_the_server_resets(loop_factory: LoopFactory, octets: bytes) -> None:
     async def main() -> None:
         with socket.create_server(("127.0.0.1", 0)) as listener:
-            async with await TcpCaller.connect(*listener.getsockname()) as caller:
+            async with await TcpConnection.connect(*listener.getsockname()) as caller:
                 sock, _ = listener.accept()
                 call = asyncio.ensure_future(caller.call(null_procedure(1, 1), None))
                 await asyncio.sleep(0)

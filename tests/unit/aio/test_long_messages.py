@@ -20,6 +20,7 @@ from rpcrdma.rpc.errors import GarbageArguments, RemoteSystemError
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import CallContext, ReverseCaller, Service
 from rpcrdma.xdr.codec import Decoder, Encoder
+from support.programs import decode_word, encode_word
 
 MIB = 1 << 20
 LONG = 2 * MIB
@@ -33,14 +34,6 @@ def encode_data(enc: Encoder, value: Any) -> None:
 
 def decode_data(dec: Decoder) -> bytes:
     return bytes(dec.bulk(32 * MIB, "data"))
-
-
-def encode_word(enc: Encoder, value: int) -> None:
-    enc.u32(value, "word")
-
-
-def decode_word(dec: Decoder) -> int:
-    return dec.u32("word")
 
 
 DATA, WORD = (encode_data, decode_data), (encode_word, decode_word)

@@ -22,8 +22,8 @@ from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.client import connect as connecting
 from rpcrdma.aio.client.connect import ConnectOptions, connect, own_credential
 from rpcrdma.aio.client.reconnecting import ReconnectingCaller, ReconnectPolicy, SingleConnection
-from rpcrdma.aio.client.tcp_client import TcpCaller
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
+from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.drivers.software_rnic import SoftwareRnic
 from rpcrdma.aio.server.serve import ServeOptions, serve
 from rpcrdma.aio.urls import parse_url
@@ -216,7 +216,7 @@ async def ordering(
 async def dialled(scheme: str, port: int, credential: AuthSys) -> SingleConnection:
     """A connection as `connect` makes it, for a policy that its options do not have."""
     if scheme == "tcp":
-        return await TcpCaller.connect("127.0.0.1", port, credential)
+        return await TcpConnection.connect("127.0.0.1", port, credential)
     connection = RdmaConnection(
         await SoftwareRnic().connect("127.0.0.1", port),
         transport=TransportConfig(),

@@ -23,6 +23,7 @@ from rpcrdma.rpc.record import RecordSender
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, Service, in_worker
 from rpcrdma.xdr.codec import BulkItem, Decoder, Encoder
+from support.programs import decode_word, encode_word
 
 NUMBER = 0x20000031
 MOST = 1 << 20
@@ -79,14 +80,6 @@ def encode_miscounted(enc: Encoder, value: Any) -> None:
 
 def decode_bulk(dec: Decoder) -> bytes:
     return bytes(dec.bulk(MOST, "data"))
-
-
-def encode_word(enc: Encoder, value: int) -> None:
-    enc.u32(value, "word")
-
-
-def decode_word(dec: Decoder) -> int:
-    return dec.u32("word")
 
 
 WORD, BULK = (encode_word, decode_word), (encode_bulk, decode_bulk)

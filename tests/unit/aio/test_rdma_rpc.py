@@ -26,6 +26,7 @@ from rpcrdma.rpc.errors import NoSuchProcedure, ProgramUnavailable, RemoteSystem
 from rpcrdma.rpc.service import CallContext, in_worker
 from rpcrdma.transport import IncomingCall, TransportConfig
 from rpcrdma.transport.responder import Responder
+from support.waiting import until
 
 pytestmark = pytest.mark.usefixtures("each_provider")
 # What is said to the socket of a server, or of its checksums, is said to the software RNIC.
@@ -91,12 +92,6 @@ async def serving(files: Files | None = None, **settings: Any) -> AsyncIterator[
 
 def remove_args() -> v3.REMOVE3args:
     return v3.REMOVE3args(v3.diropargs3(_HANDLE, "name"))
-
-
-async def until(condition: Any) -> None:
-    """Lets the loop run until `condition()`; the test's time-out bounds it."""
-    while not condition():  # noqa: ASYNC110 - what is waited for has no event
-        await asyncio.sleep(0)
 
 
 async def read(client: Connection, count: int, into: bytearray | None = None) -> v3.READ3resok:

@@ -6,7 +6,6 @@ import asyncio
 import secrets
 import socket
 import struct
-from typing import Any
 
 import pytest
 
@@ -20,22 +19,17 @@ from rpcrdma.errors import ConnectFailed, TransportClosed
 from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
-from rpcrdma.testing import raw_calls, raw_replies
-from rpcrdma.testing.raw_iwarp import startup_frame
-from rpcrdma.testing.raw_socket import RawSocketPeer
 from rpcrdma.transport import TransportConfig
 from rpcrdma.transport.negotiation import State
+from support import raw_calls, raw_replies
+from support.raw_iwarp import startup_frame
+from support.raw_socket import RawSocketPeer
+from support.waiting import until
 
 # The connections that the tests make by themselves begin in the newest version.
 pytestmark = [pytest.mark.usefixtures("each_version"), pytest.mark.versions("1", "2")]
 
 SHORT = IwarpConfig(startup_timeout_s=0.05)
-
-
-async def until(condition: Any) -> None:
-    """Lets the loop run until `condition()`; the test's time-out bounds it."""
-    while not condition():  # noqa: ASYNC110 - what is waited for has no event
-        await asyncio.sleep(0)
 
 
 async def two_of(*, active: bool) -> tuple[RdmaConnection, RdmaConnection]:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rpcrdma.aio.client.connect import ConnectOptions, connect
-from rpcrdma.aio.client.tcp_client import TcpCaller
+from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.drivers import sockets
 from rpcrdma.aio.server.serve import serve
 from rpcrdma.aio.urls import Url
@@ -147,7 +147,7 @@ def test_without_permission_the_error_says_what_is_needed(monkeypatch: pytest.Mo
     async def work(port: int) -> None:
         tried = bindings(monkeypatch, denied)
         with pytest.raises(NotPermitted, match=r"below 1024: permission denied; that needs root or CAP_NET_BIND_SERVI"):
-            await TcpCaller.connect("127.0.0.1", port, reserved_port=True)
+            await TcpConnection.connect("127.0.0.1", port, reserved_port=True)
         assert len(tried) == 1
         # And it is not taken for a server without MOUNT.
         url = Url(scheme="rdma", host="127.0.0.1", port=1, path="/x")

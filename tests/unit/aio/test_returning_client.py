@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -15,17 +15,10 @@ from rpcrdma.aio.client.connect import Connection
 from rpcrdma.errors import CallTimeout, TransportClosed
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import CallContext, Service
-from rpcrdma.xdr.codec import Decoder, Encoder
+from support.programs import decode_word, encode_word
+from support.waiting import until
 
 FORWARD, REVERSE = 0x20000021, 0x20000022
-
-
-def encode_word(enc: Encoder, value: int) -> None:
-    enc.u32(value, "word")
-
-
-def decode_word(dec: Decoder) -> int:
-    return dec.u32("word")
 
 
 def procedure(program: int, number: int, method: str) -> Procedure[int, int]:
@@ -92,11 +85,6 @@ async def lose(front: Front, connection: Connection) -> None:
     count = connection.reconnects
     connection._present.abort("cut")
     await connection.wait_reconnected(count)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    while not condition():  # noqa: ASYNC110 - what is waited for has no event
-        await asyncio.sleep(0)
 
 
 @pytest.mark.req("BD-19")

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
-from rpcrdma.aio.client.tcp_client import TcpCaller
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
+from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
 from rpcrdma.aio.server.tcp_server import TcpServerConfig
@@ -24,18 +24,12 @@ from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import CallContext, ReverseCaller, Service, in_worker
 from rpcrdma.transport import VERSION_CHOICES, ChunkRefused, ReplyBound, TransportConfig
 from rpcrdma.xdr.codec import Decoder, Encoder
+from support.programs import decode_word, encode_word
+from support.waiting import until
 
 MIB = 1 << 20
 NEWER = tuple(choice for choice in VERSION_CHOICES if choice not in {"auto", "1"})
 FORWARD, REVERSE, BULKY = 0x20000011, 0x20000012, 0x20000013
-
-
-def encode_word(enc: Encoder, value: int) -> None:
-    enc.u32(value, "word")
-
-
-def decode_word(dec: Decoder) -> int:
-    return dec.u32("word")
 
 
 def encode_data(enc: Encoder, value: Any) -> None:
@@ -174,12 +168,6 @@ async def rig(
             yield Rig(server, front, back, client)
 
 
-async def until(condition: Any) -> None:
-    """Lets the loop run until `condition()`; the test's time-out bounds it."""
-    while not condition():  # noqa: ASYNC110 - what is waited for has no event
-        await asyncio.sleep(0)
-
-
 def test_a_server_calls_its_client_after_the_handler_has_returned(scheme: str) -> None:
     async def main() -> None:
         async with rig(scheme) as r:
@@ -285,7 +273,7 @@ def test_a_client_without_services_drops_reverse_calls_and_counts_them(scheme: s
     async def main() -> None:
         async with rig(scheme, services=False) as r:
             await r.client.call(JOIN, 1)
-            line = r.client._caller
+            line = r.client._present
             if isinstance(line, RdmaConnection) and line.negotiated.dialect != "1":
                 # It has told so.
                 with pytest.raises(LocalProtocolError, match="the client takes no calls"):
@@ -301,7 +289,7 @@ def test_a_client_without_services_drops_reverse_calls_and_counts_them(scheme: s
                 # One credit, which the call that nobody answers holds.
                 assert line.statistics.discarded == 1
             else:
-                assert isinstance(line, TcpCaller)
+                assert isinstance(line, TcpConnection)
                 assert line.calls_dropped == 3
 
     asyncio.run(main())
@@ -328,7 +316,7 @@ def test_hundreds_of_calls_each_way_at_once_with_the_same_xids(scheme: str) -> N
         async with rig(scheme) as r:
             await r.client.call(JOIN, 1)
             await r.front.client.call(DOUBLE, 1)
-            line: Any = r.client._caller
+            line: Any = r.client._present
             peer: Any = r.front.client
             for calls in (line, peer) if scheme == "rdma" else (line._calls, peer._calls):
                 calls._xid = 1000
@@ -408,7 +396,7 @@ def test_a_server_that_stops_ends_its_reverse_calls(scheme: str) -> None:
             await r.server.close()
             with pytest.raises(TransportClosed):
                 await waiting
-            line: Any = r.client._caller
+            line: Any = r.client._present
             await line.wait_closed()
             assert line.closed
 
@@ -424,7 +412,7 @@ def test_an_idle_connection_is_kept_for_reverse_calls(scheme: str) -> None:
             await r.client.call(JOIN, 1)
             async with connect(r.server.listening[0], options=ConnectOptions(reconnect=False)) as other:
                 await other.call(ADD, 1)
-                line: Any = other._caller
+                line: Any = other._present
                 await line.wait_closed()
             assert await r.front.client.call(DOUBLE, 2) == 4
 

@@ -13,10 +13,10 @@ from rpcrdma.errors import TransportClosed
 from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.auth import AuthNone
-from rpcrdma.testing.raw_calls import BOTH_PRIVATE
-from rpcrdma.testing.raw_iwarp import read_request
-from rpcrdma.testing.raw_replies import HeardCall
-from rpcrdma.testing.raw_socket import RawSocketPeer
+from support.raw_calls import BOTH_PRIVATE
+from support.raw_iwarp import read_request
+from support.raw_replies import HeardCall
+from support.raw_socket import RawSocketPeer
 
 SIZES = [600, 1001, 1400, 3333, 9000]
 """What the listening side says to be the longest segment that it takes; options of TCP come off that."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.aio.client.tcp_client import TcpCaller
+from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.server.tcp_server import TcpServer, TcpServerConfig
 from rpcrdma.errors import CallTimeout, ConnectFailed, DecodeError, LocalProtocolError, TransportClosed
 from rpcrdma.rpc import errors
@@ -21,6 +21,7 @@ from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import Service, in_worker, inline_or_worker
 from rpcrdma.xdr.codec import Decoder, Encoder
+from support.programs import decode_word, encode_word
 
 NUMBER = 0x20000002
 MIB = 1 << 20
@@ -32,14 +33,6 @@ def encode_void(enc: Encoder, value: None) -> None:
 
 def decode_void(dec: Decoder) -> None:
     pass
-
-
-def encode_word(enc: Encoder, value: int) -> None:
-    enc.u32(value, "word")
-
-
-def decode_word(dec: Decoder) -> int:
-    return dec.u32("word")
 
 
 def encode_data(enc: Encoder, value: Any) -> None:
@@ -136,8 +129,8 @@ class Rig:
         self.service = service
         self.server = server
 
-    async def caller(self, credential: Any = None, **options: Any) -> TcpCaller:
-        return await TcpCaller.connect("127.0.0.1", self.server.port, credential, **options)
+    async def caller(self, credential: Any = None, **options: Any) -> TcpConnection:
+        return await TcpConnection.connect("127.0.0.1", self.server.port, credential, **options)
 
 
 @asynccontextmanager
@@ -348,7 +341,7 @@ def test_only_the_first_bulk_item_is_copied_into_the_callers_memory() -> None:
     async def main() -> None:
         async with TcpServer(Dispatcher([Pair()])) as server:
             await server.listen()
-            async with await TcpCaller.connect("127.0.0.1", server.port) as caller:
+            async with await TcpConnection.connect("127.0.0.1", server.port) as caller:
                 into = bytearray(8)
                 one, two = await caller.call(target, None, into=into)
                 assert (bytes(one), bytes(two), bytes(into)) == (b"first", b"second", b"first\0\0\0")
@@ -362,9 +355,9 @@ def test_a_failed_connect_names_address_and_cause() -> None:
             taken.bind(("127.0.0.1", 0))
             port = taken.getsockname()[1]
             with pytest.raises(ConnectFailed, match=f"127.0.0.1:{port}: .*refused"):
-                await TcpCaller.connect("127.0.0.1", port)
+                await TcpConnection.connect("127.0.0.1", port)
         with pytest.raises(ConnectFailed, match="host name"):
-            await TcpCaller.connect("not a name." + "x" * 70, 1)
+            await TcpConnection.connect("not a name." + "x" * 70, 1)
 
     asyncio.run(main())
 
@@ -381,7 +374,7 @@ def test_a_connect_that_nobody_answers_times_out() -> None:
                 sock.setblocking(False)
                 sock.connect_ex(address)
             with pytest.raises(ConnectFailed, match="did not answer within"):
-                await TcpCaller.connect(*address, timeout_s=0.05)
+                await TcpConnection.connect(*address, timeout_s=0.05)
             for sock in held:
                 sock.close()
 

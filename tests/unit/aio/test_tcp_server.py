@@ -6,7 +6,7 @@ import asyncio
 import errno
 import logging
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -14,7 +14,7 @@ import pytest
 
 from rpcrdma.aio.answering.buffer_pool import BufferPool
 from rpcrdma.aio.answering.handler_runner import HandlerRunner
-from rpcrdma.aio.client.tcp_client import TcpCaller
+from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.drivers import listener as listener_module
 from rpcrdma.aio.server.tcp_server import TcpServer, TcpServerConfig
 from rpcrdma.errors import TransportClosed
@@ -22,17 +22,11 @@ from rpcrdma.rpc.dispatch import Dispatcher
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import Service, in_worker
 from rpcrdma.xdr.codec import Decoder, Encoder
+from support.programs import decode_word, encode_word
+from support.waiting import until
 
 NUMBER = 0x20000004
 MIB = 1 << 20
-
-
-def encode_word(enc: Encoder, value: int) -> None:
-    enc.u32(value, "word")
-
-
-def decode_word(dec: Decoder) -> int:
-    return dec.u32("word")
 
 
 def encode_data(enc: Encoder, value: Any) -> None:
@@ -90,8 +84,8 @@ class Rig:
         self.service = service
         self.server = server
 
-    async def caller(self) -> TcpCaller:
-        return await TcpCaller.connect("127.0.0.1", self.server.port)
+    async def caller(self) -> TcpConnection:
+        return await TcpConnection.connect("127.0.0.1", self.server.port)
 
 
 @asynccontextmanager
@@ -103,11 +97,6 @@ async def serving(**config: Any) -> AsyncIterator[Rig]:
         service.gate.set()
     assert server.connections == set()
     assert server.pool.lent_octets == 0
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    while not condition():  # noqa: ASYNC110 - waits for turns of the event loop, not for time
-        await asyncio.sleep(0)
 
 
 def test_a_stopping_server_answers_what_runs_and_then_closes() -> None:
@@ -183,8 +172,8 @@ def test_a_peer_that_reads_nothing_is_cut_off_before_others_lack_memory(caplog: 
         async with TcpServer(Dispatcher([service]), pool=pool, config=config) as server:
             await server.listen()
             server._listener._sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)
-            async with await TcpCaller.connect("127.0.0.1", server.port) as honest:
-                greedy = await TcpCaller.connect("127.0.0.1", server.port)
+            async with await TcpConnection.connect("127.0.0.1", server.port) as honest:
+                greedy = await TcpConnection.connect("127.0.0.1", server.port)
                 greedy._stream._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
                 greedy._stream.pause()
                 calls = [asyncio.create_task(greedy.call(READ, MIB)) for _ in range(3)]
@@ -287,7 +276,7 @@ def test_a_server_listens_on_several_addresses() -> None:
             await rig.server.listen("127.0.0.1", 0)
             assert (await rig.server.listen("::1"))[0][0] == "::1"
             for host, port in rig.server.addresses:
-                async with await TcpCaller.connect(host, port) as caller:
+                async with await TcpConnection.connect(host, port) as caller:
                     assert await caller.call(DOUBLE, 1) == 2
             assert len({port for _, port in rig.server.addresses}) == 3
             with pytest.raises(OSError, match="in use"):
@@ -351,7 +340,7 @@ def test_servers_share_a_runner_and_a_pool() -> None:
         ):
             for server in (one, two):
                 await server.listen()
-                async with await TcpCaller.connect("127.0.0.1", server.port) as caller:
+                async with await TcpConnection.connect("127.0.0.1", server.port) as caller:
                     assert await caller.call(BLOCK, 1) == 2
         assert await runner.drain(1)
 

@@ -16,6 +16,7 @@ from rpcrdma.rpc.reply_cache import ReplyCacheConfig
 from rpcrdma.rpc.service import CallContext, Service
 from rpcrdma.transport import CallRefused, ChunkRefused, TransportConfig
 from rpcrdma.xdr.codec import Decoder, Encoder
+from support.programs import decode_word, encode_word
 
 MIB = 1 << 20
 pytestmark = pytest.mark.usefixtures("each_provider")
@@ -29,14 +30,6 @@ def encode_opaque(enc: Encoder, value: Any) -> None:
 
 def decode_opaque(dec: Decoder) -> bytes:
     return dec.opaque(4 * MIB, "data")
-
-
-def encode_word(enc: Encoder, value: int) -> None:
-    enc.u32(value, "word")
-
-
-def decode_word(dec: Decoder) -> int:
-    return dec.u32("word")
 
 
 GIVE = Procedure(0x20000023, 1, 1, "GIVE", "give", encode_word, decode_word, encode_opaque, decode_opaque)

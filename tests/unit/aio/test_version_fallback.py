@@ -20,10 +20,10 @@ from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.auth import AuthNone
 from rpcrdma.rpc.service import CallContext
-from rpcrdma.testing.raw_calls import BOTH_PRIVATE
-from rpcrdma.testing.raw_replies import header, rpc_reply, send
-from rpcrdma.testing.raw_socket import RawSocketPeer
 from rpcrdma.transport import VersionRefused
+from support.raw_calls import BOTH_PRIVATE
+from support.raw_replies import header, rpc_reply, send
+from support.raw_socket import RawSocketPeer
 
 OLD, NEW = "1", "2"
 NONE = v3.post_op_attr(False, None)

@@ -12,7 +12,7 @@ from rpcrdma.dissect.capture_dissector import CaptureDissector
 from rpcrdma.dissect.capture_file import CapturedPacket
 from rpcrdma.dissect.connection import Settings
 from rpcrdma.dissect.message import Message
-from rpcrdma.testing.raw_iwarp import fpdu, startup_frame, untagged
+from support.raw_iwarp import fpdu, startup_frame, untagged
 
 SYN = 2
 RAW_IP = 101

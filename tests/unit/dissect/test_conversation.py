@@ -16,14 +16,11 @@ from rpcrdma.dissect.hex_input import hex_messages
 from rpcrdma.dissect.message import Message
 from rpcrdma.dissect.rpc_header import ProgramNames
 from rpcrdma.nfs import v3
-from rpcrdma.testing.raw_capture import CLIENT, SERVER, HandMadeCapture
+from support.octets import words
+from support.raw_capture import CLIENT, SERVER, HandMadeCapture
 
 GETATTR, READ = 1, 6
 NAMES = ProgramNames([v3.PROGRAM])
-
-
-def words(*numbers: int) -> bytes:
-    return b"".join(number.to_bytes(4) for number in numbers)
 
 
 def call(xid: int, procedure: int = GETATTR) -> bytes:

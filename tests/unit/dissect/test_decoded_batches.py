@@ -10,13 +10,10 @@ from rpcrdma.dissect.connection import Settings
 from rpcrdma.dissect.message import Message
 from rpcrdma.dissect.rpc_header import ProgramNames
 from rpcrdma.nfs import v3
+from support.octets import words
 
 CLIENT, SERVER = 0, 1
 GETATTR, LOOKUP = 1, 3
-
-
-def words(*numbers: int) -> bytes:
-    return b"".join(number.to_bytes(4) for number in numbers)
 
 
 def call(xid: int, procedure: int = GETATTR) -> bytes:

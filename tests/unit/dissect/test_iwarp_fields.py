@@ -20,7 +20,7 @@ from rpcrdma.dissect.iwarp_fields import (
 from rpcrdma.iwarp import segments
 from rpcrdma.iwarp.startup import HEADER_OCTETS
 from rpcrdma.iwarp.terminate import TerminateMessage, encode_terminate
-from rpcrdma.testing.raw_iwarp import fpdu, tagged, terminate, untagged
+from support.raw_iwarp import fpdu, tagged, terminate, untagged
 
 TABLES = [STARTUP_ROWS, TAGGED_ROWS, UNTAGGED_ROWS, READ_REQUEST_ROWS, TERMINATE_ROWS]
 

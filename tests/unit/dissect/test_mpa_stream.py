@@ -11,7 +11,7 @@ import pytest
 from rpcrdma.dissect.mpa_stream import Fpdu, MpaHalf, MpaTerms, StartupSeen, Unit
 from rpcrdma.iwarp.framing import build_marked_fpdu
 from rpcrdma.iwarp.startup import FrameKind
-from rpcrdma.testing.raw_iwarp import fpdu, startup_frame, untagged
+from support.raw_iwarp import fpdu, startup_frame, untagged
 
 VECTORS = tomllib.loads((Path(__file__).parents[2] / "vectors/iwarp/frames.toml").read_text())
 SEGMENTS = [untagged(3, 0, number, random.Random(number).randbytes(number * 37)) for number in range(1, 40)]

@@ -7,7 +7,7 @@ import pytest
 from rpcrdma import limits
 from rpcrdma.dissect.mpa_stream import Fpdu, MpaHalf, MpaTerms
 from rpcrdma.dissect.rdmap_messages import RdmapHalf, RdmapMessage
-from rpcrdma.testing.raw_iwarp import fpdu, read_request, tagged, terminate, untagged
+from support.raw_iwarp import fpdu, read_request, tagged, terminate, untagged
 
 
 def messages(*segments: bytes, half: RdmapHalf | None = None) -> list[RdmapMessage]:

@@ -18,6 +18,7 @@ from rpcrdma.rtr.messages import (
     encode_transmit_response,
 )
 from rpcrdma.rtr.properties import BufferStructure, SegmentKind, encode_buffer_structure
+from support.octets import words
 
 CLIENT, SERVER = 0, 1
 READ, WRITE = 6, 7
@@ -25,10 +26,6 @@ XMTREQ, XMTRESP, XMTCONT, REPTERR = 0x101, 0x102, 0x103, 0x104
 PAGES = BufferStructure(1024 + 4 * 64, ((1, SegmentKind(1024, 0, placeable=False)), (4, SegmentKind(64, 0, True))))
 CALL = bytes.fromhex("00000007 00000000 00000002 000186a3 00000003 00000006 00000000 00000000 00000000 00000000")
 REPLY = bytes.fromhex("00000007 00000001 00000000 00000000 00000000 00000000")
-
-
-def words(*numbers: int) -> bytes:
-    return b"".join(number.to_bytes(4) for number in numbers)
 
 
 def prefix(kind: int, flags: int = 0, xid: int = 7) -> bytes:

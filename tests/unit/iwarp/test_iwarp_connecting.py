@@ -10,16 +10,6 @@ import pytest
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.iwarp import IwarpConfig, MpaRole, ReadyFrame
 from rpcrdma.testing.joined_pair import Chunking, byte_by_byte, whole
-from rpcrdma.testing.raw_iwarp import (
-    RawPeer,
-    completions_of,
-    events_of,
-    fpdu,
-    read_request,
-    startup_frame,
-    tagged,
-    untagged,
-)
 from rpcrdma.verbs import (
     Access,
     Completion,
@@ -30,6 +20,16 @@ from rpcrdma.verbs import (
     SoftwareProtectionDomain,
     Status,
     Verb,
+)
+from support.raw_iwarp import (
+    RawPeer,
+    completions_of,
+    events_of,
+    fpdu,
+    read_request,
+    startup_frame,
+    tagged,
+    untagged,
 )
 
 Draws = Callable[[int], int]

@@ -9,7 +9,9 @@ import pytest
 from rpcrdma.iwarp import IwarpConfig, MpaRole
 from rpcrdma.testing.endpoint_pair import counted_bits
 from rpcrdma.testing.joined_pair import Chunking, byte_by_byte, sizes, whole
-from rpcrdma.testing.raw_iwarp import (
+from rpcrdma.verbs import Access, Disconnected, SoftwareProtectionDomain, Status
+from rpcrdma.wire import crc32c
+from support.raw_iwarp import (
     RawPeer,
     completions_of,
     events_of,
@@ -20,8 +22,6 @@ from rpcrdma.testing.raw_iwarp import (
     terminate,
     untagged,
 )
-from rpcrdma.verbs import Access, Disconnected, SoftwareProtectionDomain, Status
-from rpcrdma.wire import crc32c
 
 WORDS = bytes.fromhex("00200020")
 cuts = pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 
 from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole
 from rpcrdma.testing.joined_pair import JoinedPair
-from rpcrdma.testing.raw_iwarp import events_of
 from rpcrdma.verbs import ConnectRequested, Disconnected, Established, ReceivePool, SoftwareProtectionDomain
+from support.raw_iwarp import events_of
 
 NOW_S = 1000.0
 CONFIG = IwarpConfig(startup_timeout_s=10.0, nudge_after_s=0.03)

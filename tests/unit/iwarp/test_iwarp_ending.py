@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
 
 import pytest
@@ -10,7 +9,10 @@ import pytest
 from rpcrdma.iwarp import IwarpConfig, MpaRole
 from rpcrdma.iwarp.states import State
 from rpcrdma.testing.joined_pair import whole
-from rpcrdma.testing.raw_iwarp import (
+from rpcrdma.verbs import Access, Completion, Disconnected, SoftwareProtectionDomain, Status, Verb
+from rpcrdma.wire.checksum import crc32c
+from support.draws import draws
+from support.raw_iwarp import (
     RawPeer,
     completions_of,
     events_of,
@@ -21,16 +23,9 @@ from rpcrdma.testing.raw_iwarp import (
     terminate,
     untagged,
 )
-from rpcrdma.verbs import Access, Completion, Disconnected, SoftwareProtectionDomain, Status, Verb
-from rpcrdma.wire.checksum import crc32c
 
 REMOTE = Access.REMOTE_READ | Access.REMOTE_WRITE
 WORDS = bytes.fromhex("00200020")
-
-
-def draws() -> Callable[[int], int]:
-    count = itertools.count(1)
-    return lambda bits: next(count) * 0x9E3779B97F4A7C15F39CC0605CEDC835 >> 7 & (1 << bits) - 1
 
 
 def peer(role: MpaRole, config: IwarpConfig | None = None, *, emss: int = 1460) -> RawPeer:
@@ -394,3 +389,13 @@ def test_terminates_carry_markers_where_they_are_wanted() -> None:
     assert sent[: first - 8] == stream[: first - 8]
     without = b"".join(sent[at + 4 : at + 512] for at in range(0, len(sent), 512))
     assert without.endswith(terminate(0x1202, untagged(3, 0, 1)))
+
+
+def test_the_end_of_the_stream_ends_the_last_words() -> None:
+    raw = connected(MpaRole.RESPONDER)
+    raw.give(fpdu(untagged(3, 0, 2)))
+    told = raw.qp.next_gather(1 << 16)
+    assert told
+    assert (raw.qp.state, raw.qp.wants_close) == (State.LAST_WORDS, False)
+    raw.qp.end_of_stream()
+    assert (raw.qp.state, raw.qp.wants_close) == (State.CLOSED, True)

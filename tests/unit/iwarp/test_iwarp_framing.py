@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from rpcrdma.iwarp import framing
 from rpcrdma.iwarp.framing import (
     MARKER_SPACING_OCTETS,
     build_fpdu,
@@ -17,6 +18,7 @@ from rpcrdma.iwarp.framing import (
     size_mulpdu,
 )
 from rpcrdma.iwarp.segments import LAST, TAGGED, TAGGED_CONTROL, WRITE
+from rpcrdma.wire.buffers import Buffer
 from rpcrdma.wire.checksum import crc32c
 
 VECTORS = tomllib.loads((Path(__file__).parents[2] / "vectors/iwarp/frames.toml").read_text())
@@ -69,7 +71,7 @@ def unmarked(stream: bytes, start: int = 0) -> tuple[bytes, dict[int, int]]:
 
 @pytest.mark.req("MPA-12", "MPA-13", "MPA-15", "MPA-17")
 @pytest.mark.parametrize("start", [0, 4, 492, 504, 508, 512, 1 << 32])
-@pytest.mark.parametrize("octets", [1, 3, 484, 488, 492, 496, 500, 504, 508, 1500, 64768])
+@pytest.mark.parametrize("octets", [0, 1, 2, 3, 484, 488, 492, 496, 500, 504, 508, 1500, 64768])
 def test_markers_stand_at_every_512th_octet_and_point_at_their_frame(start: int, octets: int) -> None:
     body = octets.to_bytes(2, "big") + bytes(range(256)) * (octets // 256 + 1)
     body = body[: 2 + octets]
@@ -98,6 +100,33 @@ def test_only_the_place_among_512_octets_matters() -> None:
 def test_without_crcs_the_field_is_there_and_zero() -> None:
     assert build_fpdu([b"\0\1x"], 3, crc=False)[-1] == bytes(5)
     assert build_marked_fpdu([b"\0\1x"], 3, 4, crc=False)[0][-1] == bytes(4)
+
+
+@pytest.mark.parametrize("octets", range(2, 10))
+def test_the_pad_fills_up_to_a_multiple_of_four(octets: int) -> None:
+    body = bytes(octets)
+    padded = body + bytes(-octets % 4)
+    frame = padded + crc32c(padded).to_bytes(4, "little")
+    assert b"".join(build_fpdu([body], octets, crc=True)) == frame
+    assert build_marked_fpdu([body], octets, 4, crc=True)[1] == 4 + len(frame)
+    assert b"".join(build_marked_fpdu([body], octets, 4, crc=True)[0]) == frame
+    (pieces, sizes) = build_tagged_run(WRITE, 77, 0, memoryview(body), 1000, (0, 0), crc=True)
+    assert sizes == [16 + len(frame)]
+    assert pieces[-1][:-4] == bytes(-octets % 4)
+
+
+@pytest.mark.parametrize("position", [0, 4, 508])
+def test_every_octet_of_a_marked_frame_is_digested_once(monkeypatch: pytest.MonkeyPatch, position: int) -> None:
+    digested: list[bytes] = []
+
+    def counted(piece: Buffer, digest: int = 0) -> int:
+        assert len(piece) > 0
+        digested.append(bytes(piece))
+        return crc32c(piece, digest)
+
+    monkeypatch.setattr(framing, "crc32c", counted)
+    gather, _ = build_marked_fpdu([b"\x02\x58", bytes(range(200)) * 3], 602, position, crc=True)
+    assert digested == [bytes(piece) for piece in gather[:-1]]
 
 
 @pytest.mark.req("MPA-2", "MPA-3", "MPA-26", "MPA-27", "MPA-28", "DDP-1")

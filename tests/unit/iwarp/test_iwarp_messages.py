@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +11,10 @@ import pytest
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole
 from rpcrdma.testing.joined_pair import Chunking, JoinedPair, byte_by_byte, feed, sizes, whole
-from rpcrdma.testing.raw_iwarp import (
+from rpcrdma.verbs import Access, Completion, Disconnected, MemoryRegion, SoftwareProtectionDomain, Status, Verb
+from rpcrdma.wire.buffers import Buffer, gather_length
+from support.draws import draws
+from support.raw_iwarp import (
     RawPeer,
     completions_of,
     events_of,
@@ -23,8 +24,6 @@ from rpcrdma.testing.raw_iwarp import (
     terminate,
     untagged,
 )
-from rpcrdma.verbs import Access, Completion, Disconnected, MemoryRegion, SoftwareProtectionDomain, Status, Verb
-from rpcrdma.wire.buffers import Buffer, gather_length
 
 VECTORS = {
     vector["name"]: bytes.fromhex(vector["hex"])
@@ -34,11 +33,6 @@ REMOTE = Access.REMOTE_READ | Access.REMOTE_WRITE
 cuts = pytest.mark.parametrize(
     "chunking", [whole, byte_by_byte, sizes(random.Random(7).randint)], ids=["whole", "1", "random"]
 )
-
-
-def draws(seed: int = 1) -> Callable[[int], int]:
-    count = itertools.count(seed)
-    return lambda bits: next(count) * 0x9E3779B97F4A7C15F39CC0605CEDC835 >> 7 & (1 << bits) - 1
 
 
 def connected(role: MpaRole = MpaRole.INITIATOR, config: IwarpConfig | None = None, **options: object) -> RawPeer:

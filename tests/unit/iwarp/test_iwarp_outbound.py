@@ -200,6 +200,16 @@ def test_a_cut_lets_further_frames_follow() -> None:
     assert (scene.out.pieces, scene.out.sent) == ([], 40)
 
 
+@pytest.mark.parametrize("shown", ["c", "m"])
+def test_all_pieces_go_with_the_last_octet(shown: str) -> None:
+    out = Scene(shown).out
+    for octets in (5, 4, 7):
+        # A piece that no count includes, behind all the other ones.
+        out.pieces.append(b"uncounted")
+        out.bytes_sent(octets)
+    assert out.pieces == []
+
+
 def test_octets_are_counted_from_the_start_up_frame_on() -> None:
     out = Scene("").out
     out.put(b"start-up")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import random
-from collections.abc import Callable
 
 import pytest
 
@@ -12,11 +10,7 @@ from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole
 from rpcrdma.testing.joined_pair import Chunking, JoinedPair, sizes, whole
 from rpcrdma.testing.provider_suite import CHECKS, Check, MakePair, PairParts
 from rpcrdma.verbs.memory import SoftwareProtectionDomain
-
-
-def draws(seed: int) -> Callable[[int], int]:
-    count = itertools.count(seed)
-    return lambda bits: next(count) * 0x9E3779B97F4A7C15F39CC0605CEDC835 >> 7 & (1 << bits) - 1
+from support.draws import draws
 
 
 def maker(emss: int, chunking: Chunking, *, crc: bool, peer_to_peer: bool) -> MakePair:

@@ -11,7 +11,6 @@ from rpcrdma.errors import LocalProtocolError
 from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole, ReadyFrame
 from rpcrdma.iwarp.states import State
 from rpcrdma.testing.joined_pair import feed
-from rpcrdma.testing.raw_iwarp import completions_of, events_of, fpdu, read_request, startup_frame, tagged, untagged
 from rpcrdma.verbs import (
     Access,
     Completion,
@@ -23,6 +22,7 @@ from rpcrdma.verbs import (
     Verb,
 )
 from rpcrdma.verbs.receive_pool import ReceivePool
+from support.raw_iwarp import completions_of, events_of, fpdu, read_request, startup_frame, tagged, untagged
 
 NOW_S = 50.0
 STARTUP_ROOM, IDLE, DISCARDED = 533, 8192, 4096

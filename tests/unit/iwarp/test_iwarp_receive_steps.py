@@ -11,9 +11,9 @@ from rpcrdma.iwarp.runs import DISCARD
 from rpcrdma.iwarp.states import State
 from rpcrdma.iwarp.tagged import TaggedMessages
 from rpcrdma.testing.joined_pair import feed
-from rpcrdma.testing.raw_iwarp import RawPeer, completions_of, events_of, fpdu, tagged, terminate, untagged
 from rpcrdma.verbs import Access, Completion, MemoryRegion, SoftwareProtectionDomain, Status, Verb
 from rpcrdma.verbs.receive_pool import ReceivePool, ScatteredBuffer
+from support.raw_iwarp import RawPeer, completions_of, events_of, fpdu, tagged, terminate, untagged
 
 IDLE, FULL = 8192, 73_728
 """Octets of the scratch buffer that are offered usually, and when many small FPDUs may come."""

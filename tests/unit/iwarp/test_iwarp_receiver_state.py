@@ -11,10 +11,10 @@ from rpcrdma.iwarp.receiver import Receiver, Scratch
 from rpcrdma.iwarp.sender import Sender
 from rpcrdma.iwarp.states import State
 from rpcrdma.testing.joined_pair import feed
-from rpcrdma.testing.raw_iwarp import RawPeer, events_of, fpdu, read_request, startup_frame, tagged, untagged
 from rpcrdma.verbs import Access, Disconnected, Established, MemoryRegion, SoftwareProtectionDomain
 from rpcrdma.verbs.receive_pool import ReceivePool, ScatteredBuffer
 from rpcrdma.wire.checksum import crc32c
+from support.raw_iwarp import RawPeer, events_of, fpdu, read_request, startup_frame, tagged, untagged
 
 HANDLE, OFFSET = 9, 1
 
@@ -281,6 +281,37 @@ def test_what_has_come_of_a_scattered_send_is_written_and_no_more() -> None:
     assert len(target) == 4720
     feed(raw.qp, frame[300:])
     assert b"".join(parts) == data + bytes(15_100)
+
+
+def test_the_first_receive_and_its_buffer_are_used_and_nothing_behind_them() -> None:
+    raw = initiator()
+    receiver = raw.qp._receiver
+    memory, spare = bytearray(6000), bytearray(7000)
+    receiver.receives.append(("in", memoryview(memory), memoryview(spare)))  # type: ignore[arg-type]
+    receiver.receives.append(("next", memoryview(spare), memoryview(spare)))  # type: ignore[arg-type]
+    feed(raw.qp, fpdu(untagged(3, 0, 1, b"\x44" * 100, last=False)))
+    assert memory == b"\x44" * 100 + bytes(5900)
+    frame = fpdu(untagged(3, 0, 1, b"\x55" * 5000, offset=100, last=False))
+    feed(raw.qp, frame[:120])
+    assert memory == b"\x44" * 100 + b"\x55" * 100 + bytes(5800)
+    assert raw.qp.next_buffers()[0].obj is memory
+    feed(raw.qp, frame[120:])
+    assert memory == b"\x44" * 100 + b"\x55" * 5000 + bytes(900)
+    # A message is as long as the first buffer at most.
+    for octets, fits in ((900, True), (901, False)):
+        assert (receiver._check_untagged((18 + octets, 0x01, 0x43, 0, 0, 1, 5100), octets) is None) is fits
+    assert spare == bytes(7000)
+
+
+def test_the_offset_of_a_payload_is_the_fifth_field_of_its_header() -> None:
+    raw = initiator()
+    feed(raw.qp, fpdu(tagged(0, HANDLE, OFFSET + 500, bytes(5000)))[:100])
+    receiver = raw.qp._receiver
+    assert len(receiver.next_buffers()[0]) == 4916
+    receiver.run.header += (0, 0)
+    target = receiver.next_buffers()[0]
+    target[:1] = b"\x77"
+    assert raw.pd.regions[HANDLE].view[583:586] == b"\0\x77\0"
 
 
 def test_numbers_are_those_of_their_queues() -> None:

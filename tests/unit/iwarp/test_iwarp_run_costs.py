@@ -9,8 +9,8 @@ from types import FrameType
 import pytest
 
 from rpcrdma.iwarp import MpaRole
-from rpcrdma.testing.raw_iwarp import RawPeer, fpdu, tagged
 from rpcrdma.verbs import Access, SoftwareProtectionDomain
+from support.raw_iwarp import RawPeer, fpdu, tagged
 
 BULK_OCTETS = 16_000
 SMALL_OCTETS = 100

@@ -13,9 +13,9 @@ from rpcrdma.iwarp.segments import ReadHeader
 from rpcrdma.iwarp.sender import Sender
 from rpcrdma.iwarp.terminate import Code, Fault, TerminateMessage
 from rpcrdma.iwarp.work import ReadResponse, ReadWork, Work
-from rpcrdma.testing.raw_iwarp import fpdu, read_request, tagged, terminate, untagged
 from rpcrdma.verbs import Access, Completion, MemoryRegion, SoftwareProtectionDomain, Status, Verb
 from rpcrdma.wire.buffers import Buffer
+from support.raw_iwarp import fpdu, read_request, tagged, terminate, untagged
 
 READ, SEND, INVALIDATE, WRITE = 0x41, 0x43, 0x44, 0x40
 HANDLE, BASE = 7, 1000

@@ -9,8 +9,8 @@ import pytest
 
 from rpcrdma.iwarp import IwarpConfig, IwarpQueuePair, MpaRole, Scratch
 from rpcrdma.testing.joined_pair import Chunking, byte_by_byte, feed, sizes, whole
-from rpcrdma.testing.raw_iwarp import RawPeer, completions_of, events_of, fpdu, startup_frame, tagged, untagged
 from rpcrdma.verbs import Access, MemoryRegion, SoftwareProtectionDomain
+from support.raw_iwarp import RawPeer, completions_of, events_of, fpdu, startup_frame, tagged, untagged
 
 PEERS = 3
 SENDS = 12

@@ -8,9 +8,9 @@ import pytest
 
 from rpcrdma.iwarp import IwarpConfig, MpaRole
 from rpcrdma.iwarp.states import State
-from rpcrdma.testing.raw_iwarp import RawPeer, events_of, fpdu, startup_frame, tagged, untagged
 from rpcrdma.verbs.memory import SoftwareProtectionDomain
 from rpcrdma.verbs.queue_pair import Disconnected, Established, Verb
+from support.raw_iwarp import RawPeer, events_of, fpdu, startup_frame, tagged, untagged
 
 DRAWN = 0x9E3779B97F4A7C15F39CC0605CEDC835
 

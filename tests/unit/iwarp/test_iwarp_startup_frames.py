@@ -26,7 +26,7 @@ from rpcrdma.iwarp.startup import (
     size_startup_frame,
 )
 from rpcrdma.iwarp.terminate import Code
-from rpcrdma.testing.raw_iwarp import startup_frame
+from support.raw_iwarp import startup_frame
 
 VECTORS = tomllib.loads((Path(__file__).parents[2] / "vectors/iwarp/frames.toml").read_text())["startup"]
 by_name = pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["name"])
@@ -128,6 +128,21 @@ def test_reserved_bits_are_not_looked_at() -> None:
 def test_without_a_the_rtr_bits_are_ignored() -> None:
     frame = decode_startup_frame(FrameKind.REQUEST, startup_frame("Req", 0x10, 2, bytes.fromhex("4001c002")))
     assert frame.enhanced == Enhanced(1, 2)
+
+
+@pytest.mark.req("EM-13")
+@pytest.mark.parametrize("kind", list(FrameKind))
+def test_each_bit_of_the_words_has_its_meaning(kind: FrameKind) -> None:
+    for bits in range(16):
+        peer_to_peer = bool(bits & 8)
+        frames = ReadyFrame(bits & 7)
+        first = 5 | 0x8000 * peer_to_peer | 0x4000 * bool(bits & ReadyFrame.SEND)
+        second = 9 | 0x8000 * bool(bits & ReadyFrame.WRITE) | 0x4000 * bool(bits & ReadyFrame.READ)
+        octets = startup_frame(kind.name[:3].title(), 0x50, 2, first.to_bytes(2, "big") + second.to_bytes(2, "big"))
+        enhanced = Enhanced(5, 9, peer_to_peer, frames if peer_to_peer else NONE)
+        assert decode_startup_frame(kind, octets) == StartupFrame(kind=kind, revision=2, crc=True, enhanced=enhanced)
+        told = Enhanced(5, 9, peer_to_peer, frames)
+        assert encode_startup_frame(StartupFrame(kind=kind, revision=2, crc=True, enhanced=told)) == octets
 
 
 def request(enhanced: Enhanced | None, *, crc: bool = False, markers: bool = False, revision: int = 2) -> StartupFrame:

@@ -13,8 +13,8 @@ import pytest
 
 from rpcrdma.iwarp import MpaRole
 from rpcrdma.testing.joined_pair import whole
-from rpcrdma.testing.raw_iwarp import RawPeer, completions_of, events_of, fpdu, tagged, untagged
 from rpcrdma.verbs import Access, Completion, Disconnected, ReceivePool, SoftwareProtectionDomain, Verb
+from support.raw_iwarp import RawPeer, completions_of, events_of, fpdu, tagged, untagged
 
 HANDLE = 0x51
 

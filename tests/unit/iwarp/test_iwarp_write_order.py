@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable
-
 import pytest
 
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.iwarp import MpaRole
-from rpcrdma.testing.raw_iwarp import RawPeer, completions_of, events_of, fpdu, tagged, terminate, untagged
 from rpcrdma.verbs import Access, Completion, Disconnected, SoftwareProtectionDomain, Status, Verb
-
-
-def draws() -> Callable[[int], int]:
-    count = itertools.count(1)
-    return lambda bits: next(count) * 0x9E3779B97F4A7C15F39CC0605CEDC835 >> 7 & (1 << bits) - 1
+from support.draws import draws
+from support.raw_iwarp import RawPeer, completions_of, events_of, fpdu, tagged, terminate, untagged
 
 
 def connected(role: MpaRole) -> RawPeer:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 
+from rpcrdma.limits import CALL_OUTCOMES_MAX
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.call_statistics import (
     CANCELLED,
@@ -26,6 +27,7 @@ from rpcrdma.rpc.call_statistics import (
     together,
 )
 from rpcrdma.rpc.dispatch import Dispatcher
+from rpcrdma.rpc.histogram import Histogram
 
 MS = 1_000_000
 PLACE = (v3.READ.program, v3.READ.version, v3.READ.name)
@@ -67,6 +69,23 @@ def test_every_number_is_told(status: str, served: bool) -> None:
     }
     assert told["execute_us"]["max"] == 1_999_000.0
     assert told["queue_us"]["max"] == 4_000.0
+
+
+def test_a_call_that_had_nothing_to_wait_for_did_not_wait() -> None:
+    made = CallCounts()
+    made.add_parts(0, 5 * MS)
+    told = made.snapshot_as(PLACE, SUCCESS, served=False)
+    assert (told.ops, told.rtt.sum_ns, told.execute.sum_ns) == (1, 5 * MS, 5 * MS)
+    assert (told.queue.count, told.queue.sum_ns) == (1, 0)
+    assert made._waited is None
+
+
+def test_milliseconds_are_those_that_are_full() -> None:
+    for full in (0, 1, 2, 17):
+        for more in (0, MS - 1):
+            times = Histogram(counts=(1, *[0] * 127), sum_ns=full * MS + more)
+            told = operation(queue=times, rtt=times, handler=times, execute=times).as_json()
+            assert [told[f"{name}_ms"] for name in ("queue", "rtt", "handler", "execute")] == [full] * 4
 
 
 @pytest.mark.parametrize("calls", [1, 127, 128, 129, 300])
@@ -132,6 +151,13 @@ def test_statuses_of_our_own_have_their_names(status: str) -> None:
     statistics.of(v3.READ, status).add(MS)
     (told,) = statistics.snapshot()
     assert told.status == status == status.upper()
+
+
+def test_so_many_successes_are_found_by_a_look_and_no_more() -> None:
+    statistics = CallStatistics()
+    for number in range(CALL_OUTCOMES_MAX + 3):
+        statistics.of_success(replace(v3.READ, number=number))
+        assert len(statistics.successes) == min(number + 1, CALL_OUTCOMES_MAX)
 
 
 def test_successes_are_found_again() -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
+from rpcrdma.rpc import call_statistics
+from rpcrdma.rpc import histogram as module
 from rpcrdma.rpc.call_statistics import Durations
 from rpcrdma.rpc.histogram import BUCKETS, UNIT_BITS, UNIT_NS, Histogram, bucket_of, bucket_start_ns
 
@@ -19,8 +22,9 @@ STARTS = [
 
 def test_buckets_are_four_to_each_power_of_two() -> None:
     assert (BUCKETS, UNIT_BITS, UNIT_NS) == (128, 8, 256)
-    assert [bucket_start_ns(index) for index in range(BUCKETS)] == STARTS
     assert len(STARTS) == BUCKETS
+    for index in reversed(range(BUCKETS)):
+        assert bucket_start_ns(index) == STARTS[index]
 
 
 @pytest.mark.parametrize("index", range(BUCKETS))
@@ -32,6 +36,27 @@ def test_a_bucket_has_the_durations_from_its_start_to_the_next(index: int) -> No
     counted = Durations()
     counted.add_all([STARTS[index], last])
     assert counted.buckets == [2 * (each == index) for each in range(BUCKETS)]
+
+
+def test_durations_of_one_bucket_are_counted_in_one_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[int] = []
+
+    def look(duration_ns: int) -> int:
+        index = bucket_of(duration_ns)
+        assert index not in begun
+        begun.append(index)
+        return index
+
+    class Listed(list[int]):
+        def __getitem__(self, index: Any) -> Any:
+            assert index < len(self)
+            return super().__getitem__(index)
+
+    monkeypatch.setattr(call_statistics, "bucket_of", look)
+    counted = Durations()
+    counted.add_all(Listed([*(start + more for start in STARTS for more in (0, 1, 255)), STARTS[-1] * 100]))
+    assert begun == list(range(BUCKETS))
+    assert counted.buckets == [3] * (BUCKETS - 1) + [4]
 
 
 def of(*durations_ns: int) -> Histogram:
@@ -71,6 +96,12 @@ def test_a_quantile_is_never_more_than_the_longest() -> None:
     assert Histogram(counts=(1, 1, *[0] * 126), sum_ns=300, max_ns=270).quantile_ns(0.5) == 128
 
 
+def test_only_the_last_bucket_has_no_middle() -> None:
+    histogram = of(STARTS[-3], STARTS[-2], STARTS[-1], STARTS[-1] * 10, STARTS[-1] * 100)
+    middles = [(STARTS[index] + STARTS[index + 1]) // 2 for index in (-3, -2)]
+    assert [histogram.quantile_ns(rank / 5) for rank in (1, 2, 3, 4)] == [*middles, *[STARTS[-1] * 100] * 2]
+
+
 def test_means_are_of_all_durations() -> None:
     assert of(100, 200, 900).mean_ns == 400
     assert Histogram().mean_ns == 0
@@ -86,8 +117,17 @@ def test_starts_rise() -> None:
     assert all(one < other for one, other in pairwise(STARTS))
 
 
-@pytest.mark.parametrize("bounds", [(256,), (512, 512), (256, 2048, 2560), (2048,), (STARTS[-1],)])
-def test_a_duration_at_a_bound_is_not_below_it(bounds: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("bounds", [(256,), (512, 512), (256, 2048, 2560), (2048,), (STARTS[-1],), (1 << 60,)])
+def test_a_duration_at_a_bound_is_not_below_it(bounds: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[int] = []
+
+    def look(index: int) -> int:
+        looked_at.append(index)
+        assert index < BUCKETS
+        assert len(looked_at) < 2 * BUCKETS, "each bucket is passed once"
+        return bucket_start_ns(index)
+
+    monkeypatch.setattr(module, "bucket_start_ns", look)
     durations_ns = (0, 255, 256, 511, 2047, 2048, 2560, STARTS[-1] - 1, STARTS[-1])
     expected = [sum(duration_ns < bound for duration_ns in durations_ns) for bound in bounds]
     assert list(of(*durations_ns).cumulative(bounds)) == expected

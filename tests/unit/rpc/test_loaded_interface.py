@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+import types
 from typing import Any
 
 import pytest
 
 from rpcrdma.errors import LocalProtocolError
+from rpcrdma.rpc import loaded_interface
 from rpcrdma.rpc.loaded_interface import LoadedInterface, load_interface
 from rpcrdma.xdr.language import model
 
@@ -36,14 +37,6 @@ def test_procedures_are_found_by_name(loaded: LoadedInterface) -> None:
         assert loaded.procedure("null", program=program).version.name == "SECOND_V1"
 
 
-def refusal_of(look: Callable[[], object]) -> object:
-    """The error, of any kind, with its message and notes, for a comparison with the one that users are to see."""
-    try:
-        return look()
-    except Exception as error:  # noqa: BLE001 - its kind is compared
-        return type(error), str(error), getattr(error, "__notes__", [])
-
-
 @pytest.mark.parametrize(
     ("name", "choice", "message", "hint"),
     [
@@ -67,7 +60,9 @@ def refusal_of(look: Callable[[], object]) -> object:
 def test_what_is_not_found_is_told(
     loaded: LoadedInterface, name: str, choice: dict[str, Any], message: str, hint: str
 ) -> None:
-    assert refusal_of(lambda: loaded.procedure(name, **choice)) == (LocalProtocolError, message, [hint])
+    with pytest.raises(LocalProtocolError) as raised:
+        loaded.procedure(name, **choice)
+    assert (str(raised.value), raised.value.__notes__) == (message, [hint])
 
 
 def test_a_definition_without_programs_has_no_procedure() -> None:
@@ -79,6 +74,8 @@ def test_a_file_name_is_no_code() -> None:
     name = '"""\nraise SystemError\n"""'
     loaded = load_interface(SOURCE, source_name=name)
     assert loaded.module.source_name == name
+    # The generated text names the module that is made here, and not the file.
+    assert loaded.classes["__doc__"].split()[2] == loaded.classes["__name__"]
 
 
 def test_messages_are_the_only_bound_of_what_has_none() -> None:
@@ -86,6 +83,7 @@ def test_messages_are_the_only_bound_of_what_has_none() -> None:
     for limit, most in ((None, (1 << 32) - 1), (9, 16)):
         found = load_interface(source, source_name="p.x", default_limit=limit).procedure("get")
         assert found.procedure.reply_bound(None).results == most
+        assert found.types.result == model.AliasRef("all", model.VariableOpaque((1 << 32) - 1 if limit is None else 9))
 
 
 @pytest.mark.parametrize("procedures", [11, 12, 13, 14])
@@ -97,6 +95,19 @@ def test_of_many_procedures_twelve_are_named(procedures: int) -> None:
     named = ", ".join(f"P{number}" for number in range(1, min(procedures, 12) + 1))
     more = f" and {procedures - 12} more" if procedures > 12 else ""
     assert raised.value.__notes__ == [f"it has {named}{more}"]
+
+
+def test_a_definition_is_a_known_module_while_its_classes_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = []
+
+    def execute(code: types.CodeType, names: dict[str, Any]) -> None:
+        known.append(names["__name__"] in sys.modules)
+        sys.modules.setdefault(names["__name__"], types.ModuleType("unknown"))
+        exec(code, names)
+
+    monkeypatch.setattr(loaded_interface, "exec", execute, raising=False)
+    assert load_interface(SOURCE, source_name="some.x").procedure("add").procedure.number == 7
+    assert known == [True]
 
 
 def test_each_definition_is_a_module_of_its_own_and_leaves_none_behind() -> None:

@@ -252,14 +252,65 @@ def test_a_gather_list_has_at_most_512_buffers(buffers: int, alone: bool) -> Non
 
 
 @pytest.mark.parametrize("arrived", range(1, 12))
-def test_a_fragment_goes_on_in_the_memory_of_its_message(arrived: int) -> None:
-    stream = word(8) + b"12345678"
+def test_a_fragment_goes_on_in_the_memory_of_its_message(arrived: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ended(receiver: RecordReceiver) -> None:
+        assert receiver._message == b"12345678"
+        fragment_done(receiver)
+
+    fragment_done = RecordReceiver._fragment_done
+    stream = word(8, last=False) + b"12345678"
     receiver = RecordReceiver()
-    try:
-        put(receiver, stream[:arrived])
-    except ValueError as error:
-        pytest.fail(f"{arrived} octets cannot be taken: {error}")
+    monkeypatch.setattr(RecordReceiver, "_fragment_done", ended)
+    put(receiver, stream[:arrived])
     assert rooms(receiver) == ([SCRATCH - arrived] if arrived < 4 else [12 - arrived, SCRATCH])
     assert receiver.expected_octets == (0 if arrived < 4 else 8)
-    put(receiver, stream[arrived:])
+    put(receiver, stream[arrived:] + word(0))
     assert taken(receiver) == [b"12345678"]
+
+
+@pytest.mark.parametrize("step", [*range(1, 12), 100, 1000])
+@pytest.mark.parametrize("most", [100, 5])
+def test_a_header_is_read_once_all_of_it_has_arrived(step: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of messages that are skipped as well."""
+    lengths = [9, 1 | LAST, 0, 3, 2 | LAST, 12 | LAST, 4, 40 | LAST]
+    stream = b"".join(length.to_bytes(4, "big") + bytes(length & ~LAST) for length in lengths)
+    headers = iter(lengths)
+
+    def check(receiver: RecordReceiver, header: int) -> int:
+        assert header == next(headers, None)
+        return check_header(receiver, header)
+
+    def skip(receiver: RecordReceiver, begin: int, end: int) -> int:
+        after = passed_over(receiver, begin, end)
+        assert begin <= after <= end
+        return after
+
+    check_header, passed_over = RecordReceiver._check_header, RecordReceiver._skip
+    monkeypatch.setattr(RecordReceiver, "_check_header", check)
+    monkeypatch.setattr(RecordReceiver, "_skip", skip)
+    receiver = RecordReceiver(record_octets_max=most)
+    for at in range(0, len(stream), step):
+        put(receiver, stream[at : at + step])
+    assert next(headers, None) is None
+    assert not receiver.mid_record
+
+
+@pytest.mark.parametrize("first", [1, 50, 100])
+def test_buffers_are_the_drivers_until_octets_arrive_in_them(first: int) -> None:
+    receiver = RecordReceiver()
+    put(receiver, word(100))
+    (room, _) = receiver.next_buffers()
+    put(receiver, bytes(first))
+    with pytest.raises(ValueError, match="released"):
+        room[0] = 1
+
+
+@pytest.mark.parametrize("arrived", [1, SCRATCH - 1, SCRATCH, SCRATCH + 1, 4 * SCRATCH])
+def test_only_a_small_message_moves_to_new_memory_as_it_grows(arrived: int) -> None:
+    receiver = RecordReceiver()
+    put(receiver, word(arrived, last=False))
+    put(receiver, bytes(arrived))
+    memory = receiver._message
+    put(receiver, word(arrived))
+    assert len(memory) == (2 * arrived if arrived > SCRATCH else arrived)
+    assert (receiver._message is memory) is (arrived > SCRATCH)

@@ -168,6 +168,32 @@ def test_the_oldest_make_room_and_running_calls_do_not_count() -> None:
     assert (cache.octets, len(cache)) == (24, 13)
 
 
+def test_calls_are_forgotten_only_while_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forget(cache: ReplyCache, call: KnownCall) -> None:
+        assert len(cache) > 2
+        forgotten(cache, call)
+
+    forgotten = ReplyCache._forget
+    monkeypatch.setattr(ReplyCache, "_forget", forget)
+    cache = watched(entries_max=2)
+    for xid in range(5):
+        answer(cache, xid, 8, 0.0)
+        assert len(cache) == min(xid + 1, 2)
+
+
+def test_replies_are_let_go_only_while_they_take_too_much_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    def let_go(cache: ReplyCache, call: KnownCall) -> None:
+        assert cache.octets > 100
+        gone(cache, call)
+
+    gone = ReplyCache._let_go
+    monkeypatch.setattr(ReplyCache, "_let_go", let_go)
+    cache = watched(octets_max=100)
+    for xid in range(5):
+        answer(cache, xid, 50, 0.0)
+        assert cache.octets == min(50 * (xid + 1), 100)
+
+
 def test_a_reply_that_takes_too_much_room_goes_and_its_call_stays_known() -> None:
     cache = watched(octets_max=100, reply_octets_max=60)
     answer(cache, 1, 40, 0.0)

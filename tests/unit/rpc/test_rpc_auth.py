@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
+from rpcrdma.rpc import auth
 from rpcrdma.rpc.auth import (
     NO_AUTH,
     AuthFlavor,
@@ -109,6 +110,18 @@ def test_credentials_and_verifiers_have_at_most_400_octets(verifier: bytes) -> N
     decode_call(call(8, b"v" * 400))
     with pytest.raises(CallRefused):
         decode_call(call(8, b"v" * 404))
+
+
+def test_groups_are_counted_before_they_are_encoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auth, "GIDS_MAX", 3)
+    enc = Encoder()
+    with pytest.raises(LocalProtocolError, match="4 groups given, AUTH_SYS carries 3"):
+        encode_auth_sys(enc, AuthSys(uid=1, gid=1, gids=(1, 2, 3, 4)))
+    assert not enc.out
+
+
+def test_there_is_a_layout_for_every_legal_number_of_groups() -> None:
+    assert [layout.size for layout in auth._GIDS[: auth.GIDS_MAX + 1]] == [4 * count for count in range(17)]
 
 
 def test_what_an_identity_does_not_state_is_zero_or_empty() -> None:

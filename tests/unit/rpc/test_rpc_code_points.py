@@ -20,7 +20,7 @@ from rpcrdma.rpc.message import (
     ReplyStat,
     encode_accepted,
 )
-from rpcrdma.rpc.service import Service
+from rpcrdma.rpc.service import Service, inline_or_worker
 from rpcrdma.xdr.codec import Encoder
 
 NAMES: dict[type[enum.IntEnum], str] = {
@@ -63,6 +63,14 @@ def test_versions_that_are_not_stated_are_none() -> None:
 def test_a_service_is_offered_over_rdma_and_no_procedure_of_it_is_idempotent_unless_it_says_so() -> None:
     assert Service.OVER_RDMA is True
     assert not Service.IDEMPOTENT
+
+
+def test_only_a_generator_function_can_go_on_in_a_worker() -> None:
+    def handler(args: int) -> int:
+        return args
+
+    with pytest.raises(TypeError, match="mark it with in_worker instead"):
+        inline_or_worker(handler)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

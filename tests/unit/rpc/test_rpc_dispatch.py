@@ -18,17 +18,10 @@ from rpcrdma.rpc.message import call_tail, encode_call
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import Execution, ProcedureUnavailable, Service, in_worker, inline_or_worker
 from rpcrdma.xdr.codec import Decoder, Encoder, Payload, PlacedByPosition, PlacedInOrder, ReducedIneligibleItem
+from support.programs import decode_word, encode_word
 
 NUMBER = 0x20000001
 XID = 0xCAFE
-
-
-def encode_word(enc: Encoder, value: int) -> None:
-    enc.u32(value, "word")
-
-
-def decode_word(dec: Decoder) -> int:
-    return dec.u32("word")
 
 
 def encode_pair(enc: Encoder, value: tuple[bytes, bytes]) -> None:

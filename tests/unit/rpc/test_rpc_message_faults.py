@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 
 import pytest
@@ -12,14 +11,11 @@ from rpcrdma.rpc import errors, message
 from rpcrdma.rpc.auth import AuthStat, OpaqueAuth
 from rpcrdma.rpc.message import AcceptStat, CallHeader, CallRefused
 from rpcrdma.xdr.codec import Decoder, Encoder
+from support.octets import words
 
 XID = 0x11223344
 STARTS = pytest.mark.parametrize("start", [0, 5])
 """A message may stand behind a header of the transport: offsets count from its own start."""
-
-
-def words(*values: int) -> bytes:
-    return struct.pack(f">{len(values)}I", *values)
 
 
 def at(start: int, data: bytes) -> Decoder:
@@ -27,13 +23,11 @@ def at(start: int, data: bytes) -> Decoder:
 
 
 def fault_of(decode: Callable[[], object]) -> object:
-    """The fault that the decoder names. Peers' octets raise nothing else than a `DecodeError`."""
+    """The fault that the decoder names, or the header that it decodes."""
     try:
         return decode()
     except DecodeError as error:
         return error.field, error.offset, error.need, error.have
-    except Exception as error:  # noqa: BLE001 - of a kind that no decoder may raise
-        return repr(error)
 
 
 @STARTS
@@ -76,6 +70,14 @@ def test_a_fault_in_a_reply_is_told_with_its_place(
     header: tuple[int, ...], fault: tuple[str, int, str, str], start: int
 ) -> None:
     assert fault_of(lambda: message.decode_reply(at(start, words(*header)), XID)) == fault
+
+
+@pytest.mark.parametrize("xid", [0, 1, 2])
+def test_a_reply_is_that_of_its_first_word_alone(xid: int) -> None:
+    """Not that of another word which is the XID by chance."""
+    for other in (0, 1, 2, 3):
+        found = fault_of(lambda other=other: message.decode_reply(at(0, words(other, 1, 0, 0, 0, 0)), xid))
+        assert found == (None if other == xid else ("xid", 0, f"{xid:#010x}", f"{other:#010x}"))
 
 
 @STARTS
@@ -144,10 +146,17 @@ def test_accepted_replies_are_encoded_word_for_word(stat: AcceptStat) -> None:
 
 
 def test_the_first_words_tell_the_xid_and_the_direction() -> None:
-    def peeked(octets: bytes) -> object:
-        return fault_of(lambda: (message.peek_xid(octets), message.peek_is_call(octets)))
+    class Begun(bytes):
+        """A message of which `size` octets count, in memory that goes on with more."""
 
-    for size in range(12):
-        xid = XID if size >= 4 else None
-        assert peeked(words(XID, 0, 2)[:size]) == (xid, size >= 8)
-        assert peeked(words(XID, 1, 0)[:size]) == (xid, False)
+        size = 0
+
+        def __len__(self) -> int:
+            return self.size
+
+    for kind in (0, 1, 2):
+        octets = Begun(words(XID, kind, 0xFFFFFFFF))
+        for octets.size in range(12):
+            assert message.peek_xid(octets) == (XID if octets.size >= 4 else None)
+            assert message.peek_is_call(octets) is (kind == 0 and octets.size >= 8)
+        assert message.peek_xid(words(XID, kind)[:3]) is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from typing import Any
 
 import pytest
@@ -12,23 +11,13 @@ from rpcrdma.rpc.dispatch import Dispatcher, Invocation, RefusedCall, refusal
 from rpcrdma.rpc.message import AcceptStat
 from rpcrdma.rpc.program import Procedure, Program
 from rpcrdma.rpc.service import Execution, ProcedureUnavailable, Service
-from rpcrdma.xdr.codec import Decoder, Encoder, PlacedByPosition, ReducedIneligibleItem
+from rpcrdma.xdr.codec import Decoder, PlacedByPosition, ReducedIneligibleItem
+from support.octets import words
+from support.programs import decode_word, encode_word
 
 NUMBER = 0x20000001
 XID = 0xCAFE
 NO_AUTH = (0, 0)
-
-
-def words(*values: int) -> bytes:
-    return struct.pack(f">{len(values)}I", *values)
-
-
-def encode_word(enc: Encoder, value: int) -> None:
-    enc.u32(value, "word")
-
-
-def decode_word(dec: Decoder) -> int:
-    return dec.u32("word")
 
 
 def procedure(number: int, name: str, version: int = 3, status: Any = None) -> Procedure[int, int]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from rtr_link import PREFIX, Link, tried
 
-from rpcrdma.rtr.calls import Calls
+from rpcrdma.rtr.calls import Calls, SentCall
 from rpcrdma.rtr.choice import Costs, Preference
 from rpcrdma.rtr.code_points import XMTCONT, XMTREQ, Support
 from rpcrdma.rtr.layout import runs_of
@@ -22,7 +22,6 @@ from rpcrdma.rtr.properties import BufferStructure, SegmentKind
 from rpcrdma.transport import (
     NO_CHUNKS,
     CallToCarry,
-    CarriedCall,
     ChunkLists,
     PlanLimits,
     ReadChunk,
@@ -71,9 +70,10 @@ def calls(
     own: Peer | None = None,
     other: Peer | None = None,
     costs: Costs | None = None,
+    extra_room: int = 8,
 ) -> Calls:
     found: Any = link or Link()
-    return Calls(found, own or peer(), other or peer(), preference, costs or Costs(transmission_s=0.0))
+    return Calls(found, own or peer(), other or peer(), preference, costs or Costs(transmission_s=0.0), 2 * extra_room)
 
 
 def limits(**changes: int) -> PlanLimits:
@@ -99,20 +99,19 @@ def call(
     given: int = 0,
     bounds: PlanLimits | None = None,
     room: int = 8,
-    extra_room: int = 8,
     placement: str = "",
 ) -> CallToCarry:
-    return CallToCarry(sent, plain, results, given, bounds or limits(), room, extra_room, placement)
+    return CallToCarry(sent, plain, results, given, bounds or limits(), room, placement)
 
 
-def taken(carrier: Calls, one: CallToCarry) -> CarriedCall:
+def taken(carrier: Calls, one: CallToCarry) -> SentCall:
     found = tried(carrier.take, one)
     assert found is not None
     assert not isinstance(found, Exception), found
     return found  # type: ignore[no-any-return]
 
 
-def exposed(found: CarriedCall, sent: Payload, segment_octets: int = 1 << 20) -> ChunkLists:
+def exposed(found: SentCall, sent: Payload, segment_octets: int = 1 << 20) -> ChunkLists:
     """The memory that a call exposes by its plan."""
 
     def segments(octets: int, handle: int) -> tuple[Segment, ...]:
@@ -130,7 +129,7 @@ def exposed(found: CarriedCall, sent: Payload, segment_octets: int = 1 << 20) ->
     )
 
 
-def first_header(found: CarriedCall, sent: Payload, segment_octets: int = 1 << 20) -> TransmitRequest:
+def first_header(found: SentCall, sent: Payload, segment_octets: int = 1 << 20) -> TransmitRequest:
     """Of the group that a call makes, whose transmissions are taken apart and are of the call."""
     group = tried(found.transmissions, exposed(found, sent, segment_octets))
     assert isinstance(group, list), group

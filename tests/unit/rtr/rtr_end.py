@@ -7,7 +7,7 @@ from typing import Any
 from rtr_link import PREFIX, Link, pattern, tried
 
 from rpcrdma.rtr import RoundTrip, RoundTripConfig
-from rpcrdma.rtr.calls import Calls, Results
+from rpcrdma.rtr.calls import Calls, Results, SentCall
 from rpcrdma.rtr.code_points import REPTERR, XMTCONT, XMTREQ, XMTRESP, Support
 from rpcrdma.rtr.messages import (
     Report,
@@ -26,6 +26,7 @@ from rpcrdma.transport import (
     ChunkLists,
     ExtensionMessage,
     IncomingItems,
+    Refusal,
     Role,
 )
 
@@ -56,11 +57,17 @@ ONE, OTHER, THIRD = 1, 2, 3
 Steps = list[tuple[Any, ...]]
 
 
-class Carried:
+class Carried(SentCall):
     """A call of this end whose reply may have so many transmissions beyond the first one."""
 
+    __slots__ = ("_extra_receives",)
+
     def __init__(self, extra_receives: int) -> None:
-        self.extra_receives = extra_receives
+        self._extra_receives = extra_receives
+
+    @property
+    def responses_max(self) -> int:
+        return 1 + self._extra_receives
 
 
 class End(Link):
@@ -100,7 +107,7 @@ class End(Link):
         self.steps.append(("fail", xid, type(error)))
         return xid in self.awaited
 
-    def on_promised(self) -> None:
+    def stop_learning(self) -> None:
         self.steps.append(("promised",))
 
     def carried_call(self, xid: int) -> Carried | None:
@@ -126,8 +133,8 @@ class End(Link):
         assert header_type == REPTERR
         self.steps.append(("report", xid, answer, decode_report(b"".join(body), 0)))
 
-    def send_plain(self, xid: int) -> bool:
-        self.steps.append(("plain", xid))
+    def on_refused(self, xid: int, refusal: Refusal) -> bool:
+        self.steps.append(("refused", xid, refusal))
         return True
 
     def take(self) -> Steps:

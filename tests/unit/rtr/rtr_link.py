@@ -27,6 +27,10 @@ class Link:
     round_trip_s: float = 0.0
     prefix_octets: int = PREFIX
     statistics: TransportStatistics = field(default_factory=TransportStatistics)
+    reserved: int = 0
+
+    def reserve(self, messages: int) -> None:
+        self.reserved += messages
 
 
 def pattern(octets: int, salt: int = 0) -> bytes:

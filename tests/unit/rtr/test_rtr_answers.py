@@ -122,10 +122,11 @@ def answer(
     frames_max: int = 8,
     link: Link | None = None,
     peer: Peer | None = None,
+    counted: bool = False,
 ) -> Answer:
     found: Any = link or Link()
     numbers = range(len(directions)) if followed is None else followed
-    return Answer(found, peer or requester(), directions, numbers, frames_max)
+    return Answer(found, peer or requester(), directions, numbers, frames_max, counted=counted)
 
 
 def response(group: ResponseGroup, sent: Payload) -> TransmitResponse:
@@ -173,7 +174,6 @@ def shown(one_answer: Answer, sent: Payload, room: int = 8) -> list[str] | None:
         else:
             (item,) = [item for item in sent.items if item.position == position]
             assert len(item.data) == length
-    assert group.by_send is ("segments" in found)
     assert len(group.written) == found.count("explicit")
     return found
 
@@ -303,6 +303,18 @@ def test_a_reply_that_no_group_holds_is_refused() -> None:
     assert shown(answer(choice(1000), choice(64), frames_max=1), payload(300, 65)) == ["explicit", "segments"]
 
 
+@pytest.mark.parametrize("counted", [False, True])
+def test_a_call_is_counted_once_as_one_by_send(counted: bool) -> None:
+    link = Link()
+    for waiting in (2, 3):
+        assert (shown(answer(in_segments(), link=link, counted=counted), payload(513), waiting) is None) is (
+            waiting < 3
+        )
+        assert link.statistics.calls_by_send == (waiting == 3 and not counted)
+    assert shown(answer(choice(600), link=link, counted=counted), payload(513), 2) == ["explicit"]
+    assert link.statistics.calls_by_send == (not counted)
+
+
 def test_a_reply_waits_until_it_has_room_or_goes_otherwise() -> None:
     sent = payload(513)
     link = Link()
@@ -320,7 +332,7 @@ def test_a_reply_waits_until_it_has_room_or_goes_otherwise() -> None:
     assert answer(in_segments(), frames_max=2).plan(sent, 8) is None
     group = answer(choice(600), frames_max=2).plan(sent, 8)
     assert group is not None
-    assert not group.by_send
+    assert len(group.written) == 1
 
 
 def frames(sent: Payload, *directions: ResultDirection, **options: Any) -> int:

@@ -22,7 +22,8 @@ from rtr_calling import (
 from rtr_link import Link, pattern, payload, tried
 
 from rpcrdma.errors import RemoteProtocolError
-from rpcrdma.rtr.calls import Results
+from rpcrdma.limits import CALL_ATTEMPTS_MAX
+from rpcrdma.rtr.calls import NOT_TAKEN, Promises, Results
 from rpcrdma.rtr.choice import Costs, Preference
 from rpcrdma.rtr.messages import (
     Explicit,
@@ -34,8 +35,12 @@ from rpcrdma.rtr.messages import (
 from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import (
     NO_CHUNKS,
+    CallForm,
+    Cause,
     ChunkLists,
     ReadChunk,
+    Refusal,
+    ReplyBound,
     Returned,
     Segment,
     WriteChunk,
@@ -89,7 +94,6 @@ def test_a_call_says_how_it_goes(placement: str, form: str, written: tuple[int, 
     assert not found.plan.long
     assert not found.plan.reply_chunk
     assert found.by_send is (placement != "explicit")
-    assert found.promised == 0
     request = first_header(found, sent)
     (item,) = request.items
     assert (item.position, item.length) == (sent.items[1].position, 100)
@@ -211,14 +215,14 @@ def result_frames(size: int, *, plain: int = 40, **options: Any) -> int | None:
     """Transmissions beyond the first one that the reply to a call may have, whose result goes in segments."""
     link = options.pop("link", None)
     own, other = options.pop("own", None), options.pop("other", None)
-    carrier = calls(Preference.AUTO, link=link, own=own, other=other)
+    carrier = calls(Preference.AUTO, link=link, own=own, other=other, extra_room=options.pop("extra_room", 8))
     found = tried(carrier.take, call(payload(), (size,), plain=plain, **options))
     assert not isinstance(found, Exception), found
     if found is None:
         return None
     assert found.form == "result by send"
-    assert first_header(found, payload()).extra_receives == found.extra_receives
-    return found.extra_receives
+    assert first_header(found, payload()).extra_receives == found.responses_max - 1
+    return found.responses_max - 1  # type: ignore[no-any-return]
 
 
 def test_a_reply_is_promised_the_receives_that_it_can_take() -> None:
@@ -266,7 +270,7 @@ def test_results_come_by_rdma_where_this_end_has_no_segments(preference: Prefere
     sent = payload()
     found = taken(calls(preference, own=peer(pages=0)), call(sent, (1000, 100)))
     assert found.form == "write chunk"
-    assert found.extra_receives == 0
+    assert found.responses_max == 1
     assert found.plan.write_chunks == (1000, 100)
     ((_, _, directions),) = first_header(found, sent).directions
     assert [(each.least, each.way.name) for each in directions] == [(16, "EXPLICIT")] * 2
@@ -318,7 +322,7 @@ def test_results_by_size_are_written_from_so_many_octets_on(
     request = first_header(found, sent)
     ((_, _, (direction,)),) = request.directions
     assert (direction.way.name, direction.explicit_from) == ("BY_SIZE", explicit_from)
-    assert (found.extra_receives, request.extra_receives) == (extra, extra)
+    assert (found.responses_max, request.extra_receives) == (1 + extra, extra)
 
 
 def test_results_by_size_are_written_at_the_earliest_beyond_the_least_size_that_is_moved() -> None:
@@ -332,7 +336,7 @@ def test_results_by_size_are_written_at_the_earliest_beyond_the_least_size_that_
 def test_several_results_that_no_reply_holds_come_by_rdma() -> None:
     sent = payload()
     found = taken(calls(), call(sent, (2000, 300)))
-    assert (found.form, found.extra_receives) == ("write chunk", 0)
+    assert (found.form, found.responses_max) == ("write chunk", 1)
     assert calls(Preference.AUTO).take(call(sent, (2000, 300))) is None
     assert calls(Preference.AUTO).take(call(sent, (2049,))) is None
 
@@ -398,7 +402,7 @@ def test_calls_of_the_same_sizes_have_one_plan() -> None:
 
     one = plan(payload(100), (100,))
     assert plan(payload(100), (100,)) == one
-    assert plan(payload(100, xid=9), (100,), extra_room=9, room=9) == one
+    assert plan(payload(100, xid=9), (100,), room=9) == one
     others = [
         plan(payload(104), (100,)),
         plan(payload(100), (101,)),
@@ -410,8 +414,10 @@ def test_calls_of_the_same_sizes_have_one_plan() -> None:
     ]
     assert one not in others
     # Where credits are short, each call is planned anew.
-    for room, extra_room in ((7, 8), (8, 7)):
-        assert plan(payload(100), (100,), room=room, extra_room=extra_room) != one
+    assert plan(payload(100), (100,), room=7) != one
+    kept, carrier.promises = carrier.promises, Promises(14, carrier._link.reserve)
+    assert plan(payload(100), (100,)) != one
+    carrier.promises = kept
     assert plan(payload(100), (100,)) == one
     bounds = limits()
     assert plan(payload(100), (100,)) != one
@@ -539,3 +545,41 @@ def test_a_result_that_is_written_has_memory() -> None:
     came = results(Item(12, 4, Explicit((Segment(200, 4, 0),))))
     with pytest.raises(RemoteProtocolError, match="an item of 4 octets"):
         found.open(came, b"", exposed(found, payload()), [None])
+
+
+def test_a_promise_is_reserved_until_the_call_has_ended_and_the_longest_one_twice() -> None:
+    link = Link()
+    carrier = calls(Preference.AUTO, link=link, extra_room=10)
+    one, other = (taken(carrier, call(payload(), (3 * 256,))) for _ in range(2))
+    assert (link.reserved, carrier.promises.left) == (0, 10)
+    one.transmissions(NO_CHUNKS)
+    assert (link.reserved, carrier.promises.left) == (4, (16 + 2) // 2)
+    other.transmissions(NO_CHUNKS)
+    assert (link.reserved, carrier.promises.left) == (6, (14 + 2) // 2)
+    for _ in range(2):
+        one.end()
+        assert link.reserved == 4
+    other.end()
+    assert (link.reserved, carrier.promises.left) == (2, (18 + 2) // 2)
+
+
+def test_a_carried_call_goes_as_the_version_has_it_where_no_more_can_be_offered() -> None:
+    found = taken(calls(), call(payload(100)))
+    form = CallForm(ReplyBound(10, (100,)))
+    plain = form._replace(attempts=2, plain=True)
+    larger = form._replace(bound=ReplyBound(10, (500,)), attempts=2)
+    assert found.form_after(Refusal(Cause.REPLY_RESOURCE, needed=500), form, larger) == plain
+    assert found.form_after(Refusal(Cause.WRITE_RESOURCE, needed=500), form, larger) == larger
+    assert found.form_after(Refusal(Cause.WRITE_RESOURCE, needed=500), form, None) == plain
+    assert found.form_after(Refusal(Cause.HEADER), form, None) is None
+    assert found.form_after(NOT_TAKEN, form, None) == plain
+    for refusal in (NOT_TAKEN, Refusal(Cause.REPLY_RESOURCE, needed=500)):
+        assert found.form_after(refusal, form._replace(attempts=CALL_ATTEMPTS_MAX), None) is None
+
+
+@pytest.mark.parametrize("octets", [100, 0])
+def test_a_reply_in_messages_of_the_version_is_opened_by_the_requester(octets: int) -> None:
+    link = Link()
+    found = taken(calls(link=link), call(payload(octets), (100,)))
+    assert found.open(None, b"", NO_CHUNKS, ()) is None
+    assert link.statistics.calls_by_send == (octets > 0)

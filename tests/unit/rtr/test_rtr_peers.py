@@ -123,7 +123,7 @@ def test_an_end_has_rows_for_the_messages_that_it_takes(support: int) -> None:
     assert {code: row.flags for code, row in rows.items()} == {
         code: 0xFFFFFFFC if code == 0x104 else 0 for code in taken
     }
-    assert extension.promises_max == 17
+    assert extension.reserve_max == 17
     # As long as it takes no calls it does not say that it takes requests, and reads them in order to refuse them.
     without = extension.without_calls
     assert without is not None

@@ -36,10 +36,7 @@ from rpcrdma.rtr.messages import (
     encode_transmit_response,
 )
 from rpcrdma.transport import Segment
-
-
-def words(*numbers: int) -> bytes:
-    return b"".join(number.to_bytes(4) for number in numbers)
+from support.octets import words
 
 
 def segments(count: int) -> tuple[Segment, ...]:

@@ -18,10 +18,7 @@ from rpcrdma.rtr.properties import (
     decode_transmission_limit,
     encode_buffer_structure,
 )
-
-
-def words(*numbers: int) -> bytes:
-    return b"".join(number.to_bytes(4) for number in numbers)
+from support.octets import words
 
 
 def shown(error: Any) -> tuple[str, int, str, str]:

@@ -28,6 +28,7 @@ from rpcrdma.errors import DecodeError, RemoteProtocolError
 from rpcrdma.limits import CHUNK_SEGMENTS_MAX
 from rpcrdma.rtr import RoundTripConfig
 from rpcrdma.rtr.answers import Answer
+from rpcrdma.rtr.calls import NOT_TAKEN
 from rpcrdma.rtr.code_points import REPTERR, XMTCONT, XMTREQ, XMTRESP, Support
 from rpcrdma.rtr.faults import Fault
 from rpcrdma.rtr.messages import (
@@ -66,7 +67,6 @@ def test_calls_of_a_client_are_carried_if_its_peer_takes_requests(role: Role, su
     end = End(role=role, told={0x101: Support(support)})
     carried = role is Role.CLIENT and support == 7
     assert [step for step, *_ in end.steps] == ["carry"] * carried
-    assert (end.state.calls is not None) is carried
     assert end.state.peer.support == support
     assert end.receives.prefix_octets == PREFIX
 
@@ -516,7 +516,7 @@ def test_calls_that_are_reported_go_out_again(
     there = None if lead is None else TransmissionId(*lead)
     body = encode_report(Report(TransmissionId(*bad), there, ReportCode.CONTINUATION, ()))
     assert end.put(REPTERR, ONE, body) is None
-    assert sorted(end.take()) == [("plain", xid) for xid in plain]
+    assert sorted(end.take()) == [("refused", xid, NOT_TAKEN) for xid in plain]
     assert (end.statistics.reports_received, end.statistics.discarded) == (1, 0)
     assert end.put(REPTERR, ONE, body + b"\0") is None
     assert end.take() == []

@@ -46,7 +46,7 @@ class OnePaid:
 
     __slots__ = ()
 
-    def admit_several(self, first: Outgoing, _count: int) -> int | None:
+    def admit_several(self, first: Outgoing, _count: int) -> int:
         return self.admit(first)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, cast
@@ -13,23 +12,20 @@ from rpcrdma.errors import LocalProtocolError
 from rpcrdma.limits import SPARE_RECEIVES
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
 from rpcrdma.transport import CallArrived, CallFailed, ReplyBound, Role, TransportConfig, TransportStatistics
+from rpcrdma.transport.call_window import CallWindow
 from rpcrdma.transport.calls import CallHandle, IncomingCall, OutgoingReply
 from rpcrdma.transport.dialects import Window
 from rpcrdma.transport.message import Inbound, Kind
 from rpcrdma.transport.outbox import SendMark
-from rpcrdma.transport.windows import CallWindow
 from rpcrdma.verbs.loopback import LoopbackQueuePair
 from rpcrdma.wire.buffers import Buffer
+from support.octets import words
 
 CALL, REPLY = 0, 1
 
 
 def counted(statistics: TransportStatistics) -> dict[str, int]:
     return {name: count for name, count in asdict(statistics).items() if count}
-
-
-def words(*numbers: int) -> bytes:
-    return struct.pack(f">{len(numbers)}I", *numbers)
 
 
 def client() -> tuple[BarePeer, CallHandle]:

@@ -25,6 +25,7 @@ from rpcrdma.transport.chunks import Segment
 from rpcrdma.verbs import Access, SoftwareProtectionDomain
 from rpcrdma.verbs.loopback import LoopbackQueuePair
 from rpcrdma.wire.buffers import Buffer
+from support.octets import words
 
 RECORDED = Path(__file__).parents[2] / "vectors" / "transport" / "conversations.txt"
 CALL, REPLY = 0, 1
@@ -182,10 +183,6 @@ class Bare:
     def settle(self) -> list[IncomingCall]:
         self.peer.run()
         return take(self.recording, self.name, self.peer.endpoint_events())
-
-
-def words(*numbers: int) -> bytes:
-    return struct.pack(f">{len(numbers)}I", *numbers)
 
 
 def segment(item: Segment) -> bytes:

@@ -7,9 +7,9 @@ import struct
 import pytest
 
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
-from rpcrdma.testing.raw_calls import chunk, header, read_segment, segment
 from rpcrdma.transport import CallArrived, ReplyBound, Role, TransportConfig
 from rpcrdma.verbs import Access
+from support.raw_calls import chunk, header, read_segment, segment
 
 CALL, REPLY = 0, 1
 

@@ -9,11 +9,6 @@ import pytest
 from rpcrdma import limits
 from rpcrdma.errors import RemoteAccessError, TransportClosed
 from rpcrdma.testing.endpoint_pair import BarePeer, calls_in, message
-from rpcrdma.testing.raw_calls import chunk, header, read_segment, segment
-from rpcrdma.testing.raw_replies import HeardCall
-from rpcrdma.testing.raw_replies import chunk as echo
-from rpcrdma.testing.raw_replies import header as reply_header
-from rpcrdma.testing.raw_socket import HeardSegment
 from rpcrdma.transport import (
     CallArrived,
     CallFailed,
@@ -24,6 +19,11 @@ from rpcrdma.transport import (
     TransportConfig,
 )
 from rpcrdma.verbs import Access
+from support.raw_calls import chunk, header, read_segment, segment
+from support.raw_replies import HeardCall
+from support.raw_replies import chunk as echo
+from support.raw_replies import header as reply_header
+from support.raw_socket import HeardSegment
 
 CALL, REPLY = 0, 1
 NOTHING = ReplyBound(0)

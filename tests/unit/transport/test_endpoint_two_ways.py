@@ -11,8 +11,6 @@ import pytest
 from rpcrdma import limits
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, calls_in, message
-from rpcrdma.testing.raw_calls import header
-from rpcrdma.testing.raw_replies import header as reply_header
 from rpcrdma.transport import (
     CallArrived,
     CallFailed,
@@ -23,6 +21,8 @@ from rpcrdma.transport import (
     TransportConfig,
 )
 from rpcrdma.verbs.loopback import LoopbackQueuePair
+from support.raw_calls import header
+from support.raw_replies import header as reply_header
 
 CALL, REPLY = 0, 1
 NOTHING = ReplyBound(0)

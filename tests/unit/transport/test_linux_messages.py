@@ -18,7 +18,6 @@ from rpcrdma.nfs import v3
 from rpcrdma.rpc.auth import AuthSys, decode_auth_sys
 from rpcrdma.rpc.message import decode_call, decode_reply, encode_call
 from rpcrdma.testing.endpoint_pair import counted_bits
-from rpcrdma.testing.raw_iwarp import RawPeer, completions_of, events_of, fpdu
 from rpcrdma.transport.dialects.header_v1 import (
     ERR_CHUNK,
     ERR_VERS,
@@ -32,6 +31,7 @@ from rpcrdma.transport.private_data import PrivateData, decode_private_data
 from rpcrdma.verbs.memory import SoftwareProtectionDomain
 from rpcrdma.verbs.queue_pair import ConnectRequested, Established, Verb
 from rpcrdma.xdr.codec import Decoder, Encoder
+from support.raw_iwarp import RawPeer, completions_of, events_of, fpdu
 
 FRAMES = {
     vector["name"]: bytes.fromhex(vector["hex"])

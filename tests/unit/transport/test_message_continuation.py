@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from rpcrdma import limits
-from rpcrdma.testing import raw_messages as raw
 from rpcrdma.testing.endpoint_pair import EndpointPair, message
 from rpcrdma.transport import (
     CallArrived,
@@ -23,6 +22,7 @@ from rpcrdma.transport import (
     TransportConfig,
 )
 from rpcrdma.verbs.loopback import LoopbackQueuePair
+from support import raw_messages as raw
 
 CALL, REPLY = 0, 1
 HEADER = 36

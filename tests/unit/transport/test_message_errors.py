@@ -7,8 +7,6 @@ import struct
 import pytest
 
 from rpcrdma import limits
-from rpcrdma.testing import raw_messages as raw
-from rpcrdma.testing.bare_messages import BareMessages
 from rpcrdma.testing.endpoint_pair import EndpointPair, message
 from rpcrdma.transport import (
     CallFailed,
@@ -28,6 +26,8 @@ from rpcrdma.transport import responder as responder_module
 from rpcrdma.transport.message import Cause
 from rpcrdma.verbs import Access
 from rpcrdma.xdr.codec import Payload
+from support import raw_messages as raw
+from support.bare_messages import BareMessages
 
 CALL, REPLY = 0, 1
 XID = 0x5EED

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.testing import raw_messages as raw
-from rpcrdma.testing import raw_messages_07
-from rpcrdma.testing.bare_messages import BareMessages
 from rpcrdma.testing.endpoint_pair import EndpointPair, calls_in, message
-from rpcrdma.testing.raw_messages import CONNPROP, ERROR, MORE, MSG, NOMSG, RESPONSE, HeardMessage
 from rpcrdma.transport import CallArrived, Ready, ReplyArrived, ReplyBound, Role, TransportConfig
 from rpcrdma.verbs.loopback import LoopbackQueuePair
 from rpcrdma.verbs.memory import Access
+from support import raw_messages as raw
+from support import raw_messages_07
+from support.bare_messages import BareMessages
+from support.raw_messages import CONNPROP, ERROR, MORE, MSG, NOMSG, RESPONSE, HeardMessage
 
 CALL, REPLY = 0, 1
 SMALL = {"offered_send_octets": 4096, "offered_receive_octets": 4096}

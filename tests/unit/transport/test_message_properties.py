@@ -9,10 +9,12 @@ import pytest
 
 from rpcrdma import limits
 from rpcrdma.errors import LocalProtocolError
-from rpcrdma.testing import raw_messages, raw_messages_07
-from rpcrdma.testing.bare_messages import BareMessages
 from rpcrdma.testing.endpoint_pair import calls_in, message
-from rpcrdma.testing.raw_messages import (
+from rpcrdma.transport import CallArrived, CallFailed, ReplyArrived, ReplyBound, ReverseSupport, Role, TransportConfig
+from rpcrdma.verbs.memory import Access
+from support import raw_messages, raw_messages_07
+from support.bare_messages import BareMessages
+from support.raw_messages import (
     CONNPROP,
     MSG,
     NOMSG,
@@ -26,8 +28,6 @@ from rpcrdma.testing.raw_messages import (
     Segment,
     word,
 )
-from rpcrdma.transport import CallArrived, CallFailed, ReplyArrived, ReplyBound, ReverseSupport, Role, TransportConfig
-from rpcrdma.verbs.memory import Access
 
 CALL, REPLY = 0, 1
 XID = 0x11223344

@@ -9,11 +9,7 @@ import pytest
 
 from rpcrdma import limits
 from rpcrdma.errors import LocalProtocolError
-from rpcrdma.testing import raw_messages as raw
-from rpcrdma.testing import raw_messages_07
-from rpcrdma.testing.bare_messages import BareMessages
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, calls_in, message
-from rpcrdma.testing.raw_messages import CONNPROP, ERROR, MSG, NOMSG, RESPONSE, REVERSE_SUPPORT, word
 from rpcrdma.transport import (
     CallArrived,
     IncomingCall,
@@ -24,6 +20,10 @@ from rpcrdma.transport import (
     TransportConfig,
     offered,
 )
+from support import raw_messages as raw
+from support import raw_messages_07
+from support.bare_messages import BareMessages
+from support.raw_messages import CONNPROP, ERROR, MSG, NOMSG, RESPONSE, REVERSE_SUPPORT, word
 
 CALL, REPLY = 0, 1
 XID = 0x11223344

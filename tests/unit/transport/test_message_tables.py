@@ -13,10 +13,7 @@ import pytest
 
 from rpcrdma import limits
 from rpcrdma.errors import LocalProtocolError
-from rpcrdma.testing import raw_messages as raw
-from rpcrdma.testing.bare_messages import BareMessages
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
-from rpcrdma.testing.raw_messages import CONNPROP, MORE, NOMSG, RESPONSE
 from rpcrdma.transport import CallArrived, Closed, ReplyBound, Role, TransportConfig
 from rpcrdma.transport import session as session_module
 from rpcrdma.transport.calls import CallHandle, IncomingCall, OutgoingReply
@@ -33,6 +30,9 @@ from rpcrdma.transport.message import (
 from rpcrdma.transport.negotiation import MAY_LEAVE, TRANSITIONS, Input, State
 from rpcrdma.transport.routing import ROUTES
 from rpcrdma.verbs import Access
+from support import raw_messages as raw
+from support.bare_messages import BareMessages
+from support.raw_messages import CONNPROP, MORE, NOMSG, RESPONSE
 
 CALL, REPLY = 0, 1
 XID = 9

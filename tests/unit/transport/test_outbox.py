@@ -6,7 +6,8 @@ import struct
 
 import pytest
 
-from rpcrdma.testing.endpoint_pair import BarePeer, message
+from rpcrdma.errors import LocalProtocolError
+from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
 from rpcrdma.transport import (
     CallArrived,
     CallFailed,
@@ -19,7 +20,7 @@ from rpcrdma.transport import (
 )
 from rpcrdma.transport.dialects.header_v1 import RdmaError, RdmaMsg, decode_header
 from rpcrdma.transport.dialects.v1 import Version1
-from rpcrdma.transport.message import Inbound, Kind, Outgoing
+from rpcrdma.transport.message import Inbound, Outgoing
 from rpcrdma.verbs import Access
 
 CALL, REPLY = 0, 1
@@ -34,19 +35,12 @@ class EveryMessage:
     def __init__(self) -> None:
         self.allowed = self.granted = 64
         self.receives_wanted = 80
-        self.balance = 0
-        self.admitted: list[Kind] = []
+        self.balance = self.in_flight = 0
 
-    def admit(self, outgoing: Outgoing) -> int | None:
-        if not self.balance:
-            return None
+    def admit(self, _outgoing: Outgoing) -> int:
+        assert self.balance
         self.balance -= 1
-        self.admitted.append(outgoing.kind)
         return 0
-
-    def take_back(self, _outgoing: Outgoing) -> None:
-        self.balance += 1
-        self.admitted.pop()
 
     def on_received(self, inbound: Inbound) -> bool:
         self.balance += inbound.credit_word
@@ -167,6 +161,20 @@ def test_a_call_that_cannot_be_sent_gives_its_credit_to_the_next() -> None:
     assert isinstance(event, CallFailed)
     assert event.handle.xid == 50
     assert server.heard() == [("call", 51)]
+
+
+@pytest.mark.parametrize("version", ["1", "2", "2-07"])
+def test_a_call_that_cannot_be_sent_takes_no_credit(version: str) -> None:
+    """It is decided first how a message travels, and then its credits are taken: there are none to give back."""
+    pair = EndpointPair(version=version).connect()
+    window = pair.client._session.window
+    slots = [name for part in type(window).__mro__ for name in getattr(part, "__slots__", ())]
+    before = [getattr(window, name) for name in slots]
+    with pytest.raises(LocalProtocolError):
+        pair.client.call(50, message(50, CALL), ReplyBound(8, (1 << 20,)), (memoryview(bytes(1 << 20)),))
+    assert [getattr(window, name) for name in slots] == before
+    pair.client.call(51, message(51, CALL), ReplyBound(8))
+    assert [call.xid for call in pair.arrived()] == [51]
 
 
 def test_a_call_that_waits_can_be_withdrawn() -> None:

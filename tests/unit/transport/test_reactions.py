@@ -22,7 +22,7 @@ from rpcrdma.transport.chunks import ChunkLists
 from rpcrdma.transport.dialects.header_v1 import RdmaMsg, RdmaNoMsg, decode_header
 from rpcrdma.transport.dialects.v1 import Version1
 from rpcrdma.transport.message import Cause, Inbound, Kind, Refusal
-from rpcrdma.transport.reactions import REACTIONS, CallForm, Reaction, form_after, form_instead_of_carried
+from rpcrdma.transport.reactions import REACTIONS, CallForm, Reaction, form_after
 from rpcrdma.wire.buffers import Buffer
 
 XID, CALL, REPLY = 7, 0, 1
@@ -192,16 +192,3 @@ def test_each_form_is_counted() -> None:
         ReplyBound(50), one_chunk=True, attempts=3
     )
     assert Reaction.FAIL not in REACTIONS.values()
-
-
-def test_a_call_that_an_extension_carried_goes_as_the_version_has_it_where_no_more_can_be_offered() -> None:
-    form = CallForm(ReplyBound(10, (100,)))
-    plain = form._replace(attempts=2, plain=True)
-    larger = form_after(Refusal(Cause.WRITE_RESOURCE, chunk=1, needed=500), form, (), LARGE, 1 << 20)
-    assert larger == form._replace(bound=ReplyBound(10, (500,)), attempts=2)
-    assert form_instead_of_carried(Refusal(Cause.REPLY_RESOURCE, needed=500), form, larger) == plain
-    assert form_instead_of_carried(Refusal(Cause.WRITE_RESOURCE, needed=500), form, larger) == larger
-    assert form_instead_of_carried(Refusal(Cause.WRITE_RESOURCE, needed=500), form, None) == plain
-    assert form_instead_of_carried(Refusal(Cause.HEADER), form, None) is None
-    tired = form._replace(attempts=limits.CALL_ATTEMPTS_MAX)
-    assert form_instead_of_carried(Refusal(Cause.REPLY_RESOURCE, needed=500), tired, None) is None

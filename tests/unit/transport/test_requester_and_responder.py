@@ -11,14 +11,24 @@ import pytest
 from rpcrdma.errors import LocalProtocolError, RemoteProtocolError
 from rpcrdma.limits import CALL_ATTEMPTS_MAX
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, counted_bits, message
-from rpcrdma.testing.raw_calls import header, read_segment
-from rpcrdma.transport import CallArrived, CallFailed, ReplyBound, Role, TransportConfig, TransportStatistics, offered
+from rpcrdma.transport import (
+    CallArrived,
+    CallFailed,
+    CallForm,
+    Extension,
+    ReplyBound,
+    Role,
+    TransportConfig,
+    TransportStatistics,
+    offered,
+)
 from rpcrdma.transport.call_states import CallState
 from rpcrdma.transport.calls import CallHandle
 from rpcrdma.transport.carriers import Batcher, CallToCarry, CarriedCall, Carrier
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
 from rpcrdma.transport.config import ReverseSupport
 from rpcrdma.transport.dialects.v2_00 import Version2
+from rpcrdma.transport.dialects.v2_07 import Version207
 from rpcrdma.transport.message import Cause, Inbound, Kind, Refusal
 from rpcrdma.transport.negotiation import State
 from rpcrdma.transport.requester import Requester
@@ -28,6 +38,7 @@ from rpcrdma.verbs import Access
 from rpcrdma.verbs.loopback import LoopbackQueuePair
 from rpcrdma.verbs.memory import SoftwareProtectionDomain
 from rpcrdma.wire.buffers import Buffer
+from support.raw_calls import header, read_segment
 
 CALL, REPLY = 0, 1
 
@@ -157,15 +168,18 @@ def test_version_1_has_segments_of_any_length_and_the_drafts_those_that_they_tol
     assert session.names_ended is True
 
 
-def test_what_is_promised_is_promised_in_every_version_that_is_tried() -> None:
-    session = BarePeer(Role.SERVER).endpoint._session
-    session.use(Version2())
-    first = session.window.promises_left
-    session.promise_at_most(5)
-    promised = session.window.promises_left
-    assert promised > first
-    session.use(Version2())
-    assert session.window.promises_left == promised
+@pytest.mark.parametrize("dialect", [Version2, Version207])
+def test_messages_can_be_reserved_in_every_version_that_is_tried(dialect: type[Version2 | Version207]) -> None:
+    extension = Extension(name="reserves", reserve_max=5)
+    session = BarePeer(Role.SERVER, extensions=[extension]).endpoint._session
+    for _ in range(2):
+        session.use(dialect())
+        window, most = session.window, session.config.credits_granted + session.config.reverse_credits_requested + 5
+        window.reserve(3)
+        first = dialect().window(session.config, Role.SERVER, reverse=False, reservable=0)
+        assert window.owed == first.owed + 3
+        window.reserve(1000)
+        assert first.owed + 3 < window.owed <= most, "and no more than that"
 
 
 def called(*arguments: int) -> tuple[BarePeer, Requester, CallHandle]:
@@ -180,6 +194,10 @@ def called(*arguments: int) -> tuple[BarePeer, Requester, CallHandle]:
 
 def refusal(cause: Cause) -> Inbound:
     return Inbound(Kind.ERROR, 7, 9, 1, refusal=Refusal(cause))
+
+
+def not_taken(xid: int) -> Inbound:
+    return Inbound(Kind.ERROR, xid, 9, 1, refusal=NOT_TAKEN)
 
 
 def test_nothing_of_its_first_form_is_left_of_a_call_that_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,35 +218,46 @@ def test_nothing_of_its_first_form_is_left_of_a_call_that_is_sent_again(monkeypa
 
 
 class Carried:
-    """A call in messages of an extension that promised one message more."""
+    """A call in messages of an extension, which goes out again without the extension if it was not taken."""
 
-    by_send = False
-    promised = 1
+    def __init__(self) -> None:
+        self.ends = 0
+
+    def form_after(self, refusal: Refusal, form: CallForm, after: CallForm | None) -> CallForm | None:
+        assert (refusal, after) == (NOT_TAKEN, None)
+        return form._replace(attempts=form.attempts + 1, plain=True) if form.attempts < CALL_ATTEMPTS_MAX else None
+
+    def end(self) -> None:
+        self.ends += 1
+
+
+NOT_TAKEN = Refusal(Cause.EXTENSION, code=0x104)
 
 
 @pytest.mark.parametrize("attempts", [1, CALL_ATTEMPTS_MAX - 1, CALL_ATTEMPTS_MAX])
 def test_a_call_that_the_peer_has_not_taken_goes_again_without_the_extension(attempts: int) -> None:
     peer, requester, handle = called()
-    handle.carried = cast("CarriedCall", Carried())
+    handle.carried = carried = cast("Any", Carried())
     handle.form = handle.form._replace(attempts=attempts)
     failed = attempts == CALL_ATTEMPTS_MAX
-    assert requester.take_back(7)
+    assert requester.on_refused(not_taken(7), None)
+    assert carried.ends == 1
     peer.run()
     assert (handle.form.attempts, handle.form.plain) == ((attempts, False) if failed else (attempts + 1, True))
     statistics = peer.endpoint.statistics
     assert (statistics.resent_plain, statistics.calls_failed) == ((0, 1) if failed else (1, 0))
     assert len(peer.received) == (1 if failed else 2)
     assert [type(event) for event in peer.endpoint_events()] == [CallFailed] * failed
-    assert not requester.take_back(8)
+    assert not requester.on_refused(not_taken(8), None)
 
 
 def test_a_call_that_went_in_no_message_of_an_extension_fails_where_that_is_not_taken() -> None:
     peer, requester, handle = called()
-    assert requester.take_back(7)
+    assert requester.on_refused(not_taken(7), None)
     (event,) = peer.endpoint_events()
     assert isinstance(event, CallFailed)
     assert event.handle is handle
-    assert not requester.take_back(7)
+    assert not requester.on_refused(not_taken(7), None)
 
 
 @pytest.mark.parametrize(("error", "bad"), [(LocalProtocolError("ours"), 0), (RemoteProtocolError("theirs"), 1)])
@@ -248,7 +277,7 @@ END_OF_CALL: dict[str, Callable[[Requester], object]] = {
     "answered": lambda requester: requester.on_reply(Inbound(Kind.REPLY, 7, 9, 1), None),
     "refused": lambda requester: requester.on_refused(refusal(Cause.HEADER), None),
     "failed": lambda requester: requester.fail(7, RemoteProtocolError("theirs")),
-    "not taken": lambda requester: requester.take_back(7),
+    "not taken": lambda requester: requester.on_refused(not_taken(7), None),
 }
 
 
@@ -361,19 +390,13 @@ def test_as_many_calls_go_together_as_their_message_has_room_for(
 
 
 def test_calls_of_version_1_have_messages_of_their_own() -> None:
-    peer = BarePeer(Role.CLIENT)
-    outbox, session = peer.endpoint._outbox, peer.endpoint._session
-    batcher = Batching()
-    session.batcher = cast("Batcher", batcher)
-    session.window.in_flight = -9
+    peer = BarePeer(Role.CLIENT, extensions=[Extension(name="joins")])
+    peer.endpoint.extensions["joins"].batch(cast("Batcher", Batching()))
+    assert not peer.endpoint.holds
+    peer.endpoint._session.window.in_flight = -9
     for xid in (7, 8):
         peer.endpoint.call(xid, message(xid, CALL), ReplyBound(8))
-    assert outbox.queued == 2
-    outbox.drain()
-    assert outbox.queued == 2, "the turn has not ended"
-    outbox.send_held()
-    assert (outbox.queued, outbox.posted) == (0, 2)
-    assert (batcher.asked, batcher.encoded, batcher.calls) == ([(8, 1), (16, 2), (8, 1)], [], [])
+    assert (peer.endpoint._outbox.queued, peer.endpoint._outbox.posted) == (0, 2)
 
 
 def test_what_waits_is_given_up_once() -> None:
@@ -442,7 +465,7 @@ def test_a_session_begins_with_nothing_but_its_version(version: str, splits: boo
     except (AttributeError, TypeError) as error:
         pytest.fail(f"it cannot be made: {error}")
     assert (session.splits, session.state, session.failure, session.owed) == (splits, State.CONNECTING, "", 0)
-    assert (session.proof, session.refusal, session.carrier, session.batcher, session.between) == (None,) * 5
+    assert (session.proof, session.refusal, session.batcher, session.between) == (None,) * 4
     assert (session.round_trip_s, session.unfinished, session.peer, list(session.events)) == (0.0, 0, None, [])
     assert session.reverse_support is ReverseSupport.NONE
     assert possible == (1 << 20 if splits else 2000)
@@ -487,12 +510,12 @@ def test_a_carrier_is_asked_about_a_call_as_it_stands(
     requester, session = peer.endpoint._requester, peer.endpoint._session
     assert requester is not None
     carrier = Asked(eager=eager)
-    session.carrier = cast("Carrier", carrier)
+    requester.carrier = cast("Carrier", carrier)
     into = [None if octets is None else memoryview(bytearray(octets)) for octets in buffers]
     payload = message(7, CALL, (b"", bytes(100)))
     handle = requester.call(7, payload, ReplyBound(8, items), into, placement)
     asked = eager or bool(placement) or sum(sizes) > 4096
-    expected = CallToCarry(payload, 8, sizes, given, session.plan_limits, 1, 0, placement)
+    expected = CallToCarry(payload, 8, sizes, given, session.plan_limits, session.window.balance, placement)
     assert carrier.calls == ([expected] if asked else [])
     assert handle.carried is None
     assert handle.state is CallState.SENT

@@ -20,6 +20,7 @@ from rpcrdma.transport.message import Cause, Inbound, Kind, Refusal
 from rpcrdma.transport.negotiation import TRANSITIONS, Input, State
 from rpcrdma.transport.routing import ROUTES
 from rpcrdma.wire.buffers import Buffer
+from support.octets import words
 
 CALL, REPLY = 0, 1
 FIRST, OTHER = 1, 2
@@ -47,10 +48,6 @@ class Mending(Version1):
             xid, version, credits_, *_, needed = struct.unpack(">6I", data)
             return Inbound(Kind.ERROR, xid, credits_, version, refusal=Refusal(Cause.REPLY_RESOURCE, needed=needed))
         return super().decode(data)
-
-
-def words(*numbers: int) -> bytes:
-    return struct.pack(f">{len(numbers)}I", *numbers)
 
 
 def reply(xid: int, granted: int = 2) -> bytes:

@@ -8,7 +8,6 @@ import pytest
 
 from rpcrdma.errors import DecodeError, LocalProtocolError, RpcRdmaError
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
-from rpcrdma.testing.raw_calls import header, read_segment
 from rpcrdma.transport import CallArrived, Closed, ReplyBound, Role, TransportConfig
 from rpcrdma.transport.calls import OutgoingReply
 from rpcrdma.transport.carriers import IncomingItems, ResponseGroup
@@ -17,6 +16,7 @@ from rpcrdma.transport.requester import _ResultDecoder
 from rpcrdma.transport.responder import Responder
 from rpcrdma.verbs import Access
 from rpcrdma.xdr.codec import Payload, PlacedInOrder
+from support.raw_calls import header, read_segment
 
 CALL, REPLY = 0, 1
 
@@ -224,8 +224,8 @@ def test_a_peer_that_leaves_its_replies_unread_is_not_said_to_be_discarded() -> 
 class CarriedReply:
     """A reply that goes in messages of an extension, or waits for credits."""
 
-    def __init__(self, *, by_send: bool, waits: bool = False) -> None:
-        self.group = None if waits else ResponseGroup((), (), by_send)
+    def __init__(self, *, waits: bool) -> None:
+        self.group = None if waits else ResponseGroup((), ())
         self.rooms: list[int] = []
 
     def refusal(self, _payload: Payload) -> None:
@@ -236,19 +236,14 @@ class CarriedReply:
         return self.group
 
 
-@pytest.mark.parametrize("by_send", [False, True])
-@pytest.mark.parametrize("placed", [{}, {8: memoryview(b"item")}])
 @pytest.mark.parametrize("waits", [False, True])
-def test_a_call_is_counted_once_as_one_by_send(by_send: bool, placed: dict[int, memoryview], waits: bool) -> None:
+def test_a_carried_reply_is_planned_within_the_credits_that_there_are(waits: bool) -> None:
     server = Server()
-    carried = CarriedReply(by_send=by_send, waits=waits)
-    items = IncomingItems(placed, 0, carried)
-    message_in = Inbound(Kind.CALL, 7, 1, 1, data=struct.pack(">II", 7, CALL), carried=items)
-    assert server.responder.on_call(message_in, None)
+    carried = CarriedReply(waits=waits)
+    message_in = Inbound(Kind.CALL, 7, 1, 1, data=struct.pack(">II", 7, CALL))
+    assert server.responder.on_call(message_in, None, IncomingItems({}, 0, carried))
     (event,) = server.endpoint_events()
     assert isinstance(event, CallArrived)
-    assert server.endpoint.statistics.calls_by_send == bool(placed)
     reply = OutgoingReply(event.incoming, message(7, REPLY), None)
     assert server.responder._carry(reply) == (None if waits else ())
-    assert carried.rooms == [1]
-    assert server.endpoint.statistics.calls_by_send == (bool(placed) or (by_send and not waits))
+    assert carried.rooms == [server.endpoint._session.window.balance]

@@ -34,7 +34,8 @@ from window_space import (
     print_sizes,
 )
 
-from rpcrdma.transport.message import Inbound, Kind, Outgoing
+from rpcrdma.rtr.calls import Promises
+from rpcrdma.transport.message import Inbound, Kind
 
 SCENARIOS = {
     "pieces both ways": Scenario((2, 1), (1, 1), (Call(2, 2), Call(3, 2)), (PLAIN,)),
@@ -171,11 +172,7 @@ class CallsUnbounded:
     """Calls may take the credits for answers."""
 
     __slots__ = ()
-
-    def admit(self, message: Outgoing) -> int | None:
-        if message.kind is Kind.CALL:
-            self.allowed = self.requested
-        return super().admit(message)
+    allowed = property(lambda self: self.requested, lambda _self, _value: None)
 
 
 class NoGrants:
@@ -220,8 +217,8 @@ class NoneOver:
 
     __slots__ = ()
 
-    def __init__(self, requested: int, granted: int) -> None:
-        super().__init__(requested, granted)
+    def __init__(self, requested: int, granted: int, reservable: int) -> None:
+        super().__init__(requested, granted, reservable)
         self._base = granted
 
 
@@ -236,11 +233,7 @@ class AnswersReserved:
     """Calls are bounded by the answers that are owed, of which each keeps a credit, and not by what the peer takes."""
 
     __slots__ = ()
-
-    def admit(self, message: Outgoing) -> int | None:
-        if message.kind is Kind.CALL:
-            self.allowed = self.requested if self.balance > self.unanswered else 0
-        return super().admit(message)
+    allowed = property(lambda self: self.requested if self.balance > self.unanswered else 0, lambda _self, _value: None)
 
 
 class ErrorsGive:
@@ -262,31 +255,27 @@ class UncountedIsRoom:
 
 
 class SendsAnyway:
-    """Messages go out without credits."""
+    """Pieces go out without credits."""
 
     __slots__ = ()
-
-    def admit_piece(self, _message: Outgoing) -> int:
-        return self._word(self._give())
+    overdrawn = 100
 
 
 class SendsOneAnyway:
-    """One message goes out without a credit, for which there is a receive: that for grants."""
+    """One piece goes out without a credit, for which there is a receive: that for grants."""
 
     __slots__ = ()
-
-    def admit_piece(self, message: Outgoing) -> int | None:
-        return self._word(self._give()) if self.balance == 0 else super().admit_piece(message)
+    overdrawn = 1
 
 
-class NoneOverPromises:
+class NoneOverPromises(Promises):
     """The peer gets as many credits for a reply as that needs, and no more."""
 
     __slots__ = ()
 
-    def promise(self, messages: int) -> None:
-        self._base += messages
-        self._promises -= messages
+    def make(self, messages: int) -> None:
+        self._left -= messages
+        self._reserve(messages)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,8 @@ from operator import attrgetter
 from typing import Any, NamedTuple, TypeAlias
 
 from rpcrdma.limits import SPARE_RECEIVES
+from rpcrdma.rtr.calls import Promises
+from rpcrdma.transport.call_window import CallWindow
 from rpcrdma.transport.message import Cause, Inbound, Kind, Outgoing, OutgoingError, OutgoingProperties, Refusal
 from rpcrdma.transport.message_windows import CumulativeWindow, IncrementalWindow
 
@@ -39,6 +41,7 @@ __all__ = [
     "Stuck",
     "Unpaid",
     "Window",
+    "admitted",
     "explore_mistaken",
     "print_sizes",
 ]
@@ -54,6 +57,13 @@ GROUP = 1000
 """Added to a number of pieces: they are the messages of a group. A call promises the credits for such an answer."""
 
 _COUNTERS = 1 << 32
+
+
+def admitted(window: Window | CallWindow, message: Outgoing) -> int | None:
+    """The credit word of a message; None if it has to wait, by the rule of the outbox."""
+    if window.balance <= 0 or (message.kind is Kind.CALL and window.in_flight >= window.allowed):
+        return None
+    return window.admit(message)
 
 
 class _Call(Outgoing):
@@ -151,25 +161,30 @@ class Space:
     """All states that two endpoints with certain calls to make can come to."""
 
     def __init__(
-        self, windows: tuple[Window, Window], work: tuple[tuple[Call, ...], tuple[Call, ...]], together: int = 1
+        self,
+        windows: tuple[Window, Window],
+        promises: tuple[Promises, Promises],
+        work: tuple[tuple[Call, ...], tuple[Call, ...]],
+        together: int = 1,
     ) -> None:
         self._windows = windows
+        self._promises = promises
         self._together = together
         self._drops = any(call.answer == DROPPED for calls in work for call in calls)
         self._cumulative = isinstance(windows[0], CumulativeWindow)
         self._fields = ("balance", "outstanding", "in_flight", "unanswered", "_heard", "allowed", "_arriving")
         if not self._cumulative:
             self._fields += ("_unproven",)
-        promises = any(call.promises for calls in work for call in calls)
-        if promises or together > 1:
+        self._promising = any(call.promises for calls in work for call in calls)
+        if self._promising or together > 1:
             self._fields += ("_learns",)
-        if promises:
-            self._fields += ("_base", "_promises", "_most_promised")
+        if self._promising:
+            self._fields += ("_base",)
         if together > 1:
             _introduce(*windows)
-        self._save: Callable[[Window], tuple[int, ...]] = attrgetter(*self._fields)
+        self._get: Callable[[Window], tuple[int, ...]] = attrgetter(*self._fields)
         self._start: State = (
-            (self._save(windows[0]), self._save(windows[1])),
+            (self._save(0), self._save(1)),
             ((), ()),
             (Side(work[0]), Side(work[1])),
         )
@@ -218,13 +233,20 @@ class Space:
         if more:
             window._learns, *more = more
         if more:
-            window._base, window._promises, window._most_promised = more
+            promises = self._promises[end]
+            window._base, promises._left, promises._longest = more
         return window
+
+    def _save(self, end: int) -> tuple[int, ...]:
+        """All that one end remembers."""
+        promises = self._promises[end]
+        promised = (promises._left, promises._longest) if self._promising else ()
+        return (*self._get(self._windows[end]), *promised)
 
     def _next(self, state: State, end: int, side: Side, *sent: Message, taken: bool = False) -> State:
         """The state after something that one end did; what it `sent` has gone out at once."""
         windows, channels, sides = list(state[0]), list(state[1]), list(state[2])
-        windows[end] = self._save(self._windows[end])
+        windows[end] = self._save(end)
         sides[end] = side
         if sent:
             channels[end] += sent
@@ -286,9 +308,10 @@ class Space:
         side = state[2][end]
         if side.sending is not None:
             kind, pieces, told = side.sending
-            word = self._load(state, end).admit_piece(_SENT[kind])
-            if word is not None:
-                yield self._sent(state, end, side, kind, pieces, told, word)
+            window = self._load(state, end)
+            # A window that makes a mistake may let pieces go out without credits.
+            if window.balance > -getattr(window, "overdrawn", 0):
+                yield self._sent(state, end, side, kind, pieces, told, window.admit_piece(_SENT[kind]))
             return
         begun: list[tuple[Kind, int, Any, Side]] = []
         if side.errors:
@@ -303,23 +326,19 @@ class Space:
                 begun.append(_begin(side.handler_calls[0], side._replace(handler_calls=side.handler_calls[1:])))
         for kind, pieces, told, after in begun:
             window = self._load(state, end)
-            word = window.admit(_SENT[kind])
-            if word is None:
+            if window.balance <= 0 or (kind is Kind.CALL and window.in_flight >= window.allowed):
                 continue
             if isinstance(told, Call) and (pieces > GROUP or told.promises):
-                group, call = _as_carried(window, told)
+                group, call = _as_carried(window, self._promises[end], told)
                 if call.promises:
-                    window.promise(call.promises)
-                window.take_back(_SENT[kind])
-                word = window.admit(_SENT[kind])
-                assert word is not None
-                yield self._sent_group(state, end, after, kind, group, call, word)
+                    self._promises[end].make(call.promises)
+                yield self._sent_group(state, end, after, kind, group, call)
             elif kind is Kind.REPLY and pieces > GROUP:
-                if pieces - GROUP <= window.balance + 1:
+                if pieces - GROUP <= window.balance:
                     answered = Answered(told, pieces - GROUP - 1)
-                    yield self._sent_group(state, end, after, kind, pieces - GROUP, answered, word)
+                    yield self._sent_group(state, end, after, kind, pieces - GROUP, answered)
             else:
-                yield self._sent(state, end, after, kind, pieces, told, word)
+                yield self._sent(state, end, after, kind, pieces, told, window.admit(_SENT[kind]))
         if self._together > 1 and not side.errors:
             yield from self._send_together(state, end, side)
 
@@ -337,17 +356,14 @@ class Space:
                 kind, told, after = Kind.CALL, some, side._replace(calls=side.calls[count:])
             else:
                 return
-            word = window.admit_several(_SENT[kind], count)
-            if word is not None:
+            if window.balance > 0:
+                word = window.admit_several(_SENT[kind], count)
                 yield self._next(state, end, after, (Kind.EXTENSION, word, Together(kind, told)))
 
-    def _sent_group(self, state: State, end: int, side: Side, kind: Kind, group: int, told: Any, word: int) -> State:
+    def _sent_group(self, state: State, end: int, side: Side, kind: Kind, group: int, told: Any) -> State:
         """All messages of a group, of which there is a credit for each."""
-        words = [word]
-        for _ in range(group - 1):
-            further = self._windows[end].admit_piece(_SENT[kind])
-            assert further is not None
-            words.append(further)
+        words = [self._windows[end].admit(_SENT[kind])]
+        words += [self._windows[end].admit_piece(_SENT[kind]) for _ in range(group - 1)]
         sent = [(Kind.EXTENSION, each, None) for each in words[:-1]]
         return self._next(state, end, side, *sent, (Kind.EXTENSION, words[-1], told))
 
@@ -368,11 +384,11 @@ class Space:
             for one in told.several:
                 side = _received(state, window, side, told.kind, one)
         elif isinstance(told, Answered):
-            window.promise(-told.promises)
+            self._promises[end].end(told.promises)
             side = _received(state, window, side, Kind.REPLY, told.wakes)
         elif isinstance(told, Call) and kind is Kind.EXTENSION:
             if told.promises:
-                window.on_promised()
+                window.stop_learning()
             side = _received(state, window, side, Kind.CALL, told)
         elif kind in _RECEIVED:
             side = _received(state, window, side, kind, told)
@@ -396,7 +412,6 @@ def _introduce(first: Window, second: Window) -> None:
     """Both tell their properties, before which none may send several calls or replies in one message."""
     for sender, receiver in ((first, second), (second, first)):
         word = sender.admit(_SENT[Kind.PROPERTIES])
-        assert word is not None
         assert receiver.on_arrival(Inbound(Kind.PROPERTIES, 1, word, 2))
 
 
@@ -430,12 +445,12 @@ def _is_short(one: Call | tuple[int, int | None]) -> bool:
     return one[0] == 1 and not (isinstance(one, Call) and one.promises)
 
 
-def _as_carried(window: Window, call: Call) -> tuple[int, Call]:
+def _as_carried(window: Window, promises: Promises, call: Call) -> tuple[int, Call]:
     """In how many messages a call goes, and how: as an extension decides that by the credits that there are."""
     group = call.pieces - GROUP if call.pieces > GROUP else 1
-    if group > window.balance + 1:
+    if group > window.balance:
         group = 1
-    if call.promises > window.promises_left:
+    if call.promises > promises.left:
         call = call._replace(answer=1)
     return group, call
 
@@ -458,12 +473,13 @@ class Scenario(NamedTuple):
     peer_calls: tuple[Call, ...]
     promises: int = 0
     together: int = 1
+    promises_kind: type[Promises] = Promises
 
     def space(self, kind: type[Window]) -> Space:
         """With two windows of a kind."""
-        windows = kind(*self.first), kind(*self.second)
-        windows[0].widen(self.promises)
-        return Space(windows, (self.calls, self.peer_calls), self.together)
+        windows = kind(*self.first, self.promises), kind(*self.second, 0)
+        promises = self.promises_kind(self.promises, windows[0].reserve), Promises(0, windows[1].reserve)
+        return Space(windows, promises, (self.calls, self.peer_calls), self.together)
 
 
 NESTED = Call(1, 1, nested=True)
@@ -471,7 +487,10 @@ PLAIN = Call(1, 1)
 
 
 def explore_mistaken(mistake: type, kind: type[Window], scenario: Scenario) -> None:
-    """Explores a scenario with windows of a kind that make a mistake in their policy."""
+    """Explores a scenario with windows of a kind, or with promises, that make a mistake in their policy."""
+    if issubclass(mistake, Promises):
+        scenario._replace(promises_kind=mistake).space(kind).explore()
+        return
     scenario.space(type(mistake.__name__, (mistake, kind), {"__slots__": ()})).explore()
 
 

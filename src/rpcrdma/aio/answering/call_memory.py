@@ -24,7 +24,7 @@ class CallMemory:
 
     def __init__(self, share: BufferShare, on_room: Callable[[], None]) -> None:
         self._share = share
-        self._on_room = on_room
+        self._on_room: Callable[[], None] | None = on_room
         self._octets = 0
         self._covered = RPC_UNCOUNTED_CALL_OCTETS
         """What may be held with what has been counted against the share so far."""
@@ -61,7 +61,7 @@ class CallMemory:
         """The connection has ended: no call waits any more. A running call is counted until it is removed."""
         self.expected = 0
         self.short = False
-        self._on_room = _nothing
+        self._on_room = None
         self._share.close()
         self._cover()
 
@@ -92,9 +92,5 @@ class CallMemory:
         self._waits = False
         if self.short:
             self._cover()
-            if not self.short:
+            if not self.short and self._on_room is not None:
                 self._on_room()
-
-
-def _nothing() -> None:
-    """Stands for the callback of a connection that has ended."""

@@ -168,6 +168,10 @@ class HandlerRunner:
         """Logs that a call was not read because it is too long."""
         self._log.log(logging.WARNING, "too long", "a call of %s was answered with GARBAGE_ARGS: %s", peer, why)
 
+    def log_no_call(self, peer: str) -> None:
+        """Logs that a message was dropped because it is no call."""
+        self._log.log(logging.WARNING, "no call", "%s sent a message that is no call", peer)
+
     def _finished(self) -> None:
         self.running -= 1
         if not self.running and self._idle is not None:

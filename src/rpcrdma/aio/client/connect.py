@@ -22,10 +22,10 @@ from rpcrdma.aio.client.client_statistics import ClientStatistics
 from rpcrdma.aio.client.known_versions import KnownVersions
 from rpcrdma.aio.client.rdma_dialer import RdmaDialer
 from rpcrdma.aio.client.reconnecting import ReconnectingCaller, ReconnectPolicy, SingleConnection
-from rpcrdma.aio.client.tcp_client import TcpCaller
 from rpcrdma.aio.connections.call_record import CallObserver
 from rpcrdma.aio.connections.negotiated import Negotiated
 from rpcrdma.aio.connections.rdma_connection import RdmaConnection
+from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.drivers.capture import PacketCapture
 from rpcrdma.aio.drivers.provider import ProviderChoice
 from rpcrdma.aio.drivers.sockets import authority
@@ -168,7 +168,7 @@ class Connection:
     def __init__(
         self,
         url: Url,
-        caller: RdmaConnection | TcpCaller | ReconnectingCaller,
+        caller: ReconnectingCaller,
         program: Program | None,
         call_timeout_s: float | None,
         calls_made: CallStatistics | None = None,
@@ -184,8 +184,7 @@ class Connection:
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._lost = TransportStatistics()
-        if isinstance(caller, ReconnectingCaller):
-            caller.on_replaced = self._count
+        caller.on_replaced = self._count
         self._metrics = metrics
         if metrics is not None:
             server = f"{url.scheme}://{url.authority}"
@@ -223,21 +222,21 @@ class Connection:
             raise LocalProtocolError(f"{procedure.name} is not a procedure of {self.program.name}")
         if timeout_s is None:
             timeout_s = self._call_timeout_s
-        if placement:
-            return self._caller.call(procedure, args, into=into, timeout_s=timeout_s, placement=placement)
-        return self._caller.call(procedure, args, into=into, timeout_s=timeout_s)
+        return self._caller.call(procedure, args, into=into, timeout_s=timeout_s, placement=placement)
+
+    @property
+    def _present(self) -> SingleConnection:
+        return self._caller.connection
 
     @property
     def negotiated(self) -> Negotiated | None:
         """The terms of the present RDMA connection, or of the one lost last; None over TCP."""
-        present = self._present
-        return present.negotiated if isinstance(present, RdmaConnection) else None
+        return self._present.negotiated
 
     @property
     def statistics(self) -> ClientStatistics:
         """Counts up to now over all connections that were made: a copy."""
-        present = self._present
-        counters = (self._lost, present.statistics) if isinstance(present, RdmaConnection) else ()
+        counters = (self._lost, self._present.statistics)
         made = () if self._calls_made is None else self._calls_made.snapshot()
         answered = () if self._answering is None else self._answering.dispatcher.statistics.snapshot()
         return ClientStatistics.of(add_up(counters), made, answered)
@@ -247,13 +246,12 @@ class Connection:
 
         After a reconnect there is another one.
         """
-        present = self._present
-        return present.extension(name) if isinstance(present, RdmaConnection) else None
+        return self._present.extension(name)
 
     @property
     def reconnects(self) -> int:
         """How often a lost connection was made again."""
-        return self._caller.reconnects if isinstance(self._caller, ReconnectingCaller) else 0
+        return self._caller.reconnects
 
     async def wait_reconnected(self, count: int) -> None:
         """Waits until a lost connection was made again more than `count` times, a value of `reconnects`.
@@ -263,19 +261,10 @@ class Connection:
         Raises:
             TransportClosed: the connection was lost and could not be made again, or reconnecting was not asked for.
         """
-        if isinstance(self._caller, ReconnectingCaller):
-            await self._caller.wait_reconnected(count)
-        else:
-            await self._caller.wait_closed()
-            raise TransportClosed("the connection ended")
-
-    @property
-    def _present(self) -> SingleConnection:
-        return self._caller.connection if isinstance(self._caller, ReconnectingCaller) else self._caller
+        await self._caller.wait_reconnected(count)
 
     def _count(self, lost: SingleConnection) -> None:
-        if isinstance(lost, RdmaConnection):
-            self._lost = add_up((self._lost, lost.statistics))
+        self._lost = add_up((self._lost, lost.statistics))
 
     async def close(self) -> None:
         """Ends the connection; calls still waiting fail with `TransportClosed`, handlers of own services end."""
@@ -335,15 +324,14 @@ class _Connecting:
         calls_made = CallStatistics() if options.counts else None
         dial = functools.partial(_dial, url, options, answering, calls_made)
         connection = await dial()
-        if not options.reconnect:
-            return Connection(url, connection, program, options.call_timeout_s, calls_made, answering, options.metrics)
         policy = ReconnectPolicy(
+            reconnect=options.reconnect,
             max_s=options.reconnect_delay_max_s,
             for_s=options.reconnect_for_s,
             retransmissions=options.retransmissions,
-            keepalive_s=options.keepalive_s,
+            keepalive_s=options.keepalive_s if options.reconnect else None,
         )
-        no_answer = functools.partial(_no_answer, url)
+        no_answer = functools.partial(_no_answer, url) if options.reconnect else None
         caller = ReconnectingCaller(connection, dial, policy, program, no_answer, calls_made)
         return Connection(url, caller, program, options.call_timeout_s, calls_made, answering, options.metrics)
 
@@ -394,12 +382,12 @@ def _no_answer(url: Url, cause: TransportClosed) -> NoAnswer:
 
 async def _dial(
     url: Url, options: ConnectOptions, answering: Answering | None, calls_made: CallStatistics | None
-) -> RdmaConnection | TcpCaller:
+) -> RdmaConnection | TcpConnection:
     """The message of `ConnectFailed` names the remedy also where the default port is the wrong one."""
     place = f"{url.scheme}://{url.authority}"
     if url.scheme == "tcp":
         try:
-            caller = await TcpCaller.connect(
+            caller = await TcpConnection.connect(
                 url.host,
                 url.port,
                 options.credential,

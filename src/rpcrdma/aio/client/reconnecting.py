@@ -17,12 +17,14 @@ from time import perf_counter_ns
 from typing import Any, Protocol, TypeVar
 
 from rpcrdma.aio.connections.call_outcome import count_failure
+from rpcrdma.aio.connections.negotiated import Negotiated
 from rpcrdma.aio.drivers.deadline_timer import DeadlineTimer
 from rpcrdma.errors import CallTimeout, RpcError, RpcRdmaError, TransportClosed
 from rpcrdma.rpc.call_statistics import CallStatistics
 from rpcrdma.rpc.keep_alive import KeepAlive
 from rpcrdma.rpc.program import Procedure, Program, null_procedure
 from rpcrdma.rpc.xid_source import XidSource
+from rpcrdma.transport import ExtensionLink, TransportStatistics
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = ["ReconnectPolicy", "ReconnectingCaller", "SingleConnection"]
@@ -42,7 +44,18 @@ _LOST = "the connection was lost and could not be made again: "
 
 
 class SingleConnection(Protocol):
-    """One connection, as `RdmaConnection` and `TcpCaller` are."""
+    """One connection, as `RdmaConnection` and `TcpConnection` are."""
+
+    @property
+    def negotiated(self) -> Negotiated | None:
+        """The terms of an RDMA connection; None over TCP."""
+
+    @property
+    def statistics(self) -> TransportStatistics:
+        """The counters of an RDMA connection; over TCP they are 0."""
+
+    def extension(self, name: str) -> ExtensionLink | None:
+        """The extension of this name; None over TCP, or if the connection was made without it."""
 
     @property
     def timer(self) -> DeadlineTimer:
@@ -82,6 +95,8 @@ class SingleConnection(Protocol):
 class ReconnectPolicy:
     """When to connect again, and how often to call again; seconds."""
 
+    reconnect: bool = True
+    """Whether a lost connection is made again; if not, calls fail with it."""
     initial_s: float = 0.1
     """The most that the first attempt waits: a restarting server is back soon, a loose cable is not felt."""
     max_s: float = 30.0
@@ -176,7 +191,9 @@ class ReconnectingCaller:
         xid = self._xids.take()
         try:
             connection = self._usable
-            if connection is None or connection.closed:
+            if not self._policy.reconnect:
+                connection = self.connection
+            elif connection is None or connection.closed:
                 began_ns = perf_counter_ns()
                 return await self._call_patiently(procedure, args, into, timeout_s, xid, None, began_ns)
             started_s = self._loop.time()
@@ -281,6 +298,8 @@ class ReconnectingCaller:
         while self.reconnects <= count:
             if self._closed:
                 raise TransportClosed("the connection was closed on this side")
+            if not self._policy.reconnect and self.connection.closed:
+                raise TransportClosed("the connection ended")
             await asyncio.shield(self._next)
 
     async def close(self) -> None:
@@ -304,7 +323,9 @@ class ReconnectingCaller:
 
     @property
     def _hopeless(self) -> bool:
-        """Whether connecting again makes no sense: the server breaks the protocol, or has never answered."""
+        """Whether no further connection is made: the server breaks the protocol, or has never answered."""
+        if not self._policy.reconnect:
+            return True
         if self._answers:
             return self._breaches >= _BREACHES_MAX
         return self._breaches > 0 or self._losses >= _UNANSWERED_MAX
@@ -347,7 +368,7 @@ class ReconnectingCaller:
             await self._watch(connection, keep_alive, ended)
             self._drop(connection, TransportClosed("the connection ended"))
             while (made := await self._reconnect()) is None:
-                lost = "" if self._hopeless and not self._answers else _LOST
+                lost = _LOST if self._policy.reconnect and (self._answers or not self._hopeless) else ""
                 self._fail_waiting(lost + self._trouble)
                 self._wanted.clear()
                 await self._wanted.wait()

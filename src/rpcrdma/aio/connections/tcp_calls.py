@@ -13,7 +13,6 @@ from rpcrdma.aio.connections.call_record import CallObserver, CallRecord
 from rpcrdma.aio.drivers.record_stream import RecordStream
 from rpcrdma.errors import CallTimeout, DecodeError, MessageTooLong, RpcRdmaError, TransportClosed
 from rpcrdma.limits import RPC_RECORD_OCTETS_MAX
-from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.call_statistics import CallStatistics
 from rpcrdma.rpc.calls import CallEncoder, decode_result
 from rpcrdma.rpc.errors import GarbageArguments
@@ -76,7 +75,7 @@ class TcpCalls:
     def __init__(
         self,
         stream: RecordStream,
-        credential: Credential | None = None,
+        encoder: CallEncoder,
         *,
         in_flight_max: int | None = None,
         peer: str = "",
@@ -86,7 +85,7 @@ class TcpCalls:
         self._calls_made = calls_made
         self._loop = asyncio.get_running_loop()
         self._stream = stream
-        self.encoder = CallEncoder(credential)
+        self.encoder = encoder
         """May be replaced by one with another credential."""
         self._pending: dict[int, asyncio.Future[Buffer]] = {}
         self._queue: dict[asyncio.Future[Buffer], Payload] = {}

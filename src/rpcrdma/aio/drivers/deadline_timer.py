@@ -25,7 +25,7 @@ class Alarm:
     __slots__ = ("_action", "due_s")
 
     def __init__(self, action: Callable[[], None]) -> None:
-        self._action = action
+        self._action: Callable[[], None] | None = action
         self.due_s: float | None = None
 
     def next_deadline_s(self, _now_s: float) -> float | None:
@@ -34,12 +34,13 @@ class Alarm:
     def on_time(self, now_s: float) -> None:
         if self.due_s is not None and now_s >= self.due_s:
             self.due_s = None
-            self._action()
+            if self._action is not None:
+                self._action()
 
     def disarm(self) -> None:
         """Never rings again, and lets go of `action`."""
         self.due_s = None
-        self._action = _nothing
+        self._action = None
 
 
 class DeadlineTimer:
@@ -92,7 +93,3 @@ class DeadlineTimer:
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None
-
-
-def _nothing() -> None:
-    """Stands for the action of an alarm that was disarmed."""

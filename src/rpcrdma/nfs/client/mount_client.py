@@ -13,8 +13,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, TypeVar
 
-from rpcrdma.aio.client.tcp_client import TcpCaller
 from rpcrdma.aio.connections.call_record import CallObserver
+from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.aio.urls import DEFAULT_PORTS, Url
 from rpcrdma.errors import ConnectFailed, HostNotFound, NotPermitted, RpcError, RpcRdmaError, TransportClosed
@@ -155,7 +155,7 @@ async def _at_mount_service(url: Url, how: _How, work: Callable[[Caller, int], A
     mount_port = url.mount_port or how.mount_port
     async for port in _ports(url, mount_port, how.credential, how.timeout_s, tried):
         try:
-            connecting = TcpCaller.connect(
+            connecting = TcpConnection.connect(
                 url.host,
                 port,
                 how.credential,
@@ -242,7 +242,7 @@ async def unmount(
 ) -> None:
     """Tells the server that the export is no longer used; nothing depends on it, so failures are passed over."""
     with contextlib.suppress(RpcRdmaError):
-        connecting = TcpCaller.connect(
+        connecting = TcpConnection.connect(
             url.host, mounted.port, credential, timeout_s=timeout_s, reserved_port=reserved_port
         )
         async with await connecting as caller:
@@ -268,7 +268,7 @@ async def _ports(
     if url.scheme != "tcp" or url.port != MOUNT_PORT:
         yield MOUNT_PORT
     try:
-        async with await TcpCaller.connect(url.host, PORT_MAPPER_PORT, credential, timeout_s=timeout_s) as caller:
+        async with await TcpConnection.connect(url.host, PORT_MAPPER_PORT, credential, timeout_s=timeout_s) as caller:
             wanted = port_mapper.mapping(mount.MOUNT_V3.number, mount.MOUNT_V3.version, PROTOCOL_TCP, 0)
             port = await caller.call(port_mapper.PMAPPROC_GETPORT, wanted, timeout_s=timeout_s)
     except RpcRdmaError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipaddress import ip_address
 from typing import NamedTuple
 
-from rpcrdma.aio.client.tcp_client import TcpCaller
+from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.errors import ConnectFailed, NoAnswer, RpcError, TransportClosed
 from rpcrdma.nfs import port_mapper
@@ -64,7 +64,7 @@ async def registrations(
     """
     port = PORT_MAPPER_PORT if port is None else port
     try:
-        async with await TcpCaller.connect(host, port, timeout_s=timeout_s) as caller:
+        async with await TcpConnection.connect(host, port, timeout_s=timeout_s) as caller:
             for version, procedure in (
                 (4, port_mapper.RPCBIND_V4_RPCBPROC_DUMP),
                 (3, port_mapper.RPCBPROC_DUMP),

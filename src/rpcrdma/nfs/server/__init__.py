@@ -2,8 +2,7 @@
 
 from rpcrdma.nfs.server.export import ANONYMOUS, Export, Network, parse_network
 from rpcrdma.nfs.server.mount_service import MountService
-from rpcrdma.nfs.server.nfs_service import NfsService
-from rpcrdma.nfs.server.services import NfsServices, build_services
+from rpcrdma.nfs.server.services import NfsService, NfsServices, build_services
 from rpcrdma.nfs.server.state import ServerState, open_state
 
 __all__ = [

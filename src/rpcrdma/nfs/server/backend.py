@@ -11,10 +11,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from rpcrdma.limits import NFS_FILES_OPEN_MAX, NFS_OBJECTS_OPEN_MAX
-from rpcrdma.nfs.server.admission import Admission
 from rpcrdma.nfs.server.caller_identity import Caller, Callers
 from rpcrdma.nfs.server.directory_listing import DirectoryListings, name_digest
-from rpcrdma.nfs.server.export import Export
+from rpcrdma.nfs.server.export import Export, HostAdmission
 from rpcrdma.nfs.server.file_handle import HandleSeal, OpenedHandle
 from rpcrdma.nfs.server.object_cache import ObjectCache
 from rpcrdma.nfs.server.object_tree import HeldNode, ObjectTree
@@ -24,7 +23,10 @@ from rpcrdma.nfs.server.state import ServerState
 from rpcrdma.nfs.v3 import NFS3_MAXNAMLEN, nfsstat3
 from rpcrdma.rpc.service import CallContext
 
-__all__ = ["Backend", "Procedures", "entry_name"]
+__all__ = ["DOTS", "Backend", "Procedures", "check_changeable", "check_directory", "entry_name"]
+
+DOTS = {b".", b".."}
+"""Names that every directory has for itself and for the directory above."""
 
 _STRIPES = 256
 """Locks shared by all objects: two objects rarely meet at one."""
@@ -74,7 +76,7 @@ class Backend:
         self.listings = DirectoryListings(name_digest(state.key))
         self.umask = _umask()
         self._locks = [threading.RLock() for _ in range(_STRIPES)]
-        self.admission = Admission()
+        self.admission = HostAdmission()
         self.trees: dict[bytes, ObjectTree] = {}
         for export in exports:
             tree = ObjectTree(export, self.seal, state.places, self.nodes, by_handle=open_by_handle)
@@ -201,9 +203,15 @@ class Procedures:
 
 
 def check_changeable(node: HeldNode) -> None:
-    """Refuses with NFS3ERR_ROFS what is in an export that is only read."""
+    """Refuses with NFS3ERR_ROFS the objects of a read-only export."""
     if node.tree.export.read_only:
         raise Refused(nfsstat3.NFS3ERR_ROFS)
+
+
+def check_directory(node: HeldNode) -> None:
+    """Refuses with NFS3ERR_NOTDIR objects other than directories."""
+    if node.kind != stat.S_IFDIR:
+        raise Refused(nfsstat3.NFS3ERR_NOTDIR)
 
 
 def _check_system() -> None:

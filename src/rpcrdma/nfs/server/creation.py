@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TypeAlias
 
 from rpcrdma.nfs.server.attributes import Changes, nfs_time, post_op, set_times
-from rpcrdma.nfs.server.backend import Procedures, entry_name
+from rpcrdma.nfs.server.backend import DOTS, Procedures, check_directory, entry_name
 from rpcrdma.nfs.server.caller_identity import Caller
 from rpcrdma.nfs.server.linux_calls import file_clock_ns, set_file_times
 from rpcrdma.nfs.server.object_tree import HeldNode
@@ -53,7 +53,6 @@ from rpcrdma.rpc.service import CallContext, in_worker
 __all__ = ["CreationProcedures"]
 
 _OK = nfsstat3.NFS3_OK
-_DOTS = {b".", b".."}
 _OFFSET_MAX = (1 << 63) - 1
 _FILE_MODE = 0o600
 _DIRECTORY_MODE = 0o700
@@ -166,10 +165,9 @@ class CreationProcedures(Procedures):
     ) -> tuple[post_op_fh3, post_op_attr]:
         """Checks the directory and the name, makes the object with `make` and describes it for the reply."""
         directory = changes.node = self.backend.locate_to_change(where.dir.data, context)
-        if directory.kind != stat.S_IFDIR:
-            raise Refused(nfsstat3.NFS3ERR_NOTDIR)
+        check_directory(directory)
         name = entry_name(where.name)
-        if name in _DOTS:
+        if name in DOTS:
             raise Refused(nfsstat3.NFS3ERR_EXIST)
         with changes.of(directory, self.backend.lock(directory)):
             node = make(directory, name, self.backend.caller(directory, context))

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
@@ -21,7 +20,7 @@ from rpcrdma.limits import (
     NFS_WATCH_SCAN_ENTRIES_MAX,
     NFS_WATCH_SUBSCRIPTION_DIRECTORIES_MAX,
 )
-from rpcrdma.nfs.server.backend import Backend
+from rpcrdma.nfs.server.backend import Backend, check_directory
 from rpcrdma.nfs.server.caller_identity import Caller
 from rpcrdma.nfs.server.directory_events import DirectoryEvent, Happening, Renaming, paired
 from rpcrdma.nfs.server.linux_calls import faccess_as_caller
@@ -131,8 +130,7 @@ class WatchedTree:
             Refused, OSError: the directory may not be listed.
             TooManyDirectories: there are more below it than may be watched.
         """
-        if self._top.kind != stat.S_IFDIR:
-            raise Refused(nfsstat3.NFS3ERR_NOTDIR)
+        check_directory(self._top)
         self._look("", told=False)
 
     def close(self) -> None:
@@ -287,8 +285,7 @@ class WatchedTree:
         """Watches one directory; returns (name, is a directory) of its entries if the subscription is recursive."""
         with self._caller:
             node = self._reach(path)
-            if node.kind != stat.S_IFDIR:
-                raise Refused(nfsstat3.NFS3ERR_NOTDIR)
+            check_directory(node)
             # Checked before the kernel adds a watch, which would have to be removed again.
             self._watcher.check_room(len(self._paths))
             watch = self._watcher.add(self, node.link)

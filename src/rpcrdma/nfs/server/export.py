@@ -1,19 +1,28 @@
-"""An exported directory: its name, the hosts that may use it, and the users as which they act."""
+"""An exported directory: its name, the hosts that may use it, the users as which they act, and refusals of others."""
 
 from __future__ import annotations
 
 import ipaddress
+import logging
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-__all__ = ["ANONYMOUS", "Export", "Network", "parse_network"]
+from rpcrdma.aio.drivers.limited_log import LimitedLog
+from rpcrdma.nfs.server.refusal import Refused
+from rpcrdma.nfs.v3 import nfsstat3
+
+__all__ = ["ANONYMOUS", "Export", "HostAdmission", "Network", "parse_network"]
 
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 ANONYMOUS = 65534
-"""The user and group `nobody` of Linux."""
+"""The user and group that Linux gives to users without an identity."""
+_LOGGER = logging.getLogger("rpcrdma.server")
+_PEERS_MAX = 1024
+_NETWORKS_SHOWN_MAX = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,3 +78,55 @@ def parse_network(text: str) -> Network:
         ValueError: the text is neither, or has bits set beyond its prefix.
     """
     return ipaddress.ip_network(text)
+
+
+def _when_the_next_comes(_delay_s: float, _callback: object) -> None:
+    """Worker threads have no event loop: refusals that were held back are told by the next one, or by `flush`."""
+
+
+class HostAdmission:
+    """Thread-safe. Remembers which addresses may use an export."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], bool] = {}
+        self._guard = threading.Lock()
+        self._log = LimitedLog(_LOGGER, later=_when_the_next_comes)
+
+    def check(self, export: Export, peer: str) -> None:
+        """Lets the host at the address `peer` pass if `export` admits it; else logs the refusal.
+
+        Raises:
+            Refused: NFS3ERR_ACCES: the export is closed to this host.
+        """
+        if not export.hosts:
+            return
+        admitted = self._known.get((export.name, peer))
+        if admitted is None:
+            admitted = export.admits(peer)
+            if len(self._known) >= _PEERS_MAX:
+                self._known.clear()
+            self._known[export.name, peer] = admitted
+        if not admitted:
+            self._tell(export, peer)
+            raise Refused(nfsstat3.NFS3ERR_ACCES)
+
+    def flush(self) -> None:
+        """Logs the refusals that were held back."""
+        with self._guard:
+            self._log.flush()
+
+    def _tell(self, export: Export, peer: str) -> None:
+        networks = [str(network) for network in export.hosts]
+        more = len(networks) - _NETWORKS_SHOWN_MAX
+        admitted = ", ".join(networks[:_NETWORKS_SHOWN_MAX]) + (f" and {more} more" if more > 0 else "")
+        event = {"event": "refused", "client": peer, "export": export.name, "admitted": networks}
+        with self._guard:
+            self._log.log(
+                logging.WARNING,
+                f"{export.name} {peer}",
+                "refused %s the export %s: it is for %s alone",
+                peer,
+                export.name,
+                admitted,
+                extra={"event": event},
+            )

@@ -3,29 +3,39 @@
     octet 0       layout, 1
     octets 1-4    the export: digest of its name
     octets 5-12   inode number
-    octets 13-    the object's identity on its file system, 1 to 35 octets (see `object_identity`)
-    last 16       keyed BLAKE2b of everything before
+    octets 13-    the object's identity, 1 to 35 octets
+    last 16       keyed BLAKE2b of all octets before
 
-A handle names an object, not a path: it stays good when the object is renamed and when the server restarts, and goes
-stale when the object is gone, even if its inode number is used again.
+A handle names an object, not a path: it stays valid when the object is renamed and when the server restarts, and goes
+stale when the object is deleted, even if its inode number is used again. For that it carries the object's identity, a
+few octets that no other object of the file system ever gets. Their first octet tells the form of the rest:
+
+    0  the kernel's own handle: its type in one octet, its data
+    1  a digest of a kernel handle that is too long to carry
+    2  the time of birth, where the file system has no handles
+    3  nothing, where the file system keeps no time of birth either: the inode number alone identifies the object
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import hmac
 import struct
 from typing import NamedTuple
 
+from rpcrdma.nfs.server.linux_calls import birth_and_mount, name_to_handle
 from rpcrdma.nfs.v3 import NFS3_FHSIZE
 
-__all__ = ["IDENTITY_MAX", "HandleSeal", "OpenedHandle", "export_identity"]
+__all__ = ["IDENTITY_MAX", "HandleSeal", "OpenedHandle", "export_identity", "kernel_handle", "object_identity"]
 
 _LAYOUT = 1
 _HEAD = struct.Struct(">B4sQ")
 _SEAL_OCTETS = 16
 IDENTITY_MAX = NFS3_FHSIZE - _HEAD.size - _SEAL_OCTETS
 """Octets of an object's identity."""
+_BIRTH = struct.Struct(">Bq")
+_UNSUPPORTED = {errno.EOPNOTSUPP, errno.EOVERFLOW, errno.ENOSYS, errno.EPERM, errno.EINVAL}
 
 
 class OpenedHandle(NamedTuple):
@@ -39,6 +49,26 @@ class OpenedHandle(NamedTuple):
 def export_identity(name: str) -> bytes:
     """Four octets that stand for an export by its name, so that the order of exports may change."""
     return hashlib.blake2b(name.encode("utf-8", "surrogateescape"), digest_size=4, person=b"nfs-export").digest()
+
+
+def object_identity(fd: int) -> tuple[bytes, int]:
+    """(identity, mount) of the object behind `fd`; the mount only serves for comparison with other objects'."""
+    try:
+        handle = name_to_handle(fd)
+    except OSError as error:
+        if error.errno not in _UNSUPPORTED:
+            raise
+        birth, mount = birth_and_mount(fd)
+        return (_BIRTH.pack(2, birth) if birth else b"\x03"), mount
+    if len(handle.data) > IDENTITY_MAX - 2 or handle.type > 0xFF:
+        digest = hashlib.blake2b(handle.data, digest_size=16, salt=struct.pack(">i", handle.type)).digest()
+        return b"\x01" + digest, handle.mount
+    return bytes((0, handle.type)) + handle.data, handle.mount
+
+
+def kernel_handle(identity: bytes) -> tuple[int, bytes] | None:
+    """(type, data) of the kernel handle in an identity, if it holds one."""
+    return (identity[1], identity[2:]) if identity[0] == 0 else None
 
 
 class HandleSeal:

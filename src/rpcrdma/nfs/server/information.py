@@ -1,4 +1,4 @@
-"""Procedures that report on objects and file systems: GETATTR, ACCESS, READLINK, FSSTAT, FSINFO, PATHCONF."""
+"""Procedures that find objects and report on them: LOOKUP, GETATTR, ACCESS, READLINK, FSSTAT, FSINFO, PATHCONF."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import stat
 from collections.abc import Generator
 
 from rpcrdma.nfs.server.attributes import attributes_of, post_op
-from rpcrdma.nfs.server.backend import Procedures
+from rpcrdma.nfs.server.backend import DOTS, Procedures, check_directory, entry_name
+from rpcrdma.nfs.server.caller_identity import Caller
 from rpcrdma.nfs.server.data import TRANSFER_MAX
 from rpcrdma.nfs.server.linux_calls import faccess_as_caller
 from rpcrdma.nfs.server.object_tree import HeldNode
@@ -39,6 +40,10 @@ from rpcrdma.nfs.v3 import (
     GETATTR3args,
     GETATTR3res,
     GETATTR3resok,
+    LOOKUP3args,
+    LOOKUP3res,
+    LOOKUP3resfail,
+    LOOKUP3resok,
     PATHCONF3args,
     PATHCONF3res,
     PATHCONF3resfail,
@@ -47,6 +52,7 @@ from rpcrdma.nfs.v3 import (
     READLINK3res,
     READLINK3resfail,
     READLINK3resok,
+    nfs_fh3,
     nfsstat3,
     nfstime3,
 )
@@ -73,7 +79,7 @@ _OF_OTHERS = (
 
 
 class InformationProcedures(Procedures):
-    """The procedures that only report."""
+    """The procedures that find objects and report on them."""
 
     @inline_or_worker
     def getattr(self, args: GETATTR3args, context: CallContext) -> Generator[None, None, GETATTR3res]:
@@ -85,6 +91,24 @@ class InformationProcedures(Procedures):
             return GETATTR3res(_OK, GETATTR3resok(attributes_of(os.fstat(node.fd), node.tree.fsid)))
         except REFUSALS as error:
             return GETATTR3res(status_of(error), None)
+
+    @inline_or_worker
+    def lookup(self, args: LOOKUP3args, context: CallContext) -> Generator[None, None, LOOKUP3res]:
+        directory = None
+        try:
+            directory = self.backend.at_hand(args.what.dir.data, context)
+            if directory is None:
+                yield
+                directory = self.backend.locate(args.what.dir.data, context)
+            name = entry_name(args.what.name)
+            caller = self.backend.caller(directory, context)
+            node = None if context.may_block else _find_at_once(directory, name, caller)
+            if node is None:
+                yield
+                node = _find(directory, name, caller)
+            return LOOKUP3res(_OK, LOOKUP3resok(nfs_fh3(node.handle), post_op(node), post_op(directory)))
+        except REFUSALS as error:
+            return LOOKUP3res(status_of(error), LOOKUP3resfail(post_op(directory)))
 
     @inline_or_worker
     def access(self, args: ACCESS3args, context: CallContext) -> Generator[None, None, ACCESS3res]:
@@ -185,6 +209,31 @@ class InformationProcedures(Procedures):
             )
         except REFUSALS as error:
             return PATHCONF3res(status_of(error), PATHCONF3resfail(post_op(node)))
+
+
+def _find_at_once(directory: HeldNode, name: bytes, caller: Caller) -> HeldNode | None:
+    """As `_find`, but never waits: None if it would have to."""
+    check_directory(directory)
+    if name == b"..":
+        return None
+    if name == b".":
+        return _find(directory, name, caller)
+    with caller:
+        return directory.tree.child_at_once(directory, name)
+
+
+def _find(directory: HeldNode, name: bytes, caller: Caller) -> HeldNode:
+    """The object that a directory has under this name; may block, but for "."."""
+    check_directory(directory)
+    tree = directory.tree
+    if name in DOTS:
+        with caller:
+            searchable = faccess_as_caller(directory.fd, os.X_OK)
+        if not searchable:
+            raise Refused(nfsstat3.NFS3ERR_ACCES)
+        return directory if name == b"." else tree.parent(directory)
+    with caller:
+        return tree.child(directory, name)
 
 
 def _bound(node: HeldNode, name: str, most: int) -> int:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Generic, TypeAlias, TypeVar
 
 from rpcrdma.nfs.server.attributes import post_op, reported
-from rpcrdma.nfs.server.backend import Procedures
+from rpcrdma.nfs.server.backend import DOTS, Procedures, check_directory
 from rpcrdma.nfs.server.caller_identity import Caller
 from rpcrdma.nfs.server.directory_listing import COOKIE_DOT, COOKIE_DOT_DOT, ListedEntry, Version
 from rpcrdma.nfs.server.linux_calls import faccess_as_caller, file_clock_ns
@@ -47,7 +46,6 @@ _FIXED_OCTETS = 88 + 8 + 4 + 4
 _ENTRY_OCTETS = 4 + 8 + 4 + 8
 """An entry but for its name: value follows, fileid, length of the name, cookie."""
 
-_DOTS = {b".", b".."}
 _SETTLED_NS = 2_100_000_000
 """File systems count times in two seconds at the most: after that another change has another time."""
 _NO_ATTRIBUTES = post_op_attr(False, None)
@@ -120,8 +118,7 @@ class ListingProcedures(Procedures):
             return READDIRPLUS3res(status_of(error), READDIRPLUS3resfail(post_op(node)))
 
     def _check_readable(self, node: HeldNode, caller: Caller) -> None:
-        if node.kind != stat.S_IFDIR:
-            raise Refused(nfsstat3.NFS3ERR_NOTDIR)
+        check_directory(node)
         with caller:
             readable = faccess_as_caller(node.fd, os.R_OK)
         if not readable:
@@ -162,7 +159,7 @@ def _described(node: HeldNode, entry: ListedEntry, *, searchable: bool) -> tuple
     octets = _ENTRY_OCTETS + _padded(entry.name) + 4 + 4
     inode = entry.inode
     found: tuple[bytes, os.stat_result] | None = None
-    if entry.name in _DOTS:
+    if entry.name in DOTS:
         above = node if entry.name == b"." else node.tree.parent(node)
         found = above.handle, above.status()
     elif searchable:

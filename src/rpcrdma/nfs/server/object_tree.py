@@ -22,10 +22,15 @@ from itertools import islice
 from rpcrdma.limits import NFS_GONE_MAX
 from rpcrdma.nfs.server.export import Export
 from rpcrdma.nfs.server.far_down import LEVELS_AT_ONCE, path_above, path_of_ancestor, reach
-from rpcrdma.nfs.server.file_handle import HandleSeal, OpenedHandle, export_identity
+from rpcrdma.nfs.server.file_handle import (
+    HandleSeal,
+    OpenedHandle,
+    export_identity,
+    kernel_handle,
+    object_identity,
+)
 from rpcrdma.nfs.server.linux_calls import birth_and_mount, lives_in_memory, open_by_handle, open_cached
 from rpcrdma.nfs.server.object_cache import ObjectCache
-from rpcrdma.nfs.server.object_identity import kernel_handle, object_identity
 from rpcrdma.nfs.server.place_index import PlaceIndex
 from rpcrdma.nfs.server.refusal import Refused
 from rpcrdma.nfs.server.tree_search import TreeSearch, directory_entries

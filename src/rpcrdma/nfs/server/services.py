@@ -1,4 +1,4 @@
-"""Builds the services of a server."""
+"""The services of a server: NFS version 3 (RFC 1813) over local directories, and MOUNT."""
 
 from __future__ import annotations
 
@@ -6,12 +6,74 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from rpcrdma.nfs.server.backend import Backend
+from rpcrdma.nfs.server.creation import CreationProcedures
+from rpcrdma.nfs.server.data import DataProcedures
 from rpcrdma.nfs.server.export import Export
+from rpcrdma.nfs.server.information import InformationProcedures
+from rpcrdma.nfs.server.listing import ListingProcedures
 from rpcrdma.nfs.server.mount_service import MountService
-from rpcrdma.nfs.server.nfs_service import NfsService
+from rpcrdma.nfs.server.rename_remove_link import RenameRemoveLinkProcedures
 from rpcrdma.nfs.server.state import ServerState
+from rpcrdma.nfs.v3 import (
+    ACCESS,
+    COMMIT,
+    FSINFO,
+    FSSTAT,
+    GETATTR,
+    LOOKUP,
+    PATHCONF,
+    READ,
+    READDIR,
+    READDIRPLUS,
+    READLINK,
+    NFS_V3_Service,
+)
 
-__all__ = ["NfsServices", "build_services"]
+__all__ = ["NfsService", "NfsServices", "build_services"]
+
+
+class NfsService(
+    InformationProcedures,
+    DataProcedures,
+    CreationProcedures,
+    RenameRemoveLinkProcedures,
+    ListingProcedures,
+    NFS_V3_Service,
+):
+    """All 22 procedures.
+
+    Of two WRITEs to one place the first must not run again after the second, and CREATE, REMOVE and the like fail when
+    they run again: these run at most once, and their replies, small ones, are kept. The others change nothing, or
+    (COMMIT) may be repeated.
+    """
+
+    IDEMPOTENT = frozenset(
+        procedure.number
+        for procedure in (
+            GETATTR,
+            LOOKUP,
+            ACCESS,
+            READLINK,
+            READ,
+            READDIR,
+            READDIRPLUS,
+            FSSTAT,
+            FSINFO,
+            PATHCONF,
+            COMMIT,
+        )
+    )
+
+    def close_idle(self) -> None:
+        """Closes objects and files that have not been used since the last call; may block.
+
+        To be called every few seconds: an open file that another process deletes keeps its space.
+        """
+        self.backend.close_idle()
+
+    def close(self) -> list[OSError]:
+        """Puts data written UNSTABLE on the disk and closes all objects and files; returns the errors. May block."""
+        return self.backend.close()
 
 
 class NfsServices(NamedTuple):

@@ -1,4 +1,4 @@
-"""What one version of RPC-over-RDMA brings: everything above works with any object of this protocol."""
+"""The interface of a protocol version: the rest of the transport works with any object that implements it."""
 
 from __future__ import annotations
 
@@ -17,15 +17,14 @@ __all__ = ["Dialect", "Geometry", "Window"]
 
 
 class Geometry(NamedTuple):
-    """Octets of which transport headers consist.
+    """Sizes of transport headers and of their parts, in octets.
 
-    `call_header` and `reply_header` are those of headers without chunks; `read_segment` is one entry of a Read list,
-    `write_chunk` and `reply_chunk` are a Write chunk and the Reply chunk without their segments. `call_chunk` is what a
-    Read chunk at Position Zero takes beside its entries; where a chunk takes more in some headers than in others, the
-    most is counted. `piece_header` is the
-    header of a message that goes on in the next one; 0 where none does. `first_message` is the most that the first
-    message of a client has, its payload included; 0 for no such limit. `prefix` is what stands before the body of an
-    extension's message.
+    `call_header` and `reply_header`: a header without chunks. `read_segment`: one entry of a Read list. `write_chunk`
+    and `reply_chunk`: a Write chunk and the Reply chunk without their segments. `call_chunk`: the overhead of a Read
+    chunk at Position Zero beside its entries. If a chunk is larger in some headers than in others, the larger size
+    counts. `piece_header`: the header of a piece that is not the last one; 0 if the version has no pieces.
+    `first_message`: the limit of a client's first message with its payload; 0 for none. `prefix`: the header before the
+    body of an extension's message.
     """
 
     call_header: int
@@ -40,7 +39,7 @@ class Geometry(NamedTuple):
     prefix: int = 0
 
     def size_chunks(self, chunks: ChunkLists) -> int:
-        """Octets that these lists add to a header."""
+        """The octets that these chunk lists add to a header."""
         size = 0
         for read in chunks.reads:
             size += self.read_segment * len(read.segments)
@@ -54,16 +53,18 @@ class Geometry(NamedTuple):
 
 
 class Window(Protocol):
-    """The credits of one connection: those that the peer gave, and those that it has been given.
+    """The credits of one connection, in both directions.
 
-    `granted` are the calls that the peer may make at present. `receives_wanted` receives must be posted before the next
-    Send: one for each message that the peer may then send, and some spare ones for messages that are discarded.
+    A message may go out if `balance` is positive and, for a call, `in_flight` is less than `allowed`. Then `admit`
+    takes its credit. `granted` is the number of calls that the peer may have unanswered. `receives_wanted` receives
+    must be posted before the next Send: one for each message that the peer may then send, and a margin for messages
+    that this side discards.
     """
 
     counts_arrivals: bool
     """Whether `on_arrival` is to be called."""
     balance: int
-    """Messages that may go out, where messages are counted."""
+    """Messages that may go out now."""
     granted: int
     in_flight: int
     """Calls of this side that are unanswered."""
@@ -71,68 +72,56 @@ class Window(Protocol):
 
     @property
     def allowed(self) -> int:
-        """Calls of this side that may be unanswered at present."""
+        """Calls of this side that may be unanswered."""
 
     @property
     def refresh_due(self) -> bool:
-        """Whether a message that only grants credits should be sent."""
+        """Whether an asynchronous grant should be sent."""
 
-    def admit(self, message: Outgoing) -> int | None:
-        """Counts a message that is sent now, or its first piece, and returns the credit word of the header.
+    def admit(self, message: Outgoing) -> int:
+        """Takes the credit of a message or of its first piece, and returns the credit word for its header."""
 
-        None if it has to wait.
+    def admit_several(self, first: Outgoing, count: int) -> int:
+        """Takes the credit of one message with `count` calls or replies, of which `first` is one.
+
+        The calls must not exceed the allowed number.
         """
 
-    def admit_several(self, first: Outgoing, count: int) -> int | None:
-        """The same for so many calls, or replies, that go in one message, of which `first` is one.
-
-        Calls must not be more than are allowed.
-        """
-
-    def admit_piece(self, message: Outgoing) -> int | None:
-        """The same for each further piece of a message."""
+    def admit_piece(self, message: Outgoing) -> int:
+        """Takes the credit of a further piece of a message."""
 
     def grant_word(self) -> int:
-        """The credit word of a message that only grants credits; it is sent now, without being admitted."""
-
-    def take_back(self, message: Outgoing) -> None:
-        """The message that was admitted last is not sent after all."""
+        """Returns the credit word of an asynchronous grant, which is sent now without `admit`."""
 
     def on_arrival(self, message: Inbound | None) -> bool:
-        """Counts a message before anything else is done with it; None stands for one that is silently discarded.
+        """Counts a message before any other handling; None stands for a message that is silently discarded.
 
         False if the peer had no credit for it.
         """
 
     def on_received(self, message: Inbound) -> bool:
-        """Counts a call, or a message that answers a call of this side; False if the peer had no credit for it."""
+        """Counts a call of the peer, or the reply or error to a call of this side; False if the peer had no credit."""
 
-    def widen(self, promises: int) -> None:
-        """Before the first message: so many messages beyond the first ones of replies may be promised at once."""
+    def reserve(self, messages: int) -> None:
+        """Lets the peer send so many more messages than its calls and replies need; negative to end a reservation."""
 
-    @property
-    def promises_left(self) -> int:
-        """How many messages of one reply beyond its first can be promised."""
-
-    def promise(self, messages: int) -> None:
-        """The peer gets credits for so many messages more, for a reply; fewer where the number is negative."""
-
-    def on_promised(self) -> None:
-        """The peer has promised more messages for a reply: credits no longer tell how many calls it takes."""
+    def stop_learning(self) -> None:
+        """Keeps `allowed` as it is: the credits of the peer no longer tell how many calls it takes."""
 
     def on_dropped(self) -> None:
-        """A call of the peer's, counted by `on_received`, is never answered."""
+        """Counts a call of the peer that gets no reply."""
 
     def may_owe(self, sends: int) -> bool:
         """Whether a peer in good faith may have left so many Sends of this side unread."""
 
 
 class Dialect(Protocol):
-    """One version of the protocol, for one connection: it may keep what it has received of a continued message.
+    """One version of the protocol on one connection, with the pieces of an unfinished message.
 
-    `name` is what users call the version. With `introduces`, the first message of each side is its properties, which
-    `properties` lists by their numbers; `continues_properties`: they may take several messages; `properties_again`: why
-    further ones are refused. `has_flags`: headers have flags, also those of extensions.
+    Users select the version by `name`. With `introduces`, the first message of each side has its transport properties,
+    which `properties` lists by their numbers. `continues_properties`: they may take several messages.
+    `properties_again`: the cause for which further ones are refused. `has_flags`: all headers have flags, those of
+    extensions included.
     """
 
     version: int
@@ -146,43 +135,46 @@ class Dialect(Protocol):
 
     @property
     def unfinished(self) -> int:
-        """Which message has come in part, as a number that no other message of the connection has; 0 for none."""
+        """A number that identifies the message of which some pieces have arrived; 0 if there is none."""
 
     def count_in(self, memory: MessageMemory, /) -> None:
-        """Counts what has come of an unfinished message there."""
+        """Makes `memory` account for the pieces of an unfinished message."""
 
     def forget(self) -> None:
-        """Lets go of the octets of an unfinished message: the connection has ended."""
+        """Releases the pieces of an unfinished message after the connection has ended."""
 
     def extend(self, headers: Mapping[int, tuple[int, bool]], error_words: Mapping[int, int], /) -> None:
-        """Adds what extensions have: flags and continuation of further header types, and the words of errors."""
+        """Adds the header types of extensions, with flags and continuation, and the lengths of their errors."""
 
     def agree(self, own: PrivateData, peer: PrivateData | None, /) -> Agreement:
-        """What holds for a connection from what both sides said while they connected."""
+        """Derives the agreement for a connection from the private data of both sides."""
 
-    def window(self, config: TransportConfig, role: Role, *, reverse: bool) -> Window:
-        """The credits at the beginning of a connection, on which the server calls, too, if `reverse`."""
+    def window(self, config: TransportConfig, role: Role, *, reverse: bool, reservable: int) -> Window:
+        """Creates the credit accounting of a new connection, on which the server makes calls, too, if `reverse`.
+
+        `reservable`: the most messages that `Window.reserve` adds at any time.
+        """
 
     def encode(self, message: Outgoing, credit_word: int) -> bytes:
-        """The header of a message, or of its last piece; the whole message where that is an error or a grant."""
+        """Encodes the header of a message or of its last piece; for an error or a grant, the whole message."""
 
     def encode_properties(self, properties: PropertySet) -> bytes:
-        """What follows the header of transport properties."""
+        """Encodes the body of a message with transport properties."""
 
     def encode_piece(self, message: Outgoing, credit_word: int, remaining: int, /) -> bytes:
-        """The header of a piece of a message, after which `remaining` octets are still to come."""
+        """Encodes the header of a piece that is followed by `remaining` more octets of the message."""
 
     def decode(self, data: Buffer) -> Inbound | None:
-        """A received message; None for one that is silently discarded.
+        """Decodes a received message; None if it is to be silently discarded.
 
-        A continued message comes with its last piece, and `Kind.PIECE` instead of each one before that.
+        The last piece of a continued message returns the whole message, each earlier piece a `Kind.PIECE`.
         """
 
     def decode_answer(self, data: Buffer) -> Inbound | None:
-        """As `decode`, of the first message from a server, which may refuse the version in an older one's form."""
+        """Decodes the first message from a server, which may refuse the version in the format of an older one."""
 
     def claims(self, data: Buffer) -> bool:
-        """Whether the first message from a client is of this version."""
+        """Whether the first message from a client has this version."""
 
     def may_end(self, call: Outgoing, handle: int) -> bool:
-        """Whether the reply to `call`, which has chunks, may invalidate `handle`, which these name."""
+        """Whether the reply to `call` may invalidate `handle`, which the chunks of the call name."""

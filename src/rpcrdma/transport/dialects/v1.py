@@ -1,15 +1,17 @@
-"""Version 1 of the protocol: what a received message means, and how messages are made (RFC 8166 section 4.5).
+"""Version 1 of the protocol: decoding and encoding of messages (RFC 8166 section 4.5).
 
-The version is looked at before anything but the first four words. Direction follows from the RPC message: a CALL is for
-the responder, a REPLY for the requester (RFC 8167); an RDMA_ERROR always answers a call of its receiver.
+The first four words of a header have the version. The direction follows from the RPC message: the responder takes a
+CALL, the requester a REPLY (RFC 8167). An RDMA_ERROR always refuses a call of its receiver.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
+from dataclasses import replace
 
 from rpcrdma.errors import DecodeError
+from rpcrdma.transport.call_window import CallWindow
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
 from rpcrdma.transport.config import Role, TransportConfig
 from rpcrdma.transport.dialects.dialect import Geometry
@@ -40,7 +42,6 @@ from rpcrdma.transport.message import Cause, Inbound, Kind, Outgoing, OutgoingEr
 from rpcrdma.transport.message_memory import MessageMemory
 from rpcrdma.transport.private_data import Agreement, PrivateData, agree
 from rpcrdma.transport.properties import Property
-from rpcrdma.transport.windows import CallWindow
 from rpcrdma.wire.buffers import Buffer
 
 __all__ = ["GEOMETRY", "Version1"]
@@ -68,6 +69,7 @@ _ONE_READ = struct.Struct(">IIIIIIIIQIII")
 _MALFORMED = Refusal(Cause.HEADER)
 _CHUNKS_REFUSED = Refusal(Cause.CHUNKS)
 _KINDS = (Kind.CALL, Kind.REPLY)
+_new = Inbound.__new__
 _tuple = tuple.__new__
 """Makes a named tuple without the Python function that its class has for it."""
 
@@ -99,8 +101,9 @@ class Version1:
         """As RFC 8797 says."""
         return agree(own, peer)
 
-    def window(self, config: TransportConfig, role: Role, *, reverse: bool) -> CallWindow:
-        """A client that takes calls has told so, and how many, before it is called (RFC 8167 section 6)."""
+    def window(self, config: TransportConfig, role: Role, *, reverse: bool, reservable: int = 0) -> CallWindow:
+        """A client that takes calls has said so, with their number, before the first one (RFC 8167 section 6)."""
+        del reservable  # Version 1 has no extensions that could reserve messages.
         if role is Role.SERVER:
             return CallWindow(config.reverse_credits_requested, config.credits_granted, promised=False)
         return CallWindow(config.credits_requested, config.reverse_credits_granted, promised=reverse)
@@ -147,27 +150,14 @@ class Version1:
                 data
             )
             if version == VERSION and not (procedure or reads or writes or reply) and rpc_xid == xid and direction < 2:
-                return _tuple(
-                    Inbound,
-                    (
-                        _KINDS[direction],
-                        xid,
-                        credits_,
-                        VERSION,
-                        NO_CHUNKS,
-                        data,
-                        SHORT_HEADER_OCTETS,
-                        False,
-                        None,
-                        None,
-                        (),
-                        0,
-                        0,
-                        False,
-                        None,
-                        None,
-                    ),
-                )
+                message = _new(Inbound)
+                message.kind = _KINDS[direction]
+                message.xid = xid
+                message.credit_word = credits_
+                message.version = VERSION
+                message.data = data
+                message.start = SHORT_HEADER_OCTETS
+                return message
         return _decode_other(data)
 
     decode_answer = decode
@@ -231,27 +221,16 @@ def _decode_one_segment(data: Buffer) -> Inbound | None:
     rpc_xid, direction = _RPC_START.unpack_from(data, size)
     if rpc_xid != xid or direction > _REPLY:
         return None
-    return _tuple(
-        Inbound,
-        (
-            _KINDS[direction],
-            xid,
-            credits_,
-            version,
-            chunks,
-            data,
-            size,
-            False,
-            handle,
-            None,
-            (),
-            0,
-            0,
-            False,
-            None,
-            None,
-        ),
-    )
+    message = _new(Inbound)
+    message.kind = _KINDS[direction]
+    message.xid = xid
+    message.credit_word = credits_
+    message.version = version
+    message.chunks = chunks
+    message.data = data
+    message.start = size
+    message.ends = handle
+    return message
 
 
 def _decode_long(header: RdmaNoMsg, malformed: Inbound) -> Inbound:
@@ -262,7 +241,7 @@ def _decode_long(header: RdmaNoMsg, malformed: Inbound) -> Inbound:
     if chunks is NO_CHUNKS:
         return malformed
     # Without a Position-Zero chunk it is a reply, if anything (RFC 8166 sections 4.2.4 and 4.3.1).
-    return message._replace(kind=Kind.REPLY, refusal=_MALFORMED)
+    return replace(message, kind=Kind.REPLY, refusal=_MALFORMED)
 
 
 def _decode_error(data: Buffer) -> Inbound | None:

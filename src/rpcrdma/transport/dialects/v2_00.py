@@ -1,6 +1,6 @@
 """Version 2 of the protocol as draft-ietf-nfsv4-rpcrdma-version-two-00 has it.
 
-Direction is in the flags: with RESPONSE a message answers a call of its receiver.
+Flags tell the direction: a message with RESPONSE answers a call of its receiver.
 """
 
 from __future__ import annotations
@@ -84,6 +84,7 @@ _ONE_READ = struct.Struct(">IIIIIIIIIIQIII")
 _ONE_SEGMENT_MESSAGE_OCTETS = _ONE_WRITE.size + RPC_START.size
 
 _KINDS = _CALL, _REPLY = (Kind.CALL, Kind.REPLY)
+_new = Inbound.__new__
 _tuple = tuple.__new__
 """Makes a named tuple without the Python function that its class has for it."""
 
@@ -139,27 +140,14 @@ class Version2(Version2Draft):
             # An RDMA2_MSG whose flags are no more than RESPONSE.
             if kind <= RESPONSE and version == VERSION:
                 if kind == direction and rpc_xid == xid and not (ends_and_reads or writes_and_reply):
-                    return _tuple(
-                        Inbound,
-                        (
-                            _KINDS[kind],
-                            xid,
-                            credits_,
-                            VERSION,
-                            NO_CHUNKS,
-                            data,
-                            SHORT_HEADER_OCTETS,
-                            False,
-                            None,
-                            None,
-                            (),
-                            0,
-                            0,
-                            False,
-                            None,
-                            None,
-                        ),
-                    )
+                    message = _new(Inbound)
+                    message.kind = _KINDS[kind]
+                    message.xid = xid
+                    message.credit_word = credits_
+                    message.version = VERSION
+                    message.data = data
+                    message.start = SHORT_HEADER_OCTETS
+                    return message
                 if len(data) >= _ONE_SEGMENT_MESSAGE_OCTETS:
                     found = _decode_one_segment(data)
                     if found is not None:
@@ -280,24 +268,13 @@ def _decode_one_segment(data: Buffer) -> Inbound | None:
         ends = None
     elif ends != handle:
         return None
-    return _tuple(
-        Inbound,
-        (
-            _KINDS[flags],
-            xid,
-            credits_,
-            version,
-            chunks,
-            data,
-            _ONE_WRITE.size,
-            False,
-            ends,
-            None,
-            (),
-            0,
-            0,
-            False,
-            None,
-            None,
-        ),
-    )
+    message = _new(Inbound)
+    message.kind = _KINDS[flags]
+    message.xid = xid
+    message.credit_word = credits_
+    message.version = version
+    message.chunks = chunks
+    message.data = data
+    message.start = _ONE_WRITE.size
+    message.ends = ends
+    return message

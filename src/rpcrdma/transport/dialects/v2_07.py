@@ -96,6 +96,7 @@ _PROPERTIES_KEY = (RDMA2_CONNPROP_FINAL,)
 """The XID of properties belongs to no call, and need not stay the same."""
 
 _CALL, _REPLY = Kind.CALL, Kind.REPLY
+_new = Inbound.__new__
 _tuple = tuple.__new__
 """Makes a named tuple without the Python function that its class has for it."""
 
@@ -200,27 +201,14 @@ class Version207(Version2Draft):
                     and rpc_xid == xid
                     and not (ends or reads or writes or reply or direction)
                 ):
-                    return _tuple(
-                        Inbound,
-                        (
-                            _CALL,
-                            xid,
-                            credits_,
-                            VERSION,
-                            NO_CHUNKS,
-                            data,
-                            SHORT_CALL_OCTETS,
-                            False,
-                            None,
-                            None,
-                            (),
-                            0,
-                            0,
-                            False,
-                            None,
-                            None,
-                        ),
-                    )
+                    message = _new(Inbound)
+                    message.kind = _CALL
+                    message.xid = xid
+                    message.credit_word = credits_
+                    message.version = VERSION
+                    message.data = data
+                    message.start = SHORT_CALL_OCTETS
+                    return message
             elif kind == RDMA2_REPLY_INLINE:
                 xid, version, credits_, kind, writes, rpc_xid, direction = _SHORT_REPLY_MESSAGE.unpack_from(data)
                 if (
@@ -230,27 +218,14 @@ class Version207(Version2Draft):
                     and not writes
                     and direction == 1
                 ):
-                    return _tuple(
-                        Inbound,
-                        (
-                            _REPLY,
-                            xid,
-                            credits_,
-                            VERSION,
-                            NO_CHUNKS,
-                            data,
-                            SHORT_REPLY_OCTETS,
-                            False,
-                            None,
-                            None,
-                            (),
-                            0,
-                            0,
-                            False,
-                            None,
-                            None,
-                        ),
-                    )
+                    message = _new(Inbound)
+                    message.kind = _REPLY
+                    message.xid = xid
+                    message.credit_word = credits_
+                    message.version = VERSION
+                    message.data = data
+                    message.start = SHORT_REPLY_OCTETS
+                    return message
             found = _decode_one_segment(data)
             if found is not None:
                 return found

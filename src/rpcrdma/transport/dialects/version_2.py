@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar, NamedTuple
 
 from rpcrdma import limits
@@ -112,9 +113,9 @@ class Version2Draft(ABC):
         """By the version alone, also in a message that is too short."""
         return version_of(data) == VERSION
 
-    def window(self, config: TransportConfig, role: Role, *, reverse: bool) -> Window:
-        """Credits that count messages, each way by itself."""
-        return self.make_window(*calls_counted(config, role, reverse=reverse))
+    def window(self, config: TransportConfig, role: Role, *, reverse: bool, reservable: int) -> Window:
+        """Credits count messages, in each direction separately."""
+        return self.make_window(*calls_counted(config, role, reverse=reverse), reservable)
 
     def encode_properties(self, properties: PropertySet) -> bytes:
         """An array of numbers and values."""
@@ -174,7 +175,7 @@ class Version2Draft(ABC):
         """Nothing of the message is used, nor of the sequence that it stands in."""
         broken = self._assembly.give_up(head.key, more=head.more)
         refused = head.refused(cause, limit)
-        return refused._replace(broken=self._answering) if broken else refused
+        return replace(refused, broken=self._answering) if broken else refused
 
     def _add(self, head: Head, payload: Buffer) -> Inbound | None:
         """Adds a message to the sequence that it stands in; None if that is whole."""
@@ -184,7 +185,7 @@ class Version2Draft(ABC):
     def _stepped(self, head: Head, step: Step) -> Inbound:
         """What a message is that does not complete its sequence."""
         if step is Step.FOREIGN:
-            return head.refused(Cause.FLAGS)._replace(broken=self._answering)
+            return replace(head.refused(Cause.FLAGS), broken=self._answering)
         if step is Step.TOO_LONG:
             return head.refused(Cause.SYSTEM)
         if step is Step.KEPT:

@@ -6,7 +6,8 @@ import asyncio
 import io
 import itertools
 import warnings
-from collections.abc import Callable, Coroutine
+from asyncio import run
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from rpcrdma.nfs.errors import NfsError
 from rpcrdma.nfs.v3 import nfsstat3
+from support.octets import pattern
 
 BLOCK = 1 << 16
 
@@ -23,14 +25,6 @@ async def until(condition: Callable[[], object]) -> None:
     """Lets the loop run until `condition()`; the test's time-out bounds it."""
     while not condition():  # noqa: ASYNC110 - what is waited for has no event
         await asyncio.sleep(0)
-
-
-def run(work: Coroutine[Any, Any, Any]) -> Any:
-    return asyncio.run(work)
-
-
-def pattern(length: int) -> bytes:
-    return (b"".join(number.to_bytes(4, "big") for number in range(length // 4 + 1)))[:length]
 
 
 @pytest.mark.parametrize("size", [10, BLOCK // 2 + 3, 3 * BLOCK])

@@ -6,7 +6,7 @@ import array
 import asyncio
 import io
 import os
-from collections.abc import Coroutine
+from asyncio import run
 from typing import Any
 
 import pytest
@@ -16,16 +16,9 @@ from hypothesis import strategies as st
 from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.nfs.errors import NfsError
 from rpcrdma.nfs.v3 import WRITE3resok, nfsstat3, stable_how
+from support.octets import pattern
 
 BLOCK = 1 << 16
-
-
-def run(work: Coroutine[Any, Any, Any]) -> Any:
-    return asyncio.run(work)
-
-
-def pattern(length: int) -> bytes:
-    return (b"".join(number.to_bytes(4, "big") for number in range(length // 4 + 1)))[:length]
 
 
 async def write_in_pieces(fs: Any, data: bytes, piece: int) -> None:

@@ -8,7 +8,7 @@ import itertools
 import os
 import stat
 import tracemalloc
-from collections.abc import Coroutine
+from asyncio import run
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from rpcrdma.nfs.client import FileChanged
 from rpcrdma.nfs.client.trees import local_files
 from rpcrdma.nfs.errors import NfsError
 from rpcrdma.nfs.v3 import nfsstat3, nfstime3, stable_how
+from support.octets import pattern
+from support.waiting import closing
 
 BLOCK = 1 << 16
 SIZES = pytest.mark.parametrize("size", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 9 * BLOCK, 20 * BLOCK + 5])
@@ -25,19 +27,6 @@ SIZES = pytest.mark.parametrize("size", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 9 * 
 
 def names_in(directory: Path | str) -> list[str]:
     return sorted(path.name for path in Path(directory).iterdir())
-
-
-def run(work: Coroutine[Any, Any, Any]) -> Any:
-    return asyncio.run(work)
-
-
-def pattern(length: int) -> bytes:
-    return (b"".join(number.to_bytes(4, "big") for number in range(length // 4 + 1)))[:length]
-
-
-async def closing(fs: Any, work: Coroutine[Any, Any, Any]) -> Any:
-    async with fs:
-        return await work
 
 
 @SIZES

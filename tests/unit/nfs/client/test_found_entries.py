@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine
+from asyncio import run
 from typing import Any
 
 import pytest
@@ -13,10 +12,6 @@ from rpcrdma.nfs.v3 import nfsstat3, nfstime3
 
 DATA = bytes(range(256)) * 1000
 STALE = nfsstat3.NFS3ERR_STALE
-
-
-def run(work: Coroutine[Any, Any, Any]) -> Any:
-    return asyncio.run(work)
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+from asyncio import run
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,6 @@ from rpcrdma.nfs.errors import NfsError
 from rpcrdma.nfs.v3 import ftype3, nfsstat3, nfstime3
 
 JUKEBOX = nfsstat3.NFS3ERR_JUKEBOX
-
-
-def run(work: Coroutine[Any, Any, Any]) -> Any:
-    return asyncio.run(work)
 
 
 async def no_sleep(_seconds: float) -> None:

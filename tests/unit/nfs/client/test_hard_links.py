@@ -6,7 +6,7 @@ import asyncio
 import errno
 import os
 import stat
-from collections.abc import Coroutine
+from asyncio import run
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +16,11 @@ from rpcrdma.nfs.client.trees import hard_links, local_files
 from rpcrdma.nfs.client.trees.hard_links import HardLinks, SharedFile
 from rpcrdma.nfs.client.trees.not_carried import NotCarried
 from rpcrdma.nfs.v3 import nfsstat3, nfstime3
+from support.waiting import closing
 
 BLOCK = 1 << 16
 LARGE = bytes(range(256)) * (5 * BLOCK // 256) + b"end"
 NAMES = ("a", "sub/b", "sub/deeper/c")
-
-
-def run(work: Coroutine[Any, Any, Any]) -> Any:
-    return asyncio.run(work)
-
-
-async def closing(fs: Any, work: Coroutine[Any, Any, Any]) -> Any:
-    async with fs:
-        return await work
 
 
 def made_here(top: Path, content: bytes = b"one") -> Path:

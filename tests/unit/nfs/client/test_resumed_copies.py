@@ -7,7 +7,7 @@ import errno
 import fcntl
 import os
 import struct
-from collections.abc import Coroutine
+from asyncio import run
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from rpcrdma.errors import TransportClosed
 from rpcrdma.nfs.client.trees import local_files
 from rpcrdma.nfs.client.trees.resumption import InOrder, partial_name
 from rpcrdma.nfs.v3 import nfsstat3, nfstime3
+from support.waiting import closing
 
 BLOCK = 1 << 16
 BLOCKS = 60
@@ -24,15 +25,6 @@ WINDOW = 4
 """Blocks, with two calls at once."""
 OPTIONS = {"direct_calls": 2, "commit_octets": 4 * BLOCK}
 CONTENT = struct.pack(f">{BLOCKS * BLOCK // 4}I", *range(BLOCKS * BLOCK // 4)) + b"end"
-
-
-def run(work: Coroutine[Any, Any, Any]) -> Any:
-    return asyncio.run(work)
-
-
-async def closing(fs: Any, work: Coroutine[Any, Any, Any]) -> Any:
-    async with fs:
-        return await work
 
 
 def names_in(directory: Path) -> list[str]:

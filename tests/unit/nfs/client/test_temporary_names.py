@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import re
-from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +13,10 @@ import pytest
 from rpcrdma.errors import TransportClosed
 from rpcrdma.nfs.errors import NfsError, NfsExists, NfsNotFound
 from rpcrdma.nfs.v3 import ftype3, nfs_fh3, nfsstat3
+from support.waiting import closing
 
 BLOCK = 1 << 16
 TEMPORARY = re.compile(r"\.rpcrdma-[0-9a-f]{16}\.part")
-
-
-async def closing(fs: Any, work: Coroutine[Any, Any, Any]) -> Any:
-    async with fs:
-        return await work
 
 
 def twice(server: Any, *names: str) -> None:

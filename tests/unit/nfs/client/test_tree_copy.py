@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
-from collections.abc import Coroutine
+from asyncio import run
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +13,13 @@ import pytest
 
 from rpcrdma.errors import TransportClosed
 from rpcrdma.nfs.v3 import ftype3, nfsstat3, nfstime3
+from support.waiting import closing
 
 BLOCK = 1 << 16
 
 
 def names_in(directory: Path | str) -> list[str]:
     return sorted(path.name for path in Path(directory).iterdir())
-
-
-def run(work: Coroutine[Any, Any, Any]) -> Any:
-    return asyncio.run(work)
-
-
-async def closing(fs: Any, work: Coroutine[Any, Any, Any]) -> Any:
-    async with fs:
-        return await work
 
 
 @pytest.fixture(autouse=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import pickle
 import random
 import secrets
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from asyncio import run
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from rpcrdma.aio.client.connect import ConnectOptions, own_credential
-from rpcrdma.aio.client.tcp_client import TcpCaller
+from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.server.serve import serve
 from rpcrdma.aio.server.tcp_server import TcpServer
 from rpcrdma.aio.urls import Url, parse_url
@@ -31,10 +31,6 @@ from rpcrdma.rpc.dispatch import Dispatcher
 
 def names_in(directory: Path | str) -> list[str]:
     return sorted(path.name for path in Path(directory).iterdir())
-
-
-def run(work: Coroutine[Any, Any, Any]) -> Any:
-    return asyncio.run(work)
 
 
 @contextmanager
@@ -308,7 +304,7 @@ def test_a_server_that_lists_nothing_is_asked_from_the_longest_path_up() -> None
     async def work() -> None:
         async with TcpServer(Dispatcher([service])) as server:
             await server.listen()
-            async with await TcpCaller.connect("127.0.0.1", server.port) as caller:
+            async with await TcpConnection.connect("127.0.0.1", server.port) as caller:
                 mounted = await mount_with(caller, "/srv/data/sub/file")
         assert (mounted.export, mounted.directory) == ("/srv/data", "/sub/file")
         assert service.asked == ["/srv/data/sub/file", "/srv/data/sub", "/srv/data"]

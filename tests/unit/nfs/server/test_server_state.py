@@ -9,9 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from rpcrdma.nfs.server.file_handle import IDENTITY_MAX, HandleSeal, export_identity
+from rpcrdma.nfs.server.file_handle import (
+    IDENTITY_MAX,
+    HandleSeal,
+    export_identity,
+    kernel_handle,
+    object_identity,
+)
 from rpcrdma.nfs.server.object_cache import ObjectCache
-from rpcrdma.nfs.server.object_identity import kernel_handle, object_identity
 from rpcrdma.nfs.server.place_index import Place, PlaceIndex
 from rpcrdma.nfs.server.refusal import Refused, status_of
 from rpcrdma.nfs.server.state import open_state
@@ -204,7 +209,7 @@ def test_objects_without_kernel_handles_are_told_by_their_birth(
     def unsupported(_fd: int) -> None:
         raise OSError(95, "not supported")
 
-    monkeypatch.setattr("rpcrdma.nfs.server.object_identity.name_to_handle", unsupported)
+    monkeypatch.setattr("rpcrdma.nfs.server.file_handle.name_to_handle", unsupported)
     fds = []
     for name in ("one", "two"):
         (tmp_path / name).touch()
@@ -221,7 +226,7 @@ def test_objects_without_kernel_handles_are_told_by_their_birth(
 def test_long_kernel_handles_are_digested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from rpcrdma.nfs.server.linux_calls import KernelHandle
 
-    monkeypatch.setattr("rpcrdma.nfs.server.object_identity.name_to_handle", lambda _fd: KernelHandle(1, b"x" * 128, 5))
+    monkeypatch.setattr("rpcrdma.nfs.server.file_handle.name_to_handle", lambda _fd: KernelHandle(1, b"x" * 128, 5))
     identity, mount = object_identity(0)
     assert len(identity) <= IDENTITY_MAX
     assert (identity[0], mount, kernel_handle(identity)) == (1, 5, None)

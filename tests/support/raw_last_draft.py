@@ -1,13 +1,13 @@
 """Messages of a client in the last draft of version 2 of RPC-over-RDMA, made of octets, right or wrong.
 
-Segments and transport properties look as in the first draft: see `rpcrdma.testing.raw_messages`.
+Segments and transport properties look as in the first draft: see `support.raw_messages`.
 """
 
 from __future__ import annotations
 
 import struct
 
-from rpcrdma.testing.raw_messages import RECEIVE_SIZE, property_set, word
+from support.raw_messages import RECEIVE_SIZE, property_set, word
 
 __all__ = ["call", "piece", "prefix", "properties"]
 

@@ -1,6 +1,6 @@
 """An iWARP peer made of octets on a real TCP socket: it sends the octets of a test, and returns the received ones.
 
-Frames are put together with `rpcrdma.testing.raw_iwarp` and taken apart here, without any use of `rpcrdma.iwarp`.
+Frames are put together with `support.raw_iwarp` and taken apart here, without any use of `rpcrdma.iwarp`.
 Methods that wait run on the event loop; their caller bounds the time.
 """
 
@@ -11,9 +11,9 @@ import socket
 import struct
 from typing import NamedTuple
 
-from rpcrdma.testing.raw_iwarp import fpdu, startup_frame
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.wire.checksum import crc32c
+from support.raw_iwarp import fpdu, startup_frame
 
 __all__ = ["HeardSegment", "RawSocketPeer"]
 

@@ -122,7 +122,7 @@ def properties(*pairs: tuple[int, bytes], xid: int = 1, flags: int = 0, give: in
 
 
 def error(xid: int, code: int, *numbers: int, flags: int = RESPONSE) -> bytes:
-    """An RDMA2_ERROR; `numbers` are what belongs to its code."""
+    """An RDMA2_ERROR; `numbers` are the words after its code."""
     return prefix(xid, ERROR, flags) + struct.pack(f">{1 + len(numbers)}I", code, *numbers)
 
 
@@ -134,8 +134,8 @@ def grant(give: int) -> bytes:
 class HeardMessage:
     """A received message, taken apart: segments (handle, length, offset) by list, `payload` after the header.
 
-    Of an RDMA2_ERROR `numbers` are the code and what belongs to it; of an RDMA2_CONNPROP, `properties` by number.
-    `remaining` is what the last draft has in pieces, the octets that are to come.
+    An RDMA2_ERROR has its code and the words after it in `numbers`, an RDMA2_CONNPROP has `properties` by number.
+    A piece in the last draft has `remaining`, the number of octets in the pieces after it.
     """
 
     numbers: tuple[int, ...]
@@ -198,7 +198,7 @@ def heard(data: bytes) -> HeardMessage:
 
 
 class Credits:
-    """Both credit accounts of one end: this draft's words tell what is new, and need no account."""
+    """Both credit accounts of one end: this draft's words have new credits alone, and need no account."""
 
     def sent(self, octets: bytes) -> bytes:
         """The message with its credit word."""

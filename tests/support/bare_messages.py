@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from rpcrdma.testing import raw_messages
 from rpcrdma.testing.endpoint_pair import BarePeer
 from rpcrdma.transport import Ready, Role, TransportConfig, offered
 from rpcrdma.wire.buffers import Buffer
+from support import raw_messages
 
 __all__ = ["BareMessages", "RawCredits", "RawDraft"]
 
@@ -21,7 +21,7 @@ class RawCredits(Protocol):
 
 
 class RawDraft(Protocol):
-    """What a bare peer needs of `raw_messages` or `raw_messages_07`, the module of the draft that it speaks."""
+    """The interface of a draft: `raw_messages` and `raw_messages_07` implement it."""
 
     @property
     def NAME(self) -> str: ...  # noqa: N802 - the name of a constant there
@@ -39,11 +39,11 @@ class RawDraft(Protocol):
 class BareMessages(BarePeer):
     """One endpoint in version 2, and as its peer a queue pair that the test drives.
 
-    The peer has told of `properties`, by default nothing but defaults, and has been told of the endpoint's:
-    `introduced` is what the endpoint sent meanwhile. With `introduce=False` it has said nothing yet.
+    The peer has announced `properties`, by default those with default values, and has received the endpoint's:
+    `introduced` are the messages that the endpoint sent meanwhile. With `introduce=False` the peer has sent no message.
 
-    In either draft the messages given to `send` and `post` say how many credits they give, and those `heard`, how many
-    they gave; the peer makes and reads the words that `raw` has for that.
+    In both drafts the messages for `send` and `post` have a number of credits that they give, and `heard` messages the
+    number that they gave. The peer makes and reads the credit words of its draft, `raw`.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class BareMessages(BarePeer):
             self.introduce(*properties, give=give)
 
     def introduce(self, *properties: tuple[int, bytes], give: int = 64) -> None:
-        """Tells of properties, takes the endpoint's answer and its `Ready`; what was received until then is gone."""
+        """Announces properties, takes the endpoint's answer and its `Ready`, and clears `received`."""
         self.send(self.raw.properties(*properties, give=give))
         assert [type(event) for event in self.endpoint_events()] == [Ready]
         self.introduced = self.heard()
@@ -79,7 +79,7 @@ class BareMessages(BarePeer):
         self.qp.post_send("send", [self._credits.sent(octets)], signaled=False)
 
     def heard(self) -> list[raw_messages.HeardMessage]:
-        """What the endpoint has sent since the last time."""
+        """The messages that the endpoint has sent since the last call."""
         self.run()
         found = [self.raw.heard(octets) for octets in self.received]
         for each in found:

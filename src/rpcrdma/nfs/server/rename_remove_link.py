@@ -1,15 +1,12 @@
-"""Procedures that change names: LOOKUP, REMOVE, RMDIR, RENAME, LINK."""
+"""Procedures that rename and remove objects, and give them further names: RENAME, REMOVE, RMDIR, LINK."""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Generator
 
 from rpcrdma.nfs.server.attributes import Changes, post_op
-from rpcrdma.nfs.server.backend import Procedures, entry_name
-from rpcrdma.nfs.server.caller_identity import Caller
-from rpcrdma.nfs.server.linux_calls import faccess_as_caller
+from rpcrdma.nfs.server.backend import DOTS, Procedures, check_directory, entry_name
 from rpcrdma.nfs.server.object_tree import HeldNode
 from rpcrdma.nfs.server.refusal import REFUSALS, Refused, status_of
 from rpcrdma.nfs.v3 import (
@@ -17,10 +14,6 @@ from rpcrdma.nfs.v3 import (
     LINK3res,
     LINK3resfail,
     LINK3resok,
-    LOOKUP3args,
-    LOOKUP3res,
-    LOOKUP3resfail,
-    LOOKUP3resok,
     REMOVE3args,
     REMOVE3res,
     REMOVE3resfail,
@@ -33,37 +26,17 @@ from rpcrdma.nfs.v3 import (
     RMDIR3res,
     RMDIR3resfail,
     RMDIR3resok,
-    nfs_fh3,
     nfsstat3,
 )
-from rpcrdma.rpc.service import CallContext, in_worker, inline_or_worker
+from rpcrdma.rpc.service import CallContext, in_worker
 
-__all__ = ["NameProcedures"]
+__all__ = ["RenameRemoveLinkProcedures"]
 
 _OK = nfsstat3.NFS3_OK
-_DOTS = {b".", b".."}
 
 
-class NameProcedures(Procedures):
-    """The procedures that find and change entries of directories."""
-
-    @inline_or_worker
-    def lookup(self, args: LOOKUP3args, context: CallContext) -> Generator[None, None, LOOKUP3res]:
-        directory = None
-        try:
-            directory = self.backend.at_hand(args.what.dir.data, context)
-            if directory is None:
-                yield
-                directory = self.backend.locate(args.what.dir.data, context)
-            name = entry_name(args.what.name)
-            caller = self.backend.caller(directory, context)
-            node = None if context.may_block else _find_at_once(directory, name, caller)
-            if node is None:
-                yield
-                node = _find(directory, name, caller)
-            return LOOKUP3res(_OK, LOOKUP3resok(nfs_fh3(node.handle), post_op(node), post_op(directory)))
-        except REFUSALS as error:
-            return LOOKUP3res(status_of(error), LOOKUP3resfail(post_op(directory)))
+class RenameRemoveLinkProcedures(Procedures):
+    """The procedures that rename and remove objects, and give them further names."""
 
     @in_worker
     def remove(self, args: REMOVE3args, context: CallContext) -> REMOVE3res:
@@ -105,9 +78,9 @@ class NameProcedures(Procedures):
 
     def _remove(self, handle: bytes, text: str, context: CallContext, changes: Changes) -> None:
         directory = changes.node = self.backend.locate_to_change(handle, context)
-        _check_directory(directory)
+        check_directory(directory)
         name = entry_name(text)
-        if name in _DOTS:
+        if name in DOTS:
             raise Refused(nfsstat3.NFS3ERR_ACCES)
         with changes.of(directory, self.backend.lock(directory)):
             with self.backend.caller(directory, context):
@@ -120,9 +93,9 @@ class NameProcedures(Procedures):
 
     def _rmdir(self, handle: bytes, text: str, context: CallContext, changes: Changes) -> None:
         directory = changes.node = self.backend.locate_to_change(handle, context)
-        _check_directory(directory)
+        check_directory(directory)
         name = entry_name(text)
-        if name in _DOTS:
+        if name in DOTS:
             raise Refused(nfsstat3.NFS3ERR_INVAL if name == b"." else nfsstat3.NFS3ERR_EXIST)
         with changes.of(directory, self.backend.lock(directory)):
             with self.backend.caller(directory, context):
@@ -135,10 +108,10 @@ class NameProcedures(Procedures):
         backend = self.backend
         before = source.node = backend.locate_to_change(args.from_.dir.data, context)
         after = target.node = backend.locate_to_change(args.to.dir.data, context)
-        _check_directory(before)
-        _check_directory(after)
+        check_directory(before)
+        check_directory(after)
         old, new = entry_name(args.from_.name), entry_name(args.to.name)
-        if old in _DOTS or new in _DOTS:
+        if old in DOTS or new in DOTS:
             raise Refused(nfsstat3.NFS3ERR_INVAL)
         if before.tree is not after.tree:
             raise Refused(nfsstat3.NFS3ERR_XDEV)
@@ -162,9 +135,9 @@ class NameProcedures(Procedures):
 
     def _link(self, node: HeldNode, args: LINK3args, context: CallContext, changes: Changes) -> None:
         directory = changes.node = self.backend.locate_to_change(args.link.dir.data, context)
-        _check_directory(directory)
+        check_directory(directory)
         name = entry_name(args.link.name)
-        if name in _DOTS:
+        if name in DOTS:
             raise Refused(nfsstat3.NFS3ERR_EXIST)
         if node.kind == stat.S_IFDIR:
             raise Refused(nfsstat3.NFS3ERR_ISDIR)
@@ -176,33 +149,3 @@ class NameProcedures(Procedures):
         ):
             os.link(node.link, name, dst_dir_fd=directory.fd, follow_symlinks=True)
         self.backend.synchronize(node, directory)
-
-
-def _find_at_once(directory: HeldNode, name: bytes, caller: Caller) -> HeldNode | None:
-    """As `_find`, but never waits: None if it would have to."""
-    _check_directory(directory)
-    if name == b"..":
-        return None
-    if name == b".":
-        return _find(directory, name, caller)
-    with caller:
-        return directory.tree.child_at_once(directory, name)
-
-
-def _find(directory: HeldNode, name: bytes, caller: Caller) -> HeldNode:
-    """The object that a directory has under this name; may block, but for "."."""
-    _check_directory(directory)
-    tree = directory.tree
-    if name in _DOTS:
-        with caller:
-            searchable = faccess_as_caller(directory.fd, os.X_OK)
-        if not searchable:
-            raise Refused(nfsstat3.NFS3ERR_ACCES)
-        return directory if name == b"." else tree.parent(directory)
-    with caller:
-        return tree.child(directory, name)
-
-
-def _check_directory(node: HeldNode) -> None:
-    if node.kind != stat.S_IFDIR:
-        raise Refused(nfsstat3.NFS3ERR_NOTDIR)

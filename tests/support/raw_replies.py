@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import struct
 
-from rpcrdma.testing.raw_iwarp import untagged
-from rpcrdma.testing.raw_socket import HeardSegment
+from support.raw_iwarp import untagged
+from support.raw_socket import HeardSegment
 
 __all__ = ["HeardCall", "chunk", "header", "invalidating", "read_result", "rpc_reply", "send"]
 

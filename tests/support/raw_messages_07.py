@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import struct
 
-from rpcrdma.testing import raw_messages
-from rpcrdma.testing.raw_messages import (
+from support import raw_messages
+from support.raw_messages import (
     CONNPROP,
     ERROR,
     MORE,

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import TracebackType
 
 from rpcrdma.aio.drivers.capture import PacketCapture
-from rpcrdma.testing.raw_iwarp import fpdu, read_request, startup_frame, tagged, untagged
+from support.raw_iwarp import fpdu, read_request, startup_frame, tagged, untagged
 
 __all__ = ["CLIENT", "SERVER", "HandMadeCapture"]
 

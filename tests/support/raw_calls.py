@@ -1,15 +1,15 @@
 """RPC-over-RDMA calls made of octets, as a client sends them: NFSv3 in version 1 of the transport, right or wrong.
 
 Nothing here uses the encoders of `rpcrdma.transport`, `rpcrdma.rpc` or `rpcrdma.nfs`, so that a mistake there does not
-hide itself. The messages are to be framed by `rpcrdma.testing.raw_iwarp.fpdu`.
+hide itself. The messages are to be framed by `support.raw_iwarp.fpdu`.
 """
 
 from __future__ import annotations
 
 import struct
 
-from rpcrdma.testing.raw_iwarp import untagged
-from rpcrdma.testing.raw_socket import HeardSegment, RawSocketPeer
+from support.raw_iwarp import untagged
+from support.raw_socket import HeardSegment, RawSocketPeer
 
 __all__ = [
     "BOTH_PRIVATE",

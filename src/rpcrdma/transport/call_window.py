@@ -1,0 +1,100 @@
+"""Credits of version 1, which count calls (RFC 8166 section 3.3.1)."""
+
+from __future__ import annotations
+
+import sys
+
+from rpcrdma.limits import SPARE_RECEIVES
+from rpcrdma.transport.message import Inbound, Kind, Outgoing
+
+__all__ = ["CallWindow"]
+
+_CALL, _REPLY = Kind.CALL, Kind.REPLY
+
+_UNREPORTED_SENDS_MAX = 16
+"""Sends whose completion may be unknown, since only some Sends report it."""
+
+
+class CallWindow:
+    """A call takes a credit, and its reply gives the credit back; a reply needs none.
+
+    This side asks for `requested` unanswered calls. The peer allows `allowed` of them, which never exceeds `requested`
+    and starts at one (RFC 8166 section 3.3.3). This side allows the peer `granted` unanswered calls. With `promised`
+    the peer may know that number before the first reply tells it.
+    """
+
+    __slots__ = ("_calls_expected", "allowed", "granted", "in_flight", "receives_wanted", "requested", "unanswered")
+
+    counts_arrivals = False
+    refresh_due = False
+    balance = sys.maxsize
+
+    def __init__(self, requested: int, granted: int, *, promised: bool) -> None:
+        self.requested = requested
+        self.granted = granted
+        self.allowed = 1
+        self.in_flight = 0
+        self.unanswered = 0
+        self._calls_expected = granted if promised else 1
+        self.receives_wanted = self._calls_expected + SPARE_RECEIVES
+
+    def admit(self, message: Outgoing) -> int:
+        """Counts a call; replies and errors carry the grant."""
+        if message.kind is _CALL:
+            self.in_flight += 1
+            self.receives_wanted += 1
+            return self.requested
+        if message.answers_call:
+            self.unanswered -= 1
+        if self._calls_expected != self.granted:
+            self._calls_expected = self.granted
+            self.receives_wanted = self.granted + self.in_flight + SPARE_RECEIVES
+        return self.granted
+
+    def admit_several(self, first: Outgoing, _count: int) -> int:
+        """Never called: no extension joins calls of version 1."""
+        raise AssertionError(f"version 1 sends each {first.kind.name.lower()} in a message of its own")
+
+    def admit_piece(self, message: Outgoing) -> int:
+        """Never called: no message of version 1 is continued."""
+        raise AssertionError(f"version 1 sends each {message.kind.name.lower()} in one message")
+
+    def on_received(self, message: Inbound) -> bool:
+        """Counts a call of the peer, or the reply or error that ends a call of this side.
+
+        An error gives its credit back but grants nothing (RFC 8167 section 4.1). A grant of zero is illegal; it counts
+        as one, so that the connection does not stall.
+        """
+        if message.kind is _CALL:
+            self.unanswered += 1
+            return self.unanswered <= self.granted
+        self.in_flight -= 1
+        self.receives_wanted -= 1
+        if message.kind is _REPLY:
+            self.allowed = min(message.credit_word, self.requested) or 1
+        return True
+
+    def on_arrival(self, _message: Inbound | None) -> bool:
+        """Messages are not counted."""
+        return True
+
+    def reserve(self, _messages: int) -> None:
+        """Version 1 has no extensions, so every reply is one message."""
+
+    def stop_learning(self) -> None:
+        """Each reply states how many calls the peer allows."""
+
+    def on_dropped(self) -> None:
+        """The peer loses the credit, since only a reply could give it back."""
+
+    def grant_word(self) -> int:
+        """Returns the grant, which every header carries."""
+        return self.granted
+
+    def may_owe(self, sends: int) -> bool:
+        """Allows twice the unanswered calls of both sides, with a margin.
+
+        A peer in good faith asked for each reply that it has not received yet, so it has a credit for each. The factor
+        of two covers Sends whose completion is not reported. Calls of this side may wait to be sent as well.
+        """
+        return sends <= 2 * (self.granted + self.in_flight) + _UNREPORTED_SENDS_MAX + SPARE_RECEIVES
