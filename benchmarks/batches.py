@@ -1,4 +1,4 @@
-"""What several calls in one transmission gain: streams of NULL and GETATTR, near and far.
+"""The gain of several calls in one transmission: streams of NULL and GETATTR, near and far.
 
 A server in a process of its own, a relay that delays in another, the calls from this one. So many calls are in flight
 at any time; each that is answered is followed by another one. Per distance the ways are measured by turns in every
@@ -101,7 +101,7 @@ def rows(options: argparse.Namespace) -> list[Row]:
                 for number in range(options.rounds):
                     print(f"{delay_s * 1000:g} ms one way, round {number + 1} of {options.rounds}", file=sys.stderr)
                     for way in WAYS if number % 2 else reversed(WAYS):
-                        # Far calls take their time, whatever the processor does: fewer of them tell as much.
+                        # The distance decides the time of far calls, not the processor: fewer calls suffice.
                         calls = options.calls if not delay_s else max(128, options.calls // 8)
                         asyncio.run(_round(url, handle, way, calls, found))
             for call in CALLS:

@@ -1,11 +1,11 @@
 """Processor time of one call, at the client and at the server: user and system together, by the kernel's accounting.
 
 Versions of RPC-over-RDMA are measured against the first of them, or with `--against SRC` this source against another
-checkout's `src`, in the same session on the same machine. What other processes do to caches and clock rates changes
-from second to second, so client and server of all subjects stay up side by side, and short batches of calls go to them
-by turns (A B, B A, ...). Each pair of batches gives a ratio: the median of these, with the interval that holds the true
-median in 95 of 100 sessions, is the result. A new round begins with new processes, since each has its memory laid out
-by chance.
+checkout's `src`, in the same session on the same machine. The influence of other processes on caches and clock rates
+changes from second to second. Therefore client and server of all subjects run side by side, and short batches of calls
+go to them by turns (A B, B A, ...). Each pair of batches gives a ratio. The result is the median of the ratios, with
+the interval that contains the true median in 95 of 100 sessions. Each round begins with new processes, since the memory
+layout of a process is random.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ MEASURES = (
 
 
 class Subject(NamedTuple):
-    """What is measured: a version of RPC-over-RDMA, or `auto`, in a source."""
+    """The subject of a measurement: a version of RPC-over-RDMA, or `auto`, in a source."""
 
     version: str
     source: str = OWN_SOURCE
@@ -76,9 +76,8 @@ VERSIONS = (Subject("1"), Subject("2"))
 class Row:
     """Microseconds of processor time for one call: medians of all batches.
 
-    `ratio` is what a call takes at both ends with this version and source, as a multiple of what it takes with the one
-    that it is measured against, and `ratio_low` to `ratio_high` the 95 % interval of that. None for the other one, and
-    if there is no other.
+    `ratio` is the time of both ends with this version and source, divided by the time of the reference;
+    `ratio_low` to `ratio_high` is its 95 % interval. They are None for the reference itself.
     """
 
     call: str
@@ -94,7 +93,7 @@ class Row:
 
 
 async def answer_orders(url: str, handle: v3.nfs_fh3, measure: Measure, version: str) -> None:
-    """Makes a batch of calls for each line of standard input, and prints what one took of this process's seconds."""
+    """Makes a batch of calls for each line of standard input, and prints the processor seconds of one call."""
     memory = [bytearray(measure.size_bytes) for _ in range(measure.in_flight)]
     # Sources that are older than the option speak one version.
     options = None if version == AUTO else rpcrdma.ConnectOptions(rpcrdma_version=version)
@@ -171,7 +170,7 @@ def connected(subject: Subject, measure: Measure, loop: str) -> Iterator[Batch]:
 
 
 def middle(values: list[float]) -> tuple[float, float, float]:
-    """The median, and the bounds of its 95 % interval: order statistics, whatever the distribution is."""
+    """The median, and the bounds of its 95 % interval: order statistics, for any distribution."""
     ordered = sorted(values)
     count = len(ordered)
     outer = max(int(count / 2 - 0.98 * math.sqrt(count)), 0)

@@ -1,7 +1,7 @@
-"""What data tools get of `rdma://`: a large file, many Parquet files at a time, and a long listing, each beside others.
+"""Rates of data tools over `rdma://`: a large file, many Parquet files at a time, and a long listing, beside others.
 
 - `cat_file` of a file through fsspec, beside the client's own rate into memory that is there;
-- `pandas.read_parquet` of many files, some at a time, from `rdma://` and of what `cat_file` or one `cat` of all gives,
+- `pandas.read_parquet` of many files, some at a time, from `rdma://` and from the result of `cat_file` or of one `cat`,
   through sshfs, from the directory itself, and through s3fs where it is installed, with moto as the server;
 - names of a large directory, beside the client and server of an earlier commit, whose source is taken out of git.
 
@@ -77,7 +77,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """Subjects that do the same: the first is what the others are compared with."""
+    """Subjects with the same task; the first one is the reference."""
 
     name: str
     unit: str
@@ -121,7 +121,7 @@ def parquet_measure(
 
         def go() -> float:
             if top.startswith("rdma://"):
-                # What the subject before has been told would be believed.
+                # Otherwise attributes from the previous subject would still be valid.
                 fsspec.url_to_fs(top, **(storage_options or {}))[0].invalidate_cache()
             start = time.perf_counter()
             with ThreadPoolExecutor(options.at_a_time) as pool:

@@ -1,6 +1,6 @@
 """A relay between a client and a server that lets every octet take a given time, in either direction.
 
-It runs in a process of its own, so that what it does is not counted for those that are measured. TCP connections are
+It runs in a process of its own, so that its work does not count for the measured processes. TCP connections are
 relayed octet for octet: RDMA over the software RNIC as well as RPC over TCP.
 """
 
@@ -55,7 +55,7 @@ async def _relay(host: str, port: int, one_way_s: float, started: Connection) ->
 
 
 async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, one_way_s: float) -> None:
-    """One direction: what comes goes on when its time has passed."""
+    """One direction: forwards received octets when their time has passed."""
     loop = asyncio.get_running_loop()
     held: deque[tuple[float, bytes]] = deque()
     arrived = asyncio.Event()

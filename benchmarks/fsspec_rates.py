@@ -1,4 +1,4 @@
-"""What fsspec costs: whole files and listings through it, beside the same through the client itself.
+"""The cost of fsspec: whole files and listings through it, beside the same through the client itself.
 
 Server and client are two processes on loopback. Every measure is taken in several rounds, by turns, and the medians
 are compared.

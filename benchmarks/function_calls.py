@@ -1,9 +1,8 @@
 """How many Python functions one call enters, at the client and in the server's event loop, and how many of its own.
 
-Unlike a time, this count is the same on a busy machine and on a slow one: it shows what a change adds to the path of a
-call. Beside the functions entered stand the different ones among them, and the modules of the package that they are in:
-the length of the way that a reader follows to learn what happens to a call. What fewer than half of the calls enter is
-not part of the way.
+Unlike a time, this count is the same on a busy machine and on a slow one: it shows the functions that a change adds to
+the path of a call. The counts of different functions and of their modules show the length of the path that a reader
+follows to understand a call. A function that fewer than half of the calls enter is not part of the path.
 
 Client and server run in one process, each in a thread with a loop of its own, and `sys.setprofile` counts in both.
 Worker threads of the server are not counted, nor are functions of the event loop, which may be replaced. Versions of
@@ -179,7 +178,7 @@ def calls(connection: rpcrdma.Connection, handle: v3.nfs_fh3) -> dict[Key, Calla
 
 
 async def count(server: ServerThread, version: str, names: Sequence[str]) -> dict[Key, tuple[Counting, Counting]]:
-    """For each kind of call, or those of `names`, what was counted at client and server, summed over all its calls."""
+    """For each kind of call, or those of `names`, the counts at client and server, summed over all its calls."""
     handle = await nfs_calls.file_handle(server.addresses.tcp)
     counted = {}
     options = rpcrdma.ConnectOptions(rpcrdma_version=version)

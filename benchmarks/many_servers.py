@@ -1,12 +1,12 @@
-"""What several server processes on one machine give: rates of READ and of small files, by servers and by clients.
+"""Throughput of several server processes on one machine: rates of READ and of small files, by servers and by clients.
 
 Server processes export one directory, in memory, at ports of their own; client processes read from them at the same
 time. There are as many connections as there are processes of the more numerous kind, dealt out in turn, and each moves
 as much. All pairs of numbers are taken by turns in every round, and the medians are compared with one server and one
 client. Each rate is that of all connections together: everything moved, from the first start to the last end.
 
-Processor time is that of all server processes, by the kernel's accounting: a core that only serves, for clients on
-other machines, gives what one second of it pays for.
+Processor time is that of all server processes, by the kernel's accounting. The rate for one second of it estimates a
+core that only serves, for clients on other machines.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SMALL_IN_FLIGHT = 16
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A median rate, as a multiple of that with one process of each kind; and what the servers' processors took."""
+    """A median rate, as a multiple of that with one process of each kind; and the processor time of the servers."""
 
     measure: str
     servers: int
@@ -54,7 +54,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What a client process does at one order: on each connection, to one server, the same."""
+    """The work of a client process for one order: the same on each connection, each to one server."""
 
     kind: str
     urls: list[str]
@@ -143,7 +143,7 @@ def servers(count: int, octets: int, files: int) -> Iterator[list[nfs_calls.Serv
 
 
 def batches(kind: str, urls: list[str], clients: int, amount: int) -> list[Batch]:
-    """A batch for each client, of the same amount in all, whatever the number of connections is."""
+    """A batch for each client, of the same amount in all for any number of connections."""
     connections = max(len(urls), clients)
     dealt: list[list[str]] = [[] for _ in range(clients)]
     for number, url in zip(range(connections), itertools.cycle(urls), strict=False):

@@ -1,4 +1,4 @@
-"""What a READ and a WRITE cost in one message, in several, and by RDMA, for each size: where one becomes dearer.
+"""The cost of a READ and a WRITE in one message, in several, and by RDMA, for each size.
 
 Client and server run in one process, so that its processor time, user and system, is that of both sides. The forms of
 one size are measured by turns, and each is compared with RDMA in the same round. `--markdown` makes the table of
@@ -41,7 +41,7 @@ OVERHEAD_OCTETS = 512
 class Row:
     """Microseconds for one call, of the processors' time and of the clock's; `message_octets` is 0 for RDMA.
 
-    `ratio_to_rdma` is the processors' time as a multiple of what RDMA takes for the same call.
+    `ratio_to_rdma` is the processors' time divided by that of the same call by RDMA.
     """
 
     call: str
@@ -147,7 +147,7 @@ def print_table(table: list[Row]) -> None:
 
 
 def print_markdown(table: list[Row]) -> None:
-    """The same as a table of Markdown, sizes in KiB; what costs more than RDMA is in brackets."""
+    """The same as a table of Markdown, sizes in KiB; brackets mark values above RDMA."""
     names = " | ".join(f"{form >> 10} KiB" for form in MESSAGES[1:])
     print(f"| octets of data | by RDMA | in messages of {names} |")
     print("|---|" + "---:|" * len(MESSAGES))

@@ -40,7 +40,7 @@ def served_file(
     """`rpcrdma serve` in a process of its own, over a directory in memory with one large file, "data"."""
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(prefix="rpcrdma-bench-", dir=memory if memory.is_dir() else None) as directory:
-        # Run as root, this process has its calls mapped to the user "nobody" by the server.
+        # If root runs this process, the server maps its calls to the anonymous user.
         Path(directory).chmod(0o777)
         data = Path(directory, "data")
         with data.open("wb") as file:

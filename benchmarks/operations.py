@@ -1,8 +1,8 @@
-"""What each operation of the demonstration takes of RDMA: Sends, RDMA Reads and Writes, registrations, round trips.
+"""RDMA operations of each operation of the demonstration: Sends, RDMA Reads and Writes, registrations, round trips.
 
-Each is made once, on a connection of each version, and what it took is the difference of the counters of both ends
-(`TransportStatistics`) before and after it, so that the numbers are the same on every machine. Round trips are the
-exchanges that have to wait for each other: a call and its reply, and one more where the server fetches an argument by
+Each is made once, on a connection of each version. The numbers are the differences of both ends' counters
+(`TransportStatistics`) before and after it, so they are the same on every machine. Round trips are exchanges
+that have to wait for each other: a call and its reply, and one more where the server fetches an argument by
 RDMA Read, all of which go out together. A refused call that is sent again would be one more as well.
 
 `--write docs/versions.md` puts the table of versions 1 and 2 there, both without the round-trip extension, and
@@ -47,7 +47,7 @@ _RESENT = ("resent_long", "resent_without_chunks", "resent_in_segments", "resent
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What one operation took, of both ends."""
+    """The numbers of one operation, of both ends."""
 
     operation: str
     version: str
@@ -59,7 +59,7 @@ class Row:
 
 
 class Meter:
-    """Makes operations on one connection, and keeps what each took."""
+    """Makes operations on one connection, and keeps the numbers of each."""
 
     def __init__(self, server: rpcrdma.Server, connection: rpcrdma.Connection, version: str) -> None:
         self._server = server

@@ -3,7 +3,7 @@
 A server in a process of its own, a relay that delays in another, the calls from this one. TCP ends at the relay, so
 that a wrapped provider tells the client how far the server is beyond that. Per size and number of calls
 in flight the ways are measured by turns in every round; the figure is the median over all calls of all rounds. READ
-without memory of the caller's, as an application calls it that takes what comes.
+without `into=`, as of an application that takes any memory.
 
 `python benchmarks/round_trips.py --markdown --plot docs/round-trips.svg` makes table and plot of docs/round-trips.md.
 """
@@ -117,7 +117,7 @@ def rows(options: argparse.Namespace) -> list[Row]:
                 for number in range(options.rounds):
                     print(f"{delay_s * 1000:g} ms one way, round {number + 1} of {options.rounds}", file=sys.stderr)
                     for way in WAYS if number % 2 else reversed(WAYS):
-                        # Far calls take their time, whatever the processor does: fewer of them tell as much.
+                        # The distance decides the time of far calls, not the processor: fewer calls suffice.
                         calls = options.calls if not delay_s else max(32, options.calls // 4)
                         found = asyncio.run(_measured(url, handle, way, delay_s, calls, wanted))
                         for (call, size, many), some in found.items():

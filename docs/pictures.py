@@ -52,7 +52,7 @@ TABLES: Mapping[str, tuple[str, Mapping[tuple[Any, Any], Any]]] = {
 LAYERS: tuple[Mapping[str, str], ...] = (
     {
         "cli": "the command",
-        "sync": "the API without an event loop",
+        "sync": "without an event loop",
         "fsspec": "rdma:// for data tools",
         "testing": "suites for users' tests",
     },

@@ -91,7 +91,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Imports what is asked for: the command answers `--help` without loading all of it."""
+    """Imports a name at its first use: the command answers `--help` without loading the whole package."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     home = next((module for module, names in _HOMES.items() if name in names), "rpcrdma.errors")

@@ -1,4 +1,4 @@
-"""Every exception the library raises, by whose fault it is and what must be answered."""
+"""Every exception that the library raises, by the party at fault, with the answer that the peer must get."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 class RpcRdmaError(Exception):
     """Base of every error this library raises on purpose.
 
-    Errors can be copied and pickled, whichever arguments their classes take: worker processes hand them to each other.
+    Errors of all classes can be copied and pickled, with any arguments: worker processes hand them to each other.
     """
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -145,7 +145,7 @@ class MessageTooLong(RpcRdmaError):
 
 
 class OutOfMemory(RpcRdmaError, MemoryError):
-    """What was asked for, or what the peer says that it has, does not fit in memory."""
+    """The requested data, or the data that the peer announces, does not fit in memory."""
 
 
 class RpcError(RpcRdmaError):

@@ -1,4 +1,4 @@
-"""Bounds on what a peer can make us hold or wait for; each default says why."""
+"""Bounds on the memory, the time and the places that a peer can claim, each with its reason."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ RPC_CREDENTIALS_REMEMBERED = 256
 """Decoded credential bodies that a dispatcher keeps: a body is at most 400 octets, and few callers talk at a time."""
 
 CALL_STATUSES_MAX = 8
-"""Statuses of one procedure, out of its definition or of RPC's, that are counted apart from success; those that a peer
-brings about beyond them are counted as "other". LOOKUP has about as many that occur in earnest. A peer that provokes
-all it can fills nothing that other procedures need."""
+"""Statuses of one procedure besides success, from its definition or from RPC, with counts of their own; further
+statuses count as "other". About as many occur for LOOKUP in practice. A peer that provokes every status takes no place
+from other procedures."""
 
 CALL_OUTCOMES_MAX = 512
-"""Pairs of procedure and status that are counted apart: the 31 procedures of NFS, MOUNT and watching with 16 statuses
-each, success and this side's own ones included. Procedures are those that this side serves or calls, whatever peers
-send. A pair takes some 1,400 octets, 4,600 where calls have waited, and 78 series of 180 octets at a metrics endpoint,
-so METRICS_PAGE_OCTETS_MAX has room for as many pairs over RDMA and as many over TCP."""
+"""Pairs of procedure and status with counts of their own: the 31 procedures of NFS, MOUNT and watching with 16 statuses
+each, success and the statuses of this side included. Only procedures that this side serves or calls count. A pair takes
+some 1,400 octets, 4,600 where calls have waited, and 78 series of 180 octets at a metrics endpoint, so
+METRICS_PAGE_OCTETS_MAX has room for as many pairs over RDMA and as many over TCP."""
 
 RPC_RECORD_OCTETS_MAX = (1 << 20) + (1 << 16)
 """Octets of one record: a READ or WRITE of 1 MiB and its headers. Programs with larger messages set their own limit."""
@@ -43,7 +43,7 @@ RDMA_IDLE_S = 3600.0
 connects again by itself; a connection to a dead machine ends much sooner, by TCP's keep-alive."""
 
 RPC_OUTSTANDING_CALLS_MAX = 128
-"""Calls of one connection not yet answered: what a Linux client keeps in flight by default."""
+"""Unanswered calls of one connection: as many as a Linux client keeps in flight by default."""
 
 RPC_UNANSWERED_CALL_OCTETS_MAX = 8 << 20
 """Octets of the unanswered calls of one TCP connection before no more of it is read: 8 WRITEs of 1 MiB keep every
@@ -77,13 +77,13 @@ CONNECTION_TURN_S = 0.002
 that are answered at once. One that takes longer ends the turn."""
 
 CLIENT_FREE_PARTS = 8
-"""A client may hold one part in this many of what the other clients leave free. Of memory that is 28 MiB for a single
-client, enough to keep any network busy; 16 clients that take all they can get leave 39 MiB for others, 40 leave 2."""
+"""A client may hold at most one eighth of the memory that no client holds, so a single client gets 28 MiB: enough to
+keep any network busy. After 16 clients that take all they can get, 39 MiB are left, after 40 clients 2 MiB."""
 
 CLIENT_FREE_PARTS_ARRIVED = 4
-"""The same of memory that holds messages which have arrived over RDMA: no other call can wait instead, so that what
-goes beyond is refused, and a client may hold more. That is 28 MiB for a single connection, almost all that one may hold
-by itself, and 51 MiB for a single client; 16 clients that take all they can get leave 7 MiB for others."""
+"""The same for memory with messages that have arrived over RDMA. Such a message cannot wait and is refused beyond the
+bound, so a client may hold more, one quarter: 28 MiB on a single connection, almost its own bound, and 51 MiB for a
+single client. After 16 clients that take all they can get, 7 MiB are left."""
 
 CONNECTIONS_FIRST_PARTS = 2
 """A connection that holds nothing is given its first share while more than one part in this many is free, even if
@@ -113,16 +113,16 @@ REPLY_CACHE_REPLY_OCTETS_MAX = (1 << 20) + (1 << 16)
 """The largest reply remembered: a bulk result of 1 MiB with everything around it."""
 
 REPLY_CACHE_REFUSED_OCTETS_MAX = 32 << 20
-"""Replies, for all connections, that did not fit what their calls offered and are held until the calls come again and
-offer more, a round trip later: 7 of the largest that a client asks for by default. Without its reply such a call fails,
-since it must not run twice."""
+"""Octets of replies, for all connections, that were larger than the memory that their calls offered, and are held until
+the calls come again and offer more, a round trip later: 7 of the largest that a client asks for by default. Without its
+reply such a call fails, since it must not run twice."""
 
 REPLY_CACHE_SMALL_OCTETS = 1024
 """Replies up to this size are dropped only after all larger ones: every reply without bulk data is this small, among
 them every NFS reply to a call that changes something. REPLY_CACHE_ENTRIES_MAX of them fit into the cache."""
 
 REPLY_CACHE_AGE_S = 120.0
-"""Seconds for which an answered call is remembered: twice the default deadline of calls, and what Linux does."""
+"""Seconds for which an answered call is remembered: twice the default deadline of calls, and as long as Linux."""
 
 # RPC-over-RDMA
 
@@ -218,13 +218,13 @@ RTR_TRANSMISSIONS_MAX = 8
 default size. One more costs as much as RDMA does. So much memory a peer can fill with a group that it does not end."""
 
 RTR_LAYOUTS_TRIED_MAX = 256
-"""Lengths of a header for which a message is laid out in the receive buffers of a peer: where these have segments of
-most different lengths, how many segments a message takes depends on where they begin. Segments of one length take one
-try; what fits after none goes by RDMA."""
+"""Header lengths for which the layout of a message in a peer's receive buffers is tried. If the segments have different
+lengths, the number of segments that a message takes depends on their beginning. Segments of one length take one
+try. A message without a layout after all tries goes by RDMA."""
 
 RTR_SLAB_BUFFERS = 16
-"""Receive buffers whose placeable segments lie side by side: 512 KiB of the default size, so that processor caches may
-still have what was used before. An item that is kept keeps all of these."""
+"""Receive buffers with adjacent placeable segments: 512 KiB of the default size, so that recently used ones may still
+be in processor caches. An item that is kept keeps all of these."""
 
 RTR_SLABS_MAX = 128
 """Slabs of all connections: 64 MiB of the default size. A message that has arrived in part, or an item of a call that
@@ -234,8 +234,8 @@ RTR_SLABS_KEPT_MAX = 16
 """Slabs that were used up, and are used again when nothing in them is needed any more."""
 
 BATCH_MESSAGES_MAX = 64
-"""Calls or replies that are taken in one message, and sent in one: what the message itself costs hardly matters to so
-many. Their octets are bounded by the receive buffer in which they come, the calls by the credits."""
+"""Calls or replies that are sent or accepted in one message: with so many the cost of the message itself hardly
+matters. Their octets are bounded by the receive buffer in which they come, the calls by the credits."""
 
 UNREAD_SENDS_MAX = 4096
 """Sends that a peer may leave unread at once because it gave so many credits: 16 MiB of messages of the usual size."""
@@ -245,8 +245,8 @@ RECEIVE_BUFFERS_KEPT_MAX = 256
 9 MiB of the size that versions with transport properties offer."""
 
 GRANTED_OCTETS_MAX = 4 << 20
-"""Octets of receive buffers that the credits of one connection stand for, where messages can be large: 113 of those
-that are offered by default, half of what calls over one TCP connection may hold."""
+"""Octets of receive buffers that the credits of one connection stand for, if messages can be large: 113 buffers of the
+default size, and half of the octets that calls over one TCP connection may hold."""
 
 # NFS server over a local directory
 
@@ -300,8 +300,8 @@ NFS_COMMITS_IN_VAIN_MAX = 3
 WRITE is kept or refused: three restarts within one copy are bad luck, more are a server in trouble."""
 
 NFS_LISTED_NAMES_MAX = 10_000_000
-"""Names that a directory may have before listing it ends in an error: what ext4 can hold, and an hour of its server's
-work. The listing of a server that never sends its end stops here."""
+"""Names of a directory beyond which listing it ends in an error: the most that ext4 can hold, and an hour of work for
+its server. The listing of a server that never sends its end stops here."""
 
 NFS_LISTED_NAMES_HELD_MAX = 1_000_000
 """Names that a call holds all at once (`listdir`, `walk`): 60 MB of short ones, 320 MB of the longest."""
@@ -313,8 +313,7 @@ FSSPEC_KNOWN_FILES_MAX = 4096
 """Files of one server whose attributes `rpcrdma.fsspec` remembers for a moment, the latest of a listing: 6 MB."""
 
 FSSPEC_HELD_OCTETS_MAX = 64 << 20
-"""What these files hold, as far as it is kept for the next one that opens them: 64 of the largest that are held
-whole."""
+"""Octets of these files that are kept for the next opening: 64 of the largest files that are kept whole."""
 
 NFS_LISTED_NAMES_KNOWN_MAX = 50_000
 """Names of one listing that are remembered, so that a listing that starts over reports none twice: 20 MB of the
@@ -337,7 +336,7 @@ NFS_COPY_LINKED_OCTETS_MAX = 32 << 20
 """Octets of the paths of those files: 160 for each; a path of a deep tree takes up to half a mebibyte."""
 
 NFS_TREE_FAILURES_MAX = 1000
-"""Failures that the report on a tree keeps: enough to see what is wrong; the rest is counted."""
+"""Failures that the report on a tree keeps: enough to find the cause; the rest is counted."""
 
 NFS_TREE_FAILURES_OCTETS_MAX = 1 << 20
 """Octets of the paths in those failures: 1 KiB for each; a path of a deep tree takes up to half a mebibyte."""
@@ -345,8 +344,8 @@ NFS_TREE_FAILURES_OCTETS_MAX = 1 << 20
 # Watching directories
 
 NFS_WATCH_SUBSCRIPTIONS_MAX = 256
-"""Subscriptions of all clients together, each with a descriptor of its directory: a quarter of what a process may have
-by default."""
+"""Subscriptions of all clients together, each with a descriptor of its directory: a quarter of the descriptors that a
+process may have by default."""
 
 NFS_WATCH_CONNECTION_SUBSCRIPTIONS_MAX = 16
 """Subscriptions of one connection: as many as the calls back that a client takes at once."""
@@ -403,8 +402,8 @@ METRICS_PAGE_OCTETS_MAX = 16 << 20
 and 80,000 if its clients provoke every error that they can, over both transports."""
 
 METRICS_SERVERS_MAX = 64
-"""Servers that a client's metrics tell apart, by the URLs that its program has connected to; what further ones answered
-is told together. The procedures of NFS, with one error each, make 3,500 series for each server."""
+"""Servers with metrics of their own at a client, by the URLs to which its program has connected; further servers share
+theirs. The procedures of NFS, with one error each, make 3,500 series for each server."""
 
 # Decoding of captures and hex text
 
@@ -415,7 +414,7 @@ DISSECTED_MESSAGE_OCTETS_MAX = 1 << 20
 """Octets of one Send that are looked at: inline thresholds end at 256 KiB (RFC 8797); hex text is written by hand."""
 
 DISSECTED_FAULTS_MAX = 100
-"""Faults told of one message: nobody reads more."""
+"""Faults reported of one message: more help no reader."""
 
 CAPTURE_PACKET_OCTETS_MAX = 1 << 18
 """Octets of one captured packet: the largest that capture programs write."""
@@ -430,8 +429,8 @@ CAPTURE_IPV6_EXTENSIONS_MAX = 8
 """Headers between IPv6 and TCP: each kind may stand there once or twice (RFC 8200 section 4.1)."""
 
 CAPTURE_OUT_OF_ORDER_OCTETS_MAX = 4 << 20
-"""Octets of one direction of a TCP connection that wait for a missing segment: a receive window of today; what a
-capture lacks longer it will not have."""
+"""Octets of one direction of a TCP connection that wait for a missing segment: a common receive window. A segment that
+is missing for longer is missing in the capture."""
 
 CAPTURE_OUT_OF_ORDER_SEGMENTS_MAX = 4096
 """Segments among them: that many octets in packets of 1 KiB."""
@@ -450,7 +449,8 @@ CAPTURE_HELD_OCTETS_MAX = 64 << 20
 """Octets of all connections that wait for missing segments: 16 connections that miss as much as one may."""
 
 PROBED_PROGRAMS_MAX = 256
-"""Programs at ports that `rpcrdma programs` asks on a port mapper's word: several times what a busy server has."""
+"""Programs at ports that `rpcrdma programs` asks because a port mapper lists them: several times as many as a busy
+server has."""
 
 PROBED_VERSIONS_MAX = 32
 """Versions of one program that it asks on the word of the program's own refusal: no program has had ten."""
@@ -490,7 +490,7 @@ XDR_PREPROCESSOR_S = 20.0
 """Seconds that a C preprocessor may take: files that include each other twice keep it busy for ever."""
 
 JSON_CLASSES_WALKED_MAX = 10_000
-"""Structures and unions that are walked through to show what documents of a type look like, or where they have opaque
+"""Structures and unions that are walked through to show the form of a type's documents, or the places of their opaque
 data: one that occurs twice in each of twenty levels occurs a million times. NFSv4.1's largest type takes some hundreds.
 """
 

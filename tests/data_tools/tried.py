@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "fsspec"))
 from fsspec_server import SCHEMES, RunningServer, Served
 from tool_runs import DOCUMENT, RECIPES, TOOLS, run_example
 
-BEGIN, END = "<!-- what was tried -->\n", "<!-- end -->\n"
+BEGIN, END = "<!-- tested versions -->\n", "<!-- end -->\n"
 
 
 def verdict(served: Served, name: str, protocol: str) -> str:
@@ -31,7 +31,7 @@ def verdict(served: Served, name: str, protocol: str) -> str:
 
 
 def table(served: Served) -> str:
-    lines = ["| example | what | with | over RDMA | over TCP |", "|---|---|---|---|---|"]
+    lines = ["| example | subject | with | over RDMA | over TCP |", "|---|---|---|---|---|"]
     for name, tool in TOOLS.items():
         versions = ", ".join(f"{package} {version(package)}" for package in tool.packages)
         verdicts = " | ".join(verdict(served, name, protocol) for protocol in SCHEMES)

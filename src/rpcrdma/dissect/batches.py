@@ -1,4 +1,4 @@
-"""Several RPC messages in one transmission: what they are, and whether they may stand together."""
+"""Several RPC messages in one transmission: their fields, and the rules for their combination."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def check_batch(header: Header, messages: Sequence[tuple[Field, RpcHeader]], tak
     first = messages[0][1].xid
     if first is not None and first != header.xid:
         header.fault("rdma_xid", f"the first RPC message has XID {first:#010x}", _SECTION)
-    # Without flags the first one says what all are.
+    # Without flags the first message decides whether all are calls or replies.
     is_reply = messages[0][1].is_call is False if header.response is None else header.response
     what = "what is before it" if header.response is None else "RESPONSE"
     for field, rpc in messages:

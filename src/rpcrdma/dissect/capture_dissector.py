@@ -1,4 +1,4 @@
-"""Packets of a capture to the messages of all iWARP connections in it."""
+"""Turns the packets of a capture into the messages of all its iWARP connections."""
 
 from __future__ import annotations
 

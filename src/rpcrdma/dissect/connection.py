@@ -1,4 +1,4 @@
-"""One iWARP connection, or one direction of one: octets of its streams to messages."""
+"""Turns the octets of one iWARP connection, or of one direction, into messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RPC-over-RDMA on one connection: which call a reply belongs to, continued messages, chunks, and credits."""
+"""RPC-over-RDMA on one connection: relates replies to calls and RDMA operations to chunks, joins continued messages."""
 
 from __future__ import annotations
 
@@ -289,7 +289,7 @@ class Conversation:
     def _find(self, owner: int, handle: int, offset: int, octets: int) -> _Exposed | None:
         for one in self._exposed.get((owner, handle), ()):
             start = one.segment.offset
-            # A reply has the lengths that the responder used; the call has those that the memory has.
+            # A reply has the lengths that the responder used, the call the lengths of the memory.
             if start <= offset and offset + octets <= start + one.segment.length:
                 return one
         return None

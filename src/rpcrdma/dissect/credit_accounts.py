@@ -1,4 +1,4 @@
-"""Credits as both ends of a connection give and use them, by the rules of each version."""
+"""Credit accounts of both ends of a connection, by the rules of each version."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ class Header:
 
 
 def walk_header(version: HeaderVersion, data: bytes) -> Header:
-    """The header of `version` at the start of `data`: its faults are those that a decoder of the header finds.
+    """The header of `version` at the start of `data`, with the faults that a decoder of the header finds.
 
     An error is read in any version, because it carries the version of the refused message.
     """

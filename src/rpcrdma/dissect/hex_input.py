@@ -1,4 +1,4 @@
-"""Octets without packets around them: one RPC-over-RDMA message, or one direction of an iWARP stream."""
+"""Decodes octets without packets: one RPC-over-RDMA message, or one direction of an iWARP stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Octets out of hex text: plain digits, or a dump of `xxd`, `hexdump -C`, `od -t x1` or Wireshark with offsets."""
+"""Reads octets from hex text: plain digits, or a dump of `xxd`, `hexdump -C`, `od -t x1` or Wireshark with offsets."""
 
 from __future__ import annotations
 

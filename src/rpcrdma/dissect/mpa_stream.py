@@ -1,4 +1,4 @@
-"""MPA in a TCP stream that is only watched: start-up frames, then FPDUs with their CRCs and markers (RFC 5044)."""
+"""Passive decoder of MPA in a TCP stream: start-up frames, then FPDUs with their CRCs and markers (RFC 5044)."""
 
 from __future__ import annotations
 

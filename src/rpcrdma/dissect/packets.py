@@ -1,4 +1,4 @@
-"""From a captured packet to the TCP segment in it: Ethernet, Linux cooked capture, raw IP; IPv4 and IPv6."""
+"""Finds the TCP segment in a captured packet: Ethernet, Linux cooked capture, raw IP; IPv4 and IPv6."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where Sends of the round-trip extension put bulk data: in segments of the receiver's buffers, which it has declared.
+"""Bulk data of the round-trip extension, located in the announced segments of the receiver's buffers.
 
 The declaration is known when the capture has the receiver's transport properties; without them, the octets behind a
 payload are shown without a name.

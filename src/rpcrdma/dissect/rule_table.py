@@ -1,4 +1,4 @@
-"""Rules of RPC-over-RDMA on several fields of a message, as data: for `rpcrdma decode` and for the Lua dissector.
+"""Rules of RPC-over-RDMA on several fields of a message, as a table for `rpcrdma decode` and the Lua dissector.
 
 A rule is broken by a message of one of its kinds for which all of its facts hold, of which some begin with "not".
 Either side finds the facts in its own way:

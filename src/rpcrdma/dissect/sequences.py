@@ -1,4 +1,4 @@
-"""Messages that go on in others (version 2): pieces are joined, and checked to belong together."""
+"""Joins the pieces of continued messages (version 2), and checks that they belong together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One direction of a TCP connection in order, out of segments as they were captured: repeated, late or missing."""
+"""Orders the captured segments of one direction of a TCP connection, which may be repeated, late or missing."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ _MOVED = {1, 2}
 
 
 def check_transmission(header: Header, room: int) -> None:
-    """Adds to `header.faults`; `room` is what follows the header."""
+    """Adds to `header.faults`; `room` is the number of octets behind the header."""
     if header.kind == "ROPT_REPTERR":
         _check_report(header)
         return
@@ -81,7 +81,7 @@ def _mark(header: Header, entry: Field, name: str, reason: str, section: str) ->
 
 
 def report_shown(header: Header) -> str:
-    """A report in a few words: what is wrong, with which transmission."""
+    """A report in a few words: the fault and the transmission."""
     about, info = header.find("optre_bad"), header.find("optre_info")
     which = info.member("optre_which") if info is not None else None
     if about is None or info is None or which is None:

@@ -1,7 +1,7 @@
-"""Requests and responses in several transmissions (the round-trip extension): groups are joined and checked.
+"""Joins and checks groups: requests and responses of the round-trip extension in several transmissions.
 
-A group is told apart from what it should be: whether its transmissions follow each other, whether the receiver takes
-them, whether the response is what the request asked for, and where bulk data is.
+The checks: the transmissions of a group follow each other, the receiver accepts them, and the response follows the
+directions of its request. `placement` finds the bulk data.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _Direction(NamedTuple):
 
 
 class _Asked(NamedTuple):
-    """What a request says of its response."""
+    """The directions of a request for its response."""
 
     directions: list[_Direction]
     extra: int
@@ -50,7 +50,7 @@ class _Asked(NamedTuple):
 
 @dataclass(slots=True)
 class _Told:
-    """What an end has said of itself in transport properties: at first what holds where nothing is said."""
+    """The properties that an end has announced, with the defaults of missing ones."""
 
     structure: Structure | None = None
     support: int = 0
@@ -75,7 +75,7 @@ class _Group:
 
 
 class Transmissions:
-    """The groups of both ends of a connection that have not ended, and what each end has told of itself."""
+    """The unfinished groups of both ends of a connection, and the properties that each end has announced."""
 
     def __init__(self) -> None:
         self._told: dict[int, _Told] = {}
@@ -88,7 +88,7 @@ class Transmissions:
         self._groups.clear()
 
     def take_properties(self, end: int, header: Header) -> None:
-        """What `end` tells of itself in a property set, whose values are annotated."""
+        """Takes the properties of `end` from a property set with annotated values."""
         if not header.kind.startswith("RDMA2_CONNPROP") or header.find("rdma_props") is None:
             return
         told = self._told.setdefault(end, _Told())
@@ -106,14 +106,14 @@ class Transmissions:
                 setattr(told, one.name.removeprefix("rtr_"), one.value)
 
     def batch_limit(self, sender: int) -> int | None:
-        """How many RPC messages the receiver takes in one transmission; None where it was not seen to tell anything."""
+        """The most RPC messages that the receiver accepts in one transmission; None if its properties are unknown."""
         told = self._told.get(1 - sender)
         return None if told is None else told.batch_limit
 
     def add(self, end: int, header: Header, data: bytes, piece: Piece, *, late: bool) -> Piece:
-        """Joins a message of `end` to its group, if it is of one; `piece` is what it is without one.
+        """Joins a message of `end` to its group; returns `piece` for a message without a group.
 
-        `late`: groups may have begun before what was seen.
+        `late`: groups may have begun before the capture.
         """
         prefix = TRANSMISSIONS.get(header.kind)
         if prefix is None or header.faults:
@@ -150,7 +150,7 @@ class Transmissions:
             self._groups.pop(1 - end, None)
             self._unsure.add(1 - end)
         elif header.faults or header.kind.endswith("_ERROR") or is_grant(header):
-            # A grant or an error is no message within a group. Of what cannot be read it is not known.
+            # A grant or an error is no message within a group. An unreadable message may be one.
             if header.kind in TRANSMISSIONS and self._groups.pop(end, None) is not None:
                 self._unsure.add(end)
         else:
@@ -281,7 +281,7 @@ def _placed(entry: Field) -> PlacedItem | None:
 
 
 def _show(header: Header, data: bytes, octets: int, group: _Group | None, piece: Piece) -> None:
-    """Tells what the octets behind the header are."""
+    """Annotates the octets behind the header."""
     if octets:
         payload = Field("payload", header.size, octets, shown=f"{octets} octets", meaning="of the RPC message")
         payload.section = _SECTIONS[header.kind]
@@ -300,7 +300,7 @@ def _show(header: Header, data: bytes, octets: int, group: _Group | None, piece:
 
 
 def _fault(header: Header, piece: Piece, name: str, reason: str, section: str, within: Field | None = None) -> None:
-    """Marks the first field of this name in `within`, and notes what is wrong."""
+    """Marks the first field of this name in `within`, and adds a fault to the piece."""
     found = next((one for one in (within or header.group).walk() if one.name == name), None)
     if found is not None:
         found.faults.append(reason)

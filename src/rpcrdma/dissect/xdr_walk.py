@@ -1,4 +1,4 @@
-"""Walks a header along its XDR definition: fields up to the first fault, and the reason of that.
+"""Decodes a header along its XDR definition: fields up to the first fault, and the reason of the fault.
 
 It decides by the definition alone and shares nothing with the codecs of `rpcrdma.transport`, so that each can be held
 against the other.

@@ -1,4 +1,4 @@
-"""A provider whose peers count as far: for tests of choices by the distance, and for links that hide it.
+"""A provider with a preset distance of its peers: for tests of choices by distance, and for relays that hide it.
 
 A relay that delays octets ends TCP connections, so that the kernel measures the way to the relay alone.
 """

@@ -1,4 +1,4 @@
-"""Two byte-stream queue pairs joined back to back in memory, with control over how the stream is cut."""
+"""Two byte-stream queue pairs joined back to back in memory, with control over the cuts of the stream."""
 
 from __future__ import annotations
 

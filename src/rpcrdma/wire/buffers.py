@@ -1,4 +1,4 @@
-"""The one buffer type that travels through the layers, and gather lists of it."""
+"""The buffer type of all layers, and gather lists of buffers."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class Reader:
         """Checks that nothing is left over.
 
         Raises:
-            DecodeError: octets follow the last field of `what`.
+            DecodeError: octets follow the last field.
         """
         if self.pos != self.end:
             raise DecodeError(what, self.pos - self.start, "end of data", f"{self.end - self.pos} more octets")

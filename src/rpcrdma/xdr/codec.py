@@ -5,8 +5,8 @@ definition marks as candidates for direct placement. Each such item is recorded 
 in the unreduced stream and with the place in the reduced stream where it would stand. Whether it then travels inline or
 in a chunk is the transport's decision; either way its data is not copied here.
 
-A `Decoder` reads a stream from which items may have been taken out: `bulk` asks its `Placed` for the item at hand
-before it looks inline.
+A `Decoder` reads a stream from which items may have been taken out: `bulk` asks its `Placed` for the current
+item before it looks inline.
 """
 
 from __future__ import annotations
@@ -426,7 +426,7 @@ class Decoder(Reader):
             if length <= limit and after <= self.end:
                 self.pos = after
                 return bytes(self.data[start : start + length])
-        # Not as it should be: the steps say what is wrong.
+        # Malformed: the single steps raise the error for the wrong field.
         return self.fixed(self.count(limit, field), field)
 
     def string(self, limit: int, field: str) -> str:

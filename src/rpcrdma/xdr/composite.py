@@ -1,4 +1,4 @@
-"""The common base of the classes of all structures and unions."""
+"""The base class of all generated structures and unions."""
 
 from __future__ import annotations
 

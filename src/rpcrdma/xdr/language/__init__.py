@@ -15,9 +15,9 @@ Every variable-length item must have a bound. uint32, int32, uint64 and int64 ar
 The lenient dialect takes malformed definitions of drafts whose meaning is clear, with a warning each: constants
 without "=" or with a type, a missing "{" or final ";", typedefs the wrong way round, repeated member names
 and several declarations in an arm of a union, a ";" between type and name, `long`, and an undefined type of
-a discriminant whose cases are constants. Of what rpcgen takes: enumerators without a value, constants that are texts
-(left out), `typedef struct T T;`, `string` as an argument or result, and types of C such as `char`, `bool_t`, `uint8_t`
-and `netobj`.
+a discriminant whose cases are constants. Of the additions of rpcgen: enumerators without a value, constants that are
+texts (left out), `typedef struct T T;`, `string` as an argument or result, and types of C such as `char`, `bool_t`,
+`uint8_t` and `netobj`.
 
 Generated functions of types that contain themselves (other than as linked lists) stop at 64 levels.
 """

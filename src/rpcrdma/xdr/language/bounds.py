@@ -1,4 +1,4 @@
-"""`pragma bound`: which member of a call's arguments bounds which member of its result."""
+"""`pragma bound`: members of a call's arguments that bound members of its result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole compiler in one call."""
+"""Runs all stages of the compiler in one call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a checked module to the text of a Python module: deterministic, typed, formatted as the project is."""
+"""Generates the text of a Python module from a checked definition: deterministic, typed, in the project's format."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Values of an interface definition as JSON documents, by the checked model; docs/call.md has the mapping.
 
-`JsonReader` makes values of the generated classes from documents, `JsonWriter` the other way round. What one writes
-the other reads.
+`JsonReader` makes values of the generated classes from documents, `JsonWriter` documents from values. Each reads the
+output of the other.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _QUOTES = "names and strings have double quotes, which single quotes around all 
 
 
 class JsonMismatch(LocalProtocolError):
-    """A document is not of the type that is wanted: `path` is the place in it, `reason` what is wrong there."""
+    """A document does not have the expected type: `path` is the place in it, `reason` the fault at that place."""
 
     def __init__(self, path: str, reason: str, hint: str = "") -> None:
         super().__init__(f"{path}: {reason}")
@@ -90,7 +90,7 @@ class JsonReader:
         self._enums = {item.name: dict(item.members) for item in module.enums}
 
     def read(self, kind: model.Type | None, document: Any, path: str) -> Any:
-        """The value of type `kind` (None: void) that a document describes; `path` is what the document is called.
+        """The value of type `kind` (None: void) that a document describes; `path` is the document's name in errors.
 
         Raises:
             JsonMismatch: the document is not of that type.

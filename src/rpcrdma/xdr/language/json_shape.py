@@ -32,7 +32,7 @@ def arm_key(item: model.Union, arm: model.Arm) -> str:
 
 
 def shape(module: model.Module, kind: model.Type | None) -> Any:
-    """A document that shows what documents of a type look like, with words in place of values."""
+    """A document that shows the form of a type's documents, with words in place of values."""
     return None if kind is None else _shape(module, kind, (), iter(range(JSON_CLASSES_WALKED_MAX)))
 
 

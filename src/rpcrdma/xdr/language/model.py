@@ -242,7 +242,7 @@ class ProgramVersion:
 
 @dataclass(slots=True)
 class Module:
-    """The definitions of one interface definition; the names are those that the generated module uses."""
+    """The definitions of one interface definition; the names are the names in the generated module."""
 
     source_name: str
     constants: dict[str, int] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""From the names of an interface definition to names that Python allows."""
+"""Maps the names of an interface definition to names that Python allows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From text to syntax tree: the grammar is grammar.lark, this module builds the dataclasses and words the errors.
+"""Parses text by grammar.lark to the dataclasses of the syntax tree, and words the errors.
 
 Malformed constructs of drafts parse; each leaves a deviation in the `Specification`, which the caller
 turns into an error or, in the lenient dialect, into a warning.

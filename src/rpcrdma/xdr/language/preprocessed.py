@@ -1,4 +1,4 @@
-"""What a C preprocessor has made of an interface definition, and where in the files each of its lines is from."""
+"""The output of a C preprocessor for an interface definition, with the file and line of origin of each line."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Located(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Preprocessed:
-    """`text` is for the parser: the output, with empty lines for what was addressed to compilers of C."""
+    """`text` is the output for the parser, with empty lines in place of directives for C compilers."""
 
     text: str
     origins: Sequence[Origin]
@@ -53,7 +53,7 @@ class Preprocessed:
         if source is not None and origin.line <= len(originals):
             column = _column_in(originals[origin.line - 1], line, remark.place)
         if source is None or column is None:
-            # A macro made it what it is: then the line is shown as it was compiled.
+            # A macro produced this text: the line is shown as it was compiled.
             column = remark.place.column
             source = "\n" * (origin.line - 1) + line
         place = replace(remark.place, line=origin.line, column=column)

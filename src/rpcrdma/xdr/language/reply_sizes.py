@@ -1,4 +1,4 @@
-"""How large the result of each procedure can become: a number, or an expression of the arguments (`pragma bound`).
+"""The largest result of each procedure: a number, or an expression of the arguments (`pragma bound`).
 
 A requester must know it before it calls (RFC 8166 section 4.3). Items that may be placed directly are counted apart.
 """
@@ -124,7 +124,7 @@ class _Measure:
                 return Extent(Size(4))
 
     def _count(self, limit: int, bound: model.Bound | None) -> Size:
-        """The number of elements: at most `limit`, and at most what the arguments say."""
+        """The number of elements: at most `limit`, and at most the bound by the arguments."""
         if bound is None:
             return Size(limit)
         given = f"args.{bound.argument}"

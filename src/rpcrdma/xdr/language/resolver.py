@@ -1,4 +1,4 @@
-"""From syntax to types: declarations with their bounds, linked lists, unions."""
+"""Resolves syntax to types: declarations with their bounds, linked lists, unions."""
 
 from __future__ import annotations
 
