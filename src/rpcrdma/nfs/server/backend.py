@@ -50,27 +50,17 @@ def entry_name(text: str) -> bytes:
 class Backend:
     """Thread-safe.
 
-    `act_as_caller` None: calls act as their caller if the server runs as root, else as the serving user.
-    `open_by_handle` False: objects are found without `open_by_handle_at`, as by an unprivileged server.
-
     Raises:
         ValueError: two exports have one name.
         OSError: a directory cannot be exported.
     """
 
-    def __init__(
-        self,
-        exports: Sequence[Export],
-        state: ServerState,
-        *,
-        act_as_caller: bool | None = None,
-        open_by_handle: bool = True,
-    ) -> None:
+    def __init__(self, exports: Sequence[Export], state: ServerState) -> None:
         _check_system()
         descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self.state = state
         self.seal = HandleSeal(state.key)
-        self.callers = Callers(switch=act_as_caller)
+        self.callers = Callers()
         self.nodes: ObjectCache[HeldNode] = ObjectCache(max(64, min(NFS_OBJECTS_OPEN_MAX, descriptors // 4)))
         self.files = OpenFiles(max(16, min(NFS_FILES_OPEN_MAX, descriptors // 8)))
         self.listings = DirectoryListings(name_digest(state.key))
@@ -79,7 +69,7 @@ class Backend:
         self.admission = HostAdmission()
         self.trees: dict[bytes, ObjectTree] = {}
         for export in exports:
-            tree = ObjectTree(export, self.seal, state.places, self.nodes, by_handle=open_by_handle)
+            tree = ObjectTree(export, self.seal, state.places, self.nodes)
             if tree.identity in self.trees:
                 raise ValueError(f"two exports are called {export.name}")
             self.trees[tree.identity] = tree

@@ -121,10 +121,10 @@ class SwitchedCaller:
 
 
 class Callers:
-    """Finds the identity for each call. `switch` None: switch identities if the server runs as root."""
+    """Finds the identity for each call."""
 
-    def __init__(self, *, switch: bool | None = None) -> None:
-        self.switches = os.geteuid() == 0 if switch is None else switch
+    def __init__(self) -> None:
+        self.switches = os.geteuid() == 0
         self._user = ServingUser()
         self._server = _Server() if self.switches else None
         self._known: dict[tuple[int, int, tuple[int, ...]], SwitchedCaller] = {}
