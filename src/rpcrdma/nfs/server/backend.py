@@ -28,8 +28,8 @@ __all__ = ["DOTS", "Backend", "Procedures", "check_changeable", "check_directory
 DOTS = {b".", b".."}
 """Names that every directory has for itself and for the directory above."""
 
-_STRIPES = 256
-"""Locks shared by all objects: two objects rarely meet at one."""
+_LOCKS = 256
+"""Locks of all objects: two objects rarely share one."""
 _UMASK = re.compile(rb"^Umask:\s*([0-7]+)$", re.MULTILINE)
 
 
@@ -65,16 +65,16 @@ class Backend:
         self.files = OpenFiles(max(16, min(NFS_FILES_OPEN_MAX, descriptors // 8)))
         self.listings = DirectoryListings(name_digest(state.key))
         self.umask = _umask()
-        self._locks = [threading.RLock() for _ in range(_STRIPES)]
         self.admission = HostAdmission()
         self.trees: dict[bytes, ObjectTree] = {}
+        locks = [threading.RLock() for _ in range(_LOCKS)]
         for export in exports:
-            tree = ObjectTree(export, self.seal, state.places, self.nodes)
+            tree = ObjectTree(export, self.seal, state.places, self.nodes, locks)
             if tree.identity in self.trees:
                 raise ValueError(f"two exports are called {export.name}")
             self.trees[tree.identity] = tree
 
-    def at_hand(self, handle: bytes, context: CallContext, *, at_once: bool = True) -> HeldNode | None:
+    def locate_at_once(self, handle: bytes, context: CallContext, *, at_once: bool = True) -> HeldNode | None:
         """The object of a handle, inside its export now, if its place is known; never blocks.
 
         None: `locate` has to look for it, or with `at_once` has to find out whether it is still inside.
@@ -104,9 +104,9 @@ class Backend:
         """The object of a handle, inside its export now; may block.
 
         Raises:
-            Refused: NFS3ERR_STALE: the object is gone, or as `at_hand`.
+            Refused: NFS3ERR_STALE: the object is gone, or as `locate_at_once`.
         """
-        node = self.at_hand(handle, context, at_once=False)
+        node = self.locate_at_once(handle, context, at_once=False)
         if node is not None:
             return node
         if self.state.places.needs_flush:
@@ -136,14 +136,6 @@ class Backend:
     def caller(self, node: HeldNode, context: CallContext) -> Caller:
         """The identity with which a call acts on this object."""
         return self.callers.of(context.credential, node.tree.export)
-
-    def lock(self, node: HeldNode) -> threading.RLock:
-        """The lock of an object for changes; several are taken in the order of `lock_order`."""
-        return self._locks[self.lock_order(node)]
-
-    def lock_order(self, node: HeldNode) -> int:
-        """The place of an object's lock among all locks: the same through every export that the object is in."""
-        return node.inode % _STRIPES
 
     def synchronize(self, *nodes: HeldNode) -> None:
         """Puts the attributes or the names of files and directories on the disk, if the export is synchronous."""

@@ -79,7 +79,7 @@ class CreationProcedures(Procedures):
         changes = Changes()
         try:
             node = changes.node = self.backend.locate_to_change(args.object.data, context)
-            with changes.of(node, self.backend.lock(node)):
+            with changes:
                 guard = args.guard.value if args.guard.check else None
                 if guard is not None and guard != nfs_time(changes.before.st_ctime_ns):
                     raise Refused(nfsstat3.NFS3ERR_NOT_SYNC)
@@ -169,7 +169,7 @@ class CreationProcedures(Procedures):
         name = entry_name(where.name)
         if name in DOTS:
             raise Refused(nfsstat3.NFS3ERR_EXIST)
-        with changes.of(directory, self.backend.lock(directory)):
+        with changes:
             node = make(directory, name, self.backend.caller(directory, context))
         if node is None:
             self.backend.synchronize(directory)
@@ -232,7 +232,7 @@ class CreationProcedures(Procedures):
             if how.value.size.set_it:
                 self._truncate(node, _size(how.value), caller)
             return node
-        status = node.status()
+        status = os.fstat(node.fd)
         atime, mtime = _times_of(how.value)
         if (status.st_atime_ns, status.st_mtime_ns) != (atime[0] * 10**9, mtime[0] * 10**9) or status.st_size:
             raise Refused(nfsstat3.NFS3ERR_EXIST)
@@ -259,7 +259,7 @@ class CreationProcedures(Procedures):
     def _dressed(self, node: HeldNode, wanted: sattr3, mode: int | None, caller: Caller) -> HeldNode:
         """A new object with the attributes that the client wants, so far as the caller may set them."""
         if mode is not None:
-            given = stat.S_IMODE(node.status().st_mode)
+            given = stat.S_IMODE(os.fstat(node.fd).st_mode)
             # The server's umask must not take bits away from what the client asks; a default ACL may.
             if given & 0o777 == mode & 0o777 & ~self.backend.umask or mode & 0o7000 & ~given:
                 wanted_mode = mode | (given & stat.S_ISGID)

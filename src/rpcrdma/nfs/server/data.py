@@ -6,7 +6,7 @@ import errno
 import os
 from collections.abc import Generator
 
-from rpcrdma.nfs.server.attributes import Changes, post_op, reported
+from rpcrdma.nfs.server.attributes import Changes, attributes_of, post_op
 from rpcrdma.nfs.server.backend import Procedures, check_changeable
 from rpcrdma.nfs.server.caller_identity import Caller
 from rpcrdma.nfs.server.object_tree import HeldNode
@@ -26,6 +26,7 @@ from rpcrdma.nfs.v3 import (
     WRITE3resfail,
     WRITE3resok,
     nfsstat3,
+    post_op_attr,
     stable_how,
 )
 from rpcrdma.rpc.service import CallContext, in_worker, inline_or_worker
@@ -47,7 +48,7 @@ class DataProcedures(Procedures):
     def read(self, args: READ3args, context: CallContext) -> Generator[None, None, READ3res]:
         node = None
         try:
-            node = self.backend.at_hand(args.file.data, context)
+            node = self.backend.locate_at_once(args.file.data, context)
             if node is None:
                 yield
                 node = self.backend.locate(args.file.data, context)
@@ -76,7 +77,12 @@ class DataProcedures(Procedures):
                 status = os.fstat(file.fd)
             return READ3res(
                 _OK,
-                READ3resok(reported(status, node.tree.fsid), len(data), offset + len(data) >= status.st_size, data),
+                READ3resok(
+                    post_op_attr(True, attributes_of(status, node.tree.fsid)),
+                    len(data),
+                    offset + len(data) >= status.st_size,
+                    data,
+                ),
             )
         except REFUSALS as error:
             return READ3res(status_of(error), READ3resfail(post_op(node)))
@@ -85,7 +91,7 @@ class DataProcedures(Procedures):
     def write(self, args: WRITE3args, context: CallContext) -> Generator[None, None, WRITE3res]:
         changes = Changes()
         try:
-            node = self.backend.at_hand(args.file.data, context)
+            node = self.backend.locate_at_once(args.file.data, context)
             if node is None:
                 yield
                 node = self.backend.locate(args.file.data, context)
@@ -112,7 +118,7 @@ class DataProcedures(Procedures):
             node = changes.node = self.backend.locate_to_change(args.file.data, context)
             file = self.backend.files.for_writing(node, self.backend.caller(node, context))
             verifier = self.backend.state.write_verifier
-            with changes.of(node, self.backend.lock(node)):
+            with changes:
                 # A WRITE that comes after this marks the file again.
                 file.unstable = False
             try:
@@ -135,7 +141,7 @@ class DataProcedures(Procedures):
         with caller:
             if opened is not None:
                 check_writer(file, node, caller)
-            with changes.of(node, self.backend.lock(node)):
+            with changes:
                 if stable == stable_how.UNSTABLE:
                     file.unstable = True
                 written = os.pwrite(file.fd, data, offset) if data else 0

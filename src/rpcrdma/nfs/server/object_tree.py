@@ -56,10 +56,11 @@ _SECOND = 1_000_000_000
 class HeldNode:
     """An object held open by an O_PATH descriptor, which closes with the last reference to the node.
 
-    `levels` is how far above a directory the kernel has told a path, where the directory's own is too long; 0: unknown.
+    `lock` is held for changes of the object. `levels` counts the directories from this one up to the first with a path
+    that is short enough for the kernel to tell it; 0: unknown.
     """
 
-    __slots__ = ("fd", "handle", "inode", "kind", "levels", "link", "tree", "used")
+    __slots__ = ("fd", "handle", "inode", "kind", "levels", "link", "lock", "tree", "used")
 
     def __init__(self, tree: ObjectTree, fd: int, handle: bytes, inode: int, kind: int) -> None:
         self.tree = tree
@@ -68,26 +69,31 @@ class HeldNode:
         self.inode = inode
         self.kind = kind
         self.link = b"/proc/self/fd/%d" % fd
+        self.lock = tree.locks[inode % len(tree.locks)]
         self.levels = 0
         self.used = True
 
     def __del__(self, _close=os.close) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
         _close(self.fd)
 
-    def status(self) -> os.stat_result:
-        """The object's attributes now."""
-        return os.fstat(self.fd)
-
 
 class ObjectTree:
-    """Thread-safe.
+    """Thread-safe. All trees of a server share `locks`, so that an object in two exports has one lock.
 
     Raises:
         OSError: the directory cannot be exported.
     """
 
-    def __init__(self, export: Export, seal: HandleSeal, places: PlaceIndex, cache: ObjectCache[HeldNode]) -> None:
+    def __init__(
+        self,
+        export: Export,
+        seal: HandleSeal,
+        places: PlaceIndex,
+        cache: ObjectCache[HeldNode],
+        locks: Sequence[threading.RLock],
+    ) -> None:
         self.export = export
+        self.locks = locks
         self.identity = export_identity(export.name)
         self.fsid = int.from_bytes(self.identity, "big")
         self._seal = seal
@@ -245,7 +251,7 @@ class ObjectTree:
         A local process may have renamed it, and another object of that name was removed, so the object itself is asked.
         """
         self._cache.drop(node.handle)
-        deleted = not self.is_inside(node) if node.kind == stat.S_IFDIR else node.status().st_nlink == 0
+        deleted = not self.is_inside(node) if node.kind == stat.S_IFDIR else os.fstat(node.fd).st_nlink == 0
         self._places.forget(node.handle, deleted=deleted)
         return deleted
 
@@ -313,7 +319,7 @@ class ObjectTree:
 
     def _is_inside_far_down(self, node: HeldNode, *, at_once: bool) -> bool | None:
         """As `is_inside`, for an object whose path has more octets than the kernel tells."""
-        status = node.status()
+        status = os.fstat(node.fd)
         if not status.st_nlink:
             return False
         directory = node

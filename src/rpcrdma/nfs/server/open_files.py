@@ -155,7 +155,7 @@ class OpenFiles:
                     fd = os.open(node.link, os.O_WRONLY | _FLAGS)
                     readable = False
         except PermissionError:
-            owned = node.status().st_uid == caller.uid
+            owned = os.fstat(node.fd).st_uid == caller.uid
             if not owned:
                 if mode == os.O_RDWR:
                     raise

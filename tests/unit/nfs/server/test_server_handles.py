@@ -542,13 +542,13 @@ def test_the_event_loop_does_not_climb(far_down: tuple[Any, list[bytes], list[in
     server, handles, climbs = far_down
     backend, context = server.services.nfs.backend, server.contexts[-1]
     node = backend.nodes.get(handles[-1])
-    assert backend.at_hand(handles[-1], context) is node
+    assert backend.locate_at_once(handles[-1], context) is node
     node.levels = 0
-    assert backend.at_hand(handles[-1], context) is None
+    assert backend.locate_at_once(handles[-1], context) is None
     assert len(climbs) == 1
     assert backend.locate(handles[-1], context) is node
     assert len(climbs) == 2
-    assert backend.at_hand(handles[-1], context) is node
+    assert backend.locate_at_once(handles[-1], context) is node
 
 
 def test_what_was_far_down_is_found_where_it_has_moved_and_not_outside(
