@@ -71,13 +71,13 @@ class Backend:
         for export in exports:
             tree = ObjectTree(export, self.seal, state.places, self.nodes, locks)
             if tree.identity in self.trees:
-                raise ValueError(f"two exports are called {export.name}")
+                raise ValueError(f"two exports have the name {export.name}: give each its own")
             self.trees[tree.identity] = tree
 
     def locate_at_once(self, handle: bytes, context: CallContext, *, at_once: bool = True) -> HeldNode | None:
-        """The object of a handle, inside its export now, if its place is known; never blocks.
+        """The object of a handle if it is held open and still in its export; never blocks.
 
-        None: `locate` has to look for it, or with `at_once` has to find out whether it is still inside.
+        None if `locate` has to look for it, or with `at_once` has to find out whether it is still in its export.
 
         Raises:
             Refused: NFS3ERR_BADHANDLE: the handle is not ours; NFS3ERR_STALE: its export is gone; NFS3ERR_ACCES: the
@@ -101,7 +101,7 @@ class Backend:
         return None
 
     def locate(self, handle: bytes, context: CallContext) -> HeldNode:
-        """The object of a handle, inside its export now; may block.
+        """The object of a handle, in its export now; may block.
 
         Raises:
             Refused: NFS3ERR_STALE: the object is gone, or as `locate_at_once`.
@@ -200,7 +200,7 @@ def _check_system() -> None:
     try:
         os.readlink("/proc/self")
     except OSError:
-        raise OSError("the NFS server needs /proc; mount it: mount -t proc proc /proc") from None
+        raise OSError("the NFS server needs /proc, which is not mounted: run mount -t proc proc /proc") from None
 
 
 def _umask() -> int:

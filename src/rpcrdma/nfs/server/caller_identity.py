@@ -114,7 +114,7 @@ class SwitchedCaller:
     def _verify(self) -> None:
         # The kernel silently ignores users that the namespace does not map, which would leave the thread root.
         if set_thread_uid(_ASK) != self.uid or set_thread_gid(_ASK) != self.gid:
-            raise PermissionError(1, f"user {self.uid}, group {self.gid}: no such identity in this user namespace")
+            raise PermissionError(1, f"user {self.uid}, group {self.gid}: this user namespace does not map them")
         self._verified = True
 
 

@@ -103,7 +103,7 @@ class DataProcedures(Procedures):
                 raise Refused(nfsstat3.NFS3ERR_INVAL)
             if args.offset + args.count > _OFFSET_MAX:
                 raise Refused(nfsstat3.NFS3ERR_FBIG)
-            # Read before the data is written: if the data is lost later, COMMIT answers with another verifier.
+            # Taken before the data is written: if the data is lost later, COMMIT returns another verifier.
             verifier = self.backend.state.write_verifier
             data = memoryview(args.data)[: min(args.count, TRANSFER_MAX)]
             written = self._write(node, self.backend.caller(node, context), changes, args.offset, data, args.stable)
@@ -136,8 +136,8 @@ class DataProcedures(Procedures):
         files = self.backend.files
         opened = files.open_for_writing(node)
         file = opened or files.for_writing(node, caller)
-        # As the caller, without the server's capabilities: quotas, reserved space and what becomes of set-user-id bits
-        # depend on both. Rights are looked at in the same change of identity, which takes eight system calls.
+        # As the caller, without the server's capabilities: quotas, reserved space and the clearing of set-user-id bits
+        # depend on both. Permission is checked in the same block, since a change of identity takes eight system calls.
         with caller:
             if opened is not None:
                 check_writer(file, node, caller)
@@ -157,12 +157,12 @@ class DataProcedures(Procedures):
 
 
 def _read_cached(file: OpenFile, buffer: memoryview, offset: int) -> int:
-    """Reads into `buffer` what the kernel has in memory, from the beginning on; never waits. Returns how much."""
+    """Reads the leading octets that the page cache holds into `buffer`, without waiting; returns their number."""
     try:
         return os.preadv(file.fd, (buffer,), offset, os.RWF_NOWAIT)
     except OSError as error:
         file.tells_waiting = error.errno != errno.EOPNOTSUPP
-        # Reading on in a worker thread finds out about true errors.
+        # A true error comes up again when a worker thread reads on.
         return 0
 
 

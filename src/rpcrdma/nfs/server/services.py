@@ -91,6 +91,6 @@ def build_services(exports: Sequence[Export], *, state: ServerState) -> NfsServi
         OSError: a directory cannot be exported, or the system lacks a feature that a server needs.
     """
     if not exports:
-        raise ValueError("nothing to export")
+        raise ValueError("no exports: name at least one directory")
     backend = Backend(exports, state)
     return NfsServices(NfsService(backend), MountService(backend))
