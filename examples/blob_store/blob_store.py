@@ -205,7 +205,7 @@ class BLOB_STORE_V1_Client:
 
 
 class BLOB_STORE_V1_Service(Service):
-    """Base of services for BLOB_STORE version 1: override what is offered."""
+    """Base of services for BLOB_STORE version 1: override the procedures to offer."""
 
     PROGRAM = BLOB_STORE_V1
 

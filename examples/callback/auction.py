@@ -156,7 +156,7 @@ class AUCTION_V1_Client:
 
 
 class AUCTION_V1_Service(Service):
-    """Base of services for AUCTION version 1: override what is offered."""
+    """Base of services for AUCTION version 1: override the procedures to offer."""
 
     PROGRAM = AUCTION_V1
 
@@ -225,7 +225,7 @@ class BIDDER_V1_Client:
 
 
 class BIDDER_V1_Service(Service):
-    """Base of services for BIDDER version 1: override what is offered."""
+    """Base of services for BIDDER version 1: override the procedures to offer."""
 
     PROGRAM = BIDDER_V1
 

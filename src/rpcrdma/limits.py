@@ -257,7 +257,8 @@ NFS_FILES_OPEN_MAX = 512
 """Files kept open for READ and WRITE; at most an eighth of the descriptors."""
 
 NFS_PLACES_IN_MEMORY_MAX = 65536
-"""Places of objects in memory, some 300 octets each."""
+"""Places of objects in memory, some 300 octets each; handles of objects known to be deleted are among them, so that
+their further use needs no search."""
 
 NFS_PLACES_UNWRITTEN_MAX = 4096
 """Places that wait to be written to the database together: a few milliseconds of work."""
@@ -278,9 +279,6 @@ searches for lost handles take at most a tenth of one processor."""
 
 NFS_SEARCH_FREE_ENTRIES = 500
 """A search of no more entries than this needs no rest after it: it takes a millisecond."""
-
-NFS_GONE_MAX = 65536
-"""Handles of objects known to be deleted, so that their further use needs no search."""
 
 NFS_LISTING_OCTETS_MAX = 48 << 20
 """Octets of the names held for listings, of all directories together and of one: 24 octets and the name for each, so a

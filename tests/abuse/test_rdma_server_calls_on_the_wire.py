@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import struct
 from collections.abc import Callable
@@ -403,7 +404,11 @@ def test_nfs_calls_with_octets_changed_at_random(scene: Scenes, tmp_path: Path, 
 
     async def main() -> None:
         state = open_state(tmp_path / "state", random.Random(0).randbytes)
-        services = build_services([Export(name="/", directory=root)], state=state, act_as_caller=False)
+        # Every caller acts as the user of the test.
+        export = Export(
+            name="/", directory=root, all_squash=True, anonymous_uid=os.geteuid(), anonymous_gid=os.getegid()
+        )
+        services = build_services([export], state=state)
         try:
             async with scene(services.nfs) as it:
                 root_handle = await mounted(services.mount)

@@ -416,7 +416,7 @@ class MOUNT_V3_Client:
 
 
 class MOUNT_V3_Service(Service):
-    """Base of services for MOUNT_PROGRAM version 3: override what is offered."""
+    """Base of services for MOUNT_PROGRAM version 3: override the procedures to offer."""
 
     PROGRAM = MOUNT_V3
 

@@ -264,7 +264,7 @@ class PORT_MAPPER_V2_Client:
 
 
 class PORT_MAPPER_V2_Service(Service):
-    """Base of services for PORT_MAPPER version 2: override what is offered."""
+    """Base of services for PORT_MAPPER version 2: override the procedures to offer."""
 
     PROGRAM = PORT_MAPPER_V2
 
@@ -333,7 +333,7 @@ class RPCBIND_V3_Client:
 
 
 class RPCBIND_V3_Service(Service):
-    """Base of services for PORT_MAPPER version 3: override what is offered."""
+    """Base of services for PORT_MAPPER version 3: override the procedures to offer."""
 
     PROGRAM = RPCBIND_V3
 
@@ -398,7 +398,7 @@ class RPCBIND_V4_Client:
 
 
 class RPCBIND_V4_Service(Service):
-    """Base of services for PORT_MAPPER version 4: override what is offered."""
+    """Base of services for PORT_MAPPER version 4: override the procedures to offer."""
 
     PROGRAM = RPCBIND_V4
 

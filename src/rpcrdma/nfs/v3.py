@@ -4018,7 +4018,7 @@ class NFS_V3_Client:
 
 
 class NFS_V3_Service(Service):
-    """Base of services for NFS_PROGRAM version 3: override what is offered."""
+    """Base of services for NFS_PROGRAM version 3: override the procedures to offer."""
 
     PROGRAM = NFS_V3
 

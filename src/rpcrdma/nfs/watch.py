@@ -398,7 +398,7 @@ class WATCH_V1_Client:
 
 
 class WATCH_V1_Service(Service):
-    """Base of services for WATCH_PROGRAM version 1: override what is offered."""
+    """Base of services for WATCH_PROGRAM version 1: override the procedures to offer."""
 
     PROGRAM = WATCH_V1
 
@@ -470,7 +470,7 @@ class WATCHER_V1_Client:
 
 
 class WATCHER_V1_Service(Service):
-    """Base of services for WATCHER_PROGRAM version 1: override what is offered."""
+    """Base of services for WATCHER_PROGRAM version 1: override the procedures to offer."""
 
     PROGRAM = WATCHER_V1
 

@@ -2121,7 +2121,7 @@ class NFS41_V4_Client:
 
 
 class NFS41_V4_Service(Service):
-    """Base of services for NFS41_PROGRAM version 4: override what is offered."""
+    """Base of services for NFS41_PROGRAM version 4: override the procedures to offer."""
 
     PROGRAM = NFS41_V4
 
@@ -2190,7 +2190,7 @@ class NFS41_CB_Client:
 
 
 class NFS41_CB_Service(Service):
-    """Base of services for NFS41_CALLBACK version 1: override what is offered."""
+    """Base of services for NFS41_CALLBACK version 1: override the procedures to offer."""
 
     PROGRAM = NFS41_CB
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TypeAlias
 
@@ -27,7 +26,7 @@ from rpcrdma.nfs.v3 import (
     wcc_data,
 )
 
-__all__ = ["Changes", "attributes_of", "nfs_time", "post_op", "reported", "set_times"]
+__all__ = ["Changes", "attributes_of", "nfs_time", "post_op", "set_times"]
 
 _TYPES = {
     stat.S_IFREG: ftype3.NF3REG,
@@ -76,16 +75,11 @@ def attributes_of(status: os.stat_result, fsid: int) -> fattr3:
     )
 
 
-def reported(status: os.stat_result, fsid: int) -> post_op_attr:
-    """The attributes that `status` holds."""
-    return post_op_attr(True, attributes_of(status, fsid))
-
-
 def post_op(node: HeldNode | None) -> post_op_attr:
     """An object's current attributes; none without an object, or where they cannot be read."""
     if node is not None:
         try:
-            return reported(node.status(), node.tree.fsid)
+            return post_op_attr(True, attributes_of(os.fstat(node.fd), node.tree.fsid))
         except OSError:
             pass
     return post_op_attr(False, None)
@@ -94,23 +88,16 @@ def post_op(node: HeldNode | None) -> post_op_attr:
 class Changes:
     """Weak cache consistency data of one object (RFC 1813 section 2.6).
 
-    `with changes.of(node, lock):` holds the lock from before the first look at the attributes until after the
-    second: no other client's change goes unnoticed in between.
+    `with changes:` holds the lock of `node` from before the first look at its attributes until after the second: no
+    other client's change goes unnoticed in between. Without such a block the reply has the present attributes alone.
     """
 
-    __slots__ = ("_after", "_before", "_lock", "node")
+    __slots__ = ("_after", "_before", "node")
 
     def __init__(self) -> None:
         self.node: HeldNode | None = None
         self._before: os.stat_result | None = None
         self._after: post_op_attr | None = None
-        self._lock: AbstractContextManager[object] | None = None
-
-    def of(self, node: HeldNode, lock: AbstractContextManager[object]) -> Changes:
-        """Reads the attributes of `node`, whose lock is `lock`, before and after the block."""
-        self.node = node
-        self._lock = lock
-        return self
 
     @property
     def before(self) -> os.stat_result:
@@ -120,20 +107,19 @@ class Changes:
 
     def __enter__(self) -> None:
         assert self.node is not None
-        assert self._lock is not None
-        self._lock.__enter__()
+        self.node.lock.acquire()
         try:
-            self._before = self.node.status()
+            self._before = os.fstat(self.node.fd)
         except BaseException:
-            self._lock.__exit__(None, None, None)
+            self.node.lock.release()
             raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        assert self._lock is not None
+        assert self.node is not None
         self._after = post_op(self.node)
-        self._lock.__exit__(None, None, None)
+        self.node.lock.release()
 
     def data(self) -> wcc_data:
         """The wcc_data of the reply."""

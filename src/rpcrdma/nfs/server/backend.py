@@ -28,8 +28,8 @@ __all__ = ["DOTS", "Backend", "Procedures", "check_changeable", "check_directory
 DOTS = {b".", b".."}
 """Names that every directory has for itself and for the directory above."""
 
-_STRIPES = 256
-"""Locks shared by all objects: two objects rarely meet at one."""
+_LOCKS = 256
+"""Locks of all objects: two objects rarely share one."""
 _UMASK = re.compile(rb"^Umask:\s*([0-7]+)$", re.MULTILINE)
 
 
@@ -50,44 +50,34 @@ def entry_name(text: str) -> bytes:
 class Backend:
     """Thread-safe.
 
-    `act_as_caller` None: calls act as their caller if the server runs as root, else as the serving user.
-    `open_by_handle` False: objects are found without `open_by_handle_at`, as by an unprivileged server.
-
     Raises:
         ValueError: two exports have one name.
         OSError: a directory cannot be exported.
     """
 
-    def __init__(
-        self,
-        exports: Sequence[Export],
-        state: ServerState,
-        *,
-        act_as_caller: bool | None = None,
-        open_by_handle: bool = True,
-    ) -> None:
+    def __init__(self, exports: Sequence[Export], state: ServerState) -> None:
         _check_system()
         descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self.state = state
         self.seal = HandleSeal(state.key)
-        self.callers = Callers(switch=act_as_caller)
+        self.callers = Callers()
         self.nodes: ObjectCache[HeldNode] = ObjectCache(max(64, min(NFS_OBJECTS_OPEN_MAX, descriptors // 4)))
         self.files = OpenFiles(max(16, min(NFS_FILES_OPEN_MAX, descriptors // 8)))
         self.listings = DirectoryListings(name_digest(state.key))
         self.umask = _umask()
-        self._locks = [threading.RLock() for _ in range(_STRIPES)]
         self.admission = HostAdmission()
         self.trees: dict[bytes, ObjectTree] = {}
+        locks = [threading.RLock() for _ in range(_LOCKS)]
         for export in exports:
-            tree = ObjectTree(export, self.seal, state.places, self.nodes, by_handle=open_by_handle)
+            tree = ObjectTree(export, self.seal, state.places, self.nodes, locks)
             if tree.identity in self.trees:
-                raise ValueError(f"two exports are called {export.name}")
+                raise ValueError(f"two exports have the name {export.name}: give each its own")
             self.trees[tree.identity] = tree
 
-    def at_hand(self, handle: bytes, context: CallContext, *, at_once: bool = True) -> HeldNode | None:
-        """The object of a handle, inside its export now, if its place is known; never blocks.
+    def locate_at_once(self, handle: bytes, context: CallContext, *, at_once: bool = True) -> HeldNode | None:
+        """The object of a handle if it is held open and still in its export; never blocks.
 
-        None: `locate` has to look for it, or with `at_once` has to find out whether it is still inside.
+        None if `locate` has to look for it, or with `at_once` has to find out whether it is still in its export.
 
         Raises:
             Refused: NFS3ERR_BADHANDLE: the handle is not ours; NFS3ERR_STALE: its export is gone; NFS3ERR_ACCES: the
@@ -111,12 +101,12 @@ class Backend:
         return None
 
     def locate(self, handle: bytes, context: CallContext) -> HeldNode:
-        """The object of a handle, inside its export now; may block.
+        """The object of a handle, in its export now; may block.
 
         Raises:
-            Refused: NFS3ERR_STALE: the object is gone, or as `at_hand`.
+            Refused: NFS3ERR_STALE: the object is gone, or as `locate_at_once`.
         """
-        node = self.at_hand(handle, context, at_once=False)
+        node = self.locate_at_once(handle, context, at_once=False)
         if node is not None:
             return node
         if self.state.places.needs_flush:
@@ -146,14 +136,6 @@ class Backend:
     def caller(self, node: HeldNode, context: CallContext) -> Caller:
         """The identity with which a call acts on this object."""
         return self.callers.of(context.credential, node.tree.export)
-
-    def lock(self, node: HeldNode) -> threading.RLock:
-        """The lock of an object for changes; several are taken in the order of `lock_order`."""
-        return self._locks[self.lock_order(node)]
-
-    def lock_order(self, node: HeldNode) -> int:
-        """The place of an object's lock among all locks: the same through every export that the object is in."""
-        return node.inode % _STRIPES
 
     def synchronize(self, *nodes: HeldNode) -> None:
         """Puts the attributes or the names of files and directories on the disk, if the export is synchronous."""
@@ -218,7 +200,7 @@ def _check_system() -> None:
     try:
         os.readlink("/proc/self")
     except OSError:
-        raise OSError("the NFS server needs /proc; mount it: mount -t proc proc /proc") from None
+        raise OSError("the NFS server needs /proc, which is not mounted: run mount -t proc proc /proc") from None
 
 
 def _umask() -> int:

@@ -74,13 +74,6 @@ class _Server:
         self.capabilities = thread_capabilities()
         self.powerless = thread_capabilities(effective=False)
 
-    def restore(self) -> None:
-        # A process may always take its own user and group; taking the user changes capabilities, which are restored.
-        set_thread_uid(self.uid)
-        set_thread_gid(self.gid)
-        set_thread_capabilities(self.capabilities)
-        set_thread_groups(self.groups)
-
 
 class SwitchedCaller:
     """A caller whose identity threads take on."""
@@ -105,26 +98,31 @@ class SwitchedCaller:
             if not self._verified:
                 self._verify()
         except BaseException:
-            self._server.restore()
+            self.__exit__(None, None, None)
             raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        self._server.restore()
+        server = self._server
+        # A process may always take its own user and group; taking the user changes capabilities, which are restored.
+        set_thread_uid(server.uid)
+        set_thread_gid(server.gid)
+        set_thread_capabilities(server.capabilities)
+        set_thread_groups(server.groups)
 
     def _verify(self) -> None:
         # The kernel silently ignores users that the namespace does not map, which would leave the thread root.
         if set_thread_uid(_ASK) != self.uid or set_thread_gid(_ASK) != self.gid:
-            raise PermissionError(1, f"user {self.uid}, group {self.gid}: no such identity in this user namespace")
+            raise PermissionError(1, f"user {self.uid}, group {self.gid}: this user namespace does not map them")
         self._verified = True
 
 
 class Callers:
-    """Finds the identity for each call. `switch` None: switch identities if the server runs as root."""
+    """Finds the identity for each call."""
 
-    def __init__(self, *, switch: bool | None = None) -> None:
-        self.switches = os.geteuid() == 0 if switch is None else switch
+    def __init__(self) -> None:
+        self.switches = os.geteuid() == 0
         self._user = ServingUser()
         self._server = _Server() if self.switches else None
         self._known: dict[tuple[int, int, tuple[int, ...]], SwitchedCaller] = {}

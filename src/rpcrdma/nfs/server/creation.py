@@ -79,7 +79,7 @@ class CreationProcedures(Procedures):
         changes = Changes()
         try:
             node = changes.node = self.backend.locate_to_change(args.object.data, context)
-            with changes.of(node, self.backend.lock(node)):
+            with changes:
                 guard = args.guard.value if args.guard.check else None
                 if guard is not None and guard != nfs_time(changes.before.st_ctime_ns):
                     raise Refused(nfsstat3.NFS3ERR_NOT_SYNC)
@@ -169,7 +169,7 @@ class CreationProcedures(Procedures):
         name = entry_name(where.name)
         if name in DOTS:
             raise Refused(nfsstat3.NFS3ERR_EXIST)
-        with changes.of(directory, self.backend.lock(directory)):
+        with changes:
             node = make(directory, name, self.backend.caller(directory, context))
         if node is None:
             self.backend.synchronize(directory)
@@ -207,7 +207,7 @@ class CreationProcedures(Procedures):
                     if wanted is None:
                         assert isinstance(how.value, bytes)
                         set_file_times(b"/proc/self/fd/%d" % fd, *_times_of(how.value))
-                        # A retry may come to the next run of the server, which must know this create for its own.
+                        # A retry may reach the next run of the server, which recognises the call by these times.
                         os.fsync(fd)
                     else:
                         if wanted.size.set_it:
@@ -232,14 +232,14 @@ class CreationProcedures(Procedures):
             if how.value.size.set_it:
                 self._truncate(node, _size(how.value), caller)
             return node
-        status = node.status()
+        status = os.fstat(node.fd)
         atime, mtime = _times_of(how.value)
         if (status.st_atime_ns, status.st_mtime_ns) != (atime[0] * 10**9, mtime[0] * 10**9) or status.st_size:
             raise Refused(nfsstat3.NFS3ERR_EXIST)
         return node
 
     def _set(self, node: HeldNode, wanted: sattr3, caller: Caller) -> None:
-        """Sets attributes; the size first, as it is the likeliest to be refused."""
+        """Sets attributes; the size first, since file systems refuse it most often."""
         for number in (wanted.uid.value, wanted.gid.value):
             if number == _NO_ID:
                 raise Refused(nfsstat3.NFS3ERR_INVAL)
@@ -257,10 +257,10 @@ class CreationProcedures(Procedures):
             os.ftruncate(file.fd, size)
 
     def _dressed(self, node: HeldNode, wanted: sattr3, mode: int | None, caller: Caller) -> HeldNode:
-        """A new object with the attributes that the client wants, so far as the caller may set them."""
+        """Sets the attributes that the client asks for, as far as the caller may, and returns the new object."""
         if mode is not None:
-            given = stat.S_IMODE(node.status().st_mode)
-            # The server's umask must not take bits away from what the client asks; a default ACL may.
+            given = stat.S_IMODE(os.fstat(node.fd).st_mode)
+            # The server's umask must not take away bits that the client asks for; a default ACL may.
             if given & 0o777 == mode & 0o777 & ~self.backend.umask or mode & 0o7000 & ~given:
                 wanted_mode = mode | (given & stat.S_ISGID)
                 if wanted_mode != given:
@@ -306,6 +306,6 @@ def _set_owner(node: HeldNode, wanted: sattr3) -> None:
 
 
 def _times_of(verifier: bytes) -> tuple[tuple[int, int], tuple[int, int]]:
-    """The times that keep a verifier of an exclusive create; 31 bits each, what every file system holds."""
+    """The times that keep the verifier of an exclusive create: 31 bits each, which every file system can store."""
     first, second = _VERIFIER.unpack(verifier)
     return (first & 0x7FFFFFFF, 0), (second & 0x7FFFFFFF, 0)

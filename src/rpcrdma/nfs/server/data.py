@@ -6,7 +6,7 @@ import errno
 import os
 from collections.abc import Generator
 
-from rpcrdma.nfs.server.attributes import Changes, post_op, reported
+from rpcrdma.nfs.server.attributes import Changes, attributes_of, post_op
 from rpcrdma.nfs.server.backend import Procedures, check_changeable
 from rpcrdma.nfs.server.caller_identity import Caller
 from rpcrdma.nfs.server.object_tree import HeldNode
@@ -26,6 +26,7 @@ from rpcrdma.nfs.v3 import (
     WRITE3resfail,
     WRITE3resok,
     nfsstat3,
+    post_op_attr,
     stable_how,
 )
 from rpcrdma.rpc.service import CallContext, in_worker, inline_or_worker
@@ -47,7 +48,7 @@ class DataProcedures(Procedures):
     def read(self, args: READ3args, context: CallContext) -> Generator[None, None, READ3res]:
         node = None
         try:
-            node = self.backend.at_hand(args.file.data, context)
+            node = self.backend.locate_at_once(args.file.data, context)
             if node is None:
                 yield
                 node = self.backend.locate(args.file.data, context)
@@ -76,7 +77,12 @@ class DataProcedures(Procedures):
                 status = os.fstat(file.fd)
             return READ3res(
                 _OK,
-                READ3resok(reported(status, node.tree.fsid), len(data), offset + len(data) >= status.st_size, data),
+                READ3resok(
+                    post_op_attr(True, attributes_of(status, node.tree.fsid)),
+                    len(data),
+                    offset + len(data) >= status.st_size,
+                    data,
+                ),
             )
         except REFUSALS as error:
             return READ3res(status_of(error), READ3resfail(post_op(node)))
@@ -85,7 +91,7 @@ class DataProcedures(Procedures):
     def write(self, args: WRITE3args, context: CallContext) -> Generator[None, None, WRITE3res]:
         changes = Changes()
         try:
-            node = self.backend.at_hand(args.file.data, context)
+            node = self.backend.locate_at_once(args.file.data, context)
             if node is None:
                 yield
                 node = self.backend.locate(args.file.data, context)
@@ -97,7 +103,7 @@ class DataProcedures(Procedures):
                 raise Refused(nfsstat3.NFS3ERR_INVAL)
             if args.offset + args.count > _OFFSET_MAX:
                 raise Refused(nfsstat3.NFS3ERR_FBIG)
-            # Read before the data is written: if the data is lost later, COMMIT answers with another verifier.
+            # Taken before the data is written: if the data is lost later, COMMIT returns another verifier.
             verifier = self.backend.state.write_verifier
             data = memoryview(args.data)[: min(args.count, TRANSFER_MAX)]
             written = self._write(node, self.backend.caller(node, context), changes, args.offset, data, args.stable)
@@ -112,7 +118,7 @@ class DataProcedures(Procedures):
             node = changes.node = self.backend.locate_to_change(args.file.data, context)
             file = self.backend.files.for_writing(node, self.backend.caller(node, context))
             verifier = self.backend.state.write_verifier
-            with changes.of(node, self.backend.lock(node)):
+            with changes:
                 # A WRITE that comes after this marks the file again.
                 file.unstable = False
             try:
@@ -130,12 +136,12 @@ class DataProcedures(Procedures):
         files = self.backend.files
         opened = files.open_for_writing(node)
         file = opened or files.for_writing(node, caller)
-        # As the caller, without the server's capabilities: quotas, reserved space and what becomes of set-user-id bits
-        # depend on both. Rights are looked at in the same change of identity, which takes eight system calls.
+        # As the caller, without the server's capabilities: quotas, reserved space and the clearing of set-user-id bits
+        # depend on both. Permission is checked in the same block, since a change of identity takes eight system calls.
         with caller:
             if opened is not None:
                 check_writer(file, node, caller)
-            with changes.of(node, self.backend.lock(node)):
+            with changes:
                 if stable == stable_how.UNSTABLE:
                     file.unstable = True
                 written = os.pwrite(file.fd, data, offset) if data else 0
@@ -151,12 +157,12 @@ class DataProcedures(Procedures):
 
 
 def _read_cached(file: OpenFile, buffer: memoryview, offset: int) -> int:
-    """Reads into `buffer` what the kernel has in memory, from the beginning on; never waits. Returns how much."""
+    """Reads the leading octets that the page cache holds into `buffer`, without waiting; returns their number."""
     try:
         return os.preadv(file.fd, (buffer,), offset, os.RWF_NOWAIT)
     except OSError as error:
         file.tells_waiting = error.errno != errno.EOPNOTSUPP
-        # Reading on in a worker thread finds out about true errors.
+        # A true error comes up again when a worker thread reads on.
         return 0
 
 

@@ -47,12 +47,12 @@ class Export:
     def __post_init__(self) -> None:
         parts = self.name.split("/")
         if parts[0] or len(parts) == 1 or (self.name != "/" and any(part in {"", ".", ".."} for part in parts[1:])):
-            raise ValueError(f"{self.name!r} is no name for an export: it must be / or /NAME")
+            raise ValueError(f"{self.name!r} is not a name for an export: use / or /NAME")
         if "\0" in self.name:
-            raise ValueError(f"{self.name!r} is no name for an export: it holds a null character")
+            raise ValueError(f"{self.name!r} is not a name for an export: remove the null character")
         for number in (self.anonymous_uid, self.anonymous_gid):
             if not 0 <= number < 0xFFFFFFFF:
-                raise ValueError(f"{number} is no user or group: it must be from 0 to {0xFFFFFFFF - 1}")
+                raise ValueError(f"{number} is not the number of a user or group: use 0 to {0xFFFFFFFF - 1}")
 
     def admits(self, peer: str) -> bool:
         """Whether the host at this network address may use the export."""
@@ -81,7 +81,7 @@ def parse_network(text: str) -> Network:
 
 
 def _when_the_next_comes(_delay_s: float, _callback: object) -> None:
-    """Worker threads have no event loop: refusals that were held back are told by the next one, or by `flush`."""
+    """Sets no timer, since worker threads have no event loop: the next refusal or `flush` logs those held back."""
 
 
 class HostAdmission:
@@ -124,7 +124,7 @@ class HostAdmission:
             self._log.log(
                 logging.WARNING,
                 f"{export.name} {peer}",
-                "refused %s the export %s: it is for %s alone",
+                "refused %s the export %s: it admits %s alone",
                 peer,
                 export.name,
                 admitted,

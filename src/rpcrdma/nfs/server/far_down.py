@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from bisect import bisect_left
 from collections.abc import Sequence
 
 from rpcrdma.nfs.server.linux_calls import open_beneath
@@ -33,23 +34,15 @@ def path_of_ancestor(directory: int) -> tuple[bytes, int]:
     levels = 1
     try:
         for climb in range(_CLIMBS_MAX):
-            low = 0
             while (path := path_above(fd, levels)) is None and levels < LEVELS_AT_ONCE:
-                levels, low = 2 * levels, levels
-            if path is None:
-                higher = _above(fd, levels)
-                os.close(fd)
-                fd = higher
-                continue
-            # The path is too long `low` levels up, and short enough `levels` levels up.
-            while levels - low > 1:
-                middle = (low + levels) // 2
-                found = path_above(fd, middle)
-                if found is None:
-                    low = middle
-                else:
-                    levels, path = middle, found
-            return path, 0 if climb else levels
+                levels *= 2
+            if path is not None:
+                lower = range(1, levels)
+                levels = 1 + bisect_left(lower, True, key=lambda up: path_above(fd, up) is not None)
+                return path_above(fd, levels) or path, 0 if climb else levels
+            higher = _above(fd, levels)
+            os.close(fd)
+            fd = higher
     finally:
         os.close(fd)
     raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))

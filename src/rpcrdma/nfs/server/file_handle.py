@@ -78,7 +78,7 @@ class HandleSeal:
 
     def __init__(self, key: bytes) -> None:
         if not 16 <= len(key) <= 64:
-            raise ValueError(f"a handle key of {len(key)} octets; it has 16 to 64")
+            raise ValueError(f"the handle key has {len(key)} octets: use 16 to 64")
         self._keyed = hashlib.blake2b(key=key, digest_size=_SEAL_OCTETS, person=b"nfs-handle")
 
     def close(self, export: bytes, inode: int, identity: bytes) -> bytes:

@@ -84,7 +84,7 @@ class InformationProcedures(Procedures):
     @inline_or_worker
     def getattr(self, args: GETATTR3args, context: CallContext) -> Generator[None, None, GETATTR3res]:
         try:
-            node = self.backend.at_hand(args.object.data, context)
+            node = self.backend.locate_at_once(args.object.data, context)
             if node is None:
                 yield
                 node = self.backend.locate(args.object.data, context)
@@ -96,7 +96,7 @@ class InformationProcedures(Procedures):
     def lookup(self, args: LOOKUP3args, context: CallContext) -> Generator[None, None, LOOKUP3res]:
         directory = None
         try:
-            directory = self.backend.at_hand(args.what.dir.data, context)
+            directory = self.backend.locate_at_once(args.what.dir.data, context)
             if directory is None:
                 yield
                 directory = self.backend.locate(args.what.dir.data, context)
@@ -114,7 +114,7 @@ class InformationProcedures(Procedures):
     def access(self, args: ACCESS3args, context: CallContext) -> Generator[None, None, ACCESS3res]:
         node = None
         try:
-            node = self.backend.at_hand(args.object.data, context)
+            node = self.backend.locate_at_once(args.object.data, context)
             if node is None:
                 yield
                 node = self.backend.locate(args.object.data, context)
@@ -167,7 +167,7 @@ class InformationProcedures(Procedures):
     def fsinfo(self, args: FSINFO3args, context: CallContext) -> Generator[None, None, FSINFO3res]:
         node = None
         try:
-            node = self.backend.at_hand(args.fsroot.data, context)
+            node = self.backend.locate_at_once(args.fsroot.data, context)
             if node is None:
                 yield
                 node = self.backend.locate(args.fsroot.data, context)

@@ -138,7 +138,7 @@ class InotifyThread:
             try:
                 self._take()
             except Exception:  # the other subscriptions go on
-                _LOGGER.exception("telling of changes failed: those who watch are told to rescan")
+                _LOGGER.exception("cannot report changes: watching clients are told to rescan")
                 self.submit(lambda watcher: watcher.take([DirectoryEvent(-1, Happening.OVERFLOW)]))
         while self._jobs:
             self._jobs.popleft()()

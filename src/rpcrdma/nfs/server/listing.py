@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Generic, TypeAlias, TypeVar
 
-from rpcrdma.nfs.server.attributes import post_op, reported
+from rpcrdma.nfs.server.attributes import attributes_of, post_op
 from rpcrdma.nfs.server.backend import DOTS, Procedures, check_directory
 from rpcrdma.nfs.server.caller_identity import Caller
 from rpcrdma.nfs.server.directory_listing import COOKIE_DOT, COOKIE_DOT_DOT, ListedEntry, Version
@@ -161,7 +161,7 @@ def _described(node: HeldNode, entry: ListedEntry, *, searchable: bool) -> tuple
     found: tuple[bytes, os.stat_result] | None = None
     if entry.name in DOTS:
         above = node if entry.name == b"." else node.tree.parent(node)
-        found = above.handle, above.status()
+        found = above.handle, os.fstat(above.fd)
     elif searchable:
         try:
             found = node.tree.identify(node, entry.name)
@@ -172,7 +172,7 @@ def _described(node: HeldNode, entry: ListedEntry, *, searchable: bool) -> tuple
     if found is not None:
         fh, status = found
         inode = status.st_ino
-        attributes = reported(status, node.tree.fsid)
+        attributes = post_op_attr(True, attributes_of(status, node.tree.fsid))
         handle = post_op_fh3(True, nfs_fh3(fh))
         octets += 84 + 4 + ((len(fh) + 3) & ~3)
     text = entry.name.decode("utf-8", "surrogateescape")
@@ -185,7 +185,7 @@ def _dots(node: HeldNode) -> list[ListedEntry]:
 
 
 def _version(node: HeldNode) -> Version:
-    status = node.status()
+    status = os.fstat(node.fd)
     if file_clock_ns() - status.st_ctime_ns < _SETTLED_NS:
         return None
     return status.st_ctime_ns, status.st_mtime_ns

@@ -47,7 +47,7 @@ _FLAVORS = [int(AuthFlavor.AUTH_SYS), int(AuthFlavor.AUTH_NONE)]
 class MountService(MOUNT_V3_Service):
     """Hands out the roots of exports, and directories below them that the caller may reach.
 
-    The list of mounts holds what clients report. It is bounded, and only informs people.
+    The list of mounts holds the reports of clients. It is bounded and grants nothing.
     """
 
     OVER_RDMA = False

@@ -5,7 +5,6 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator
-from itertools import islice
 from typing import NamedTuple
 
 __all__ = ["NameTable", "Row"]
@@ -55,7 +54,9 @@ class NameTable:
     def rows(self, key: int = 0) -> Iterator[Row]:
         """The rows from this key on, in order."""
         order = self._order
-        return map(self._row, islice(order, bisect_left(order, key, key=self._keys.__getitem__), None))
+        first = bisect_left(order, key, key=self._keys.__getitem__)
+        # Not `islice`, which steps through all rows before the first.
+        return map(self._row, map(order.__getitem__, range(first, len(order))))
 
     def last_key(self) -> int:
         """The largest key; the table must not be empty."""

@@ -4,10 +4,14 @@ An object is held by an O_PATH descriptor that was reached from the root of the 
 through a symbolic link, a mount point or "..". Whether it is still inside is asked of the kernel before each use
 (the descriptor's link in /proc), so an object that is moved out of the export leaves it.
 
-An object that is not held is looked for by its handle, cheapest way first: where it was last seen; where the kernel
-says it is (`open_by_handle_at`, for a privileged server); by a search through the tree, which one walk does for all
-handles. Each way only yields a path, which is then walked from the root and must end at the very object. Only deleted
-objects are remembered as gone: an object that has left the export may come back.
+An object that is not held is looked for by its handle, cheapest way first:
+
+    where it was last seen    the places index, which outlives the server
+    where the kernel says     `open_by_handle_at`, for a privileged server: local processes have renamed the object
+    by a search               for other servers, and for files that the kernel knows without their path
+
+Each way only yields names, which are then walked from the root and must end at the very object. Only deleted objects
+are remembered as such: an object that has left the export may come back.
 """
 
 from __future__ import annotations
@@ -16,10 +20,9 @@ import errno
 import os
 import stat
 import threading
-from collections import OrderedDict
+from collections.abc import Sequence
 from itertools import islice
 
-from rpcrdma.limits import NFS_GONE_MAX
 from rpcrdma.nfs.server.export import Export
 from rpcrdma.nfs.server.far_down import LEVELS_AT_ONCE, path_above, path_of_ancestor, reach
 from rpcrdma.nfs.server.file_handle import (
@@ -31,9 +34,9 @@ from rpcrdma.nfs.server.file_handle import (
 )
 from rpcrdma.nfs.server.linux_calls import birth_and_mount, lives_in_memory, open_by_handle, open_cached
 from rpcrdma.nfs.server.object_cache import ObjectCache
-from rpcrdma.nfs.server.place_index import PlaceIndex
+from rpcrdma.nfs.server.place_index import DELETED, PlaceIndex
 from rpcrdma.nfs.server.refusal import Refused
-from rpcrdma.nfs.server.tree_search import TreeSearch, directory_entries
+from rpcrdma.nfs.server.tree_search import TreeSearch
 from rpcrdma.nfs.v3 import nfsstat3
 
 __all__ = ["HeldNode", "ObjectTree"]
@@ -53,10 +56,11 @@ _SECOND = 1_000_000_000
 class HeldNode:
     """An object held open by an O_PATH descriptor, which closes with the last reference to the node.
 
-    `levels` is how far above a directory the kernel has told a path, where the directory's own is too long; 0: unknown.
+    `lock` is held for changes of the object. `levels` counts the directories from this one up to the first with a path
+    that is short enough for the kernel to tell it; 0: unknown.
     """
 
-    __slots__ = ("fd", "handle", "inode", "kind", "levels", "link", "tree", "used")
+    __slots__ = ("fd", "handle", "inode", "kind", "levels", "link", "lock", "tree", "used")
 
     def __init__(self, tree: ObjectTree, fd: int, handle: bytes, inode: int, kind: int) -> None:
         self.tree = tree
@@ -65,19 +69,16 @@ class HeldNode:
         self.inode = inode
         self.kind = kind
         self.link = b"/proc/self/fd/%d" % fd
+        self.lock = tree.locks[inode % len(tree.locks)]
         self.levels = 0
         self.used = True
 
     def __del__(self, _close=os.close) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
         _close(self.fd)
 
-    def status(self) -> os.stat_result:
-        """The object's attributes now."""
-        return os.fstat(self.fd)
-
 
 class ObjectTree:
-    """Thread-safe. `by_handle` False finds objects without `open_by_handle_at`, as an unprivileged server.
+    """Thread-safe. All trees of a server share `locks`, so that an object in two exports has one lock.
 
     Raises:
         OSError: the directory cannot be exported.
@@ -89,18 +90,16 @@ class ObjectTree:
         seal: HandleSeal,
         places: PlaceIndex,
         cache: ObjectCache[HeldNode],
-        *,
-        by_handle: bool = True,
+        locks: Sequence[threading.RLock],
     ) -> None:
         self.export = export
+        self.locks = locks
         self.identity = export_identity(export.name)
         self.fsid = int.from_bytes(self.identity, "big")
         self._seal = seal
         self._places = places
         self._cache = cache
         self._search_lock = threading.Lock()
-        self._gone: OrderedDict[bytes, None] = OrderedDict()
-        self._gone_lock = threading.Lock()
         fd = os.open(export.directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         self._mount = object_identity(fd)[1]
         self.in_memory = lives_in_memory(fd)
@@ -108,13 +107,8 @@ class ObjectTree:
         self._search = TreeSearch(fd, self._mount)
         self.root = self._adopt(fd)
         self._root_path = os.readlink(self.root.link)
-        self._readable_root = self._open_for_handles() if by_handle else None
+        self._readable_root = self._open_for_handles()
         self._may_ask_cached = self._can_ask_cached()
-
-    @property
-    def opens_by_handle(self) -> bool:
-        """Whether objects are found by `open_by_handle_at`."""
-        return self._readable_root is not None
 
     def is_inside(self, node: HeldNode, *, at_once: bool = False) -> bool | None:
         """Whether the object is still in the export and has not been deleted; does not wait for a disk.
@@ -143,7 +137,7 @@ class ObjectTree:
         """
         if handle == self.root.handle:
             return self.root
-        if handle in self._gone:
+        if self._places.find(handle) == DELETED:
             raise Refused(nfsstat3.NFS3ERR_STALE)
         node = self._where_last_seen(handle)
         if node is None and self._readable_root is not None:
@@ -244,12 +238,12 @@ class ObjectTree:
         finally:
             os.close(fd)
         handle = self._seal.close(self.identity, status.st_ino, identity)
-        self._remember(handle, directory, name)
+        self._places.remember(handle, directory.handle, name)
         return handle, status
 
     def moved(self, node: HeldNode, directory: HeldNode, name: bytes) -> None:
         """Notes that an object now has this name."""
-        self._remember(node.handle, directory, name)
+        self._places.remember(node.handle, directory.handle, name)
 
     def removed(self, node: HeldNode) -> bool:
         """Notes that an object has lost a name; returns whether that was its last.
@@ -257,11 +251,9 @@ class ObjectTree:
         A local process may have renamed it, and another object of that name was removed, so the object itself is asked.
         """
         self._cache.drop(node.handle)
-        self._places.forget(node.handle)
-        gone = not self.is_inside(node) if node.kind == stat.S_IFDIR else node.status().st_nlink == 0
-        if gone:
-            self._note_gone(node.handle)
-        return gone
+        deleted = not self.is_inside(node) if node.kind == stat.S_IFDIR else os.fstat(node.fd).st_nlink == 0
+        self._places.forget(node.handle, deleted=deleted)
+        return deleted
 
     def _open_for_handles(self) -> HeldNode | None:
         """The root open for reading, which opening by handle takes; None where it is not allowed."""
@@ -306,26 +298,9 @@ class ObjectTree:
         node = self._adopt(fd)
         if 0 < directory.levels < LEVELS_AT_ONCE:
             node.levels = directory.levels + 1
-        self._remember(node.handle, directory, name)
+        self._places.remember(node.handle, directory.handle, name)
         self._cache.put(node)
         return node
-
-    def _remember(self, handle: bytes, directory: HeldNode, name: bytes) -> None:
-        self._places.remember(handle, directory.handle, name)
-        if handle in self._gone:
-            with self._gone_lock:
-                self._gone.pop(handle, None)
-
-    def _note_gone(self, handle: bytes) -> None:
-        with self._gone_lock:
-            self._gone[handle] = None
-            if len(self._gone) > NFS_GONE_MAX:
-                self._gone.popitem(last=False)
-
-    def _deleted(self, handle: bytes) -> Refused:
-        self._places.forget(handle)
-        self._note_gone(handle)
-        return Refused(nfsstat3.NFS3ERR_STALE)
 
     def _relative(self, link: bytes) -> bytes | None:
         """The path from the root to the object behind a descriptor's link; None if it is elsewhere or deleted."""
@@ -344,7 +319,7 @@ class ObjectTree:
 
     def _is_inside_far_down(self, node: HeldNode, *, at_once: bool) -> bool | None:
         """As `is_inside`, for an object whose path has more octets than the kernel tells."""
-        status = node.status()
+        status = os.fstat(node.fd)
         if not status.st_nlink:
             return False
         directory = node
@@ -373,19 +348,14 @@ class ObjectTree:
         except OSError:
             return False
 
-    def _walk(self, start: HeldNode, names: list[bytes]) -> HeldNode:
-        node = start
-        if len(names) > _NAMES_ONE_BY_ONE and self._may_ask_cached:
-            node = self._adopt(reach(start.fd, names[:-_NAMES_ONE_BY_ONE]))
-            names = names[-_NAMES_ONE_BY_ONE:]
-        for name in names:
-            node = self.child(node, name)
-        return node
-
-    def _arrives(self, start: HeldNode, names: list[bytes], handle: bytes) -> HeldNode | None:
+    def _arrives(self, start: HeldNode, names: Sequence[bytes], handle: bytes) -> HeldNode | None:
         """The object at the end of a path if it is the one that the handle names."""
         try:
-            node = self._walk(start, names)
+            node = start
+            if len(names) > _NAMES_ONE_BY_ONE:
+                node = self._adopt(reach(start.fd, names[:-_NAMES_ONE_BY_ONE]))
+            for name in names[-_NAMES_ONE_BY_ONE:]:
+                node = self.child(node, name)
         except Refused:
             return None
         except OSError as error:
@@ -399,7 +369,7 @@ class ObjectTree:
         above = handle
         for _ in range(_DEPTH_MAX):
             place = self._places.find(above)
-            if place is None:
+            if place is None or place == DELETED:
                 return None
             names.append(place.name)
             above = place.parent
@@ -419,7 +389,8 @@ class ObjectTree:
             fd = open_by_handle(root.fd, *known)
         except OSError as error:
             if error.errno == errno.ESTALE:
-                raise self._deleted(handle) from None
+                self._places.forget(handle, deleted=True)
+                raise Refused(nfsstat3.NFS3ERR_STALE) from None
             return None
         try:
             is_directory = stat.S_ISDIR(os.fstat(fd).st_mode)
@@ -435,32 +406,13 @@ class ObjectTree:
             raise Refused(nfsstat3.NFS3ERR_STALE)
         return None
 
-    def _beside_where_last_seen(self, opened: OpenedHandle, handle: bytes) -> HeldNode | None:
-        place = self._places.find(handle)
-        if place is None:
-            return None
-        directory = self.root if place.parent == self.root.handle else self._where_last_seen(place.parent)
-        if directory is None or directory.kind != stat.S_IFDIR:
-            return None
-        for entry in directory_entries(directory.fd, b".", self._mount):
-            if entry.inode() == opened.inode:
-                node = self._arrives(directory, [os.fsencode(entry.name)], handle)
-                if node is not None:
-                    return node
-        return None
-
     def _search_for(self, opened: OpenedHandle, handle: bytes) -> HeldNode | None:
         shown, node = self._where_searched(opened, handle)
-        if node is not None:
-            return node
-        if not self._search.is_due():
-            if shown:
-                raise Refused(nfsstat3.NFS3ERR_JUKEBOX)
-            return None
-        self._search.walk()
-        _, node = self._where_searched(opened, handle)
-        if node is None and not self._search.complete:
-            node = self._beside_where_last_seen(opened, handle)
+        if node is None and self._search.is_due():
+            self._search.walk()
+            _, node = self._where_searched(opened, handle)
+        elif node is None and shown:
+            raise Refused(nfsstat3.NFS3ERR_JUKEBOX)
         return node
 
     def _where_searched(self, opened: OpenedHandle, handle: bytes) -> tuple[bool, HeldNode | None]:

@@ -40,7 +40,7 @@ class OpenFile:
         """Whether the file has data that only a COMMIT puts on the disk."""
         self.used = True
         self.readers: dict[Caller, tuple[int, int, int, int]] = {}
-        """Callers that may read, each with the state of the file for which the kernel has allowed it."""
+        """Callers that may read, each with the state of the file in which the kernel allowed it."""
 
     def __del__(self, _close=os.close) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
         _close(self.fd)
@@ -68,8 +68,8 @@ class OpenFiles:
             _check_regular(node)
             file = self._open(node, caller, os.O_RDONLY)
         status = os.fstat(file.fd)
-        # What changes when rights do. The change time alone does not tell: many file systems count in milliseconds or
-        # more, and two changes share one.
+        # Every change of permissions changes this state. The change time alone is not enough: many file systems count
+        # in milliseconds or more, and two changes may have the same time.
         state = status.st_ctime_ns, status.st_mode, status.st_uid, status.st_gid
         if file.readers.get(caller) != state:
             with caller:
@@ -101,7 +101,7 @@ class OpenFiles:
         return file
 
     def open_for_writing(self, node: HeldNode) -> OpenFile | None:
-        """The file if it is open for writing: whether the caller may, `check_writer` says."""
+        """The file if it is open for writing; `check_writer` says whether a caller may write it."""
         file = self._cache.get(node.handle)
         return file if file is not None and file.writable else None
 
@@ -127,7 +127,7 @@ class OpenFiles:
                 self._cache.put(file)
 
     def close(self) -> list[OSError]:
-        """Puts on the disk what has been written UNSTABLE and closes every file; returns the errors."""
+        """Puts data written UNSTABLE on the disk and closes all files; returns the errors."""
         failures: list[OSError] = []
         for file in self._cache.drop_all():
             if file.unstable:
@@ -155,7 +155,7 @@ class OpenFiles:
                     fd = os.open(node.link, os.O_WRONLY | _FLAGS)
                     readable = False
         except PermissionError:
-            owned = node.status().st_uid == caller.uid
+            owned = os.fstat(node.fd).st_uid == caller.uid
             if not owned:
                 if mode == os.O_RDWR:
                     raise

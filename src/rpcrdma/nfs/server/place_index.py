@@ -1,7 +1,8 @@
 """Where objects were last seen: (export, identity) to (parent's identity, name), in memory and in a small database.
 
 A place is a hint: `ObjectTree` checks that the object is still there. So places are written lazily and never synced;
-those lost in a crash are found again by other means.
+a place lost in a crash is found again by other means. In memory alone the index also knows deleted objects, so that a
+client that repeats a stale handle starts no search.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ import sqlite3
 import threading
 from collections import OrderedDict
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from rpcrdma.limits import NFS_PLACES_IN_MEMORY_MAX, NFS_PLACES_MAX, NFS_PLACES_UNWRITTEN_MAX
 
-__all__ = ["Place", "PlaceIndex"]
+__all__ = ["DELETED", "Place", "PlaceIndex"]
 
 _SCHEMA = "CREATE TABLE IF NOT EXISTS place (object BLOB PRIMARY KEY, parent BLOB NOT NULL, name BLOB NOT NULL)"
 _PUT = "INSERT OR REPLACE INTO place VALUES (?, ?, ?)"
@@ -30,6 +31,10 @@ class Place(NamedTuple):
 
     parent: bytes
     name: bytes
+
+
+DELETED: Final = Place(b"", b"")
+"""The place of an object that has been deleted: no entry has an empty name."""
 
 
 class PlaceIndex:
@@ -56,22 +61,21 @@ class PlaceIndex:
         if recent.get(key) == place:
             return
         with self._lock:
-            recent[key] = place
-            recent.move_to_end(key)
-            if len(recent) > NFS_PLACES_IN_MEMORY_MAX:
-                recent.popitem(last=False)
+            self._hold(key, place)
             if self._database is not None:
                 self._unwritten[key] = place
 
-    def forget(self, key: bytes) -> None:
-        """Notes that an object is gone; never waits for the disk."""
+    def forget(self, key: bytes, *, deleted: bool = False) -> None:
+        """Drops the place of an object that has left it, or (`deleted`) the file system; never waits for the disk."""
         with self._lock:
             self._recent.pop(key, None)
+            if deleted:
+                self._hold(key, DELETED)
             if self._database is not None:
                 self._unwritten[key] = None
 
     def find(self, key: bytes) -> Place | None:
-        """Where an object was last seen; may wait for the disk."""
+        """Where an object was last seen, or `DELETED`; may wait for the disk."""
         with self._lock:
             place = self._recent.get(key)
             if place is not None or self._database is None:
@@ -85,9 +89,7 @@ class PlaceIndex:
             if row is None:
                 return None
             place = Place(row[0], row[1])
-            self._recent[key] = place
-            if len(self._recent) > NFS_PLACES_IN_MEMORY_MAX:
-                self._recent.popitem(last=False)
+            self._hold(key, place)
             return place
 
     def flush(self) -> None:
@@ -102,6 +104,12 @@ class PlaceIndex:
             if self._database is not None:
                 self._database.close()
                 self._database = None
+
+    def _hold(self, key: bytes, place: Place) -> None:
+        self._recent[key] = place
+        self._recent.move_to_end(key)
+        if len(self._recent) > NFS_PLACES_IN_MEMORY_MAX:
+            self._recent.popitem(last=False)
 
     def _flush(self) -> None:
         database = self._database

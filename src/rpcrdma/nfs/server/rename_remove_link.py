@@ -82,7 +82,7 @@ class RenameRemoveLinkProcedures(Procedures):
         name = entry_name(text)
         if name in DOTS:
             raise Refused(nfsstat3.NFS3ERR_ACCES)
-        with changes.of(directory, self.backend.lock(directory)):
+        with changes:
             with self.backend.caller(directory, context):
                 node = directory.tree.child(directory, name)
                 if node.kind == stat.S_IFDIR:
@@ -97,7 +97,7 @@ class RenameRemoveLinkProcedures(Procedures):
         name = entry_name(text)
         if name in DOTS:
             raise Refused(nfsstat3.NFS3ERR_INVAL if name == b"." else nfsstat3.NFS3ERR_EXIST)
-        with changes.of(directory, self.backend.lock(directory)):
+        with changes:
             with self.backend.caller(directory, context):
                 node = directory.tree.child(directory, name)
                 os.rmdir(name, dir_fd=directory.fd)
@@ -115,10 +115,8 @@ class RenameRemoveLinkProcedures(Procedures):
             raise Refused(nfsstat3.NFS3ERR_INVAL)
         if before.tree is not after.tree:
             raise Refused(nfsstat3.NFS3ERR_XDEV)
-        first = source.of(before, backend.lock(before))
-        second = target.of(after, backend.lock(after))
-        if backend.lock_order(after) < backend.lock_order(before):
-            first, second = second, first
+        # Every call takes two locks in the same order.
+        first, second = (source, target) if id(before.lock) <= id(after.lock) else (target, source)
         with first, second:
             with backend.caller(before, context):
                 moved = before.tree.child(before, old)
@@ -143,9 +141,6 @@ class RenameRemoveLinkProcedures(Procedures):
             raise Refused(nfsstat3.NFS3ERR_ISDIR)
         if node.tree is not directory.tree:
             raise Refused(nfsstat3.NFS3ERR_XDEV)
-        with (
-            changes.of(directory, self.backend.lock(directory)),
-            self.backend.caller(directory, context),
-        ):
+        with changes, self.backend.caller(directory, context):
             os.link(node.link, name, dst_dir_fd=directory.fd, follow_symlinks=True)
         self.backend.synchronize(node, directory)

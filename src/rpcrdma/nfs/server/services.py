@@ -83,23 +83,14 @@ class NfsServices(NamedTuple):
     mount: MountService
 
 
-def build_services(
-    exports: Sequence[Export],
-    *,
-    state: ServerState,
-    act_as_caller: bool | None = None,
-    open_by_handle: bool = True,
-) -> NfsServices:
+def build_services(exports: Sequence[Export], *, state: ServerState) -> NfsServices:
     """NFS and MOUNT over `exports`.
-
-    `act_as_caller` None: take on callers' identities if the server runs as root; False: everything happens as the
-    serving user. `open_by_handle` False: do without the privilege to open objects by handle.
 
     Raises:
         ValueError: `exports` is empty, or has two of one name.
         OSError: a directory cannot be exported, or the system lacks a feature that a server needs.
     """
     if not exports:
-        raise ValueError("nothing to export")
-    backend = Backend(exports, state, act_as_caller=act_as_caller, open_by_handle=open_by_handle)
+        raise ValueError("no exports: name at least one directory")
+    backend = Backend(exports, state)
     return NfsServices(NfsService(backend), MountService(backend))

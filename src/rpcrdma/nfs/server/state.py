@@ -60,11 +60,11 @@ def _read_or_make_key(path: Path, random_bytes: Callable[[int], bytes]) -> bytes
         status = os.fstat(fd)
         if stat.S_IMODE(status.st_mode) & 0o077 or status.st_uid not in {os.geteuid(), 0}:
             raise PermissionError(
-                f"{path}: others than its owner may use it; chmod 600 it, or remove it to get a new key"
+                f"{path} is open to users other than its owner: run chmod 600, or remove it to get a new key"
             )
         key = file.read(_KEY_OCTETS + 1)
     if len(key) != _KEY_OCTETS:
-        raise OSError(f"{path}: {len(key)} octets are no key; remove it to get a new one")
+        raise OSError(f"{path} has {len(key)} octets, no key of {_KEY_OCTETS}: remove it to get a new one")
     return key
 
 

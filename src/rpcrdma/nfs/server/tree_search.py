@@ -20,7 +20,7 @@ from rpcrdma.nfs.server.file_handle import object_identity
 from rpcrdma.nfs.server.linux_calls import file_clock_ns
 from rpcrdma.nfs.server.name_table import NameTable
 
-__all__ = ["TreeSearch", "directory_entries"]
+__all__ = ["TreeSearch"]
 
 _LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _DEPTH_MAX = 2048
@@ -39,8 +39,6 @@ class TreeSearch:
         self._cost = 0
         self._ended = 0
         self._used = False
-        self.complete = False
-        """Whether the last walk has seen everything that it could reach."""
 
     def is_due(self) -> bool:
         """Whether the tree may be walked now: the rest that follows a walk, longer after more entries, is over."""
@@ -62,7 +60,6 @@ class TreeSearch:
             for entry in directory_entries(self._root, path, self._mount):
                 cost += 1
                 if cost > NFS_SEARCH_ENTRIES_MAX or table.octets >= NFS_SEARCH_OCTETS_MAX:
-                    waiting.append((above, name, inode))
                     break
                 inner = os.fsencode(entry.name)
                 table.add(entry.inode(), inode, inner)
@@ -70,7 +67,6 @@ class TreeSearch:
                     waiting.append((path, inner, entry.inode()))
         table.sort()
         self._names = table
-        self.complete = not waiting
         self._cost = cost
         self._ended = file_clock_ns()
 

@@ -1,4 +1,4 @@
-"""The service that watches directories: subscriptions that outlive connections, and reverse calls with changes."""
+"""The service of watched directories: subscriptions that outlive connections, and reverse calls with changes."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class _Subscription:
             self._journal.acknowledge(number)
 
     def go_on(self, number: int) -> None:
-        """The client has come back with this number; if it cannot be right, changes may have been missed."""
+        """Resumes after the client has connected again; a number that was never sent makes the client rescan."""
         with self._lock:
             try:
                 self._journal.acknowledge(number)
@@ -154,8 +154,8 @@ class _Subscription:
 class WatchService(WATCH_V1_Service):
     """Tells clients of changes in directories of the exports; `backend` is that of the NFS service.
 
-    To be closed before the server. Read-only exports may be watched as well. Whatever a client does, it cannot make
-    changes be lost without a rescan, for itself or others; it can only use up the bounds.
+    To be closed before the server. Read-only exports may be watched as well. A client can use up the bounds, but cannot
+    make any client, itself included, lose changes without a rescan.
     """
 
     # A repeat must reach the handler: it tells which connection the client has now.
@@ -169,7 +169,7 @@ class WatchService(WATCH_V1_Service):
         self._reply_s = reply_s
         self._thread: InotifyThread | None = None
         self._subscriptions: dict[bytes, _Subscription] = {}
-        # One at a time: a repeat finds what the first has made.
+        # One call at a time: a repeated call finds the subscription of the first.
         self._subscribing = asyncio.Lock()
         self._log = LimitedLog(_LOGGER)
         self._closed = False
@@ -322,7 +322,7 @@ class WatchService(WATCH_V1_Service):
         except TransportClosed:
             pass
         except (RpcRdmaError, ValueError) as error:
-            self._log.log(logging.WARNING, "watch", "a client that watches is told nothing more: %s", error)
+            self._log.log(logging.WARNING, "watch", "ended the subscription of a watching client: %s", error)
             self._drop(subscription)
             return
         finally:

@@ -176,7 +176,9 @@ class ProgramWriter:
         out.blank(2)
         out.line(f"class {version.name}_Service(Service):")
         out.indent += 1
-        out.line(f'"""Base of services for {version.program} version {version.number}: override what is offered."""')
+        out.line(
+            f'"""Base of services for {version.program} version {version.number}: override the procedures to offer."""'
+        )
         out.blank()
         out.line(f"PROGRAM = {version.name}")
         for procedure in version.procedures:

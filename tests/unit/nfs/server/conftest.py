@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from rpcrdma.nfs import v3
-from rpcrdma.nfs.server import Export, NfsServices, build_services, open_state
+from rpcrdma.nfs.server import Export, NfsServices, build_services, object_tree, open_state
 from rpcrdma.rpc.auth import AuthNone, AuthSys, Credential
 from rpcrdma.rpc.service import Execution, execution_of
 from rpcrdma.xdr.codec import Decoder, Encoder
@@ -31,12 +32,22 @@ class FakeContext:
         return memoryview(bytearray(b"\xaa" * length))
 
 
-class Server:
-    """Calls procedures inline, and goes on as a worker, through the encoders and decoders of both directions."""
+def not_permitted(*_: object) -> int:
+    raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
 
-    def __init__(self, exports: list[Export], state: Path, **options: Any) -> None:
+
+class Server:
+    """Calls procedures inline, and goes on as a worker, through the encoders and decoders of both directions.
+
+    `open_by_handle` False: the kernel denies the server `open_by_handle_at`, as it does an unprivileged one.
+    """
+
+    def __init__(self, exports: list[Export], state: Path, *, open_by_handle: bool = True) -> None:
         self.state = open_state(state, os.urandom)
-        self.services: NfsServices = build_services(exports, state=self.state, **options)
+        with pytest.MonkeyPatch.context() as patch:
+            if not open_by_handle:
+                patch.setattr(object_tree, "open_by_handle", not_permitted)
+            self.services: NfsServices = build_services(exports, state=self.state)
         self.credential: Credential = ROOT if os.geteuid() == 0 else AuthNone()
         self.peer = "127.0.0.1"
         self.contexts: list[FakeContext] = []

@@ -117,7 +117,7 @@ def test_the_log_says_which_host_was_refused_and_why(start: Any, caplog: pytest.
     for _ in range(3):
         assert mount_status(server, "/", peer="198.51.100.1") == "MNT3ERR_ACCES"
     assert server.getattr_status(root, peer="198.51.100.2") == "ACCES"
-    reason = "the export /: it is for 192.0.2.0/24, 2001:db8::/32 alone"
+    reason = "the export /: it admits 192.0.2.0/24, 2001:db8::/32 alone"
     assert [record.getMessage() for record in caplog.records] == [
         f"refused 198.51.100.1 {reason}",
         f"refused 198.51.100.2 {reason}",
@@ -138,13 +138,13 @@ def test_the_log_of_refusals_names_some_networks_of_many(start: Any, caplog: pyt
 
 @pytest.mark.parametrize("name", ["", "data", "/data/", "//", "/a//b", "/a/../b", "/.", "/\0"])
 def test_names_that_no_client_could_mount_are_refused(name: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no name for an export"):
+    with pytest.raises(ValueError, match="not a name for an export"):
         Export(name=name, directory=tmp_path)
 
 
 @pytest.mark.parametrize("number", [-1, 0xFFFFFFFF])
 def test_the_anonymous_user_must_be_one(number: int, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no user or group"):
+    with pytest.raises(ValueError, match="not the number of a user or group"):
         Export(name="/", directory=tmp_path, anonymous_uid=number)
 
 
@@ -152,7 +152,7 @@ def test_servers_without_or_with_ambiguous_exports_are_refused(start: Any, tree:
     state = start().state
     with pytest.raises(ValueError, match="two exports"):
         build_services([export("/x", tree), export("/x", tree / "a")], state=state)
-    with pytest.raises(ValueError, match="nothing to export"):
+    with pytest.raises(ValueError, match="no exports"):
         build_services([], state=state)
 
 

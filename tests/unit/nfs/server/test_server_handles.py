@@ -34,7 +34,7 @@ def forget_places(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may open by handle")
 def test_a_privileged_server_asks_the_kernel(start: Start) -> None:
     def opens(server: Any) -> list[bool]:
-        return [tree.opens_by_handle for tree in server.services.nfs.backend.trees.values()]
+        return [tree._readable_root is not None for tree in server.services.nfs.backend.trees.values()]
 
     assert opens(start(open_by_handle=False)) == [False]
     if opens(start()) == [False]:
@@ -542,13 +542,13 @@ def test_the_event_loop_does_not_climb(far_down: tuple[Any, list[bytes], list[in
     server, handles, climbs = far_down
     backend, context = server.services.nfs.backend, server.contexts[-1]
     node = backend.nodes.get(handles[-1])
-    assert backend.at_hand(handles[-1], context) is node
+    assert backend.locate_at_once(handles[-1], context) is node
     node.levels = 0
-    assert backend.at_hand(handles[-1], context) is None
+    assert backend.locate_at_once(handles[-1], context) is None
     assert len(climbs) == 1
     assert backend.locate(handles[-1], context) is node
     assert len(climbs) == 2
-    assert backend.at_hand(handles[-1], context) is node
+    assert backend.locate_at_once(handles[-1], context) is node
 
 
 def test_what_was_far_down_is_found_where_it_has_moved_and_not_outside(
