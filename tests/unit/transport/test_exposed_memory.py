@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rpcrdma.errors import LocalProtocolError, TransportClosed
-from rpcrdma.testing.endpoint_pair import EndpointPair, message
+from rpcrdma.testing.endpoint_pair import EndpointPair, counted_bits, message
 from rpcrdma.transport import (
     CallArrived,
     CallFailed,
@@ -21,11 +21,33 @@ from rpcrdma.transport import (
     ReplyBound,
     TransportConfig,
 )
+from rpcrdma.transport.chunks import NO_CHUNKS
+from rpcrdma.transport.exposure import Exposure
+from rpcrdma.transport.plan_call import CallPlan
 from rpcrdma.verbs import MemoryRegion
+from rpcrdma.verbs.memory import SoftwareProtectionDomain
 
 CALL, REPLY = 0, 1
 NOTHING = ReplyBound(0)
 SMALL_CHUNKS = TransportConfig(in_messages_octets_max=0, remote_invalidation=False, offered_receive_octets=4096)
+
+
+def test_memory_that_is_exposed_is_named_in_chunks() -> None:
+    pd = SoftwareProtectionDomain(counted_bits(1))
+    limits = EndpointPair().client._session.plan_limits
+    for plan, named in (
+        (CallPlan(), (0, 0, False)),
+        (CallPlan(read_items=(0,)), (1, 0, False)),
+        (CallPlan(write_chunks=(5,)), (0, 1, False)),
+        (CallPlan(reply_chunk=7), (0, 0, True)),
+    ):
+        exposure = Exposure(pd, message(1, CALL, (b"", bytes(50))), plan, (), limits)
+        chunks = exposure.chunks
+        assert (len(chunks.reads), len(chunks.writes), chunks.reply is not None) == named
+        assert (chunks is NO_CHUNKS) is (named == (0, 0, False))
+        assert len(pd.regions) == sum(named)
+        exposure.end()
+        assert not pd.regions
 
 
 def kinds(events: list[EndpointEvent]) -> list[type]:

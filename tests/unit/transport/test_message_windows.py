@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, TypeAlias
 
 import pytest
@@ -92,6 +93,22 @@ def test_a_requester_learns_how_many_calls_are_taken(
     assert (client.allowed, server.allowed) == (allowed, 2)
     assert usable(client) == allowed
     assert usable(server) == 2
+
+
+@pytest.mark.parametrize("kind", WINDOWS)
+def test_the_calls_that_are_taken_follow_from_all_credits_and_calls(kind: type[Window]) -> None:
+    found = {}
+    for arriving in (False, True):
+        for message in (Kind.CALL, Kind.REPLY, Kind.PIECE, Kind.GRANT, Kind.PROPERTIES):
+            window = kind(1000, 50)
+            window.outstanding, window.balance, window._arriving = 9, 0, arriving
+            window.in_flight, window.unanswered = 10, 3
+            assert window.on_arrival(received(message, 20))
+            found[message.name, arriving] = window.allowed
+    # 20 credits and 10 calls less 3 answers and the one over and above, and less the message that is not counted yet.
+    later = dict.fromkeys(itertools.product(("CALL", "REPLY", "PIECE"), (False, True)), 25)
+    at_once = dict.fromkeys((("GRANT", False), ("PROPERTIES", False), ("PROPERTIES", True)), 26)
+    assert found == {**later, **at_once, ("GRANT", True): 25}
 
 
 def deliver_several(sender: Window, receiver: Window, message: Outgoing, count: int) -> None:

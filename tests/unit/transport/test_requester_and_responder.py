@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from rpcrdma.errors import LocalProtocolError, RemoteProtocolError
-from rpcrdma.limits import CALL_ATTEMPTS_MAX
+from rpcrdma.limits import CALL_ATTEMPTS_MAX, CONTINUED_OCTETS_MAX
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, counted_bits, message
 from rpcrdma.testing.raw_calls import header, read_segment
 from rpcrdma.transport import CallArrived, CallFailed, ReplyBound, Role, TransportConfig, TransportStatistics, offered
@@ -21,6 +21,7 @@ from rpcrdma.transport.config import ReverseSupport
 from rpcrdma.transport.dialects.v2_00 import Version2
 from rpcrdma.transport.message import Cause, Inbound, Kind, Refusal
 from rpcrdma.transport.negotiation import State
+from rpcrdma.transport.private_data import PrivateData
 from rpcrdma.transport.requester import Requester
 from rpcrdma.transport.responder import _addressable, _held_by, _well_placed
 from rpcrdma.transport.session import Session
@@ -436,22 +437,47 @@ def test_a_session_begins_with_nothing_but_its_version(version: str, splits: boo
     pd, other = SoftwareProtectionDomain(counted_bits(1)), SoftwareProtectionDomain(counted_bits(2))
     qp, _ = LoopbackQueuePair.pair(pd, other)
     (dialect,) = offered(version)
-    try:
-        session = Session(qp, pd, TransportConfig(segment_octets_max=2000), role, dialect, reverse=False)
-        possible = session.segment_octets_possible
-    except (AttributeError, TypeError) as error:
-        pytest.fail(f"it cannot be made: {error}")
+    session = Session(qp, pd, TransportConfig(segment_octets_max=2000), role, dialect, reverse=False)
     assert (session.splits, session.state, session.failure, session.owed) == (splits, State.CONNECTING, "", 0)
     assert (session.proof, session.refusal, session.carrier, session.batcher, session.between) == (None,) * 5
     assert (session.round_trip_s, session.unfinished, session.peer, list(session.events)) == (0.0, 0, None, [])
     assert session.reverse_support is ReverseSupport.NONE
-    assert possible == (1 << 20 if splits else 2000)
+    assert session.segment_octets_possible == (1 << 20 if splits else 2000)
     assert session.statistics == TransportStatistics()
     first = (session.send_octets, session.receive_octets)
     assert first == ((4096, 4096) if splits else (1024, 1024))
     session.limit_first_message()
     limited = (1024, 4096) if splits and role is Role.CLIENT else first
     assert (session.send_octets, session.receive_octets) == limited
+    session.agree(PrivateData(True, 3072, 2048))
+    assert (session.send_octets, session.receive_octets) == ((4096, 4096) if splits else (2048, 3072))
+
+
+@pytest.mark.parametrize(
+    ("support", "octets"),
+    [
+        (ReverseSupport.NONE, (9000, CONTINUED_OCTETS_MAX)),
+        (ReverseSupport.INLINE, (0, 0)),
+        (ReverseSupport.CONTINUED, (9000, CONTINUED_OCTETS_MAX)),
+        (ReverseSupport.GENERAL, (9000, CONTINUED_OCTETS_MAX)),
+    ],
+)
+def test_a_client_answers_in_several_messages_only_where_it_told_so(
+    support: ReverseSupport, octets: tuple[int, int]
+) -> None:
+    config = TransportConfig(in_messages_octets_max=9000)
+    pair = EndpointPair(config, config, version="2", reverse=True)
+    for endpoint, expected in ((pair.client, octets), (pair.server, (9000, CONTINUED_OCTETS_MAX))):
+        endpoint._session.reverse_support = support
+        assert endpoint._responder is not None
+        assert endpoint._responder._continued == expected
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_without_calls_of_a_server_there_are_no_credits_for_them(reverse: bool) -> None:
+    pair = EndpointPair(TransportConfig(reverse_credits_granted=7), reverse=reverse)
+    assert pair.client.reverse_credits_granted == (7 if reverse else 0)
+    assert pair.server.reverse_credits_granted == (1 if reverse else 0)
 
 
 class Asked:

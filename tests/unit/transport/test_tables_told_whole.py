@@ -11,7 +11,7 @@ from dialect_messages import words
 from rpcrdma.errors import DecodeError
 from rpcrdma.limits import CALL_ATTEMPTS_MAX
 from rpcrdma.rpc.reply_bound import ReplyBound
-from rpcrdma.transport import refusals, routing
+from rpcrdma.transport import call_states, host_authentication, refusals, routing
 from rpcrdma.transport.chunks import NO_CHUNKS
 from rpcrdma.transport.config import ReverseSupport, Role
 from rpcrdma.transport.dialects import header_v1, header_v2_00, header_v2_07
@@ -134,6 +134,34 @@ def test_connections_move_as_their_table_says() -> None:
     ends = {(state, Input.BREAK): State.BROKEN for state in standing}
     ends |= {(state, Input.END): State.CLOSED for state in standing}
     assert dict(TRANSITIONS) == {**WAYS, **ends}
+
+
+def test_calls_move_as_their_table_says() -> None:
+    assert {(state.name, moved.name): after.name for (state, moved), after in call_states.TRANSITIONS.items()} == {
+        ("QUEUED", "SEND"): "SENT",
+        ("QUEUED", "ABANDON"): "DONE",
+        ("QUEUED", "END"): "DONE",
+        ("SENT", "ABANDON"): "ABANDONED",
+        ("SENT", "REFUSE"): "QUEUED",
+        ("SENT", "END"): "DONE",
+        ("ABANDONED", "ABANDON"): "ABANDONED",
+        ("ABANDONED", "END"): "DONE",
+        ("DONE", "ABANDON"): "DONE",
+    }
+
+
+def test_the_authentication_of_hosts_moves_as_its_table_says() -> None:
+    table = host_authentication.TRANSITIONS
+    fails = {(state.name, "FAIL"): "FAILED" for state in host_authentication.HandshakeState}
+    assert {(state.name, moved.name): after.name for (state, moved), after in table.items()} == {
+        ("WAITING", "DECLINE"): "UNAUTHENTICATED",
+        ("WAITING", "TAKE_PART"): "HANDSHAKE",
+        ("HANDSHAKE", "FLIGHT"): "HANDSHAKE",
+        ("HANDSHAKE", "PROOF"): "CONFIRMING",
+        ("HANDSHAKE", "ACCEPT"): "AUTHENTICATED",
+        ("CONFIRMING", "ACCEPT"): "AUTHENTICATED",
+        **fails,
+    }
 
 
 def test_states_and_inputs_are_numbered_in_order() -> None:

@@ -15,7 +15,7 @@ from rpcrdma.transport.call_states import CallState
 from rpcrdma.transport.calls import CallHandle, IncomingCall, OutgoingReply
 from rpcrdma.transport.chunks import NO_CHUNKS
 from rpcrdma.transport.config import Role
-from rpcrdma.transport.host_authentication import HandshakeState, HostAuthenticator
+from rpcrdma.transport.host_authentication import HandshakeState, HostAuthenticator, _Tls
 from rpcrdma.transport.message import (
     Cause,
     Inbound,
@@ -28,6 +28,7 @@ from rpcrdma.transport.message import (
 )
 from rpcrdma.transport.message_memory import MessageMemory
 from rpcrdma.transport.message_windows import CumulativeWindow, IncrementalWindow
+from rpcrdma.transport.outbox import SendMark
 from rpcrdma.xdr.codec import Payload
 
 
@@ -55,6 +56,23 @@ def parts_of(whole: object) -> list[object]:
             each for each in held if isinstance(each, list | tuple) or "rpcrdma.transport" in type(each).__module__
         ]
     return list(found.values())
+
+
+def test_a_signaled_send_has_its_number_and_its_owner() -> None:
+    handle = CallHandle(1, message(1, 0), ReplyBound(0), ())
+    mark = SendMark(3, handle)
+    assert (mark.count, mark.owner) == (3, handle)
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_only_a_server_takes_the_side_of_the_server_in_tls(role: Role) -> None:
+    class Context:
+        def wrap_bio(self, incoming: object, outgoing: object, *, server_side: bool) -> object:
+            return incoming, outgoing, server_side
+
+    context: Any = Context()
+    tls = _Tls(context, role)
+    assert tls.of == (tls.incoming, tls.outgoing, role is Role.SERVER)
 
 
 @pytest.mark.parametrize("reverse", [False, True])
