@@ -124,6 +124,14 @@ def test_a_long_call_begins_with_its_xid_and_direction(start: tuple[int, int], t
     assert [answer[12:20] for answer in answers] == [struct.pack(">II", 4, 2)] * (not taken)
 
 
+@pytest.mark.parametrize("octets", [1, 4, 5, 6, 7, 8, 9])
+def test_a_long_call_has_eight_octets_at_least(octets: int) -> None:
+    peer = BarePeer(Role.SERVER)
+    region = peer.pd.register(bytearray(struct.pack(">III", 7, 0, 0)), Access.REMOTE_READ)
+    peer.send(header(reads=read_segment(0, region.handle, octets, region.offset), kind=1, xid=7))
+    assert [type(event) for event in peer.endpoint_events()] == [CallArrived] * (octets >= 8)
+
+
 @pytest.mark.parametrize("octets", [0, 16384 - 100, 16384 - 36, 16384 - 32, 16384, 30000])
 def test_an_answered_call_holds_no_memory_of_messages(octets: int) -> None:
     large = TransportConfig(inline_send_octets=65536, inline_receive_octets=65536)

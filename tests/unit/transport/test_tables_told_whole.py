@@ -11,18 +11,31 @@ from rpcrdma.errors import DecodeError
 from rpcrdma.limits import CALL_ATTEMPTS_MAX
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.transport import call_states, host_authentication, refusals, routing
+from rpcrdma.transport.carriers import ResponseGroup, Transmission
 from rpcrdma.transport.chunks import NO_CHUNKS
 from rpcrdma.transport.config import ReverseSupport, Role
 from rpcrdma.transport.dialects import header_v1, header_v2_00, header_v2_07
-from rpcrdma.transport.message import Cause, Kind, Refusal
+from rpcrdma.transport.dialects.version_2 import _opens
+from rpcrdma.transport.extensions import ErrorRow, Extension, HeaderRow
+from rpcrdma.transport.message import Cause, Inbound, Kind, Refusal
 from rpcrdma.transport.negotiation import MAY_LEAVE, TRANSITIONS, Input, State
-from rpcrdma.transport.plan_call import PlanLimits
+from rpcrdma.transport.plan_call import CallPlan, PlanLimits
 from rpcrdma.transport.private_data import Agreement, PrivateData, agree, decode_private_data
-from rpcrdma.transport.properties import _Level, with_receive_octets
+from rpcrdma.transport.properties import _Level, _Number, with_receive_octets
 from rpcrdma.transport.reactions import REACTIONS, CallForm, Reaction, form_after
 from rpcrdma.transport.refusals import CallRefused, ChunkRefused, VersionRefused, error_of
 from rpcrdma.transport.statistics import LINUX_CLIENT, LINUX_SERVER, TransportStatistics
 from rpcrdma.wire.cursor import Reader
+
+
+class Begun(bytes):
+    """A message in memory that goes on: only the octets before `size` are part of it."""
+
+    size = 0
+
+    def __len__(self) -> int:
+        return self.size
+
 
 FIRST_CODES = {
     Cause.VERSION: words(1, 3, 4),
@@ -106,6 +119,33 @@ def test_headers_have_nothing_that_they_are_not_given() -> None:
     assert (reply.chunks, reply.external, reply.size) == (NO_CHUNKS, False, 20)
     middle = header_v2_07.Rdma2Middle(7, 9, 100)
     assert (middle.answers, middle.size) == (False, 20)
+
+
+def test_messages_and_rows_have_nothing_that_they_are_not_given() -> None:
+    assert Refusal(Cause.HEADER)[1:] == (0, 0, 0, 0, 0, 0, ())
+    inbound = Inbound(Kind.CALL, 7, 9, 1)
+    assert inbound[4:] == (NO_CHUNKS, b"", 0, False, None, None, (), 0, 0, False, None, None)
+    assert CallForm(ReplyBound(0))[1:] == (1, False, False, 0, False)
+    assert tuple(CallPlan()) == (False, (), (), 0)
+    row = HeaderRow(0x200, "row", lambda *_: None)
+    assert (row.flags, row.continues, row.scattered) == (0, False, False)
+    assert ErrorRow(0x200, "error").words == 0
+    extension = Extension(name="x")
+    assert (extension.promises_max, extension.receives, extension.without_calls) == (0, None, None)
+    assert (extension.headers, extension.properties, extension.errors) == ((), (), ())
+    assert Transmission(0x200, ()).answers is False
+    assert ResponseGroup((), ()).by_send is False
+    assert _Number().smallest == 0
+
+
+@pytest.mark.parametrize("start", [0, 5])
+@pytest.mark.parametrize("octets", range(12))
+def test_a_message_opens_by_eight_octets_of_it(start: int, octets: int) -> None:
+    data = Begun(bytes(start) + words(7, 1) + b"\0\0\0\1")
+    data.size = start + octets
+    assert _opens(data, start, 7, 1) is (octets >= 8)
+    assert not _opens(data, start, 7, 0)
+    assert not _opens(data, start, 6, 1)
 
 
 WAYS = {
