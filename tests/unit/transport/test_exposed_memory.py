@@ -50,6 +50,34 @@ def test_memory_that_is_exposed_is_named_in_chunks() -> None:
         assert not pd.regions
 
 
+@pytest.mark.parametrize("given", [0, 1, 2])
+def test_each_write_chunk_has_the_memory_of_its_caller_or_new_memory(given: int) -> None:
+    class Listed(list[memoryview | None]):
+        def __getitem__(self, index: Any) -> Any:
+            assert index < len(self)
+            return super().__getitem__(index)
+
+    pd = SoftwareProtectionDomain(counted_bits(1))
+    limits = EndpointPair().client._session.plan_limits
+    memory = bytearray(8)
+    into = Listed([memoryview(memory), None][:given])
+    exposure = Exposure(pd, message(1, CALL), CallPlan(write_chunks=(5, 7, 0)), into, limits)
+    assert [None if target is None else len(target) for target in exposure.targets] == [5, 7, None]
+    first = exposure.targets[0]
+    assert first is not None
+    assert (first.obj is memory) is (given > 0)
+
+
+@pytest.mark.parametrize("queued", [False, True])
+def test_an_abandoned_call_lets_go_of_the_memory_of_its_caller(queued: bool) -> None:
+    pair = EndpointPair(server=TransportConfig(credits_granted=1)).connect()
+    handles = [pair.client.call(xid, message(xid, CALL), ReplyBound(0, (5000,)), (bytearray(5000),)) for xid in (1, 2)]
+    handle = handles[queued]
+    assert len(handle.into) == 1
+    pair.client.abandon(handle)
+    assert (handle.into, handle.payload) == ((), None)
+
+
 def kinds(events: list[EndpointEvent]) -> list[type]:
     return [type(event) for event in events]
 

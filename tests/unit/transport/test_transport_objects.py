@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from rpcrdma.rpc.reply_bound import ReplyBound
-from rpcrdma.testing.endpoint_pair import EndpointPair, message
+from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
+from rpcrdma.transport import offered
 from rpcrdma.transport.assembly import Assembly
 from rpcrdma.transport.authenticator import HostPolicy
 from rpcrdma.transport.call_states import CallState
@@ -29,6 +30,7 @@ from rpcrdma.transport.message import (
 from rpcrdma.transport.message_memory import MessageMemory
 from rpcrdma.transport.message_windows import CumulativeWindow, IncrementalWindow
 from rpcrdma.transport.outbox import SendMark
+from rpcrdma.transport.responder import PlainBuffers
 from rpcrdma.xdr.codec import Payload
 
 
@@ -56,6 +58,18 @@ def parts_of(whole: object) -> list[object]:
             each for each in held if isinstance(each, list | tuple) or "rpcrdma.transport" in type(each).__module__
         ]
     return list(found.values())
+
+
+@pytest.mark.parametrize("role", list(Role))
+@pytest.mark.parametrize("version", ["2", "2-07"])
+def test_pieces_count_in_the_memory_of_their_connection(role: Role, version: str) -> None:
+    buffers = PlainBuffers()
+    endpoint = BarePeer(role, dialects=offered(version), ready=False).endpoint
+    pair = EndpointPair(version=version, buffers=buffers)
+    assert pair.server._memory._room is buffers
+    assert pair.client._memory._room is None
+    dialect: Any = endpoint._session.dialect
+    assert dialect._assembly.memory is endpoint._memory
 
 
 def test_a_signaled_send_has_its_number_and_its_owner() -> None:
