@@ -96,6 +96,18 @@ def test_a_requester_learns_how_many_calls_are_taken(
 
 
 @pytest.mark.parametrize("kind", WINDOWS)
+@pytest.mark.parametrize("message", [CALL, REPLY, PROPERTIES], ids=lambda message: message.kind.name)
+def test_a_message_that_is_taken_back_leaves_a_window_as_it_was(kind: type[Window], message: Outgoing) -> None:
+    window = kind(8, 4)
+    window.balance, window.unanswered = 5, 3
+    before = state(window)
+    assert window.admit(message) is not None
+    assert state(window) != before
+    window.take_back(message)
+    assert state(window) == before
+
+
+@pytest.mark.parametrize("kind", WINDOWS)
 def test_half_of_the_promises_is_left_for_those_that_are_larger(kind: type[Window]) -> None:
     window = kind(8, 4)
     found = [window.promises_left]

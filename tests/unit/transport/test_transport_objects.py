@@ -72,6 +72,11 @@ def test_pieces_count_in_the_memory_of_their_connection(role: Role, version: str
     assert dialect._assembly.memory is endpoint._memory
 
 
+def test_a_call_that_arrives_waits_for_no_reads_at_first() -> None:
+    incoming = IncomingCall(Inbound(Kind.CALL, 7, 9, 1))
+    assert (incoming.xid, incoming.pending_reads) == (7, 0)
+
+
 def test_a_signaled_send_has_its_number_and_its_owner() -> None:
     handle = CallHandle(1, message(1, 0), ReplyBound(0), ())
     mark = SendMark(3, handle)
