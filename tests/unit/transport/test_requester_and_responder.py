@@ -447,6 +447,7 @@ def test_a_session_begins_with_nothing_but_its_version(version: str, splits: boo
     (dialect,) = offered(version)
     session = Session(qp, pd, TransportConfig(segment_octets_max=2000), role, dialect, reverse=False)
     assert [name for name in Session.__slots__ if not hasattr(session, name)] == []
+    assert session._promises_max == 0
     assert session.segment_octets_taken == ((1 << 20) if splits else (1 << 32) - 1)
     assert (session.splits, session.state, session.failure, session.owed) == (splits, State.CONNECTING, "", 0)
     assert (session.proof, session.refusal, session.carrier, session.batcher, session.between) == (None,) * 5
@@ -481,6 +482,9 @@ def test_a_client_answers_in_several_messages_only_where_it_told_so(
         endpoint._session.reverse_support = support
         assert endpoint._responder is not None
         assert endpoint._responder._continued == expected
+    without = EndpointPair(server=TransportConfig(in_messages_octets_max=0), version="2").server._responder
+    assert without is not None
+    assert without._continued == (0, CONTINUED_OCTETS_MAX)
 
 
 @pytest.mark.parametrize("reverse", [False, True])
