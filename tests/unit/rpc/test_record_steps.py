@@ -49,6 +49,7 @@ def rooms(receiver: RecordReceiver) -> list[int]:
 
 def test_a_receiver_has_the_bounds_of_the_limits() -> None:
     receiver = RecordReceiver()
+    assert [name for name in RecordReceiver.__slots__ if not hasattr(receiver, name)] == []
     assert (receiver.record_octets_max, receiver.fragments_max) == (RPC_RECORD_OCTETS_MAX, RPC_RECORD_FRAGMENTS_MAX)
     assert LAST_FRAGMENT == LAST
     assert (rooms(receiver), receiver.mid_record, receiver.expected_octets) == ([SCRATCH], False, 0)

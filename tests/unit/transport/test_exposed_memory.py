@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rpcrdma.errors import LocalProtocolError, TransportClosed
-from rpcrdma.testing.endpoint_pair import EndpointPair, message
+from rpcrdma.testing.endpoint_pair import EndpointPair, counted_bits, message
 from rpcrdma.transport import (
     CallArrived,
     CallFailed,
@@ -21,11 +21,61 @@ from rpcrdma.transport import (
     ReplyBound,
     TransportConfig,
 )
+from rpcrdma.transport.chunks import NO_CHUNKS
+from rpcrdma.transport.exposure import Exposure
+from rpcrdma.transport.plan_call import CallPlan
 from rpcrdma.verbs import MemoryRegion
+from rpcrdma.verbs.memory import SoftwareProtectionDomain
 
 CALL, REPLY = 0, 1
 NOTHING = ReplyBound(0)
 SMALL_CHUNKS = TransportConfig(in_messages_octets_max=0, remote_invalidation=False, offered_receive_octets=4096)
+
+
+def test_memory_that_is_exposed_is_named_in_chunks() -> None:
+    pd = SoftwareProtectionDomain(counted_bits(1))
+    limits = EndpointPair().client._session.plan_limits
+    for plan, named in (
+        (CallPlan(), (0, 0, False)),
+        (CallPlan(read_items=(0,)), (1, 0, False)),
+        (CallPlan(write_chunks=(5,)), (0, 1, False)),
+        (CallPlan(reply_chunk=7), (0, 0, True)),
+    ):
+        exposure = Exposure(pd, message(1, CALL, (b"", bytes(50))), plan, (), limits)
+        chunks = exposure.chunks
+        assert (len(chunks.reads), len(chunks.writes), chunks.reply is not None) == named
+        assert (chunks is NO_CHUNKS) is (named == (0, 0, False))
+        assert len(pd.regions) == sum(named)
+        exposure.end()
+        assert not pd.regions
+
+
+@pytest.mark.parametrize("given", [0, 1, 2])
+def test_each_write_chunk_has_the_memory_of_its_caller_or_new_memory(given: int) -> None:
+    class Listed(list[memoryview | None]):
+        def __getitem__(self, index: Any) -> Any:
+            assert index < len(self)
+            return super().__getitem__(index)
+
+    pd = SoftwareProtectionDomain(counted_bits(1))
+    limits = EndpointPair().client._session.plan_limits
+    memory = bytearray(8)
+    into = Listed([memoryview(memory), None][:given])
+    exposure = Exposure(pd, message(1, CALL), CallPlan(write_chunks=(5, 7, 0)), into, limits)
+    assert [None if target is None else len(target) for target in exposure.targets] == [5, 7, None]
+    first = exposure.targets[0]
+    assert first is not None
+    assert (first.obj is memory) is (given > 0)
+
+
+@pytest.mark.parametrize("queued", [False, True])
+def test_an_abandoned_call_lets_go_of_the_memory_of_its_caller(queued: bool) -> None:
+    pair = EndpointPair(server=TransportConfig(credits_granted=1)).connect()
+    handles = [pair.client.call(xid, message(xid, CALL), ReplyBound(0, (5000,)), (bytearray(5000),)) for xid in (1, 2)]
+    handle = handles[queued]
+    assert len(handle.into) == 1
+    pair.client.abandon(handle)
+    assert (handle.into, handle.payload) == ((), None)
 
 
 def kinds(events: list[EndpointEvent]) -> list[type]:

@@ -232,6 +232,21 @@ def test_codes_are_used_once(extensions: list[Extension], words: str) -> None:
         check_extensions(extensions)
 
 
+@pytest.mark.parametrize("code", [0, 1, 0x7F, 0x80, 0x81])
+def test_codes_from_0x80_on_are_for_extensions(code: int) -> None:
+    owners = []
+    for extension in (
+        Extension(name="a", headers=(row(code),)),
+        Extension(name="a", properties=(PropertyRow(code, "p", None, bytes),)),
+        Extension(name="a", errors=(ErrorRow(code, "e"),)),
+    ):
+        try:
+            check_extensions([extension])
+        except LocalProtocolError as error:
+            owners.append(str(error).rpartition(" ")[2])
+    assert owners == (["protocol"] * 3 if code < 0x80 else [])
+
+
 class Asked(BarePeer):
     """A server with the extension, whose client is the test."""
 

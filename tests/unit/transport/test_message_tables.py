@@ -76,6 +76,7 @@ def settling(versions: str = "auto") -> BareMessages:
     peer = client(SETTLE_S, versions)
     assert peer.endpoint.untimed
     assert peer.endpoint.next_deadline_s(1.0) == 1.0 + SETTLE_S
+    assert not peer.endpoint.untimed, "once is enough"
     return peer
 
 

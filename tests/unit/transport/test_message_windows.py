@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+import itertools
+from typing import Any, TypeAlias
 
 import pytest
 from hypothesis import given
@@ -98,6 +99,48 @@ def test_a_requester_learns_how_many_calls_are_taken(
     assert (client.allowed, server.allowed) == (allowed, 2)
     assert usable(client) == allowed
     assert usable(server) == 2
+
+
+@pytest.mark.parametrize("kind", WINDOWS)
+@pytest.mark.parametrize("message", [CALL, REPLY, PROPERTIES], ids=lambda message: message.kind.name)
+def test_a_message_that_is_taken_back_leaves_a_window_as_it_was(kind: type[Window], message: Outgoing) -> None:
+    window = kind(8, 4)
+    window.balance, window.unanswered = 5, 3
+    before = state(window)
+    assert window.admit(message) is not None
+    assert state(window) != before
+    window.take_back(message)
+    assert state(window) == before
+
+
+@pytest.mark.parametrize("kind", WINDOWS)
+def test_half_of_the_promises_is_left_for_those_that_are_larger(kind: type[Window]) -> None:
+    window = kind(8, 4)
+    found = [window.promises_left]
+    for widened in (1, 10):
+        window = kind(8, 4)
+        window.widen(widened)
+        found.append(window.promises_left)
+    for promised in (1, 2, -2):
+        window.promise(promised)
+        found.append(window.promises_left)
+    assert found == [0, 0, 5, 4, 3, 4]
+
+
+@pytest.mark.parametrize("kind", WINDOWS)
+def test_the_calls_that_are_taken_follow_from_all_credits_and_calls(kind: type[Window]) -> None:
+    found = {}
+    for arriving in (False, True):
+        for message in (Kind.CALL, Kind.REPLY, Kind.PIECE, Kind.GRANT, Kind.PROPERTIES):
+            window = kind(1000, 50)
+            window.outstanding, window.balance, window._arriving = 9, 0, arriving
+            window.in_flight, window.unanswered = 10, 3
+            assert window.on_arrival(received(message, 20))
+            found[message.name, arriving] = window.allowed
+    # 20 credits and 10 calls less 3 answers and the one over and above, and less the message that is not counted yet.
+    later = dict.fromkeys(itertools.product(("CALL", "REPLY", "PIECE"), (False, True)), 25)
+    at_once = dict.fromkeys((("GRANT", False), ("PROPERTIES", False), ("PROPERTIES", True)), 26)
+    assert found == {**later, **at_once, ("GRANT", True): 25}
 
 
 def deliver_several(sender: Window, receiver: Window, message: Outgoing, count: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 
@@ -72,6 +73,20 @@ def test_reply_that_fits_nowhere_is_refused(
     plan = plan_reply(reduced, items, offered, 4096, GEOMETRY)
     assert plan.form is REFUSED
     assert reason in plan.reason
+
+
+@pytest.mark.parametrize("chunks", [0, 1, 2, 3])
+@pytest.mark.parametrize("items", [(), (5,), (5, 5), (5, 5, 5)])
+def test_a_result_without_a_write_chunk_looks_for_none(items: tuple[int, ...], chunks: int) -> None:
+    class Listed(tuple[WriteChunk, ...]):
+        __slots__ = ()
+
+        def __getitem__(self, index: Any) -> Any:
+            assert index < len(self)
+            return super().__getitem__(index)
+
+    plan = plan_reply(100, items, ChunkLists((), Listed([chunk(10)] * chunks)), 4096, GEOMETRY)
+    assert plan.placed == tuple(index if index < len(items) else None for index in range(chunks))
 
 
 SIZES = (0, 1, 4, 1023, 1024, 3900, 4020, 4021, 4044, 4048, 4049, 4068, 4069, 10_000)

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from rpcrdma.errors import LocalProtocolError, RemoteProtocolError
-from rpcrdma.limits import CALL_ATTEMPTS_MAX
+from rpcrdma.limits import CALL_ATTEMPTS_MAX, CONTINUED_OCTETS_MAX
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, counted_bits, message
 from rpcrdma.transport import (
     CallArrived,
@@ -31,6 +31,7 @@ from rpcrdma.transport.dialects.v2_00 import Version2
 from rpcrdma.transport.dialects.v2_07 import Version207
 from rpcrdma.transport.message import Cause, Inbound, Kind, Refusal
 from rpcrdma.transport.negotiation import State
+from rpcrdma.transport.private_data import PrivateData
 from rpcrdma.transport.requester import Requester
 from rpcrdma.transport.responder import _addressable, _held_by, _well_placed
 from rpcrdma.transport.session import Session
@@ -132,6 +133,14 @@ def test_a_long_call_begins_with_its_xid_and_direction(start: tuple[int, int], t
     events = peer.endpoint_events()
     assert [type(event) for event in events] == [CallArrived] * taken
     assert [answer[12:20] for answer in answers] == [struct.pack(">II", 4, 2)] * (not taken)
+
+
+@pytest.mark.parametrize("octets", [1, 4, 5, 6, 7, 8, 9])
+def test_a_long_call_has_eight_octets_at_least(octets: int) -> None:
+    peer = BarePeer(Role.SERVER)
+    region = peer.pd.register(bytearray(struct.pack(">III", 7, 0, 0)), Access.REMOTE_READ)
+    peer.send(header(reads=read_segment(0, region.handle, octets, region.offset), kind=1, xid=7))
+    assert [type(event) for event in peer.endpoint_events()] == [CallArrived] * (octets >= 8)
 
 
 @pytest.mark.parametrize("octets", [0, 16384 - 100, 16384 - 36, 16384 - 32, 16384, 30000])
@@ -459,22 +468,53 @@ def test_a_session_begins_with_nothing_but_its_version(version: str, splits: boo
     pd, other = SoftwareProtectionDomain(counted_bits(1)), SoftwareProtectionDomain(counted_bits(2))
     qp, _ = LoopbackQueuePair.pair(pd, other)
     (dialect,) = offered(version)
-    try:
-        session = Session(qp, pd, TransportConfig(segment_octets_max=2000), role, dialect, reverse=False)
-        possible = session.segment_octets_possible
-    except (AttributeError, TypeError) as error:
-        pytest.fail(f"it cannot be made: {error}")
+    session = Session(qp, pd, TransportConfig(segment_octets_max=2000), role, dialect, reverse=False)
+    assert [name for name in Session.__slots__ if not hasattr(session, name)] == []
+    assert session._promises_max == 0
+    assert session.segment_octets_taken == ((1 << 20) if splits else (1 << 32) - 1)
     assert (session.splits, session.state, session.failure, session.owed) == (splits, State.CONNECTING, "", 0)
     assert (session.proof, session.refusal, session.batcher, session.between) == (None,) * 4
     assert (session.round_trip_s, session.unfinished, session.peer, list(session.events)) == (0.0, 0, None, [])
     assert session.reverse_support is ReverseSupport.NONE
-    assert possible == (1 << 20 if splits else 2000)
+    assert session.segment_octets_possible == (1 << 20 if splits else 2000)
     assert session.statistics == TransportStatistics()
     first = (session.send_octets, session.receive_octets)
     assert first == ((4096, 4096) if splits else (1024, 1024))
     session.limit_first_message()
     limited = (1024, 4096) if splits and role is Role.CLIENT else first
     assert (session.send_octets, session.receive_octets) == limited
+    session.agree(PrivateData(True, 3072, 2048))
+    assert (session.send_octets, session.receive_octets) == ((4096, 4096) if splits else (2048, 3072))
+
+
+@pytest.mark.parametrize(
+    ("support", "octets"),
+    [
+        (ReverseSupport.NONE, (9000, CONTINUED_OCTETS_MAX)),
+        (ReverseSupport.INLINE, (0, 0)),
+        (ReverseSupport.CONTINUED, (9000, CONTINUED_OCTETS_MAX)),
+        (ReverseSupport.GENERAL, (9000, CONTINUED_OCTETS_MAX)),
+    ],
+)
+def test_a_client_answers_in_several_messages_only_where_it_told_so(
+    support: ReverseSupport, octets: tuple[int, int]
+) -> None:
+    config = TransportConfig(in_messages_octets_max=9000)
+    pair = EndpointPair(config, config, version="2", reverse=True)
+    for endpoint, expected in ((pair.client, octets), (pair.server, (9000, CONTINUED_OCTETS_MAX))):
+        endpoint._session.reverse_support = support
+        assert endpoint._responder is not None
+        assert endpoint._responder._continued == expected
+    without = EndpointPair(server=TransportConfig(in_messages_octets_max=0), version="2").server._responder
+    assert without is not None
+    assert without._continued == (0, CONTINUED_OCTETS_MAX)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_without_calls_of_a_server_there_are_no_credits_for_them(reverse: bool) -> None:
+    pair = EndpointPair(TransportConfig(reverse_credits_granted=7), reverse=reverse)
+    assert pair.client.reverse_credits_granted == (7 if reverse else 0)
+    assert pair.server.reverse_credits_granted == (1 if reverse else 0)
 
 
 class Asked:

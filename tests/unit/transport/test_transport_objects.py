@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 
 from rpcrdma.rpc.reply_bound import ReplyBound
-from rpcrdma.testing.endpoint_pair import EndpointPair, message
+from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
+from rpcrdma.transport import offered
 from rpcrdma.transport.assembly import Assembly
 from rpcrdma.transport.authenticator import HostPolicy
 from rpcrdma.transport.call_states import CallState
 from rpcrdma.transport.calls import CallHandle, IncomingCall, OutgoingReply
 from rpcrdma.transport.chunks import NO_CHUNKS
 from rpcrdma.transport.config import Role
-from rpcrdma.transport.host_authentication import HandshakeState, HostAuthenticator
+from rpcrdma.transport.host_authentication import HandshakeState, HostAuthenticator, _Tls
 from rpcrdma.transport.message import (
     Cause,
     Inbound,
@@ -28,6 +29,8 @@ from rpcrdma.transport.message import (
 )
 from rpcrdma.transport.message_memory import MessageMemory
 from rpcrdma.transport.message_windows import CumulativeWindow, IncrementalWindow
+from rpcrdma.transport.outbox import SendMark
+from rpcrdma.transport.responder import PlainBuffers
 from rpcrdma.xdr.codec import Payload
 
 
@@ -55,6 +58,40 @@ def parts_of(whole: object) -> list[object]:
             each for each in held if isinstance(each, list | tuple) or "rpcrdma.transport" in type(each).__module__
         ]
     return list(found.values())
+
+
+@pytest.mark.parametrize("role", list(Role))
+@pytest.mark.parametrize("version", ["2", "2-07"])
+def test_pieces_count_in_the_memory_of_their_connection(role: Role, version: str) -> None:
+    buffers = PlainBuffers()
+    endpoint = BarePeer(role, dialects=offered(version), ready=False).endpoint
+    pair = EndpointPair(version=version, buffers=buffers)
+    assert pair.server._memory._room is buffers
+    assert pair.client._memory._room is None
+    dialect: Any = endpoint._session.dialect
+    assert dialect._assembly.memory is endpoint._memory
+
+
+def test_a_call_that_arrives_waits_for_no_reads_at_first() -> None:
+    incoming = IncomingCall(Inbound(Kind.CALL, 7, 9, 1))
+    assert (incoming.xid, incoming.pending_reads) == (7, 0)
+
+
+def test_a_signaled_send_has_its_number_and_its_owner() -> None:
+    handle = CallHandle(1, message(1, 0), ReplyBound(0), ())
+    mark = SendMark(3, handle)
+    assert (mark.count, mark.owner) == (3, handle)
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_only_a_server_takes_the_side_of_the_server_in_tls(role: Role) -> None:
+    class Context:
+        def wrap_bio(self, incoming: object, outgoing: object, *, server_side: bool) -> object:
+            return incoming, outgoing, server_side
+
+    context: Any = Context()
+    tls = _Tls(context, role)
+    assert tls.of == (tls.incoming, tls.outgoing, role is Role.SERVER)
 
 
 @pytest.mark.parametrize("reverse", [False, True])

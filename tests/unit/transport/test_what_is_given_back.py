@@ -159,6 +159,7 @@ def test_results_that_come_inline_are_put_where_the_caller_wants_them() -> None:
     first, last = bytearray(5), bytearray(8)
     into = (memoryview(first), None, memoryview(last))
     decoder = _ResultDecoder(b"head" + results(b"one", b"twotwo", b"three", b"four"), 4, None, into)
+    assert (decoder.pos, decoder.placed) == (4, None)
     assert [bytes(decoder.bulk(10, "result")) for _ in range(4)] == [b"one", b"twotwo", b"three", b"four"]
     assert (bytes(first), bytes(last)) == (b"one\0\0", b"three\0\0\0")
     decoder.done("results")
@@ -183,6 +184,7 @@ def test_results_that_were_placed_are_not_copied() -> None:
     into = (memoryview(memory), memoryview(bytearray(8)))
     placed = PlacedInOrder([memoryview(memory)[:6].toreadonly(), memoryview(elsewhere)[:7]])
     decoder = _ResultDecoder(struct.pack(">II", 6, 7), 0, placed, into)
+    assert decoder.placed is placed
     first = decoder.bulk(100, "result")
     assert first.readonly, "the very view that was placed"
     assert first == b"placed"
