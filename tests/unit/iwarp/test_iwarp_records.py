@@ -15,6 +15,7 @@ from rpcrdma.iwarp.work import ReadResponse, ReadWork, Work
 from rpcrdma.testing.raw_iwarp import fpdu, read_request, tagged, terminate, untagged
 from rpcrdma.verbs import Access, Completion, MemoryRegion, SoftwareProtectionDomain, Status, Verb
 from rpcrdma.verbs.receive_pool import ReceivePool, ScatteredBuffer
+from rpcrdma.wire.buffers import Buffer
 from rpcrdma.wire.checksum import crc32c
 
 HANDLE, BASE = 7, 1000
@@ -59,6 +60,17 @@ class Watch:
 # Sending: ULPDUs have up to 128 octets, so segments carry 112 octets if tagged, 108 if not.
 
 
+class Bounded(list[Buffer]):
+    """A gather list that is looked at so often and no more: a gather that goes on without end fails."""
+
+    looks = 0
+
+    def __len__(self) -> int:
+        self.looks += 1
+        assert self.looks < 100
+        return super().__len__()
+
+
 class Sending:
     """A sender that may speak, its watch, and the octets that it has sent; the peer may read 2000 octets."""
 
@@ -71,10 +83,14 @@ class Sending:
         self.watch.changes()
         self.sender.start(1460, 128, reads, crc=True, markers=markers)
         self.sender.open = True
+        # Behind the numbers of the two queues stands one that is none.
+        self.sender._msn.append(77)
         self.stream = b""
         self.watch.changes()
 
     def post(self, *works: Work) -> None:
+        for work in works:
+            assert (work.signaled, work.end, work.internal, work.status) == (True, 0, False, Status.FLUSHED)
         self.sender.send_queue += works
         assert self.watch.changes() == {"send_queue": [work.wr for work in self.sender.send_queue]}
 
@@ -86,14 +102,20 @@ class Sending:
         assert self.watch.changes() == {"responses": list(octets)}
 
     def gather(self, octets: int) -> dict[str, Any]:
+        if not self.sender.out.pieces:
+            self.sender.out.pieces = Bounded()
         pieces = self.sender.next_gather(octets)
         assert pieces is self.sender.out.pieces
         assert sum(map(len, pieces)) == self.sender.out.built - self.sender.out.sent
         return self.watch.changes()
 
     def sent(self, octets: int) -> dict[str, Any]:
-        self.stream += b"".join(self.sender.out.pieces)[:octets]
-        self.sender.out.bytes_sent(octets)
+        out = self.sender.out
+        self.stream += b"".join(out.pieces)[:octets]
+        if octets == out.built - out.sent:
+            # All pieces go at once, with one behind them that no count includes.
+            out.pieces.append(b"uncounted")
+        out.bytes_sent(octets)
         self.sender.report()
         assert self.sender.out.sent == len(self.stream)
         return self.watch.changes()
@@ -163,7 +185,7 @@ def test_the_record_while_a_send_goes_out() -> None:
     assert work.end == 0
     assert scene.gather(1) == {
         "_message_ended": True,
-        "_msn": [2, 1],
+        "_msn": [2, 1, 77],
         "_piece": 3,
         "_piece_start": 0,
         "_position": 300,
@@ -249,7 +271,7 @@ def test_the_record_of_reads_beyond_the_depth() -> None:
     scene.post(first, second, Work("send", Verb.SEND, 0x43, [b"x"], 1))
     assert scene.gather(3000) == {
         "_message_ended": True,
-        "_msn": [1, 2],
+        "_msn": [1, 2, 77],
         "in_flight": ["one"],
         "reads": ["one"],
         "send_queue": ["two", "send"],
@@ -266,7 +288,7 @@ def test_the_record_of_reads_beyond_the_depth() -> None:
     one = Completion("one", Verb.RDMA_READ, Status.SUCCESS, 40)
     assert scene.watch.changes() == {"_completions": [one], "in_flight": [], "reads": []}
     assert scene.gather(3000) == {
-        "_msn": [2, 3],
+        "_msn": [2, 3, 77],
         "in_flight": ["two", "send"],
         "reads": ["two"],
         "send_queue": [],
@@ -411,6 +433,29 @@ def test_the_record_of_a_sender_that_is_stopped() -> None:
     assert scene.watch.changes() == {"_frames": [], "_start": 10, "built": 10, "pieces": []}
 
 
+@pytest.mark.parametrize(
+    ("handle", "past", "status"),
+    [
+        (0x81828384, 0, Status.REMOTE_ACCESS),
+        (0x81828384, 100, Status.REMOTE_ACCESS),
+        (0x81828384, 101, Status.FLUSHED),
+        (0x81828384, -1, Status.FLUSHED),
+        (0x81828385, 0, Status.FLUSHED),
+        (0x01828384, 0, Status.FLUSHED),
+        # The offset of another octet of its eight.
+        *((0x81828384, 1 << shift, Status.FLUSHED) for shift in range(8, 63, 8)),
+    ],
+)
+def test_a_terminate_refuses_the_write_that_it_quotes(handle: int, past: int, status: Status) -> None:
+    scene = Sending()
+    offset = 0x8182838485868788
+    send = Work("send", Verb.SEND, 0x43, [b"x"], 100, 0x81828384, offset)
+    write = Work("write", Verb.RDMA_WRITE, 0x40, [bytes(100)], 100, 0x81828384, offset)
+    scene.sender.in_flight += [send, write]
+    scene.sender.refuse(TerminateMessage(code=0x1101, ddp_header=tagged(0, handle, offset + past)))
+    assert (send.status, write.status) == (Status.FLUSHED, status)
+
+
 # Receiving.
 
 
@@ -426,6 +471,9 @@ class Receiving:
         self.sender = Sender(self.pd, completions, flush_each_message=False)
         self.receiver = Receiver(self.pd, self.sender, completions, Scratch())
         self.receiver.inbound_reads = 2
+        self.receiver._msn.append(77)
+        # As an FPDU has left it that went straight to its place.
+        self.receiver.run.header = (14, 0xC1, 0x40, 0, 0)
         self.watch = Watch(self.receiver, self.receiver.run, self.receiver.tagged)
         self.watch.changes()
 
@@ -635,7 +683,7 @@ def test_the_record_of_a_send_of_two_segments() -> None:
     assert scene.offers == [4990, 8192]
     assert scene.put(second[30:]) == {
         "_completions": [Completion(0, Verb.RECEIVE, Status.SUCCESS, 5100)],
-        "_msn": [2, 1, 1],
+        "_msn": [2, 1, 1, 77],
         "_send_octets": 0,
         "digest": crc32c(second[:-4]),
         "left": 0,
@@ -698,14 +746,14 @@ def test_the_record_of_sends_into_a_pool() -> None:
     one = (Verb.RECEIVE, Status.SUCCESS, 3, None)
     assert completed(scene.put(fpdu(untagged(3, 0, 1, b"one")))) == {
         "_completions": one,
-        "_msn": [2, 1, 1],
+        "_msn": [2, 1, 1, 77],
         "heard": True,
         "shared": 2,
     }
     frame = fpdu(untagged(4, 0, 2, b"second", invalidate=HANDLE))
     assert scene.put(frame[:7]) == {"_own_scratch": True, "filled": 7}
     second = (Verb.RECEIVE, Status.SUCCESS, 6, HANDLE)
-    assert completed(scene.put(frame[7:])) == {"_completions": second, "_msn": [3, 1, 1], "filled": 0, "shared": 1}
+    assert completed(scene.put(frame[7:])) == {"_completions": second, "_msn": [3, 1, 1, 77], "filled": 0, "shared": 1}
     assert scene.pd.regions == {}
     third = fpdu(untagged(3, 0, 3, b"th", last=False)), fpdu(untagged(3, 0, 3, b"ird", offset=2))
     assert scene.put(third[0]) == {
@@ -716,7 +764,7 @@ def test_the_record_of_sends_into_a_pool() -> None:
     }
     assert completed(scene.put(third[1])) == {
         "_completions": (Verb.RECEIVE, Status.SUCCESS, 5, None),
-        "_msn": [4, 1, 1],
+        "_msn": [4, 1, 1, 77],
         "_send_octets": 0,
         "receives": [],
     }
@@ -724,8 +772,8 @@ def test_the_record_of_sends_into_a_pool() -> None:
 
 def test_the_record_of_reads_of_the_peer() -> None:
     scene = Receiving()
-    assert scene.put(fpdu(read_request(1, 5, 6, 70, HANDLE, BASE))) == {"_msn": [1, 2, 1], "heard": True}
-    assert scene.put(fpdu(read_request(2, 5, 6, 0, 0, 0))) == {"_msn": [1, 3, 1]}
+    assert scene.put(fpdu(read_request(1, 5, 6, 70, HANDLE, BASE))) == {"_msn": [1, 2, 1, 77], "heard": True}
+    assert scene.put(fpdu(read_request(2, 5, 6, 0, 0, 0))) == {"_msn": [1, 3, 1, 77]}
     assert [(each.header, each.request) for each in scene.sender.responses] == [
         ((5, 6, 70, HANDLE, BASE), (46, 0x41, 0x41, 0, 1, 1, 0)),
         ((5, 6, 0, 0, 0), (46, 0x41, 0x41, 0, 1, 2, 0)),
@@ -769,6 +817,16 @@ def test_the_record_of_a_buffer_that_grows() -> None:
     assert scene.put(full) == {"_own_scratch": True, "_scratch": 73_728, "filled": 4, "limit": 73_728, "view": 73_728}
     assert scene.put(frame[4:]) == {"filled": 0, "limit": 8192}
     assert scene.memory == b"\x55" * 9000 + bytes(11_000)
+
+
+def test_a_buffer_that_has_grown_is_kept() -> None:
+    scene = Receiving()
+    scene.post(memoryview(bytearray(9000)))
+    frame = fpdu(untagged(3, 0, 1, bytes(9000)))
+    assert scene.put(write(4076) + write(4072) + frame[:4])["view"] == 73_728
+    grown = scene.receiver.view
+    assert scene.put(frame[4:16]) == {"filled": 16}
+    assert scene.receiver.view is grown
 
 
 def test_the_record_of_an_end_inside_a_large_frame() -> None:
