@@ -399,3 +399,16 @@ def test_the_end_of_the_stream_ends_the_last_words() -> None:
     assert (raw.qp.state, raw.qp.wants_close) == (State.LAST_WORDS, False)
     raw.qp.end_of_stream()
     assert (raw.qp.state, raw.qp.wants_close) == (State.CLOSED, True)
+
+
+def test_an_end_without_last_words_is_complete() -> None:
+    raw = connected(MpaRole.RESPONDER)
+    region = raw.pd.register(bytearray(4000), Access.REMOTE_READ)
+    raw.give(fpdu(read_request(1, 5, 0, 4000, region.handle, region.offset)))
+    assert raw.qp.next_gather(1)
+    raw.qp.bytes_sent(100)
+    raw.pd.invalidate(region)
+    # The stream ends inside an FPDU of memory that the peer may see no longer.
+    assert raw.qp.next_gather(1) == []
+    assert (raw.qp.state, raw.qp.wants_close) == (State.CLOSED, True)
+    assert len(events_of(raw.qp)) == 1

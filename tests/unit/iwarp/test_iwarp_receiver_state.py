@@ -303,15 +303,33 @@ def test_the_first_receive_and_its_buffer_are_used_and_nothing_behind_them() -> 
     assert spare == bytes(7000)
 
 
-def test_the_offset_of_a_payload_is_the_fifth_field_of_its_header() -> None:
+@pytest.mark.parametrize("found", [True, False])
+def test_the_offset_of_a_payload_is_the_fifth_field_of_its_header(found: bool) -> None:
     raw = initiator()
     feed(raw.qp, fpdu(tagged(0, HANDLE, OFFSET + 500, bytes(5000)))[:100])
     receiver = raw.qp._receiver
     assert len(receiver.next_buffers()[0]) == 4916
     receiver.run.header += (0, 0)
+    if not found:
+        receiver.run.region = None
     target = receiver.next_buffers()[0]
+    assert len(target) == 4916
     target[:1] = b"\x77"
-    assert raw.pd.regions[HANDLE].view[583:586] == b"\0\x77\0"
+    assert bytes(raw.pd.regions[HANDLE].view[583:586]) == b"\0\x77\0"
+    assert receiver.run.region is raw.pd.regions[HANDLE]
+
+
+def test_the_offset_of_a_send_is_the_seventh_field_of_its_header() -> None:
+    raw = initiator()
+    memory = bytearray(6000)
+    raw.qp.post_receive("in", memoryview(memory))
+    feed(raw.qp, fpdu(untagged(3, 0, 1, bytes(500), last=False)))
+    feed(raw.qp, fpdu(untagged(3, 0, 1, bytes(5000), offset=500))[:100])
+    raw.qp._receiver.run.header += (0, 0)
+    target = raw.qp.next_buffers()[0]
+    assert len(target) == 4920
+    target[:1] = b"\x77"
+    assert memory[579:582] == b"\0\x77\0"
 
 
 def test_numbers_are_those_of_their_queues() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from rpcrdma.iwarp import IwarpConfig, MpaRole
 from rpcrdma.iwarp.states import State
+from rpcrdma.iwarp.work import Work
 from rpcrdma.verbs.memory import SoftwareProtectionDomain
 from rpcrdma.verbs.queue_pair import Disconnected, Established, Verb
 from support.raw_iwarp import RawPeer, events_of, fpdu, startup_frame, tagged, untagged
@@ -105,3 +106,16 @@ def test_a_connection_drains_before_it_ends() -> None:
     (event,) = events_of(raw.qp)
     assert isinstance(event, Disconnected)
     assert raw.qp.poll_completion() is not None
+
+
+def test_a_send_queue_of_a_disconnect_alone_ends_the_connection() -> None:
+    raw = peer(MpaRole.INITIATOR)
+    raw.connect()
+    events_of(raw.qp)
+    raw.qp._sender.send_queue.append(Work(None, None, 0, (), 0))
+    assert raw.qp.next_gather(1 << 18) == []
+    assert raw.qp.state is State.CLOSED
+    (event,) = events_of(raw.qp)
+    assert event == Disconnected(reason="disconnected", by_peer=False)
+    assert raw.qp.next_gather(1 << 18) == []
+    assert events_of(raw.qp) == []

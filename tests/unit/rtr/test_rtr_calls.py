@@ -473,22 +473,22 @@ def test_results_are_where_the_response_says() -> None:
     found = taken(calls(), call(payload(), (100, 50, 30), placement="choice"))
     memory = [memoryview(bytearray(size)) for size in (100, 50, 30)]
     chunks = exposed(found, payload())
-    segment = chunks.writes[1].segments[0]
+    segment = chunks.writes[2].segments[0]
     came = results(
         Item(12, 8, InSegments(0, (0,))),
-        Item(40, 20, Explicit((Segment(segment.handle, 20, segment.offset),))),
         Item(0, 0, NotPlaced.NO_ITEM),
+        Item(40, 20, Explicit((Segment(segment.handle, 20, segment.offset),))),
         p12=b"segments",
     )
-    memory[1][:20] = pattern(20)
+    memory[2][:20] = pattern(20)
     opened = tried(found.open, came, b"stream", chunks, memory)
     assert isinstance(opened, Returned), opened
     data, start, placed, octets = opened
     assert (data, start, octets) == (b"stream", 0, 20)
     assert placed is not None
     assert placed.take(12, 8, "first") == b"segments"
-    assert placed.take(40, 20, "second") == pattern(20)
-    assert placed.take(60, 30, "third") is None
+    assert placed.take(30, 30, "second") is None
+    assert placed.take(40, 20, "third") == pattern(20)
     placed.done()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import pytest
 from hypothesis import given
