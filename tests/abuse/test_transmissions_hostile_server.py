@@ -8,7 +8,7 @@ from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.limits import CALL_ATTEMPTS_MAX
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rtr import Preference
-from rpcrdma.rtr.faults import Fault
+from rpcrdma.rtr.messages import Fault
 from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import CallFailed, CallRefused, Closed, ReplyArrived, Role, TransportConfig
 from transmission_peer import (

@@ -51,7 +51,14 @@ from rpcrdma.iwarp.segments import (
 )
 from rpcrdma.iwarp.sender import Sender
 from rpcrdma.iwarp.tagged import DDP_VERSION, RDMAP_VERSION, READ_RESPONSE_OPCODE, TaggedMessages, Violation
-from rpcrdma.iwarp.terminate import Code, Fault, PeerTerminated, decode_terminate, read_source_code, tagged_code
+from rpcrdma.iwarp.terminate import (
+    Code,
+    PeerTerminated,
+    TerminateFault,
+    decode_terminate,
+    read_source_code,
+    tagged_code,
+)
 from rpcrdma.iwarp.work import ReadResponse
 from rpcrdma.verbs.memory import Access, SoftwareProtectionDomain
 from rpcrdma.verbs.queue_pair import Completion, Status, Verb
@@ -244,7 +251,7 @@ class Receiver:
         nothing more to receive.
 
         Raises:
-            Fault: the peer broke a rule.
+            TerminateFault: the peer broke a rule.
             PeerTerminated: the peer sent a Terminate.
             RemoteProtocolError: the peer sent a Terminate that does not decode.
         """
@@ -330,7 +337,7 @@ class Receiver:
                 return filled if self._start_direct(pos, available, frame) else pos
             end = pos + frame
             if crc and crc32c(view[pos : end - 4]) != CRC.unpack_from(scratch, end - 4)[0]:
-                raise Fault("CRC mismatch", Code.MPA_CRC)
+                raise TerminateFault("CRC mismatch", Code.MPA_CRC)
             if length < least:
                 raise _too_short(length)
             self.heard = True
@@ -499,7 +506,7 @@ class Receiver:
             if trailer > CRC.size:
                 digest = crc32c(self.view[: trailer - CRC.size], digest)
             if digest != CRC.unpack_from(self._scratch, trailer - CRC.size)[0]:
-                raise Fault("CRC mismatch", Code.MPA_CRC)
+                raise TerminateFault("CRC mismatch", Code.MPA_CRC)
         self.heard = True
         run.trailer = 0
         # The memory is complete, and its owner's again.
@@ -575,14 +582,14 @@ def _write(buffer: ReceiveBuffer, start: int, data: memoryview) -> None:
         buffer[start : start + len(data)] = data
 
 
-def _too_short(length: int) -> Fault:
-    return Fault(f"a ULPDU of {length} octets has no room for its header", Code.DDP_CATASTROPHIC)
+def _too_short(length: int) -> TerminateFault:
+    return TerminateFault(f"a ULPDU of {length} octets has no room for its header", Code.DDP_CATASTROPHIC)
 
 
-def _fault(violation: Violation, header: tuple[int, ...], read_header: bytes = b"") -> Fault:
-    """The Fault with the headers of the segment, `header` being TAGGED or UNTAGGED."""
+def _fault(violation: Violation, header: tuple[int, ...], read_header: bytes = b"") -> TerminateFault:
+    """The TerminateFault with the headers of the segment, `header` being TAGGED or UNTAGGED."""
     layout = TAGGED if header[1] & _TAGGED_BIT else UNTAGGED
-    return Fault(
+    return TerminateFault(
         violation[0],
         violation[1],
         segment_octets=header[0],

@@ -25,8 +25,7 @@ from rpcrdma.limits import (
     RTR_SLABS_MAX,
     RTR_TRANSMISSIONS_MAX,
 )
-from rpcrdma.rtr.code_points import XMTCONT, XMTREQ, XMTRESP
-from rpcrdma.rtr.messages import decode_transmit_request, decode_transmit_response
+from rpcrdma.rtr.messages import XMTCONT, XMTREQ, XMTRESP, decode_transmit_request, decode_transmit_response
 from rpcrdma.verbs import ReceiveBuffer, ScatteredBuffer
 
 __all__ = ["Slab", "SlabBuffer", "SlabReceives", "SlabStore"]

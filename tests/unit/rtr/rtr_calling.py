@@ -8,17 +8,18 @@ from typing import Any
 from rtr_link import PREFIX, Link, tried
 
 from rpcrdma.rtr.calls import Calls, SentCall
-from rpcrdma.rtr.choice import Costs, Preference
-from rpcrdma.rtr.code_points import XMTCONT, XMTREQ, Support
+from rpcrdma.rtr.config import Costs, Preference
 from rpcrdma.rtr.layout import runs_of
 from rpcrdma.rtr.messages import (
+    XMTCONT,
+    XMTREQ,
     InSegments,
     TransmitRequest,
     decode_transmit_continue,
     decode_transmit_request,
 )
 from rpcrdma.rtr.peer import Peer
-from rpcrdma.rtr.properties import BufferStructure, SegmentKind
+from rpcrdma.rtr.properties import BufferStructure, SegmentKind, Support
 from rpcrdma.transport import (
     NO_CHUNKS,
     CallToCarry,

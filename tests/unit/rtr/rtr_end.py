@@ -8,8 +8,11 @@ from rtr_link import PREFIX, Link, pattern, tried
 
 from rpcrdma.rtr import RoundTrip, RoundTripConfig
 from rpcrdma.rtr.calls import Calls, Results, SentCall
-from rpcrdma.rtr.code_points import REPTERR, XMTCONT, XMTREQ, XMTRESP, Support
 from rpcrdma.rtr.messages import (
+    REPTERR,
+    XMTCONT,
+    XMTREQ,
+    XMTRESP,
     Report,
     ReportCode,
     TransmissionId,
@@ -21,6 +24,7 @@ from rpcrdma.rtr.messages import (
     encode_transmit_request,
     encode_transmit_response,
 )
+from rpcrdma.rtr.properties import Support
 from rpcrdma.transport import (
     Cause,
     ChunkLists,

@@ -9,9 +9,10 @@ import pytest
 from rtr_link import PREFIX, Link, pattern, payload, tried
 
 from rpcrdma.rtr.answers import Answer, directed
-from rpcrdma.rtr.code_points import XMTCONT, XMTRESP, Support
 from rpcrdma.rtr.layout import runs_of
 from rpcrdma.rtr.messages import (
+    XMTCONT,
+    XMTRESP,
     DirectionSet,
     Explicit,
     InSegments,
@@ -23,7 +24,7 @@ from rpcrdma.rtr.messages import (
     decode_transmit_response,
 )
 from rpcrdma.rtr.peer import Peer
-from rpcrdma.rtr.properties import BufferStructure, SegmentKind
+from rpcrdma.rtr.properties import BufferStructure, SegmentKind, Support
 from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import Cause, ReplyForm, ResponseGroup, Segment, WriteChunk, fill
 from rpcrdma.xdr.codec import Payload

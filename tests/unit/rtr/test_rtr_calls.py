@@ -24,7 +24,7 @@ from rtr_link import Link, pattern, payload, tried
 from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.limits import CALL_ATTEMPTS_MAX
 from rpcrdma.rtr.calls import NOT_TAKEN, Promises, Results
-from rpcrdma.rtr.choice import Costs, Preference
+from rpcrdma.rtr.config import Costs, Preference
 from rpcrdma.rtr.messages import (
     Explicit,
     InSegments,

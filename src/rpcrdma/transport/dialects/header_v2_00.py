@@ -14,8 +14,7 @@ from typing import TypeAlias
 from rpcrdma.errors import DecodeError
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists
 from rpcrdma.transport.dialects.chunk_lists import decode_lists, encode_lists
-from rpcrdma.transport.dialects.error_codes import ErrorCode, ErrorCodes
-from rpcrdma.transport.dialects.fixed_words import ERR_VERS
+from rpcrdma.transport.dialects.header_parts import ERR_VERS, ErrorCode, ErrorCodes
 from rpcrdma.transport.dialects.version_2 import VERSION
 from rpcrdma.transport.message import Cause, Refusal
 from rpcrdma.wire.buffers import Buffer

@@ -21,8 +21,7 @@ from rpcrdma.transport.dialects.chunk_lists import (
     encode_reply_chunk,
     encode_write_list,
 )
-from rpcrdma.transport.dialects.error_codes import ErrorCode, ErrorCodes
-from rpcrdma.transport.dialects.fixed_words import ERR_VERS, FIXED
+from rpcrdma.transport.dialects.header_parts import ERR_VERS, FIXED, ErrorCode, ErrorCodes
 from rpcrdma.transport.dialects.version_2 import VERSION
 from rpcrdma.transport.message import Cause, Refusal
 from rpcrdma.wire.buffers import Buffer

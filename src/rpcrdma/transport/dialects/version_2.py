@@ -17,15 +17,15 @@ from rpcrdma.transport.assembly import Assembly, Step
 from rpcrdma.transport.chunks import ChunkLists
 from rpcrdma.transport.config import Role, TransportConfig
 from rpcrdma.transport.dialects.dialect import Window
-from rpcrdma.transport.dialects.error_codes import ErrorCodes
-from rpcrdma.transport.dialects.fixed_words import (
+from rpcrdma.transport.dialects.header_parts import (
     FIXED,
+    ErrorCodes,
     VersionRefusal,
     decode_version_refused,
+    encode_property_set,
     encode_version_refused,
     version_of,
 )
-from rpcrdma.transport.dialects.property_sets import encode_property_set
 from rpcrdma.transport.message import Cause, Inbound, Kind, Outgoing, OutgoingError, PropertySet, Refusal
 from rpcrdma.transport.message_memory import MessageMemory
 from rpcrdma.transport.message_windows import CumulativeWindow, IncrementalWindow, calls_counted
