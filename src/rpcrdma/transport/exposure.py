@@ -20,9 +20,9 @@ __all__ = ["Exposure", "Returned", "check_echo", "returned_length"]
 
 
 class Returned(NamedTuple):
-    """A reply whose chunks are as they must be: `data[start:]` is its stream, `placed` what is not in it.
+    """An opened reply: `data[start:]` is its stream, `placed` has the items outside the stream.
 
-    `octets` is what the responder wrote.
+    `octets` is the number of octets that the responder has written.
     """
 
     data: Buffer
@@ -50,7 +50,7 @@ class Exposure:
         *,
         carried: bool = False,
     ) -> None:
-        """Registers the memory. `carried`: what is not exposed is sent by an extension, not in `inline`.
+        """Registers the memory. `carried`: an extension sends the data that is not exposed; `inline` has none of it.
 
         Raises:
             LocalProtocolError: a buffer is unfit, or there are too many regions; nothing is registered then.
@@ -136,7 +136,7 @@ class Exposure:
             invalidate(self._reply)
 
     def abandon(self) -> None:
-        """As `end`, but what the responder still writes vanishes: the connection goes on."""
+        """Ends the exposure, and discards further writes of the responder: the connection continues."""
         pd = self._pd
         for region in self._read:
             pd.invalidate(region)
@@ -180,7 +180,7 @@ def check_echo(
     *,
     may_be_inline: bool,
 ) -> Returned:
-    """The reply in what its call offered; see `Exposure.targets` and `Exposure.reply_view`.
+    """Opens a reply in the chunks that its call offered; see `Exposure.targets` and `Exposure.reply_view`.
 
     `may_be_inline`: results that are too large for their Write chunks may come in the message.
 

@@ -132,7 +132,7 @@ def encode_chunk_refused(xid: int, version: int, credits_: int) -> bytes:
 
 
 def encode_header(header: Header) -> bytes:
-    """Any header, also those that RFC 8166 forbids to send: for decoders of captures and for hostile peers in tests."""
+    """Encodes any header, also forbidden ones, for decoders of captures and for hostile peers in tests."""
     if isinstance(header, RdmaMsg | RdmaNoMsg):
         out = bytearray(
             FIXED.pack(header.xid, header.version, header.credits, RDMA_MSG if isinstance(header, RdmaMsg) else 1)

@@ -174,10 +174,7 @@ Header: TypeAlias = Rdma2Error | Rdma2Grant | Rdma2ConnProp | Rdma2Call | Rdma2R
 
 
 def encode_header(header: Header) -> bytes:
-    """Any header, also those that the draft forbids to send: for decoders of captures and for hostile peers in tests.
-
-    Where an RPC message follows, that is left out.
-    """
+    """Encodes any header, also forbidden ones, for decoders of captures and for hostile peers in tests."""
     kind, body = _ENCODERS[type(header)](header)
     return FIXED.pack(header.xid, VERSION, header.credits, kind) + body
 

@@ -166,7 +166,7 @@ class Version2(Version2Draft):
         if length < PREFIX_OCTETS:
             return None
         flags = PREFIX.unpack_from(data)[4]
-        # Properties belong to no call, whatever their flags are.
+        # Properties belong to no call, so RESPONSE does not apply to them.
         answers = bool(flags & RESPONSE) and header_type != RDMA2_CONNPROP
         head = Head(xid, credits_, (xid, header_type, answers), bool(flags & MORE), answers)
         found = self._drop(head)
