@@ -82,7 +82,7 @@ class IwarpQueuePair:
     """See the module. `emss` is TCP's effective maximum segment size in octets, which FPDUs are made to fit.
 
     `private_data` goes into an initiator's Request: at most 508 octets, 512 without enhanced set-up.
-    Queue pairs may share a `scratch` if each is told what was received before another one is asked for its buffers.
+    Queue pairs may share a `scratch` if each takes its received octets before another one offers its buffers.
     `crc`, `inbound_reads` and `outbound_reads` are the agreed values, once connected. `timed` is False once no further
     deadline can come.
 
@@ -210,7 +210,7 @@ class IwarpQueuePair:
         """`octets`, more than 0, were received into the buffers of `next_buffers`, filled in order.
 
         Where more of the same message is to come, the queue pair asks `receive` for it, if given, until that has no
-        more or `most` octets have come; an exception of `receive` is passed on. Returns what is left of `most`, 0 if
+        more or `most` octets have come; an exception of `receive` is passed on. Returns the rest of `most`, 0 if
         `receive` filled less than it could.
         """
         if not self._full_operation:

@@ -9,7 +9,7 @@ receiver is in one of three phases:
   scratch];
 - trailer (`run.trailer` > 0, `run.left` 0): padding and CRC of that FPDU are awaited in the scratch buffer.
 
-What is usual in FPDUs of one tagged message is done for all that are on hand in one step, in both places (`runs`).
+The usual FPDUs of one tagged message are handled together in one step, in both places (`runs`).
 
 A payload that goes straight to its target is placed before its CRC can be checked. That is harmless: a corrupted header
 can only name memory that this peer may write anyway, memory is undefined until a later message is delivered (RFC 5041
@@ -111,7 +111,7 @@ class Receiver:
 
     `view` is the scratch buffer: `filled` octets of it hold received data, and `limit` bounds the part that is offered.
     It is the memory of `scratch` until an FPDU has arrived in part.
-    `run` has what is received straight into its target, `tagged` the tagged message that is open. `heard` is True once
+    `run` is the payload that goes straight to its target, `tagged` the open tagged message. `heard` is True once
     a valid FPDU has come. `ready_frame` is the RTR frame that must come first, if any. `shared` counts the posted
     receives whose buffers come from `pool` when a message arrives.
     """
@@ -245,7 +245,7 @@ class Receiver:
         return DISCARD[: run.left]
 
     def received(self, octets: int, receive: Receive | None, most: int) -> int:
-        """Takes `octets` more, which fill the buffers of `next_buffers` in order, and what `receive` has for a run.
+        """Takes `octets` more, which fill the buffers of `next_buffers` in order, and a run of FPDUs from `receive`.
 
         Of the latter, no more is asked for after `most` octets. Returns how many of these are left, 0 if there is
         nothing more to receive.
@@ -282,7 +282,7 @@ class Receiver:
             self._own(bytearray(_IDLE_OCTETS), taken, filled)
 
     def _own(self, scratch: bytearray, start: int, octets: int) -> None:
-        """Goes over to `scratch`, with `octets` from `start` on of what the one before holds."""
+        """Switches to `scratch`, with `octets` of the previous one from `start` on."""
         scratch[:octets] = self.view[start : start + octets]
         self._scratch = scratch
         self.view = memoryview(scratch)

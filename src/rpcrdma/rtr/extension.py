@@ -193,9 +193,6 @@ class _Connection:
 
         Raises:
             DecodeError: its header, or the message of the group, violates the rules of XDR.
-
-        Raises:
-            DecodeError: its header, or the message that the group makes up, is against the rules of XDR.
         """
         if self._contradicts(message, lead):
             self._refuse_flags(message)
@@ -255,9 +252,6 @@ class _Connection:
 
         Raises:
             DecodeError: its header, or the message of the group, violates the rules of XDR.
-
-        Raises:
-            DecodeError: its header, or the message that the group makes up, is against the rules of XDR.
         """
         group = self._group
         if group is None and message.xid in self._dropped:

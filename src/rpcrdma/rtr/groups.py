@@ -109,9 +109,6 @@ class Group:
 
         Raises:
             TransmissionFault: an item is not at its stated place.
-
-        Raises:
-            TransmissionFault: an item is not where it is said to be.
         """
         views: dict[int, memoryview] = {}
         joined = 0
@@ -227,9 +224,6 @@ def take_payload(body: Buffer, start: int, octets: int, prefix: int, arrived: tu
 
     Raises:
         TransmissionFault: the transmission is shorter.
-
-    Raises:
-        TransmissionFault: it is not all in the transmission.
     """
     room = len(body) - start if arrived is None else arrived[1] - prefix - start
     if octets > room:

@@ -361,10 +361,6 @@ class Endpoint:
         Raises:
             LocalProtocolError: the call has been answered.
             Exception: the error cannot be sent; the connection ends (RFC 8166 section 4.5.4).
-
-        Raises:
-            LocalProtocolError: the call has been answered.
-            Exception: whatever keeps the answer from being made; the connection ends (RFC 8166 section 4.5.4).
         """
         assert self._responder is not None
         self._responder.fail_call(incoming, Cause.INELIGIBLE)

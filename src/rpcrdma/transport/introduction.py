@@ -167,9 +167,6 @@ class Introduction:
 
         Returns:
             The message; None if it is to be discarded.
-
-        Returns:
-            The message; None if it is discarded.
         """
         for dialect in self._dialects:
             if dialect.claims(data):

@@ -50,9 +50,6 @@ class BufferSource(MessageRoom, Protocol):
 
         Raises:
             MemoryError, RpcRdmaError: there is no memory at all; the call is refused.
-
-        Raises:
-            MemoryError, RpcRdmaError: there is none to be had; the call is then refused.
         """
 
     def release(self, view: memoryview) -> None:

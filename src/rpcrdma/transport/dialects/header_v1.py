@@ -103,7 +103,7 @@ class RdmaDone:
 class RdmaError:
     """RDMA_ERROR: `code` is ERR_VERS, with the responder's lowest and highest version, or ERR_CHUNK.
 
-    `version` is that of the refused request, whatever it was; credits have no meaning (RFC 8167 section 4.1).
+    `version` is that of the refused request, any number; credits have no meaning (RFC 8167 section 4.1).
     """
 
     xid: int
@@ -156,8 +156,8 @@ def encode_header(header: Header) -> bytes:
 def decode_header(data: Buffer, end: int | None = None) -> Header:
     """The header that starts `data[:end]`.
 
-    RDMA_MSG and RDMA_MSGP may be followed by a payload, the others by nothing. An RDMA_ERROR is decoded whatever its
-    version is; that of every other message must be 1.
+    RDMA_MSG and RDMA_MSGP may be followed by a payload, the others by nothing. An RDMA_ERROR may have any
+    version, every other message must have version 1.
 
     Raises:
         DecodeError: the octets are no version 1 header, or a list is longer than `rpcrdma.limits` allows.

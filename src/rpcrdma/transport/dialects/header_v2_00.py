@@ -157,7 +157,7 @@ def encode_header(header: Header) -> bytes:
 def decode_header(data: Buffer) -> Header:
     """The header that starts `data`.
 
-    An RDMA2_MSG may be followed by a payload, the others by nothing. What its flags mean is not looked at.
+    Only an RDMA2_MSG may be followed by a payload. The meaning of flags is not checked.
 
     Raises:
         TooMany: a list is longer than `rpcrdma.limits` allows.
