@@ -41,7 +41,7 @@ from rpcrdma.transport import (
 )
 from rpcrdma.xdr.codec import Payload
 
-__all__ = ["Answer", "directed"]
+__all__ = ["DirectedReply", "directed"]
 
 _FIXED_OCTETS = 12
 """The length of a Transmit Response without items."""
@@ -84,7 +84,7 @@ def _arguments_start(stream: bytes) -> int:
     return start if start <= len(stream) else 0
 
 
-class Answer:
+class DirectedReply:
     """The reply to one call: its `directions` in order, in up to `frames_max` transmissions.
 
     The directions with numbers in `followed` are for its items, in order; other directions have no item. `counted`: the

@@ -53,7 +53,7 @@ from rpcrdma.transport import (
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Payload, PlacedInOrder
 
-__all__ = ["NOT_TAKEN", "Calls", "Promises", "Results", "SentCall"]
+__all__ = ["NOT_TAKEN", "Promises", "RequestCarrier", "Results", "SentCall"]
 
 NOT_TAKEN = Refusal(Cause.EXTENSION, code=REPTERR)
 """The refusal of a call by a Report Error: the peer has not run the call."""
@@ -282,7 +282,7 @@ class SentCall:
             self._promised = 0
 
 
-class Calls:
+class RequestCarrier:
     """The carrier of one connection; see `rpcrdma.transport.Carrier`."""
 
     __slots__ = ("_costs", "_limits", "_link", "_own", "_peer", "_plans", "_preference", "eager", "promises")

@@ -8,8 +8,8 @@ from operator import attrgetter
 
 from rpcrdma.errors import DecodeError, RemoteProtocolError
 from rpcrdma.limits import CHUNK_SEGMENTS_MAX
-from rpcrdma.rtr.answers import Answer, directed
-from rpcrdma.rtr.calls import NOT_TAKEN, Calls, Results, SentCall
+from rpcrdma.rtr.answers import DirectedReply, directed
+from rpcrdma.rtr.calls import NOT_TAKEN, RequestCarrier, Results, SentCall
 from rpcrdma.rtr.config import Preference, RoundTripConfig, extension_choice
 from rpcrdma.rtr.groups import Arrived, Group, check_positions, check_ranges, take_payload
 from rpcrdma.rtr.layout import runs_of
@@ -153,7 +153,7 @@ class RoundTrip:
         if link.role is Role.CLIENT and connection.peer.takes_requests:
             config = self.config
             peer = connection.peer
-            link.carry(Calls(link, self.own, peer, config.preference, config.costs, config.promises_max))
+            link.carry(RequestCarrier(link, self.own, peer, config.preference, config.costs, config.promises_max))
 
     def _on_closed(self, link: ExtensionLink) -> None:
         if link.state is not None:
@@ -373,7 +373,7 @@ class _Connection:
             frames_max = min(1 + head.extra_receives, extension.own.response_frames(self.peer))
             octets = len(stream) + sum((item.length + 3) & ~3 for item in head.items)
             followed = directed(head.directions, stream, octets)
-            answer = Answer(link, self.peer, directions, followed, frames_max, counted=bool(views))
+            answer = DirectedReply(link, self.peer, directions, followed, frames_max, counted=bool(views))
         chunks = ChunkLists(reads, writes, None)
         # One alone has no more than its list may have.
         if len(reads) + len(writes) > 1 and chunks.count_segments() > CHUNK_SEGMENTS_MAX:

@@ -7,7 +7,7 @@ from typing import Any
 from rtr_link import PREFIX, Link, pattern, tried
 
 from rpcrdma.rtr import RoundTrip, RoundTripConfig
-from rpcrdma.rtr.calls import Calls, Results, SentCall
+from rpcrdma.rtr.calls import RequestCarrier, Results, SentCall
 from rpcrdma.rtr.messages import (
     REPTERR,
     XMTCONT,
@@ -101,7 +101,7 @@ class End(Link):
         self.steps: Steps = []
         self.extension.on_ready(self)  # type: ignore[arg-type]
 
-    def carry(self, calls: Calls) -> None:
+    def carry(self, calls: RequestCarrier) -> None:
         self.steps.append(("carry", calls))
 
     def refuse_call(self, xid: int, cause: Cause, limit: int = 0) -> None:

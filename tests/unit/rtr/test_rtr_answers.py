@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rtr_link import PREFIX, Link, pattern, payload, tried
 
-from rpcrdma.rtr.answers import Answer, directed
+from rpcrdma.rtr.answers import DirectedReply, directed
 from rpcrdma.rtr.layout import runs_of
 from rpcrdma.rtr.messages import (
     XMTCONT,
@@ -124,10 +124,10 @@ def answer(
     link: Link | None = None,
     peer: Peer | None = None,
     counted: bool = False,
-) -> Answer:
+) -> DirectedReply:
     found: Any = link or Link()
     numbers = range(len(directions)) if followed is None else followed
-    return Answer(found, peer or requester(), directions, numbers, frames_max, counted=counted)
+    return DirectedReply(found, peer or requester(), directions, numbers, frames_max, counted=counted)
 
 
 def response(group: ResponseGroup, sent: Payload) -> TransmitResponse:
@@ -156,7 +156,7 @@ def response(group: ResponseGroup, sent: Payload) -> TransmitResponse:
     return head
 
 
-def shown(one_answer: Answer, sent: Payload, room: int = 8) -> list[str] | None:
+def shown(one_answer: DirectedReply, sent: Payload, room: int = 8) -> list[str] | None:
     """How each item goes, in a word."""
     assert tried(one_answer.refusal, sent) is None
     group = tried(one_answer.plan, sent, room)

@@ -27,7 +27,7 @@ from rtr_link import PREFIX, pattern
 from rpcrdma.errors import DecodeError, RemoteProtocolError
 from rpcrdma.limits import CHUNK_SEGMENTS_MAX
 from rpcrdma.rtr import RoundTripConfig
-from rpcrdma.rtr.answers import Answer
+from rpcrdma.rtr.answers import DirectedReply
 from rpcrdma.rtr.calls import NOT_TAKEN
 from rpcrdma.rtr.messages import (
     REPTERR,
@@ -195,7 +195,7 @@ def test_memory_that_a_request_names_is_exposed_by_it() -> None:
     assert chunks.reads == (ReadChunk(4, used), ReadChunk(16, segments(1)))
     assert chunks.writes == (WriteChunk(segments(2)), WriteChunk(()), WriteChunk(segments(2)))
     answer = incoming.reply
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, DirectedReply)
     assert list(answer._directions) == [first, second, first]
     assert answer._frames_max == 3
 
@@ -207,7 +207,7 @@ def test_directions_are_followed_for_a_range_with_the_whole_call(end: int, follo
     items = (Item(4, 7, Explicit(segments(2))), Item(12, 4, Explicit(segments(1))))
     here.request(items=items, directions=(DirectionSet(0, end, (ResultDirection(1, Way.SEGMENTS),) * 2),))
     ((*_, incoming),) = here.take()
-    assert isinstance(incoming.reply, Answer)
+    assert isinstance(incoming.reply, DirectedReply)
     assert incoming.reply._followed == followed
 
 
