@@ -8,7 +8,7 @@ from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.limits import CALL_ATTEMPTS_MAX
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rtr import Preference
-from rpcrdma.rtr.faults import Fault
+from rpcrdma.rtr.messages import TransmissionFault
 from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import CallFailed, CallRefused, Closed, ReplyArrived, Role, TransportConfig
 from transmission_peer import (
@@ -275,7 +275,7 @@ def test_a_response_with_a_fault_is_reported_and_fails_its_call_alone(draft: str
     assert peer.reported() == Report((ONE, 1, 0), None, code, values)
     ((xid, error),) = peer.ended()
     assert xid == ONE
-    assert isinstance(error, Fault)
+    assert isinstance(error, TransmissionFault)
     peer.go_on(1, xid=ONE, begun_by=XMTRESP, data=bytes(PAGE))
     assert peer.heard() == []
     answer(peer, OTHER)
@@ -309,7 +309,7 @@ def test_a_response_that_is_broken_off_fails_its_call(what: str) -> None:
     ended = dict(peer.ended())
     # What broke it is not used either, so that a call that it would have answered fails at once.
     assert set(ended) == ({ONE, OTHER} if bad[0] == OTHER and bad[1] else {ONE})
-    assert all(isinstance(error, Fault) for error in ended.values())
+    assert all(isinstance(error, TransmissionFault) for error in ended.values())
     if OTHER not in ended:
         answer(peer, OTHER)
     answer(peer, third)
@@ -324,7 +324,7 @@ def test_a_response_whose_payload_does_not_begin_in_its_first_transmission_fails
     peer.go_on(1, words(ONE, 1), xid=ONE, begun_by=XMTRESP)
     assert peer.reported() == Report((ONE, 1, 1), (ONE, 1, 0), BADPL, (8, 0, 0))
     ((xid, error),) = peer.ended()
-    assert (xid, type(error)) == (ONE, Fault)
+    assert (xid, type(error)) == (ONE, TransmissionFault)
     assert_calls(peer)
 
 

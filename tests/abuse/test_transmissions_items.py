@@ -9,7 +9,7 @@ import pytest
 
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rtr import Preference
-from rpcrdma.rtr.code_points import Support
+from rpcrdma.rtr.properties import Support
 from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import CallArrived, ReplyArrived, Role, TransportConfig
 from rpcrdma.verbs.memory import Access

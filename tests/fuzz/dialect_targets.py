@@ -11,8 +11,12 @@ from rpcrdma import limits
 from rpcrdma.errors import DecodeError
 from rpcrdma.transport.dialects import header_v2_00, header_v2_07, v2_00, v2_07
 from rpcrdma.transport.dialects.dialect import Dialect
-from rpcrdma.transport.dialects.fixed_words import decode_version_refused, encode_version_refused
-from rpcrdma.transport.dialects.property_sets import decode_property_set, encode_property_set
+from rpcrdma.transport.dialects.header_parts import (
+    decode_property_set,
+    decode_version_refused,
+    encode_property_set,
+    encode_version_refused,
+)
 from rpcrdma.transport.message import Cause, Inbound, Kind
 from rpcrdma.transport.properties import (
     decode_host_authentication,

@@ -11,8 +11,7 @@ from decoder_targets import FuzzTarget
 from endpoint_targets import RPC_START
 from message_endpoint_targets import CONFIGS, RECEIVE_OCTETS, MessagePlay, play
 from rpcrdma.rtr import Preference, RoundTrip, RoundTripConfig
-from rpcrdma.rtr.code_points import REPTERR, XMTCONT, XMTREQ, XMTRESP
-from rpcrdma.rtr.messages import decode_transmit_request
+from rpcrdma.rtr.messages import REPTERR, XMTCONT, XMTREQ, XMTRESP, decode_transmit_request
 from rpcrdma.rtr.receive_slabs import SlabReceives
 from rpcrdma.testing.endpoint_pair import BarePeer
 from rpcrdma.transport import Role, offered

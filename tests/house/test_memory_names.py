@@ -1,4 +1,4 @@
-"""Parameters, fields and variables for octets in memory have few names, which ARCHITECTURE.md defines."""
+"""One name means one thing: memory has few names, which ARCHITECTURE.md defines, classes of the protocol their own."""
 
 from __future__ import annotations
 
@@ -66,3 +66,35 @@ def test_the_names_are_found_where_there_are_any() -> None:
 def test_each_name_is_defined() -> None:
     text = (SOURCES.parents[1] / "ARCHITECTURE.md").read_text()
     assert {name for name in NAMES | {name for name, _ in ALSO} if f"`{name}`" not in text} == set()
+
+
+PROTOCOL_ROOMS = ("transport", "iwarp", "verbs", "rtr")
+OF_MACHINES = {"State", "Input"}
+"""Each machine has its table of states and inputs in a module of its own."""
+OF_DRAFTS = {"Rdma2ConnProp", "Rdma2Error"}
+"""Both drafts of version 2 have these headers, under the names of the specification."""
+REFUSALS = {"CallRefused"}
+"""A call is refused by RPC in its reply, or by the transport in an error."""
+GUESSED_WRONGLY = {"Caller", "Direction", "Fault", "Layout", "Place"}
+"""Names that stood for several things: no class of the protocol has them."""
+
+
+def classes_of_protocol() -> dict[str, set[str]]:
+    """The modules that define a public class of this name, for the classes of the protocol's rooms."""
+    found: dict[str, set[str]] = {}
+    for path in sorted(SOURCES.rglob("*.py")):
+        name = str(path.relative_to(SOURCES))
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found.setdefault(node.name, set()).add(name)
+    rooms = tuple(f"{room}/" for room in PROTOCOL_ROOMS)
+    return {name: where for name, where in found.items() if any(one.startswith(rooms) for one in where)}
+
+
+def test_a_class_of_the_protocol_has_its_name_alone() -> None:
+    found = classes_of_protocol()
+    twice = {name: sorted(where) for name, where in found.items() if len(where) > 1}
+    assert twice.keys() >= OF_DRAFTS, "they are found where there are any"
+    known = OF_MACHINES | OF_DRAFTS | REFUSALS
+    assert {name: where for name, where in twice.items() if name not in known} == {}, "one name means one thing"
+    assert GUESSED_WRONGLY.isdisjoint(found)

@@ -45,7 +45,7 @@ from rpcrdma.iwarp.startup import (
     size_startup_frame,
 )
 from rpcrdma.iwarp.states import TRANSITIONS, Input, State
-from rpcrdma.iwarp.terminate import Code, Fault, PeerTerminated
+from rpcrdma.iwarp.terminate import Code, PeerTerminated, TerminateFault
 from rpcrdma.iwarp.work import ReadWork, Work
 from rpcrdma.verbs.memory import Access, MemoryRegion, SoftwareProtectionDomain
 from rpcrdma.verbs.queue_pair import (
@@ -82,7 +82,7 @@ class IwarpQueuePair:
     """See the module. `emss` is TCP's effective maximum segment size in octets, which FPDUs are made to fit.
 
     `private_data` goes into an initiator's Request: at most 508 octets, 512 without enhanced set-up.
-    Queue pairs may share a `scratch` if each is told what was received before another one is asked for its buffers.
+    Queue pairs may share a `scratch` if each takes its received octets before another one offers its buffers.
     `crc`, `inbound_reads` and `outbound_reads` are the agreed values, once connected. `timed` is False once no further
     deadline can come.
 
@@ -210,7 +210,7 @@ class IwarpQueuePair:
         """`octets`, more than 0, were received into the buffers of `next_buffers`, filled in order.
 
         Where more of the same message is to come, the queue pair asks `receive` for it, if given, until that has no
-        more or `most` octets have come; an exception of `receive` is passed on. Returns what is left of `most`, 0 if
+        more or `most` octets have come; an exception of `receive` is passed on. Returns the rest of `most`, 0 if
         `receive` filled less than it could.
         """
         if not self._full_operation:
@@ -220,7 +220,7 @@ class IwarpQueuePair:
         receiver = self._receiver
         try:
             most = receiver.received(octets, receive, most)
-        except Fault as fault:
+        except TerminateFault as fault:
             if receiver.heard:
                 if receiver.ready_frame is None:
                     self._first_frame()
@@ -262,11 +262,11 @@ class IwarpQueuePair:
             return []
         try:
             gather = sender.next_gather(max_octets)
-        except Fault as fault:
+        except TerminateFault as fault:
             self._terminate(fault, by_peer=False)
             return sender.next_gather(max_octets)
         except LocalProtocolError as error:
-            self._terminate(Fault(str(error), Code.LOCAL_CATASTROPHIC), by_peer=False)
+            self._terminate(TerminateFault(str(error), Code.LOCAL_CATASTROPHIC), by_peer=False)
             return sender.next_gather(max_octets)
         if not gather and sender.drained and not self._ended:
             self._end("disconnected", by_peer=False)
@@ -347,7 +347,7 @@ class IwarpQueuePair:
                 self._replied(frame)
         except StartupRefused as refusal:
             self._sender.start(self._emss, self.config.fpdu_limit, 0, crc=True, markers=False)
-            self._terminate(Fault(str(refusal), refusal.code))
+            self._terminate(TerminateFault(str(refusal), refusal.code))
         except RemoteProtocolError as error:
             self._end(str(error), by_peer=True, protocol_error=True)
 
@@ -475,7 +475,7 @@ class IwarpQueuePair:
         if not sender.under_way and sender.send_queue and sender.send_queue[0].verb is None:
             self._end("disconnected", by_peer=False)
 
-    def _terminate(self, fault: Fault, *, by_peer: bool = True) -> None:
+    def _terminate(self, fault: TerminateFault, *, by_peer: bool = True) -> None:
         """Ends the connection, with a Terminate if this side may send FPDUs (RFC 5044 section 7.1.2)."""
         message = fault.terminate()
         may_speak = self._sender.open or self.state is State.AWAITING_REPLY

@@ -9,7 +9,7 @@ receiver is in one of three phases:
   scratch];
 - trailer (`run.trailer` > 0, `run.left` 0): padding and CRC of that FPDU are awaited in the scratch buffer.
 
-What is usual in FPDUs of one tagged message is done for all that are on hand in one step, in both places (`runs`).
+The usual FPDUs of one tagged message are handled together in one step, in both places (`runs`).
 
 A payload that goes straight to its target is placed before its CRC can be checked. That is harmless: a corrupted header
 can only name memory that this peer may write anyway, memory is undefined until a later message is delivered (RFC 5041
@@ -51,7 +51,14 @@ from rpcrdma.iwarp.segments import (
 )
 from rpcrdma.iwarp.sender import Sender
 from rpcrdma.iwarp.tagged import DDP_VERSION, RDMAP_VERSION, READ_RESPONSE_OPCODE, TaggedMessages, Violation
-from rpcrdma.iwarp.terminate import Code, Fault, PeerTerminated, decode_terminate, read_source_code, tagged_code
+from rpcrdma.iwarp.terminate import (
+    Code,
+    PeerTerminated,
+    TerminateFault,
+    decode_terminate,
+    read_source_code,
+    tagged_code,
+)
 from rpcrdma.iwarp.work import ReadResponse
 from rpcrdma.verbs.memory import Access, SoftwareProtectionDomain
 from rpcrdma.verbs.queue_pair import Completion, Status, Verb
@@ -104,7 +111,7 @@ class Receiver:
 
     `view` is the scratch buffer: `filled` octets of it hold received data, and `limit` bounds the part that is offered.
     It is the memory of `scratch` until an FPDU has arrived in part.
-    `run` has what is received straight into its target, `tagged` the tagged message that is open. `heard` is True once
+    `run` is the payload that goes straight to its target, `tagged` the open tagged message. `heard` is True once
     a valid FPDU has come. `ready_frame` is the RTR frame that must come first, if any. `shared` counts the posted
     receives whose buffers come from `pool` when a message arrives.
     """
@@ -238,13 +245,13 @@ class Receiver:
         return DISCARD[: run.left]
 
     def received(self, octets: int, receive: Receive | None, most: int) -> int:
-        """Takes `octets` more, which fill the buffers of `next_buffers` in order, and what `receive` has for a run.
+        """Takes `octets` more, which fill the buffers of `next_buffers` in order, and a run of FPDUs from `receive`.
 
         Of the latter, no more is asked for after `most` octets. Returns how many of these are left, 0 if there is
         nothing more to receive.
 
         Raises:
-            Fault: the peer broke a rule.
+            TerminateFault: the peer broke a rule.
             PeerTerminated: the peer sent a Terminate.
             RemoteProtocolError: the peer sent a Terminate that does not decode.
         """
@@ -275,7 +282,7 @@ class Receiver:
             self._own(bytearray(_IDLE_OCTETS), taken, filled)
 
     def _own(self, scratch: bytearray, start: int, octets: int) -> None:
-        """Goes over to `scratch`, with `octets` from `start` on of what the one before holds."""
+        """Switches to `scratch`, with `octets` of the previous one from `start` on."""
         scratch[:octets] = self.view[start : start + octets]
         self._scratch = scratch
         self.view = memoryview(scratch)
@@ -330,7 +337,7 @@ class Receiver:
                 return filled if self._start_direct(pos, available, frame) else pos
             end = pos + frame
             if crc and crc32c(view[pos : end - 4]) != CRC.unpack_from(scratch, end - 4)[0]:
-                raise Fault("CRC mismatch", Code.MPA_CRC)
+                raise TerminateFault("CRC mismatch", Code.MPA_CRC)
             if length < least:
                 raise _too_short(length)
             self.heard = True
@@ -499,7 +506,7 @@ class Receiver:
             if trailer > CRC.size:
                 digest = crc32c(self.view[: trailer - CRC.size], digest)
             if digest != CRC.unpack_from(self._scratch, trailer - CRC.size)[0]:
-                raise Fault("CRC mismatch", Code.MPA_CRC)
+                raise TerminateFault("CRC mismatch", Code.MPA_CRC)
         self.heard = True
         run.trailer = 0
         # The memory is complete, and its owner's again.
@@ -575,14 +582,14 @@ def _write(buffer: ReceiveBuffer, start: int, data: memoryview) -> None:
         buffer[start : start + len(data)] = data
 
 
-def _too_short(length: int) -> Fault:
-    return Fault(f"a ULPDU of {length} octets has no room for its header", Code.DDP_CATASTROPHIC)
+def _too_short(length: int) -> TerminateFault:
+    return TerminateFault(f"a ULPDU of {length} octets has no room for its header", Code.DDP_CATASTROPHIC)
 
 
-def _fault(violation: Violation, header: tuple[int, ...], read_header: bytes = b"") -> Fault:
-    """The Fault with the headers of the segment, `header` being TAGGED or UNTAGGED."""
+def _fault(violation: Violation, header: tuple[int, ...], read_header: bytes = b"") -> TerminateFault:
+    """The TerminateFault with the headers of the segment, `header` being TAGGED or UNTAGGED."""
     layout = TAGGED if header[1] & _TAGGED_BIT else UNTAGGED
-    return Fault(
+    return TerminateFault(
         violation[0],
         violation[1],
         segment_octets=header[0],

@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from rpcrdma.iwarp.framing import CRC
 from rpcrdma.iwarp.segments import LAST, TAGGED, TAGGED_CONTROL, TAGGED_OCTETS
-from rpcrdma.iwarp.terminate import Fault
+from rpcrdma.iwarp.terminate import TerminateFault
 from rpcrdma.verbs.memory import MemoryRegion
 from rpcrdma.wire.checksum import crc32c
 
@@ -79,7 +79,7 @@ class DirectRun:
         self.left = 0
         self.digest = 0
         self.trailer = 0
-        self.fault: Fault | None = None
+        self.fault: TerminateFault | None = None
         self.target = DISCARD[:0]
         self.region: MemoryRegion | None = None
         self.bound = 0

@@ -42,7 +42,7 @@ from rpcrdma.iwarp.segments import (
     ReadHeader,
     encode_read_header,
 )
-from rpcrdma.iwarp.terminate import Fault, TerminateMessage, encode_terminate, read_source_code
+from rpcrdma.iwarp.terminate import TerminateFault, TerminateMessage, encode_terminate, read_source_code
 from rpcrdma.iwarp.work import ReadResponse, ReadWork, Work
 from rpcrdma.verbs.memory import Access, SoftwareProtectionDomain
 from rpcrdma.verbs.queue_pair import Completion, Status
@@ -156,7 +156,7 @@ class Sender:
         """Octets to send: whole FPDUs, at most `max_octets` unless the first one alone is more.
 
         Raises:
-            Fault: memory was withdrawn while an RDMA Read of it was being answered.
+            TerminateFault: memory was withdrawn while an RDMA Read of it was being answered.
             LocalProtocolError: an RDMA Read was posted to a peer that takes none.
         """
         out = self.out
@@ -325,7 +325,7 @@ class Sender:
         self.responses.pop(0)
 
     @staticmethod
-    def _broken_off(response: ReadResponse, position: int, error: RemoteAccessError) -> Fault:
+    def _broken_off(response: ReadResponse, position: int, error: RemoteAccessError) -> TerminateFault:
         """The fault of a response that breaks off: the Terminate quotes the rest of the Read (RFC 5040 section 4.8)."""
         sink_handle, sink_offset, length, source_handle, source_offset = response.header
         rest = ReadHeader(
@@ -335,7 +335,7 @@ class Sender:
             source_handle,
             source_offset + position,
         )
-        return Fault(
+        return TerminateFault(
             f"memory was withdrawn during an RDMA Read: {error}",
             read_source_code(error),
             segment_octets=response.request[0],

@@ -14,8 +14,8 @@ from rpcrdma.wire.buffers import Buffer
 
 __all__ = [
     "Code",
-    "Fault",
     "PeerTerminated",
+    "TerminateFault",
     "TerminateMessage",
     "decode_terminate",
     "encode_terminate",
@@ -143,7 +143,7 @@ class TerminateMessage:
         return f"{words} ({layer}/{etype}/{code:02x})"
 
 
-class Fault(RemoteProtocolError):
+class TerminateFault(RemoteProtocolError):
     """The peer broke a rule on the stream: `code` and the offending headers go into a Terminate."""
 
     def __init__(

@@ -1,13 +1,12 @@
-"""The round-trip extension of version 2: messages continued over several Sends, and data placed by Sends.
+"""The round-trip extension of version 2: messages in several Sends, and data placed by Sends.
 
-draft-dnoveck-nfsv4-rpcrdma-rtrext-01, with the defects of its XDR corrected and its code points moved to 0x101 and up,
-where nothing of the protocol is. It is an extension like any other: it uses what `rpcrdma.transport` exports.
+The extension implements draft-dnoveck-nfsv4-rpcrdma-rtrext-01, with the defects of its XDR corrected, and its code
+points moved to 0x101 and up, which the protocol does not use. It builds on the exports of `rpcrdma.transport`, like any
+extension.
 """
 
-from rpcrdma.rtr.choice import Costs, Preference
-from rpcrdma.rtr.config import RoundTripConfig
-from rpcrdma.rtr.extension import RoundTrip
-from rpcrdma.rtr.offer import EXTENSION_CHOICES, all_extensions, extension_choice
+from rpcrdma.rtr.config import EXTENSION_CHOICES, Costs, Preference, RoundTripConfig, extension_choice
+from rpcrdma.rtr.extension import RoundTrip, all_extensions
 
 __all__ = [
     "EXTENSION_CHOICES",

@@ -1,4 +1,4 @@
-"""The responder's half: how the reply to a Transmit Request travels, as that directs (sections 6.2 and 7.4)."""
+"""The responder's half: the reply to a Transmit Request, according to its directions (sections 6.2 and 7.4)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,17 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rpcrdma.rtr.code_points import XMTRESP
-from rpcrdma.rtr.layout import Layout, lay_out
+from rpcrdma.rtr.layout import (
+    CONTINUE_OCTETS,
+    ITEM_OCTETS,
+    LOCATION_OCTETS,
+    SEGMENT_OCTETS,
+    GroupLayout,
+    lay_out,
+    transmissions,
+)
 from rpcrdma.rtr.messages import (
+    XMTRESP,
     DirectionSet,
     Explicit,
     InSegments,
@@ -21,7 +29,6 @@ from rpcrdma.rtr.messages import (
     encode_transmit_response,
 )
 from rpcrdma.rtr.peer import Peer
-from rpcrdma.rtr.sending import CONTINUE_OCTETS, ITEM_OCTETS, LOCATION_OCTETS, SEGMENT_OCTETS, transmissions
 from rpcrdma.transport import (
     Cause,
     ExtensionLink,
@@ -34,29 +41,29 @@ from rpcrdma.transport import (
 )
 from rpcrdma.xdr.codec import Payload
 
-__all__ = ["Answer", "directed"]
+__all__ = ["DirectedReply", "directed"]
 
 _FIXED_OCTETS = 12
-"""Of a Transmit Response without items."""
+"""The length of a Transmit Response without items."""
 _CREDENTIAL = 24
-"""Where the credential stands in a call (RFC 5531 section 9)."""
+"""The offset of the credential in a call (RFC 5531 section 9)."""
 _AUTH = struct.Struct(">II")
 """Flavor and length of a credential or a verifier."""
 
 
 class _Choice(NamedTuple):
-    """What becomes of each direction, and the layout of what goes in transmissions."""
+    """The location of each directed item, and the layout of the transmissions."""
 
     ways: tuple[Location | Way, ...]
-    layout: Layout
+    layout: GroupLayout
 
 
 def directed(sets: Sequence[DirectionSet], stream: bytes, octets: int) -> range:
-    """The directions that the results of a call follow, by their numbers in all sets.
+    """Returns the numbers of the directions, over all sets, that the results of a call follow.
 
-    `stream` is the call without its items, `octets` its length with them. All results of a procedure stem from all of
-    its arguments: of a range that has only a part of these it is not known which results it is about, and nothing of
-    the reply is in a range without any (section 7.4).
+    `stream` is the call without its items, `octets` its length with them. All results of a procedure derive from all of
+    its arguments. So a range with only a part of the arguments does not tell its results, and a range without arguments
+    has none (section 7.4).
     """
     first = 0
     for begin, end, results in sets:
@@ -67,7 +74,7 @@ def directed(sets: Sequence[DirectionSet], stream: bytes, octets: int) -> range:
 
 
 def _arguments_start(stream: bytes) -> int:
-    """Where the arguments begin in a call; 0 where its header is not whole, which is told apart later."""
+    """The offset of the arguments in a call; 0 if the header is incomplete, which a later check finds."""
     start = _CREDENTIAL
     for _ in range(2):
         if len(stream) < start + _AUTH.size:
@@ -77,11 +84,11 @@ def _arguments_start(stream: bytes) -> int:
     return start if start <= len(stream) else 0
 
 
-class Answer:
+class DirectedReply:
     """The reply to one call: its `directions` in order, in up to `frames_max` transmissions.
 
-    Those with the numbers in `followed` are for its items, in order; there are none for the others. `counted`: the
-    statistics count the call already as one whose data travel by Send.
+    The directions with numbers in `followed` are for its items, in order; other directions have no item. `counted`: the
+    statistics already count the call as one whose data travel by Send.
     """
 
     __slots__ = ("_chosen", "_counted", "_directions", "_followed", "_frames_max", "_link", "_requester")
@@ -172,7 +179,7 @@ class Answer:
         return ResponseGroup(written, group)
 
     def _choose(self, payload: Payload, frames_max: int) -> _Choice | None:
-        """What goes where; an item whose direction leaves the choice goes in segments if there is room for it there."""
+        """Chooses the location of each item; with a free choice, in segments if they have room for it."""
         found = self._lay_out(payload, frames_max, segments=True)
         if found is None and any(direction.way is Way.CHOICE for direction in self._directions):
             found = self._lay_out(payload, frames_max, segments=False)
@@ -216,7 +223,7 @@ class Answer:
 
 
 def _way(direction: ResultDirection, length: int, *, segments: bool) -> Location | Way:
-    """How one item goes; `segments`: in segments where that is left to the responder."""
+    """Returns the location of one item; `segments`: choose segments if the direction leaves the choice."""
     if length < direction.least or not length:
         return NotPlaced.TOO_SHORT
     if direction.way is Way.BY_SIZE:

@@ -1,4 +1,4 @@
-"""The requester's half: calls that go as Transmit Requests, and what their replies bring (sections 5 and 7)."""
+"""The requester's half: calls that travel as Transmit Requests, and their replies (sections 5 and 7)."""
 
 from __future__ import annotations
 
@@ -7,10 +7,19 @@ from typing import NamedTuple
 
 from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.limits import CALL_ATTEMPTS_MAX, RTR_ITEMS_MAX, RTR_TRANSMISSIONS_MAX
-from rpcrdma.rtr.choice import Costs, Preference, prefers_segments
-from rpcrdma.rtr.code_points import REPTERR, XMTREQ
-from rpcrdma.rtr.layout import Layout, lay_out
+from rpcrdma.rtr.config import Costs, Preference, prefers_segments
+from rpcrdma.rtr.layout import (
+    CONTINUE_OCTETS,
+    ITEM_OCTETS,
+    LOCATION_OCTETS,
+    SEGMENT_OCTETS,
+    GroupLayout,
+    lay_out,
+    transmissions,
+)
 from rpcrdma.rtr.messages import (
+    REPTERR,
+    XMTREQ,
     DirectionSet,
     Explicit,
     InSegments,
@@ -22,7 +31,6 @@ from rpcrdma.rtr.messages import (
     encode_transmit_request,
 )
 from rpcrdma.rtr.peer import Peer
-from rpcrdma.rtr.sending import CONTINUE_OCTETS, ITEM_OCTETS, LOCATION_OCTETS, SEGMENT_OCTETS, transmissions
 from rpcrdma.transport import (
     NO_CHUNKS,
     REPLY_ALLOWANCE_OCTETS,
@@ -45,17 +53,17 @@ from rpcrdma.transport import (
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.xdr.codec import Payload, PlacedInOrder
 
-__all__ = ["NOT_TAKEN", "Calls", "Promises", "Results", "SentCall"]
+__all__ = ["NOT_TAKEN", "Promises", "RequestCarrier", "Results", "SentCall"]
 
 NOT_TAKEN = Refusal(Cause.EXTENSION, code=REPTERR)
 """The refusal of a call by a Report Error: the peer has not run the call."""
 
 _REQUEST_OCTETS = 20
-"""Of a Transmit Request without items and directions."""
+"""The length of a Transmit Request without items and directions."""
 _RESPONSE_OCTETS = 12
-"""Of a Transmit Response without items."""
+"""The length of a Transmit Response without items."""
 _HEADERS_KEPT = 16
-"""Of calls of the same sizes: file handles of another length move the items that follow."""
+"""Encoded headers kept for calls of one size: a file handle of another length moves the Positions of items."""
 _PLANS_KEPT = 256
 _SET_OCTETS = 12
 _DIRECTION_OCTETS = 8
@@ -70,7 +78,7 @@ _FORMS = {
 
 
 class Results(NamedTuple):
-    """What came with the stream of a reply: an item for each direction, and those in segments by Position."""
+    """The items of a reply: one for each direction, and the views of those in segments by Position."""
 
     items: tuple[Item, ...]
     views: Mapping[int, memoryview]
@@ -78,18 +86,18 @@ class Results(NamedTuple):
 
 
 class _Request(NamedTuple):
-    """What a Transmit Request is made of: items `placed` in segments by the layout, others `explicit`, by index."""
+    """The parts of a Transmit Request: items `placed` in segments by the layout, others `explicit`, by index."""
 
     placed: tuple[int, ...]
     explicit: tuple[int, ...]
-    layout: Layout
+    layout: GroupLayout
 
 
 class _Plan:
-    """How all calls go whose sizes are the same.
+    """The plan for all calls of the same sizes.
 
-    `results` say how each result is to come; those that have memory are given its segments for each call. `headers` are
-    those of calls without memory, by the Positions of their items.
+    `results` are the directions for the results; a direction with memory gets its RDMA segments for each call.
+    `headers` has encoded headers of calls without memory, by the Positions of their items.
     """
 
     __slots__ = ("call_plan", "extra_receives", "form", "headers", "request", "results")
@@ -191,7 +199,7 @@ class SentCall:
         return transmissions(layout, XMTREQ, link.prefix_octets, header, stream, data, answers=False)
 
     def _encode(self, chunks: ChunkLists) -> bytes:
-        """The Transmit Request, with the memory that is exposed."""
+        """Encodes the Transmit Request with the exposed memory."""
         payload, how = self._payload, self._how
         placed, explicit, layout = how.request
         items = payload.items
@@ -274,7 +282,7 @@ class SentCall:
             self._promised = 0
 
 
-class Calls:
+class RequestCarrier:
     """The carrier of one connection; see `rpcrdma.transport.Carrier`."""
 
     __slots__ = ("_costs", "_limits", "_link", "_own", "_peer", "_plans", "_preference", "eager", "promises")
@@ -315,7 +323,7 @@ class Calls:
         return SentCall(self._link, self.promises, call.payload, how)
 
     def _known_plan(self, call: CallToCarry, preference: Preference) -> _Plan | None:
-        """The plan for a call of these sizes, for which there are credits enough in any case."""
+        """Returns the plan for a call of these sizes, when credits suffice for any plan."""
         if call.limits is not self._limits:
             self._limits = call.limits
             self._plans.clear()
@@ -366,16 +374,16 @@ class Calls:
     def _direct(
         self, call: CallToCarry, sizes: Sequence[int], preference: Preference
     ) -> tuple[Sequence[ResultDirection] | None, int]:
-        """Directions for the results, and how many messages beyond the first one the reply may have.
+        """Plans the directions for the results, and the number of transmissions of the reply beyond the first one.
 
-        None: the results are for RDMA, and there is nothing to be gained.
+        None if the results are for RDMA, and the extension has no advantage.
         """
         if not sizes:
             return (), 0
         limits = call.limits
         least = limits.direct_octets_min
         if not self._own.takes_responses or not self._peer.responses_max:
-            # Directions are answered in no other way.
+            # A reply follows directions only in a Transmit Response.
             return None, 0
         if preference is Preference.EXPLICIT or not self._own.runs:
             return [ResultDirection(least, Way.EXPLICIT)] * len(sizes), 0
@@ -399,7 +407,7 @@ class Calls:
             return None, 0
         if len(sizes) > 1:
             return [ResultDirection(least, Way.EXPLICIT)] * len(sizes), 0
-        # One buffer less than there are: the header and the rest of the reply need room, too.
+        # One buffer is left for the header and the rest of the reply.
         each = sum(run.octets * run.count for run in self._own.runs)
         threshold = max(least + 1, each * max(1, frames_max - 1))
         if layout is not None:

@@ -1,35 +1,85 @@
-"""What a user may set for the round-trip extension."""
+"""The settings of the round-trip extension, and the rule by which bulk data travels.
+
+Bulk data travels in plain messages, by RDMA, or in placeable segments of Sends. The first matching rule decides:
+
+1. If a call and its reply go in plain messages without the extension, they do so with it. No memory is registered and
+   no round trip could be saved; a header that describes the data costs more than a copy.
+2. Data that the extension cannot carry, in as many transmissions as the peer and the credits allow, goes by RDMA.
+3. Results for which the caller has given memory go by RDMA Write, which places them there without a further round trip.
+   From segments they would have to be copied.
+4. Otherwise the lower estimate decides. In segments: `Costs.transmission_s` for each transmission. By RDMA:
+   `Costs.registration_s`, and for arguments the round trip of an RDMA Read, `Costs.read_s` plus the distance that the
+   provider has measured. The first transmission of a reply is not counted, since every reply has one.
+"""
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass, field
 
 from rpcrdma.limits import RTR_TRANSMISSIONS_MAX
-from rpcrdma.rtr.choice import Costs, Preference
-from rpcrdma.rtr.code_points import Support
-from rpcrdma.rtr.properties import BufferStructure, SegmentKind
+from rpcrdma.rtr.properties import BufferStructure, SegmentKind, Support
 
-__all__ = ["RoundTripConfig"]
+__all__ = ["EXTENSION_CHOICES", "Costs", "Preference", "RoundTripConfig", "extension_choice", "prefers_segments"]
+
+EXTENSION_CHOICES = ("auto", "rtr", "off")
 
 _HEAD_OCTETS_MIN = 1024
-"""Of the first segment: a header with many segments, and the payload of the usual call or reply."""
+"""The least length of the first segment: a header with many segments, and the payload of a usual call or reply."""
+
+
+class Preference(enum.Enum):
+    """The placement that a user requests for a connection or a call; the names are those of options."""
+
+    AUTO = "auto"
+    """The rule above."""
+    SEGMENTS = "rtr"
+    """In segments as far as possible; longer results by size."""
+    CHOICE = "choice"
+    """Arguments in segments; the responder chooses for results."""
+    BY_SIZE = "by-size"
+    """Arguments and short results in segments; long results by RDMA."""
+    EXPLICIT = "explicit"
+    """By RDMA, described in messages of the extension."""
+    RDMA = "rdma"
+    """By RDMA or inline, without the extension."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Costs:
+    """Seconds of both ends together; `benchmarks/round_trips.py` measures them, docs/round-trips.md has the results."""
+
+    transmission_s: float = 45e-6
+    registration_s: float = 15e-6
+    read_s: float = 45e-6
+    """An RDMA Read without its round trip."""
+
+
+def prefers_segments(frames: int, costs: Costs, round_trip_s: float, *, arguments: bool, given: bool) -> bool:
+    """Applies points 3 and 4 of the rule; for results, `frames` counts the transmissions beyond the first one."""
+    if given and not arguments:
+        return False
+    by_rdma_s = costs.registration_s
+    if arguments:
+        by_rdma_s += costs.read_s + round_trip_s
+    return frames * costs.transmission_s <= by_rdma_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundTripConfig:
-    """For all connections of a client or a server. `support` is what this side takes, and says that it takes."""
+    """The settings of a client or server. `support` is the set of header types that this side takes."""
 
     preference: Preference = Preference.AUTO
-    """Client: which way bulk data goes where a call does not say."""
+    """Client: the placement of bulk data in calls that do not choose one."""
     support: Support = Support.REQUEST | Support.RESPONSE | Support.CONTINUE
     segment_octets: int = 4096
-    """Of a placeable segment: a page, so that what is in it can be handed on as pages. 0 for buffers without any."""
+    """The length of a placeable segment: a page, so that its data can be passed on as pages. 0 for no such segments."""
     requests_max: int = RTR_TRANSMISSIONS_MAX
-    """Server: transmissions of the longest request that it takes."""
+    """Server: the transmissions of the longest request that it takes."""
     responses_max: int = RTR_TRANSMISSIONS_MAX
-    """Server: transmissions of the longest response that it sends."""
+    """Server: the transmissions of the longest response that it sends."""
     promises_max: int = 256
-    """Client: receives that replies may take beyond the first one of each, at once."""
+    """Client: receives for replies beyond the first one of each, at any time."""
     costs: Costs = field(default_factory=Costs)
 
     def __post_init__(self) -> None:
@@ -42,7 +92,7 @@ class RoundTripConfig:
             raise ValueError("promises_max must be from 0 to 4096")
 
     def structure(self, octets: int) -> BufferStructure:
-        """Receive buffers of so many octets: a segment for headers, the rest in pages."""
+        """Describes receive buffers of so many octets: one segment for headers, the rest in pages."""
         count = max(0, octets - _HEAD_OCTETS_MIN) // self.segment_octets if self.segment_octets else 0
         if not count:
             return BufferStructure.plain(octets)
@@ -54,3 +104,14 @@ class RoundTripConfig:
                 (count, SegmentKind(self.segment_octets, self.segment_octets, placeable=True)),
             ),
         )
+
+
+def extension_choice(choice: str) -> str:
+    """Returns a valid `choice`.
+
+    Raises:
+        ValueError: it is none of `EXTENSION_CHOICES`.
+    """
+    if choice not in EXTENSION_CHOICES:
+        raise ValueError(f"extension {choice!r}: choose one of {', '.join(EXTENSION_CHOICES)}")
+    return choice

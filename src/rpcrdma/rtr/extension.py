@@ -1,32 +1,26 @@
-"""The extension as `rpcrdma.transport` takes it: rows, and what is done with the messages of one connection."""
+"""The extension for `rpcrdma.transport`: its rows, the groups of one connection, and the choice of users."""
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from operator import attrgetter
 
 from rpcrdma.errors import DecodeError, RemoteProtocolError
 from rpcrdma.limits import CHUNK_SEGMENTS_MAX
-from rpcrdma.rtr.answers import Answer, directed
-from rpcrdma.rtr.calls import NOT_TAKEN, Calls, Results, SentCall
-from rpcrdma.rtr.code_points import (
-    RECEIVE_STRUCTURE,
-    REPTERR,
-    REQUEST_RECEIVE_LIMIT,
-    RESPONSE_SEND_LIMIT,
-    RTR_SUPPORT,
-    XMTCONT,
-    XMTREQ,
-    XMTRESP,
-    Support,
-)
-from rpcrdma.rtr.config import RoundTripConfig
-from rpcrdma.rtr.faults import Fault
+from rpcrdma.rtr.answers import DirectedReply, directed
+from rpcrdma.rtr.calls import NOT_TAKEN, RequestCarrier, Results, SentCall
+from rpcrdma.rtr.config import Preference, RoundTripConfig, extension_choice
 from rpcrdma.rtr.groups import Arrived, Group, check_positions, check_ranges, take_payload
 from rpcrdma.rtr.layout import runs_of
 from rpcrdma.rtr.messages import (
+    REPTERR,
+    XMTCONT,
+    XMTREQ,
+    XMTRESP,
     Explicit,
     ReportCode,
+    TransmissionFault,
     TransmissionId,
     TransmitRequest,
     TransmitResponse,
@@ -38,6 +32,11 @@ from rpcrdma.rtr.messages import (
 )
 from rpcrdma.rtr.peer import Peer, peer_of
 from rpcrdma.rtr.properties import (
+    RECEIVE_STRUCTURE,
+    REQUEST_RECEIVE_LIMIT,
+    RESPONSE_SEND_LIMIT,
+    RTR_SUPPORT,
+    Support,
     decode_buffer_structure,
     decode_support,
     decode_transmission_limit,
@@ -60,14 +59,17 @@ from rpcrdma.transport import (
     PropertyRow,
     ReadChunk,
     Role,
+    TransportConfig,
     WriteChunk,
+    check_extensions,
     fill,
 )
 from rpcrdma.wire.buffers import Buffer
 
-__all__ = ["NAME", "RoundTrip"]
+__all__ = ["NAME", "RoundTrip", "all_extensions"]
 
 NAME = "round trips"
+_PREFERENCES = {"auto": Preference.AUTO, "rtr": Preference.SEGMENTS}
 
 _CALL, _REPLY = 0, 1
 _ANY_FLAGS = 0xFFFFFFFC
@@ -76,9 +78,9 @@ _TYPE = struct.Struct(">12xI")
 
 
 class RoundTrip:
-    """The extension of a client or a server, whose connections share its memory for what arrives.
+    """The extension of a client or a server, whose connections share memory for arriving messages.
 
-    `receive_octets` is the receive buffer size that the transport properties tell (`TransportConfig`).
+    `receive_octets` is the receive buffer size in the transport properties (`TransportConfig`).
     """
 
     def __init__(self, config: RoundTripConfig | None = None, *, receive_octets: int = 36864) -> None:
@@ -91,9 +93,9 @@ class RoundTrip:
         self.extension = self._rows(config.support, uncalled)
 
     def _rows(self, support: Support, without_calls: Extension | None) -> Extension:
-        """The extension as an end has it that tells this support."""
+        """Builds the extension of an end with this support."""
         config = self.config
-        # Flags that mean nothing are passed over in a report, since nothing answers one.
+        # Undefined flags of a report are ignored, since nothing answers a report.
         headers = [HeaderRow(REPTERR, "Report Error", self._on_report, flags=_ANY_FLAGS)]
         # An end that takes no calls reads requests in order to refuse them.
         if Support.REQUEST in config.support:
@@ -137,7 +139,7 @@ class RoundTrip:
         )
 
     def _receives(self, octets: int) -> SlabReceives:
-        """Receive buffers of one connection: of the structure that is told, and longer where others want that."""
+        """Makes the receive buffers of one connection: of the announced structure, or longer if others need that."""
         head = self.structure.segments[0][1]
         slot = max(self.structure.octets, octets) - head
         if self._store is None or self._store.slot_octets != slot:
@@ -151,7 +153,7 @@ class RoundTrip:
         if link.role is Role.CLIENT and connection.peer.takes_requests:
             config = self.config
             peer = connection.peer
-            link.carry(Calls(link, self.own, peer, config.preference, config.costs, config.promises_max))
+            link.carry(RequestCarrier(link, self.own, peer, config.preference, config.costs, config.promises_max))
 
     def _on_closed(self, link: ExtensionLink) -> None:
         if link.state is not None:
@@ -171,9 +173,9 @@ class RoundTrip:
 
 
 class _Connection:
-    """The groups of one connection: one at a time may be open, since nothing may come between its messages.
+    """The groups of one connection; one at a time is open, since no other message may come between its transmissions.
 
-    `peer` is what the other end has told.
+    `peer` has the abilities of the other end.
     """
 
     __slots__ = ("_dropped", "_extension", "_group", "_link", "peer")
@@ -183,14 +185,14 @@ class _Connection:
         self._link = link
         self.peer = peer_of(link.peer)
         self._group: Group | None = None
-        # The XIDs of groups that were given up, of which more may come.
+        # The XIDs of groups that were given up, whose further transmissions may still arrive.
         self._dropped: frozenset[int] = _NONE
 
     def on_first(self, message: ExtensionMessage, lead: int) -> None:
-        """The first transmission of a group.
+        """Handles the first transmission of a group.
 
         Raises:
-            DecodeError: its header, or the message that the group makes up, is against the rules of XDR.
+            DecodeError: its header, or the message of the group, violates the rules of XDR.
         """
         if self._contradicts(message, lead):
             self._refuse_flags(message)
@@ -198,10 +200,10 @@ class _Connection:
         self._dropped = _NONE
         bad = TransmissionId(message.xid, _CALL if lead == XMTREQ else _REPLY, 0)
         if self._group is not None:
-            self._give_up(Fault(ReportCode.OPTIONAL_TYPE, XMTCONT, lead), bad, message)
+            self._give_up(TransmissionFault(ReportCode.OPTIONAL_TYPE, XMTCONT, lead), bad, message)
             return
         if lead == XMTREQ and not self._link.takes_calls:
-            # As this end has told: it takes no requests.
+            # The properties of this end say that it takes no requests.
             self._let_go(message)
             self._dropped = frozenset((message.xid,))
             self._link.refuse_call(message.xid, Cause.HEADER_TYPE)
@@ -214,7 +216,7 @@ class _Connection:
                 self._finish(group)
             else:
                 self._open(group)
-        except Fault as fault:
+        except TransmissionFault as fault:
             self._give_up(fault, bad, message)
         except DecodeError as error:
             self._let_go(message)
@@ -224,7 +226,7 @@ class _Connection:
             self._link.fail_call(message.xid, error)
 
     def _decode_first(self, message: ExtensionMessage, lead: int) -> tuple[TransmitRequest | TransmitResponse, int]:
-        """The header of a first transmission, which may go on in the placeable segments, and where it ends."""
+        """Decodes the header of a first transmission and its end; it may extend into the placeable segments."""
         decode = decode_transmit_request if lead == XMTREQ else decode_transmit_response
         try:
             return decode(message.body, 0)
@@ -235,7 +237,7 @@ class _Connection:
             return decode(message.arrived[0].joined(message.arrived[1])[prefix:], 0)
 
     def _transmissions_max(self, xid: int, head: TransmitRequest | TransmitResponse) -> int:
-        """Of a group; a client says with each request how many its response may have."""
+        """The limit on transmissions of a group; a client states with each request the limit of its response."""
         own = self._extension.own
         if isinstance(head, TransmitRequest):
             if head.extra_receives:
@@ -246,10 +248,10 @@ class _Connection:
         return min(most, call.responses_max) if isinstance(call, SentCall) else most
 
     def on_continue(self, message: ExtensionMessage) -> None:
-        """A further transmission of a group.
+        """Handles a further transmission of a group.
 
         Raises:
-            DecodeError: its header, or the message that the group makes up, is against the rules of XDR.
+            DecodeError: its header, or the message of the group, violates the rules of XDR.
         """
         group = self._group
         if group is None and message.xid in self._dropped:
@@ -260,24 +262,26 @@ class _Connection:
         try:
             header, start = decode_transmit_continue(message.body, 0)
             number = header.number
-            # The flags are held against the type that the message names only if the group began with that type.
+            # The flags are compared with the type that the message names only if the group began with that type.
             if (group is None or header.begun_by == group.lead) and self._contradicts(message, header.begun_by):
                 self._refuse_flags(message)
                 return
             if group is None:
                 direction = _REPLY if header.begun_by == XMTRESP else _CALL
-                self._give_up(Fault(ReportCode.CONTINUATION), TransmissionId(message.xid, direction, number), message)
+                self._give_up(
+                    TransmissionFault(ReportCode.CONTINUATION), TransmissionId(message.xid, direction, number), message
+                )
                 return
             group.check_next(message.xid, header)
             self._add(group, message, start, header.payload_octets)
             if not group.complete:
                 self._hold(group)
                 return
-            # What is delivered counts anew.
+            # The delivered message is counted separately.
             self._group = None
             self._link.expect_group(None)
             self._finish(group)
-        except Fault as fault:
+        except TransmissionFault as fault:
             self._group = group
             self._give_up(fault, TransmissionId(message.xid, direction, number), message)
         except DecodeError as error:
@@ -290,7 +294,7 @@ class _Connection:
             self._link.fail_call(message.xid if group is None else group.xid, error)
 
     def _add(self, group: Group, message: ExtensionMessage, start: int, payload_octets: int) -> None:
-        """Takes one transmission into its group."""
+        """Adds one transmission to its group."""
         link = self._link
         prefix = link.prefix_octets
         arrived = None
@@ -311,7 +315,7 @@ class _Connection:
         self._hold(group)
 
     def _hold(self, group: Group) -> None:
-        """Counts the memory that an open group pins; the group is given up where that is too much."""
+        """Counts the memory that an open group occupies, and gives the group up if that exceeds the limit."""
         more = group.pinned_octets - group.held
         if self._link.hold(more):
             group.held += more
@@ -325,14 +329,14 @@ class _Connection:
             self._link.fail_call(group.xid, RemoteProtocolError(reason))
 
     def close(self) -> None:
-        """No group is open; what there was of one is let go."""
+        """Releases the open group, if there is one."""
         group, self._group = self._group, None
         if group is not None:
             self._link.expect_group(None)
             self._release(group)
 
     def _finish(self, group: Group) -> None:
-        """A group is complete: what it makes up is a call or a reply."""
+        """Delivers the call or reply of a complete group."""
         link, extension = self._link, self._extension
         head = group.head
         stream = group.stream
@@ -369,7 +373,7 @@ class _Connection:
             frames_max = min(1 + head.extra_receives, extension.own.response_frames(self.peer))
             octets = len(stream) + sum((item.length + 3) & ~3 for item in head.items)
             followed = directed(head.directions, stream, octets)
-            answer = Answer(link, self.peer, directions, followed, frames_max, counted=bool(views))
+            answer = DirectedReply(link, self.peer, directions, followed, frames_max, counted=bool(views))
         chunks = ChunkLists(reads, writes, None)
         # One alone has no more than its list may have.
         if len(reads) + len(writes) > 1 and chunks.count_segments() > CHUNK_SEGMENTS_MAX:
@@ -378,7 +382,7 @@ class _Connection:
         link.deliver_call(group.xid, stream, chunks, IncomingItems(views, held, answer))
 
     def _release(self, group: Group) -> None:
-        """The receive buffers of a group are done with, but for what refers to their placeable segments."""
+        """Releases the receive buffers of a group, except for placeable segments with references."""
         receives = self._link.receives
         if isinstance(receives, SlabReceives):
             for arrived in group.arrived:
@@ -386,12 +390,12 @@ class _Connection:
                     receives.keep(arrived.buffer)
 
     def _let_go(self, message: ExtensionMessage) -> None:
-        """A transmission is not used."""
+        """Releases an unused transmission."""
         if message.arrived is not None and message.arrived[0].parts:
             self._link.receives.give_back(message.arrived[0])
 
-    def _give_up(self, fault: Fault, bad: TransmissionId, message: ExtensionMessage | None) -> None:
-        """Tells the peer what is wrong with a transmission; nothing of its group is used, nor what else may come."""
+    def _give_up(self, fault: TransmissionFault, bad: TransmissionId, message: ExtensionMessage | None) -> None:
+        """Reports a faulty transmission to the peer, and discards its group with all further transmissions of it."""
         group = self._group
         self.close()
         if message is not None:
@@ -407,14 +411,14 @@ class _Connection:
         self._link.report(REPTERR, [body], xid=bad.xid, answer=bad.direction == _CALL)
 
     def _contradicts(self, message: ExtensionMessage, lead: int) -> bool:
-        """Whether RESPONSE, where there are flags, does not fit to what the message's group begins with."""
+        """Whether the flag RESPONSE contradicts the header type that began the group, in a version with flags."""
         return self._link.has_flags and lead in {XMTREQ, XMTRESP} and message.answers != (lead == XMTRESP)
 
     def _refuse_flags(self, message: ExtensionMessage) -> None:
-        """RESPONSE does not fit: neither the message is used nor the open group, and no Report Error is about that.
+        """Discards a message with a wrong RESPONSE flag, and the open group, without a Report Error.
 
-        The rule is one of version 2 (section 6.4.3). With RESPONSE the XID is the receiver's: such a message is not
-        answered, and fails the call that it names.
+        The rule belongs to version 2 (section 6.4.3). With RESPONSE the XID is the receiver's: such a message is not
+        answered, and fails the call with that XID.
         """
         group = self._group
         self.close()
@@ -430,18 +434,22 @@ class _Connection:
                 self._link.statistics.discarded += 1
 
     def _between(self, message: Inbound, data: Buffer) -> bool:
-        """A message while a group is open; anything but the extension's own breaks the group, and is not taken."""
+        """Handles a message while a group is open; one that is not the extension's interrupts the group."""
         if message.kind is Kind.EXTENSION and message.header_type in {XMTREQ, XMTRESP, XMTCONT, REPTERR}:
             return False
         direction = _REPLY if message.kind in {Kind.REPLY, Kind.ERROR} else _CALL
         code = ReportCode.OPTIONAL_TYPE if message.kind is Kind.EXTENSION else ReportCode.HEADER_TYPE
-        self._give_up(Fault(code, XMTCONT, _TYPE.unpack_from(data)[0]), TransmissionId(message.xid, direction, 0), None)
+        self._give_up(
+            TransmissionFault(code, XMTCONT, _TYPE.unpack_from(data)[0]),
+            TransmissionId(message.xid, direction, 0),
+            None,
+        )
         return True
 
     def on_report(self, message: ExtensionMessage) -> None:
-        """The peer has not taken a transmission: a call goes out again in plain messages, or fails if it was one.
+        """Handles the peer's report: a refused call goes out again in plain messages, or fails.
 
-        A reply is lost, which the peer knows. A report that cannot be read is discarded: nothing answers one.
+        A refused reply is lost, as the peer knows. An unreadable report is discarded, since nothing answers a report.
         """
         statistics = self._link.statistics
         try:
@@ -453,3 +461,20 @@ class _Connection:
         refused = {one.xid for one in (report.bad, report.lead) if one is not None and one.direction == _CALL}
         for xid in refused:
             self._link.on_refused(xid, NOT_TAKEN)
+
+
+def all_extensions(choice: str, transport: TransportConfig, others: Sequence[Extension]) -> list[Extension]:
+    """Combines the round-trip extension with `others`, for connections with these settings.
+
+    The extension is left out for "off", and if `others` has it with settings of the user.
+
+    Raises:
+        ValueError: see `extension_choice`.
+        LocalProtocolError: extensions use the same codes.
+    """
+    extensions = list(others)
+    if extension_choice(choice) != "off" and all(other.name != NAME for other in others):
+        config = RoundTripConfig(preference=_PREFERENCES[choice])
+        extensions.append(RoundTrip(config, receive_octets=transport.offered_receive_octets).extension)
+    check_extensions(extensions)
+    return extensions

@@ -1,7 +1,7 @@
-"""Joining the transmissions of a group to one message (sections 4.2, 6.1 and 9.2 to 9.4).
+"""Groups of transmissions that make up one message (sections 4.2, 6.1 and 9.2 to 9.4).
 
-The first transmission has everything about the whole message; the others follow it in order, without any other message
-between them. The payloads are joined, which copies them; bulk items stay where they are.
+The first transmission describes the whole message. The others follow in order, without any other message between them.
+The payloads are joined by a copy; bulk items stay in place.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rpcrdma.rtr.faults import expected, out_of_range
 from rpcrdma.rtr.messages import (
     DirectionSet,
     Explicit,
@@ -20,6 +19,8 @@ from rpcrdma.rtr.messages import (
     TransmitContinue,
     TransmitRequest,
     TransmitResponse,
+    expected,
+    out_of_range,
 )
 from rpcrdma.rtr.receive_slabs import ShortBuffer, Slab, SlabBuffer
 from rpcrdma.wire.buffers import Buffer
@@ -28,10 +29,10 @@ __all__ = ["Arrived", "Group", "Placement", "check_positions", "check_ranges", "
 
 
 class Arrived(NamedTuple):
-    """One transmission as it is in memory.
+    """One transmission in memory.
 
-    `octets` is its length, `payload_end` where its payload ends, both counted from the start of its header. Short ones
-    have no `buffer`: nothing of them is in placeable segments.
+    `octets` is its length and `payload_end` the end of its payload, both from the start of its header. A short
+    transmission has no `buffer`, as none of it is in placeable segments.
     """
 
     buffer: SlabBuffer | None
@@ -40,19 +41,19 @@ class Arrived(NamedTuple):
 
 
 class Placement(NamedTuple):
-    """Where items of a message are: by Position, and how many had to be copied."""
+    """The items of a message by Position, and the number of items that were copied."""
 
     views: dict[int, memoryview]
     joined: int
 
 
 class Group:
-    """A message of which the first transmission has come; `lead` is that one's header type."""
+    """An incomplete message; `lead` is the header type of its first transmission."""
 
     __slots__ = ("_payloads", "arrived", "head", "held", "lead", "xid")
 
     def __init__(self, xid: int, lead: int, head: TransmitRequest | TransmitResponse, count_max: int) -> None:
-        """Raises Fault: there are too many transmissions, or none."""
+        """Raises TransmissionFault if the number of transmissions is zero or too large."""
         if not 1 <= head.count <= count_max:
             expected(ReportCode.SEQUENCE, count_max, head.count)
         self.xid = xid
@@ -60,21 +61,21 @@ class Group:
         self.head = head
         self.arrived: list[Arrived] = []
         self.held = 0
-        """Octets that are counted for the group."""
+        """The octets that are counted for the group."""
         self._payloads: list[Buffer] = []
 
     @property
     def complete(self) -> bool:
-        """Whether all transmissions are here."""
+        """Whether all transmissions have arrived."""
         return len(self.arrived) == self.head.count
 
     def add(self, arrived: Arrived, payload: Buffer) -> None:
-        """The next transmission."""
+        """Adds the next transmission."""
         self.arrived.append(arrived)
         self._payloads.append(payload)
 
     def check_next(self, xid: int, header: TransmitContinue) -> None:
-        """Raises Fault: a Transmit Continue is not the next one of this group."""
+        """Raises TransmissionFault if a Transmit Continue is not the next one of this group."""
         if xid != self.xid:
             expected(ReportCode.XID, self.xid, xid)
         if header.begun_by != self.lead:
@@ -87,7 +88,7 @@ class Group:
 
     @property
     def pinned_octets(self) -> int:
-        """The memory that nothing else can use while the group is open, whole slabs included."""
+        """The memory that is unavailable while the group is open, with whole slabs."""
         buffers = [arrived.buffer for arrived in self.arrived if arrived.buffer is not None]
         slabs = {id(buffer.slab): buffer.slab.pinned_octets for buffer in buffers}
         heads = sum(len(buffer.head) for buffer in buffers)
@@ -100,19 +101,19 @@ class Group:
 
     @property
     def held_octets(self) -> int:
-        """Of receive buffers that items stay in."""
+        """The size of the receive buffers in which items stay."""
         return sum(arrived.buffer.slab.octets for arrived in self.arrived if arrived.buffer is not None)
 
     def place(self, items: Sequence[Item], segment_octets: int, each: int) -> Placement:
-        """The items that came in placeable segments, of which every buffer has `each`, all of this length.
+        """Locates the items in placeable segments, of which every buffer has `each`, all of this length.
 
         Raises:
-            Fault: an item is not where it is said to be.
+            TransmissionFault: an item is not at its stated place.
         """
         views: dict[int, memoryview] = {}
         joined = 0
         free = 0
-        """Octets of all placeable segments of the group that items before have taken, or passed over."""
+        """The end of the previous item, counted in octets of all placeable segments of the group."""
         for position, length, where in items:
             if not isinstance(where, InSegments):
                 continue
@@ -130,7 +131,7 @@ class Group:
     def _pieces(
         self, length: int, where: InSegments, free: int, segment_octets: int, each: int
     ) -> tuple[list[tuple[Slab | ShortBuffer, int, int]], int]:
-        """The memory of one item, what is side by side taken together; and what is free behind it."""
+        """Returns the memory of one item, with adjacent segments merged, and the end of the item."""
         offset, numbers = where
         if offset >= segment_octets:
             out_of_range(ReportCode.OFFSET, offset, 0, segment_octets - 1)
@@ -175,13 +176,13 @@ class Group:
     def _segment(
         self, transmission: int, start: int, offset: int, segment_octets: int
     ) -> tuple[Slab | ShortBuffer | None, int, int]:
-        """Where in memory a segment is that starts so far into what a transmission has for items.
+        """Returns the memory of the segment that begins at `start` of a transmission's placeable segments.
 
-        And how many octets have come from `offset` of it on.
+        The third value is the number of octets that arrived from `offset` of the segment on.
         """
         buffer, octets, payload_end = self.arrived[transmission]
         if buffer is None:
-            # All of it is in the part that comes first.
+            # A short transmission is in the head as a whole.
             return None, 0, 0
         begin = len(buffer.head) + start
         if begin + offset < payload_end:
@@ -190,7 +191,7 @@ class Group:
 
 
 def check_positions(items: Sequence[Item], stream_octets: int) -> None:
-    """Raises Fault: items do not stand one after another within the stream, which has so many octets without them."""
+    """Raises TransmissionFault if items overlap or exceed the stream, which has so many octets without them."""
     end = removed = 0
     for position, length, where in items:
         if isinstance(where, NotPlaced):
@@ -208,7 +209,7 @@ def check_positions(items: Sequence[Item], stream_octets: int) -> None:
 
 
 def check_ranges(directions: Sequence[DirectionSet]) -> None:
-    """Raises Fault: the parts of the request that directions belong to are not one after another (section 7.4)."""
+    """Raises TransmissionFault if the ranges of directions are not in order (section 7.4)."""
     least = 0
     for begin, end, _ in directions:
         if begin < least:
@@ -219,10 +220,10 @@ def check_ranges(directions: Sequence[DirectionSet]) -> None:
 
 
 def take_payload(body: Buffer, start: int, octets: int, prefix: int, arrived: tuple[SlabBuffer, int] | None) -> bytes:
-    """A copy of the payload that begins at `start` of the body; it may go on in the placeable segments.
+    """Copies the payload that begins at `start` of the body and may extend into the placeable segments.
 
     Raises:
-        Fault: it is not all in the transmission.
+        TransmissionFault: the transmission is shorter.
     """
     room = len(body) - start if arrived is None else arrived[1] - prefix - start
     if octets > room:

@@ -1,8 +1,8 @@
-"""Laying out a message for the receive buffers of the peer: which octets go into which transmission, and where.
+"""The layout of a message in the receive buffers of the peer, and its transmissions as gather lists.
 
-Each transmission begins with its header and a part of the payload stream. Bulk items then begin at placeable segments,
-with padding before them, and go on through the next ones, also those of further transmissions. A pure function from
-sizes to a layout.
+Each transmission begins with its header and a part of the payload stream. Padding follows up to a placeable segment,
+where bulk items begin; they continue in the next segments, also in those of further transmissions. `lay_out` is a pure
+function from sizes to a layout.
 """
 
 from __future__ import annotations
@@ -12,19 +12,44 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from rpcrdma.limits import RTR_BUFFER_STRUCTURES_KEPT_MAX, RTR_LAYOUTS_TRIED_MAX
+from rpcrdma.rtr.messages import XMTCONT, TransmitContinue, encode_transmit_continue
 from rpcrdma.rtr.properties import BufferStructure
+from rpcrdma.transport import Transmission
+from rpcrdma.wire.buffers import Buffer
 
-__all__ = ["Frame", "Layout", "Run", "lay_out", "runs_of"]
+__all__ = [
+    "CONTINUE_OCTETS",
+    "ITEM_OCTETS",
+    "LOCATION_OCTETS",
+    "SEGMENT_OCTETS",
+    "Frame",
+    "GroupLayout",
+    "Run",
+    "lay_out",
+    "runs_of",
+    "transmissions",
+]
 
+CONTINUE_OCTETS = 12
+"""The length of a Transmit Continue."""
+ITEM_OCTETS = 12
+"""The length of an item's entry without its location."""
+LOCATION_OCTETS = 8
+"""The length of a location in segments without the segment numbers."""
+SEGMENT_OCTETS = 16
+"""The length of one RDMA segment in a list."""
+
+_ZEROS = memoryview(bytes(1 << 18))
+"""The padding before placeable segments, which shows nothing of this side's memory (section 11)."""
 
 _KEPT = 512
-"""Layouts: the calls of one application are mostly of the same few sizes."""
+"""Layouts kept: most calls of one application have the same few sizes."""
 
 
 class Run(NamedTuple):
-    """Placeable segments of one length, side by side in a buffer: `count` of them, the first one being number `first`.
+    """A run of `count` adjacent placeable segments of one length, beginning with segment number `first`.
 
-    `start` is where it begins in the buffer, `octets` is the length of each.
+    `start` is the offset of the run in the buffer, `octets` the length of each segment.
     """
 
     first: int
@@ -34,16 +59,16 @@ class Run(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """One transmission: octets of the payload, and what follows: (octets of padding, item, its start, its end)."""
+    """One transmission: octets of payload, then parts, each with padding octets, an item, its start and its end."""
 
     payload: int
     parts: tuple[tuple[int, int, int, int], ...]
 
 
-class Layout(NamedTuple):
-    """A whole message: its transmissions, and the numbers of the segments that each item takes.
+class GroupLayout(NamedTuple):
+    """A whole message: its transmissions, and the segment numbers of each item.
 
-    `header` is what the header of the first one has to take, its prefix included.
+    `header` is the length of the first transmission's header, with its prefix.
     """
 
     frames: tuple[Frame, ...]
@@ -53,7 +78,7 @@ class Layout(NamedTuple):
 
 @functools.lru_cache(maxsize=RTR_BUFFER_STRUCTURES_KEPT_MAX)
 def runs_of(structure: BufferStructure) -> tuple[Run, ...]:
-    """The placeable segments of a buffer, those that are alike and side by side taken together."""
+    """Returns the placeable segments of a buffer as runs of adjacent segments of one length."""
     runs: list[Run] = []
     for number, (start, octets) in enumerate(structure.placeable):
         if runs:
@@ -74,8 +99,8 @@ def lay_out(
     runs: tuple[Run, ...],
     message_octets: int,
     frames_max: int,
-) -> Layout | None:
-    """A message in at most `frames_max` transmissions; None if it takes more, or has no place for an item.
+) -> GroupLayout | None:
+    """Lays out a message in at most `frames_max` transmissions; None if it needs more, or an item has no place.
 
     Args:
         first_header: octets of the first transmission's header without segment numbers, of which each takes four.
@@ -88,7 +113,7 @@ def lay_out(
     """
     if items and not runs:
         return None
-    # Segments of one length are as many wherever they begin; of others it takes some trying.
+    # The number of segments of one length does not depend on their position; other lengths need some attempts.
     count = sum(-(-octets // max(run.octets for run in runs)) for octets in items) if runs else 0
     for tried in range(count, count + RTR_LAYOUTS_TRIED_MAX):
         found = _fill(first_header + 4 * tried, next_header, payload, items, runs, message_octets, frames_max)
@@ -108,8 +133,8 @@ def _fill(
     runs: Sequence[Run],
     message_octets: int,
     frames_max: int,
-) -> Layout | None:
-    """A layout whose first transmission has a header of so many octets."""
+) -> GroupLayout | None:
+    """Lays out a message whose first transmission has a header of so many octets."""
     frames: list[Frame] = []
     room = message_octets - header
     if room < min(payload, 1):
@@ -126,7 +151,7 @@ def _fill(
     each = runs[-1].first + runs[-1].count if runs else 0
     numbers: list[tuple[int, ...]] = []
     at = 0
-    """The next run to be looked at."""
+    """The index of the current run."""
     for index, octets in enumerate(items):
         start = 0
         taken: list[int] = []
@@ -156,4 +181,38 @@ def _fill(
     frames.append(Frame(payload, tuple(parts)))
     if len(frames) > frames_max:
         return None
-    return Layout(tuple(frames), tuple(numbers), header)
+    return GroupLayout(tuple(frames), tuple(numbers), header)
+
+
+def transmissions(
+    layout: GroupLayout,
+    lead: int,
+    prefix: int,
+    header: bytes,
+    stream: bytes | bytearray,
+    items: Sequence[Buffer],
+    *,
+    answers: bool,
+) -> list[Transmission]:
+    """Builds the messages of a group: the first one of type `lead` with `header`, then its continuations.
+
+    `prefix` is the length of the octets before a header, `stream` the whole payload, and `items` the data of the items
+    in the layout. Only the payload is copied.
+    """
+    assert prefix + len(header) == layout.header, "the layout is for a header of another length"
+    group: list[Transmission] = []
+    position = 0
+    header_type = lead
+    for index, (payload, parts) in enumerate(layout.frames):
+        if index:
+            header = encode_transmit_continue(TransmitContinue(index, lead, payload))
+            header_type = XMTCONT
+        body: list[Buffer] = [header + stream[position : position + payload] if payload else header]
+        position += payload
+        for padding, item, start, end in parts:
+            if padding:
+                body.append(_ZEROS[:padding])
+            data = items[item]
+            body.append(data if end - start == len(data) else memoryview(data)[start:end])
+        group.append(Transmission(header_type, body, answers))
+    return group

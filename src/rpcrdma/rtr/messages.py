@@ -1,17 +1,17 @@
-"""The bodies of the extension's messages in octets: what follows the five words that every header of version 2 has.
+"""Encoding and decoding of the extension's message bodies, which follow the header prefix of version 2.
 
-They are checked against the XDR and against which kind of location may stand where (section 6.2). What takes more than
-the message itself is not looked at: segment numbers and offsets need the structure of the receive buffers, sequence
-needs the transmissions before, and faults of that kind are answered by a Report Error, not as an unreadable header.
+Decoding checks the XDR, and the kinds of location that a list allows (section 6.2). Other checks need further state:
+segment numbers and offsets the structure of the receive buffers, the sequence the previous transmissions. Faults of
+these kinds are answered by a Report Error, not as an unreadable header.
 """
 
 from __future__ import annotations
 
 import enum
 import struct
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
-from rpcrdma.errors import DecodeError
+from rpcrdma.errors import DecodeError, RemoteProtocolError
 from rpcrdma.rtr.placements import (
     DirectionSet,
     Explicit,
@@ -30,6 +30,10 @@ from rpcrdma.wire.buffers import Buffer
 from rpcrdma.wire.cursor import Reader
 
 __all__ = [
+    "REPTERR",
+    "XMTCONT",
+    "XMTREQ",
+    "XMTRESP",
     "DirectionSet",
     "Explicit",
     "InSegments",
@@ -39,6 +43,7 @@ __all__ = [
     "Report",
     "ReportCode",
     "ResultDirection",
+    "TransmissionFault",
     "TransmissionId",
     "TransmitContinue",
     "TransmitRequest",
@@ -52,13 +57,24 @@ __all__ = [
     "encode_transmit_continue",
     "encode_transmit_request",
     "encode_transmit_response",
+    "expected",
+    "out_of_range",
 ]
+
+XMTREQ = 0x101
+"""Transmit Request: a request, or its first part."""
+XMTRESP = 0x102
+"""Transmit Response: a response, or its first part."""
+XMTCONT = 0x103
+"""Transmit Continue: a further part of either."""
+REPTERR = 0x104
+"""Report Error: refuses a transmission."""
 
 
 class TransmitRequest(NamedTuple):
-    """optxmt_req: `count` transmissions make up the request, the first of which this is.
+    """optxmt_req: the first of `count` transmissions of a request.
 
-    The response may have `extra_receives` transmissions beyond the first. `payload_octets` is the length of this
+    The response may have `extra_receives` transmissions beyond the first one. `payload_octets` is the length of this
     transmission's payload.
     """
 
@@ -70,7 +86,7 @@ class TransmitRequest(NamedTuple):
 
 
 class TransmitResponse(NamedTuple):
-    """optxmt_resp: `count` transmissions make up the response, the first of which this is."""
+    """optxmt_resp: the first of `count` transmissions of a response."""
 
     items: tuple[Item, ...]
     count: int  # type: ignore[assignment]  # hides tuple.count
@@ -78,7 +94,7 @@ class TransmitResponse(NamedTuple):
 
 
 class TransmitContinue(NamedTuple):
-    """optxmt_cont: transmission `number` of a group, counted from 0, whose first one had the header type `begun_by`."""
+    """optxmt_cont: transmission `number` of a group, counted from 0, that began with the header type `begun_by`."""
 
     number: int
     begun_by: int
@@ -94,32 +110,55 @@ class TransmissionId(NamedTuple):
 
 
 class ReportCode(enum.IntEnum):
-    """optr_err: what is wrong with a transmission."""
+    """optr_err: the fault of a transmission."""
 
     HEADER_TYPE = 1
-    """One of the protocol's own within a group."""
+    """A message of the version within a group."""
     OPTIONAL_TYPE = 2
-    """One of the extension's that does not continue the group."""
+    """A message of the extension that does not continue the group."""
     CONTINUATION = 3
-    """No group was there to be continued."""
+    """There was no group to continue."""
     SEQUENCE = 4
     XID = 5
     OFFSET = 6
     SEGMENT_NUMBER = 7
     PAYLOAD = 8
-    """A length that does not fit into the transmission."""
+    """A length exceeds the transmission."""
 
 
 class Report(NamedTuple):
-    """optrept_err: what is wrong with the transmission `bad`, `lead` being one before it that has led to it.
+    """optrept_err: the fault of the transmission `bad`; `lead` is the earlier transmission that began its group.
 
-    `words` are, by the code: what was expected and what came; a value with its minimum and maximum; or none.
+    `words` depend on the code: the expected and the received value; or a value with its minimum and maximum; or none.
     """
 
     bad: TransmissionId
     lead: TransmissionId | None
     code: ReportCode
     words: tuple[int, ...]
+
+
+class TransmissionFault(RemoteProtocolError):
+    """A fault in a group of transmissions: `code` and `words` go into the Report Error (section 9.5)."""
+
+    def __init__(self, code: ReportCode, *words: int) -> None:
+        self.code = code
+        self.words = words
+        super().__init__(f"{code.name.lower().replace('_', ' ')} {words}", rfc="rtrext 9.5")
+
+    def report(self, bad: TransmissionId, lead: TransmissionId | None) -> Report:
+        """Builds the report about a transmission."""
+        return Report(bad, lead, self.code, self.words)
+
+
+def expected(code: ReportCode, need: int, have: int) -> NoReturn:
+    """Raises the fault of a field with one valid value."""
+    raise TransmissionFault(code, need, have)
+
+
+def out_of_range(code: ReportCode, value: int, least: int, most: int) -> NoReturn:
+    """Raises the fault of a field with a valid range; a value within the range is misaligned."""
+    raise TransmissionFault(code, value, max(0, least) & 0xFFFFFFFF, max(0, most) & 0xFFFFFFFF)
 
 
 _tuple = tuple.__new__
@@ -147,7 +186,7 @@ _ZERO = b"\0\0\0\0"
 
 
 def encode_transmit_request(request: TransmitRequest) -> bytes:
-    """optxmt_req."""
+    """Encodes an optxmt_req."""
     items, directions, count, extra_receives, payload_octets = request
     if not items and not directions:
         return _REQUEST_PLAIN.pack(0, 0, count, extra_receives, payload_octets)
@@ -156,7 +195,7 @@ def encode_transmit_request(request: TransmitRequest) -> bytes:
 
 
 def decode_transmit_request(data: Buffer, start: int) -> tuple[TransmitRequest, int]:
-    """The optxmt_req at `start`, and where its payload begins.
+    """Decodes the optxmt_req at `start`, and returns it with the start of its payload.
 
     Raises:
         DecodeError: the octets are no such message, or it is longer than `rpcrdma.limits` allows.
@@ -177,7 +216,7 @@ def decode_transmit_request(data: Buffer, start: int) -> tuple[TransmitRequest, 
 
 
 def encode_transmit_response(response: TransmitResponse) -> bytes:
-    """optxmt_resp."""
+    """Encodes an optxmt_resp."""
     items, count, payload_octets = response
     if not items:
         return _RESPONSE_PLAIN.pack(0, count, payload_octets)
@@ -185,7 +224,7 @@ def encode_transmit_response(response: TransmitResponse) -> bytes:
 
 
 def decode_transmit_response(data: Buffer, start: int) -> tuple[TransmitResponse, int]:
-    """The optxmt_resp at `start`, and where its payload begins.
+    """Decodes the optxmt_resp at `start`, and returns it with the start of its payload.
 
     Raises:
         DecodeError: the octets are no such message, or it is longer than `rpcrdma.limits` allows.
@@ -203,12 +242,12 @@ def decode_transmit_response(data: Buffer, start: int) -> tuple[TransmitResponse
 
 
 def encode_transmit_continue(message: TransmitContinue) -> bytes:
-    """optxmt_cont."""
+    """Encodes an optxmt_cont."""
     return _CONTINUE.pack(*message)
 
 
 def decode_transmit_continue(data: Buffer, start: int) -> tuple[TransmitContinue, int]:
-    """The optxmt_cont at `start`, and where its payload begins.
+    """Decodes the optxmt_cont at `start`, and returns it with the start of its payload.
 
     Raises:
         DecodeError: the octets are no such message.
@@ -219,7 +258,7 @@ def decode_transmit_continue(data: Buffer, start: int) -> tuple[TransmitContinue
 
 
 def encode_report(report: Report) -> bytes:
-    """optrept_err."""
+    """Encodes an optrept_err."""
     bad, lead, code, words = report
     assert len(words) == _REPORT_WORDS[code], f"{code.name} has {_REPORT_WORDS[code]} words"
     out = _ID.pack(*bad)
@@ -228,7 +267,7 @@ def encode_report(report: Report) -> bytes:
 
 
 def decode_report(data: Buffer, start: int) -> Report:
-    """The optrept_err that `data` is from `start` on: it has no payload.
+    """Decodes the optrept_err at `start`, which has no payload.
 
     Raises:
         DecodeError: the octets are no such message.

@@ -1,4 +1,4 @@
-"""What two ends of a connection may send each other, from what either has told of itself (sections 5 and 8)."""
+"""The abilities of both ends: the messages that they may send each other (sections 5 and 8)."""
 
 from __future__ import annotations
 
@@ -6,31 +6,29 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from rpcrdma.limits import RTR_TRANSMISSIONS_MAX
-from rpcrdma.rtr.code_points import (
-    RECEIVE_STRUCTURE,
-    REQUEST_RECEIVE_LIMIT,
-    RESPONSE_SEND_LIMIT,
-    RTR_SUPPORT,
-    Support,
-)
 from rpcrdma.rtr.layout import Run, runs_of
 from rpcrdma.rtr.properties import (
+    RECEIVE_STRUCTURE,
+    REQUEST_RECEIVE_LIMIT,
     REQUEST_RECEIVE_LIMIT_DEFAULT,
+    RESPONSE_SEND_LIMIT,
     RESPONSE_SEND_LIMIT_DEFAULT,
+    RTR_SUPPORT,
     SUPPORT_DEFAULT,
+    Support,
 )
 
 __all__ = ["Peer", "peer_of"]
 
 _UNTOLD_OCTETS = (1 << 32) - 1
-"""Without a structure the receive buffer size of version 2 is all that bounds a transmission."""
+"""Without a structure only the receive buffer size of version 2 bounds a transmission."""
 
 
 class Peer(NamedTuple):
-    """What one end takes and sends.
+    """The abilities of one end.
 
-    `octets` is the length of its receive buffers by their structure, `runs` are the placeable segments in them.
-    It takes requests of up to `requests_max` transmissions and sends responses of up to `responses_max`.
+    `octets` is the length of its receive buffers by their structure, `runs` are their placeable segments. It takes
+    requests of up to `requests_max` transmissions and sends responses of up to `responses_max`.
     """
 
     support: Support
@@ -41,7 +39,7 @@ class Peer(NamedTuple):
 
     @property
     def takes_requests(self) -> bool:
-        """Whether it takes Transmit Request, and so answers it as it directs."""
+        """Whether it takes Transmit Request, and answers it as directed."""
         return Support.REQUEST in self.support and self.requests_max > 0
 
     @property
@@ -51,16 +49,16 @@ class Peer(NamedTuple):
 
     @property
     def request_frames(self) -> int:
-        """Transmissions of the longest request that it takes."""
+        """The transmissions of the longest request that it takes."""
         return self.requests_max if Support.CONTINUE in self.support else 1
 
     def response_frames(self, receiver: Peer) -> int:
-        """Transmissions of the longest response that it sends and `receiver` takes; 0 where it sends none."""
+        """The transmissions of the longest response that it sends and `receiver` takes; 0 if it sends none."""
         return self.responses_max if Support.CONTINUE in receiver.support else min(1, self.responses_max)
 
 
 def peer_of(told: Mapping[int, Any]) -> Peer:
-    """What holds of a peer that has told these properties."""
+    """Derives the abilities of a peer from its properties."""
     structure = told.get(RECEIVE_STRUCTURE)
     return Peer(
         told.get(RTR_SUPPORT, SUPPORT_DEFAULT),

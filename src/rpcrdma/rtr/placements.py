@@ -1,7 +1,7 @@
-"""The two lists that say where data of a message are: its items, and directions for those of the response.
+"""The lists of items and of directions, which describe the location of data.
 
-The usual shapes are taken in one or two steps: nothing placed, one item in segments, one direction with at most one
-segment of memory. All others go word by word.
+Usual shapes are decoded in one or two steps: no item, one item in segments, one direction with at most one RDMA
+segment. Others are decoded word by word.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Explicit(NamedTuple):
 
 
 class InSegments(NamedTuple):
-    """XMDTYPE_TBSN: the data came with the Sends, in the placeable segments `numbers` of their receive buffers.
+    """XMDTYPE_TBSN: the data is in the placeable segments `numbers` of the receive buffers of the group.
 
     It starts `offset` octets into the first of them. Numbers count all placeable segments of the group's buffers.
     """
@@ -49,20 +49,20 @@ class InSegments(NamedTuple):
 
 
 class NotPlaced(enum.Enum):
-    """XMDTYPE_TOOSHORT and XMDTYPE_NOITEM: a direction of the request that came to nothing."""
+    """XMDTYPE_TOOSHORT and XMDTYPE_NOITEM: the reason for which a direction of the request has no placed item."""
 
     TOO_SHORT = 5
-    """The item is shorter than the direction demands, and is inline."""
+    """The item is shorter than the direction's minimum, and inline."""
     NO_ITEM = 6
     """The response has no item for the direction."""
 
 
 Location: TypeAlias = Explicit | InSegments | NotPlaced
-"""xmddp_loc: where the data of an item is."""
+"""xmddp_loc: the location of an item's data."""
 
 
 class Item(NamedTuple):
-    """xmddp_mitem: `length` octets, without XDR padding, left out at `position` of the stream as it is without that."""
+    """xmddp_mitem: `length` octets without XDR padding, removed at `position` of the complete stream."""
 
     position: int
     length: int
@@ -70,23 +70,23 @@ class Item(NamedTuple):
 
 
 class Way(enum.IntEnum):
-    """xmddp_type of a direction: how the responder is to place an item of the response."""
+    """xmddp_type of a direction: the placement that the responder has to use for an item of the response."""
 
     EXPLICIT = 1
     """By RDMA Write."""
     SEGMENTS = 2
     """In segments of the requester's receive buffers."""
     CHOICE = 3
-    """Either, as the responder likes."""
+    """Either of them; the responder chooses."""
     BY_SIZE = 4
-    """By RDMA Write what is long, in segments what is short."""
+    """Long items by RDMA Write, short ones in segments."""
 
 
 class ResultDirection(NamedTuple):
-    """xmddp_rsditem: how one item of the response is to be placed; one shorter than `least` goes inline.
+    """xmddp_rsditem: the direction for one item of the response; an item shorter than `least` goes inline.
 
-    `segments` is the memory for RDMA Writes, where `way` allows any; `explicit_from` the length from which on they are
-    to be used, where `way` is `BY_SIZE`.
+    `segments` is the memory for RDMA Writes, if `way` allows them. `explicit_from` is the shortest item for an RDMA
+    Write, if `way` is `BY_SIZE`.
     """
 
     least: int
@@ -96,7 +96,7 @@ class ResultDirection(NamedTuple):
 
 
 class DirectionSet(NamedTuple):
-    """xmddp_rsdset: directions for the response to what is at positions `begin` to `end` of the request."""
+    """xmddp_rsdset: directions for the response to the positions `begin` to `end` of the request."""
 
     begin: int
     end: int

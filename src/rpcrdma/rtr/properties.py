@@ -1,7 +1,8 @@
-"""The transport properties of the extension: what each side says of its receive buffers and of its limits."""
+"""The transport properties of the extension: the receive buffers and limits of each side."""
 
 from __future__ import annotations
 
+import enum
 import functools
 import struct
 from dataclasses import dataclass
@@ -10,16 +11,20 @@ from typing import NamedTuple
 
 from rpcrdma.errors import DecodeError, LocalProtocolError
 from rpcrdma.limits import RTR_BUFFER_SEGMENTS_MAX, RTR_BUFFER_STRUCTURES_KEPT_MAX
-from rpcrdma.rtr.code_points import Support
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.wire.cursor import Reader
 
 __all__ = [
+    "RECEIVE_STRUCTURE",
+    "REQUEST_RECEIVE_LIMIT",
     "REQUEST_RECEIVE_LIMIT_DEFAULT",
+    "RESPONSE_SEND_LIMIT",
     "RESPONSE_SEND_LIMIT_DEFAULT",
+    "RTR_SUPPORT",
     "SUPPORT_DEFAULT",
     "BufferStructure",
     "SegmentKind",
+    "Support",
     "decode_buffer_structure",
     "decode_support",
     "decode_transmission_limit",
@@ -29,23 +34,37 @@ __all__ = [
     "shown_support",
 ]
 
+RTR_SUPPORT = 0x101
+RECEIVE_STRUCTURE = 0x102
+REQUEST_RECEIVE_LIMIT = 0x103
+RESPONSE_SEND_LIMIT = 0x104
+
+
+class Support(enum.IntFlag):
+    """The property RTR Support: the header types that its sender takes."""
+
+    REQUEST = 1
+    RESPONSE = 2
+    CONTINUE = 4
+
+
 SUPPORT_DEFAULT = Support(0)
 REQUEST_RECEIVE_LIMIT_DEFAULT = 1
 RESPONSE_SEND_LIMIT_DEFAULT = 1
-"""Transmissions: without this property a responder continues no response."""
+"""Transmissions: without this property a responder does not continue a response."""
 
 _WORD = struct.Struct(">I")
 _HEAD = struct.Struct(">II")
 _GROUP = struct.Struct(">IIII")
 _PLACEABLE = 1
-"""XMRSFLAG_DDP; what other bits mean is not defined, so they are passed over."""
+"""XMRSFLAG_DDP. Other bits are undefined and ignored."""
 _KNOWN_SUPPORT = int(Support.REQUEST | Support.RESPONSE | Support.CONTINUE)
 
 
 class SegmentKind(NamedTuple):
-    """xmrbs_seg: `align` is what the start of the segment is a multiple of in memory, 0 or 1 if nothing is promised.
+    """xmrbs_seg: the start of the segment in memory is a multiple of `align`; 0 or 1 for no promise.
 
-    Bulk data may be put into `placeable` segments.
+    Bulk data may be placed into `placeable` segments.
     """
 
     length: int
@@ -55,7 +74,7 @@ class SegmentKind(NamedTuple):
 
 @dataclass(frozen=True)
 class BufferStructure:
-    """xmrbs_buf: every receive buffer has `octets`, made up of so many segments of one kind, then of another.
+    """xmrbs_buf: the structure of every receive buffer of `octets`, as pairs of a count and a kind of segment.
 
     Raises:
         LocalProtocolError: the parts do not make up such a buffer.
@@ -72,11 +91,11 @@ class BufferStructure:
 
     @classmethod
     def plain(cls, octets: int) -> BufferStructure:
-        """What holds where nothing is told: one segment, not placeable."""
+        """The default structure: one segment, not placeable."""
         return cls(octets, ((1, SegmentKind(octets, 0, placeable=False)),))
 
     def __str__(self) -> str:
-        """For people: "1 of 4096, 8 of 4096 for data"."""
+        """Formats the structure for people: "1 of 4096, 8 of 4096 for data"."""
         return ", ".join(
             f"{count} of {kind.length}" + (" for data" if kind.placeable else "") for count, kind in self.groups
         )
@@ -99,9 +118,9 @@ class BufferStructure:
 
 
 def _fault(octets: int, groups: tuple[tuple[int, SegmentKind], ...]) -> tuple[str, int, str, str] | None:
-    """What is wrong: the field, its offset in the encoded structure, what is needed there, and what it is.
+    """Finds the fault: the field, its offset in the encoded structure, the valid value and the actual value.
 
-    Sums cannot overflow here, so a count or length that is much too large shows in the sum.
+    Sums cannot overflow here, so an excessive count or length shows in the sum.
     """
     total = 0
     segments = 0
@@ -126,7 +145,7 @@ def _fault(octets: int, groups: tuple[tuple[int, SegmentKind], ...]) -> tuple[st
 
 
 def encode_buffer_structure(structure: BufferStructure) -> bytes:
-    """xmrbs_buf."""
+    """Encodes an xmrbs_buf."""
     out = bytearray(_HEAD.pack(structure.octets, len(structure.groups)))
     for count, (length, align, placeable) in structure.groups:
         out += _GROUP.pack(count, length, align, _PLACEABLE if placeable else 0)
@@ -134,7 +153,7 @@ def encode_buffer_structure(structure: BufferStructure) -> bytes:
 
 
 def decode_buffer_structure(data: Buffer) -> BufferStructure:
-    """xmrbs_buf, which is all of `data`.
+    """Decodes an xmrbs_buf that fills `data`.
 
     Raises:
         DecodeError: the octets are none, or its parts do not make up such a buffer, or are more than `rpcrdma.limits`
@@ -158,17 +177,17 @@ def decode_buffer_structure(data: Buffer) -> BufferStructure:
 
 @functools.lru_cache(maxsize=RTR_BUFFER_STRUCTURES_KEPT_MAX)
 def _structure(octets: int, groups: tuple[tuple[int, SegmentKind], ...]) -> BufferStructure:
-    """One value for all peers that tell the same: with its parts it takes a kilobyte and a half."""
+    """Shares one value between peers with the same structure, which takes a kilobyte and a half."""
     return BufferStructure(octets, groups)
 
 
 def encode_support(support: Support) -> bytes:
-    """RTR Support."""
+    """Encodes RTR Support."""
     return _WORD.pack(support)
 
 
 def decode_support(data: Buffer) -> Support:
-    """RTR Support, which is all of `data`; bits that mean nothing are passed over.
+    """Decodes RTR Support, which fills `data`; undefined bits are ignored.
 
     Raises:
         DecodeError: it is not one word.
@@ -177,18 +196,18 @@ def decode_support(data: Buffer) -> Support:
 
 
 def shown_support(support: Support) -> str:
-    """For people: "requests, responses, continued"."""
+    """Formats the support for people: "requests, responses, continued"."""
     words = {Support.REQUEST: "requests", Support.RESPONSE: "responses", Support.CONTINUE: "continued"}
     return ", ".join(word for bit, word in words.items() if bit in support) or "nothing"
 
 
 def encode_transmission_limit(count: int) -> bytes:
-    """Request Transmission Receive Limit and Response Transmission Send Limit."""
+    """Encodes a Request Transmission Receive Limit or a Response Transmission Send Limit."""
     return _WORD.pack(count)
 
 
 def decode_transmission_limit(data: Buffer) -> int:
-    """Either limit, which is all of `data`.
+    """Decodes either limit, which fills `data`.
 
     Raises:
         DecodeError: it is not one word.

@@ -1,6 +1,6 @@
-"""RPC-over-RDMA over any queue pair, in every version that `dialects` has.
+"""RPC-over-RDMA over any queue pair, in every version of `dialects`.
 
-`Endpoint` is the whole interface of a connection; everything else here is what it takes and gives.
+`Endpoint` is the interface of a connection; all other exports are its arguments and results.
 """
 
 from rpcrdma.rpc.reply_bound import ReplyBound

@@ -1,7 +1,7 @@
-"""Messages that come in pieces: one sequence at a time, in order, bounded in octets and in pieces.
+"""Messages in several pieces: one sequence at a time, in order, bounded in octets and in pieces.
 
-A message of another sequence breaks the one that has begun. Neither of the two is run, and what is still to come of a
-broken sequence is dropped, up to its last piece.
+A message of another sequence interrupts the unfinished one. Neither of the two is executed, and further pieces of an
+interrupted sequence are dropped, up to its last one.
 """
 
 from __future__ import annotations
@@ -16,28 +16,27 @@ from rpcrdma.wire.buffers import Buffer
 __all__ = ["Assembly", "Step"]
 
 Key: TypeAlias = tuple[int, ...]
-"""What all pieces of a sequence have in common: the XID and the type of their headers, or more."""
+"""The identity of a sequence: the XID and type of its headers, or more."""
 
 
 class Step(enum.Enum):
-    """What became of a message that is a piece, or comes between pieces."""
+    """The result of a piece, or of a message between pieces."""
 
     KEPT = "kept"
     WHOLE = "whole"
-    """It was the last piece: `Assembly.release` has all."""
+    """The last piece: `Assembly.release` returns the message."""
     FOREIGN = "foreign"
-    """It belongs to another sequence than the one that had begun, which is broken by it."""
+    """A message of another sequence, which interrupts the unfinished one."""
     TOO_LONG = "too long"
-    """The sequence is given up."""
+    """The sequence exceeds a bound."""
     DROPPED = "dropped"
-    """It belongs to a sequence that was given up."""
+    """A piece of an interrupted sequence."""
 
 
 class Assembly:
-    """What one end has received of a message that goes on. `idle` is True while nothing of any sequence is awaited.
+    """The stored pieces of one end. `idle` is True while no piece of any sequence is awaited.
 
-    `unfinished` is the number of the sequence of which octets are kept, counted from 1; 0 if there is none. `memory`
-    counts these octets.
+    `unfinished` is the number of the stored sequence, counted from 1; 0 if there is none. `memory` counts its octets.
     """
 
     __slots__ = ("_begun", "_dropping", "_key", "_octets", "_pieces", "idle", "memory", "unfinished")
@@ -54,7 +53,7 @@ class Assembly:
         self._dropping: set[Key] = set()
 
     def drop(self, key: Key, *, more: bool) -> Step | None:
-        """Drops a message that belongs to a broken sequence; None if it does not."""
+        """Drops a piece of an interrupted sequence; None for any other message."""
         if key not in self._dropping:
             return None
         if not more:
@@ -63,7 +62,7 @@ class Assembly:
         return Step.DROPPED
 
     def take(self, key: Key, payload: Buffer, *, more: bool) -> Step:
-        """Adds a message to its sequence, which begins or ends with it; `more` pieces follow it, or none."""
+        """Adds a piece to its sequence, which it may begin or end; `more` pieces follow it, or none."""
         if self._key is None:
             self._key = key
             self._octets = bytearray()
@@ -86,15 +85,15 @@ class Assembly:
         return Step.WHOLE
 
     def release(self) -> memoryview:
-        """The octets that are kept: of the message that became whole last, or of an unfinished one."""
+        """Returns the stored octets of the last complete message, or of an unfinished one."""
         octets, self._octets = self._octets, bytearray()
         self.memory.release_pieces()
         return memoryview(octets)
 
     def give_up(self, key: Key, *, more: bool) -> bool:
-        """A message is refused, with its sequence if `more` follows, and the sequence that had begun before it.
+        """Gives up a refused message, with its sequence if `more` follows, and the unfinished sequence.
 
-        True if that was another sequence, which is broken.
+        True if the message interrupts another sequence.
         """
         begun = self._key
         broken = begun is not None and begun != key

@@ -1,4 +1,4 @@
-"""How a connection learns which host its peer is, whatever the mechanism: what an endpoint drives."""
+"""The interface of host authentication between an endpoint and a mechanism."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["TAKES_PART", "Authenticator", "AuthenticatorSource", "HostPolicy"]
 
 
 class HostPolicy(enum.Enum):
-    """Whether hosts authenticate themselves to each other, as one side wants it."""
+    """One side's policy for the authentication of hosts."""
 
     OFF = "off"
     OPTIONAL = "optional"
-    """If the peer takes part; if it does, it must succeed."""
+    """Authenticate if the peer takes part; then it must succeed."""
     REQUIRED = "required"
 
 
@@ -28,44 +28,44 @@ TAKES_PART: Mapping[tuple[HostPolicy, bool], bool | None] = {
     (HostPolicy.REQUIRED, False): None,
     (HostPolicy.REQUIRED, True): True,
 }
-"""By this side's policy, and whether the peer has announced that it takes part: whether the hosts authenticate
-themselves. None: the connection ends."""
+"""Decides whether the hosts authenticate, from this side's policy and the peer's announcement. None: the connection
+ends."""
 
 
 class Authenticator(Protocol):
-    """One side of one connection. A value is the content of one HOSTAUTH property (`opaque<>`).
+    """One side of host authentication on one connection. A value is the content of one HOSTAUTH property (`opaque<>`).
 
     Every method may raise `HostAuthenticationFailed`: then its `alert`, unless empty, is the last value to send, and
-    the connection ends. Peers' octets raise nothing else.
+    the connection ends. Octets of the peer raise no other exception.
     """
 
     def announce(self) -> bytes | None:
-        """Client: the value in its first message; None: that has no HOSTAUTH."""
+        """Returns the value for a client's first message; None for no HOSTAUTH."""
 
     def begin(self, announced: bytes | None) -> bytes | None:
-        """Takes the value in the peer's first message; None: that had none, or no properties at all.
+        """Takes the value in the peer's first message; None for no value, or no properties at all.
 
-        Returns what to send, or None: a server sends it with its own properties, a client in a message of its own.
+        Returns the value to send, or None: a server sends it with its own properties, a client in a message of its own.
         """
 
     def receive(self, value: bytes) -> bytes | None:
-        """Takes each further value; returns the next one to send, or None.
+        """Takes a further value; returns the next one to send, or None.
 
-        Also to be called after the end: a peer that goes on, or that withdraws, is an error.
+        Called after the end as well: a peer that continues, or withdraws, causes an error.
         """
 
     @property
     def required(self) -> bool:
-        """Whether a connection without it is refused."""
+        """Whether a connection without host authentication is refused."""
 
     @property
     def finished(self) -> bool:
-        """Whether calls may be made: after the value that was returned last has been sent."""
+        """Whether calls may be made after the last returned value has been sent."""
 
     @property
     def peer(self) -> HostIdentity | None:
-        """Which host the peer is; None until then, and where it was not authenticated."""
+        """The authenticated host of the peer; None before the end, and without authentication."""
 
 
 AuthenticatorSource: TypeAlias = Callable[[], Authenticator]
-"""Makes the authenticator of a connection."""
+"""Creates the authenticator of a connection."""

@@ -9,25 +9,25 @@ __all__ = ["TRANSITIONS", "CallInput", "CallState"]
 
 
 class CallState(enum.IntEnum):
-    """How far a call has come. As a number, since the table is looked up twice for every call."""
+    """The state of a call, as a number because every call looks the table up twice."""
 
     QUEUED = 0
-    """It waits for a credit, or for the connection."""
+    """The call waits for a credit, or for the connection."""
     SENT = 1
     ABANDONED = 2
-    """Sent, but its caller waits no more: its memory is fenced, its credit is held until the reply comes."""
+    """Sent and given up: its memory is fenced, its credit is held until the reply comes."""
     DONE = 3
 
 
 class CallInput(enum.IntEnum):
-    """What happens to a call."""
+    """The inputs of a call's state machine."""
 
     SEND = 0
     ABANDON = 1
     REFUSE = 2
-    """The peer did not run it; it may be sent again in another form."""
+    """The peer did not run the call, which may go out again in another form."""
     END = 3
-    """It was answered or refused for good, it cannot be sent, or the connection has ended."""
+    """The call was answered or finally refused, cannot be sent, or lost its connection."""
 
 
 TRANSITIONS: Mapping[tuple[CallState, CallInput], CallState] = {
@@ -41,4 +41,4 @@ TRANSITIONS: Mapping[tuple[CallState, CallInput], CallState] = {
     (CallState.ABANDONED, CallInput.END): CallState.DONE,
     (CallState.DONE, CallInput.ABANDON): CallState.DONE,
 }
-"""A pair that is missing cannot come about."""
+"""Other pairs cannot occur."""

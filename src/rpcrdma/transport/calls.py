@@ -23,11 +23,11 @@ _tuple = tuple.__new__
 
 
 class CallHandle(Outgoing):
-    """A call made by `Endpoint.call`. `context` is the caller's own, None at first.
+    """A call made by `Endpoint.call`. `context` belongs to the caller, None at first.
 
-    It keeps what it takes to send it again in another form until it is done. `carried` is set for one that travels in
-    messages of an extension; `sending` while the memory of its arguments is in use for that. `placement` is how the
-    caller wants its bulk items moved, if that matters.
+    Until it is done, the call keeps the data for another try in another form. `carried` is set if an extension carries
+    the call, `sending` while the queue pair reads its arguments. `placement` is the caller's choice for bulk items, if
+    any.
     """
 
     __slots__ = ("carried", "context", "exposure", "form", "into", "payload", "placement", "sending", "state")
@@ -56,7 +56,7 @@ class CallHandle(Outgoing):
 
 
 class OutgoingReply(Outgoing):
-    """The answer to a call. `plan` is None where it goes without any chunk, joined with its header."""
+    """The reply to a call. `plan` is None if it goes without chunks, joined with its header."""
 
     __slots__ = ("incoming", "payload", "plan")
 
@@ -75,10 +75,10 @@ class OutgoingReply(Outgoing):
 
 
 class IncomingCall:
-    """A call to answer with `Endpoint.reply`, `fail_call` or `drop`, once.
+    """A call to answer once, with `Endpoint.reply`, `fail_call` or `drop`.
 
-    `decoder` stands at the RPC call header; its data stay valid until then, and until `ReplySent` if that is announced.
-    `context` is the owner's own, None at first.
+    `decoder` is at the RPC call header. Its data stay valid until the answer, and until `ReplySent` if that is
+    announced. `context` belongs to the owner, None at first.
     """
 
     __slots__ = (
@@ -112,7 +112,7 @@ class IncomingCall:
         self.held_octets = 0
         self.message_octets = 0
         self.refusal = ""
-        """Why a reply was refused with ERR_CHUNK; empty if none was."""
+        """The reason for which a reply was refused with ERR_CHUNK; empty if none was."""
         self.sink: memoryview | None = None
         self.sink_region: MemoryRegion | None = None
 

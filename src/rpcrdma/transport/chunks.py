@@ -81,19 +81,19 @@ class ChunkLists(NamedTuple):
 
     @property
     def chunks(self) -> tuple[ReadChunk | WriteChunk, ...]:
-        """All of them: those that are written to first."""
+        """All chunks, in the order in which they are written."""
         return (*self.writes, *self.reads) if self.reply is None else (*self.writes, self.reply, *self.reads)
 
     @property
     def first_handle(self) -> int | None:
-        """The handle of the memory that the requester needs first, which the reply may well invalidate."""
+        """The handle of the first chunk's memory, which the reply is likely to invalidate."""
         for chunk in self.chunks:
             if chunk.segments:
                 return chunk.segments[0].handle
         return None
 
     def count_segments(self) -> int:
-        """Of all chunks."""
+        """The number of segments in all chunks."""
         return sum(len(chunk.segments) for chunk in self.chunks)
 
     def names(self, handle: int) -> bool:

@@ -1,4 +1,4 @@
-"""What a user may set for the transport."""
+"""The settings of the transport."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from rpcrdma.transport.private_data import (
 __all__ = ["OFFERED_OCTETS_MIN", "ReverseSupport", "Role", "TransportConfig"]
 
 OFFERED_OCTETS_MIN = 4096
-"""What every peer sends and receives in a version with transport properties, also before it has told any."""
+"""The message size of every peer, before it has sent its properties, in a version with transport properties."""
 
 
 class Role(enum.Enum):
-    """Which end of the connection this is."""
+    """The role of one end of the connection."""
 
     CLIENT = "client"
     """The active opener: requester in the forward direction."""
@@ -29,16 +29,16 @@ class Role(enum.Enum):
 
 
 class ReverseSupport(enum.Enum):
-    """What calls in the reverse direction may use."""
+    """The chunks and messages that calls in the reverse direction may use."""
 
     NONE = "none"
-    """There are none."""
+    """No calls."""
     INLINE = "inline"
-    """They and their replies come without chunks, in one message."""
+    """Calls and replies without chunks, in one message each."""
     CONTINUED = "continued"
-    """Without chunks, in as many messages as it takes."""
+    """Calls and replies without chunks, in one or several messages."""
     GENERAL = "general"
-    """Everything that forward calls may use."""
+    """Calls and replies with all means of the forward direction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +123,7 @@ class TransportConfig:
 
     @property
     def abilities(self) -> PrivateData:
-        """What this side tells its peer."""
+        """The abilities in this side's private data."""
         return PrivateData(self.remote_invalidation, self.inline_send_octets, self.inline_receive_octets)
 
     def private_data(self) -> bytes:

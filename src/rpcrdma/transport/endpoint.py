@@ -1,9 +1,9 @@
 """One end of an RPC-over-RDMA connection: calls and replies on top of a queue pair.
 
-An endpoint does no I/O and has no clock. Its owner drives the queue pair, calls `progress` whenever that may have
-something to report, and takes `events`, of which `Closed` is the last one. When something is `untimed` after that, the
-owner asks for `next_deadline_s`, calls `on_time` then, and asks again. While it `holds` messages, the owner says with
-`send_held` when a turn is over.
+An endpoint does no I/O and has no clock. Its owner drives the queue pair, calls `progress` after each change of the
+queue pair, and takes `events`, of which `Closed` is the last one. If the endpoint is then `untimed`, the owner asks for
+`next_deadline_s`, calls `on_time` at that time, and asks again. While the endpoint `holds` messages, the owner ends
+each turn with `send_held`.
 """
 
 from __future__ import annotations
@@ -57,18 +57,18 @@ _CONNECTING = State.CONNECTING
 
 
 class Endpoint:
-    """Owns the receive buffers, tells directions apart, and hands messages to its requester or responder.
+    """Owns the receive buffers, determines the direction of messages, and passes them to its requester or responder.
 
-    Make it before the queue pair connects: receives are posted at once. A client connects with `config.private_data()`;
-    a server accepts by itself when a peer asks. `buffers` gives memory for Read chunks (responder), and at a server
-    room for messages that have arrived; `receive_pool`, of `receive_octets`, may be shared by connections. `dialects`
-    are the versions that are spoken, the preferred one first; the last of them is understood by all peers that the
-    others are not. A client lets `settle_s` pass before its first message. `extensions` add to the versions that can be
-    extended. `authenticator` is for this connection alone: a server that requires the host to be authenticated offers
-    none of the versions in which that cannot be.
+    Create the endpoint before the queue pair connects: it posts receives at once. A client connects with
+    `config.private_data()`; a server accepts each request of a peer. `buffers` provides memory for Read chunks
+    (responder), and at a server accounts for arrived messages. Connections may share a `receive_pool` of
+    `receive_octets`. `dialects` are the supported versions, the preferred one first; peers that do not know the others
+    understand the last one. A client waits `settle_s` before its first message. `extensions` apply to the versions that
+    can be extended. `authenticator` is for this connection alone: a server that requires host authentication offers
+    only versions that have it.
 
-    With `reverse` a client takes calls, too, and a server may make some (RFC 8167), but not before `allow_reverse`.
-    Without it a reverse call is discarded. The two directions share nothing but the receives.
+    With `reverse` a client also takes calls, and a server may make some (RFC 8167) after `allow_reverse`. Without it a
+    reverse call is discarded. The directions share only the receives.
     """
 
     __slots__ = (
@@ -133,7 +133,7 @@ class Endpoint:
             authenticator=authenticator,
         )
         buffers = buffers or PlainBuffers()
-        # A client asked for what it receives.
+        # A client receives only data that it asked for.
         self._memory = memory = MessageMemory(buffers if role is Role.SERVER else None)
         for dialect in dialects:
             dialect.count_in(memory)
@@ -149,7 +149,7 @@ class Endpoint:
             self._extensions.memory = memory
         self._stall = StallWatch(session, self._responder)
         self.events = session.events
-        """What has happened and is not taken yet, the oldest first."""
+        """Events that the owner has not taken yet, the oldest first."""
         self._disconnected: Disconnected | None = None
         self._established: Established | None = None
         self._routes: list[Handler | None] = []
@@ -157,32 +157,32 @@ class Endpoint:
 
     @property
     def config(self) -> TransportConfig:
-        """As given."""
+        """The configuration of this end."""
         return self._session.config
 
     @property
     def version(self) -> int:
-        """The version of RPC-over-RDMA that the connection speaks; before `Ready`, the one that is tried."""
+        """The version of RPC-over-RDMA; before `Ready`, the version that is being tried."""
         return self._session.dialect.version
 
     @property
     def dialect(self) -> str:
-        """The name of that version, which tells drafts of one version apart."""
+        """The name of the version, which distinguishes the drafts of version 2."""
         return self._session.dialect.name
 
     @property
     def unanswered(self) -> bool:
-        """Client: its first message, of a version that the server may not know, had no answer."""
+        """Client: its first message, in a version that the server may not know, had no answer."""
         return self._introduction.unanswered
 
     @property
     def version_refused(self) -> bool:
-        """Client: the server speaks none of `dialects`, for which the connection ended."""
+        """Client: the connection ended because the server speaks none of `dialects`."""
         return self._introduction.version_refused
 
     @property
     def round_trip_s(self) -> float:
-        """How far the peer is; 0 until the owner has said so."""
+        """The round trip to the peer in seconds; 0 until the owner sets it."""
         return self._session.round_trip_s
 
     @round_trip_s.setter
@@ -191,12 +191,12 @@ class Endpoint:
 
     @property
     def own_properties(self) -> Properties | None:
-        """The transport properties that this side told of; None in a version without."""
+        """The transport properties of this side; None in a version without properties."""
         return self._session.own if self._session.dialect.introduces else None
 
     @property
     def peer_properties(self) -> Properties | None:
-        """Those that the peer told of; None where it has not."""
+        """The transport properties of the peer; None before they arrive."""
         return self._session.peer
 
     @property
@@ -206,7 +206,7 @@ class Endpoint:
 
     @property
     def reverse_support(self) -> ReverseSupport:
-        """What calls in the reverse direction may use."""
+        """The chunks that calls in the reverse direction may use."""
         return self._session.reverse_support
 
     @property
@@ -216,12 +216,12 @@ class Endpoint:
 
     @property
     def inline_send_octets(self) -> int:
-        """Inline threshold of what this side sends; the smallest there is until `Ready`."""
+        """The inline threshold for sent messages; the version's smallest until `Ready`."""
         return self._session.send_octets
 
     @property
     def inline_receive_octets(self) -> int:
-        """Inline threshold of what this side receives; the smallest there is until `Ready`."""
+        """The inline threshold for received messages; the version's smallest until `Ready`."""
         return self._session.receive_octets
 
     @property
@@ -231,17 +231,17 @@ class Endpoint:
 
     @property
     def credits_requested(self) -> int:
-        """Calls that this side asks for (client)."""
+        """The number of calls that a client asks for."""
         return self._session.config.credits_requested
 
     @property
     def credits_granted(self) -> int:
-        """Calls that the responder allows at present: the peer's word on a client, ours on a server."""
+        """The calls that the responder allows now: granted by the peer at a client, by this side at a server."""
         return self._granted(self.role)
 
     @property
     def reverse_credits_granted(self) -> int:
-        """The same of the reverse direction: ours on a client, the peer's word on a server; 0 without `reverse`."""
+        """Likewise for the reverse direction: this side's grant at a client, the peer's at a server; 0 if unused."""
         return self._granted(Role.SERVER if self.role is Role.CLIENT else Role.CLIENT)
 
     def _granted(self, role: Role) -> int:
@@ -289,11 +289,11 @@ class Endpoint:
 
     @property
     def wanted_octets(self) -> int:
-        """Of memory, that its source had none of and a call waits for; 0 if none does."""
+        """The octets of memory for which a call waits, because `buffers` had none; 0 if none waits."""
         return 0 if self._responder is None else self._responder.wanted_octets
 
     def resume_pulls(self) -> None:
-        """Memory that a call waits for may be there now."""
+        """Tries again to get memory for a waiting call."""
         if self._responder is not None:
             self._responder.resume()
 
@@ -333,10 +333,10 @@ class Endpoint:
         return self._requester.call(xid, payload, bound, views, placement)
 
     def abandon(self, handle: CallHandle) -> None:
-        """Nobody waits for the reply any more: when this returns, no peer can touch the call's memory.
+        """Gives a call up: when this returns, no peer can touch the call's memory.
 
-        No event follows. No effect after the call has ended. Where the peer still wants to read the call's argument,
-        the connection ends: nothing else can stop it.
+        No event follows. No effect after the call has ended. If the peer may still read the call's argument, the
+        connection ends, since nothing else can stop the peer.
         """
         if self._requester is not None:
             self._requester.abandon(handle)
@@ -350,23 +350,23 @@ class Endpoint:
 
         Raises:
             LocalProtocolError: the call has been answered.
-            Exception: whatever keeps the answer from being made; the connection ends (RFC 8166 section 4.5.4).
+            Exception: the reply cannot be sent; the connection ends (RFC 8166 section 4.5.4).
         """
         assert self._responder is not None
         return self._responder.reply(incoming, payload)
 
     def fail_call(self, incoming: IncomingCall) -> None:
-        """Answers a call with an error: a Read chunk held what must not be reduced (RFC 8166 section 6.1).
+        """Refuses a call because a Read chunk held data that is not DDP-eligible (RFC 8166 section 6.1).
 
         Raises:
             LocalProtocolError: the call has been answered.
-            Exception: whatever keeps the answer from being made; the connection ends (RFC 8166 section 4.5.4).
+            Exception: the error cannot be sent; the connection ends (RFC 8166 section 4.5.4).
         """
         assert self._responder is not None
         self._responder.fail_call(incoming, Cause.INELIGIBLE)
 
     def drop(self, incoming: IncomingCall) -> None:
-        """Never answers a call; its memory is free, its credit is lost to the peer.
+        """Leaves a call unanswered; its memory is released, and the peer loses its credit.
 
         Raises:
             LocalProtocolError: the call has been answered.
@@ -376,27 +376,27 @@ class Endpoint:
 
     @property
     def holds(self) -> bool:
-        """Whether messages may be held until the end of a turn, so that `send_held` has to be called then."""
+        """Whether messages wait for the end of a turn, so that the owner has to call `send_held`."""
         return self._session.batcher is not None
 
     def send_held(self) -> None:
-        """A turn ends: what was held until then goes out, as far as credits allow."""
+        """Ends a turn: sends waiting messages as far as credits allow."""
         session = self._session
         if session.batcher is None:
             return
         if self._outbox.queued:
             self._outbox.send_held()
-        # What has just gone has brought credits along.
+        # The Sends above have granted credits.
         if session.window.refresh_due:
             self._grant()
 
     def _grant(self) -> None:
-        """The peer needs credits, for which no other message is on its way."""
+        """Sends an asynchronous grant, because no other message carries the credits that the peer needs."""
         if self._session.state is State.OPEN or self._introduction.may_grant:
             self._outbox.send_grant()
 
     def disconnect(self) -> None:
-        """Ends the connection after what has been sent."""
+        """Ends the connection after all posted Sends."""
         self.send_held()
         self._qp.disconnect()
 
@@ -410,19 +410,19 @@ class Endpoint:
 
     @property
     def timed(self) -> bool:
-        """Whether the peer owes something, for which there is a deadline."""
+        """Whether a deadline applies to the peer."""
         return self._session.owed > 0 or self._session.unfinished != 0
 
     @property
     def untimed(self) -> bool:
-        """Whether a wait has begun for which `next_deadline_s` is to be asked."""
+        """Whether a new deadline applies, so that the owner has to ask for `next_deadline_s`."""
         session = self._session
         if (session.owed or session.unfinished) and not self._stall.running:
             return True
         return session.state is not _OPEN and self._introduction.untimed
 
     def next_deadline_s(self, now_s: float) -> float | None:
-        """When `on_time` is to be called next; None for not at all. What begins to wait is timed from here on."""
+        """Returns the time for the next `on_time`, or None. New deadlines count from `now_s`."""
         first_s = self._introduction.next_deadline_s(now_s)
         stall_s = self._stall.next_deadline_s(now_s)
         if first_s is None or stall_s is None:
@@ -430,12 +430,12 @@ class Endpoint:
         return min(first_s, stall_s)
 
     def on_time(self, now_s: float) -> None:
-        """Does what is due; `progress` then takes what comes of it."""
+        """Handles expired deadlines; `progress` then reports the events."""
         self._introduction.on_time(now_s)
         self._stall.on_time(now_s)
 
     def progress(self) -> None:
-        """Takes everything that the queue pair has to report."""
+        """Handles all completions and events of the queue pair."""
         poll_event, poll_completion = self._qp.poll_event, self._qp.poll_completion
         session = self._session
         while True:
@@ -517,7 +517,7 @@ class Endpoint:
         self._on_unclaimed(message, completion.invalidated)
 
     def _receive_early(self, data: Buffer) -> Inbound | None:
-        """Reads a message that comes before all is agreed on; it may change the version or the state."""
+        """Decodes a message that precedes the agreement; it may change the version or the state."""
         introduction, dialect = self._introduction, self._session.dialect
         if self._session.state is State.AWAITING:
             return introduction.receive_first(data)
@@ -527,7 +527,7 @@ class Endpoint:
         return message
 
     def _on_unclaimed(self, message: Inbound | None, invalidated: int | None) -> None:
-        """A message that means nothing here is refused, or silently discarded."""
+        """Refuses or silently discards a message that no handler took."""
         session = self._session
         if message is not None and message.kind is Kind.REPLY and message.refusal is not None:
             refuse = self._routes[Kind.UNREADABLE]
@@ -581,7 +581,7 @@ class Endpoint:
 
 
 def _receives(octets: int, extensions: Sequence[Extension], shared: ReceiveSource | None) -> ReceiveSource:
-    """The memory for incoming messages, of at least so many octets each."""
+    """Returns the memory for incoming messages of at least so many octets."""
     for extension in extensions:
         if extension.receives is not None:
             return extension.receives(octets)
@@ -589,5 +589,5 @@ def _receives(octets: int, extensions: Sequence[Extension], shared: ReceiveSourc
 
 
 def _direction(role: Role, forward: Role) -> CallDirection:
-    """Of calls that are made, or taken, at the end `role`; those in the forward direction are at the end `forward`."""
+    """The direction of calls at the end `role`; the end `forward` has those of the forward direction."""
     return CallDirection.FORWARD if role is forward else CallDirection.REVERSE

@@ -1,4 +1,4 @@
-"""What an endpoint reports, in the order in which it happened."""
+"""The events of an endpoint, in the order of their occurrence."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["CallArrived", "CallFailed", "Closed", "EndpointEvent", "Ready", "Rep
 
 
 class Ready(NamedTuple):
-    """The connection stands; thresholds are agreed on.
+    """The connection is open, and thresholds are agreed on.
 
     `inbound_reads` and `outbound_reads` are the limits of outstanding RDMA Reads (IRD and ORD).
     """
@@ -22,13 +22,13 @@ class Ready(NamedTuple):
 
 
 class CallArrived(NamedTuple):
-    """A whole call is here, its Read chunks included."""
+    """A call has arrived, with its Read chunks."""
 
     incoming: IncomingCall
 
 
 class ReplyArrived(NamedTuple):
-    """The answer to a call: `decoder` stands at the RPC reply header. No peer can touch the call's memory any more."""
+    """The reply to a call: `decoder` is at the RPC reply header. No peer can touch the call's memory any more."""
 
     handle: CallHandle
     decoder: Decoder
@@ -42,16 +42,16 @@ class CallFailed(NamedTuple):
 
 
 class ReplySent(NamedTuple):
-    """The provider is done with the buffers of a reply whose `Endpoint.reply` returned True: sent, or never to be."""
+    """The buffers of a reply whose `Endpoint.reply` returned True are free: it was sent, or never will be."""
 
     incoming: IncomingCall
 
 
 class Closed(NamedTuple):
-    """The connection ended, or was not made: the last event.
+    """The last event: the connection ended, or was not established.
 
-    `by_peer` if the peer ended it or broke the protocol (then `protocol_error`). `refusal`: it ended since one of the
-    hosts is not content with the other.
+    `by_peer`: the peer ended it, or violated the protocol (then also `protocol_error`). `refusal`: host authentication
+    failed.
     """
 
     reason: str

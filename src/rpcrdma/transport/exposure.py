@@ -1,6 +1,6 @@
-"""The memory of a call that its responder may reach: registered before the call is sent, fenced before it is answered.
+"""The exposed memory of one call: registered before the call is sent, fenced before the reply is reported.
 
-What a reply says it wrote is checked against what was offered, before any of it is shown to the caller.
+The lengths that a reply states are checked against the offered chunks before the caller sees any data.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ __all__ = ["Exposure", "Returned", "check_echo", "returned_length"]
 
 
 class Returned(NamedTuple):
-    """A reply whose chunks are as they must be: `data[start:]` is its stream, `placed` what is not in it.
+    """An opened reply: `data[start:]` is its stream, `placed` has the items outside the stream.
 
-    `octets` is what the responder wrote.
+    `octets` is the number of octets that the responder has written.
     """
 
     data: Buffer
@@ -32,10 +32,10 @@ class Returned(NamedTuple):
 
 
 class Exposure:
-    """Of one call.
+    """The exposed memory of one call.
 
-    `chunks` name its memory, `inline` is what is left of the call to be sent with the header. `targets` are where the
-    results of the Write chunks land.
+    `chunks` name the memory, `inline` is the payload of the call's message. `targets` is the memory for the results of
+    the Write chunks.
     """
 
     __slots__ = ("_pd", "_read", "_reply", "_write", "chunks", "inline", "targets")
@@ -50,7 +50,7 @@ class Exposure:
         *,
         carried: bool = False,
     ) -> None:
-        """Registers the memory. `carried`: what is not exposed is sent by an extension, not in `inline`.
+        """Registers the memory. `carried`: an extension sends the data that is not exposed; `inline` has none of it.
 
         Raises:
             LocalProtocolError: a buffer is unfit, or there are too many regions; nothing is registered then.
@@ -89,8 +89,8 @@ class Exposure:
             inline = []
         reads += [ReadChunk(item.position, segments_of(self._readable(item.data), segment_max)) for item in moved]
         if len(payload.items) > len(moved) and inline and not carried:
-            # Items that travel inline are copied: they may be sent after the call was abandoned, and its caller's
-            # memory is no longer what it was then.
+            # Items that travel inline are copied: they may be sent after the call was abandoned, when its caller
+            # may have changed the memory.
             inline = [b"".join(inline)]
         return inline, tuple(reads)
 
@@ -118,14 +118,14 @@ class Exposure:
 
     @property
     def regions(self) -> list[MemoryRegion]:
-        """All memory that is exposed."""
+        """All exposed regions."""
         return [*self._read, *self._write, *([] if self._reply is None else [self._reply])]
 
     def end(self) -> None:
-        """When this returns, no peer can touch the memory.
+        """Ends the exposure: when this returns, no peer can touch the memory.
 
         Raises:
-            RpcRdmaError: the provider cannot see to that.
+            RpcRdmaError: the provider cannot invalidate a region.
         """
         invalidate = self._pd.invalidate
         for region in self._read:
@@ -136,7 +136,7 @@ class Exposure:
             invalidate(self._reply)
 
     def abandon(self) -> None:
-        """As `end`, but what the responder still writes vanishes: the connection goes on."""
+        """Ends the exposure, and discards further writes of the responder: the connection continues."""
         pd = self._pd
         for region in self._read:
             pd.invalidate(region)
@@ -148,14 +148,14 @@ class Exposure:
 
     @property
     def reply_view(self) -> memoryview | None:
-        """Where a long reply is written."""
+        """The memory for a long reply."""
         return None if self._reply is None else self._reply.view
 
 
 class _PlacedIfItFits(PlacedInOrder):
-    """The Write chunks of a reply whose results may come inline instead, but only if they do not fit their chunks.
+    """The Write chunks of a reply whose results come inline if they do not fit their chunks.
 
-    `room` is what each chunk offered.
+    `room` has the offered length of each chunk.
     """
 
     __slots__ = ("_room",)
@@ -180,12 +180,12 @@ def check_echo(
     *,
     may_be_inline: bool,
 ) -> Returned:
-    """The reply in what its call offered; see `Exposure.targets` and `Exposure.reply_view`.
+    """Opens a reply in the chunks that its call offered; see `Exposure.targets` and `Exposure.reply_view`.
 
     `may_be_inline`: results that are too large for their Write chunks may come in the message.
 
     Raises:
-        RemoteProtocolError: its chunks are not as they must be.
+        RemoteProtocolError: its chunks do not match the offered ones.
     """
     chunks = message.chunks
     if chunks.reads:
@@ -222,13 +222,13 @@ def check_echo(
 
 
 def returned_length(mine: WriteChunk, theirs: WriteChunk, what: str) -> int:
-    """Octets that the responder says it wrote.
+    """Returns the number of octets that the responder states to have written.
 
-    Octets are where they are named: a segment that is not full must be the last one used, and one with octets is the
-    offered one. A segment without octets may have any handle and offset.
+    A segment that is not full must be the last one used, and a segment with octets must equal the offered one. A
+    segment without octets may have any handle and offset.
 
     Raises:
-        RemoteProtocolError: they cannot be where they were offered to be.
+        RemoteProtocolError: the stated lengths do not match the offered chunk.
     """
     if len(mine.segments) != len(theirs.segments):
         raise RemoteProtocolError(

@@ -1,8 +1,8 @@
-"""Hosts that prove which ones they are: a TLS 1.3 handshake in the HOSTAUTH values of a connection.
+"""Mutual authentication of hosts by a TLS 1.3 handshake in the HOSTAUTH values of a connection.
 
-docs/host-authentication.md defines the values. TLS is used for its handshake alone: both sides show certificates and
-prove that they have the keys, no octet is ever encrypted, and the TLS connection is forgotten afterwards. OpenSSL
-draws random numbers and compares certificates with the clock; nothing else here does, and nothing does I/O.
+docs/host-authentication.md defines the values. Only the handshake of TLS is used: both sides show certificates and
+prove possession of the keys. No data is encrypted, and the TLS connection is dropped afterwards. OpenSSL draws random
+numbers and compares certificates with the clock; this module does neither, and does no I/O.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rpcrdma.transport.host_refusals import HostCause, alert_in, cause_of, refus
 __all__ = ["TRANSITIONS", "HandshakeInput", "HandshakeState", "HostAuthenticator", "prepare_context"]
 
 _APPLICATION: Final = "rpcrdma-hostauth"
-"""ALPN: no handshake that was begun for another protocol, by a host with the same certificate, is taken for one."""
+"""The ALPN name, so that a handshake for another protocol by a host with the same certificate is not accepted."""
 _BINDING_LABEL: Final = b"rpcrdma host authentication"
 _ANNOUNCEMENT: Final = b""
 _END_MARK: Final = b""
@@ -32,27 +32,27 @@ _NAME_SHOWN: Final = 80
 
 
 class HandshakeState(enum.Enum):
-    """How far one side is."""
+    """The state of one side."""
 
     WAITING = "waiting"
-    """For the peer's first message."""
+    """It waits for the peer's first message."""
     HANDSHAKE = "handshake"
-    """Flights of TLS go to and fro."""
+    """The sides exchange flights of TLS."""
     CONFIRMING = "confirming"
-    """Client: the server is authenticated, and has yet to say that it accepts the client."""
+    """Client: the server is authenticated, and has not accepted the client yet."""
     AUTHENTICATED = "authenticated"
     UNAUTHENTICATED = "unauthenticated"
-    """As the policies of both sides allow it."""
+    """Finished, by the policies of both sides."""
     FAILED = "failed"
 
 
 class HandshakeInput(enum.Enum):
-    """What moves it on."""
+    """The inputs of the state machine."""
 
     DECLINE = "decline"
     TAKE_PART = "take part"
     FLIGHT = "flight"
-    """Of the peer, after which its next one is awaited."""
+    """A flight of the peer that is not the last one."""
     PROOF = "proof"
     """Client: the last flight of the server."""
     ACCEPT = "accept"
@@ -69,16 +69,16 @@ TRANSITIONS: Mapping[tuple[HandshakeState, HandshakeInput], HandshakeState] = {
     (HandshakeState.CONFIRMING, HandshakeInput.ACCEPT): HandshakeState.AUTHENTICATED,
     **{(state, HandshakeInput.FAIL): HandshakeState.FAILED for state in HandshakeState},
 }
-"""A pair that is missing cannot come about."""
+"""Other pairs cannot occur."""
 
 _FINISHED: Final = frozenset({HandshakeState.AUTHENTICATED, HandshakeState.UNAUTHENTICATED})
 _MANIFOLD: Final = frozenset({HostCause.UNKNOWN_ISSUER, HostCause.UNFIT, HostCause.NOT_TLS, HostCause.HANDSHAKE})
-"""What OpenSSL has more to say of."""
+"""Errors for which OpenSSL gives details."""
 _ENDS: Final = _FINISHED | {HandshakeState.FAILED}
 
 
 def prepare_context(context: ssl.SSLContext, role: Role) -> ssl.SSLContext:
-    """Sets what every handshake relies on; certificate, key and authorities are the caller's.
+    """Prepares a context for handshakes; certificate, key and authorities are the caller's.
 
     Raises:
         ValueError: the context is for the other role, or does not allow TLS 1.3.
@@ -99,7 +99,7 @@ def prepare_context(context: ssl.SSLContext, role: Role) -> ssl.SSLContext:
 
 
 class _Tls:
-    """One end of a handshake, with the records that come and those that go."""
+    """One end of a handshake, with its incoming and outgoing records."""
 
     __slots__ = ("incoming", "of", "outgoing")
 
@@ -110,10 +110,10 @@ class _Tls:
 
 
 class HostAuthenticator:
-    """`Authenticator` by TLS, for one connection.
+    """Implements `Authenticator` by TLS, for one connection.
 
-    `context` comes from `prepare_context`; None with the policy OFF. The peer must have one of `names`; with none, any
-    that its authority has certified will do.
+    `context` comes from `prepare_context`; None with the policy OFF. The peer must have one of `names`; without names,
+    any host that its authority has certified is accepted.
     """
 
     __slots__ = ("_context", "_names", "_octets", "_peer", "_policy", "_role", "_state", "_tls", "_values")
@@ -134,7 +134,7 @@ class HostAuthenticator:
 
     @property
     def state(self) -> HandshakeState:
-        """How far this side is."""
+        """The state of this side."""
         return self._state
 
     @property
@@ -231,7 +231,7 @@ class HostAuthenticator:
                 raise refused(HostCause.TOO_LONG, f"more than {most} {unit}")
 
     def _advance(self, tls: ssl.SSLObject) -> bool:
-        """Goes on with the records that have come; whether the handshake is complete at this side."""
+        """Continues with the received records; True if the handshake is complete at this side."""
         try:
             tls.do_handshake()
         except ssl.SSLWantReadError:
@@ -243,8 +243,8 @@ class HostAuthenticator:
     def _identify(self, tls: ssl.SSLObject) -> HostIdentity:
         if tls.selected_alpn_protocol() != _APPLICATION:
             raise refused(HostCause.OTHER_USE)
-        # TLS 1.3 has no tls-unique: what is called so here is the client's Finished message at either end, since no
-        # session is ever resumed.
+        # TLS 1.3 has no tls-unique: the value of that name is here the client's Finished message at both ends, since
+        # no session is ever resumed.
         finished = tls.get_channel_binding("tls-unique")
         try:
             certificate = tls.getpeercert()
@@ -289,6 +289,6 @@ def _refusal(error: ssl.SSLError) -> HostAuthenticationFailed:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """Some of the names, for a person to read: those in certificates may hold anything."""
+    """Formats some names of a certificate, which may have any content, for people."""
     shown = ", ".join(printable(name[:_NAME_SHOWN]) for name in names[:_NAMES_SHOWN])
     return (shown or "no host") + (f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else "")

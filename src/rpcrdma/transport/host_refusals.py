@@ -1,4 +1,4 @@
-"""Why hosts refuse each other, in words with the remedy, and as TLS alerts (RFC 8446 section 6)."""
+"""The reasons for which hosts refuse each other: words with the remedy, and TLS alerts (RFC 8446 section 6)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PREFIX: Final = "host authentication failed: "
 
 
 class HostCause(enum.Enum):
-    """What is wrong with the peer's part."""
+    """The fault of the peer."""
 
     ABSENT = "absent"
     REFUSED = "refused"
@@ -34,7 +34,7 @@ class HostCause(enum.Enum):
 
 
 class HostRefusal(NamedTuple):
-    """`alert` is the description that the peer is told."""
+    """A refusal; `alert` is the description that the peer receives."""
 
     alert: int
     words: str
@@ -158,7 +158,7 @@ _ALERT_START: Final = b"\x15\x03\x03\x00\x02\x02"
 
 
 def refused(cause: HostCause, detail: str = "") -> HostAuthenticationFailed:
-    """The error by which this side refuses the peer."""
+    """Returns the error with which this side refuses the peer."""
     alert, words, remedy = REFUSALS[cause]
     said = f"{words} ({detail.replace(';', ',')})" if detail else words
     return HostAuthenticationFailed(
@@ -167,7 +167,7 @@ def refused(cause: HostCause, detail: str = "") -> HostAuthenticationFailed:
 
 
 def refused_by_peer(alert: int | str) -> HostAuthenticationFailed:
-    """The error by which this side learns that it is refused; `alert`: the description, or OpenSSL's name of it."""
+    """Returns the error for a refusal by the peer; `alert`: the description, or OpenSSL's name of it."""
     found = next((row for code, row in _ALERTS.items() if alert in {code, row[0]}), None)
     words, remedy = found[1:] if found is not None else (f"TLS alert {alert}", "")
     return HostAuthenticationFailed(
@@ -176,14 +176,14 @@ def refused_by_peer(alert: int | str) -> HostAuthenticationFailed:
 
 
 def alert_in(value: bytes) -> int | None:
-    """The description, if the value is an alert in the clear."""
+    """Returns the description if the value is an alert in the clear."""
     if len(value) == _ALERT_RECORD_OCTETS and value[0] == _ALERT_START[0] and value[3:5] == _ALERT_START[3:5]:
         return value[-1]
     return None
 
 
 def cause_of(reason: str, verify_code: int | None) -> HostCause:
-    """What OpenSSL found wrong: its reason, and of a certificate the result of its verification."""
+    """Returns the cause for OpenSSL's error, or for its verification result of a certificate."""
     if verify_code is None:
         return _REASONS.get(reason, HostCause.HANDSHAKE)
     return _VERIFICATION.get(verify_code, HostCause.UNFIT)

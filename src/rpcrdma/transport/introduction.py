@@ -1,9 +1,9 @@
-"""The first messages of a connection: which version it speaks, and what both sides tell of themselves.
+"""The first messages of a connection: the choice of the version, the transport properties, host authentication.
 
-A version with transport properties begins with those of the client, which the server answers with its own. A server
-that does not know the version names those that it does; the client then goes on with one of them on the same
-connection. A server of several versions takes the one of the first message. Where both ends want it, their hosts then
-prove to each other which ones they are, in further messages of the kind.
+A version with transport properties begins with the properties of the client, and the server answers with its own. A
+server without this version names its versions, and the client continues with one of them on the same connection. A
+server with several versions takes the version of the first message. If both ends want it, their hosts then authenticate
+each other in further messages of this kind.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ from rpcrdma.wire.buffers import Buffer
 __all__ = ["Introduction"]
 
 _NOT_AN_ANSWER = frozenset({Kind.PIECE, Kind.PROPERTIES, Kind.UNREADABLE, Kind.ERROR})
-"""Messages by which their sender does not go on without telling of its properties."""
+"""Messages after which their sender may still send its properties."""
 
 _AROUND_VALUE_OCTETS = 64
-"""Of a message that has one value of host authentication and nothing else: its header and the value's lengths."""
+"""The octets of a message with one value of host authentication beyond that value: header and lengths."""
 
 _START = struct.Struct(">IIII")
 """XID, version, credits and type of message: the same in every version."""
 
 
 class Introduction:
-    """Of one end. `dialects` are those that it speaks, the preferred one first.
+    """The beginning of a connection at one end. `dialects` are its versions, the preferred one first.
 
-    `settle_s`: how long the client waits before its first message. `unanswered`: the client's first message had no
-    answer, which a server of another version may be the reason for. Without an `authenticator` what a peer says of host
-    authentication is passed over.
+    `settle_s`: the time that the client waits before its first message. `unanswered`: the client's first message had no
+    answer, perhaps because the server has another version. Without an `authenticator` the peer's host authentication is
+    ignored.
     """
 
     __slots__ = (
@@ -98,28 +98,28 @@ class Introduction:
         self._introduced = False
         self._refused = False
         self._xid = 0
-        # Errors, too: an end that is never called has no responder, and refuses properties all the same.
+        # An end without a responder refuses properties as well, so it sends errors.
         outbox.serve(self, Kind.PROPERTIES, Kind.GRANT, Kind.ERROR)
 
     @property
     def unanswered(self) -> bool:
-        """Client: whether the answer to the first message is still to come, or never came."""
+        """Client: whether the first message has no answer yet, or never got one."""
         return self._introduced and self._session.role is Role.CLIENT and self._session.peer is None
 
     @property
     def version_refused(self) -> bool:
-        """Client: whether the server has said that it speaks none of this end's versions."""
+        """Client: whether the server has refused all versions of this end."""
         return self._refused
 
     @property
     def may_grant(self) -> bool:
-        """Whether this side may send more than its first message: not before the server has answered it properly."""
+        """Whether this side may send more than its first message: a client only after the server's answer."""
         session = self._session
         answered = session.peer is not None or session.statistics.pieces_received > 0
         return session.role is Role.SERVER or answered
 
     def on_established(self) -> None:
-        """The connection of the provider stands."""
+        """Begins after the provider has connected."""
         if self._session.role is Role.CLIENT:
             if self._settle_s:
                 self._wait_s = self._settle_s
@@ -141,7 +141,7 @@ class Introduction:
             self._go_on(None)
 
     def _introduce(self, value: bytes | None) -> None:
-        """Sends this side's properties; `value` is the one of host authentication, if it has that property."""
+        """Sends this side's properties; `value` is the value of host authentication, if any."""
         self._introduced = True
         session = self._session
         session.proof = value
@@ -163,10 +163,10 @@ class Introduction:
         self._outbox.send(OutgoingProperties(self._xid, properties))
 
     def receive_first(self, data: Buffer) -> Inbound | None:
-        """Server: reads the first message, whose version is the connection's from here on if it is one that is spoken.
+        """Server: decodes the first message, and takes its version for the connection if this end supports it.
 
         Returns:
-            The message; None if it is discarded.
+            The message; None if it is to be discarded.
         """
         for dialect in self._dialects:
             if dialect.claims(data):
@@ -185,12 +185,12 @@ class Introduction:
         return Inbound(Kind.UNREADABLE, xid, credit_word, version, refusal=refusal)
 
     def go_without(self, message: Inbound) -> None:
-        """The peer goes on without having told of its properties, which are then the defaults."""
+        """Uses the default properties of a peer that continues without sending its properties."""
         if self._session.state is State.INTRODUCING and message.kind not in _NOT_AN_ANSWER:
             self._go_on(None)
 
     def _go_on(self, announced: bytes | None) -> None:
-        """Both sides' properties are known, this side's being the first that it sends.
+        """Continues after the properties of both sides are known; this side sends its own if it has not yet.
 
         `announced`: the peer's first value of host authentication; None for none.
         """
@@ -215,7 +215,7 @@ class Introduction:
             self._move(Input.AUTHENTICATE)
 
     def _authenticate(self, authenticator: Authenticator, value: bytes) -> None:
-        """Takes a further value of host authentication, and sends what follows."""
+        """Handles a further value of host authentication, and sends the answer."""
         try:
             answer = authenticator.receive(value)
         except HostAuthenticationFailed as error:
@@ -228,9 +228,9 @@ class Introduction:
             self._move(Input.AGREE)
 
     def _send_value(self, value: bytes) -> bool:
-        """Sends a further value of host authentication; False if no message has room for it: the connection ends."""
+        """Sends a further value of host authentication; False, and the connection ends, if it exceeds a message."""
         session = self._session
-        # Header and numbers take less than is rounded up here.
+        # The allowance exceeds the header and the numbers.
         if not session.dialect.continues_properties and len(value) + _AROUND_VALUE_OCTETS > session.send_octets:
             session.refuse(
                 HostAuthenticationFailed(
@@ -244,7 +244,7 @@ class Introduction:
         return True
 
     def _refuse(self, error: HostAuthenticationFailed) -> None:
-        """Ends the connection, after the peer has been told why."""
+        """Ends the connection after an alert to the peer."""
         session = self._session
         if error.alert and session.dialect.introduces:
             if self._introduced:
@@ -257,9 +257,9 @@ class Introduction:
         self._wait_s = NEGOTIATION_S
 
     def on_properties(self, message: Inbound, invalidated: int | None) -> bool:
-        """Takes the peer's transport properties, which may come once; False for a message that is discarded.
+        """Handles the peer's transport properties, which come once; False for a message to discard.
 
-        Of those that come again the only one may be that of host authentication.
+        Later ones may have only the property of host authentication.
         """
         if invalidated is not None:
             return False
@@ -287,7 +287,7 @@ class Introduction:
         return True
 
     def on_refused(self, message: Inbound, _invalidated: int | None) -> bool:
-        """Client: the server does not take the first message. Goes on with a version that it names."""
+        """Client: continues with a version that the server names after its refusal of the first message."""
         refusal = message.refusal
         assert refusal is not None
         session = self._session
@@ -310,12 +310,12 @@ class Introduction:
         return True
 
     def on_grant(self, _message: Inbound, invalidated: int | None) -> bool:
-        """Credits alone, which are counted already; False for a message that is discarded."""
+        """Counts an asynchronous grant; False for a message to discard."""
         self._session.statistics.grants_received += 1
         return invalidated is None
 
     def on_piece(self, _message: Inbound, invalidated: int | None) -> bool:
-        """Part of a message, which is kept already; False for a message that is discarded."""
+        """Counts a stored piece; False for a message to discard."""
         self._session.statistics.pieces_received += 1
         return invalidated is None
 
@@ -326,23 +326,23 @@ class Introduction:
         return ()
 
     def on_unsendable(self, _message: Outgoing, error: LocalProtocolError) -> None:
-        """None of these kinds is ever too large."""
+        """Never called: no message of these kinds is too large."""
         raise error
 
     @property
     def untimed(self) -> bool:
-        """Whether a wait has begun for which `next_deadline_s` is to be asked."""
+        """Whether a new deadline applies, so that the owner has to ask for `next_deadline_s`."""
         return self._wait_s is not None
 
     def next_deadline_s(self, now_s: float) -> float | None:
-        """When the pause is over, or the answer must have come."""
+        """Returns the end of the pause, or the deadline of the answer."""
         if self._wait_s is not None:
             self._due_s = now_s + self._wait_s
             self._wait_s = None
         return self._due_s
 
     def on_time(self, now_s: float) -> None:
-        """Sends the first message after the pause; ends the connection where its answer has not come."""
+        """Sends the first message after the pause; ends the connection if the answer is late."""
         if self._due_s is None or now_s < self._due_s:
             return
         self._due_s = None

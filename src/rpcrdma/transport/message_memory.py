@@ -1,6 +1,6 @@
-"""What messages hold that have arrived on one connection: long ones of unanswered calls, and those that are not whole.
+"""The memory of messages on one connection: long messages of unanswered calls, and unfinished messages.
 
-Nothing can be left unread as over TCP, for the peer has credits: a message without room is refused.
+Unlike over TCP, no message can stay unread, because the peer has credits. So a message without room is refused.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ __all__ = ["MessageMemory", "MessageRoom"]
 
 
 class MessageRoom(Protocol):
-    """What all connections may hold together."""
+    """The bound on the messages of all connections together."""
 
     def take_in(self, octets: int, /) -> bool:
-        """Counts so many octets that have arrived; False if there is no room for them."""
+        """Counts arrived octets; False if there is no room for them."""
 
     def give_back(self, octets: int, /) -> None:
-        """Ends `take_in`, of all or of some."""
+        """Returns all or some of the octets of `take_in`."""
 
 
 class MessageMemory:
-    """Octets of one connection's messages, counted against the bound of the connection and that of `room`, if any.
+    """The octets of one connection's messages, with a bound for the connection and that of `room`, if any.
 
-    What is held up to RPC_UNCOUNTED_CALL_OCTETS does not count against `room`.
+    The first RPC_UNCOUNTED_CALL_OCTETS do not count against `room`.
     """
 
     __slots__ = ("_counted", "_group", "_octets", "_pieces", "_room")
@@ -38,7 +38,7 @@ class MessageMemory:
         self._counted = 0
 
     def hold(self, octets: int) -> bool:
-        """Of a call that has come; False if that is too much."""
+        """Counts the octets of a call; False if that exceeds a bound."""
         after = self._octets + octets
         if after > CONNECTION_MESSAGE_OCTETS_MAX:
             return False
@@ -51,7 +51,7 @@ class MessageMemory:
         return True
 
     def release(self, octets: int) -> None:
-        """The call has been answered."""
+        """Returns the octets of an answered call."""
         self._octets -= octets
         less = self._counted - max(0, self._octets - RPC_UNCOUNTED_CALL_OCTETS)
         if less > 0 and self._room is not None:
@@ -59,27 +59,27 @@ class MessageMemory:
             self._room.give_back(less)
 
     def hold_piece(self, octets: int) -> bool:
-        """Of the message that comes in pieces; False if that is too much."""
+        """Counts the octets of a piece; False if that exceeds a bound."""
         if not self.hold(octets):
             return False
         self._pieces += octets
         return True
 
     def hold_group(self, octets: int) -> bool:
-        """Of the message that comes in an extension's group; False if that is too much."""
+        """Counts the octets of an extension's group; False if that exceeds a bound."""
         if not self.hold(octets):
             return False
         self._group += octets
         return True
 
     def release_group(self) -> None:
-        """The group has ended, one way or another."""
+        """Returns the octets of the group after its end."""
         group, self._group = self._group, 0
         if group:
             self.release(group)
 
     def release_pieces(self) -> None:
-        """The message is whole, or will never be."""
+        """Returns the octets of the pieces after the last one, or after they were given up."""
         pieces, self._pieces = self._pieces, 0
         if pieces:
             self.release(pieces)

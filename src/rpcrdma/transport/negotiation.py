@@ -1,4 +1,4 @@
-"""From the connection of the provider to one on which calls are made, and to its end: states as data."""
+"""The states of a connection from its establishment by the provider to its end, as data."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ __all__ = ["MAY_LEAVE", "TRANSITIONS", "Input", "State"]
 
 
 class State(enum.IntEnum):
-    """How far a connection has come. As a number, since tables are looked up by it."""
+    """The state of a connection, as a number because tables are indexed by it."""
 
     CONNECTING = 0
     SETTLING = 1
-    """The provider's connection stands; the client lets some time pass before its first message."""
+    """The provider has connected; the client waits before its first message."""
     AWAITING = 2
     """Server: the client's first message chooses the version."""
     INTRODUCING = 3
-    """The version is known, or tried (client); the peer's transport properties are still to come."""
+    """The version is known, or tried (client); the properties of the peer are awaited."""
     AUTHENTICATING = 4
-    """The hosts prove to each other who they are."""
+    """The hosts authenticate each other."""
     OPEN = 5
     BROKEN = 6
-    """The peer broke the protocol: nothing is taken any more."""
+    """The peer violated the protocol: further messages are ignored."""
     CLOSED = 7
 
 
 class Input(enum.IntEnum):
-    """What moves it on."""
+    """The inputs of the state machine."""
 
     SETTLE = 0
-    """The provider's connection stands, and has to be left alone for a while."""
+    """The provider has connected, and the client has to wait."""
     AWAIT = 1
-    """Server: it stands, and the client may speak one of several versions."""
+    """Server: the provider has connected, and the client may choose one of several versions."""
     INTRODUCE = 2
-    """Client: it sends the first message. Server: the first message has come, more of it is to follow."""
+    """Client: it sends the first message. Server: the first message has arrived, more are to follow."""
     AUTHENTICATE = 3
     """Properties are known, and both hosts take part in authentication."""
     AGREE = 4
-    """All is said that there is to agree on."""
+    """The agreement is complete."""
     BREAK = 5
     END = 6
-    """The provider's connection has ended, and all that had arrived was taken."""
+    """The provider's connection has ended, and all arrived messages are handled."""
 
 
 _NEXT: Mapping[State, Mapping[Input, State]] = {
@@ -70,7 +70,7 @@ TRANSITIONS: Mapping[tuple[State, Input], State] = {
     for state, own in _NEXT.items()
     for moved, following in {**own, Input.BREAK: State.BROKEN, Input.END: State.CLOSED}.items()
 }
-"""A pair that is missing cannot come about."""
+"""Other pairs cannot occur."""
 
 _BEFORE_CALLS = frozenset({Kind.PROPERTIES, Kind.GRANT, Kind.ERROR})
 
@@ -84,4 +84,4 @@ MAY_LEAVE: Mapping[State, frozenset[Kind]] = {
     State.BROKEN: frozenset(),
     State.CLOSED: frozenset(),
 }
-"""What may be sent in which state; other messages wait."""
+"""The messages that may be sent in each state; others wait."""

@@ -1,16 +1,16 @@
-"""Deciding how a call travels and what memory its reply is offered (RFC 8166 sections 3.4, 3.5 and 4.3).
+"""Decides how a call travels, and the memory that it offers to its reply (RFC 8166 sections 3.4, 3.5 and 4.3).
 
-Reply space, first match:
+Reply space; the first match decides:
 
-1. the largest reply fits a message of the reply direction: nothing is offered;
-2. it has items worth placing: a Write chunk for each, and
-3. what is then left does not fit, or there were none: a Reply chunk for the rest.
+1. The largest reply fits one message: nothing is offered.
+2. The reply may have items worth placing: a Write chunk for each of them.
+3. The rest of the reply does not fit a message: a Reply chunk for the rest.
 
-Call, first match:
+Call; the first match decides:
 
-1. it fits inline: in one message, or in as many as cost less than RDMA;
-2. it fits without its largest items: those go in Read chunks;
-3. it is long: the stream in a Position-Zero Read chunk, items worth it in Read chunks of their own.
+1. It fits inline: in one message, or in as many messages as cost less than RDMA.
+2. It fits without its largest items: Read chunks for those.
+3. Otherwise it is long: a Position-Zero Read chunk for the stream, further Read chunks for items worth it.
 """
 
 from __future__ import annotations
@@ -25,36 +25,36 @@ from rpcrdma.transport.dialects.dialect import Geometry
 __all__ = ["REPLY_ALLOWANCE_OCTETS", "CallPlan", "PlanLimits", "cheap_call_octets", "plan_call"]
 
 REPLY_ALLOWANCE_OCTETS = 32
-"""RPC reply header with an empty verifier, 24 octets (RFC 5531 section 9), and the two words that PROG_MISMATCH adds to
-it: so every refusal of RPC fits, too."""
+"""The RPC reply header with an empty verifier, 24 octets (RFC 5531 section 9), and the two words that PROG_MISMATCH
+adds: every refusal of RPC fits."""
 
 _CALL_MESSAGES_MAX = 3
-"""In so many messages a call takes about 10 % less processor time than with an argument that is fetched by RDMA Read,
-in fewer up to 40 %, whatever size they have, and a round trip less; in five it takes more. A reply in two messages
-takes 10 to 20 % more than one whose result is placed by RDMA Write. See docs/versions.md."""
+"""A call in so many messages takes about 10 % less processor time than with an argument that is read by RDMA, in fewer
+messages up to 40 % less, and saves a round trip; in five messages it takes more. A reply in two messages takes 10 to 20
+% more than a result that is placed by RDMA Write. See docs/versions.md."""
 
 _CALL_IN_MESSAGES_OCTETS_MAX = (128 << 10) + 4096
-"""A WRITE of 128 KiB. The longer a call, the more of its cost is that of putting its pieces together, however large
-these are: at 256 KiB two take about as much as RDMA."""
+"""A WRITE of 128 KiB. The cost of joining the pieces grows with the length of a call: at 256 KiB two large pieces cost
+about as much as RDMA."""
 
 _FURTHER_MESSAGE_S = 100e-6
-"""Of distance that pays for a message more. One of 36 KiB takes a quarter of that of processor time, at both ends
-together. A round trip within one machine takes less, also where that is slow and busy."""
+"""The distance that pays for one more message. A message of 36 KiB takes a quarter of that in processor time, at both
+ends together. A round trip within one machine is shorter, also on a slow and busy one."""
 
 _FURTHER_MESSAGES_MAX = 5
-"""With all of them a call has at most 288 KiB: so many of these as a server's credits allow fit into what messages of a
-connection may hold (`limits.CONNECTION_MESSAGE_OCTETS_MAX`), beyond which they are refused and not kept waiting."""
+"""With all of them a call has at most 288 KiB. As many of these as a server's credits allow fit into the message memory
+of a connection (`limits.CONNECTION_MESSAGE_OCTETS_MAX`), beyond which calls are refused, not queued."""
 
 _FURTHER_MESSAGE_OCTETS = 32_000
-"""Of the length of a call that each further message adds, however large messages are."""
+"""The octets of a call that each further message carries, independent of the message size."""
 
 
 class PlanLimits(NamedTuple):
-    """What a requester's planning depends on; octets. See `TransportConfig` for those of the same names.
+    """The inputs of a requester's planning, in octets. `TransportConfig` documents the fields of the same names.
 
-    Up to `call_octets_max` and `reply_octets_max`, with headers, calls and replies go in messages although items of
-    them could be moved by RDMA: the largest message, unless the version continues messages. `segments_max` is what the
-    peer takes in one header.
+    Calls and replies with headers of up to `call_octets_max` and `reply_octets_max` go in messages although RDMA could
+    move their items: up to the largest message, unless the version continues messages. `segments_max` is the peer's
+    limit for one header.
     """
 
     send_octets: int
@@ -70,11 +70,11 @@ class PlanLimits(NamedTuple):
 
 
 class CallPlan(NamedTuple):
-    """How one call travels.
+    """The plan of one call.
 
-    `long`: the whole stream is in a Position-Zero Read chunk. `read_items`: indices, ascending, of the argument items
-    in Read chunks of their own. `write_chunks`: octets of each Write chunk, 0 for an empty one. `reply_chunk`: octets
-    of the Reply chunk, 0 for none.
+    `long`: a Position-Zero Read chunk has the whole stream. `read_items`: indices, ascending, of the argument items in
+    Read chunks of their own. `write_chunks`: octets of each Write chunk, 0 for an empty one. `reply_chunk`: octets of
+    the Reply chunk, 0 for none.
     """
 
     long: bool = False
@@ -84,7 +84,7 @@ class CallPlan(NamedTuple):
 
     @property
     def plain(self) -> bool:
-        """Whether nothing is moved by RDMA."""
+        """Whether the call uses no RDMA."""
         return self is _SHORT
 
 
@@ -92,9 +92,9 @@ _SHORT = CallPlan()
 
 
 def cheap_call_octets(send_octets: int, geometry: Geometry, round_trip_s: float = 0.0) -> int:
-    """The longest call, headers included, that costs less in messages than by RDMA where messages are continued.
+    """Returns the longest call, with headers, that costs less in continued messages than by RDMA.
 
-    The farther the peer is, the more the round trip counts that an RDMA Read takes besides.
+    A distant peer makes the round trip of an RDMA Read more expensive.
     """
     further = min(int(round_trip_s / _FURTHER_MESSAGE_S), _FURTHER_MESSAGES_MAX)
     more = (_CALL_MESSAGES_MAX + further - 1) * (send_octets - geometry.piece_header)
@@ -111,7 +111,7 @@ def plan_call(
         items: octets of each bulk item, without padding.
         results: see `ReplyBound.results`.
         result_items: the most octets that each eligible result can have.
-        plan_limits: what the peers agreed on and the user chose.
+        plan_limits: the agreement of the peers and the settings of the user.
     """
     writes, reply_chunk = _plan_reply_space(results, result_items, plan_limits)
     segment_max = plan_limits.segment_octets_max
@@ -155,7 +155,7 @@ def _plan_reply_space(
     if geometry.reply_header + whole <= widest:
         return (), 0
     widest = max(widest, plan_limits.receive_octets)
-    # Chunks pair with items from the first on, so that small items before the last large one get a chunk as well.
+    # Chunks pair with items in order, so small items before the last large one get a chunk as well.
     direct = 0
     for index, length in enumerate(result_items[: plan_limits.write_chunks_max], 1):
         if length and length >= plan_limits.direct_octets_min:

@@ -1,10 +1,10 @@
-"""Deciding how a reply travels through the chunks that its call offered (RFC 8166 sections 3.5, 4.3.2 and 4.3.3).
+"""Decides how a reply travels through the chunks that its call offered (RFC 8166 sections 3.5, 4.3.2 and 4.3.3).
 
-Eligible results go into the Write chunks in order, whatever their size. What is left goes inline if it fits,
-else into the Reply chunk, else the call is refused before any memory of the requester is touched.
+Eligible results of any size go into the Write chunks in order. The rest goes inline if it fits, otherwise into the
+Reply chunk. If neither is possible, the call is refused before any memory of the requester is touched.
 
-Where messages can be continued, inline means in as many as it takes: up to the length that costs less than a Reply
-chunk, and up to the longest that is taken at all where a chunk is too small.
+If messages can be continued, inline means several messages: up to the length that costs less than a Reply chunk, or, if
+a chunk is too small, up to the longest continued message.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ __all__ = ["ReplyForm", "ReplyPlan", "plan_reply"]
 
 
 class ReplyForm(enum.Enum):
-    """Where the reply's stream goes."""
+    """The place of the reply's stream."""
 
     INLINE = "inline"
     LONG = "long"
     """Into the Reply chunk."""
     REFUSED = "refused"
-    """It fits nowhere."""
+    """No place is large enough."""
 
 
 class ReplyPlan(NamedTuple):
-    """How one reply travels.
+    """The plan of one reply.
 
-    `placed`: for each offered Write chunk the index of the item written into it, or None for an unused or empty chunk.
-    `refusal`, where it fits nowhere: what is too small, and what would have been enough. `reason` is that in words.
+    `placed`: for each offered Write chunk the index of the item in it, or None for an unused or empty chunk. `refusal`:
+    the resource that is too small, and the required size, if the reply fits nowhere; `reason` says the same in words.
     """
 
     form: ReplyForm

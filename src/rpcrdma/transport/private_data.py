@@ -1,4 +1,4 @@
-"""What peers tell each other while they connect: message sizes and remote invalidation (RFC 8797)."""
+"""The private data that peers exchange while connecting: sizes and remote invalidation (RFC 8797)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = [
 ]
 
 DEFAULT_INLINE_OCTETS = 1024
-"""What every peer can receive without having said so (RFC 8166 section 3.3.3)."""
+"""The receive size of a peer without private data (RFC 8166 section 3.3.3)."""
 INLINE_OCTETS_MAX = 256 * 1024
 
 _FORMAT = struct.Struct(">IBBBB")
@@ -34,7 +34,7 @@ class PrivateData(NamedTuple):
 
 
 class Agreement(NamedTuple):
-    """What holds for a connection, seen from one side."""
+    """The agreement for a connection, seen from one side."""
 
     send_octets: int
     receive_octets: int

@@ -1,7 +1,7 @@
-"""Transport properties: what each end of a connection says of itself, as rows.
+"""Transport properties, by which each end of a connection describes itself, as rows.
 
-A row has the number of a property, its codec and its default. What versions number alike is written here; a version
-puts its rows together with `rows_with`.
+A row has the number of a property, its codec and its default. This module has the numbers that versions share; a
+version completes its rows with `rows_with`.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ __all__ = [
 ]
 
 SMALLEST_MESSAGE_OCTETS = 1024
-"""No peer may receive less. One that says so cannot be sent a reply, and one with smaller segments than this would be
-named more of them than headers hold."""
+"""The least receive size. A peer with less could not be sent a reply, and one with smaller segments would need more of
+them than headers hold."""
 
 RECEIVE_SIZE = 2
-"""The number of the property that may follow from one of an extension."""
+"""The number of the property that an extension's property may imply."""
 HOST_AUTHENTICATION = 6
-"""The number of the property that may come again, in a message of its own."""
+"""The number of the property that may come again in a message of its own."""
 
 _WORD = struct.Struct(">I")
 
 
 class Properties(NamedTuple):
-    """What one peer says of itself. All sizes are octets.
+    """The properties of one peer. All sizes are octets.
 
-    It sends and receives messages of up to `send_octets` and `receive_octets`. Its segments, and those that it takes,
-    have up to `segment_octets_max`, and a header that it takes has up to `segments_max`. `reverse` is what it takes of
-    calls in the reverse direction; `host_authentication` is None unless it wants to prove who it is.
+    The peer sends and receives messages of up to `send_octets` and `receive_octets`. It sends and takes segments of up
+    to `segment_octets_max`, and takes headers of up to `segments_max` segments. `reverse` is its support for calls in
+    the reverse direction. `host_authentication` is None unless the host authenticates itself.
     """
 
     send_octets: int
@@ -60,17 +60,17 @@ class Properties(NamedTuple):
 
 
 class Codec(Protocol):
-    """How the value of a property is written."""
+    """The encoding of a property's value."""
 
     def encode(self, value: Any) -> bytes:
         """rdma_data."""
 
     def decode(self, reader: Reader, field: str) -> Any:
-        """The value at the start of rdma_data; raises DecodeError."""
+        """Decodes the value at the start of rdma_data; raises DecodeError."""
 
 
 class Property(NamedTuple):
-    """A row; `field` is the one of `Properties`."""
+    """A row; `field` names the field of `Properties`."""
 
     number: int
     field: str
@@ -79,7 +79,7 @@ class Property(NamedTuple):
 
 
 class _Number(NamedTuple):
-    """uint32, where values under `smallest` mean nothing."""
+    """A uint32 of at least `smallest`."""
 
     smallest: int = 0
 
@@ -94,12 +94,12 @@ class _Number(NamedTuple):
 
 
 class _Level(NamedTuple):
-    """uint32: the place of a level among those of the version, the least first."""
+    """A uint32: the index of a level in the version's list, from the lowest."""
 
     levels: tuple[ReverseSupport, ...]
 
     def encode(self, value: ReverseSupport) -> bytes:
-        """A level that the version has not is told as the next lower one."""
+        """Encodes a level; one that the version lacks becomes the next lower one."""
         lower = list(ReverseSupport)[: list(ReverseSupport).index(value) + 1]
         return _WORD.pack(max(place for place, level in enumerate(self.levels) if level in lower))
 
@@ -111,7 +111,7 @@ class _Level(NamedTuple):
 
 
 class _Opaque(NamedTuple):
-    """opaque<>, of itself: its length stands before it once more."""
+    """An opaque<>, whose own length precedes it within rdma_data."""
 
     def encode(self, value: bytes) -> bytes:
         return _WORD.pack(len(value)) + value + bytes(-len(value) & 3)
@@ -127,7 +127,7 @@ _HOST_AUTHENTICATION = Property(HOST_AUTHENTICATION, "host_authentication", _Opa
 
 
 def rows_with(levels: Sequence[ReverseSupport], default: ReverseSupport) -> Mapping[int, Property]:
-    """The rows of a version that has these levels of `Properties.reverse`, which it numbers from 0 on."""
+    """Returns the rows of a version with these levels of `Properties.reverse`, numbered from 0."""
     rows = (
         Property(1, "send_octets", _Number(SMALLEST_MESSAGE_OCTETS), OFFERED_OCTETS_MIN),
         Property(RECEIVE_SIZE, "receive_octets", _Number(SMALLEST_MESSAGE_OCTETS), OFFERED_OCTETS_MIN),
@@ -140,7 +140,7 @@ def rows_with(levels: Sequence[ReverseSupport], default: ReverseSupport) -> Mapp
 
 
 def properties_of(config: TransportConfig, reverse: ReverseSupport, proof: bytes | None = None) -> Properties:
-    """What this side says of itself; `proof` is its first message of host authentication."""
+    """Returns the properties of this side; `proof` is its first message of host authentication."""
     return Properties(
         send_octets=config.offered_send_octets,
         receive_octets=config.offered_receive_octets,
@@ -152,21 +152,21 @@ def properties_of(config: TransportConfig, reverse: ReverseSupport, proof: bytes
 
 
 def encode_properties(values: Properties, rows: Mapping[int, Property]) -> PropertySet:
-    """All that have a value, also those at their default: a set is never empty."""
+    """Encodes all properties with a value, defaults included: a set is never empty."""
     told = ((row, getattr(values, row.field)) for row in rows.values())
     return tuple((row.number, row.codec.encode(value)) for row, value in told if value is not None)
 
 
 def encode_host_authentication(proof: bytes) -> PropertySet:
-    """A further message of host authentication."""
+    """Encodes a further message of host authentication."""
     return ((HOST_AUTHENTICATION, _HOST_AUTHENTICATION.codec.encode(proof)),)
 
 
 def decode_properties(properties: PropertySet, rows: Mapping[int, Property]) -> Properties:
-    """What the peer says of itself. Unknown properties are passed over; absent and empty ones have their default.
+    """Decodes the peer's properties. Unknown ones are ignored; absent and empty ones have their default.
 
     Raises:
-        DecodeError: a value is not what its row says, or a property comes twice.
+        DecodeError: a value is invalid for its row, or a property comes twice.
     """
     found = {row.field: row.default for row in rows.values()}
     seen: set[int] = set()
@@ -181,7 +181,7 @@ def decode_properties(properties: PropertySet, rows: Mapping[int, Property]) -> 
 
 
 def with_receive_octets(properties: PropertySet, octets: int) -> PropertySet:
-    """`properties` with this receive buffer size, unless they tell one."""
+    """Adds this receive buffer size to `properties`, unless they have one."""
     if any(number == RECEIVE_SIZE and data for number, data in properties):
         return properties
     others = ((number, data) for number, data in properties if number != RECEIVE_SIZE)
@@ -189,10 +189,10 @@ def with_receive_octets(properties: PropertySet, octets: int) -> PropertySet:
 
 
 def decode_host_authentication(properties: PropertySet, rows: Mapping[int, Property]) -> bytes:
-    """The peer's further message of host authentication.
+    """Decodes the peer's further message of host authentication.
 
     Raises:
-        DecodeError: there is none, or it comes with other properties, which may not change any more.
+        DecodeError: the message lacks it, or has other properties, which must not change.
     """
     others = [number for number, _ in properties if number in rows and number != HOST_AUTHENTICATION]
     if others:

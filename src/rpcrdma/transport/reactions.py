@@ -1,4 +1,4 @@
-"""What a requester does about a refused call: fail it, or send it again in another form."""
+"""The requester's reaction to a refused call: the call fails, or goes out again in another form."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ __all__ = ["REACTIONS", "CallForm", "Reaction", "form_after"]
 
 
 class Reaction(enum.Enum):
-    """What follows a refusal."""
+    """The reaction to a refusal."""
 
     FAIL = "fail"
     LONG = "send again as a long call"
-    """Arguments in one chunk, at Position Zero, instead of one each."""
+    """All arguments in one Position-Zero chunk."""
     WITHOUT_WRITES = "send again without Write chunks"
-    """All of the reply goes into a Reply chunk then."""
+    """The whole reply in a Reply chunk."""
     LARGER_SEGMENTS = "send again in fewer segments"
-    """As large as the peer takes."""
+    """Segments as large as the peer takes."""
     LARGER = "send again with larger resources"
-    """Of the size that the refusal names."""
+    """Resources of the size that the refusal names."""
 
 
 REACTIONS: Mapping[Cause, Reaction] = {
@@ -35,15 +35,15 @@ REACTIONS: Mapping[Cause, Reaction] = {
     Cause.WRITE_RESOURCE: Reaction.LARGER,
     Cause.REPLY_RESOURCE: Reaction.LARGER,
 }
-"""Calls that are refused for any other cause fail."""
+"""A call that is refused for another cause fails."""
 
 
 class CallForm(NamedTuple):
-    """In which form a call is sent: for a reply within `bound`.
+    """The form of a call, for a reply within `bound`.
 
-    `attempts` counts how often it was sent, this time included. `one_chunk`: the arguments, if not inline.
-    `without_writes`: results go into the Reply chunk. `segment_octets`: of the largest segments; 0 as configured.
-    `plain`: in messages of the version only, not in those of an extension.
+    `attempts` counts its Sends, this one included. `one_chunk`: arguments that are not inline go in one chunk.
+    `without_writes`: results go into the Reply chunk. `segment_octets`: the largest segments; 0 as configured. `plain`:
+    the call goes in messages of the version, not of an extension.
     """
 
     bound: ReplyBound
@@ -54,7 +54,7 @@ class CallForm(NamedTuple):
     plain: bool = False
 
     def narrow(self, plan_limits: PlanLimits) -> PlanLimits:
-        """The limits for a call that is sent in this form."""
+        """Returns the limits for a call in this form."""
         if self.one_chunk:
             plan_limits = plan_limits._replace(read_chunks_max=0)
         if self.without_writes:
@@ -71,11 +71,10 @@ def form_after(
     reply_octets_max: int,
     segment_octets_possible: int,
 ) -> CallForm | None:
-    """The form in which to send a call again that was refused in `form`; None if it fails.
+    """Returns the form in which a call that was refused in `form` goes out again; None if it fails.
 
-    `into` are the memory for its results that its caller gave, which cannot become larger;
-    `reply_octets_max` is what a call offers at most, see `TransportConfig`; `segment_octets_possible` is the largest
-    segment that the peer takes.
+    `into` is the caller's memory for the results, which cannot grow. `reply_octets_max` bounds the offer of a call, see
+    `TransportConfig`. `segment_octets_possible` is the largest segment that the peer takes.
     """
     reaction = REACTIONS.get(refusal.cause, Reaction.FAIL)
     if reaction is Reaction.FAIL or form.attempts >= CALL_ATTEMPTS_MAX or refusal.needed > reply_octets_max:

@@ -1,4 +1,4 @@
-"""Receives, and the memory in which messages arrive."""
+"""Posted receives, and the memory of arriving messages."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from rpcrdma.wire.buffers import Buffer
 __all__ = ["MESSAGE_OCTETS_COPIED_MAX", "ReceiveBuffers"]
 
 MESSAGE_OCTETS_COPIED_MAX = 16384
-"""Messages up to here are copied, so that their memory serves the next one at once: what is decoded from a message
-shows its octets for as long as the handler or the caller keeps it. Up to 32 KiB a copy takes no more time than another
-buffer (READ and WRITE, 1 and 16 in flight); from here on it saves less than half of a buffer of the default size."""
+"""Messages up to this length are copied, so that their memory serves the next message at once; handlers and callers
+keep references to the octets that they decode. Up to 32 KiB a copy takes no more time than another buffer (READ and
+WRITE, 1 and 16 in flight); above this length the copy saves less than half of a buffer of the default size."""
 
 _VERSION_AND_TYPE = struct.Struct(">4xI4xI")
-"""Of a header in any version."""
+"""The version and header type of any version."""
 
 _AHEAD = 8
-"""Receives beyond those that are wanted: so many messages can arrive before the ones they took are replaced, in one
-step. A receive that nothing arrives in holds no memory."""
+"""Receives beyond the required number: so many messages can arrive before one step replaces their receives. An unused
+receive holds no memory."""
 
 
 class ReceiveBuffers:
-    """The receives of one queue pair, with memory from `pool`; `posted` counts those that are always there.
+    """The receives of one queue pair, with memory from `pool`; `posted` is the guaranteed number of receives.
 
-    Messages of the versions and header types `kept_scattered` stay in the pieces of memory in which they have arrived:
-    of such a one, `arrived` has its buffer and its octets until the next message comes.
+    Messages with the versions and header types in `kept_scattered` stay in their pieces of memory. For such a message,
+    `arrived` has its buffer and its length until the next message comes.
     """
 
     __slots__ = ("_qp", "_used", "arrived", "kept_scattered", "pool", "posted")
@@ -42,20 +42,20 @@ class ReceiveBuffers:
         self.arrived: tuple[ScatteredBuffer, int] | None = None
 
     def post(self, wanted: int) -> None:
-        """Sees to it that `wanted` messages can arrive from here on (RFC 8166 section 3.3.1, RFC 8167 section 4.3)."""
+        """Posts receives so that `wanted` messages can arrive (RFC 8166 section 3.3.1, RFC 8167 section 4.3)."""
         count = wanted - self.posted + self._used
         self.posted = wanted
         self._used = 0
         self._qp.post_receives(count, self.pool)
 
     def take(self, completion: Completion) -> Buffer:
-        """The message that has arrived."""
+        """Returns the message that has arrived."""
         self._used = used = self._used + 1
         if used == _AHEAD:
             self._used = 0
             self._qp.post_receives(used, self.pool)
         if self.arrived is not None:
-            # The message before this one was not handed on.
+            # No handler has taken the previous message.
             self.close()
         buffer = completion.wr
         length = completion.length
@@ -71,18 +71,18 @@ class ReceiveBuffers:
         return data
 
     def give_back(self, completion: Completion) -> None:
-        """What has arrived, or had begun to, is not looked at: the connection is about to end."""
+        """Takes back the buffer of a message that is not read, because the connection is about to end."""
         assert isinstance(completion.wr, ReceiveBuffer)
         self.pool.give_back(completion.wr)
 
     def close(self) -> None:
-        """Nothing more is done with the message that has arrived last."""
+        """Releases the last scattered message."""
         if self.arrived is not None:
             self.pool.give_back(self.arrived[0])
             self.arrived = None
 
     def _take_scattered(self, buffer: ScatteredBuffer, length: int) -> Buffer:
-        """The start of the message, where the rest is in place; else all of it, put together."""
+        """Returns the first piece of a message that stays scattered; otherwise a copy of the whole message."""
         first = buffer.parts[0]
         if length >= _VERSION_AND_TYPE.size and _VERSION_AND_TYPE.unpack_from(first) in self.kept_scattered:
             self.arrived = (buffer, length)

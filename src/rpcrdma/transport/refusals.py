@@ -1,4 +1,4 @@
-"""What a responder's refusal becomes for the caller (RFC 8166 section 4.5)."""
+"""The exceptions by which a caller learns of a refusal (RFC 8166 section 4.5)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["CallRefused", "ChunkRefused", "VersionRefused", "error_of", "version
 
 
 def versions(low: int, high: int) -> str:
-    """A range of versions in words."""
+    """Formats a range of versions in words."""
     return f"version {low}" if low == high else f"versions {low} to {high}"
 
 
@@ -30,7 +30,7 @@ _CHUNKS_REFUSED = Refusal(Cause.CHUNKS)
 class ChunkRefused(RpcError):
     """The responder could not read the call's chunks, or its reply fits none of them.
 
-    The call must not be sent again as it was. `hint`: what the caller can do about it.
+    The call must not be sent again unchanged. `hint`: the remedy.
     """
 
     def __init__(self, hint: str = "", refusal: Refusal = _CHUNKS_REFUSED) -> None:
@@ -39,7 +39,7 @@ class ChunkRefused(RpcError):
 
 
 class CallRefused(RpcError):
-    """The responder did not run the call. `hint`: what may be the reason, where the refusal does not tell."""
+    """The responder did not run the call. `hint`: a possible reason, if the refusal has none."""
 
     def __init__(self, refusal: Refusal, hint: str = "") -> None:
         super().__init__(_WORDS[refusal.cause](refusal) + hint)
@@ -70,7 +70,7 @@ _WORDS: Mapping[Cause, Callable[[Refusal], str]] = {
 
 
 def error_of(refusal: Refusal) -> VersionRefused | ChunkRefused | CallRefused:
-    """What the caller of a refused call is told."""
+    """Returns the exception for the caller of a refused call."""
     if refusal.cause is Cause.VERSION:
         return VersionRefused(refusal.low, refusal.high)
     if refusal.cause in _OF_CHUNKS:

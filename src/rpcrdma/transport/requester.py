@@ -1,8 +1,8 @@
-"""The requester: sends calls, exposes their memory, takes replies; in the forward direction or in the reverse one.
+"""The requester: sends calls, exposes their memory and takes replies, in the forward or the reverse direction.
 
-A call waits for a credit, is planned (`plan_call`), has its memory registered (`exposure`), and is sent. Its memory is
-invalidated before its reply is reported, whatever the reply is. An abandoned call's memory is fenced at once, while its
-credit is held until the reply comes or the connection ends: the responder may still be working on it.
+When a call has a credit, it is planned (`plan_call`), its memory is registered (`exposure`), and it is sent. Its memory
+is invalidated before any reply or refusal is reported. The memory of an abandoned call is fenced at once. Its credit is
+held until the reply comes or the connection ends, since the responder may still be working on it.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Requester:
         return handle
 
     def abandon(self, handle: CallHandle) -> None:
-        """Nobody waits for the reply any more; its memory is fenced when this returns."""
+        """Gives a call up; when this returns, no peer can touch its memory."""
         before = handle.state
         handle.state = TRANSITIONS[before, CallInput.ABANDON]
         if before is _QUEUED:
@@ -127,13 +127,13 @@ class Requester:
         else:
             return
         if handle.sending:
-            # A call that is to be sent again waits while what was sent of it may be on its way.
+            # The queue pair may still read the argument of the first try of a call that waits to be sent again.
             self._session.qp.abort("a call was given up whose argument was still being sent")
         handle.payload = None
         handle.into = ()
 
     def prepare(self, message: Outgoing) -> Sequence[Buffer] | None:
-        """Plans a call and registers its memory; see `Preparer`."""
+        """Plans a call, registers its memory and returns the payload; see `Preparer`."""
         assert isinstance(message, CallHandle)
         payload = message.payload
         assert payload is not None
@@ -154,7 +154,7 @@ class Requester:
         return inline
 
     def on_unsendable(self, message: Outgoing, error: LocalProtocolError) -> None:
-        """Reports a call that had to wait, and then could not be sent."""
+        """Reports the failure of a call that had waited and cannot be sent."""
         assert isinstance(message, CallHandle)
         message.state = TRANSITIONS[message.state, _END]
         message.payload = None
@@ -162,7 +162,7 @@ class Requester:
         self._session.events.append(CallFailed(message, error))
 
     def _inline(self, payload: Payload, bound: ReplyBound) -> list[Buffer]:
-        """The call of a direction without chunks, whose reply is sure to do without them as well."""
+        """Returns the payload of a call in a direction without chunks, if its largest reply needs none either."""
         session = self._session
         geometry = session.dialect.geometry
         continued = session.splits and session.reverse_support is ReverseSupport.CONTINUED
@@ -179,7 +179,7 @@ class Requester:
         return payload.gather()
 
     def _expose(self, handle: CallHandle, payload: Payload) -> Sequence[Buffer]:
-        """Plans the call, registers its memory and returns what is left to be sent."""
+        """Plans the call, registers its memory and returns the payload of its message."""
         session = self._session
         limits = session.plan_limits
         form = handle.form
@@ -324,7 +324,7 @@ class Requester:
         return True
 
     def on_refused(self, message: Inbound, invalidated: int | None) -> bool:
-        """Takes an error. False where no call waits for it."""
+        """Takes the refusal of a call; False if no call waits for it."""
         handle = self._calls.get(message.xid)
         session = self._session
         if handle is None or handle.state is _QUEUED:
@@ -392,7 +392,7 @@ class Requester:
             statistics.resent_larger += 1
 
     def _send_again(self, handle: CallHandle, form: CallForm) -> None:
-        """A call that the peer has not run goes out in another form, under the same XID."""
+        """Sends a call that the peer has not run in another form, with the same XID."""
         handle.form = form
         if handle.carried is not None:
             handle.carried.end()
@@ -408,14 +408,14 @@ class Requester:
             self.on_unsendable(handle, error)
 
     def on_closed(self, reason: str, *, protocol_error: bool = False) -> None:
-        """Ends every call: no peer can touch its memory any more."""
+        """Ends every call; no peer can touch memory after the connection has ended."""
         calls = list(self._calls.values())
         self._calls.clear()
         session = self._session
         for handle in calls:
             if handle.exposure is not None:
                 for region in handle.exposure.regions:
-                    # If that fails, which may be why the connection has ended, the call must still be told of.
+                    # Invalidation may fail, and may have ended the connection; the call is reported anyway.
                     with contextlib.suppress(RpcRdmaError):
                         session.pd.invalidate(region)
             abandoned = handle.state is _ABANDONED
@@ -447,7 +447,7 @@ class Requester:
         return True
 
     def _end(self, handle: CallHandle, message: Inbound) -> None:
-        """A call that was answered gives its credit back."""
+        """Ends an answered call and returns its credit."""
         del self._calls[handle.xid]
         handle.state = TRANSITIONS[handle.state, _END]
         handle.payload = None

@@ -1,8 +1,8 @@
 """The responder: takes calls, reads their Read chunks, writes results into their Write and Reply chunks.
 
-A call is reported when all of it is here. What its chunks hold is bounded: a call over its own bound is
-refused, a call over the connection's bound waits, with only its header, until others have been answered. In the
-reverse direction chunks may be left out altogether.
+A call is reported after all of its data has arrived. The size of its Read chunks is bounded: a call over its own bound
+is refused. A call over the connection's bound waits, with only its header in memory, until other calls have been
+answered. Calls of the reverse direction may be limited to no chunks.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ _OPEN = State.OPEN
 _CALL = 0
 _OFFSET_END = 1 << 64
 _CARRIED = ReplyPlan(ReplyForm.INLINE)
-"""Stands for the plan of a reply that an extension makes when the reply goes out."""
+"""The plan of a reply that an extension plans when the reply is sent."""
 _SINK = Access.LOCAL_WRITE | Access.REMOTE_WRITE
 _tuple = tuple.__new__
 
 
 class BufferSource(MessageRoom, Protocol):
-    """Where memory for Read chunks comes from; at a server, messages that have arrived are counted there, too."""
+    """The source of memory for Read chunks; at a server it also accounts for arrived messages."""
 
     def acquire(self, length: int) -> memoryview | None:
-        """Writable memory of at least `length` octets; its content is unspecified.
+        """Returns writable memory of at least `length` octets with unspecified content.
 
-        None: there is none at present; the call waits for `Endpoint.resume_pulls`.
+        None if there is no memory at present: the call waits for `Endpoint.resume_pulls`.
 
         Raises:
-            MemoryError, RpcRdmaError: there is none to be had; the call is then refused.
+            MemoryError, RpcRdmaError: there is no memory at all; the call is refused.
         """
 
     def release(self, view: memoryview) -> None:
-        """Takes back what `acquire` gave: the very same view."""
+        """Takes back a view that `acquire` returned."""
 
 
 class PlainBuffers:
@@ -65,20 +65,21 @@ class PlainBuffers:
         return memoryview(bytearray(length))
 
     def release(self, view: memoryview) -> None:
-        """Nothing to do: the memory goes when nobody refers to it."""
+        """Does nothing: Python frees the memory after the last reference."""
 
     def take_in(self, _octets: int) -> bool:
-        """There is always room."""
+        """Accepts any size."""
         return True
 
     def give_back(self, _octets: int) -> None:
-        """Nothing was counted."""
+        """Does nothing, since nothing was counted."""
 
 
 class Responder:
-    """One direction's calls of the peer; `unanswered` of them are neither answered nor refused.
+    """The calls of the peer in one direction; `unanswered` of them are neither answered nor refused.
 
-    Of replies whose buffers are in use until their Send has ended, `replies_sent` are gone, `replies_unsent` are not.
+    Of the replies whose buffers are in use until their Send has completed, `replies_sent` are sent, `replies_unsent`
+    are not.
     """
 
     __slots__ = (
@@ -110,7 +111,7 @@ class Responder:
         self._held_octets = 0
         self._memory = memory
         self.wanted_octets = 0
-        """Of memory, that the first call in line waits for; 0 if none waits for memory."""
+        """The octets of memory for which the first waiting call waits; 0 if none waits for memory."""
         # A list, as a deque that is empty takes 700 octets of each idle connection.
         self._waiting: list[IncomingCall] = []
         self._resuming = False
@@ -120,7 +121,7 @@ class Responder:
 
     @property
     def pulling(self) -> IncomingCall | None:
-        """The call whose RDMA Reads have been outstanding for the longest time."""
+        """The call with the oldest outstanding RDMA Reads."""
         return next(iter(self._reading), None)
 
     def on_call(self, message: Inbound, invalidated: int | None, carried: IncomingItems | None = None) -> bool:
@@ -154,7 +155,7 @@ class Responder:
             incoming.decoder = Decoder(message.data, message.start)
             session.events.append(_tuple(CallArrived, (incoming,)))
         elif self._direction is CallDirection.REVERSE and session.reverse_support is not ReverseSupport.GENERAL:
-            # An empty Write chunk is an entry of its list, too (RFC 8167 section 5.3).
+            # An empty Write chunk is an entry of the Write list as well (RFC 8167 section 5.3).
             self.fail_call(incoming, Cause.READ_CHUNKS if chunks.reads else Cause.REPLY_RESOURCE)
         elif not _addressable(chunks, session.segment_octets_taken):
             self.fail_call(incoming, Cause.HEADER)
@@ -167,14 +168,14 @@ class Responder:
         return True
 
     def _hold(self, incoming: IncomingCall, octets: int) -> bool:
-        """Counts what a call in long messages holds of receive buffers; False if that is too much."""
+        """Counts the receive buffers of a call in long messages; False if that exceeds the limit."""
         if not self._memory.hold(octets):
             return False
         incoming.message_octets = octets
         return True
 
     def _queue(self, incoming: IncomingCall, message: Inbound) -> None:
-        """Puts a call with Read chunks in line for what they hold."""
+        """Queues a call with Read chunks until there is memory for them."""
         reads = incoming.chunks.reads
         inline = None if message.long else len(message.data) - message.start
         if incoming.carried is None and not _well_placed(reads, inline):
@@ -192,7 +193,7 @@ class Responder:
             self.resume()
 
     def on_unreadable(self, message: Inbound, invalidated: int | None) -> bool:
-        """Answers a message that is no call to be counted; False for one that invalidates, as only an answer may."""
+        """Refuses a message that counts as no call; False, to discard it, if it invalidates a handle."""
         if invalidated is not None:
             return False
         assert message.refusal is not None
@@ -200,13 +201,13 @@ class Responder:
         return True
 
     def on_unreadable_call(self, message: Inbound, invalidated: int | None) -> bool:
-        """Answers a message to an end that also calls; False, for one that is discarded, where it may be a reply."""
+        """Refuses an unreadable message at an end that also calls; False, to discard it, if it may be a reply."""
         if not self._session.splits:
             return False
         return self.on_unreadable(message, invalidated)
 
     def _pull(self, incoming: IncomingCall) -> bool:
-        """Posts the RDMA Reads of a call, all into one sink, each chunk at a multiple of four; False without memory."""
+        """Posts the RDMA Reads of a call into one sink, each chunk at a multiple of four; False without memory."""
         session = self._session
         held = incoming.held_octets
         if held:
@@ -239,7 +240,7 @@ class Responder:
         return True
 
     def on_read(self, incoming: IncomingCall, status: Status) -> None:
-        """One RDMA Read of a call has ended."""
+        """Counts a completed RDMA Read of a call."""
         # After a failed one the connection ends, and `on_closed` clears up.
         if status is Status.SUCCESS and incoming in self._reading:
             incoming.pending_reads -= 1
@@ -278,7 +279,9 @@ class Responder:
         session.events.append(CallArrived(incoming))
 
     def reply(self, incoming: IncomingCall, payload: Payload) -> bool:
-        """Answers a call. True if the payload's buffers are in use until `ReplySent`, False if they are free already.
+        """Answers a call.
+
+        True if the payload's buffers are in use until `ReplySent`, False if they are free already.
 
         Raises:
             LocalProtocolError: the call has been answered.
@@ -335,14 +338,14 @@ class Responder:
 
     @property
     def _continued(self) -> tuple[int, int]:
-        """The longest reply that is put into several messages rather than a chunk, and the longest that may be so."""
+        """The longest reply that prefers messages to a chunk, and the longest reply that may go in messages."""
         session = self._session
         if self._direction is CallDirection.REVERSE and session.reverse_support is ReverseSupport.INLINE:
             return 0, 0
         return session.in_messages_octets or 0, CONTINUED_OCTETS_MAX
 
     def prepare(self, message: Outgoing) -> Sequence[Buffer] | None:
-        """Posts the RDMA Writes of a reply; see `Preparer`."""
+        """Posts the RDMA Writes of a reply, and returns the payload; see `Preparer`."""
         if not isinstance(message, OutgoingReply):
             return ()
         payload = message.payload
@@ -355,11 +358,11 @@ class Responder:
         return (payload.reduced,)
 
     def on_unsendable(self, _message: Outgoing, error: LocalProtocolError) -> None:
-        """A reply can always be sent once it is planned."""
+        """Never called: a planned reply can always be sent."""
         raise error
 
     def _place(self, reply: OutgoingReply, plan: ReplyPlan) -> Sequence[Buffer]:
-        """Posts the RDMA Writes of a reply and returns what is left of it to be sent."""
+        """Posts the RDMA Writes of a reply, and returns the remaining payload."""
         chunks = reply.incoming.chunks
         payload = reply.payload
         statistics = self._session.statistics
@@ -390,7 +393,7 @@ class Responder:
         return gather
 
     def _carry(self, reply: OutgoingReply) -> Sequence[Buffer] | None:
-        """Posts the RDMA Writes of a reply that goes in messages of an extension."""
+        """Posts the RDMA Writes of a reply that an extension carries."""
         incoming, payload = reply.incoming, reply.payload
         assert incoming.carried is not None
         assert incoming.carried.reply is not None
@@ -410,7 +413,7 @@ class Responder:
             session.qp.post_write(None, part, segment.handle, segment.offset, signaled=False)
 
     def on_sent(self, incoming: IncomingCall) -> None:
-        """The Send of a reply has ended."""
+        """Releases the buffers of a reply after its Send."""
         self.replies_sent += 1
         self.replies_unsent -= 1
         self._session.owed -= 1
@@ -431,12 +434,12 @@ class Responder:
             raise
 
     def _give_up(self, incoming: IncomingCall) -> None:
-        """Nothing can be made or sent as the answer to a call: the connection ends (RFC 8166 section 4.5.4)."""
+        """Ends the connection because a call cannot be answered (RFC 8166 section 4.5.4)."""
         self._session.qp.abort("a call could not be answered")
         self._release(incoming)
 
     def drop(self, incoming: IncomingCall) -> None:
-        """Never answers; where credits count calls, the requester loses one.
+        """Leaves a call unanswered; where credits count calls, the requester loses one.
 
         Raises:
             LocalProtocolError: the call has been answered.
@@ -475,7 +478,7 @@ class Responder:
             self.resume()
 
     def resume(self) -> None:
-        """Pulls for waiting calls as far as the connection's bound and the memory there is allow."""
+        """Starts RDMA Reads for waiting calls as far as the connection's bound and the memory allow."""
         # A call that is refused when its turn comes is released from here: one loop sees to all that wait.
         if self._resuming:
             return
@@ -493,9 +496,9 @@ class Responder:
         self._resuming = False
 
     def on_closed(self, waited: Sequence[Outgoing]) -> None:
-        """Calls that are not whole are dropped; those that were reported keep their memory until they are answered.
+        """Drops incomplete calls; reported calls keep their memory until they are answered.
 
-        `waited` are messages that are not sent any more.
+        `waited` are messages that will not be sent.
         """
         for message in waited:
             if isinstance(message, OutgoingReply) and message.plan is not None:
@@ -517,14 +520,14 @@ class Responder:
 
 
 def _held_by(data: Buffer) -> int:
-    """The whole receive buffer of a message."""
+    """The size of the whole receive buffer of a message."""
     return as_view(data.obj).nbytes if isinstance(data, memoryview) else len(data)
 
 
 def _addressable(chunks: ChunkLists, segment_octets: int) -> bool:
-    """Whether every segment has at most `segment_octets`, and ends within the 64-bit offsets that RDMA knows.
+    """Whether every segment has at most `segment_octets`, and ends within the 64-bit offsets of RDMA.
 
-    No work could be posted for one that does not.
+    No work request could be posted for another one.
     """
     for read in chunks.reads:
         for _, length, offset in read.segments:
@@ -538,9 +541,9 @@ def _addressable(chunks: ChunkLists, segment_octets: int) -> bool:
 
 
 def _well_placed(reads: tuple[ReadChunk, ...], inline: int | None) -> bool:
-    """Whether Read chunks stand side by side in the unreduced stream, and within it.
+    """Whether Read chunks are in order within the unreduced stream.
 
-    `inline` is the length of the reduced stream; None where it is in the Position-Zero chunk.
+    `inline` is the length of the reduced stream; None if the Position-Zero chunk has it.
     """
     end = 0
     taken = 0

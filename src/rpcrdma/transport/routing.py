@@ -1,4 +1,4 @@
-"""Who handles a received message, as a table: what is not in it may not arrive, and is silently discarded."""
+"""The handler of each received message, as a table; other messages are silently discarded."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from rpcrdma.transport.responder import Responder
 __all__ = ["ROUTES", "Halves", "Handler", "Route", "routes"]
 
 Handler: TypeAlias = Callable[[Inbound, int | None], bool]
-"""Acts on (message, handle that it invalidated); False if it discards the message."""
+"""Handles (message, invalidated handle); False to discard the message."""
 
 
 class Halves(NamedTuple):
-    """Who calls and who is called at this end; None where that direction is not in use.
+    """The handlers of one end: its requester and responder, None for an unused direction.
 
-    And who begins a connection, and takes what belongs to extensions, if there are any.
+    The others are the beginning of the connection, and its extensions, if any.
     """
 
     requester: Requester | None
@@ -87,7 +87,7 @@ ROUTES: Mapping[tuple[Kind, Role, State], Route] = {
     (Kind.ERROR, Role.CLIENT, State.AUTHENTICATING): _not_taken,
     (Kind.EXTENSION, Role.SERVER, State.OPEN): _extended,
     (Kind.EXTENSION, Role.CLIENT, State.OPEN): _extended,
-    # A server answers as a responder must; a client discards as a requester must, unless it is a call for sure.
+    # A server answers, as a responder must; a client discards, as a requester must, all but certain calls.
     (Kind.UNREADABLE, Role.CLIENT, State.OPEN): _unreadable_call,
     (Kind.UNREADABLE, Role.SERVER, State.AWAITING): _unreadable,
     **{(Kind.UNREADABLE, Role.SERVER, state): _unreadable for state in _WITH_PROPERTIES},
@@ -98,6 +98,6 @@ ROUTES: Mapping[tuple[Kind, Role, State], Route] = {
 
 
 def routes(role: Role, state: State, halves: Halves) -> list[Handler | None]:
-    """The handlers of one end in one state, by the number of the message's kind."""
+    """Returns the handlers of one end in one state, indexed by the kind of the message."""
     found = (ROUTES.get((kind, role, state)) for kind in Kind)
     return [None if route is None else route(halves) for route in found]

@@ -1,4 +1,4 @@
-"""What requester, responder and outbox of one connection share: what was agreed on, credits, events and counters."""
+"""The state that requester, responder and outbox of one connection share: agreement, credits, events, counters."""
 
 from __future__ import annotations
 
@@ -25,18 +25,16 @@ __all__ = ["Session"]
 
 
 class Session:
-    """What holds for the connection at present.
+    """The current agreement and state of the connection.
 
-    `send_octets` and `receive_octets` are the largest messages of either direction; `splits` if a longer one goes out,
-    and comes in, as several. `names_ended`: a call says which handle its reply may invalidate. `call_octets` and
-    `results_octets` are the largest RPC call, and the largest results, that go in one message without chunks.
-    `round_trip_s` is how far the peer is, `far_call_octets` the longest call, headers included, that goes in messages
-    to a peer so far away. `segment_octets_taken` is the largest segment that this side takes. `owed` counts what this
-    side holds memory for until the peer does something: calls whose Read chunks are being read, and replies on their
-    way. `peer` are the transport properties that the peer has told of; `proof` is the value of host authentication
-    among this side's own. `between` is asked about each
-    message that comes while those of an extension's group are expected one after another. With a `batcher` messages are
-    held until the turn ends.
+    `send_octets` and `receive_octets` are the largest messages of either direction; with `splits` a longer message
+    travels in several pieces. `names_ended`: a call names the handle that its reply may invalidate. `call_octets` and
+    `results_octets` are the largest RPC call, and the largest results, in one message without chunks. `round_trip_s` is
+    the distance of the peer, and `far_call_octets` the longest call, with headers, that goes in messages to a peer at
+    that distance. `segment_octets_taken` is the largest segment that this side takes. `owed` counts obligations of the
+    peer for which this side holds memory: RDMA Reads of calls, and unsent replies. `peer` has the transport properties
+    of the peer; `proof` is the host authentication value of this side. While an extension expects a group of messages,
+    `between` sees each message. With a `batcher`, messages wait for the end of the turn.
     """
 
     __slots__ = (
@@ -106,7 +104,7 @@ class Session:
         self.use(dialect)
 
     def use(self, dialect: Dialect) -> None:
-        """Speaks another version from here on: nothing of the one before is left."""
+        """Changes the version, and discards all state of the previous one."""
         self.dialect = dialect
         self.window = dialect.window(self.config, self.role, reverse=self._reverse, reservable=self._reservable)
         self.peer: Properties | None = None
@@ -120,17 +118,17 @@ class Session:
         self._agree()
 
     def expect_group(self, between: Callable[[Inbound, Buffer], bool] | None) -> None:
-        """Messages of an extension are to come one after another; None: the last one of them has come."""
+        """Passes all messages to `between` while a group is expected; None ends the group."""
         self.between = between
         self._groups += between is not None
 
     @property
     def unfinished(self) -> int:
-        """The message that the peer has sent in part: a number that no other one has, 0 if there is none."""
+        """A number that identifies the unfinished message of the peer; 0 if there is none."""
         return self.dialect.unfinished if self.between is None else -self._groups
 
     def agree(self, peer: PrivateData | None) -> None:
-        """Takes what the peer said while connecting."""
+        """Takes the private data that the peer sent while connecting."""
         self._peer_data = peer
         self._agree()
 
@@ -140,18 +138,18 @@ class Session:
         self._limit(agreed.send_octets, agreed.receive_octets)
 
     def measure(self, round_trip_s: float) -> None:
-        """Takes how far the peer is."""
+        """Takes the measured distance of the peer."""
         self.round_trip_s = round_trip_s
         self._limit(self.send_octets, self.receive_octets)
 
     def limit_first_message(self) -> None:
-        """Until the server has answered, a client's messages are no larger than every server receives."""
+        """Limits a client's messages, until the server has answered, to the size that every server receives."""
         first = self.dialect.geometry.first_message
         if self.role is Role.CLIENT and first:
             self._limit(min(self.send_octets, first), self.receive_octets)
 
     def use_defaults(self) -> None:
-        """The peer has not told of its properties: they are the defaults, which every peer keeps to."""
+        """Uses the default properties, which every peer supports, because the peer has sent none."""
         if self.peer is None:
             self._agree()
             if self.dialect.introduces:
@@ -159,19 +157,19 @@ class Session:
 
     @property
     def own(self) -> Properties:
-        """The transport properties of this side, those that the version has."""
+        """The transport properties of this side that the version defines."""
         reverse = ReverseSupport.GENERAL if self._reverse else ReverseSupport.NONE
         return properties_of(self.config, reverse, self.proof)
 
     def take_properties(self, peer: Properties) -> None:
-        """Takes the transport properties that the peer has told of."""
+        """Takes the transport properties of the peer."""
         own = self.own
         self.peer = peer
         self._agree_reverse()
         self._limit(min(own.send_octets, peer.receive_octets), min(own.receive_octets, peer.send_octets))
 
     def _agree_reverse(self) -> None:
-        """Calls in the reverse direction use what the client takes."""
+        """Limits calls in the reverse direction to the support of the client."""
         if self._reverse:
             self.reverse_support = (self.own if self.role is Role.CLIENT else self._told).reverse
 
@@ -183,12 +181,12 @@ class Session:
 
     @property
     def segment_octets_possible(self) -> int:
-        """The largest segments that the peer takes, which may be more than this side uses."""
+        """The largest segments that the peer takes, which may exceed the segments that this side uses."""
         return self._told.segment_octets_max if self.splits else self.config.segment_octets_max
 
     @property
     def _told(self) -> Properties:
-        """The properties of the peer, which are the defaults where it has told of none."""
+        """The properties of the peer, or the defaults before they arrive."""
         return self.peer or decode_properties((), self.dialect.properties)
 
     def _limit(self, send_octets: int, receive_octets: int) -> None:
@@ -197,7 +195,7 @@ class Session:
         self.receive_octets = receive_octets
         self.call_octets = send_octets - geometry.call_header
         self.results_octets = receive_octets - geometry.reply_header - REPLY_ALLOWANCE_OCTETS
-        # Without continuation nothing but the largest message bounds what goes inline.
+        # Without continuation only the largest message bounds inline data.
         self.plan_limits = PlanLimits(
             send_octets,
             receive_octets,
@@ -225,7 +223,7 @@ class Session:
         self.state = TRANSITIONS[self.state, moved]
 
     def refuse(self, error: HostAuthenticationFailed) -> None:
-        """Ends the connection after what has been sent: one of the hosts is not content with the other."""
+        """Ends the connection after all posted Sends, because host authentication failed."""
         if not self.failure:
             self.refusal = error
             self.failure = str(error)
@@ -233,7 +231,7 @@ class Session:
             self.qp.disconnect()
 
     def violation(self, reason: str) -> None:
-        """Ends the connection because the peer broke the protocol in a way that no message can answer."""
+        """Ends the connection because of a protocol violation that no message can answer."""
         if not self.failure:
             self.failure = reason
             self.move(Input.BREAK)

@@ -1,6 +1,7 @@
-"""What the peer owes while this side holds memory for it: data for RDMA Reads, ends of messages, reading replies.
+"""The deadline for obligations of the peer: RDMA Read data, last pieces of messages, and taking replies.
 
-Ends of messages are owed to either end: to a responder those of calls, to a requester those of replies.
+This side holds memory until the peer meets them. Last pieces are due to both ends: of calls at a responder, of replies
+at a requester.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ __all__ = ["StallWatch"]
 
 
 class StallWatch:
-    """Ends the connection when nothing of what is owed has come within `TransportConfig.stalled_s`."""
+    """Ends the connection if the peer meets no obligation within `TransportConfig.stalled_s`."""
 
     __slots__ = ("_deadline_s", "_pulling", "_replies_sent", "_responder", "_session", "_unfinished")
 
@@ -27,11 +28,11 @@ class StallWatch:
 
     @property
     def running(self) -> bool:
-        """Whether a deadline was given out and has not come; it may be that of what has been done meanwhile."""
+        """Whether a deadline is running, even if the peer has met its obligation meanwhile."""
         return self._deadline_s is not None
 
     def next_deadline_s(self, now_s: float) -> float | None:
-        """When the peer must have done something; None where it owes nothing."""
+        """Returns the deadline; None if the peer has no obligation."""
         if not self._session.owed and not self._session.unfinished:
             self._deadline_s = None
         elif self._deadline_s is None:
@@ -47,7 +48,7 @@ class StallWatch:
             self._replies_sent = responder.replies_sent if responder.replies_unsent else -1
 
     def on_time(self, now_s: float) -> None:
-        """Looks whether anything has come since; aborts the connection if not."""
+        """Aborts the connection if the peer has met no obligation since the deadline began."""
         if self._deadline_s is None or now_s < self._deadline_s:
             return
         self._deadline_s = None

@@ -47,9 +47,9 @@ class TransportStatistics:
     errors_sent: int = 0
     """RDMA_ERROR messages sent."""
     bad_xids: int = 0
-    """Replies and errors that no call waits for (client)."""
+    """Replies and errors without a waiting call (client)."""
     bad_replies: int = 0
-    """Replies whose chunks are not what the call offered (client)."""
+    """Replies whose chunks do not match those of the call (client)."""
     calls_unsendable: int = 0
     """Calls that could not be put into a message (client)."""
     segments_read: int = 0
@@ -101,7 +101,7 @@ class TransportStatistics:
     batches_received: int = 0
     messages_in_batches_received: int = 0
     reports_sent: int = 0
-    """Messages that say why a transmission of the round-trip extension was not taken, likewise the next one."""
+    """Reports about refused transmissions of the round-trip extension, likewise the next one."""
     reports_received: int = 0
 
 

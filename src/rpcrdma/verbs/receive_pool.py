@@ -12,7 +12,7 @@ __all__ = ["ReceiveBuffer", "ReceivePool", "ReceiveSource", "ScatteredBuffer"]
 
 
 class ScatteredBuffer:
-    """One receive whose octets land in several pieces of memory, one after another, as with a scatter list.
+    """A receive buffer in several pieces of memory, filled one after another, as with a scatter list.
 
     `parts` are those pieces.
     """
@@ -27,7 +27,7 @@ class ScatteredBuffer:
         return self.octets
 
     def target(self, start: int, octets: int) -> memoryview:
-        """Where the octets from `start` on go, up to `octets` of them, and no further than one piece reaches."""
+        """Returns the memory for up to `octets` octets from `start` on, within one piece."""
         for part in self.parts:
             if start < len(part):
                 return part[start : start + octets]
@@ -35,7 +35,7 @@ class ScatteredBuffer:
         return memoryview(b"")
 
     def write(self, start: int, data: Buffer) -> None:
-        """Puts octets where they belong, from `start` on."""
+        """Writes octets from `start` on."""
         rest = memoryview(data)
         while rest:
             target = self.target(start, len(rest))
@@ -53,15 +53,15 @@ class ScatteredBuffer:
 
 
 ReceiveBuffer: TypeAlias = memoryview | ScatteredBuffer
-"""What one message arrives in."""
+"""The memory of one incoming message."""
 
 
 class ReceiveSource(Protocol):
-    """Where a queue pair gets the memory for incoming Sends, of up to `octets` each.
+    """The source of a queue pair's memory for incoming Sends, of up to `octets` each.
 
-    A message that is known to have no more than `short_octets`, a number that may change, goes into what `take` gives,
-    any other one into what `draw` gives. Both are asked in the order in which messages arrive, when all octets of the
-    messages before are in place. Messages of up to `plain_octets` are never used where they arrive.
+    A message of certainly at most `short_octets`, a number that may change, goes into a buffer from `take`, any other
+    one into a buffer from `draw`. The queue pair calls both in the order in which messages arrive, after all octets of
+    the previous messages are in place. Messages of up to `plain_octets` never stay where they arrive.
     """
 
     octets: int
@@ -69,20 +69,20 @@ class ReceiveSource(Protocol):
     plain_octets: int
 
     def take(self) -> memoryview:
-        """A buffer of at least `short_octets` with unspecified content; it is the caller's, who may keep it."""
+        """Returns a buffer of at least `short_octets` with unspecified content, which the caller may keep."""
 
     def draw(self) -> ReceiveBuffer:
-        """A buffer of `octets` with unspecified content; it is the caller's, who may keep it."""
+        """Returns a buffer of `octets` with unspecified content, which the caller may keep."""
 
     def in_parts(self, buffer: memoryview) -> ScatteredBuffer:
-        """What `take` has given, in the parts that another buffer would have."""
+        """Divides a buffer from `take` into the parts of a buffer from `draw`."""
 
     def give_back(self, buffer: ReceiveBuffer) -> None:
-        """Takes back a buffer; its holder may not use it any more."""
+        """Takes back a buffer, which its holder may not use any more."""
 
 
 class ReceivePool:
-    """Gives buffers of `octets` each; at most `kept_max` of those that come back are kept for the next ones.
+    """Provides buffers of `octets` each, and keeps at most `kept_max` returned buffers for reuse.
 
     The number of buffers in use is bounded by the receives posted: see `QueuePair.post_receives`.
     """
@@ -95,17 +95,17 @@ class ReceivePool:
         self._free: list[memoryview] = []
 
     def take(self) -> memoryview:
-        """A buffer with unspecified content; it is the caller's, who may keep it for good."""
+        """Returns a buffer with unspecified content, which the caller may keep."""
         return self._free.pop() if self._free else memoryview(bytearray(self.octets))
 
     draw = take
 
     def in_parts(self, buffer: memoryview) -> ScatteredBuffer:
-        """Buffers are one piece of memory."""
+        """Returns the buffer as its only part."""
         return ScatteredBuffer((buffer,))
 
     def give_back(self, buffer: ReceiveBuffer) -> None:
-        """Takes back a buffer from `take`; its holder may not use it any more."""
+        """Takes back a buffer from `take`, which its holder may not use any more."""
         if len(self._free) < self._kept_max:
             assert isinstance(buffer, memoryview)
             self._free.append(buffer)

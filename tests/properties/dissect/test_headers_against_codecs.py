@@ -21,7 +21,7 @@ from rpcrdma.errors import DecodeError, RpcError
 from rpcrdma.rpc.message import decode_call, decode_reply
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
 from rpcrdma.transport.dialects import header_v1, header_v2_00, header_v2_07
-from rpcrdma.transport.dialects.property_sets import decode_property_set
+from rpcrdma.transport.dialects.header_parts import decode_property_set
 from rpcrdma.xdr.codec import Decoder
 
 VECTORS = Path(__file__).parents[2] / "vectors"

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from rtr_link import tried
 
-from rpcrdma.rtr.layout import Layout, lay_out, runs_of
+from rpcrdma.rtr.layout import GroupLayout, lay_out, runs_of
 from rpcrdma.rtr.properties import BufferStructure, SegmentKind
 
 FIRST, NEXT = 40, 32
@@ -27,7 +27,7 @@ class Case(NamedTuple):
     frames_max: int
 
     @property
-    def layout(self) -> Layout | None:
+    def layout(self) -> GroupLayout | None:
         runs = runs_of(self.structure)
         return lay_out(FIRST, NEXT, self.payload, self.items, runs, self.sent, self.frames_max)
 
@@ -54,7 +54,7 @@ def cases(draw: st.DrawFn) -> Case:
     )
 
 
-def check(case: Case, layout: Layout) -> None:
+def check(case: Case, layout: GroupLayout) -> None:
     """Takes the transmissions apart as the receiver does, who knows its buffers and the numbers of segments."""
     segments = case.structure.placeable
     assert len(layout.frames) <= case.frames_max
@@ -153,7 +153,7 @@ PAGES = ((1, SegmentKind(4096, 0, placeable=False)), (8, SegmentKind(4096, 4096,
 @example(Case(BufferStructure(400, ((4, SegmentKind(100, 0, placeable=True)),)), 0, (900,), 400, 6))
 def test_a_message_is_laid_out_so_that_its_receiver_finds_everything(case: Case) -> None:
     layout = tried(lambda: case.layout)
-    assert layout is None or isinstance(layout, Layout), layout
+    assert layout is None or isinstance(layout, GroupLayout), layout
     assert (layout is not None) == fits(case)
     if layout is not None:
         check(case, layout)

@@ -16,7 +16,7 @@ from rpcrdma.transport.chunks import ChunkLists, ReadChunk, Segment, WriteChunk
 from rpcrdma.transport.config import ReverseSupport
 from rpcrdma.transport.dialects import header_v2_00, header_v2_07, v2_00, v2_07
 from rpcrdma.transport.dialects.dialect import Dialect
-from rpcrdma.transport.dialects.property_sets import decode_property_set, encode_property_set
+from rpcrdma.transport.dialects.header_parts import decode_property_set, encode_property_set
 from rpcrdma.transport.dialects.v2_00 import Version2
 from rpcrdma.transport.dialects.v2_07 import Version207
 from rpcrdma.transport.message import (

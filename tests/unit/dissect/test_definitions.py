@@ -11,7 +11,7 @@ from rpcrdma.batches.code_points import BATCH, BATCH_LIMIT
 from rpcrdma.dissect.definitions import compiled_text, definition
 from rpcrdma.dissect.headers import header_versions
 from rpcrdma.dissect.xdr_walk import FORMATS
-from rpcrdma.rtr import code_points
+from rpcrdma.rtr import messages, properties
 from rpcrdma.rtr.messages import ReportCode, Way
 from rpcrdma.transport.dialects import header_v1, header_v2_00, header_v2_07
 from rpcrdma.xdr.language import compile_source, model
@@ -97,22 +97,22 @@ def test_code_points_of_the_extension_are_those_of_the_codec(version: str) -> No
     """Its enumerations belong to those of the version that it extends."""
     found = header_versions()[version].definition
     types = {name.removeprefix("ROPT_"): value for value, name in found.codes["more_header_type"].items()}
-    of_transmissions = {name: getattr(code_points, name) for name in ("XMTREQ", "XMTRESP", "XMTCONT", "REPTERR")}
+    of_transmissions = {name: getattr(messages, name) for name in ("XMTREQ", "XMTRESP", "XMTCONT", "REPTERR")}
     assert types == {**of_transmissions, "BATCH": BATCH}
     assert found.codes["header_type"].items() > found.codes["more_header_type"].items()
-    properties = [
-        code_points.RTR_SUPPORT,
-        code_points.RECEIVE_STRUCTURE,
-        code_points.REQUEST_RECEIVE_LIMIT,
-        code_points.RESPONSE_SEND_LIMIT,
+    numbers = [
+        properties.RTR_SUPPORT,
+        properties.RECEIVE_STRUCTURE,
+        properties.REQUEST_RECEIVE_LIMIT,
+        properties.RESPONSE_SEND_LIMIT,
         BATCH_LIMIT,
     ]
-    assert list(found.codes["more_property_id"]) == properties
+    assert list(found.codes["more_property_id"]) == numbers
     assert found.codes["property_id"].items() > found.codes["more_property_id"].items()
     values = found.classes["property_value"]
     assert isinstance(values, model.Union)
-    assert [value for arm in values.arms[-5:] for value, _ in arm.values] == properties
-    assert list(found.codes["support_flag"]) == list(code_points.Support)
+    assert [value for arm in values.arms[-5:] for value, _ in arm.values] == numbers
+    assert list(found.codes["support_flag"]) == list(properties.Support)
     assert list(found.codes["optr_err"]) == list(ReportCode)
     assert list(found.codes["xmddp_type"])[:4] == list(Way)
 

@@ -12,7 +12,7 @@ from iwarp_watch import bound_gather
 from rpcrdma.errors import LocalProtocolError
 from rpcrdma.iwarp.segments import ReadHeader
 from rpcrdma.iwarp.sender import Sender
-from rpcrdma.iwarp.terminate import Code, Fault, TerminateMessage
+from rpcrdma.iwarp.terminate import Code, TerminateFault, TerminateMessage
 from rpcrdma.iwarp.work import ReadResponse, ReadWork, Work
 from rpcrdma.verbs import Access, Completion, MemoryRegion, SoftwareProtectionDomain, Status, Verb
 from rpcrdma.wire.buffers import Buffer
@@ -523,7 +523,7 @@ def test_a_response_without_its_memory_breaks_off_with_the_rest_of_the_read(fram
     for _ in range(frames):
         assert len(scene.once(1)) in {132, 136}
     scene.pd.invalidate(scene.region)
-    with pytest.raises(Fault, match="memory was withdrawn during an RDMA Read") as caught:
+    with pytest.raises(TerminateFault, match="memory was withdrawn during an RDMA Read") as caught:
         scene.gather()
     fault = caught.value
     at = 112 * frames

@@ -11,8 +11,8 @@ from rpcrdma.errors import DecodeError, RemoteAccessError
 from rpcrdma.iwarp.segments import READ_HEADER_OCTETS, ReadHeader, decode_read_header, encode_read_header
 from rpcrdma.iwarp.terminate import (
     Code,
-    Fault,
     PeerTerminated,
+    TerminateFault,
     TerminateMessage,
     decode_terminate,
     encode_terminate,
@@ -131,7 +131,7 @@ def test_every_code_has_words(code: Code) -> None:
     ],
 )
 def test_each_kind_of_error_tells_its_headers(code: Code, segment: bool, read: bool) -> None:
-    fault = Fault("", code, segment_octets=46, ddp_header=REQUEST[2:20], read_header=REQUEST[20:48])
+    fault = TerminateFault("", code, segment_octets=46, ddp_header=REQUEST[2:20], read_header=REQUEST[20:48])
     message = fault.terminate()
     assert message.segment_octets == (46 if segment else None)
     assert message.ddp_header == (REQUEST[2:20] if segment else b"")

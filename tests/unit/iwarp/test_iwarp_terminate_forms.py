@@ -7,8 +7,8 @@ import pytest
 from rpcrdma.errors import DecodeError, RemoteAccessError
 from rpcrdma.iwarp.terminate import (
     Code,
-    Fault,
     PeerTerminated,
+    TerminateFault,
     TerminateMessage,
     decode_terminate,
     encode_terminate,
@@ -129,7 +129,7 @@ def test_a_message_announces_its_fields(
 
 @pytest.mark.parametrize("code", Code)
 def test_a_fault_quotes_headers_by_its_layer_and_type(code: Code) -> None:
-    fault = Fault("words", code, segment_octets=46, ddp_header=UNTAGGED_HEADER, read_header=READ_HEADER)
+    fault = TerminateFault("words", code, segment_octets=46, ddp_header=UNTAGGED_HEADER, read_header=READ_HEADER)
     assert (str(fault), fault.code) == ("words", code)
     assert (fault.segment_octets, fault.ddp_header, fault.read_header) == (46, UNTAGGED_HEADER, READ_HEADER)
     kind = f"{code:04x}"[:2]
@@ -137,7 +137,7 @@ def test_a_fault_quotes_headers_by_its_layer_and_type(code: Code) -> None:
     message = fault.terminate()
     assert (message.code, message.segment_octets) == (code, told[0])
     assert (message.ddp_header, message.read_header) == (UNTAGGED_HEADER * told[1], READ_HEADER * told[2])
-    bare = Fault("words", code).terminate()
+    bare = TerminateFault("words", code).terminate()
     assert bare == TerminateMessage(code=code)
 
 

@@ -7,18 +7,19 @@ from typing import Any
 
 from rtr_link import PREFIX, Link, tried
 
-from rpcrdma.rtr.calls import Calls, SentCall
-from rpcrdma.rtr.choice import Costs, Preference
-from rpcrdma.rtr.code_points import XMTCONT, XMTREQ, Support
+from rpcrdma.rtr.calls import RequestCarrier, SentCall
+from rpcrdma.rtr.config import Costs, Preference
 from rpcrdma.rtr.layout import runs_of
 from rpcrdma.rtr.messages import (
+    XMTCONT,
+    XMTREQ,
     InSegments,
     TransmitRequest,
     decode_transmit_continue,
     decode_transmit_request,
 )
 from rpcrdma.rtr.peer import Peer
-from rpcrdma.rtr.properties import BufferStructure, SegmentKind
+from rpcrdma.rtr.properties import BufferStructure, SegmentKind, Support
 from rpcrdma.transport import (
     NO_CHUNKS,
     CallToCarry,
@@ -71,9 +72,11 @@ def calls(
     other: Peer | None = None,
     costs: Costs | None = None,
     extra_room: int = 8,
-) -> Calls:
+) -> RequestCarrier:
     found: Any = link or Link()
-    return Calls(found, own or peer(), other or peer(), preference, costs or Costs(transmission_s=0.0), 2 * extra_room)
+    return RequestCarrier(
+        found, own or peer(), other or peer(), preference, costs or Costs(transmission_s=0.0), 2 * extra_room
+    )
 
 
 def limits(**changes: int) -> PlanLimits:
@@ -104,7 +107,7 @@ def call(
     return CallToCarry(sent, plain, results, given, bounds or limits(), room, placement)
 
 
-def taken(carrier: Calls, one: CallToCarry) -> SentCall:
+def taken(carrier: RequestCarrier, one: CallToCarry) -> SentCall:
     found = tried(carrier.take, one)
     assert found is not None
     assert not isinstance(found, Exception), found

@@ -7,9 +7,12 @@ from typing import Any
 from rtr_link import PREFIX, Link, pattern, tried
 
 from rpcrdma.rtr import RoundTrip, RoundTripConfig
-from rpcrdma.rtr.calls import Calls, Results, SentCall
-from rpcrdma.rtr.code_points import REPTERR, XMTCONT, XMTREQ, XMTRESP, Support
+from rpcrdma.rtr.calls import RequestCarrier, Results, SentCall
 from rpcrdma.rtr.messages import (
+    REPTERR,
+    XMTCONT,
+    XMTREQ,
+    XMTRESP,
     Report,
     ReportCode,
     TransmissionId,
@@ -21,6 +24,7 @@ from rpcrdma.rtr.messages import (
     encode_transmit_request,
     encode_transmit_response,
 )
+from rpcrdma.rtr.properties import Support
 from rpcrdma.transport import (
     Cause,
     ChunkLists,
@@ -97,7 +101,7 @@ class End(Link):
         self.steps: Steps = []
         self.extension.on_ready(self)  # type: ignore[arg-type]
 
-    def carry(self, calls: Calls) -> None:
+    def carry(self, calls: RequestCarrier) -> None:
         self.steps.append(("carry", calls))
 
     def refuse_call(self, xid: int, cause: Cause, limit: int = 0) -> None:

@@ -8,8 +8,10 @@ from rtr_pair import address_of
 
 from rpcrdma.limits import RTR_SLAB_BUFFERS, RTR_TRANSMISSIONS_MAX
 from rpcrdma.rtr import receive_slabs
-from rpcrdma.rtr.code_points import XMTCONT, XMTREQ, XMTRESP
 from rpcrdma.rtr.messages import (
+    XMTCONT,
+    XMTREQ,
+    XMTRESP,
     TransmitContinue,
     TransmitRequest,
     TransmitResponse,

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from rtr_link import PREFIX, Link, pattern, payload, tried
 
-from rpcrdma.rtr.answers import Answer, directed
-from rpcrdma.rtr.code_points import XMTCONT, XMTRESP, Support
+from rpcrdma.rtr.answers import DirectedReply, directed
 from rpcrdma.rtr.layout import runs_of
 from rpcrdma.rtr.messages import (
+    XMTCONT,
+    XMTRESP,
     DirectionSet,
     Explicit,
     InSegments,
@@ -23,7 +24,7 @@ from rpcrdma.rtr.messages import (
     decode_transmit_response,
 )
 from rpcrdma.rtr.peer import Peer
-from rpcrdma.rtr.properties import BufferStructure, SegmentKind
+from rpcrdma.rtr.properties import BufferStructure, SegmentKind, Support
 from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import Cause, ReplyForm, ResponseGroup, Segment, WriteChunk, fill
 from rpcrdma.xdr.codec import Payload
@@ -123,10 +124,10 @@ def answer(
     link: Link | None = None,
     peer: Peer | None = None,
     counted: bool = False,
-) -> Answer:
+) -> DirectedReply:
     found: Any = link or Link()
     numbers = range(len(directions)) if followed is None else followed
-    return Answer(found, peer or requester(), directions, numbers, frames_max, counted=counted)
+    return DirectedReply(found, peer or requester(), directions, numbers, frames_max, counted=counted)
 
 
 def response(group: ResponseGroup, sent: Payload) -> TransmitResponse:
@@ -155,7 +156,7 @@ def response(group: ResponseGroup, sent: Payload) -> TransmitResponse:
     return head
 
 
-def shown(one_answer: Answer, sent: Payload, room: int = 8) -> list[str] | None:
+def shown(one_answer: DirectedReply, sent: Payload, room: int = 8) -> list[str] | None:
     """How each item goes, in a word."""
     assert tried(one_answer.refusal, sent) is None
     group = tried(one_answer.plan, sent, room)

@@ -24,7 +24,7 @@ from rtr_link import Link, pattern, payload, tried
 from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.limits import CALL_ATTEMPTS_MAX
 from rpcrdma.rtr.calls import NOT_TAKEN, Promises, Results
-from rpcrdma.rtr.choice import Costs, Preference
+from rpcrdma.rtr.config import Costs, Preference
 from rpcrdma.rtr.messages import (
     Explicit,
     InSegments,
@@ -583,3 +583,16 @@ def test_a_reply_in_messages_of_the_version_is_opened_by_the_requester(octets: i
     found = taken(calls(link=link), call(payload(octets), (100,)))
     assert found.open(None, b"", NO_CHUNKS, ()) is None
     assert link.statistics.calls_by_send == (octets > 0)
+
+
+def test_half_of_the_promises_is_left_for_those_that_are_larger() -> None:
+    reserved: list[int] = []
+    promises = Promises(20, reserved.append)
+    found = [promises.left]
+    for messages in (1, 2):
+        promises.make(messages)
+        found.append(promises.left)
+    promises.end(2)
+    found.append(promises.left)
+    # Each longer promise is reserved twice.
+    assert (found, reserved) == ([20, 9, 8, 9], [2, 3, -2])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rpcrdma.rtr.choice import Costs, prefers_segments
+from rpcrdma.rtr.config import Costs, prefers_segments
 
 
 def costs() -> Costs:

@@ -9,10 +9,19 @@ from typing import Any
 import pytest
 from rtr_link import pattern, tried
 
-from rpcrdma.rtr.code_points import XMTREQ, XMTRESP
-from rpcrdma.rtr.faults import Fault
 from rpcrdma.rtr.groups import Arrived, Group, Placement, check_positions, take_payload
-from rpcrdma.rtr.messages import Explicit, InSegments, Item, NotPlaced, ReportCode, TransmitContinue, TransmitRequest
+from rpcrdma.rtr.messages import (
+    XMTREQ,
+    XMTRESP,
+    Explicit,
+    InSegments,
+    Item,
+    NotPlaced,
+    ReportCode,
+    TransmissionFault,
+    TransmitContinue,
+    TransmitRequest,
+)
 from rpcrdma.rtr.receive_slabs import ShortBuffer, Slab, SlabBuffer
 from rpcrdma.transport import Segment
 
@@ -25,7 +34,7 @@ TOP = 0xFFFFFFFF
 def fault_of(step: Callable[..., Any], *arguments: Any) -> tuple[str, tuple[int, ...]]:
     """The code and the words of the fault that a step must raise."""
     error = tried(step, *arguments)
-    assert isinstance(error, Fault), error
+    assert isinstance(error, TransmissionFault), error
     return error.code.name, error.words
 
 
@@ -364,5 +373,5 @@ def test_a_payload_goes_on_in_the_placeable_segments(start: int, prefix: int) ->
 
 
 def test_a_fault_says_its_code_in_words() -> None:
-    fault = Fault(ReportCode.SEGMENT_NUMBER, 4, 0, 3)
+    fault = TransmissionFault(ReportCode.SEGMENT_NUMBER, 4, 0, 3)
     assert str(fault).startswith("segment number (4, 0, 3)")

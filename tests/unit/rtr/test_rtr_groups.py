@@ -5,13 +5,11 @@ from __future__ import annotations
 import pytest
 
 from rpcrdma.limits import RTR_TRANSMISSIONS_MAX
-from rpcrdma.rtr.code_points import RECEIVE_STRUCTURE, RTR_SUPPORT, Support
-from rpcrdma.rtr.faults import Fault
+from rpcrdma.rtr.extension import all_extensions
 from rpcrdma.rtr.groups import check_ranges
-from rpcrdma.rtr.messages import DirectionSet, ReportCode
-from rpcrdma.rtr.offer import all_extensions
+from rpcrdma.rtr.messages import DirectionSet, ReportCode, TransmissionFault
 from rpcrdma.rtr.peer import peer_of
-from rpcrdma.rtr.properties import BufferStructure, SegmentKind
+from rpcrdma.rtr.properties import RECEIVE_STRUCTURE, RTR_SUPPORT, BufferStructure, SegmentKind, Support
 from rpcrdma.transport import TransportConfig
 
 TOP = 0xFFFFFFFF
@@ -50,7 +48,7 @@ def test_ranges_that_touch_or_leave_gaps_are_disjoint_and_ascend(ranges: list[tu
     ],
 )
 def test_ranges_that_overlap_or_descend_are_a_fault(ranges: list[tuple[int, int]], words: tuple[int, ...]) -> None:
-    with pytest.raises(Fault) as caught:
+    with pytest.raises(TransmissionFault) as caught:
         check_ranges(sets(*ranges))
     fault = caught.value
     assert (fault.code, fault.words) == (ReportCode.OFFSET, words)

@@ -9,11 +9,19 @@ import pytest
 
 from rpcrdma.limits import RTR_TRANSMISSIONS_MAX
 from rpcrdma.rtr import Costs, Preference, RoundTrip, RoundTripConfig
-from rpcrdma.rtr.code_points import RECEIVE_STRUCTURE, REQUEST_RECEIVE_LIMIT, RESPONSE_SEND_LIMIT, RTR_SUPPORT, Support
+from rpcrdma.rtr.extension import all_extensions
 from rpcrdma.rtr.layout import Run, runs_of
-from rpcrdma.rtr.offer import all_extensions
 from rpcrdma.rtr.peer import Peer, peer_of
-from rpcrdma.rtr.properties import BufferStructure, SegmentKind, shown_support
+from rpcrdma.rtr.properties import (
+    RECEIVE_STRUCTURE,
+    REQUEST_RECEIVE_LIMIT,
+    RESPONSE_SEND_LIMIT,
+    RTR_SUPPORT,
+    BufferStructure,
+    SegmentKind,
+    Support,
+    shown_support,
+)
 from rpcrdma.transport import TransportConfig
 
 ALL = range(8)

@@ -8,10 +8,8 @@ import pytest
 from rtr_link import PREFIX, pattern, tried
 
 from rpcrdma.rtr import layout as layout_module
-from rpcrdma.rtr.code_points import XMTCONT, XMTREQ, XMTRESP
-from rpcrdma.rtr.layout import Frame, Layout, Run, lay_out
-from rpcrdma.rtr.messages import TransmitContinue, encode_transmit_continue
-from rpcrdma.rtr.sending import transmissions
+from rpcrdma.rtr.layout import Frame, GroupLayout, Run, lay_out, transmissions
+from rpcrdma.rtr.messages import XMTCONT, XMTREQ, XMTRESP, TransmitContinue, encode_transmit_continue
 
 
 @pytest.mark.parametrize(("lead", "answers"), [(XMTREQ, False), (XMTRESP, True)])
@@ -19,7 +17,7 @@ def test_transmissions_are_headers_payload_padding_and_items(lead: int, answers:
     header = b"header of the first"
     first, second = pattern(12), pattern(5, 1)
     frames = (Frame(4, ((3, 0, 0, 10),)), Frame(6, ((0, 0, 10, 12), (2, 1, 0, 5))), Frame(0, ()))
-    layout = Layout(frames, ((0,), (1,)), PREFIX + len(header))
+    layout = GroupLayout(frames, ((0,), (1,)), PREFIX + len(header))
     group: Any = tried(
         lambda: transmissions(layout, lead, PREFIX, header, b"four and six", [first, second], answers=answers)
     )
@@ -35,7 +33,7 @@ def test_transmissions_are_headers_payload_padding_and_items(lead: int, answers:
 
 
 def test_a_layout_is_for_a_header_of_its_length() -> None:
-    layout = Layout((Frame(0, ()),), (), PREFIX + 8)
+    layout = GroupLayout((Frame(0, ()),), (), PREFIX + 8)
     assert len(transmissions(layout, XMTREQ, PREFIX, bytes(8), b"", [], answers=False)) == 1
     for octets in (7, 9):
         with pytest.raises(AssertionError, match="header of another length"):
@@ -45,7 +43,7 @@ def test_a_layout_is_for_a_header_of_its_length() -> None:
 def test_padding_is_as_long_as_the_longest_message() -> None:
     """A message has up to 256 KiB, and all of it but the header can stand before its only placeable segment."""
     padding = (1 << 18) - PREFIX - 8
-    layout = Layout((Frame(0, ((padding, 0, 0, 1),)),), ((0,),), PREFIX + 8)
+    layout = GroupLayout((Frame(0, ((padding, 0, 0, 1),)),), ((0,),), PREFIX + 8)
     (only,) = transmissions(layout, XMTREQ, PREFIX, bytes(8), b"", [b"x"], answers=False)
     assert [len(piece) for piece in only.body] == [8, padding, 1]
 
@@ -90,7 +88,7 @@ def test_a_message_is_laid_out(
     numbers: Any,
 ) -> None:
     found = tried(lay_out, 40, 32, payload, items, runs, octets, frames_max)
-    expected = Layout(tuple(Frame(*each) for each in frames), numbers, 40 + 4 * sum(map(len, numbers)))
+    expected = GroupLayout(tuple(Frame(*each) for each in frames), numbers, 40 + 4 * sum(map(len, numbers)))
     assert found == expected
     assert tried(lay_out, 40, 32, payload, items, runs, octets, len(frames) - 1) is None
 

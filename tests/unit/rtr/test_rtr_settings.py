@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rpcrdma.limits import RTR_TRANSMISSIONS_MAX
-from rpcrdma.rtr.choice import Preference
-from rpcrdma.rtr.config import RoundTripConfig
-from rpcrdma.rtr.extension import NAME, RoundTrip
-from rpcrdma.rtr.offer import EXTENSION_CHOICES, all_extensions, extension_choice
+from rpcrdma.rtr.config import EXTENSION_CHOICES, Preference, RoundTripConfig, extension_choice
+from rpcrdma.rtr.extension import NAME, RoundTrip, all_extensions
 from rpcrdma.transport import TransportConfig
 
 

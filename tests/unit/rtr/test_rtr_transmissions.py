@@ -27,11 +27,13 @@ from rtr_link import PREFIX, pattern
 from rpcrdma.errors import DecodeError, RemoteProtocolError
 from rpcrdma.limits import CHUNK_SEGMENTS_MAX
 from rpcrdma.rtr import RoundTripConfig
-from rpcrdma.rtr.answers import Answer
+from rpcrdma.rtr.answers import DirectedReply
 from rpcrdma.rtr.calls import NOT_TAKEN
-from rpcrdma.rtr.code_points import REPTERR, XMTCONT, XMTREQ, XMTRESP, Support
-from rpcrdma.rtr.faults import Fault
 from rpcrdma.rtr.messages import (
+    REPTERR,
+    XMTCONT,
+    XMTREQ,
+    XMTRESP,
     DirectionSet,
     Explicit,
     InSegments,
@@ -40,6 +42,7 @@ from rpcrdma.rtr.messages import (
     Report,
     ReportCode,
     ResultDirection,
+    TransmissionFault,
     TransmissionId,
     TransmitRequest,
     TransmitResponse,
@@ -48,6 +51,7 @@ from rpcrdma.rtr.messages import (
     encode_transmit_request,
     encode_transmit_response,
 )
+from rpcrdma.rtr.properties import Support
 from rpcrdma.rtr.receive_slabs import SlabReceives
 from rpcrdma.transport import (
     Cause,
@@ -191,7 +195,7 @@ def test_memory_that_a_request_names_is_exposed_by_it() -> None:
     assert chunks.reads == (ReadChunk(4, used), ReadChunk(16, segments(1)))
     assert chunks.writes == (WriteChunk(segments(2)), WriteChunk(()), WriteChunk(segments(2)))
     answer = incoming.reply
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, DirectedReply)
     assert list(answer._directions) == [first, second, first]
     assert answer._frames_max == 3
 
@@ -203,7 +207,7 @@ def test_directions_are_followed_for_a_range_with_the_whole_call(end: int, follo
     items = (Item(4, 7, Explicit(segments(2))), Item(12, 4, Explicit(segments(1))))
     here.request(items=items, directions=(DirectionSet(0, end, (ResultDirection(1, Way.SEGMENTS),) * 2),))
     ((*_, incoming),) = here.take()
-    assert isinstance(incoming.reply, Answer)
+    assert isinstance(incoming.reply, DirectedReply)
     assert incoming.reply._followed == followed
 
 
@@ -265,7 +269,7 @@ def test_a_transmission_with_a_fault_is_reported(fields: dict[str, Any], report:
     assert end.statistics.groups_received == 0
     end = client()
     end.response(**fields)
-    assert end.take() == [("fail", ONE, Fault), reported(ONE, 1, 0, None, *report)]
+    assert end.take() == [("fail", ONE, TransmissionFault), reported(ONE, 1, 0, None, *report)]
     assert end.statistics.reports_sent == 1
     end.assert_nothing_held()
 
@@ -313,7 +317,7 @@ def test_a_group_that_begins_within_another_ends_both(lead: int, way: int, other
     begin(end, other, OTHER, data=b"data")
     expect, *fails, report = end.take()
     assert expect == ("expect", False)
-    assert sorted(fails) == [("fail", ONE, Fault)] * way + [("fail", OTHER, Fault)] * other_way
+    assert sorted(fails) == [("fail", ONE, TransmissionFault)] * way + [("fail", OTHER, TransmissionFault)] * other_way
     assert report == reported(OTHER, other_way, 0, (ONE, way, 0), ReportCode.OPTIONAL_TYPE, XMTCONT, other)
     end.assert_nothing_held()
     silent_about(end, ONE, OTHER)
@@ -335,7 +339,7 @@ def test_a_new_group_forgets_those_that_were_given_up(lead: int, way: int) -> No
 def test_a_continuation_of_nothing_is_reported(begun_by: int, way: int) -> None:
     end = End()
     end.go_on(5, OTHER, begun_by, data=b"data")
-    fails = [("fail", OTHER, Fault)] * way
+    fails = [("fail", OTHER, TransmissionFault)] * way
     assert end.take() == [*fails, reported(OTHER, way, 5, None, ReportCode.CONTINUATION)]
     end.assert_nothing_held()
     silent_about(end, OTHER)
@@ -357,7 +361,7 @@ def test_a_continuation_that_is_not_the_next_one_ends_its_group(
     end.go_on(number, xid, lead, payload, data=b"data")
     expect, *fails, report = end.take()
     assert expect == ("expect", False)
-    assert sorted(fails) == [("fail", each, Fault) for each in sorted({ONE, xid})] * way
+    assert sorted(fails) == [("fail", each, TransmissionFault) for each in sorted({ONE, xid})] * way
     assert report == reported(xid, way, number, (ONE, way, 0), code, *words)
     end.assert_nothing_held()
     silent_about(end, *{ONE, xid})
@@ -372,7 +376,7 @@ def test_a_fault_in_the_last_transmission_ends_its_group(lead: int, way: int) ->
     end.go_on(1, ONE, lead, data=b"data")
     steps = end.take()
     assert [step for step in steps if step[0] != "expect"] == [
-        *[("fail", ONE, Fault)] * way,
+        *[("fail", ONE, TransmissionFault)] * way,
         reported(ONE, way, 1, (ONE, way, 0), ReportCode.PAYLOAD, 5, 0, 4),
     ]
     end.assert_nothing_held()
@@ -484,7 +488,7 @@ def test_another_message_breaks_an_open_group(lead: int, way: int, kind: Kind) -
     expect, *fails, report = end.take()
     assert expect == ("expect", False)
     other_way = int(kind in {Kind.REPLY, Kind.ERROR})
-    assert sorted(fails) == [("fail", ONE, Fault)] * way + [("fail", OTHER, Fault)] * other_way
+    assert sorted(fails) == [("fail", ONE, TransmissionFault)] * way + [("fail", OTHER, TransmissionFault)] * other_way
     code = ReportCode.OPTIONAL_TYPE if kind is Kind.EXTENSION else ReportCode.HEADER_TYPE
     assert report == reported(OTHER, other_way, 0, (ONE, way, 0), code, XMTCONT, 0x77)
     end.assert_nothing_held()

@@ -10,7 +10,7 @@ from rtr_pair import RtrPair, address_of, slab_memory
 
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rtr import Preference, RoundTripConfig
-from rpcrdma.rtr.code_points import Support
+from rpcrdma.rtr.properties import Support
 from rpcrdma.rtr.receive_slabs import SlabStore
 from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import ReplyArrived, TransportConfig

@@ -19,7 +19,7 @@ from rpcrdma.transport.dialects import (
     receive_octets,
     version_choice,
 )
-from rpcrdma.transport.dialects.fixed_words import ERR_VERS, FIXED_OCTETS, RDMA_ERROR
+from rpcrdma.transport.dialects.header_parts import ERR_VERS, FIXED_OCTETS, RDMA_ERROR
 from rpcrdma.transport.dialects.v1 import Version1
 from rpcrdma.transport.dialects.v2_00 import Version2
 from rpcrdma.transport.dialects.v2_07 import Version207

@@ -13,6 +13,7 @@ from rpcrdma import limits
 from rpcrdma.testing.endpoint_pair import BarePeer
 from rpcrdma.transport import Role
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
+from rpcrdma.transport.dialects.header_parts import encode_property_set
 from rpcrdma.transport.dialects.header_v2_00 import (
     MORE,
     RDMA2_MSG,
@@ -21,7 +22,6 @@ from rpcrdma.transport.dialects.header_v2_00 import (
     decode_header,
     encode_message,
 )
-from rpcrdma.transport.dialects.property_sets import encode_property_set
 from rpcrdma.transport.dialects.v1 import Version1
 from rpcrdma.transport.dialects.v2_00 import Version2
 from rpcrdma.transport.message import (

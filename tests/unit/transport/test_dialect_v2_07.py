@@ -12,8 +12,8 @@ from dialect_messages import FAULTY_REPLY, PIECE, RpcMessage, refused, simple, w
 from rpcrdma import limits
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
 from rpcrdma.transport.config import ReverseSupport
+from rpcrdma.transport.dialects.header_parts import encode_property_set
 from rpcrdma.transport.dialects.header_v2_07 import Rdma2Call, Rdma2Middle, Rdma2Reply, encode_header
-from rpcrdma.transport.dialects.property_sets import encode_property_set
 from rpcrdma.transport.dialects.v2_07 import PROPERTIES, Version207
 from rpcrdma.transport.message import (
     Cause,

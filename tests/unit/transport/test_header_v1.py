@@ -12,7 +12,7 @@ from rpcrdma import limits
 from rpcrdma.errors import DecodeError
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
 from rpcrdma.transport.dialects import header_v1
-from rpcrdma.transport.dialects.fixed_words import VersionRefusal, encode_version_refused
+from rpcrdma.transport.dialects.header_parts import VersionRefusal, encode_version_refused
 from rpcrdma.transport.dialects.header_v1 import (
     RDMA_MSG,
     RDMA_NOMSG,

@@ -13,8 +13,8 @@ from rpcrdma.errors import DecodeError
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
 from rpcrdma.transport.dialects import header_v2_00, header_v2_07, v2_00, v2_07
 from rpcrdma.transport.dialects.chunk_lists import TooMany
+from rpcrdma.transport.dialects.header_parts import decode_property_set, encode_property_set
 from rpcrdma.transport.dialects.header_v2_00 import RDMA2_MSG, RDMA2_NOMSG, Rdma2NoMsg, encode_message
-from rpcrdma.transport.dialects.property_sets import decode_property_set, encode_property_set
 from rpcrdma.transport.message import Cause, Refusal
 from rpcrdma.wire.cursor import Reader
 

@@ -102,32 +102,6 @@ def test_a_requester_learns_how_many_calls_are_taken(
 
 
 @pytest.mark.parametrize("kind", WINDOWS)
-@pytest.mark.parametrize("message", [CALL, REPLY, PROPERTIES], ids=lambda message: message.kind.name)
-def test_a_message_that_is_taken_back_leaves_a_window_as_it_was(kind: type[Window], message: Outgoing) -> None:
-    window = kind(8, 4)
-    window.balance, window.unanswered = 5, 3
-    before = state(window)
-    assert window.admit(message) is not None
-    assert state(window) != before
-    window.take_back(message)
-    assert state(window) == before
-
-
-@pytest.mark.parametrize("kind", WINDOWS)
-def test_half_of_the_promises_is_left_for_those_that_are_larger(kind: type[Window]) -> None:
-    window = kind(8, 4)
-    found = [window.promises_left]
-    for widened in (1, 10):
-        window = kind(8, 4)
-        window.widen(widened)
-        found.append(window.promises_left)
-    for promised in (1, 2, -2):
-        window.promise(promised)
-        found.append(window.promises_left)
-    assert found == [0, 0, 5, 4, 3, 4]
-
-
-@pytest.mark.parametrize("kind", WINDOWS)
 def test_the_calls_that_are_taken_follow_from_all_credits_and_calls(kind: type[Window]) -> None:
     found = {}
     for arriving in (False, True):

@@ -131,7 +131,7 @@ def test_messages_and_rows_have_nothing_that_they_are_not_given() -> None:
     assert (row.flags, row.continues, row.scattered) == (0, False, False)
     assert ErrorRow(0x200, "error").words == 0
     extension = Extension(name="x")
-    assert (extension.promises_max, extension.receives, extension.without_calls) == (0, None, None)
+    assert (extension.reserve_max, extension.receives, extension.without_calls) == (0, None, None)
     assert (extension.headers, extension.properties, extension.errors) == ((), (), ())
     assert Transmission(0x200, ()).answers is False
     assert ResponseGroup((), ()).by_send is False

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from rpcrdma.errors import DecodeError
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists
 from rpcrdma.transport.dialects.chunk_lists import decode_lists, encode_lists
-from rpcrdma.transport.dialects.fixed_words import ERR_VERS, FIXED, RDMA_ERROR
+from rpcrdma.transport.dialects.header_parts import ERR_VERS, FIXED, RDMA_ERROR
 from rpcrdma.wire.buffers import Buffer
 from rpcrdma.wire.cursor import Reader
 
@@ -103,7 +103,7 @@ class RdmaDone:
 class RdmaError:
     """RDMA_ERROR: `code` is ERR_VERS, with the responder's lowest and highest version, or ERR_CHUNK.
 
-    `version` is that of the refused request, whatever it was; credits have no meaning (RFC 8167 section 4.1).
+    `version` is that of the refused request, any number; credits have no meaning (RFC 8167 section 4.1).
     """
 
     xid: int
@@ -132,7 +132,7 @@ def encode_chunk_refused(xid: int, version: int, credits_: int) -> bytes:
 
 
 def encode_header(header: Header) -> bytes:
-    """Any header, also those that RFC 8166 forbids to send: for decoders of captures and for hostile peers in tests."""
+    """Encodes any header, also forbidden ones, for decoders of captures and for hostile peers in tests."""
     if isinstance(header, RdmaMsg | RdmaNoMsg):
         out = bytearray(
             FIXED.pack(header.xid, header.version, header.credits, RDMA_MSG if isinstance(header, RdmaMsg) else 1)
@@ -156,8 +156,8 @@ def encode_header(header: Header) -> bytes:
 def decode_header(data: Buffer, end: int | None = None) -> Header:
     """The header that starts `data[:end]`.
 
-    RDMA_MSG and RDMA_MSGP may be followed by a payload, the others by nothing. An RDMA_ERROR is decoded whatever its
-    version is; that of every other message must be 1.
+    RDMA_MSG and RDMA_MSGP may be followed by a payload, the others by nothing. An RDMA_ERROR may have any
+    version, every other message must have version 1.
 
     Raises:
         DecodeError: the octets are no version 1 header, or a list is longer than `rpcrdma.limits` allows.

@@ -14,8 +14,7 @@ from typing import TypeAlias
 from rpcrdma.errors import DecodeError
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists
 from rpcrdma.transport.dialects.chunk_lists import decode_lists, encode_lists
-from rpcrdma.transport.dialects.error_codes import ErrorCode, ErrorCodes
-from rpcrdma.transport.dialects.fixed_words import ERR_VERS
+from rpcrdma.transport.dialects.header_parts import ERR_VERS, ErrorCode, ErrorCodes
 from rpcrdma.transport.dialects.version_2 import VERSION
 from rpcrdma.transport.message import Cause, Refusal
 from rpcrdma.wire.buffers import Buffer
@@ -145,10 +144,7 @@ def encode_message(header_type: int, xid: int, credits_: int, flags: int, inv_ha
 
 
 def encode_header(header: Header) -> bytes:
-    """Any header, also those that the draft forbids to send: for decoders of captures and for hostile peers in tests.
-
-    That of an RDMA2_MSG is without its payload.
-    """
+    """Encodes any header, also forbidden ones, for decoders of captures and for hostile peers in tests."""
     if isinstance(header, Rdma2Msg | Rdma2NoMsg):
         header_type = RDMA2_MSG if isinstance(header, Rdma2Msg) else RDMA2_NOMSG
         return encode_message(header_type, header.xid, header.credits, header.flags, header.inv_handle, header.chunks)
@@ -161,7 +157,7 @@ def encode_header(header: Header) -> bytes:
 def decode_header(data: Buffer) -> Header:
     """The header that starts `data`.
 
-    An RDMA2_MSG may be followed by a payload, the others by nothing. What its flags mean is not looked at.
+    Only an RDMA2_MSG may be followed by a payload. The meaning of flags is not checked.
 
     Raises:
         TooMany: a list is longer than `rpcrdma.limits` allows.

@@ -21,8 +21,7 @@ from rpcrdma.transport.dialects.chunk_lists import (
     encode_reply_chunk,
     encode_write_list,
 )
-from rpcrdma.transport.dialects.error_codes import ErrorCode, ErrorCodes
-from rpcrdma.transport.dialects.fixed_words import ERR_VERS, FIXED
+from rpcrdma.transport.dialects.header_parts import ERR_VERS, FIXED, ErrorCode, ErrorCodes
 from rpcrdma.transport.dialects.version_2 import VERSION
 from rpcrdma.transport.message import Cause, Refusal
 from rpcrdma.wire.buffers import Buffer
@@ -175,10 +174,7 @@ Header: TypeAlias = Rdma2Error | Rdma2Grant | Rdma2ConnProp | Rdma2Call | Rdma2R
 
 
 def encode_header(header: Header) -> bytes:
-    """Any header, also those that the draft forbids to send: for decoders of captures and for hostile peers in tests.
-
-    Where an RPC message follows, that is left out.
-    """
+    """Encodes any header, also forbidden ones, for decoders of captures and for hostile peers in tests."""
     kind, body = _ENCODERS[type(header)](header)
     return FIXED.pack(header.xid, VERSION, header.credits, kind) + body
 

@@ -15,7 +15,7 @@ from rpcrdma.transport.call_window import CallWindow
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
 from rpcrdma.transport.config import Role, TransportConfig
 from rpcrdma.transport.dialects.dialect import Geometry
-from rpcrdma.transport.dialects.fixed_words import (
+from rpcrdma.transport.dialects.header_parts import (
     FIXED,
     FIXED_OCTETS,
     VersionRefusal,

@@ -12,7 +12,7 @@ from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, 
 from rpcrdma.transport.config import ReverseSupport
 from rpcrdma.transport.dialects.chunk_lists import TooMany
 from rpcrdma.transport.dialects.dialect import Geometry
-from rpcrdma.transport.dialects.fixed_words import FIXED, FIXED_OCTETS
+from rpcrdma.transport.dialects.header_parts import FIXED, FIXED_OCTETS, decode_property_set
 from rpcrdma.transport.dialects.header_v2_00 import (
     ERRORS,
     FLAGS_KNOWN,
@@ -32,7 +32,6 @@ from rpcrdma.transport.dialects.header_v2_00 import (
     decode_header,
     encode_message,
 )
-from rpcrdma.transport.dialects.property_sets import decode_property_set
 from rpcrdma.transport.dialects.version_2 import (
     FIRST_MESSAGE_OCTETS,
     RPC_START,
@@ -167,7 +166,7 @@ class Version2(Version2Draft):
         if length < PREFIX_OCTETS:
             return None
         flags = PREFIX.unpack_from(data)[4]
-        # Properties belong to no call, whatever their flags are.
+        # Properties belong to no call, so RESPONSE does not apply to them.
         answers = bool(flags & RESPONSE) and header_type != RDMA2_CONNPROP
         head = Head(xid, credits_, (xid, header_type, answers), bool(flags & MORE), answers)
         found = self._drop(head)

@@ -13,7 +13,7 @@ from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, 
 from rpcrdma.transport.config import ReverseSupport
 from rpcrdma.transport.dialects.chunk_lists import TooMany
 from rpcrdma.transport.dialects.dialect import Geometry
-from rpcrdma.transport.dialects.fixed_words import FIXED, FIXED_OCTETS
+from rpcrdma.transport.dialects.header_parts import FIXED, FIXED_OCTETS, decode_property_set
 from rpcrdma.transport.dialects.header_v2_07 import (
     ERRORS,
     PIECE_HEADER,
@@ -38,7 +38,6 @@ from rpcrdma.transport.dialects.header_v2_07 import (
     decode_header,
     encode_header,
 )
-from rpcrdma.transport.dialects.property_sets import decode_property_set
 from rpcrdma.transport.dialects.version_2 import (
     FIRST_MESSAGE_OCTETS,
     RPC_START,

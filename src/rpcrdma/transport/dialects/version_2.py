@@ -1,7 +1,7 @@
-"""What the drafts of version 2 have in common, whatever their headers look like.
+"""The common part of both drafts of version 2, whose headers differ.
 
-A message with an XID of its receiver's answers a call, and nothing answers it. A faulty one looks like a long reply
-that is in no chunk, which fails its call, if there is one.
+A message with an XID of its receiver is a reply, and nothing answers it. A faulty one is decoded as a long reply
+without a chunk, so it fails its call, if there is one.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from rpcrdma.transport.assembly import Assembly, Step
 from rpcrdma.transport.chunks import ChunkLists
 from rpcrdma.transport.config import Role, TransportConfig
 from rpcrdma.transport.dialects.dialect import Window
-from rpcrdma.transport.dialects.error_codes import ErrorCodes
-from rpcrdma.transport.dialects.fixed_words import (
+from rpcrdma.transport.dialects.header_parts import (
     FIXED,
+    ErrorCodes,
     VersionRefusal,
     decode_version_refused,
+    encode_property_set,
     encode_version_refused,
     version_of,
 )
-from rpcrdma.transport.dialects.property_sets import encode_property_set
 from rpcrdma.transport.message import Cause, Inbound, Kind, Outgoing, OutgoingError, PropertySet, Refusal
 from rpcrdma.transport.message_memory import MessageMemory
 from rpcrdma.transport.message_windows import CumulativeWindow, IncrementalWindow, calls_counted
@@ -37,9 +37,9 @@ __all__ = ["FIRST_MESSAGE_OCTETS", "RPC_START", "VERSION", "Head", "Version2Draf
 VERSION = 2
 
 FIRST_MESSAGE_OCTETS = 1024
-"""Of a client, which does not know yet what the server can receive."""
+"""The first message of a client, which does not know yet the receive size of the server."""
 _THRESHOLD_OCTETS = 4096
-"""What every peer sends and receives before it has told its properties."""
+"""The message size of every peer before it has sent its properties."""
 
 _WORD = struct.Struct(">I")
 RPC_START = struct.Struct(">II")
@@ -47,7 +47,7 @@ RPC_START = struct.Struct(">II")
 
 
 class Head(NamedTuple):
-    """What the start of a header says.
+    """The start of a header.
 
     All pieces of a message have the same `key`, and all but the last have `more`. `answers`: the XID is the receiver's.
     """
@@ -59,14 +59,14 @@ class Head(NamedTuple):
     answers: bool
 
     def refused(self, cause: Cause, limit: int = 0) -> Inbound:
-        """A message that is answered with an error, unless it is an answer itself: it fails its call."""
+        """Makes an unreadable message, which gets an error; a reply instead becomes one that fails its call."""
         if self.answers:
             return Inbound(Kind.REPLY, self.xid, self.credits, VERSION, long=True)
         return Inbound(Kind.UNREADABLE, self.xid, self.credits, VERSION, refusal=Refusal(cause, limit=limit))
 
 
 class Version2Draft(ABC):
-    """The dialect object of a connection, with what has arrived of a continued message."""
+    """The dialect object of a connection, with the pieces of an unfinished message."""
 
     __slots__ = ("_answering", "_assembly", "_error_words", "_extended")
     version = VERSION
@@ -89,7 +89,7 @@ class Version2Draft(ABC):
         return self._assembly.unfinished
 
     def count_in(self, memory: MessageMemory) -> None:
-        """Of the one that is in pieces."""
+        """Counts the pieces of the unfinished message."""
         self._assembly.memory = memory
 
     def forget(self) -> None:
@@ -97,20 +97,20 @@ class Version2Draft(ABC):
         self._assembly.release()
 
     def extend(self, headers: Mapping[int, tuple[int, bool]], error_words: Mapping[int, int]) -> None:
-        """Header types and errors of extensions."""
+        """Sets the header types and errors of extensions."""
         self._extended = headers
         self._error_words = error_words
 
     def agree(self, _own: PrivateData, _peer: PrivateData | None) -> Agreement:
-        """Private data have no say: sizes are told as properties, and each call says what may be invalidated."""
+        """Ignores private data: properties tell the sizes, and each call names the handle that may be invalidated."""
         return Agreement(_THRESHOLD_OCTETS, _THRESHOLD_OCTETS, remote_invalidation=True)
 
     def may_end(self, call: Outgoing, handle: int) -> bool:
-        """The one that the call named, if any."""
+        """Allows the handle that the call named, if any."""
         return handle == call.ends
 
     def claims(self, data: Buffer) -> bool:
-        """By the version alone, also in a message that is too short."""
+        """Checks the version alone, also of a message that is too short."""
         return version_of(data) == VERSION
 
     def window(self, config: TransportConfig, role: Role, *, reverse: bool, reservable: int) -> Window:
@@ -118,17 +118,17 @@ class Version2Draft(ABC):
         return self.make_window(*calls_counted(config, role, reverse=reverse), reservable)
 
     def encode_properties(self, properties: PropertySet) -> bytes:
-        """An array of numbers and values."""
+        """Encodes an array of numbers and values."""
         return encode_property_set(properties)
 
     @abstractmethod
     def decode(self, data: Buffer) -> Inbound | None:
-        """A received message; None for one that is silently discarded."""
+        """Decodes a received message; None if it is to be silently discarded."""
 
     def decode_answer(self, data: Buffer) -> Inbound | None:
-        """A server that does not know version 2 refuses it in the form that RFC 8166 gives to every version.
+        """Decodes a refusal of version 2 by an older server, in the format that RFC 8166 gives to every version.
 
-        In the first draft, where flags stand before the code, no error has this length and this content.
+        In the first draft, where flags precede the code, no error has this length and this content.
         """
         refused = decode_version_refused(data)
         if refused is None or refused.low > VERSION:
@@ -137,7 +137,7 @@ class Version2Draft(ABC):
         return Inbound(Kind.ERROR, xid, credits_, version, refusal=Refusal(Cause.VERSION, low=low, high=high))
 
     def _extension(self, head: Head, data: Buffer, start: int, header_type: int, flags: int) -> Inbound:
-        """A message of an extension, or a piece of one, whose body is `data[start:]`."""
+        """Decodes a message of an extension, or a piece of one, whose body is `data[start:]`."""
         if head.more or not self._assembly.idle:
             found = self._add(head, memoryview(data)[start:])
             if found is not None:
@@ -156,7 +156,7 @@ class Version2Draft(ABC):
         )
 
     def _extension_error(self, data: Buffer, start: int) -> Inbound | None:
-        """An error of an extension, whose code is at `start`; None for one that no extension has."""
+        """Decodes an error of an extension, whose code is at `start`; None for an unknown code."""
         xid, _, credits_, _ = FIXED.unpack_from(data)
         words = tuple(word for (word,) in _WORD.iter_unpack(memoryview(data)[start : len(data) & ~3]))
         if not words or self._error_words.get(words[0]) != len(words) - 1:
@@ -165,25 +165,25 @@ class Version2Draft(ABC):
         return Inbound(Kind.ERROR, xid, credits_, VERSION, refusal=refusal)
 
     def _drop(self, head: Head) -> Inbound | None:
-        """A message of a sequence that was broken before; None if it is of none."""
+        """Drops a message of an interrupted sequence; None for any other message."""
         if self._assembly.idle:
             return None
         step = self._assembly.drop(head.key, more=head.more)
         return None if step is None else self._stepped(head, step)
 
     def _refuse(self, head: Head, cause: Cause, limit: int = 0) -> Inbound:
-        """Nothing of the message is used, nor of the sequence that it stands in."""
+        """Refuses a message, with the sequence that it belongs to."""
         broken = self._assembly.give_up(head.key, more=head.more)
         refused = head.refused(cause, limit)
         return replace(refused, broken=self._answering) if broken else refused
 
     def _add(self, head: Head, payload: Buffer) -> Inbound | None:
-        """Adds a message to the sequence that it stands in; None if that is whole."""
+        """Adds a message to its sequence; None if that completes the sequence."""
         step = self._assembly.take(head.key, payload, more=head.more)
         return None if step is Step.WHOLE else self._stepped(head, step)
 
     def _stepped(self, head: Head, step: Step) -> Inbound:
-        """What a message is that does not complete its sequence."""
+        """Makes the result for a message that does not complete its sequence."""
         if step is Step.FOREIGN:
             return replace(head.refused(Cause.FLAGS), broken=self._answering)
         if step is Step.TOO_LONG:
@@ -195,7 +195,7 @@ class Version2Draft(ABC):
     def _message(
         self, head: Head, chunks: ChunkLists, inv_handle: int, data: Buffer, start: int, *, long: bool
     ) -> Inbound:
-        """A call, a reply, or a piece of one, whose header is read; unless `long`, its payload is `data[start:]`."""
+        """Makes a call, a reply, or a piece; unless `long`, its payload is `data[start:]`."""
         if head.more or not self._assembly.idle:
             found = self._add(head, b"" if long else memoryview(data)[start:])
             if found is not None:
@@ -219,7 +219,7 @@ class Version2Draft(ABC):
 
 
 def refusal_octets(error: OutgoingError, credit_word: int, prefix: bytes, codes: ErrorCodes) -> bytes:
-    """The message, with the `prefix` of the draft unless it refuses the version."""
+    """Encodes a refusal, with the `prefix` of the draft unless it refuses the version."""
     refusal = error.refusal
     if refusal.cause is Cause.VERSION:
         return encode_version_refused(VersionRefusal(error.xid, error.version, credit_word, refusal.low, refusal.high))
@@ -229,5 +229,5 @@ def refusal_octets(error: OutgoingError, credit_word: int, prefix: bytes, codes:
 
 
 def _opens(data: Buffer, start: int, xid: int, direction: int) -> bool:
-    """Whether an RPC message with this XID and direction begins here."""
+    """Whether an RPC message with this XID and direction begins at `start`."""
     return len(data) - start >= RPC_START.size and RPC_START.unpack_from(data, start) == (xid, direction)

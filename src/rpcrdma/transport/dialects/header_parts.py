@@ -1,0 +1,153 @@
+"""Parts of headers that versions share: the fixed words, error codes as rows, and sets of transport properties.
+
+The first four words, and the refusal of a version, are the same in every version (RFC 8166 section 7). A receiver
+checks the version first.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from rpcrdma import limits
+from rpcrdma.errors import DecodeError
+from rpcrdma.transport.message import Cause, PropertySet, Refusal
+from rpcrdma.wire.buffers import Buffer
+from rpcrdma.wire.cursor import Reader
+
+__all__ = [
+    "ERR_VERS",
+    "FIXED",
+    "FIXED_OCTETS",
+    "RDMA_ERROR",
+    "ErrorCode",
+    "ErrorCodes",
+    "VersionRefusal",
+    "decode_property_set",
+    "decode_version_refused",
+    "encode_property_set",
+    "encode_version_refused",
+    "version_of",
+]
+
+FIXED = struct.Struct(">IIII")
+"""xid, version, credits, and the type of the message."""
+FIXED_OCTETS = FIXED.size
+RDMA_ERROR = 4
+ERR_VERS = 1
+
+_VERSION = struct.Struct(">4xI")
+_VERSION_REFUSED = struct.Struct(">IIIIIII")
+
+
+class VersionRefusal(NamedTuple):
+    """RDMA_ERROR with ERR_VERS: the sender speaks versions `low` to `high`; xid and `version` are the request's."""
+
+    xid: int
+    version: int
+    credits: int
+    low: int
+    high: int
+
+
+def version_of(data: Buffer) -> int | None:
+    """rdma_vers of a message; None if it is too short to have one."""
+    if len(data) < _VERSION.size:
+        return None
+    version: int = _VERSION.unpack_from(data)[0]
+    return version
+
+
+def encode_version_refused(refusal: VersionRefusal) -> bytes:
+    """Encodes the refusal, which has one format for every version of the request (RFC 8166 section 4.5.1)."""
+    xid, version, credits_, low, high = refusal
+    return _VERSION_REFUSED.pack(xid, version, credits_, RDMA_ERROR, ERR_VERS, low, high)
+
+
+def decode_version_refused(data: Buffer) -> VersionRefusal | None:
+    """Decodes a refusal; None for any other message, and for an empty range of versions."""
+    if len(data) != _VERSION_REFUSED.size:
+        return None
+    xid, version, credits_, kind, code, low, high = _VERSION_REFUSED.unpack(data)
+    if kind != RDMA_ERROR or code != ERR_VERS or not 1 <= low <= high:
+        return None
+    return VersionRefusal(xid, version, credits_, low, high)
+
+
+class ErrorCode(NamedTuple):
+    """One error code: `data` names the fields of the `Refusal` that follow the code, one word each."""
+
+    code: int
+    cause: Cause
+    data: tuple[str, ...] = ()
+
+
+class ErrorCodes:
+    """All error codes of a version. `as_other` maps causes without a code to causes with one."""
+
+    def __init__(self, rows: Sequence[ErrorCode], as_other: Mapping[Cause, Cause]) -> None:
+        self._by_code = {row.code: row for row in rows}
+        self._by_cause = {row.cause: row for row in rows}
+        self._by_cause |= {cause: self._by_cause[other] for cause, other in as_other.items()}
+        self._layouts = [struct.Struct(f">{count}I") for count in range(4)]
+
+    def encode(self, refusal: Refusal) -> bytes:
+        """Encodes rdma_err and its fields; a number that exceeds a word is sent as the largest word."""
+        row = self._by_cause[refusal.cause]
+        words = [min(getattr(refusal, field), 0xFFFFFFFF) for field in row.data]
+        return self._layouts[1 + len(words)].pack(row.code, *words)
+
+    def decode(self, reader: Reader) -> Refusal:
+        """Decodes rdma_err and its fields, to the end of the message.
+
+        Raises:
+            DecodeError: the code is unknown, or has other fields.
+        """
+        code = reader.u32("rdma_err")
+        row = self._by_code.get(code)
+        if row is None:
+            raise DecodeError("rdma_err", reader.pos - 4, "a known code", str(code))
+        words = reader.take(self._layouts[len(row.data)], "RDMA2_ERROR")
+        reader.done("RDMA2_ERROR")
+        return Refusal(row.cause, **dict(zip(row.data, words, strict=True)))
+
+
+_WORD = struct.Struct(">I")
+_PROPERTY = struct.Struct(">II")
+
+
+def encode_property_set(properties: PropertySet) -> bytes:
+    """Encodes an rpcrdma2_propset."""
+    out = bytearray(_WORD.pack(len(properties)))
+    for number, value in properties:
+        out += _PROPERTY.pack(number, len(value))
+        out += value
+        out += bytes(-len(value) & 3)
+    return bytes(out)
+
+
+def decode_property_set(octets: Buffer, *, several: bool = False) -> PropertySet:
+    """Decodes an rpcrdma2_propset that fills `octets`; with `several`, a sequence of them as one.
+
+    Raises:
+        DecodeError: the octets are no property set, or exceed the bounds of `rpcrdma.limits`.
+    """
+    reader = Reader(octets)
+    properties: list[tuple[int, bytes]] = []
+    while True:
+        count = reader.u32("rdma_props")
+        if len(properties) + count > limits.PROPERTIES_MAX:
+            raise DecodeError(
+                "rdma_props", reader.pos - 4, f"at most {limits.PROPERTIES_MAX} properties", f"{count} more"
+            )
+        for _ in range(count):
+            number, length = reader.take(_PROPERTY, "rdma_which")
+            value = reader.octets(length, "rdma_data")
+            if any(reader.octets(-length & 3, "padding of rdma_data")):
+                raise DecodeError("padding of rdma_data", reader.pos - 4, "zero", "another value")
+            properties.append((number, value))
+        if not (several and reader.remaining):
+            break
+    reader.done("rdma_props")
+    return tuple(properties)
