@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from dissector_in_tshark import Tshark, call, reply, v2, words
+from dissector_in_tshark import Tshark, call, reply, v2
 
 from header_vectors import octets_of
 from rpcrdma.dissect.headers import Header, header_versions, walk_header
@@ -28,6 +28,7 @@ from rpcrdma.rtr.messages import (
 from rpcrdma.rtr.properties import BufferStructure, SegmentKind, encode_buffer_structure
 from rpcrdma.transport import Segment
 from rtr_vectors import HEADER_TYPES, MESSAGES, VECTORS
+from support.octets import words
 from support.raw_capture import CLIENT, SERVER, HandMadeCapture
 
 pytestmark = [
