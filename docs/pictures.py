@@ -59,7 +59,7 @@ LAYERS: tuple[Mapping[str, str], ...] = (
     {"rpcrdma": "the names that programs import"},
     {"nfs": "NFSv3 and MOUNT: interfaces, server, client"},
     {"aio": "connections, clients and servers on asyncio", "dissect": "captures to annotated messages"},
-    {"rtr": "the round-trip extension of version 2", "batches": "small calls in one Send"},
+    {"rtr": "the round-trip extension of version 2"},
     {"transport": "RPC-over-RDMA", "iwarp": "the software RNIC"},
     {"rpc": "ONC RPC", "verbs": "the vocabulary of RDMA"},
     {"xdr": "the data representation and its compiler"},

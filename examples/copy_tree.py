@@ -17,7 +17,7 @@ def show(files: int, octets: int) -> None:
 
 
 async def copy(source: str, target: str, mount_port: int | None) -> CopyReport:
-    """Whichever of the two is a URL is at the server."""
+    """The argument that is a URL names a directory of the server."""
     if "://" in source:
         async with nfs_open(source, mount_port=mount_port) as fs:
             return await fs.download_tree(".", target, progress=show)

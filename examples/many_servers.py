@@ -53,7 +53,7 @@ def servers(directories: Sequence[Path], count: int, host: str, free_ports: bool
 
 
 def address(server: subprocess.Popen[str]) -> str:
-    """The URL of a server that has been started: what it listens on, by its first two events."""
+    """The URL of a started server, from its first two events."""
     assert server.stdout is not None
     ports = {}
     for event in itertools.islice(map(json.loads, server.stdout), 2):

@@ -22,7 +22,7 @@ class Auction(auction.AUCTION_V1_Service):
         self._bidders: dict[str, rpcrdma.ReturningClient] = {}
 
     def auction_join(self, args: str, context: CallContext) -> None:
-        # Who joins offers BIDDER: from now on calls may go the other way, on this connection and those that follow it.
+        # A client that joins offers BIDDER: the server may now call it, on this connection and on later ones.
         known = self._bidders.get(args)
         if known is None:
             self._bidders[args] = rpcrdma.ReturningClient(context.client)

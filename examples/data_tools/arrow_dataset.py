@@ -1,4 +1,4 @@
-"""Arrow writes a directory of Parquet files and reads what it needs: `python arrow_dataset.py rdma://SERVER/DIRECTORY`."""
+"""Arrow writes a directory of Parquet files and reads some columns: `python arrow_dataset.py rdma://SERVER/DIRECTORY`."""
 
 import sys
 

@@ -233,10 +233,6 @@ waits, keeps a whole one from others; beyond them each receive buffer lies alone
 RTR_SLABS_KEPT_MAX = 16
 """Slabs that were used up, and are used again when nothing in them is needed any more."""
 
-BATCH_MESSAGES_MAX = 64
-"""Calls or replies that are sent or accepted in one message: with so many the cost of the message itself hardly
-matters. Their octets are bounded by the receive buffer in which they come, the calls by the credits."""
-
 UNREAD_SENDS_MAX = 4096
 """Sends that a peer may leave unread at once because it gave so many credits: 16 MiB of messages of the usual size."""
 

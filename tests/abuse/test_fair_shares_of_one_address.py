@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from client_calls import until
 from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.server.tcp_server import TcpServer, TcpServerConfig
 from rpcrdma.nfs import v3
@@ -29,6 +28,7 @@ from support.raw_calls import (
     write_call,
 )
 from support.raw_socket import RawSocketPeer
+from support.waiting import until
 
 Scenes = Callable[..., Any]
 MIB = 1 << 20

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from client_calls import until
 from rpcrdma.aio.server.serve import ServeOptions, serve
 from rpcrdma.aio.urls import parse_url
 from rpcrdma.nfs import v3
@@ -23,6 +22,7 @@ from rpcrdma.nfs.client import NfsFilesystem, nfs_open
 from rpcrdma.rpc.service import CallContext, in_worker
 from support.raw_calls import file_handle, record, rpc
 from support.raw_socket import RawSocketPeer
+from support.waiting import until
 
 MISBEHAVING = Path(__file__).parents[1] / "soak" / "misbehaving.py"
 FLOODING = 40

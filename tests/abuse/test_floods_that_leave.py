@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from client_calls import until
 from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
 from rpcrdma.aio.urls import parse_url
@@ -22,6 +21,7 @@ from rpcrdma.rpc.service import CallContext, Service, in_worker, inline_or_worke
 from rpcrdma.xdr.codec import Decoder, Encoder
 from support.raw_calls import file_handle, record, rpc
 from support.raw_socket import RawSocketPeer
+from support.waiting import until
 
 NUMBER = 0x20F100D5
 WORKERS = 8

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from client_calls import until
 from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.limits import CONTINUED_OCTETS_MAX, RPC_UNCOUNTED_CALL_OCTETS
 from rpcrdma.nfs import v3
@@ -18,6 +17,7 @@ from rpcrdma.transport import TransportConfig
 from support import raw_last_draft, raw_messages
 from support.raw_calls import HANDLE, file_handle, rpc, send
 from support.raw_socket import RawSocketPeer
+from support.waiting import until
 
 pytestmark = [pytest.mark.versions("2", "2-07"), pytest.mark.usefixtures("each_version")]
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from both_drafts import Raw
-from client_calls import ENDS, leave, until
+from client_calls import ENDS, leave
 from rpcrdma import limits
 from rpcrdma.transport import TransportConfig
 from support import raw_messages as raw
@@ -30,6 +30,7 @@ from support.raw_calls import (
 from support.raw_iwarp import fpdu, tagged
 from support.raw_messages import CONNPROP, ERROR, MORE, MSG, NOMSG, RESPONSE, HeardMessage, word
 from support.raw_socket import RawSocketPeer
+from support.waiting import until
 
 Scenes = Callable[..., Any]
 MIB = 1 << 20

@@ -23,13 +23,13 @@ from client_calls import (
     fails,
     null,
     read_into,
-    until,
 )
 from rpcrdma.aio.client.connect import Connection
 from rpcrdma.nfs import v3
 from support.raw_iwarp import fpdu, read_request, tagged, terminate
 from support.raw_replies import HeardCall, chunk, header, invalidating, read_result, rpc_reply, send
 from support.raw_socket import RawSocketPeer
+from support.waiting import until
 
 # Memory
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from client_calls import until
 from rpcrdma.aio.client.connect import connect
 from rpcrdma.aio.server.serve import serve
 from rpcrdma.iwarp import IwarpConfig
@@ -47,6 +46,7 @@ from support.raw_calls import (
 )
 from support.raw_iwarp import fpdu, startup_frame, tagged
 from support.raw_socket import RawSocketPeer
+from support.waiting import until
 
 Scenes = Callable[..., Any]
 MIB = 1 << 20

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from client_calls import until
 from rpcrdma.nfs import v3
 from rpcrdma.transport import TransportConfig
 from support.raw_calls import (
@@ -37,6 +36,7 @@ from support.raw_calls import (
     write_call,
 )
 from support.raw_iwarp import fpdu, read_request, startup_frame, tagged, terminate, untagged
+from support.waiting import until
 
 Scenes = Callable[..., Any]
 MIB = 1 << 20

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from client_calls import until
 from rpcrdma.nfs import v3
 from rpcrdma.transport import TransportConfig
 from support.raw_calls import (
@@ -22,6 +21,7 @@ from support.raw_calls import (
     write_call,
 )
 from support.raw_iwarp import tagged
+from support.waiting import until
 
 Scenes = Callable[..., Any]
 MIB = 1 << 20

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from client_calls import FH, assert_works, fails, null, read_into, until
+from client_calls import FH, assert_works, fails, null, read_into
 from rpcrdma.aio.server.serve import serve
 from rpcrdma.errors import TransportClosed
 from rpcrdma.nfs import v3
@@ -33,6 +33,7 @@ from support.raw_calls import (
 from support.raw_iwarp import fpdu, read_request, startup_frame, tagged, terminate, untagged
 from support.raw_replies import HeardCall
 from support.raw_socket import RawSocketPeer
+from support.waiting import until
 
 Scenes = Callable[..., Any]
 MIB = 1 << 20

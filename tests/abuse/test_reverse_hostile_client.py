@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from client_calls import until
 from rpcrdma.errors import CallTimeout, RpcRdmaError, TransportClosed
 from rpcrdma.nfs import v3
 from rpcrdma.rpc.service import CallContext
 from support.raw_calls import SEND, chunk, file_handle, header, rpc, segment, send
 from support.raw_socket import RawSocketPeer
+from support.waiting import until
 
 Scenes = Callable[..., Any]
 ASK = 0xA5C

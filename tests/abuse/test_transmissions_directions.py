@@ -10,6 +10,7 @@ import pytest
 from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import Role
 from rpcrdma.verbs import Access
+from support.octets import words
 from transmission_peer import (
     DRAFTS,
     EXRW,
@@ -23,7 +24,6 @@ from transmission_peer import (
     TransmissionPeer,
     array,
     in_segments,
-    words,
 )
 
 BOTH_DRAFTS = pytest.mark.parametrize("draft", DRAFTS)

@@ -12,6 +12,7 @@ from rpcrdma import limits
 from rpcrdma.rtr import receive_slabs
 from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import Closed, Role, TransportConfig
+from support.octets import words
 from transmission_peer import (
     BADCONT,
     BADHMT,
@@ -28,7 +29,6 @@ from transmission_peer import (
     TransmissionPeer,
     array,
     in_segments,
-    words,
 )
 
 CALL = words(XID, 0)

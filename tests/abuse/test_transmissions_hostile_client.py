@@ -12,6 +12,7 @@ from rpcrdma.errors import DecodeError
 from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import Role, TransportConfig
 from rpcrdma.verbs import Access
+from support.octets import words
 from transmission_peer import (
     BADCONT,
     BADHMT,
@@ -41,7 +42,6 @@ from transmission_peer import (
     array,
     by_rdma,
     in_segments,
-    words,
 )
 
 CALL = words(XID, 0)

@@ -11,6 +11,7 @@ from rpcrdma.rtr import Preference
 from rpcrdma.rtr.messages import TransmissionFault
 from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import CallFailed, CallRefused, Closed, ReplyArrived, Role, TransportConfig
+from support.octets import words
 from transmission_peer import (
     BADCONT,
     BADHMT,
@@ -34,7 +35,6 @@ from transmission_peer import (
     TransmissionPeer,
     by_rdma,
     in_segments,
-    words,
 )
 
 BOTH_DRAFTS = pytest.mark.parametrize("draft", DRAFTS)

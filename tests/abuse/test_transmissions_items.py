@@ -14,6 +14,7 @@ from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import CallArrived, ReplyArrived, Role, TransportConfig
 from rpcrdma.verbs.memory import Access
 from support import raw_messages as raw
+from support.octets import words
 from transmission_peer import (
     BYSIZE,
     CHOICE,
@@ -35,7 +36,6 @@ from transmission_peer import (
     array,
     by_rdma,
     in_segments,
-    words,
 )
 
 BOTH_DRAFTS = pytest.mark.parametrize("draft", DRAFTS)

@@ -12,6 +12,7 @@ from rpcrdma.rtr import Preference
 from rpcrdma.testing.endpoint_pair import message
 from rpcrdma.transport import Role, TransportConfig
 from support import raw_messages as raw
+from support.octets import words
 from transmission_peer import (
     BYSIZE,
     CHOICE,
@@ -29,7 +30,6 @@ from transmission_peer import (
     TransmissionPeer,
     array,
     in_segments,
-    words,
 )
 
 BOTH_DRAFTS = pytest.mark.parametrize("draft", DRAFTS)

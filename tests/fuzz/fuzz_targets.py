@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from batch_targets import BATCHES
 from decoder_targets import DECODERS
 from definition_targets import DEFINITIONS
 from dialect_targets import DIALECTS
@@ -20,7 +19,6 @@ TARGETS = [
     *DISSECTORS,
     *DIALECTS,
     *ROUND_TRIP,
-    *BATCHES,
     *IWARP_MACHINES,
     *ENDPOINT_MACHINES,
     *MESSAGE_ENDPOINT_MACHINES,

@@ -22,7 +22,6 @@ RANKS = {
     "transport": 4,
     "iwarp": 4,
     "rtr": 5,
-    "batches": 5,
     "dissect": 6,
     "aio": 6,
     "nfs": 7,

@@ -10,13 +10,14 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from dissector_in_tshark import Tshark, call, reply, v2, words
+from dissector_in_tshark import Tshark, call, reply, v2
 
 from header_vectors import load_headers, octets_of
 from rpcrdma.dissect.connection import Settings
 from rpcrdma.dissect.headers import header_versions, walk_header
 from rpcrdma.dissect.hex_input import hex_messages
 from rpcrdma.dissect.rule_table import LIST_RULES, RULES, Rule
+from support.octets import words
 from support.raw_capture import CLIENT, SERVER, HandMadeCapture
 
 pytestmark = [

@@ -7,11 +7,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from dissector_in_tshark import Tshark, call, reply, v2, words
+from dissector_in_tshark import Tshark, call, reply, v2
 
 from header_vectors import octets_of
-from rpcrdma.batches.code_points import BATCH
-from rpcrdma.batches.messages import encode_batch
 from rpcrdma.dissect.headers import Header, header_versions, walk_header
 from rpcrdma.dissect.rules import add_property_values
 from rpcrdma.rtr.messages import (
@@ -30,6 +28,7 @@ from rpcrdma.rtr.messages import (
 from rpcrdma.rtr.properties import BufferStructure, SegmentKind, encode_buffer_structure
 from rpcrdma.transport import Segment
 from rtr_vectors import HEADER_TYPES, MESSAGES, VECTORS
+from support.octets import words
 from support.raw_capture import CLIENT, SERVER, HandMadeCapture
 
 pytestmark = [
@@ -79,8 +78,8 @@ def laid_out(message: bytes, *data: bytes) -> bytes:
 
 PAGES = BufferStructure(256 + 4 * 64, ((1, SegmentKind(256, 0, placeable=False)), (4, SegmentKind(64, 0, True))))
 STRUCTURE = encode_buffer_structure(PAGES)
-LIMITS = words(0x101, 4, 7, 0x103, 4, 4, 0x104, 4, 4, 0x105, 4, 3)
-TOLD = v2(1, kind=5, lists=words(5) + LIMITS + words(0x102, len(STRUCTURE)) + STRUCTURE)
+LIMITS = words(0x101, 4, 7, 0x103, 4, 4, 0x104, 4, 4)
+TOLD = v2(1, kind=5, lists=words(4) + LIMITS + words(0x102, len(STRUCTURE)) + STRUCTURE)
 
 
 def test_both_show_the_same_numbers_of_the_extension(rpcrdma_command: str, tmp_path: Path) -> None:
@@ -283,13 +282,11 @@ def test_what_the_other_end_does_not_take_is_marked(rpcrdma_command: str, tmp_pa
     with HandMadeCapture(capture) as made:
         for end in (CLIENT, SERVER):
             made.send(end, said(nothing))
-        for message in (begin(payload=call(7)), begin(count=2, payload=call(7)), go_on(1, b""), batch(call(7))):
+        for message in (begin(payload=call(7)), begin(count=2, payload=call(7)), go_on(1, b"")):
             made.send(CLIENT, said(message))
         made.send(SERVER, said(TOLD))
         for message in (begin(count=5, payload=call(7)), *[go_on(number, b"") for number in range(1, 5)]):
             made.send(CLIENT, said(message))
-        made.send(CLIENT, said(batch(*map(call, range(7, 11)))))
-        made.send(CLIENT, said(batch(*map(call, range(7, 10)))))
     rows = Tshark(rpcrdma_command, version, tmp_path).fields(
         capture, "_ws.expert.message", "_ws.expert.severity", "_ws.lua.error"
     )
@@ -301,9 +298,7 @@ def test_what_the_other_end_does_not_take_is_marked(rpcrdma_command: str, tmp_pa
             ["does not take ROPT_XMTREQ"],
             ["does not take ROPT_XMTREQ", "2 transmissions, the receiver takes 1"],
             ["does not take ROPT_XMTCONT"],
-            ["1 RPC messages, the receiver takes 0"],
             ["5 transmissions, the receiver takes 4"],
-            ["4 RPC messages, the receiver takes 3"],
         ),
         strict=True,
     ):
@@ -367,35 +362,3 @@ def test_cut_or_garbled_transmissions_end_no_dissection(tshark: Tshark, tmp_path
     rows = tshark.fields(capture, "rpcrdma2.htype", "_ws.lua.error")
     assert len(rows) > 400
     assert [row for row in rows if row[1]] == []
-
-
-def batch(*messages: bytes, flags: int = 0) -> bytes:
-    return v2(7, flags, kind=BATCH, lists=encode_batch(messages))
-
-
-def test_several_rpc_messages_in_one_are_all_given_on(tshark: Tshark, tmp_path: Path) -> None:
-    capture = tmp_path / "batches.pcap"
-    with HandMadeCapture(capture) as made:
-        made.send(CLIENT, batch(call(7), call(8), call(9)))
-        made.send(SERVER, batch(reply(7), reply(9), flags=1))
-        broken = (batch(call(8), call(7)), batch(call(7), reply(8)), batch(), batch(call(7)) + bytes(4))
-        for message in broken:
-            made.send(CLIENT, message)
-        whole = batch(call(7), call(8))
-        for length in range(16, len(whole)):
-            made.send(CLIENT, whole[:length])
-    rows = tshark.fields(capture, "rpc.xid", "rpc.msgtyp", "_ws.expert.message", "_ws.expert.severity", "_ws.lua.error")
-    assert [row[:2] for row in rows[:2]] == [
-        [["0x00000007", "0x00000008", "0x00000009"], ["0", "0", "0"]],
-        [["0x00000007", "0x00000009"], ["1", "1"]],
-    ]
-    severe = [[level for level in levels if int(level) >= 0x600000] for _, _, _, levels, _ in rows]
-    assert severe[:2] == [[], []]
-    assert [len(levels) for levels in severe[2:6]] == [1] * 4
-    assert all(severe[6:])
-    said = [",".join(row[2]) for row in rows[2:6]]
-    for text, reason in zip(
-        said, ("has XID 0x00000008", "RESPONSE does not fit", "no RPC message", "4 more"), strict=True
-    ):
-        assert reason in text
-    assert [row for row in rows if row[4]] == []

@@ -41,7 +41,6 @@ TESTS = (
     "tests/unit/iwarp",
     "tests/unit/transport",
     "tests/unit/rtr",
-    "tests/unit/batches",
     "tests/unit/dissect",
     "tests/properties/rpc",
     "tests/properties/iwarp",
@@ -49,10 +48,11 @@ TESTS = (
     "tests/properties/rtr",
     "tests/properties/dissect",
     "tests/conformance",
+    "examples/extension_batches/test_batches.py",
+    "examples/extension_batches/test_batches_hostile.py",
     *(
         f"tests/abuse/test_{part}.py"
         for part in (
-            "batches_hostile",
             "host_authentication_hostile",
             "iwarp_hostile",
             "messages_hostile_*",

@@ -21,7 +21,6 @@ __all__ = [
     "CommandParser",
     "OnlyCommand",
     "Subparsers",
-    "add_batches",
     "add_command",
     "add_exact_modes",
     "add_exclude",
@@ -54,7 +53,6 @@ _DEFAULTS: dict[str, Any] = {
     "provider": "auto",
     "rpcrdma_version": "auto",
     "extension": "auto",
-    "batches": False,
     "mount_port": None,
     "reserved_port": False,
     "no_crc": False,
@@ -174,7 +172,6 @@ def _add_connection_options(group: argparse._ArgumentGroup, *, mounts: bool) -> 
         "round-trip extension of version 2: auto uses it for calls that it makes faster, rtr for all bulk data that it "
         "can carry, off never (default: auto)",
     )
-    add_batches(group, "put small calls that are made at once into one message (experimental, version 2)")
     add(
         "--mount-port",
         type=port_number,
@@ -223,11 +220,6 @@ def add_rpcrdma_version(group: argparse._ActionsContainer, text: str) -> None:
         metavar="VERSION",
         help=text,
     )
-
-
-def add_batches(group: argparse._ActionsContainer, text: str) -> None:
-    """`--batches`."""
-    group.add_argument("--batches", action="store_true", default=argparse.SUPPRESS, help=text)
 
 
 def add_extension(group: argparse._ActionsContainer, text: str) -> None:
@@ -342,7 +334,6 @@ def connect_options(args: argparse.Namespace) -> ConnectOptions:
     options["host_authentication"] = host_authentication(args)
     options["rpcrdma_version"] = args.rpcrdma_version
     options["extension"] = args.extension
-    options["batches"] = args.batches
     if args.timeout is not None:
         options["connect_timeout_s"] = options["call_timeout_s"] = args.timeout
     return ConnectOptions(**options)

@@ -23,7 +23,6 @@ from rpcrdma.cli.file_limit import raise_file_limit
 from rpcrdma.cli.host_options import add_host_options, host_authentication
 from rpcrdma.cli.options import (
     Subparsers,
-    add_batches,
     add_command,
     add_extension,
     add_json,
@@ -137,7 +136,6 @@ def add_parser(subparsers: Subparsers) -> None:
         "round-trip extension of version 2: auto and rtr offer it, and the client chooses; off does not "
         "(default: auto)",
     )
-    add_batches(parser, "take several small calls in one message, and send replies so (experimental, version 2)")
     add_no_crc(parser)
     add_host_options(parser, serves=True)
     add(
@@ -251,7 +249,6 @@ async def _serve(args: argparse.Namespace, exports: list[Exported]) -> int:
                 host_authentication=host_authentication(args),
                 rpcrdma_version=args.rpcrdma_version,
                 extension=args.extension,
-                batches=args.batches,
             ),
             tcp=TcpServerConfig(connections_max=args.connections, idle_s=getattr(args, "idle_timeout", RPC_IDLE_S)),
             memory_octets_max=args.memory,

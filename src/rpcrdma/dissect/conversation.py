@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from rpcrdma import limits
-from rpcrdma.dissect.batches import BATCH, batched_messages, check_batch
 from rpcrdma.dissect.credit_accounts import CreditAccount, account_for
 from rpcrdma.dissect.fields import Fault, Field
 from rpcrdma.dissect.headers import Header, HeaderVersion, MemorySegment, walk_message_header
@@ -139,8 +137,6 @@ class Conversation:
         self, end: int, header: Header, rpc: RpcHeader | None, message: Message, *, is_call: bool | None
     ) -> str:
         """The message's part in the conversation, in a few words."""
-        if header.kind == BATCH:
-            return self._follow_batch(end, header, message)
         if header.kind.endswith("_ERROR"):
             code = header.find("rdma_err")
             said = code.shown if code is not None else "an error"
@@ -170,35 +166,6 @@ class Conversation:
             header.faults += rpc.faults
         message.facts["outcome"] = rpc.outcome if rpc is not None else None
         return _reply_shown(call, rpc)
-
-    def _follow_batch(self, end: int, header: Header, message: Message) -> str:
-        """Several RPC messages, each of which is a call or a reply by itself."""
-        if header.faults:
-            return "cannot be read"
-        read = [(field, walk_rpc_header(octets, self.names)) for field, octets in batched_messages(header)]
-        check_batch(header, read, self._transmissions.batch_limit(end))
-        told: list[str] = []
-        facts = message.facts["messages"] = []
-        for number, (_, rpc) in enumerate(read, 1):
-            rpc.group.name = f"RPC message {number}"
-            message.groups.append(rpc.group)
-            header.faults += rpc.faults
-            fact: dict[str, Any] = dict.fromkeys(("xid", "message", "procedure", "answers", "outcome"))
-            fact["xid"] = rpc.xid
-            facts.append(fact)
-            if rpc.xid is None or rpc.is_call is None:
-                told.append("a message that cannot be read")
-            elif rpc.is_call:
-                self._called(end, rpc.xid, [], message, rpc.procedure)
-                fact |= {"message": "call", "procedure": rpc.procedure or None}
-                told.append(f"call {rpc.procedure}".rstrip())
-            else:
-                call = self._answered(end, rpc.xid, message, "answers")
-                answers = None if call is None else call.number
-                fact |= {"message": "reply", "answers": answers, "outcome": rpc.outcome or None}
-                told.append(_reply_shown(call, rpc))
-        alike = dict.fromkeys(told)
-        return "; ".join(f"{told.count(one)} x {one}" if told.count(one) > 1 else one for one in alike)
 
     # Calls
 

@@ -5,7 +5,7 @@
 local MEMBERS = { ROPT_XMTREQ = "optxrq_", ROPT_XMTRESP = "optxrs_", ROPT_XMTCONT = "optxc_" }
 local PLACED, EXPLICIT, TOO_SHORT = 2, 1, 5
 -- What holds for an end that has told its properties, but not these.
-local DEFAULTS = { rtr_support = 0, rtr_request_limit = 1, rtr_response_limit = 1, rtr_batch_limit = 0 }
+local DEFAULTS = { rtr_support = 0, rtr_request_limit = 1, rtr_response_limit = 1 }
 local SEGMENTS_MAX = 65536
 local RPC_START_OCTETS = 8
 local RPC_OCTETS_MAX = 65536 -- of a message, beside the items that were moved out of it
@@ -436,40 +436,6 @@ local function within_group(walk, tvb, pinfo, tree, more)
     end
     for _, one in ipairs(transmissions[place] and transmissions[place].broken or {}) do
         mark(walk.items[one[1]] or tree, one[2])
-    end
-end
-
--- Several RPC messages in one
-
-AFTER.batched = function(walk)
-    walk.batched = walk.batched or {}
-    table.insert(walk.batched, walk.data)
-end
-
-ENDED.ROPT_BATCH = function(walk, tvb, pinfo, tree, root)
-    local batched = walk.batched or {}
-    -- Without flags the first one says what all are.
-    local response = response_of(walk)
-    local against = response and "RESPONSE" or "what is before it"
-    pinfo.cols.info:append(string.format(" [%d RPC messages]", #batched))
-    if #batched == 0 then mark(tree, "there is no RPC message") end
-    within_group(walk, tvb, pinfo, tree, function(broken)
-        local receiver = told[way(pinfo, true)]
-        if receiver and #batched > receiver.rtr_batch_limit then
-            table.insert(broken, { "batch_messages",
-                string.format("%d RPC messages, the receiver takes %d", #batched, receiver.rtr_batch_limit) })
-        end
-    end)
-    for number, one in ipairs(batched) do
-        if one.length >= 8 then
-            if number == 1 and tvb(one.start, 4):uint() ~= walk.found.rdma_xid then
-                mark(walk.items.rdma_xid, string.format("the first RPC message has XID 0x%08x", tvb(one.start, 4):uint()))
-            end
-            local direction = tvb(one.start + RPC_MESSAGE_TYPE, 4):uint()
-            response = response or direction
-            if direction ~= response then mark(one.item, against .. " does not fit to this RPC message") end
-        end
-        if one.length > 0 then give_to_rpc(tvb(one.start, one.length):tvb(), pinfo, tree, root) end
     end
 end
 

@@ -56,7 +56,6 @@ class _Told:
     support: int = 0
     request_limit: int = 1
     response_limit: int = 1
-    batch_limit: int = 0
 
 
 @dataclass(slots=True)
@@ -101,14 +100,8 @@ class Transmissions:
                 "rtr_support",
                 "rtr_request_limit",
                 "rtr_response_limit",
-                "rtr_batch_limit",
             }:
                 setattr(told, one.name.removeprefix("rtr_"), one.value)
-
-    def batch_limit(self, sender: int) -> int | None:
-        """The most RPC messages that the receiver accepts in one transmission; None if its properties are unknown."""
-        told = self._told.get(1 - sender)
-        return None if told is None else told.batch_limit
 
     def add(self, end: int, header: Header, data: bytes, piece: Piece, *, late: bool) -> Piece:
         """Joins a message of `end` to its group; returns `piece` for a message without a group.

@@ -230,6 +230,7 @@ async def dialled(scheme: str, port: int, credential: AuthSys) -> SingleConnecti
 
 
 @pytest.mark.providers("iwarp")
+@pytest.mark.versions("1", "2-rtr")
 def test_each_call_runs_once_under_200_cuts(scheme: str) -> None:
     choose = random.Random(3)
     numbers = iter(range(1_000_000))
@@ -452,6 +453,7 @@ def test_changes_of_names_succeed_once_when_their_replies_are_lost(tmp_path: Pat
 
 
 @pytest.mark.providers("iwarp")
+@pytest.mark.versions("1", "2-rtr")
 def test_copies_go_on_when_the_server_is_killed_and_started_again(tmp_path: Path, scheme: str) -> None:
     content = random.Random(5).randbytes(24 << 20)
     (tmp_path / "export").mkdir()

@@ -22,7 +22,6 @@ from transmission_talk import (
     properties,
     request,
     response,
-    words,
 )
 
 from rpcrdma import limits
@@ -45,6 +44,7 @@ from rpcrdma.rtr.messages import (
 )
 from rpcrdma.rtr.properties import encode_buffer_structure
 from rpcrdma.transport import Segment
+from support.octets import words
 
 EACH_DRAFT = pytest.mark.parametrize("version", ["2", "2-07"])
 

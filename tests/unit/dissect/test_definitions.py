@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from rpcrdma.batches.code_points import BATCH, BATCH_LIMIT
 from rpcrdma.dissect.definitions import compiled_text, definition
 from rpcrdma.dissect.headers import header_versions
 from rpcrdma.dissect.xdr_walk import FORMATS
@@ -35,9 +34,7 @@ def test_each_section_is_one_of_one_document(names: tuple[str, ...]) -> None:
     sections = {note.section for note in described.notes.values()}
     assert sections
     assert [
-        section
-        for section in sections
-        if not re.fullmatch(r"(RFC \d+|version-two-0[07]|rtrext|rtissues) [A-Z\d.]+", section)
+        section for section in sections if not re.fullmatch(r"(RFC \d+|version-two-0[07]|rtrext) [A-Z\d.]+", section)
     ] == []
 
 
@@ -98,20 +95,19 @@ def test_code_points_of_the_extension_are_those_of_the_codec(version: str) -> No
     found = header_versions()[version].definition
     types = {name.removeprefix("ROPT_"): value for value, name in found.codes["more_header_type"].items()}
     of_transmissions = {name: getattr(messages, name) for name in ("XMTREQ", "XMTRESP", "XMTCONT", "REPTERR")}
-    assert types == {**of_transmissions, "BATCH": BATCH}
+    assert types == of_transmissions
     assert found.codes["header_type"].items() > found.codes["more_header_type"].items()
     numbers = [
         properties.RTR_SUPPORT,
         properties.RECEIVE_STRUCTURE,
         properties.REQUEST_RECEIVE_LIMIT,
         properties.RESPONSE_SEND_LIMIT,
-        BATCH_LIMIT,
     ]
     assert list(found.codes["more_property_id"]) == numbers
     assert found.codes["property_id"].items() > found.codes["more_property_id"].items()
     values = found.classes["property_value"]
     assert isinstance(values, model.Union)
-    assert [value for arm in values.arms[-5:] for value, _ in arm.values] == numbers
+    assert [value for arm in values.arms[-4:] for value, _ in arm.values] == numbers
     assert list(found.codes["support_flag"]) == list(properties.Support)
     assert list(found.codes["optr_err"]) == list(ReportCode)
     assert list(found.codes["xmddp_type"])[:4] == list(Way)

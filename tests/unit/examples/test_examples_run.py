@@ -11,9 +11,11 @@ from tool_runs import TOOLS
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
-RUN_HERE = {"blob_store/run.py", "callback/run.py", "probe_extension.py"}
+RUN_HERE = {"blob_store/run.py", "callback/run.py", "extension_batches/run.py", "probe_extension.py"}
 RUN_ELSEWHERE = {"copy_tree.py", "many_servers.py", *(f"data_tools/{name}.py" for name in TOOLS)}
 """By test_copy_tree_example.py, test_many_servers.py and test_data_tools.py."""
+
+IMPORTED = {"extension_batches/batches.py", "extension_batches/batch_pair.py"}
 
 
 def printed(example: str) -> list[str]:
@@ -26,8 +28,8 @@ def printed(example: str) -> list[str]:
 
 def test_every_example_is_run_by_a_test() -> None:
     generated = {path.with_suffix(".py") for path in EXAMPLES.rglob("*.x")}
-    scripts = {str(path.relative_to(EXAMPLES)) for path in set(EXAMPLES.rglob("*.py")) - generated}
-    assert scripts == RUN_HERE | RUN_ELSEWHERE
+    programs = set(EXAMPLES.rglob("*.py")) - generated - set(EXAMPLES.rglob("test_*.py"))
+    assert {str(path.relative_to(EXAMPLES)) for path in programs} - IMPORTED == RUN_HERE | RUN_ELSEWHERE
 
 
 def test_the_blob_store_moves_a_blob_over_rdma_and_tcp() -> None:
@@ -42,6 +44,13 @@ def test_the_auction_calls_its_clients_back_over_rdma_and_tcp() -> None:
         "Bob hears that Ann bids 50, and stays",
         "Ann hears that Bob bids 90, and stays",
         "Ann hears that Bob bids 120, and leaves",
+    ]
+
+
+def test_the_extension_of_batches_sends_calls_together() -> None:
+    assert printed("extension_batches/run.py") == [
+        "64 calls without the extension: 64 messages",
+        "64 calls with the extension: 1 messages",
     ]
 
 

@@ -12,14 +12,15 @@ from fsspec_server import Served
 
 
 class _Here(abstract.AbstractFixtures):
-    @pytest.fixture(params=["/", "server"])
-    def fs_path(self, served: Served, protocol: str, request: pytest.FixtureRequest) -> str:
+    @pytest.fixture
+    def fs_path(self, served: Served, protocol: str) -> str:
+        """Over RDMA a path of the server that the options name, over TCP a path that names its server."""
         path = f"/data/{secrets.token_hex(4)}"
-        return path if request.param == "/" else served.path(protocol, path)
+        return path if protocol == "rdma" else served.path(protocol, path)
 
     @pytest.fixture
     def fs(self, fs: Any) -> Any:
-        """The suite would have each implementation override this; the one of this folder is meant."""
+        """The fixture of this folder, in place of the suite's abstract one."""
         return fs
 
 

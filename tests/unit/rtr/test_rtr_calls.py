@@ -595,4 +595,4 @@ def test_half_of_the_promises_is_left_for_those_that_are_larger() -> None:
     promises.end(2)
     found.append(promises.left)
     # Each longer promise is reserved twice.
-    assert (found, reserved) == ([20, 9, 8, 9], [2, 3, -2])
+    assert (found, reserved) == ([10, 9, 8, 9], [2, 3, -2])

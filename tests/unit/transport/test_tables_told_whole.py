@@ -124,7 +124,9 @@ def test_headers_have_nothing_that_they_are_not_given() -> None:
 def test_messages_and_rows_have_nothing_that_they_are_not_given() -> None:
     assert Refusal(Cause.HEADER)[1:] == (0, 0, 0, 0, 0, 0, ())
     inbound = Inbound(Kind.CALL, 7, 9, 1)
-    assert inbound[4:] == (NO_CHUNKS, b"", 0, False, None, None, (), 0, 0, False, None, None)
+    assert (inbound.chunks, inbound.data, inbound.start, inbound.long) == (NO_CHUNKS, b"", 0, False)
+    assert (inbound.ends, inbound.refusal, inbound.properties, inbound.header_type) == (None, None, (), 0)
+    assert (inbound.flags, inbound.answers, inbound.broken) == (0, False, None)
     assert CallForm(ReplyBound(0))[1:] == (1, False, False, 0, False)
     assert tuple(CallPlan()) == (False, (), (), 0)
     row = HeaderRow(0x200, "row", lambda *_: None)

@@ -330,7 +330,7 @@ def test_the_work_grows_as_the_definition_does(name: str) -> None:
 
     # What is cached for the first time does not count, and neither do hints, of which there is a fixed number.
     work(10)
-    few, some, more = (work(count) for count in (200, 400, 600))
+    few, some, more = (work(count) for count in (100, 200, 300))
     assert more - some < 1.3 * (some - few)
 
 

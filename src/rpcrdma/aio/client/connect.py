@@ -33,7 +33,6 @@ from rpcrdma.aio.drivers.software_rnic import chosen_provider
 from rpcrdma.aio.host_options import HostAuthentication
 from rpcrdma.aio.own_loop import AsynchronousOnly, check_loop
 from rpcrdma.aio.urls import DEFAULT_PORTS, Url, parse_url
-from rpcrdma.batches import with_batches
 from rpcrdma.errors import ConnectFailed, HostAuthenticationFailed, LocalProtocolError, NoAnswer, TransportClosed
 from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.limits import RPC_RECORD_OCTETS_MAX
@@ -117,9 +116,6 @@ class ConnectOptions:
     extension: str = "auto"
     """The round-trip extension, for versions that can be extended, and servers that have it: "auto" uses it for calls
     that it makes faster, "rtr" for all bulk items that it can carry, "off" never. See docs/round-trips.md."""
-    batches: bool = False
-    """Whether small calls that are made in one turn of the event loop go in one message, and small replies as well, for
-    versions that can be extended, and servers that do the same. An experiment: see docs/round-trips.md."""
     extensions: Sequence[Extension] = ()
     """Further extensions of the protocol, for versions that can be extended; the server must have them, too. See
     `rpcrdma.transport.extensions`."""
@@ -155,8 +151,7 @@ class ConnectOptions:
             ValueError: `extension` is no choice.
             LocalProtocolError: extensions use the same codes.
         """
-        others = with_batches(self.extensions, wanted=self.batches)
-        return all_extensions(extension_choice(self.extension), self.transport, others)
+        return all_extensions(extension_choice(self.extension), self.transport, self.extensions)
 
 
 class Connection:

@@ -19,7 +19,6 @@ from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.aio.drivers.software_rnic import chosen_provider
 from rpcrdma.aio.host_options import HostAuthentication
 from rpcrdma.aio.server.admission import Admission
-from rpcrdma.batches import with_batches
 from rpcrdma.iwarp import IwarpConfig
 from rpcrdma.rpc.call_statistics import CallStatistics
 from rpcrdma.rtr import all_extensions, extension_choice
@@ -56,8 +55,6 @@ class RdmaServerConfig:
     """
     extension: str = "auto"
     """The round-trip extension: offered to clients, unless this is "off"."""
-    batches: bool = False
-    """Whether small calls are taken several in one message, and small replies sent so: see `ConnectOptions.batches`."""
     extensions: Sequence[Extension] = ()
     """See `ConnectOptions.extensions`."""
     transport: TransportConfig = field(default_factory=TransportConfig)
@@ -78,8 +75,7 @@ class RdmaServerConfig:
 
     def all_extensions(self) -> list[Extension]:
         """See `ConnectOptions.all_extensions`."""
-        others = with_batches(self.extensions, wanted=self.batches)
-        return all_extensions(extension_choice(self.extension), self.transport, others)
+        return all_extensions(extension_choice(self.extension), self.transport, self.extensions)
 
 
 class RdmaServer:

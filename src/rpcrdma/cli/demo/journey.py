@@ -118,7 +118,6 @@ async def _travel(args: argparse.Namespace, places: _Places, size: TreeSize) -> 
         crc=not args.no_crc,
         rpcrdma_version=args.rpcrdma_version,
         extension=args.extension,
-        batches=args.batches,
     )
     async with serving as server:
         options = connect_options(args)

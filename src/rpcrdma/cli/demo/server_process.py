@@ -32,7 +32,6 @@ class ServerProcess:
         crc: bool,
         rpcrdma_version: str,
         extension: str = "auto",
-        batches: bool = False,
     ) -> None:
         self._arguments = [f"--export={export}" for export in exports]
         self._arguments += ["--listen", "rdma://127.0.0.1:0", "--listen", "tcp://127.0.0.1:0", "--allow", "127.0.0.1"]
@@ -43,8 +42,6 @@ class ServerProcess:
             self._arguments.append("--no-root-squash")
         if not crc:
             self._arguments.append("--no-crc")
-        if batches:
-            self._arguments.append("--batches")
         self._process: asyncio.subprocess.Process | None = None
         self._reading: asyncio.Task[None] | None = None
         self._ready = asyncio.Event()

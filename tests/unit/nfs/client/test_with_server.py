@@ -176,6 +176,8 @@ def with_many_names(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
+@pytest.mark.providers("iwarp")
+@pytest.mark.versions("1", "2-rtr")
 def test_long_directories(with_many_names: Path, scheme: str) -> None:
     async def work() -> None:
         async with opened(scheme, with_many_names, "/") as fs:

@@ -102,7 +102,8 @@ def disturb(top: Path, outside: Path, choose: random.Random) -> None:
         pass
 
 
-@over_both
+@pytest.mark.providers("iwarp")
+@pytest.mark.versions("1", "2")
 def test_a_replica_that_follows_the_changes_is_right_whatever_is_cut(tmp_path: Path, scheme: str) -> None:
     choose = random.Random(11)
 

@@ -1,11 +1,11 @@
-"""Small calls, and small replies, that are made in one turn go in one message; all else goes as ever."""
+"""Small calls and small replies of one turn travel in one batch, all other messages as without the extension."""
 
 from __future__ import annotations
 
 import pytest
-
 from batch_pair import BatchPair
-from rpcrdma.batches import batches_extension
+from batches import batches_extension
+
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rtr import RoundTrip
 from rpcrdma.testing.endpoint_pair import EndpointPair, calls_in, message

@@ -1,25 +1,27 @@
-"""Messages of several RPC messages that are against the rules, at either end, over both drafts."""
+"""Batches that break the rules, at either end, in both drafts."""
 
 from __future__ import annotations
 
 import struct
 
 import pytest
-
 from batch_pair import BatchPeer
-from rpcrdma.batches.code_points import BATCH
+from batches import BATCH, BATCH_MESSAGES_MAX
+
 from rpcrdma.errors import DecodeError
-from rpcrdma.limits import BATCH_MESSAGES_MAX
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.testing.endpoint_pair import calls_in, message
 from rpcrdma.transport import CallFailed, CallRefused, Closed, ReplyArrived, Role
-from support.octets import words
 
 BOTH_DRAFTS = pytest.mark.parametrize("version", ["2", "2-07"])
 CALL, REPLY = 0, 1
 RESPONSE, MORE = 1, 2
 ERROR, BAD_XDR = 4, 2
 INVAL_HTYPE = {"2": 3, "2-07": 4}
+
+
+def words(*numbers: int) -> bytes:
+    return struct.pack(f">{len(numbers)}I", *numbers)
 
 
 CALLS = {
@@ -47,7 +49,7 @@ def test_of_calls_against_the_rules_none_runs(name: str, version: str) -> None:
     assert peer.endpoint_events() == []
     statistics = peer.endpoint.statistics
     assert (statistics.batches_received, statistics.errors_sent) == (0, 1)
-    # What follows is taken.
+    # The next batch is taken.
     assert peer.batch([(7, CALL), (8, CALL)]) == []
     assert [call.xid for call in calls_in(peer.endpoint_events())] == [7, 8]
 

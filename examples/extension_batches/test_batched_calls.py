@@ -1,16 +1,19 @@
-"""`ConnectOptions.batches`: calls made at once travel in one message, and a call alone as ever."""
+"""The extension under a client and a server: calls made at once travel in one batch, a single call without."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import functools
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, NamedTuple
 
 import pytest
+from batches import batches_extension
 
 from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.aio.connections import rdma_connection
+from rpcrdma.aio.drivers.loopback_provider import LoopbackProvider
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, Server, serve
 from rpcrdma.errors import TransportClosed
@@ -20,8 +23,6 @@ from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.rpc.service import CallContext, Service, in_worker
 from rpcrdma.transport import TransportConfig, TransportStatistics
 from rpcrdma.xdr.codec import Decoder, Encoder
-
-pytestmark = [pytest.mark.usefixtures("each_provider"), pytest.mark.versions("2", "2-07")]
 
 NUMBER = 0x20CA115E
 BULK_MAX = 1 << 20
@@ -95,7 +96,7 @@ class Small(Service):
 
 
 class Line(NamedTuple):
-    """A connection, and what its server counts."""
+    """A connection with its server and service."""
 
     client: Connection
     server: Server
@@ -118,19 +119,37 @@ class Line(NamedTuple):
 
 
 @asynccontextmanager
-async def connected(
-    *, client: bool = True, server: bool = True, transport: TransportConfig | None = None, **options: Any
+async def joined(
+    choices: dict[str, Any],
+    *,
+    client: bool = True,
+    server: bool = True,
+    transport: TransportConfig | None = None,
+    **options: Any,
 ) -> AsyncIterator[Line]:
+    """A client and a server; `client` and `server` tell which of them has the extension."""
     transport = transport or TransportConfig()
     small = Small()
-    serving = ServeOptions(rdma=RdmaServerConfig(batches=server, transport=transport), drain_s=0.2)
-    calling = ConnectOptions(batches=client, transport=transport, call_timeout_s=None, **options)
+    accepting = RdmaServerConfig(extensions=[batches_extension()] if server else [], transport=transport, **choices)
+    calling = ConnectOptions(
+        extensions=[batches_extension()] if client else [],
+        transport=transport,
+        call_timeout_s=None,
+        **choices,
+        **options,
+    )
     async with (
-        serve([small], ["rdma://127.0.0.1:0"], options=serving) as running,
+        serve([small], ["rdma://127.0.0.1:0"], options=ServeOptions(rdma=accepting, drain_s=0.2)) as running,
         connect(running.listening[0], PROGRAM, options=calling) as connection,
     ):
         yield Line(connection, running, small)
         small.gate.set()
+
+
+@pytest.fixture(params=["2", "2-07"])
+def connected(request: pytest.FixtureRequest) -> Callable[..., AbstractAsyncContextManager[Line]]:
+    """`joined` in one draft of version 2, over the loopback: batches do not depend on the provider."""
+    return functools.partial(joined, {"rpcrdma_version": request.param, "provider": LoopbackProvider()})
 
 
 @pytest.fixture(autouse=True)
@@ -139,7 +158,7 @@ def turns_have_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rdma_connection, "CONNECTION_TURN_S", 3600.0)
 
 
-def test_calls_made_at_once_go_together_and_so_do_their_replies() -> None:
+def test_calls_made_at_once_go_together_and_so_do_their_replies(connected: Any) -> None:
     async def main() -> None:
         async with connected() as line:
             before = line.sends
@@ -150,7 +169,7 @@ def test_calls_made_at_once_go_together_and_so_do_their_replies() -> None:
     asyncio.run(main())
 
 
-def test_a_call_alone_goes_alone() -> None:
+def test_a_call_alone_goes_alone(connected: Any) -> None:
     async def main() -> None:
         async with connected() as line:
             before = line.sends
@@ -163,7 +182,7 @@ def test_a_call_alone_goes_alone() -> None:
 
 
 @pytest.mark.parametrize("one_end", ["client", "server", "neither"])
-def test_with_a_peer_that_has_none_every_call_goes_alone(one_end: str) -> None:
+def test_without_the_extension_at_both_ends_every_call_goes_alone(connected: Any, one_end: str) -> None:
     async def main() -> None:
         async with connected(client=one_end == "client", server=one_end == "server") as line:
             before = line.sends
@@ -173,12 +192,12 @@ def test_with_a_peer_that_has_none_every_call_goes_alone(one_end: str) -> None:
     asyncio.run(main())
 
 
-def test_replies_that_handlers_give_later_go_together_where_they_are_given_at_once() -> None:
+def test_replies_that_handlers_give_later_go_together_where_they_are_given_at_once(connected: Any) -> None:
     async def main() -> None:
         async with connected() as line:
             before = line.sends
             calls = [asyncio.ensure_future(line.client.call(GATED, bytes([index]))) for index in range(8)]
-            while len(line.small.runs) < 8:  # noqa: ASYNC110 - what is waited for has no event
+            while len(line.small.runs) < 8:  # noqa: ASYNC110 - the arrival of a call has no event
                 await asyncio.sleep(0)
             assert line.sends == (before[0] + 1, before[1])
             line.small.gate.set()
@@ -190,7 +209,7 @@ def test_replies_that_handlers_give_later_go_together_where_they_are_given_at_on
     asyncio.run(main())
 
 
-def test_calls_of_all_kinds_at_once_get_their_own_replies() -> None:
+def test_calls_of_all_kinds_at_once_get_their_own_replies(connected: Any) -> None:
     async def main() -> None:
         async with connected() as line:
             big = bytes(range(256)) * 2000
@@ -214,7 +233,7 @@ def test_calls_of_all_kinds_at_once_get_their_own_replies() -> None:
     asyncio.run(main())
 
 
-def test_a_call_that_is_cancelled_before_its_turn_ends_is_never_sent() -> None:
+def test_a_call_that_is_cancelled_before_its_turn_ends_is_never_sent(connected: Any) -> None:
     async def main() -> None:
         async with connected() as line:
             before = line.sends
@@ -232,7 +251,7 @@ def test_a_call_that_is_cancelled_before_its_turn_ends_is_never_sent() -> None:
 
 
 @pytest.mark.parametrize("credits_", [1, 4])
-def test_few_credits_let_as_many_go_together_as_they_allow(credits_: int) -> None:
+def test_few_credits_let_as_many_go_together_as_they_allow(connected: Any, credits_: int) -> None:
     async def main() -> None:
         async with connected(transport=TransportConfig(credits_granted=credits_)) as line:
             before = line.sends
@@ -242,7 +261,7 @@ def test_few_credits_let_as_many_go_together_as_they_allow(credits_: int) -> Non
     asyncio.run(main())
 
 
-def test_calls_that_come_again_together_run_once() -> None:
+def test_calls_that_come_again_together_run_once(connected: Any) -> None:
     async def main() -> None:
         async with connected(reconnect=False) as line:
             caller: Any = line.client._present
@@ -255,7 +274,7 @@ def test_calls_that_come_again_together_run_once() -> None:
     asyncio.run(main())
 
 
-def test_what_waits_for_the_end_of_the_turn_fails_with_the_connection() -> None:
+def test_what_waits_for_the_end_of_the_turn_fails_with_the_connection(connected: Any) -> None:
     async def main() -> None:
         async with connected(reconnect=False) as line:
             calls = [asyncio.ensure_future(line.client.call(ECHO, b"x")) for _ in range(3)]

@@ -1,12 +1,12 @@
-"""Two endpoints in memory that put several RPC messages into one, and a bare peer of one of them."""
+"""Two endpoints with the extension in memory, and one endpoint whose peer is the test."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
 
-from rpcrdma.batches import batches_extension
-from rpcrdma.batches.code_points import BATCH, BATCH_LIMIT
+from batches import BATCH, BATCH_LIMIT, batches_extension
+
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, calls_in, message
 from rpcrdma.transport import CallHandle, IncomingCall, ReplyArrived, Role, TransportConfig, offered
@@ -48,7 +48,7 @@ class BatchPair(EndpointPair):
         self.server.reply(incoming, message(incoming.xid, 1, (bytes(octets), None)))
 
     def answered(self) -> list[int]:
-        """Runs until nothing moves, and answers what has come by then, again and again; the XIDs of all replies."""
+        """Runs both ends and answers all calls until no message is left; returns the XIDs of the replies."""
         replies: list[int] = []
         while True:
             self.run()
