@@ -77,10 +77,7 @@ class Mounts:
                 above += export
             return await call(fs, "/" + path[len(export) :].lstrip("/"))
         except ServerPathError as error:
-            if above:
-                error.filename = f"{above}{error.filename or ''}"
-                if error.filename2 is not None:
-                    error.filename2 = f"{above}{error.filename2}"
+            error.name_below(above)
             raise
 
     async def make_directories(self, path: str, *, prefix: str = "") -> None:
