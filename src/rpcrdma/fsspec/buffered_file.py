@@ -273,6 +273,9 @@ class BufferedNfsFile(AbstractBufferedFile):
     def __del__(self) -> None:
         if self.closed or not self.writable() or sys.is_finalizing():
             return
+        if self._pid != os.getpid():
+            _OF_PARENTS.append(self._file)
+            return
         try:
             here = asyncio.get_running_loop()
         except RuntimeError:
@@ -303,6 +306,8 @@ class BufferedNfsFile(AbstractBufferedFile):
 
 
 _ENDING: set[asyncio.Task[None]] = set()
+_OF_PARENTS: list[NfsFile] = []
+"""Files of the process that this one was forked from, dropped here: the parent still writes them."""
 
 
 async def _finish(file: NfsFile, unsent: io.BytesIO) -> None:

@@ -46,10 +46,6 @@ class KnownFiles:
         self._clock = clock
         self.changes = 0
         """Of this process, so far: what was asked before the last one ended is not kept."""
-        self.begin()
-
-    def begin(self) -> None:
-        """Knows nothing: this is new, or the process is a child, and its parent's threads held the lock at the fork."""
         self._known: OrderedDict[str, Known] = OrderedDict()
         self._lock = threading.Lock()
         self._writers: weakref.WeakKeyDictionary[NfsFile, str] = weakref.WeakKeyDictionary()
@@ -122,17 +118,11 @@ class KnownFiles:
                 self._drop(known)
 
 
-_BY_KEY: dict[str, KnownFiles] = {}
+_BY_KEY: dict[tuple[int, str], KnownFiles] = {}
+"""By process and key: a thread of the parent may have held the lock of the parent's at the fork."""
 
 
 def known_files(key: str) -> KnownFiles:
-    """What all file systems of this key, a server and options, know."""
-    return _BY_KEY.get(key) or _BY_KEY.setdefault(key, KnownFiles())
-
-
-def _begin_in_child() -> None:
-    for known in _BY_KEY.values():
-        known.begin()
-
-
-os.register_at_fork(after_in_child=_begin_in_child)
+    """The answers that all file systems of this key, a server and options, share in this process."""
+    process_key = (os.getpid(), key)
+    return _BY_KEY.get(process_key) or _BY_KEY.setdefault(process_key, KnownFiles())

@@ -19,8 +19,8 @@ from rpcrdma.nfs import v3
 from rpcrdma.nfs.client import FileOptions, NfsFile
 from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.procedures import NfsProcedures
-from rpcrdma.nfs.client.streams.open_mode import parse_open_mode
-from rpcrdma.nfs.client.transfer_sizes import TransferSizes
+from rpcrdma.nfs.client.streams.open_state import parse_open_mode
+from rpcrdma.nfs.client.volume import TransferSizes
 
 PAGE = 4096
 BLOCK = 16 * PAGE
