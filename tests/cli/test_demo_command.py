@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rpcrdma import ConnectOptions
-from rpcrdma.cli.demo.comparison import digests
+from rpcrdma.cli.demo.source_tree import digests
 from rpcrdma.cli.main import main
 from rpcrdma.cli.options import connect_options
 from rpcrdma.limits import CONTINUED_OCTETS_MAX

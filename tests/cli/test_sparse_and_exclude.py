@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rpcrdma.nfs.client.trees.exclusion import Exclusion
 from rpcrdma.nfs.client.trees.local_files import filled_parts
+from rpcrdma.nfs.client.trees.tree_walk import Exclusion
 
 if TYPE_CHECKING:
     from conftest import Remote

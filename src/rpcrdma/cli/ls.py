@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rpcrdma.aio.urls import Url
     from rpcrdma.nfs.client import NfsFilesystem
     from rpcrdma.nfs.client.attributes import Stat
-    from rpcrdma.nfs.client.directory_entry import DirEntry
+    from rpcrdma.nfs.client.node import DirEntry
 
 __all__ = ["add_parser", "run"]
 
@@ -180,7 +180,7 @@ def _with_room(run: list[DirEntry], waiting: int, failures: Failures) -> list[Di
     directories = [entry for entry in run if entry.is_dir()]
     room = max(0, NFS_TREE_PENDING_MAX - waiting)
     if len(directories) > room:
-        from rpcrdma.nfs.client.trees.descent import too_many_pending  # noqa: PLC0415
+        from rpcrdma.nfs.client.trees.tree_walk import too_many_pending  # noqa: PLC0415
 
         failures.tell(too_many_pending(directories[room].path))
     return directories[:room]

@@ -12,10 +12,9 @@ import traceback
 from collections.abc import Callable, Sequence
 
 from rpcrdma.cli import console
-from rpcrdma.cli.client_metrics import telling_metrics
 from rpcrdma.cli.exit_status import ExitStatus
+from rpcrdma.cli.observation import capturing, telling_metrics
 from rpcrdma.cli.options import CommandParser, OnlyCommand, add_shared_options
-from rpcrdma.cli.packet_capture import capturing
 
 __all__ = ["build_parser", "main", "run"]
 

@@ -18,8 +18,6 @@ from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.fsspec.buffered_file import FILE_MODES, BufferedNfsFile
 from rpcrdma.fsspec.held_file import HeldFile, first_read
 from rpcrdma.fsspec.mounts import mounts_of
-from rpcrdma.fsspec.ranges import one_each, within
-from rpcrdma.fsspec.removal import remove, remove_name, unlink
 from rpcrdma.fsspec.server_filesystem import ServerFileSystem, names_below
 from rpcrdma.fsspec.servers import MountPorts, Place
 from rpcrdma.fsspec.waiting import sync, waits_by_sync
@@ -80,7 +78,7 @@ class RdmaFileSystem(ServerFileSystem):
     async def _cat_file(self, path: str, start: int | None = None, end: int | None = None, **_kwargs: Any) -> bytes:
         if (start or 0) < 0 or (end is not None and end < 0):
             size = (await self._info(path, refresh=True))["size"]
-            start, end = within(size, start, end)
+            start, end = _within(size, start, end)
         first = start or 0
         count = -1 if end is None else max(0, end - first)
         place = self.place(path)
@@ -100,12 +98,12 @@ class RdmaFileSystem(ServerFileSystem):
     ) -> list[Any]:
         if not isinstance(paths, list):
             raise TypeError("cat_ranges takes a list of paths")
-        firsts, lasts = one_each(starts, len(paths)), one_each(ends, len(paths))
+        firsts, lasts = _one_each(starts, len(paths)), _one_each(ends, len(paths))
         opened = {path: asyncio.ensure_future(self.open_async(path)) for path in dict.fromkeys(paths)}
 
         async def read(path: str, start: int | None, end: int | None) -> bytes:
             file = await opened[path]
-            first, last = within(file.size, start, end)
+            first, last = _within(file.size, start, end)
             return await file.pread(last - first, first)
 
         try:
@@ -364,10 +362,10 @@ class RdmaFileSystem(ServerFileSystem):
             if maxdepth is not None:
                 # Deepest first, one after the other: a directory has to be empty.
                 for each in reversed(paths):
-                    await self._run(each, remove_name)
+                    await self._run(each, _remove_name)
                 return
             await _run_coros_in_chunks(
-                [self._run(each, remove if recursive else unlink) for each in paths],
+                [self._run(each, _remove if recursive else _unlink) for each in paths],
                 batch_size=batch_size or self.batch_size,
                 nofiles=True,
             )
@@ -425,3 +423,35 @@ class TcpFileSystem(RdmaFileSystem):
 
 async def _at(fs: MountedFilesystem, at: str) -> tuple[MountedFilesystem, str]:
     return fs, at
+
+
+async def _unlink(fs: MountedFilesystem, at: str) -> None:
+    await fs.unlink(at)
+
+
+async def _remove(fs: MountedFilesystem, at: str) -> None:
+    """Removes a file, or a directory with everything in it."""
+    if (await fs.lstat(at)).is_dir():
+        (await fs.rmtree(at)).check()
+    else:
+        await fs.unlink(at)
+
+
+async def _remove_name(fs: MountedFilesystem, at: str) -> None:
+    """Removes a file, or an empty directory."""
+    await (fs.rmdir(at) if (await fs.lstat(at)).is_dir() else fs.unlink(at))
+
+
+def _within(size: int, start: int | None, end: int | None) -> tuple[int, int]:
+    """The range of a file of `size` octets that a slice means: negative numbers count from the end."""
+    first, last, _ = slice(start, end).indices(size)
+    return first, max(first, last)
+
+
+def _one_each(values: int | Sequence[int | None] | None, count: int) -> Sequence[int | None]:
+    """The limit of each of `count` ranges."""
+    if values is None or isinstance(values, int):
+        return [values] * count
+    if len(values) != count:
+        raise ValueError(f"{len(values)} limits of ranges for {count} paths")
+    return values

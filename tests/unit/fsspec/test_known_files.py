@@ -374,7 +374,9 @@ def test_a_child_process_begins_with_nothing(make: Callable[..., Any], top: Path
     if not child:
         status = 1
         try:
-            status = 2 * (place.known.find(place.path, 1e9) is None) + 4 * all(key[0] != os.getpid() for key in mounts._MOUNTS)
+            status = 2 * (place.known.find(place.path, 1e9) is None) + 4 * all(
+                key[0] != os.getpid() for key in mounts._MOUNTS
+            )
         finally:
             # After a failure, too, the child does not go on with the tests of its parent.
             os._exit(status)

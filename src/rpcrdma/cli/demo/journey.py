@@ -17,10 +17,18 @@ from pathlib import Path
 from rpcrdma.aio.urls import parse_url
 from rpcrdma.cli import console
 from rpcrdma.cli.copies import Copies
-from rpcrdma.cli.demo.comparison import digests, mismatches
 from rpcrdma.cli.demo.report import Outcome, as_json, print_report
 from rpcrdma.cli.demo.server_process import ServerProcess
-from rpcrdma.cli.demo.source_tree import ENOUGH_FILES, ENOUGH_OCTETS, TreeSize, candidate_roots, measure, snapshot
+from rpcrdma.cli.demo.source_tree import (
+    ENOUGH_FILES,
+    ENOUGH_OCTETS,
+    TreeSize,
+    candidate_roots,
+    digests,
+    measure,
+    mismatches,
+    snapshot,
+)
 from rpcrdma.cli.exit_status import ExitStatus
 from rpcrdma.cli.export_options import existing_directory
 from rpcrdma.cli.progress import progress_bar

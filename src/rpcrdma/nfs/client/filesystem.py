@@ -12,16 +12,14 @@ from typing import Self
 
 from rpcrdma.aio.own_loop import AsynchronousOnly
 from rpcrdma.nfs.client.attributes import NOW, Now, Stat, StatVfs, set_attributes, stat_from, statvfs_from
-from rpcrdma.nfs.client.directory_entry import DirEntry
 from rpcrdma.nfs.client.listing import name_pages
-from rpcrdma.nfs.client.node import Node
+from rpcrdma.nfs.client.node import DirEntry, Node
 from rpcrdma.nfs.client.options import FileOptions
 from rpcrdma.nfs.client.paths import Path, base_name, join, text_of
 from rpcrdma.nfs.client.resolver import OUTDATED
-from rpcrdma.nfs.client.streams.direct_read import read_direct
+from rpcrdma.nfs.client.streams.direct_read import placed_bytes, read_direct
 from rpcrdma.nfs.client.streams.file_stream import NfsFile
 from rpcrdma.nfs.client.streams.opening import open_file, open_listed
-from rpcrdma.nfs.client.streams.placed_bytes import placed_bytes
 from rpcrdma.nfs.client.trees.file_transfer import FileTransfer
 from rpcrdma.nfs.client.trees.tree_copy import CopyReport, Progress, download_tree, upload_tree
 from rpcrdma.nfs.client.trees.tree_remove import RemoveReport, remove_tree

@@ -14,7 +14,7 @@ from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.options import FileOptions
 from rpcrdma.nfs.client.procedures import NfsProcedures
 from rpcrdma.nfs.client.resolver import LookupCache, Resolver
-from rpcrdma.nfs.client.streams.buffer_ring import BufferRing
+from rpcrdma.nfs.client.workers import BufferRing
 from rpcrdma.nfs.errors import nfs_error
 from rpcrdma.nfs.v3 import FSINFO3resok, fattr3, ftype3, nfs_fh3, nfsstat3
 from rpcrdma.rpc.program import Caller

@@ -11,14 +11,11 @@ from typing import Any, Self
 from rpcrdma.aio.own_loop import AsynchronousOnly
 from rpcrdma.nfs.client.attributes import Stat, set_attributes, stat_from
 from rpcrdma.nfs.client.node import Node
-from rpcrdma.nfs.client.streams.direct_read import read_direct, read_whole
-from rpcrdma.nfs.client.streams.open_mode import OpenMode
-from rpcrdma.nfs.client.streams.placed_bytes import placed_bytes
+from rpcrdma.nfs.client.streams.direct_read import placed_bytes, read_direct, read_whole
+from rpcrdma.nfs.client.streams.open_state import OpenMode, SharedPosition
 from rpcrdma.nfs.client.streams.read_ahead import ReadAhead, SequentialRun
-from rpcrdma.nfs.client.streams.shared_position import SharedPosition
 from rpcrdma.nfs.client.streams.write_behind import WriteBehind
-from rpcrdma.nfs.client.transfer_sizes import TransferSizes
-from rpcrdma.nfs.client.volume import Volume
+from rpcrdma.nfs.client.volume import TransferSizes, Volume
 from rpcrdma.wire.buffers import Buffer, as_view
 
 __all__ = ["NfsFile"]

@@ -1,4 +1,4 @@
-"""Walks through trees as `os.walk` does: in bounded memory, to an end, and without the entries that patterns exclude."""
+"""Walks through trees as `os.walk` does: in bounded memory, to an end, without the entries that patterns exclude."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from fnmatch import translate
 from typing import TypeAlias
 
 from rpcrdma.limits import NFS_TREE_DEPTH_MAX, NFS_TREE_PENDING_MAX
-from rpcrdma.nfs.client.directory_entry import DirEntry
 from rpcrdma.nfs.client.listing import Refused, entry_pages
-from rpcrdma.nfs.client.node import Node, Place, path_of
+from rpcrdma.nfs.client.node import DirEntry, Node, Place, path_of
 from rpcrdma.nfs.client.volume import Volume
 from rpcrdma.nfs.errors import ServerPathError, nfs_error
 from rpcrdma.nfs.v3 import nfsstat3
