@@ -91,7 +91,11 @@ class NfsProcedures:
 
     async def lookup(self, directory: Node, name: str, path: Place) -> Node:
         """LOOKUP, and GETATTR where the server leaves the attributes out."""
-        value = await self._result(v3.LOOKUP, v3.LOOKUP3args(diropargs3(directory.handle, name)), path)
+        args = v3.LOOKUP3args(diropargs3(directory.handle, name))
+        reply: Any = await self._call(v3.LOOKUP, args)
+        value: v3.LOOKUP3resok = reply.value
+        if reply.status is not _OK:
+            value = await self._retried(reply.status, v3.LOOKUP, args, path)
         attributes = attributes_of(value.obj_attributes)
         if attributes is None:
             attributes = await self.getattr(value.object, path)
