@@ -46,14 +46,14 @@ class Failures:
             self.collected.append(as_json(error))
         self.status = tell(error, in_report=self.collected is not None)
 
-    def tell_of_tree(self, errors: Sequence[Exception], total: int, what: str) -> None:
-        """Prints the first failures with a tree, and how many more of its `total` there are: "5 more `what`"."""
+    def tell_of_tree(self, errors: Sequence[Exception], total: int, kind: str) -> None:
+        """Prints the first failures with a tree, and the number of further ones of its `total`: "5 more `kind`"."""
         violated = False
         for error in errors[:TOLD_MAX]:
             self.tell(error)
             violated = violated or self.status is ExitStatus.PROTOCOL_VIOLATION
         if total > TOLD_MAX:
-            console.error(f"{total - TOLD_MAX:,} more {what}")
+            console.error(f"{total - TOLD_MAX:,} more {kind}")
         if violated:
             self.status = ExitStatus.PROTOCOL_VIOLATION
 

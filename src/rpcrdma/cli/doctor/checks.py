@@ -164,7 +164,7 @@ def check_memory_lock(limit_octets: int, devices: Sequence[RdmaDevice]) -> Findi
         mark=Mark.NOTE if short else Mark.OK,
         subject="memory_lock",
         title="locked memory",
-        text=f"{size}: what a program may keep in place for an RDMA device; the software RNIC needs none",
+        text=f"{size} of memory that a program may lock for an RDMA device; the software RNIC locks none",
         remedy="for programs that use the device: ulimit -l unlimited, or memlock in /etc/security/limits.conf"
         if short
         else "",

@@ -76,7 +76,7 @@ async def check_server(url: Url, options: ConnectOptions) -> tuple[Finding, Exit
             subject="server",
             title="server",
             text=f"{place} answers, but not with NFS version 3: {error}",
-            remedy="check that NFS version 3 is served there, if that is what you look for",
+            remedy="check that the server offers NFS version 3, if you need NFS",
             facts={"url": place},
         ), ExitStatus.DONE
     except (RpcRdmaError, OSError) as error:
