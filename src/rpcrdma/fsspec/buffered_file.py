@@ -207,7 +207,7 @@ class BufferedNfsFile(AbstractBufferedFile):
     # Writing
 
     def write(self, data: Buffer) -> int:
-        """Takes all of `data`; what is as large as a block is sent without being gathered first."""
+        """Takes all of `data`; data as large as a block is sent without a copy."""
         if not self.writable():
             raise ValueError("I/O operation on closed file" if self.closed else f"{self.path} is open for reading")
         view = as_view(data, "data")
@@ -271,10 +271,9 @@ class BufferedNfsFile(AbstractBufferedFile):
             self._temporary = None
 
     def __del__(self) -> None:
-        if self.closed or not self.writable() or sys.is_finalizing():
-            return
-        if self._pid != os.getpid():
-            _OF_PARENTS.append(self._file)
+        if getattr(self, "_pid", os.getpid()) != os.getpid():
+            _OF_PARENTS.append(getattr(self, "_file", None))
+        if self.closed or not self.writable() or sys.is_finalizing() or self._pid != os.getpid():
             return
         try:
             here = asyncio.get_running_loop()
@@ -306,7 +305,7 @@ class BufferedNfsFile(AbstractBufferedFile):
 
 
 _ENDING: set[asyncio.Task[None]] = set()
-_OF_PARENTS: list[NfsFile] = []
+_OF_PARENTS: list[object] = []
 """Files of the process that this one was forked from, dropped here: the parent still writes them."""
 
 

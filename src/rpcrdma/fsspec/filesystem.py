@@ -1,4 +1,4 @@
-"""The file systems of fsspec: its names for what `rpcrdma.nfs.client` does."""
+"""The file systems of fsspec: files and directories of `rpcrdma.nfs.client` under fsspec's names."""
 
 from __future__ import annotations
 
@@ -43,10 +43,11 @@ class RdmaFileSystem(ServerFileSystem):
     With `auto_mkdir`, which is the default, a file that is written gets the directories above it that are missing,
     as tools for object stores expect. Errors are those of `os` and `open`.
 
-    What the server has told of a file is believed for `attributes_valid_s` seconds by `info`, `exists`, `isfile` and
-    `isdir`, unless they are given `refresh=True`; what this file system changes is asked for anew, and `open` always
-    asks (close-to-open consistency). With `close_to_open=False`, for files that do not change meanwhile, `open`
-    believes it, too, and what files of up to 1 MiB hold. `invalidate_cache` drops everything; 0 seconds keep nothing.
+    `info`, `exists`, `isfile` and `isdir` use cached attributes of up to `attributes_valid_s` seconds, unless they are
+    given `refresh=True`. Changes through this file system invalidate them, and `open` always asks the server
+    (close-to-open consistency). With `close_to_open=False`, for files that do not change meanwhile, `open` uses cached
+    attributes as well, and the cached data of files of up to 1 MiB. `invalidate_cache` empties the cache; 0 seconds
+    turn it off.
 
     All objects with the same options share the connections of their event loop; `close` ends them, and so does the end
     of the process. After a fork an object connects anew in the child; open files are the parent's, and raise an error.
@@ -148,7 +149,7 @@ class RdmaFileSystem(ServerFileSystem):
     # Writing
 
     async def _making_directories(self, path: str, call: Callable[[MountedFilesystem, str], Awaitable[T]]) -> T:
-        """`_run` for what makes the file `path`, once more after the directories above it have been made."""
+        """`_run` for a call that creates the file `path`; makes a missing directory and calls once more."""
         try:
             return await self._run(path, call)
         except FileNotFoundError:
@@ -180,7 +181,7 @@ class RdmaFileSystem(ServerFileSystem):
             if mode != "create":
                 await fs.upload(lpath, at, progress=progress)
                 return
-            # The name is taken first: the copy replaces what has it.
+            # The name is taken first: the copy replaces a file of that name.
             await (await fs.open(at, "xb")).close()
             try:
                 await fs.upload(lpath, at, progress=progress)
@@ -210,7 +211,7 @@ class RdmaFileSystem(ServerFileSystem):
                     await target.write(block)
 
     async def _leads_to(self, path: str, source: str, file: NfsFile) -> bool:
-        """Whether `path` leads to `file`, which is open, and which `source` leads to."""
+        """Whether `path` is the open `file`, which was opened as `source`."""
         try:
             there = await self._run(path, lambda fs, at: fs.stat(at))
         except FileNotFoundError:
@@ -237,7 +238,7 @@ class RdmaFileSystem(ServerFileSystem):
 
     @contextlib.contextmanager
     def _changing(self, *paths: str, trees: bool = False) -> Iterator[None]:
-        """Drops in the end what is believed of the paths: it may have changed even where the change has failed."""
+        """Invalidates cached attributes on exit, even after a failure."""
         try:
             yield
         finally:
@@ -281,12 +282,12 @@ class RdmaFileSystem(ServerFileSystem):
         return file
 
     def _believed_data(self, path: str) -> tuple[None, bytes] | None:
-        """What `_open_reading` would give for a small file without asking the server."""
+        """The cached result of `_open_reading` for a small file, without asking the server."""
         known = None if self._close_to_open else self._believed(path)
         return (None, known.data) if known is not None and known.data and not first_read(path, known.entry) else None
 
     async def _open_reading(self, path: str) -> tuple[NfsFile | None, bytes]:
-        """(None, all octets of a small regular file), or (an open file, its end if that is what is read first)."""
+        """(None, all octets of a small regular file), or (an open file, its last octets if readers begin there)."""
         place = self.place(path)
         known = place.known.find(place.path, self._valid_s)
         entry = (await self._look(place))[1] if known is None else known.entry
@@ -303,7 +304,7 @@ class RdmaFileSystem(ServerFileSystem):
         return (await self._run(place, lambda fs, _: fs.open(entry, ask=False)) if start else None), data
 
     async def _unchanged_data(self, place: Place, entry: DirEntry, start: int, held: bytes) -> bytes | None:
-        """A file's octets from `start` on, which are `held` or come now; None if the file is not as `entry` says."""
+        """A file's octets from `start` on, `held` or read now; None if the file has changed since `entry`."""
         if not held:
             return await self._run(place, lambda fs, _: fs.read_unchanged(entry, offset=start))
         if self._close_to_open and not await self._run(place, lambda fs, _: fs.is_unchanged(entry)):
@@ -371,7 +372,7 @@ class RdmaFileSystem(ServerFileSystem):
             )
 
     def mv(self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None, **_kwargs: Any) -> None:
-        """Renames; what lies in different exports, or is named by a pattern, is copied and removed."""
+        """Renames; between exports, and for a pattern, copies and removes."""
         sync(self.loop, self._mv, path1, path2, recursive, maxdepth)
 
     async def _mv(self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None) -> None:
@@ -408,7 +409,7 @@ class RdmaFileSystem(ServerFileSystem):
             try:
                 await fs.rename(below, at)
             except FileNotFoundError:
-                await fs.lstat(below)  # what is missing may be the source
+                await fs.lstat(below)  # raises if the source is missing
                 raise
 
         with self._changing(path1, path2, trees=True):

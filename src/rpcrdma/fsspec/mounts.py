@@ -1,7 +1,7 @@
 """The connections of a process to its servers: one for each event loop, server, set of options, and export.
 
-File systems with the same options share them, however many objects there are. What belongs to fsspec's own event loop
-is closed when the process ends: its thread runs until then. After a fork the child begins with none.
+All file systems with the same options share them. The connections of fsspec's own event loop are closed when the
+process ends: its thread runs until then. After a fork the child begins with none.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Closable(Protocol):
     """An open file."""
 
     def close(self) -> None:
-        """Sends what is left, and ends the use of the file."""
+        """Sends the remaining data, and ends the use of the file."""
 
 
 class Mounts:

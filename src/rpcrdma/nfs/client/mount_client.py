@@ -162,7 +162,7 @@ async def confirm_root(caller: Caller, url: Url, mounted: Mount) -> None:
     if reply.status in {nfsstat3.NFS3ERR_STALE, nfsstat3.NFS3ERR_BADHANDLE}:
         raise ConnectFailed(
             f"the NFS server at {url.authority} does not know the handle of {mounted.export} that MOUNT at "
-            f"{authority(url.host, mounted.port)} gave: they are not one server; {_REMEDY}"
+            f"{authority(url.host, mounted.port)} gave: MOUNT and NFS are not one server; {_REMEDY}"
         )
 
 
@@ -170,7 +170,7 @@ async def mount_with(caller: Caller, path: str, *, timeout_s: float | None = Non
     """Mounts the export with the longest name that `path` is in; without a list, the longest that the server mounts.
 
     Raises:
-        NfsError: see `mount_export`; beyond that what `Caller.call` raises.
+        NfsError: see `mount_export`; and the errors of `Caller.call`.
     """
     names = _names(path)
     candidates = ["/" + "/".join(names[:count]) for count in range(len(names), -1, -1)]
@@ -205,7 +205,7 @@ async def mount_with(caller: Caller, path: str, *, timeout_s: float | None = Non
 def _why_refused(export: str, admitted: Sequence[str]) -> str:
     """The facts about a refusal of MOUNT: the hosts and networks that the server's list names for the export."""
     if not admitted:
-        return f"the server's MOUNT does not let this host or user have {export}; the log of the server may say why"
+        return f"the server's MOUNT refuses {export} to this host or user; the server's log may have the reason"
     more = len(admitted) - _SHOWN_MAX
     shown = ", ".join(admitted[:_SHOWN_MAX]) + (f" and {more} more" if more > 0 else "")
     return f"the server exports {export} to {shown} alone"

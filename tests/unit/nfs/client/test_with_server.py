@@ -335,7 +335,7 @@ def test_a_refusal_to_mount_has_its_errno(status: mountstat3, kind: type[OSError
 @pytest.mark.parametrize(
     ("admitted", "told"),
     [
-        ([], "the server's MOUNT does not let this host or user have /data; the log of the server may say why"),
+        ([], "the server's MOUNT refuses /data to this host or user; the server's log may have the reason"),
         (["192.0.2.0/24", "db1"], "the server exports /data to 192.0.2.0/24, db1 alone"),
         (
             [f"10.0.0.{number}" for number in range(10)],

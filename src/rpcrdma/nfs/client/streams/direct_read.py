@@ -16,10 +16,9 @@ __all__ = ["placed_bytes", "read_direct", "read_whole"]
 async def placed_bytes(size: int, fill: Callable[[memoryview], Awaitable[int]]) -> bytes:
     """`bytes` of as many octets as `fill` says that it has put into the buffer of `size` octets that it is given.
 
-    `fill` must not use the buffer after it has returned. An `io.BytesIO` lends the memory of the very object that it
-    gives out in the end, as long as nothing else refers to that, so the octets are copied nowhere; memory that is new
-    is not written with zeros either, since it comes so from the system: what a server says of a file's size takes no
-    memory before data has come.
+    `fill` must not use the buffer after it has returned. An `io.BytesIO` lends the memory of the object that it returns
+    in the end, as long as nothing else refers to that object, so nothing is copied. The system's zeroed pages take no
+    memory until data arrives in them, even if the server overstates the size of a file.
 
     Raises:
         OutOfMemory: there cannot be so many octets in memory.
@@ -36,7 +35,7 @@ async def placed_bytes(size: int, fill: Callable[[memoryview], Awaitable[int]]) 
         try:
             memory.truncate(got)
         except BufferError:
-            # A reply that was not taken still refers to the memory: what has come is copied out of it.
+            # A reply that was not taken still refers to the memory: the octets that have arrived are copied out of it.
             return memory.getvalue()[:got]
     return memory.getvalue()
 

@@ -28,13 +28,13 @@ _LINES_OCTETS = 1 << 16
 class NfsFile:
     """A file opened by `NfsFilesystem.open`; an asynchronous context manager and iterator over lines of `bytes`.
 
-    Methods may be called concurrently. Those that share the position (`read`, `readinto`, `readline`, `write`, `seek`,
-    `truncate`, iteration) take turns in the order of their calls; `pread`, `preadinto` and, unless the file is open for
-    reading as well, `pwrite` do not wait. What is written reaches the server when a block is full, and its stable
+    Methods may be called concurrently. The methods that share the position (`read`, `readinto`, `readline`, `write`,
+    `seek`, `truncate`, iteration) take turns in the order of their calls; `pread`, `preadinto` and, unless the file is
+    open for reading as well, `pwrite` do not wait. Written data reaches the server when a block is full, and its stable
     storage with `flush`, `fsync` (the same) or `close`. A failure to write is raised by the call that comes next, and
     by each call after it: the file takes no more data, and `close` raises the failure and ends the use of the file.
     A file that is dropped without `close` loses its unsent data, with a ResourceWarning. Beyond `NfsError` every
-    method may raise what `Caller.call` raises, and ValueError on a closed file.
+    method may raise the errors of `Caller.call`, and ValueError on a closed file.
     """
 
     def __init__(self, volume: Volume, node: Node, mode: OpenMode, sizes: TransferSizes, size: int) -> None:
@@ -105,7 +105,7 @@ class NfsFile:
 
     @property
     def size(self) -> int:
-        """The file's octets as the server told them last, with what has been written since; `stat` asks for them."""
+        """The file's size in octets as of the last reply and of later writes; `stat` asks the server."""
         return self._end
 
     def readable(self) -> bool:
@@ -268,7 +268,7 @@ class NfsFile:
     async def write(self, data: Buffer) -> int:
         """Writes all of `data` at the position; opened for appending: at the end, wherever the position was.
 
-        The end is the one that the server told last, with what this file has written since.
+        The end is that of the last reply and of later writes of this file.
         """
         with self._position if self._position.free else await self._position.turn():
             if self._mode.appends:

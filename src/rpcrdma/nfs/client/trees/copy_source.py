@@ -27,7 +27,7 @@ class FileChanged(OSError):
     """A file changed while it was copied; no copy of it is kept."""
 
     def __init__(self, path: str) -> None:
-        text = "changed while it was copied, so no copy was kept; copy it again when nothing writes to it"
+        text = "changed during the copy, which was discarded; copy it again when no program writes to it"
         super().__init__(errno.EBUSY, text, path)
 
 
@@ -55,7 +55,7 @@ class RemoteFile:
         """Whether such attributes differed from those before."""
 
     def hear(self, attributes: post_op_attr) -> None:
-        """Takes the attributes of a reply, if it has any."""
+        """Compares the attributes of a reply, if it has any."""
         found = attributes.value
         if found is not None:
             self.heard = True
@@ -86,12 +86,12 @@ def partial_name(name: str, size: int, mtime_ns: int) -> str:
 
 
 def of_no_use(error: BaseException) -> bool:
-    """Whether the unfinished file of a copy that ended so is removed: its source has changed, or the disk is full."""
+    """Whether the partial file is removed after this error: its source has changed, or the disk is full."""
     return isinstance(error, OSError) and (isinstance(error, FileChanged) or error.errno in _NO_ROOM)
 
 
 def window_octets(options: FileOptions, block: int) -> int:
-    """How far beyond the first block that is not done others may be begun."""
+    """The distance, in octets, from the first incomplete block within which others may be begun."""
     return 2 * options.direct_calls * block
 
 

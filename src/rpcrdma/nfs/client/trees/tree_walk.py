@@ -20,26 +20,26 @@ __all__ = ["Exclusion", "check_descent", "entries_below", "too_many_pending", "w
 
 
 def check_descent(directory: Node) -> None:
-    """To be called before `directory`, which was found in another one on the way down, is entered.
+    """Checks a directory before the walk enters it.
 
     Raises:
-        OSError: ELOOP, as `directory` is one of those above it; ENAMETOOLONG, as it lies too deep.
+        OSError: ELOOP: `directory` is one of the directories above it; ENAMETOOLONG: it is too deep.
     """
     depth, place = 0, directory.place
     while not isinstance(place, str):
         above = place[0]
         if _same(directory, above):
-            text = "the server shows this directory inside itself; it is left out"
+            text = "the server lists this directory inside itself; it is left out"
             raise ServerPathError(errno.ELOOP, text, directory.path)
         depth += 1
         place = above.place
     if depth > NFS_TREE_DEPTH_MAX:
-        text = f"this directory lies more than {NFS_TREE_DEPTH_MAX:,} others deep; it is left out"
+        text = f"this directory is more than {NFS_TREE_DEPTH_MAX:,} levels deep; it is left out"
         raise ServerPathError(errno.ENAMETOOLONG, text, directory.path)
 
 
 def too_many_pending(place: Place) -> OSError:
-    """The error for a directory that is not entered, since too many others already wait for that."""
+    """The error for a directory that is not entered, since too many others wait already."""
     text = f"more than {NFS_TREE_PENDING_MAX:,} directories wait to be entered; this one and others are left out"
     return ServerPathError(errno.ENOBUFS, text, path_of(place))
 
@@ -70,7 +70,7 @@ class Exclusion:
         )
 
     def covers(self, name: str, path: Callable[[], str]) -> bool:
-        """Whether the entry `name` is left out; `path` tells its path from the top, if that is needed."""
+        """Whether the entry `name` is left out; `path` returns its path from the top, if it is needed."""
         if self._names is not None and self._names.match(name):
             return True
         return self._paths is not None and self._paths.match(path()) is not None
