@@ -39,7 +39,7 @@ def top(served: Served) -> Path:
 @pytest.fixture
 def make(served: Served, protocol: str) -> Iterator[Callable[..., Any]]:
     """Makes a file system that shares what it knows with those of the same test alone."""
-    files = {"lookup_entries_max": 1000 + secrets.randbelow(1_000_000)}
+    files = {"listed_names_max": 1000 + secrets.randbelow(1_000_000)}
     last: list[Any] = []
 
     def made(**options: Any) -> Any:

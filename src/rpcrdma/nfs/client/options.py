@@ -29,12 +29,7 @@ class FileOptions:
     """Files that a tree copy has in progress."""
     lookup_valid_s: float = 3.0
     """Validity of cached directories along a path; Linux starts with 3 s. 0: no cache."""
-    lookup_entries_max: int = 4096
     listed_names_max: int = NFS_LISTED_NAMES_MAX
     """Names in one directory; listing more is an error, since the listing may be endless."""
     listed_names_held_max: int = NFS_LISTED_NAMES_HELD_MAX
     """The same for calls that hold all names in memory: `listdir` and `walk`."""
-    put_off_retries: int = 8
-    """Retries of an operation that the server defers (NFS3ERR_JUKEBOX), with growing delays: 20 s."""
-    local_threads: int = 4
-    """Threads that read and write local files."""

@@ -66,6 +66,11 @@ def _within(value: int, least: int, most: int) -> int:
 T = TypeVar("T")
 P = ParamSpec("P")
 
+_LOOKUP_ENTRIES_MAX = 4096
+"""Cached directories and symbolic links: more than the paths in use have within the seconds that entries are valid."""
+_LOCAL_THREADS = 4
+"""Threads that read and write local files: enough for system calls to overlap."""
+
 
 class Volume:
     """A root handle at a server, with procedures, paths, transfer sizes, buffers and threads for local files."""
@@ -81,8 +86,8 @@ class Volume:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.options = options
-        self.procedures = NfsProcedures(caller, put_off_retries=options.put_off_retries, sleep=sleep)
-        cache = LookupCache(clock, valid_s=options.lookup_valid_s, entries_max=options.lookup_entries_max)
+        self.procedures = NfsProcedures(caller, sleep=sleep)
+        cache = LookupCache(clock, valid_s=options.lookup_valid_s, entries_max=_LOOKUP_ENTRIES_MAX)
         self.resolver = Resolver(self.procedures, root, cache, directory)
         self._sizes: TransferSizes | None = None
         self._ring: BufferRing | None = None
@@ -131,7 +136,7 @@ class Volume:
     ) -> T:
         """`in_thread` for a function whose result has to be closed: if cancelled, `undo` is called with the result."""
         if self._threads is None:
-            self._threads = ThreadPoolExecutor(self.options.local_threads, thread_name_prefix="rpcrdma-files")
+            self._threads = ThreadPoolExecutor(_LOCAL_THREADS, thread_name_prefix="rpcrdma-files")
         running = asyncio.wrap_future(self._threads.submit(function, *args, **kwargs))
         try:
             return await asyncio.shield(running)
