@@ -383,7 +383,7 @@ def _announce(
 def _acting(args: argparse.Namespace, *, is_root: bool) -> str:
     if not is_root:
         return f"everybody acts as user {os.geteuid()}"
-    return f"callers act as themselves, root {'too' if args.no_root_squash else 'as user nobody'}"
+    return f"callers act as themselves, root {'too' if args.no_root_squash else 'as nobody'}"
 
 
 def _tell_mount_port(args: argparse.Namespace, listening: list[str]) -> None:
