@@ -36,7 +36,7 @@ def test_removing_what_contains_itself_ends(scheme: str) -> None:
     async def test(it: Liar) -> None:
         ended = await it.run("rm", "-r", it.url("self", scheme))
         assert ended.status == 1
-        assert ended.err[0] == "error: /self/again: the server shows this directory inside itself"
+        assert ended.err[0] == "error: /self/again: the server lists this directory inside itself"
         # What else was in it is removed, and the directory itself is not tried.
         assert it.files.calls == {"READDIRPLUS": 1, "REMOVE": 1}
         assert ended.grown_octets < GROWTH_MAX
@@ -50,7 +50,7 @@ def test_getting_what_contains_itself_ends(scheme: str, tmp_path: Path) -> None:
     async def test(it: Liar) -> None:
         ended = await it.run("get", "--json", it.url("self", scheme), str(tmp_path / "copy"))
         assert ended.status == 1
-        assert ended.err[0] == "error: /self/again: the server shows this directory inside itself"
+        assert ended.err[0] == "error: /self/again: the server lists this directory inside itself"
         assert sorted(os.listdir(tmp_path / "copy")) == ["kept"]  # noqa: PTH208 - names alone
         assert ended.grown_octets < GROWTH_MAX
 
@@ -62,7 +62,7 @@ def test_listing_what_contains_itself_ends() -> None:
     async def test(it: Liar) -> None:
         ended = await it.run("ls", "-R", it.url("self"))
         assert ended.status == 1
-        assert ended.err[0] == "error: /self/again: the server shows this directory inside itself"
+        assert ended.err[0] == "error: /self/again: the server lists this directory inside itself"
         assert ended.out.decode().splitlines() == ["/self:", "again", "kept", "", "/self/again:"]
 
     against(test)
@@ -79,7 +79,7 @@ def test_a_tree_without_a_bottom_ends(command: str, levels: int, tmp_path: Path)
         ended = await it.run(*arguments[command], **limits)
         assert ended.status == 1
         assert it.files.calls["READDIRPLUS"] == levels
-        reason = "512 directories are open at once" if command == "get" else "others deep"
+        reason = "512 directories are open at once" if command == "get" else "levels deep"
         assert reason in ended.err[0]
         assert ended.err[0].count(LONG_NAME) >= levels
         # A path of the deepest directory alone takes 400 KB; those of all levels would take 420 MB.
@@ -171,8 +171,8 @@ def test_what_can_be_no_name_or_target_is_told_and_the_rest_goes_on(scheme: str,
         assert got.status == 1
         assert sum("which can be no file's name" in line for line in got.err) == 4
         assert [line for line in got.err if "target" in line] == [
-            "error: /odd/no-target: the target of this symbolic link, as the server tells it, is empty",
-            "error: /odd/nul-target: the target of this symbolic link, as the server tells it, holds a NUL",
+            "error: /odd/no-target: the target of this symbolic link is empty",
+            "error: /odd/nul-target: the target of this symbolic link holds a NUL",
         ]
         assert sorted(os.listdir(tmp_path / "copy")) == ["good", "latin", "other"]  # noqa: PTH208 - names alone
         assert os.readlink(os.fsencode(tmp_path / "copy/latin")) == b"\xe4"  # noqa: PTH115 - octets

@@ -15,7 +15,7 @@ from rpcrdma.aio.server.serve import serve
 from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.nfs import watch
 from rpcrdma.nfs.client import Changes
-from rpcrdma.nfs.client.change import believed
+from rpcrdma.nfs.client.watching import believed
 from rpcrdma.nfs.server import change_journal, watch_service
 from rpcrdma.nfs.watch import (
     CHANGES,

@@ -146,7 +146,7 @@ def test_a_chosen_version_that_is_not_offered_is_named(urls: dict[str, str], her
     )
     ran = command.run("call", urls["tcp"], "mount3.x", "null", "--json")
     assert (ran.status, ran.json["error"]["kind"]) == (1, "call_refused")
-    assert ran.json["error"]["hint"] == f"rpcrdma programs {urls['tcp']} shows what is offered"
+    assert ran.json["error"]["hint"] == f"rpcrdma programs {urls['tcp']} lists the programs of the server"
 
 
 BAD_USE: dict[str, tuple[list[str], int, str]] = {
@@ -265,7 +265,7 @@ def test_results_that_do_not_decode_are_one_line(over: list[str], here: Path, co
     assert ran.status == 4
     assert ran.err.splitlines() == [
         "error: the peer broke the protocol: colour at offset 24: need a value of enum colour, have 1",
-        "hint: or other.x is not the definition of what this server offers",
+        "hint: or other.x does not define the program of this server",
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 import subprocess
@@ -155,7 +156,7 @@ def test_a_capture_that_cannot_be_written_is_told(remote: Remote, tmp_path: Path
 
 
 def test_help_shows_the_option_where_something_connects(capsys: pytest.CaptureFixture[str]) -> None:
-    for command in ("ls", "get", "ping", "watch", "demo", "serve"):
-        with pytest.raises(SystemExit):
-            main([command, "--help"])
+    for words in (["help", "connection"], ["serve", "--help"]):
+        with contextlib.suppress(SystemExit):
+            main(words)
         assert capsys.readouterr().out.count("--pcap FILE") == 1

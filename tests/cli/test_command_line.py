@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 
@@ -33,6 +34,7 @@ COMMANDS = [
     "doctor",
     "decode",
     "xdr",
+    "help",
     "completion",
 ]
 URL = "rdma://127.0.0.1:1/data"
@@ -60,14 +62,27 @@ def test_help_of_each_command_has_examples(name: str, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.req("MPA-20")
-@pytest.mark.parametrize("name", ["serve", "ls", "ping"])
-def test_who_turns_the_crc_off_is_told_what_it_takes(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("words", [["serve", "--help"], ["help", "connection"]], ids=" ".join)
+def test_who_turns_the_crc_off_is_told_what_it_takes(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with contextlib.suppress(SystemExit):
+        main(words)
+    told = " ".join(capsys.readouterr().out.split())
+    assert "--no-crc do not ask for the software RNIC's CRC32C, where another layer protects the data as well" in told
+
+
+@pytest.mark.parametrize("name", ["get", "ls", "ping"])
+def test_commands_show_their_own_options_and_where_the_others_are(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit):
         main([name, "--help"])
-    told = " ".join(capsys.readouterr().out.split())
-    assert (
-        "--no-crc do not ask for the software RNIC's CRC32C, where something else protects the octets as well" in told
-    )
+    shown = capsys.readouterr().out
+    assert "rpcrdma help connection" in shown
+    assert main(["help", "connection"]) == 0
+    shared = capsys.readouterr().out
+    for option in ("--timeout", "--pcap", "--host-auth", "--log-level", "--mount-port"):
+        assert option not in shown
+        assert f"\n  {option}" in shared
 
 
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:

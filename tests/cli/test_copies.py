@@ -54,8 +54,7 @@ def test_what_nfs_does_not_carry_is_told_in_a_line(capsys: pytest.CaptureFixture
     assert copies.report(argparse.Namespace(json=True)) == ExitStatus.DONE
     said = capsys.readouterr()
     assert said.err == (
-        "warning: copies over NFSv3 do not have all that the originals have: "
-        "holes (1,200), times outside 1970 to 2106 (2)\n"
+        "warning: copies over NFSv3 lose properties of the originals: holes (1,200), times outside 1970 to 2106 (2)\n"
     )
     assert json.loads(said.out)["not_carried"] == {
         "holes": 1200, "hard_links": 0, "times": 2, "extended_attributes": 0, "owners": 0, "special_bits": 0

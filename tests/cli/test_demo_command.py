@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rpcrdma import ConnectOptions
-from rpcrdma.cli.demo.comparison import digests
+from rpcrdma.cli.demo.source_tree import digests
 from rpcrdma.cli.main import main
 from rpcrdma.cli.options import connect_options
 from rpcrdma.limits import CONTINUED_OCTETS_MAX
@@ -93,7 +93,7 @@ def test_the_demo_counts_continued_messages_and_grants_of_both_sides(
     def in_messages(args: argparse.Namespace) -> ConnectOptions:
         return replace(connect_options(args), transport=transport)
 
-    monkeypatch.setattr("rpcrdma.cli.demo.journey.connect_options", in_messages)
+    monkeypatch.setattr("rpcrdma.cli.remote.connect_options", in_messages)
     command = ["demo", "--source", str(tree), "--rpcrdma-version", version]
     assert main([*command, "--json"]) == 0
     report = json.loads(capfd.readouterr().out)

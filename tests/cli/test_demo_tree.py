@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rpcrdma.cli.demo.comparison import digests, mismatches
-from rpcrdma.cli.demo.source_tree import TreeSize, candidate_roots, measure, snapshot
+from rpcrdma.cli.demo.source_tree import TreeSize, candidate_roots, digests, measure, mismatches, snapshot
 
 
 @pytest.fixture

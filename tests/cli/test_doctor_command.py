@@ -13,7 +13,7 @@ import pytest
 from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.aio.host_options import HostAuthentication
 from rpcrdma.cli.doctor import network
-from rpcrdma.cli.doctor.findings import Mark
+from rpcrdma.cli.doctor.checks import Mark
 from rpcrdma.cli.exit_status import ExitStatus
 from rpcrdma.cli.main import main
 from rpcrdma.errors import ConnectFailed

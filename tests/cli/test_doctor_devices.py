@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from rpcrdma.cli.doctor.checks import (
+    Mark,
     check_devices,
     check_listening,
     check_memory_lock,
@@ -16,7 +17,6 @@ from rpcrdma.cli.doctor.checks import (
     check_route,
 )
 from rpcrdma.cli.doctor.devices import ModuleState, module_state, rdma_devices
-from rpcrdma.cli.doctor.findings import Mark
 
 RELEASE = "6.1.0-test"
 

@@ -206,8 +206,8 @@ def test_put_of_a_file_that_changes_says_so_and_keeps_the_old_copy(
     ran = remote.run("put", str(large), remote.url("/b"))
     assert ran.status == 1
     assert ran.err == (
-        f"error: {large}: changed while it was copied, so no copy was kept\n"
-        "hint: copy it again when nothing writes to it\n"
+        f"error: {large}: changed during the copy, which was discarded\n"
+        "hint: copy it again when no program writes to it\n"
     )
     assert contents(remote.local) == {"b": b"old"}
 
@@ -222,7 +222,7 @@ def test_get_of_a_file_that_changes_says_so_and_keeps_the_old_copy(
     after_first(monkeypatch, "read", lambda: large.write_bytes(SOME_OCTETS[::-1]))
     ran = remote.run("get", remote.url("/large"), str(tmp_path / "b"))
     assert ran.status == 1
-    assert ran.err.startswith(f"error: /{remote.name}/large: changed while it was copied")
+    assert ran.err.startswith(f"error: /{remote.name}/large: changed during the copy")
     assert contents(tmp_path) == {"b": b"old"}
 
 
@@ -243,7 +243,7 @@ def test_a_file_that_changes_in_a_tree_does_not_stop_the_others(
         copy = tmp_path / "copy"
         ran = remote.run("get", "--json", remote.url("/tree"), str(copy))
     assert ran.status == 1
-    assert ran.err.count("error: ") == ran.err.count("changed while it was copied") == 1
+    assert ran.err.count("error: ") == ran.err.count("changed during the copy") == 1
     assert "/large: changed" in ran.err
     assert ran.json["files"] == 103
     expected = contents(tree)
@@ -262,7 +262,7 @@ def test_rm_removes_files_and_trees(remote: Remote, tree: Path) -> None:
     (remote.local / "a").touch()
     ran = remote.run("rm", remote.url("/a"), remote.url("/tree"))
     assert ran.status == 1
-    assert ran.err.endswith("is a directory\nhint: rm -r removes it with what it holds\n")
+    assert ran.err.endswith("is a directory\nhint: rm -r removes it and its contents\n")
     assert not (remote.local / "a").exists()
     remote.done("rm", "-r", remote.url("/tree"))
     assert list(remote.local.iterdir()) == []

@@ -8,9 +8,6 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-import pytest
-
-from rpcrdma.cli.main import main
 from rpcrdma.transport import Properties
 
 if TYPE_CHECKING:
@@ -114,13 +111,6 @@ def test_ping_of_an_rdma_port_over_tcp_says_that_it_may_be_the_wrong_one(remote:
         )
     else:
         assert ran.status == 0
-
-
-def test_help_shows_no_option_that_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    for command, shown in (("ping", False), ("demo", False), ("ls", True)):
-        with pytest.raises(SystemExit):
-            main([command, "--help"])
-        assert ("--mount-port" in capsys.readouterr().out) is shown
 
 
 def test_ping_shows_each_call_when_it_has_ended(server: Served) -> None:

@@ -236,7 +236,7 @@ def test_what_is_no_port_mapper_is_told_in_a_line(nfs: dict[str, str], command: 
     ran = command.run(*words, str(port))
     assert (ran.status, ran.err.splitlines()[0]) == (
         3,
-        f"error: what answers at 127.0.0.1:{port} is no port mapper: the responder does not offer the program",
+        f"error: the service at 127.0.0.1:{port} is no port mapper: the responder does not offer the program",
     )
     ran = command.run(*words, str(port_of(nfs["rdma"])))
     assert (ran.status, len(ran.err.splitlines())) == (3, 2)

@@ -57,7 +57,7 @@ def test_a_mount_service_of_another_server_is_named(
         complaint, advice = capfd.readouterr().err.splitlines()
         assert complaint == (
             f"error: the NFS server at {parse_url(url).authority} does not know the handle of / that MOUNT at "
-            f"127.0.0.1:{first_port} gave: they are not one server"
+            f"127.0.0.1:{first_port} gave: MOUNT and NFS are not one server"
         )
         assert advice == f"hint: {REMEDY}"
         assert main(["ls", f"{url}/d?mountport={second_port}"]) == 0

@@ -163,7 +163,7 @@ def test_a_second_signal_ends_the_command_at_once(served: Served, tmp_path: Path
         finally:
             served.process.send_signal(signal.SIGCONT)
     assert status in {130, 143}
-    assert said == "error: aborted; what is unfinished was not removed\n"
+    assert said == "error: aborted; unfinished files were not removed\n"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

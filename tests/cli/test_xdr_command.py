@@ -66,7 +66,7 @@ def test_check_compares_and_writes_nothing(here: Path, capsys: pytest.CaptureFix
     (here / "counter.py").write_text("# edited\n")
     assert run("compile", "counter.x", "--check") == 1
     assert capsys.readouterr().err == (
-        "error: counter.py is not what counter.x compiles to\nhint: compile it without --check\n"
+        "error: counter.py differs from the code that counter.x compiles to\nhint: compile it without --check\n"
     )
     assert (here / "counter.py").read_text() == "# edited\n"
 

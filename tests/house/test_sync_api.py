@@ -24,6 +24,8 @@ LEFT_OUT = {
     "extension",
     # `MountedFilesystem.connection`, which every file system here has.
     "caller",
+    # Of files of fsspec, which keep its view between two calls.
+    "pread_ahead",
 }
 # What files of the `io` module have beside.
 FOR_IO = {"mode", "readall"}

@@ -25,7 +25,7 @@ from typing import Any
 
 from cutting_proxy import CuttingProxy
 from process_state import Look, growth, look, queue_pairs, regions_registered, warmed_up
-from rpcrdma.aio.client.connect import ConnectOptions, connect, own_credential
+from rpcrdma.aio.client.connect import ConnectOptions, connect
 from rpcrdma.aio.urls import parse_url
 from rpcrdma.cli.event_loop import run_async
 from rpcrdma.nfs.client.filesystem import NfsFilesystem
@@ -148,8 +148,7 @@ class Run:
     async def main(self) -> None:
         async with server_process(self.top, self.args.rpcrdma_version) as server:
             ports = [parse_url(url).port for url in await server.line()]
-            credential = own_credential()
-            mounted = await mount_export(parse_url("tcp://127.0.0.1/"), credential, mount_port=ports[1])
+            mounted = await mount_export(parse_url("tcp://127.0.0.1/"), ConnectOptions(), mount_port=ports[1])
             idle = await server.ask("state")
             idle_regions = regions_registered()
             proxy = CuttingProxy(ports, self.args.seed, CUT_OCTETS_MIN, self.args.cut_octets)

@@ -43,8 +43,8 @@ _EXAMPLES = """\
   rpcrdma call rdma://server nfs3.x read --save result.resok.data=notes - < arguments.json
   rpcrdma call tcp://server --cpp --lenient /usr/include/rpcsvc/rquota.x rquotaproc_getquota '{...}'
 
-JSON is by the types of the definition: structures are objects, enumerations names, opaque data Base64 or "hex:00ff",
-"text:words", "@FILE". docs/call.md has it all.
+JSON follows the types of the definition: structures are objects, enumerations names, opaque data Base64 or "hex:00ff",
+"text:words", "@FILE". docs/call.md describes all forms.
 """
 _OWN_DEFINITIONS = ("nfs3.x", "mount3.x", "port_mapper.x", "watch.x")
 _INDEX = re.compile(r"\[\d+\]")
@@ -59,9 +59,8 @@ def add_parser(subparsers: Subparsers) -> None:
         arguments="URL FILE.x PROCEDURE [JSON]",
         summary="call any remote procedure by its interface definition, with JSON in and out",
         examples=_EXAMPLES,
-        mounts=False,
     )
-    # JSON may follow options: before Python 3.12.7 what may be left out was taken as left out at the first of them.
+    # JSON may follow options: before Python 3.12.7 an optional argument was taken as absent at the first option.
     parser.options_anywhere = True
     parser.add_argument(
         "url",
@@ -76,7 +75,7 @@ def add_parser(subparsers: Subparsers) -> None:
         f"{', '.join(_OWN_DEFINITIONS)} are the library's",
     )
     parser.add_argument(
-        "procedure", metavar="PROCEDURE", help="its name in FILE.x, or what follows PROC_ in it; in any case"
+        "procedure", metavar="PROCEDURE", help="its name in FILE.x, or the part after PROC_; upper or lower case"
     )
     parser.add_argument("arguments", nargs="?", metavar="JSON", help="the arguments; - is standard input")
     parser.add_argument("--program", metavar="PROGRAM", help="name or number, where FILE.x has several")
@@ -102,7 +101,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("--hex", action="store_true", help="show opaque data in hexadecimal instead of Base64")
     add_definition_options(parser, "without it only the reply's size bounds them")
-    add_json(parser, "one JSON object: what was called, and the result in it")
+    add_json(parser, "one JSON object with the procedure and its result")
 
 
 def _save(text: str) -> tuple[str, Path]:
@@ -168,7 +167,7 @@ class _Call:
         """Reads the arguments, before anything is sent.
 
         Raises:
-            JsonMismatch: they are not what the procedure takes.
+            JsonMismatch: they do not have the types of the procedure's arguments.
             LocalProtocolError: the result has no data that could be saved as wanted.
             OSError: a file cannot be read.
         """
@@ -277,9 +276,9 @@ class _Call:
             case ProgramMismatch() | NoSuchProcedure():
                 error.add_note("--program-version N calls another version, if FILE.x has it")
             case ProgramUnavailable():
-                error.add_note(f"rpcrdma programs {self.args.url} shows what is offered")
+                error.add_note(f"rpcrdma programs {self.args.url} lists the programs of the server")
             case DecodeError() | GarbageArguments():
-                error.add_note(f"or {self.args.file} is not the definition of what this server offers")
+                error.add_note(f"or {self.args.file} does not define the program of this server")
             case _:
                 pass
 

@@ -1,4 +1,4 @@
-"""The command's output: data on standard output, talk on standard error; with `--json` errors are data as well."""
+"""The command's output: results go to standard output, messages to standard error; with `--json` errors to both."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ __all__ = [
 ]
 
 _RAW_OCTETS = range(0xDC80, 0xDD00)
-"""The surrogates that stand for octets which are no UTF-8."""
+"""The surrogates of octets that are not valid UTF-8."""
 
 
 _NOT_UTF8 = re.compile(r"[\udc80-\udcff]+")
 _PROSE = frozenset({"message", "hint"})
 
 _error_object: Mapping[str, Any] | None = None
-"""Items beside `error` in an error's object on standard output; None: errors go to standard error alone."""
+"""Items beside `error` in an error's object on standard output; None: errors go to standard error only."""
 
 
 def prepare() -> None:
-    """Lets file names pass through as the octets that they are, UTF-8 or not, in every locale."""
+    """Prints file names as their octets in every locale, valid UTF-8 or not."""
     for stream, settings in (
         (sys.stdout, {"encoding": "utf-8", "errors": "surrogateescape"}),
         (sys.stderr, {"errors": "backslashreplace"}),
@@ -48,7 +48,7 @@ def prepare() -> None:
 
 
 def printable(text: str) -> str:
-    """`text` with escapes for all that is not shown as itself: names come from peers, and terminals obey controls.
+    """`text` with escapes for unprintable characters: names come from peers, and terminals obey control characters.
 
     Escaped are C0 and C1 controls, octets that are no UTF-8 (0x9b alone starts a sequence on some terminals), and
     characters that change the order in which others are shown.
@@ -94,7 +94,7 @@ def json_text(value: Any) -> str:
 
 
 def _expressible(value: Any) -> Any:
-    """`value` without the surrogates that stand for octets which are no UTF-8: JSON has no way to say them."""
+    """`value` without the surrogates of octets that are not valid UTF-8, which JSON cannot hold."""
     import base64  # noqa: PLC0415
     from urllib.parse import quote  # noqa: PLC0415
 
@@ -113,7 +113,7 @@ def _expressible(value: Any) -> Any:
 
 
 def talk(line: str) -> None:
-    """One line for the person who runs the command."""
+    """Prints one line for the user of the command."""
     sys.stderr.write(printable(line) + "\n")
     sys.stderr.flush()
 

@@ -68,22 +68,22 @@ class Copies:
         return advance
 
     def place(self, args: argparse.Namespace, sources: int, dest: str, *, directory: bool) -> bool:
-        """Whether copies go into `dest`, which is a `directory` or not; raises where that does not fit the sources."""
+        """Whether copies go into `dest` as a directory; raises if the number of sources does not permit that."""
         if sources == 1:
             return directory and not args.own_name
         if args.own_name:
             raise NotADirectoryError(errno.ENOTDIR, "cannot be the name of several copies (-T)", dest)
         if not directory:
-            raise NotADirectoryError(errno.ENOTDIR, "is no directory for several copies", dest)
+            raise NotADirectoryError(errno.ENOTDIR, "is not a directory, which several copies need", dest)
         return True
 
     def tell_where_resumed(self, args: argparse.Namespace, dest: str, target: str) -> None:
-        """Says where a tree goes that is new in an existing directory: if an earlier try made that, it goes on in it.
+        """Prints the place of a new tree in an existing directory, which may be the copy that the user wants to resume.
 
-        Which of both is meant cannot be seen from here.
+        The command cannot tell both cases apart.
         """
         if args.resume:
-            console.talk(f"hint: {dest} is a directory, so the copy begins as {target}; with -T it is {dest} itself")
+            console.talk(f"hint: {dest} is a directory, so the copy is {target}; with -T the copy is {dest} itself")
 
     def add_file(self, octets: int, lost: Lost, *, sparse: bool) -> None:
         """Counts a file that was copied without the properties `lost`; holes are none of them if it is `sparse`."""
@@ -94,7 +94,7 @@ class Copies:
     def add_tree(self, report: CopyReport, *, in_url: bool = False) -> None:
         """Counts a tree that was copied, and prints its failures.
 
-        `in_url`: its paths are those of an export, and are to be named as they stand in URLs.
+        `in_url`: its paths are paths in an export, and are printed as in URLs.
         """
         from rpcrdma.cli.failures import as_json  # noqa: PLC0415
 
@@ -111,7 +111,7 @@ class Copies:
         skipped = [named(path) for path in report.skipped]
         self.skipped += skipped
         for path in skipped[:TOLD_MAX]:
-            console.talk(f"warning: {path} was left out: it is neither file, directory nor symbolic link")
+            console.talk(f"warning: {path} was left out: it is not a file, directory or symbolic link")
         _tell_rest("left out", len(report.skipped))
         for index, failure in enumerate(report.failures):
             failures.name_as_in_url(failure.error)
@@ -147,7 +147,7 @@ class Copies:
         if self.not_carried:
             counts = [(text, self.not_carried[kind]) for kind, text in _NOT_CARRIED.items()]
             parts = ", ".join(f"{text} ({count:,})" for text, count in counts if count)
-            console.talk(f"warning: copies over NFSv3 do not have all that the originals have: {parts}")
+            console.talk(f"warning: copies over NFSv3 lose properties of the originals: {parts}")
         if args.json:
             console.json_line(facts)
         elif sys.stderr.isatty() and self.files:

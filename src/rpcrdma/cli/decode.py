@@ -41,7 +41,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "decode",
         run,
         arguments="[FILE]",
-        summary="show the messages in a packet capture or in hex text, field by field, and what is wrong with them",
+        summary="show the messages in a packet capture or in hex text, field by field, with their faults",
         examples=_EXAMPLES,
         connects=False,
     )
@@ -63,7 +63,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "(default: 2). Version 1 is always known",
     )
     parser.add_argument("--brief", action="store_true", help="one line for each message, without its fields")
-    parser.add_argument("--faults", action="store_true", help="only messages in which something is wrong")
+    parser.add_argument("--faults", action="store_true", help="only messages with faults")
     parser.add_argument(
         "--lua", action="store_true", help="print the dissector of version 2 for Wireshark and tshark, and read nothing"
     )

@@ -34,12 +34,12 @@ class DefinitionText:
 
     @property
     def text(self) -> str:
-        """What to compile."""
+        """The definition's text."""
         return self.source if self.preprocessed is None else self.preprocessed.text
 
     @property
     def name(self) -> str:
-        """What the compiler is to call it."""
+        """The name of the definition in the compiler's messages."""
         return "standard input" if self.file == "-" else Path(self.file).name
 
     def show(self, remarks: Sequence[Diagnostic]) -> None:

@@ -22,7 +22,7 @@ _EXAMPLES = """\
   rpcrdma df rdma://server/home
   rpcrdma df --json rdma://server | jq .available_bytes
 
-Above its exports, a server shows each of them: df rdma://server.
+df rdma://server shows each export of the server.
 """
 _HEADINGS = ("path", "size", "used", "available", "use", "files")
 

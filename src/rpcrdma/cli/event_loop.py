@@ -93,7 +93,7 @@ class _Stopping:
                     # The end of a terminal sends two of them: one is the kernel's, the other the shell's.
                     return
                 # Written as it is: the handler may have interrupted a print.
-                os.write(2, b"error: aborted; what is unfinished was not removed\n")
+                os.write(2, b"error: aborted; unfinished files were not removed\n")
                 os._exit(128 + number)
             self.number = number
             task.cancel()

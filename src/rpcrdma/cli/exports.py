@@ -56,15 +56,7 @@ async def _exports(args: argparse.Namespace) -> int:
 async def _list(args: argparse.Namespace, url: Url) -> None:
     from rpcrdma.nfs.client.mount_client import list_exports  # noqa: PLC0415
 
-    options = connect_options(args)
-    found = await list_exports(
-        url,
-        options.credential,
-        mount_port=args.mount_port,
-        timeout_s=options.connect_timeout_s,
-        reserved_port=options.reserved_port,
-        on_call=options.on_call,
-    )
+    found = await list_exports(url, connect_options(args), mount_port=args.mount_port)
     if args.json:
         for export in found:
             console.json_line({"url": str(url), "export": export.name, "clients": list(export.clients)})

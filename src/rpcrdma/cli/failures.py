@@ -1,4 +1,4 @@
-"""Messages, hints and exit statuses of failures, for the person at the terminal and programs that read JSON."""
+"""Messages, hints and exit statuses of failures, for users and for programs that read JSON."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from rpcrdma.nfs.errors import NfsError
 
 __all__ = ["as_json", "describe", "tell"]
 
-_TRACEBACK_HINT = "set RPCRDMA_TRACEBACK=1 to see where it came up, and please report it"
+_TRACEBACK_HINT = "set RPCRDMA_TRACEBACK=1 to see its origin, and please report it"
 
 _ROOT_SQUASH_HINT = (
-    "root has no privileges there: the server acts as nobody for root, or runs as a user (rpcrdma serve --help)"
+    "root has no privileges there: the server maps root to the user nobody, or runs as a user (rpcrdma serve --help)"
 )
-"""True of every refusal for permissions that root meets: MOUNT's refusals, of hosts, have notes of their own."""
+"""The hint for every permission error of root; refusals of hosts by MOUNT have notes of their own."""
 
 _SIGNALS = {
     signal.SIGHUP: ("hung up", ExitStatus.HUNG_UP),

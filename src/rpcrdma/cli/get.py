@@ -54,13 +54,14 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("-r", "--recursive", action="store_true", help="accepted for habit: trees are always copied")
     add_exact_modes(
         parser,
-        "permissions are the server's whatever the umask, and what exists gets those (and a directory the times), too",
+        "copy the server's permissions regardless of the umask, onto existing files and directories as well; existing "
+        "directories also get the times",
     )
     add_sparse(parser)
     add_resume(parser)
     add_own_name(parser)
     add_exclude(parser, "leave out entries of trees")
-    add_json(parser, "the sum as one JSON object, with what failed and what was left out")
+    add_json(parser, "the totals as one JSON object, with the failures and the entries left out")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -108,7 +109,9 @@ async def _get(args: argparse.Namespace, urls: list[Url], dest: Path) -> int:
                             report = await filesystem.download_tree(path, target, exclude=args.exclude, **how)
                             copies.add_tree(report, in_url=True)
                         elif directory and not into:
-                            raise IsADirectoryError(errno.EISDIR, "is a directory, which no file replaces", str(dest))
+                            raise IsADirectoryError(
+                                errno.EISDIR, "is a directory, which a file cannot replace", str(dest)
+                            )
                         else:
                             if len(urls) == 1:
                                 bar.expect(found.st_size)

@@ -20,22 +20,23 @@ HOST_DEFAULTS: dict[str, Any] = {
 }
 
 
-def add_host_options(parser: argparse.ArgumentParser, *, serves: bool = False) -> None:
-    """Adds `--host-auth` and the options that it needs."""
-    add = parser.add_argument_group("host authentication (RPC-over-RDMA version 2)").add_argument
+def add_host_options(parser: argparse.ArgumentParser, *, serves: bool = False) -> argparse._ArgumentGroup:
+    """Adds `--host-auth` and the options that it needs; their group."""
+    group = parser.add_argument_group("host authentication (RPC-over-RDMA version 2)")
+    add = group.add_argument
     add(
         "--host-auth",
         choices=("off", "optional", "required"),
         default=argparse.SUPPRESS,
-        help="whether both hosts prove which ones they are (default: required if another of these options is given, "
-        "else off)",
+        help="host authentication with certificates, by both hosts (default: required if another of these options is "
+        "given, else off)",
     )
     add(
         "--host-cert",
         type=Path,
         metavar="FILE",
         default=argparse.SUPPRESS,
-        help="certificate of this host in PEM, then those between it and its authority",
+        help="certificate of this host in PEM, followed by those of the intermediate authorities",
     )
     add(
         "--host-key",
@@ -49,7 +50,7 @@ def add_host_options(parser: argparse.ArgumentParser, *, serves: bool = False) -
         type=Path,
         metavar="FILE",
         default=argparse.SUPPRESS,
-        help="certificates of the authorities that vouch for the other side",
+        help="certificates of the authorities that sign the peer's certificate",
     )
     add(
         "--host-name",
@@ -62,6 +63,7 @@ def add_host_options(parser: argparse.ArgumentParser, *, serves: bool = False) -
         else "DNS name, IP address or URI that the server's certificate must have; may be repeated (default: the "
         "URL's host)",
     )
+    return group
 
 
 def host_authentication(args: argparse.Namespace) -> HostAuthentication:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rpcrdma.aio.urls import Url
     from rpcrdma.nfs.client import NfsFilesystem
     from rpcrdma.nfs.client.attributes import Stat
-    from rpcrdma.nfs.client.directory_entry import DirEntry
+    from rpcrdma.nfs.client.node import DirEntry
 
 __all__ = ["add_parser", "run"]
 
@@ -28,8 +28,7 @@ _EXAMPLES = """\
   rpcrdma ls -l -a rdma://server:20049/home/reports
   rpcrdma ls -R --json tcp://server/home | jq -r .path
 
-Above its exports, a server has nothing but their names: ls rdma://server/ lists
-them as directories.
+ls rdma://server/ lists the exports of a server as directories.
 """
 E = TypeVar("E")
 
@@ -45,7 +44,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     parser.add_argument("url", nargs="+", type=service_url, metavar="URL", help="rdma://HOST[:PORT]/EXPORT/PATH")
     parser.add_argument("-l", dest="long", action="store_true", help="show mode, links, owner, group, size and time")
-    parser.add_argument("-R", dest="recursive", action="store_true", help="list what directories hold, too")
+    parser.add_argument("-R", dest="recursive", action="store_true", help="list directories recursively")
     parser.add_argument("-a", dest="all", action="store_true", help="show names that start with a dot, too")
     add_json(parser, "one JSON object a line for each name")
 
@@ -180,7 +179,7 @@ def _with_room(run: list[DirEntry], waiting: int, failures: Failures) -> list[Di
     directories = [entry for entry in run if entry.is_dir()]
     room = max(0, NFS_TREE_PENDING_MAX - waiting)
     if len(directories) > room:
-        from rpcrdma.nfs.client.trees.descent import too_many_pending  # noqa: PLC0415
+        from rpcrdma.nfs.client.trees.tree_walk import too_many_pending  # noqa: PLC0415
 
         failures.tell(too_many_pending(directories[room].path))
     return directories[:room]
@@ -204,7 +203,7 @@ async def _targets(args: argparse.Namespace, filesystem: NfsFilesystem, links: l
 
 
 def _below(exports: Sequence[str], path: str) -> dict[str, bool]:
-    """The names that `path`, which no export has, seems to hold; True for names that are exports themselves."""
+    """The names of exports and of directories above them below `path`, which is in no export; True for exports."""
     above = [name for name in path.split("/") if name]
     found: dict[str, bool] = {}
     for export in exports:

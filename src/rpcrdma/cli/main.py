@@ -12,10 +12,9 @@ import traceback
 from collections.abc import Callable, Sequence
 
 from rpcrdma.cli import console
-from rpcrdma.cli.client_metrics import telling_metrics
 from rpcrdma.cli.exit_status import ExitStatus
+from rpcrdma.cli.observation import capturing, telling_metrics
 from rpcrdma.cli.options import CommandParser, OnlyCommand, add_shared_options
-from rpcrdma.cli.packet_capture import capturing
 
 __all__ = ["build_parser", "main", "run"]
 
@@ -33,13 +32,14 @@ _COMMANDS = {
     "mkdir": "make directories on a server",
     "mv": "rename or move files on one server",
     "watch": "print the changes in a directory on a server as they happen",
-    "ping": "measure the round trip of empty calls and show what was negotiated",
+    "ping": "measure the round trip of empty calls and show the negotiated terms",
     "stats": "show how many calls a server answers and how long they take",
     "call": "call any remote procedure by its interface definition, with JSON in and out",
     "programs": "list the programs that a server offers, by its port mapper and by asking them",
-    "doctor": "say what works on this machine, and what to do about the rest",
-    "decode": "show the messages in a packet capture or in hex text, field by field, and what is wrong with them",
+    "doctor": "check this machine for RDMA and NFS, and name the remedies",
+    "decode": "show the messages in a packet capture or in hex text, field by field, with their faults",
     "xdr": "compile, check and extract XDR interface definitions",
+    "help": "show the options that all commands with a connection share",
     "completion": "print the completion of this command for a shell",
 }
 """The commands with their summaries; the module of each is imported when it is chosen, and says the same."""
@@ -57,7 +57,7 @@ exit status:
 
 environment:
   NO_COLOR             no colour
-  RPCRDMA_TRACEBACK=1  show where in the program an error came up
+  RPCRDMA_TRACEBACK=1  show the traceback of an error
 """
 
 
@@ -66,17 +66,18 @@ def build_parser(*, whole: bool = False) -> CommandParser:
     parser = CommandParser(
         prog="rpcrdma",
         usage="%(prog)s [options] COMMAND ...",
-        description="RPC-over-RDMA on any machine: an NFS server, an NFS client, and what tests them.",
+        description="RPC-over-RDMA on any machine: an NFS server, an NFS client, and tools to test them.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
-    add_shared_options(parser, top=True)
+    add_shared_options(parser, top=True, shown=whole)
     subparsers = parser.add_subparsers(
         title="commands", prog="rpcrdma", metavar="COMMAND", dest="command", required=True, parser_class=CommandParser
     )
     for name, summary in _COMMANDS.items():
         command = subparsers.add_parser(name, help=summary, fill=functools.partial(_fill, name, summary))
+        command.shows_shared = whole
         if whole:
             command.fill_in()
     return parser

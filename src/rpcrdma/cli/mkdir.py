@@ -23,7 +23,9 @@ def add_parser(subparsers: Subparsers) -> None:
         subparsers, "mkdir", run, arguments="URL ...", summary="make directories on a server", examples=_EXAMPLES
     )
     parser.add_argument("url", nargs="+", type=service_url, metavar="URL", help="rdma://HOST[:PORT]/EXPORT/PATH")
-    parser.add_argument("-p", dest="parents", action="store_true", help="make missing parents; existing is no error")
+    parser.add_argument(
+        "-p", dest="parents", action="store_true", help="make missing parents; accept existing directories"
+    )
     parser.add_argument(
         "-m", dest="mode", type=octal_mode, default=0o755, metavar="MODE", help="permissions in octal (default: 755)"
     )

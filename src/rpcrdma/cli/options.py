@@ -79,6 +79,8 @@ class CommandParser(argparse.ArgumentParser):
         """Whether options may stand between arguments of which the last may be left out. Words that begin with a hyphen
         cannot be arguments then, not even behind `--`."""
         self._sorting_out = False
+        self.shows_shared = False
+        """Whether the help has the options that all commands with a connection share."""
 
     def fill_in(self) -> None:
         """Sees to it that all arguments have been added."""
@@ -130,42 +132,58 @@ class OnlyCommand:
 
 
 def add_shared_options(
-    parser: argparse.ArgumentParser, *, top: bool = False, connects: bool = True, mounts: bool = True
+    parser: argparse.ArgumentParser, *, top: bool = False, connects: bool = True, shown: bool = False
 ) -> None:
-    """The options that may stand before or after a command's name; `top` is the parser that holds their defaults."""
+    """The options that may stand before or after a command's name; `top` is the parser that holds their defaults.
+
+    The help of a command that connects leaves them out and names `rpcrdma help connection`, unless they are `shown`.
+    The help of `top` has the options of logging.
+    """
     if top:
         parser.set_defaults(**_DEFAULTS)
+    groups = [parser.add_argument_group("connection"), add_host_options(parser)] if connects else []
     if connects:
-        _add_connection_options(parser.add_argument_group("connection"), mounts=mounts)
-        add_host_options(parser)
-    add = parser.add_argument_group("logging").add_argument
-    add(
+        _add_connection_options(groups[0])
+    logging = _add_logging_options(parser)
+    if not top:
+        groups.append(logging)
+    if connects and not shown:
+        for group in groups:
+            for action in group._group_actions:  # noqa: SLF001 - argparse has no public list of them
+                action.help = argparse.SUPPRESS
+        groups[0].description = "rpcrdma help connection shows the options of the connection and of logging"
+
+
+def _add_logging_options(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    group = parser.add_argument_group("logging")
+    group.add_argument(
         "--log-level",
         choices=LOG_LEVELS,
         default=argparse.SUPPRESS,
-        help="what is logged to standard error (default: warning; serve: info)",
+        help="the least severe messages that go to standard error (default: warning; serve: info)",
     )
-    add(
+    group.add_argument(
         "-v",
         "--verbose",
         action="count",
         default=argparse.SUPPRESS,
         help="log more: -v is info (connections, mounts), -vv debug (each call)",
     )
+    return group
 
 
-def _add_connection_options(group: argparse._ArgumentGroup, *, mounts: bool) -> None:
+def _add_connection_options(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add(
         "--provider",
         choices=("auto", "iwarp"),
         default=argparse.SUPPRESS,
-        help="RDMA provider: iwarp is the software RNIC over TCP; auto takes what reaches the server (default: auto)",
+        help="RDMA provider: iwarp is the software RNIC over TCP; auto chooses (default: auto)",
     )
     add_rpcrdma_version(
         group,
-        "version of RPC-over-RDMA: %(choices)s; auto takes the newest that the server speaks, of those that can be "
-        "told apart (default: auto)",
+        "version of RPC-over-RDMA: %(choices)s; auto takes the newest that the server speaks (never 2-07) "
+        "(default: auto)",
     )
     add_extension(
         group,
@@ -177,9 +195,8 @@ def _add_connection_options(group: argparse._ArgumentGroup, *, mounts: bool) -> 
         type=port_number,
         metavar="PORT",
         default=argparse.SUPPRESS,
-        help="TCP port of the MOUNT service (default: the URL's port for tcp://; else 20048, or what rpcbind says)"
-        if mounts
-        else argparse.SUPPRESS,
+        help="TCP port of the MOUNT service (default: the URL's port for tcp://; else 20048, or the port that rpcbind "
+        "names)",
     )
     add(
         "--reserved-port",
@@ -207,7 +224,7 @@ def _add_connection_options(group: argparse._ArgumentGroup, *, mounts: bool) -> 
         type=host_and_port,
         metavar="HOST:PORT",
         default=argparse.SUPPRESS,
-        help="tell Prometheus, or `rpcrdma stats`, of this command's calls there while it runs; port 0: a free one",
+        help="offer call statistics to Prometheus and `rpcrdma stats` while the command runs; port 0: a free one",
     )
 
 
@@ -235,8 +252,8 @@ def add_no_crc(group: argparse._ActionsContainer) -> None:
         "--no-crc",
         action="store_true",
         default=argparse.SUPPRESS,
-        help="do not ask for the software RNIC's CRC32C, where something else protects the octets as well, or the peer "
-        "needs it so (Linux siw); it is used all the same if the other side asks",
+        help="do not ask for the software RNIC's CRC32C, where another layer protects the data as well, or the peer "
+        "has none (Linux siw); the CRC is used nevertheless if the peer asks for it",
     )
 
 
@@ -249,12 +266,10 @@ def add_command(
     summary: str,
     examples: str,
     connects: bool = True,
-    mounts: bool = True,
 ) -> CommandParser:
     """Adds the command `name`.
 
-    `arguments` follow the options in its usage; `examples` are the end of its help, printed unchanged. Without `mounts`
-    the help does not show options that concern MOUNT only.
+    `arguments` follow the options in its usage; `examples` are the end of its help, printed unchanged.
     """
     parser = subparsers.add_parser(
         name,
@@ -264,7 +279,7 @@ def add_command(
         epilog=f"examples:\n{examples.rstrip()}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_shared_options(parser, connects=connects, mounts=mounts)
+    add_shared_options(parser, connects=connects, shown=parser.shows_shared)
     parser.set_defaults(run=run)
     return parser
 
@@ -281,8 +296,8 @@ def add_exclude(parser: argparse.ArgumentParser, what: str) -> None:
         action="append",
         default=[],
         metavar="PATTERN",
-        help=f"{what} whose name matches PATTERN (*, ?, [...]), or if that has a slash whose path in the tree does, "
-        "with all below; may be repeated",
+        help=f"{what} whose name matches PATTERN (*, ?, [...]), with all entries below; a PATTERN with a slash is "
+        "compared with the path in the tree; may be repeated",
     )
 
 
@@ -291,8 +306,8 @@ def add_resume(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--resume",
         action="store_true",
-        help="pass over files that are there with the size and mtime of their originals, keep what was copied of large "
-        "ones when the copy is broken off, and continue that if size and mtime of the original are the same",
+        help="skip files that exist with the size and mtime of their originals; keep the partial copy of a large file "
+        "when the copy is interrupted, and continue it while size and mtime of the original are the same",
     )
 
 
@@ -303,16 +318,14 @@ def add_own_name(parser: argparse.ArgumentParser) -> None:
         "--no-target-directory",
         dest="own_name",
         action="store_true",
-        help="the copy gets the name that is given last even where that is a directory already, and does not go into "
-        "it: the same command again continues the copy of a tree",
+        help="treat DEST as the copy itself, not as a directory to copy into: the command, repeated, continues the "
+        "copy of a tree",
     )
 
 
 def add_sparse(parser: argparse.ArgumentParser) -> None:
     """`--sparse`."""
-    parser.add_argument(
-        "--sparse", action="store_true", help="do not write blocks of zeros: the copies have holes in their place"
-    )
+    parser.add_argument("--sparse", action="store_true", help="leave holes in the copies in place of blocks of zeros")
 
 
 def add_json(parser: argparse.ArgumentParser, what: str = "the result as one JSON object") -> None:

@@ -38,9 +38,8 @@ def add_parser(subparsers: Subparsers) -> None:
         "ping",
         run,
         arguments="URL",
-        summary="measure the round trip of empty calls and show what was negotiated",
+        summary="measure the round trip of empty calls and show the negotiated terms",
         examples=_EXAMPLES,
-        mounts=False,
     )
     parser.add_argument("url", type=service_url, metavar="URL", help="rdma://HOST[:PORT] or tcp://HOST[:PORT]")
     parser.add_argument(
@@ -50,7 +49,7 @@ def add_parser(subparsers: Subparsers) -> None:
         "--interval",
         type=seconds,
         metavar="SECONDS",
-        help="wait so long between calls, and show each when it has ended (default: not at all)",
+        help="time between calls, each of which is then shown when it ends (default: none)",
     )
     parser.add_argument(
         "--stats", action="store_true", help="show the connection's counters, with the names that Linux has for them"

@@ -63,7 +63,7 @@ def preprocess(file: str, text: str | None, *, defines: Sequence[str], directori
 @contextlib.contextmanager
 def _running(command: Sequence[str], source: int) -> Iterator[subprocess.Popen[bytes]]:
     """The preprocessor; it ends with the context, and so does the compiler that it may have started."""
-    with subprocess.Popen(  # noqa: S603 - the program of the PATH, with what its user has given as its arguments
+    with subprocess.Popen(  # noqa: S603 - a program of the PATH, with the arguments that its user has given
         command, stdin=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
     ) as process:
         try:

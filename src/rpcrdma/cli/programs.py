@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["add_parser", "run"]
 
 _EXAMPLES = """\
-  rpcrdma programs tcp://server                 what its port mapper lists, and what of it answers
-  rpcrdma programs rdma://server:20049          beside that, what answers over RDMA at this port
+  rpcrdma programs tcp://server                 the programs of its port mapper, and which answer
+  rpcrdma programs rdma://server:20049          and the programs that answer over RDMA at this port
   rpcrdma programs --json --program 0x20000b10 rdma://server
 """
 _NAMES = {
@@ -47,13 +47,12 @@ def add_parser(subparsers: Subparsers) -> None:
         arguments="URL",
         summary="list the programs that a server offers, by its port mapper and by asking them",
         examples=_EXAMPLES,
-        mounts=False,
     )
     parser.add_argument(
         "url",
         type=service_url,
         metavar="URL",
-        help="rdma://HOST[:PORT] or tcp://HOST[:PORT]; what answers at PORT itself is listed, too, also if the port "
+        help="rdma://HOST[:PORT] or tcp://HOST[:PORT]; a program that answers at PORT is listed even if the port "
         "mapper does not know of it",
     )
     parser.add_argument(

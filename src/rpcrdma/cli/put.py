@@ -53,12 +53,12 @@ def add_parser(subparsers: Subparsers) -> None:
     parser.add_argument("source", nargs="+", metavar="SOURCE", help="a local file or tree")
     parser.add_argument("dest", metavar="URL", help="name of the copy, or an existing directory for the copies")
     parser.add_argument("-r", "--recursive", action="store_true", help="accepted for habit: trees are always copied")
-    add_exact_modes(parser, "directories that exist get the permissions and times of those here, too")
+    add_exact_modes(parser, "give existing directories the permissions and times of the local ones as well")
     add_sparse(parser)
     add_resume(parser)
     add_own_name(parser)
     add_exclude(parser, "leave out entries of trees")
-    add_json(parser, "the sum as one JSON object, with what failed and what was left out")
+    add_json(parser, "the totals as one JSON object, with the failures and the entries left out")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -108,7 +108,9 @@ async def _put(args: argparse.Namespace, sources: list[Path], url: Url) -> int:
                             how = {"exact_modes": args.exact_modes, "exclude": args.exclude, **shared}
                             copies.add_tree(await filesystem.upload_tree(source, target, **how))
                         elif directory and not into:
-                            raise IsADirectoryError(errno.EISDIR, "is a directory, which no file replaces", url.path)
+                            raise IsADirectoryError(
+                                errno.EISDIR, "is a directory, which a file cannot replace", url.path
+                            )
                         else:
                             octets = await filesystem.upload(source, target, **shared)
                             lost = await asyncio.to_thread(lost_from_local, source.stat(), str(source.resolve()))

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from rpcrdma.cli import console
 from rpcrdma.cli.exit_status import ExitStatus
@@ -16,14 +16,12 @@ from rpcrdma.cli.options import connect_options
 if TYPE_CHECKING:
     from rpcrdma.aio.client.connect import Connection
     from rpcrdma.aio.urls import Url
-    from rpcrdma.nfs.client import NfsFilesystem
+    from rpcrdma.nfs.client import MountedFilesystem
 
 __all__ = ["TOLD_MAX", "Failures", "Servers"]
 
 TOLD_MAX = 20
 """Failures with one tree that are told one by one; the rest is counted."""
-
-T = TypeVar("T")
 
 
 class Failures:
@@ -48,14 +46,14 @@ class Failures:
             self.collected.append(as_json(error))
         self.status = tell(error, in_report=self.collected is not None)
 
-    def tell_of_tree(self, errors: Sequence[Exception], total: int, what: str) -> None:
-        """Prints the first failures with a tree, and how many more of its `total` there are: "5 more `what`"."""
+    def tell_of_tree(self, errors: Sequence[Exception], total: int, kind: str) -> None:
+        """Prints the first failures with a tree, and the number of further ones of its `total`: "5 more `kind`"."""
         violated = False
         for error in errors[:TOLD_MAX]:
             self.tell(error)
             violated = violated or self.status is ExitStatus.PROTOCOL_VIOLATION
         if total > TOLD_MAX:
-            console.error(f"{total - TOLD_MAX:,} more {what}")
+            console.error(f"{total - TOLD_MAX:,} more {kind}")
         if violated:
             self.status = ExitStatus.PROTOCOL_VIOLATION
 
@@ -66,13 +64,12 @@ class Failures:
         if isinstance(error, ExceptionGroup):
             for single in error.exceptions:
                 self.name_as_in_url(single)
-        elif isinstance(error, ServerPathError) and self.export:
-            error.filename = self.in_url(error.filename)
-            error.filename2 = self.in_url(error.filename2)
+        elif isinstance(error, ServerPathError):
+            error.name_below(self.export)
 
-    def in_url(self, path: T) -> T | str:
-        """A path in the export as it stands in URLs; None stays None."""
-        return self.export + path if isinstance(path, str) else path
+    def in_url(self, path: str) -> str:
+        """A path in the export as URLs name it."""
+        return self.export + path
 
     def __enter__(self) -> None:
         pass
@@ -98,7 +95,7 @@ class Servers:
         self._options = connect_options(args)
         self._stack = contextlib.AsyncExitStack()
         self._connections: dict[Url, Connection] = {}
-        self._filesystems: dict[tuple[Url, str], NfsFilesystem] = {}
+        self._filesystems: dict[tuple[Url, str], MountedFilesystem] = {}
 
     async def __aenter__(self) -> Servers:
         return self
@@ -109,7 +106,7 @@ class Servers:
         self._failures.name_as_in_url(error)
         await self._stack.aclose()
 
-    async def locate(self, url: Url) -> tuple[NfsFilesystem, str]:
+    async def locate(self, url: Url) -> tuple[MountedFilesystem, str]:
         """The file system that `url` is in, and the path in it; the same object for each URL of an export.
 
         Raises:
@@ -119,35 +116,24 @@ class Servers:
         from rpcrdma.aio.client.connect import connect  # noqa: PLC0415
         from rpcrdma.errors import ConnectFailed  # noqa: PLC0415
         from rpcrdma.nfs import v3  # noqa: PLC0415
-        from rpcrdma.nfs.client import NfsFilesystem  # noqa: PLC0415
-        from rpcrdma.nfs.client.mount_client import confirm_root, mount_export, unmount  # noqa: PLC0415
+        from rpcrdma.nfs.client.connecting import mount_over  # noqa: PLC0415
+        from rpcrdma.nfs.client.mount_client import mount_export  # noqa: PLC0415
 
-        options = self._options
         self._failures.export = ""
         server = replace(url, path="", mount_port=None)
         if server not in self._connections:
-            connecting = connect(str(server), v3.PROGRAM, options=options)
+            connecting = connect(str(server), v3.PROGRAM, options=self._options)
             self._connections[server] = await self._stack.enter_async_context(connecting)
+        connection = self._connections[server]
         try:
-            mounted = await mount_export(
-                url,
-                options.credential,
-                mount_port=self._args.mount_port,
-                timeout_s=options.connect_timeout_s,
-                reserved_port=options.reserved_port,
-                on_call=options.on_call,
-            )
+            mounted = await mount_export(url, self._options, mount_port=self._args.mount_port)
         except ConnectFailed:
             # If NFS does not answer either, that error matters more than MOUNT's.
-            await self._connections[server].call(v3.NULL, None)
+            await connection.call(v3.NULL, None)
             raise
         key = (server, mounted.export)
         if key not in self._filesystems:
-            await confirm_root(self._connections[server], url, mounted)
-            filesystem = NfsFilesystem(self._connections[server], mounted.handle)
-            self._stack.push_async_callback(
-                unmount, url, mounted, options.credential, reserved_port=options.reserved_port
-            )
-            self._filesystems[key] = await self._stack.enter_async_context(filesystem)
+            mounting = mount_over(connection, url, mounted, self._options)
+            self._filesystems[key] = await self._stack.enter_async_context(await mounting)
         self._failures.export = mounted.export.rstrip("/")
         return self._filesystems[key], mounted.directory

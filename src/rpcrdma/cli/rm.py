@@ -31,10 +31,8 @@ def add_parser(subparsers: Subparsers) -> None:
         subparsers, "rm", run, arguments="URL ...", summary="remove files on a server", examples=_EXAMPLES
     )
     parser.add_argument("url", nargs="+", type=service_url, metavar="URL", help="rdma://HOST[:PORT]/EXPORT/PATH")
-    parser.add_argument(
-        "-r", "-R", dest="recursive", action="store_true", help="remove directories with what they hold"
-    )
-    parser.add_argument("-f", dest="force", action="store_true", help="do not mind what does not exist")
+    parser.add_argument("-r", "-R", dest="recursive", action="store_true", help="remove directories and their contents")
+    parser.add_argument("-f", dest="force", action="store_true", help="ignore URLs that do not exist")
     add_exclude(parser, "leave entries of trees, and the directories above them,")
     add_json(parser, "one JSON object a line for each URL whose removal is complete")
 
@@ -65,7 +63,7 @@ async def _rm(args: argparse.Namespace) -> int:
                     failures.tell_of_tree(report.failures, report.failures_total, f"failures to remove parts of {url}")
                 elif report is not None and report.excluded:
                     entries = "entry" if report.excluded == 1 else "entries"
-                    console.talk(f"{url} stays, with what --exclude matches: {report.excluded:,} {entries}")
+                    console.talk(f"{url} stays, since --exclude keeps {report.excluded:,} {entries} in it")
                 elif args.json:
                     console.json_line({"removed": str(url)})
     return failures.status
@@ -79,5 +77,5 @@ async def _remove(args: argparse.Namespace, filesystem: NfsFilesystem, path: str
     elif args.recursive:
         return await filesystem.rmtree(path, exclude=args.exclude)
     else:
-        raise IsADirectoryError(errno.EISDIR, "is a directory; rm -r removes it with what it holds", url.path)
+        raise IsADirectoryError(errno.EISDIR, "is a directory; rm -r removes it and its contents", url.path)
     return None

@@ -51,10 +51,11 @@ _EXAMPLES = """\
   rpcrdma serve --read-only --json /srv/data \\
       --listen rdma://127.0.0.1:0 --listen tcp://127.0.0.1:0
 
-whom callers act as:
-  Run as a user, the server does everything as that user. Run as root, it acts
-  as the caller, and as nobody for root unless --no-root-squash is given. Who
-  calls is what the caller says: serve networks that you trust.
+access rights:
+  A server that runs as a user has that user's rights for all calls. A server
+  that runs as root takes the rights of each caller, and those of the user
+  nobody for root unless --no-root-squash is given. Callers are not
+  authenticated: serve networks that you trust.
 
 a Linux client mounts it:
   mount -t nfs -o vers=3,nolock,proto=tcp,port=20048,mountport=20048 HOST:/ /mnt
@@ -101,7 +102,7 @@ def add_parser(subparsers: Subparsers) -> None:
         help="where to listen, port 0 for a free one; [::] is every address, of IPv4 as well; may be repeated "
         f"(default: {' and '.join(_LISTEN)})",
     )
-    add("--read-only", action="store_true", help="let nobody change anything")
+    add("--read-only", action="store_true", help="export read-only")
     add(
         "--async",
         dest="asynchronous",
@@ -111,14 +112,14 @@ def add_parser(subparsers: Subparsers) -> None:
     add(
         "--no-root-squash",
         action="store_true",
-        help="act as root for callers who say that they are root (default: as nobody)",
+        help="grant root's rights to callers with UID 0 (default: those of the user nobody)",
     )
     add(
         "--allow",
         action="append",
         default=[],
         metavar="HOST/NET",
-        help="let only these addresses, networks or hosts mount; may be repeated (default: everybody who can connect)",
+        help="let only these addresses, networks or hosts mount; may be repeated (default: all)",
     )
     add(
         "--state-dir",
@@ -128,8 +129,8 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     add_rpcrdma_version(
         parser,
-        "version of RPC-over-RDMA: %(choices)s; auto speaks each client's, of those that can be told apart, any other "
-        "choice is the only one that is spoken (default: auto)",
+        "version of RPC-over-RDMA: %(choices)s; auto speaks the version of each client (never 2-07), any other choice "
+        "is the only version spoken (default: auto)",
     )
     add_extension(
         parser,
@@ -150,14 +151,14 @@ def add_parser(subparsers: Subparsers) -> None:
         type=positive_count,
         default=RPC_CONNECTIONS_MAX,
         metavar="N",
-        help="clients' connections that there may be at once, of RDMA and of TCP each (default: %(default)s)",
+        help="the largest number of client connections, for RDMA and for TCP each (default: %(default)s)",
     )
     add(
         "--idle-timeout",
         type=seconds_or_never,
         default=argparse.SUPPRESS,
         metavar="SECONDS",
-        help="end connections on which nothing has happened for so long, 0: never "
+        help="end connections that are idle for this long, 0: never "
         f"(default: {RDMA_IDLE_S:g} for RDMA, {RPC_IDLE_S:g} for TCP)",
     )
     add(
@@ -447,7 +448,7 @@ def _stop_at_eof(stop: asyncio.Event) -> None:
 
 
 def _at_eof() -> bool:
-    """Reads on in standard input. Whether it has ended, as one has that cannot be read: a terminal that is gone."""
+    """Reads standard input; True at its end, or if it cannot be read, as a terminal that is gone."""
     try:
         return not os.read(0, 1 << 16)
     except BlockingIOError:

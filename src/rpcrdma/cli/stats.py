@@ -32,7 +32,7 @@ _EXAMPLES = """\
   rpcrdma stats http://127.0.0.1:9400 --watch
   rpcrdma stats http://127.0.0.1:9400 --watch --count 60 --json >minute.jsonl
 
-what it prints, for each procedure, and indented for each kind of error:
+output, for each procedure, and indented for each kind of error:
   ops, errors: calls that have ended, and those that did not succeed
   bytes_sent, bytes_recv: octets of the messages that this end has sent and
   received, data included
@@ -42,18 +42,18 @@ what it prints, for each procedure, and indented for each kind of error:
   rtt: at a client, that from sending a call to its reply
   execute: the mean of both together, with its percentiles
 
-Without --watch all of it counts since the start of the server; with it, in
-the last interval. Percentiles are right to within a factor of two. On a
-narrow terminal some columns are left out, and named; --json has all of it.
-A program with rpcrdma.ClientMetrics, and `rpcrdma --client-metrics`, tell of
-the calls that they make at a URL like that of a server.
+Without --watch the counts begin with the start of the server; with it, they
+are those of the last interval. Percentiles are right to within a factor of two. On a
+narrow terminal some columns are left out, and named; --json has all columns.
+Programs with rpcrdma.ClientMetrics, and `rpcrdma --client-metrics`, offer the
+statistics of their calls at a URL of the same form.
 """
 _INTERVAL_S = 2.0
 _TIMEOUT_S = 10.0
 _PERCENTILES = {"p50": 0.50, "p90": 0.90, "p99": 0.99}
 _CLEAR = "\x1b[H\x1b[2J"
 _WHOLE = {"server": "handler", "client": "rtt"}
-"""What a call's time consists of beside the queue."""
+"""The parts of a call's time beside the queue."""
 _LEFT_OUT = ("p90", "bytes_recv", "bytes_sent", "queue", "handler", "rtt", "p50", "over")
 """Columns that a narrow terminal does not get, the first first."""
 
@@ -71,7 +71,7 @@ def add_parser(subparsers: Subparsers) -> None:
     )
     add = parser.add_argument
     add("url", type=_metrics_url, metavar="URL", help="http://HOST:PORT, where `rpcrdma serve --metrics` listens")
-    add("-w", "--watch", action="store_true", help="show it again and again, always that of the last interval")
+    add("-w", "--watch", action="store_true", help="repeat the output, each time for the last interval")
     add(
         "--interval",
         type=seconds,
@@ -79,7 +79,13 @@ def add_parser(subparsers: Subparsers) -> None:
         metavar="SECONDS",
         help="of --watch (default: %(default)g)",
     )
-    add("-c", "--count", type=positive_count, metavar="COUNT", help="with --watch, end after so many (default: never)")
+    add(
+        "-c",
+        "--count",
+        type=positive_count,
+        metavar="COUNT",
+        help="end --watch after this many intervals (default: never)",
+    )
     add_json(parser, "one JSON object, with --watch one a line for each interval")
 
 

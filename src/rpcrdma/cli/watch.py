@@ -23,13 +23,13 @@ _EXAMPLES = """\
   rpcrdma watch --recursive --json rdma://server/home | jq -r .path
   rpcrdma watch --count 1 rdma://server/home/inbox && echo something came
 
-what it prints:
+output:
   created, removed, changed, attributes: and the path in the directory
   renamed: the path before, ->, and the path now
-  rescan: changes were missed, for instance while the server was down, so
-          that only listing the directory shows what is there
+  rescan: changes were missed, for instance while the server was down: list
+          the directory anew
 
-A lost connection is made again, and what happened meanwhile is told then.
+A lost connection is made again; changes of the time between follow then.
 """
 
 
@@ -46,8 +46,8 @@ def add_parser(subparsers: Subparsers) -> None:
     add = parser.add_argument
     add("url", type=service_url, metavar="URL", help="rdma://HOST[:PORT]/EXPORT/DIRECTORY")
     add("-R", "--recursive", action="store_true", help="watch the directories below, too")
-    add("-c", "--count", type=positive_count, metavar="COUNT", help="end after so many changes (default: never)")
-    add("--seconds", type=seconds, metavar="SECONDS", help="end after so long (default: never)")
+    add("-c", "--count", type=positive_count, metavar="COUNT", help="end after this many changes (default: never)")
+    add("--seconds", type=seconds, metavar="SECONDS", help="end after this time (default: never)")
     add_json(
         parser,
         "one JSON object a line for each event: watching, created, removed, renamed, changed, attributes, rescan, "
@@ -123,7 +123,7 @@ def _line(change: Change) -> str:
 
 
 def _say(args: argparse.Namespace, event: dict[str, Any], text: str) -> None:
-    """Prints an event: for people on standard error, with --json among the data."""
+    """Prints an event: as a message, with --json on standard output."""
     if args.json:
         console.json_line(event)
     else:

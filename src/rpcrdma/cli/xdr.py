@@ -24,7 +24,7 @@ _EXAMPLES = """examples:
   rpcrdma xdr compile counter.x                       write counter.py beside it
   rpcrdma xdr compile nfs3.x -o v3.py --check         fail unless v3.py is up to date
   rpcrdma xdr extract rfc8166.txt -o rpcrdma1.x       pull the definition out of a specification
-  rpcrdma xdr lint --lenient --json draft.x           what is wrong with it, for a program to read
+  rpcrdma xdr lint --lenient --json draft.x           its errors and warnings, for a program to read
   rpcrdma xdr lint --cpp -DSIZE=64 -Iinclude host.x   with #include, #define and #ifdef in it
 """
 
@@ -89,7 +89,9 @@ def _compile(arguments: argparse.Namespace) -> int:
     if present is None:
         return _FAILED
     if present != compiled.text:
-        return _complain(f"{output} is not what {arguments.file} compiles to", hint="compile it without --check")
+        return _complain(
+            f"{output} differs from the code that {arguments.file} compiles to", hint="compile it without --check"
+        )
     return _DONE
 
 

@@ -1,4 +1,4 @@
-"""The URLs that data tools are given, `rdma://HOST[:PORT][+MOUNTPORT]/PATH` and `nfstcp://`, and the paths in them.
+"""The URLs of data tools, `rdma://HOST[:PORT][+MOUNTPORT]/PATH` and `nfstcp://`, and the paths in them.
 
 A path begins with its server, as one of s3 begins with its bucket: `HOST:PORT+MOUNTPORT/PATH`, with the ports that the
 URL names. Tools put such paths and `rdma://` together again, so either is read back to the same server, and no server

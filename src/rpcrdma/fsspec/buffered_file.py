@@ -11,11 +11,12 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar
 
+from fsspec.caching import BaseCache, register_cache
 from fsspec.spec import AbstractBufferedFile
 
-from rpcrdma.fsspec.sequential_cache import SequentialCache
 from rpcrdma.fsspec.waiting import sync
 from rpcrdma.nfs.client import NfsFile
+from rpcrdma.nfs.client.streams.read_ahead import SequentialRun
 from rpcrdma.nfs.client.trees.local_files import temporary_name
 from rpcrdma.wire.buffers import Buffer, as_view
 
@@ -27,10 +28,10 @@ FILE_MODES = ("rb", "wb", "ab", "xb")
 
 _LOGGER = logging.getLogger("rpcrdma.client")
 _DIRECT_OCTETS = 1 << 20
-"""A read of so much, or of a block, is not cut out of more that is read ahead: it is a call for itself."""
+"""A `readinto` of so much, or of a block, is placed in the caller's memory by the READs themselves."""
 
-_LINE_OCTETS = 1 << 14
-"""Looked through at a time for the end of a line."""
+_LINES_OCTETS = 1 << 14
+"""Octets that are looked through at a time for the ends of lines."""
 
 
 class OpeningFileSystem(Protocol):
@@ -50,14 +51,22 @@ class OpeningFileSystem(Protocol):
         """Forgets the attributes of a file that has been written."""
 
 
+class _OwnReadAhead(BaseCache):
+    """The default cache, which keeps nothing: the open file itself reads ahead."""
+
+    name = "rpcrdma"
+
+
+register_cache(_OwnReadAhead)
+
+
 class BufferedNfsFile(AbstractBufferedFile):
     """An open file: "rb", "wb", "ab" or "xb".
 
-    Reading goes through one of fsspec's caches, by default `SequentialCache`: a read elsewhere fetches no more than it
-    asks for, and while a program reads on and on, the next blocks are on their way. A read of 1 MiB, or of a block,
-    goes straight into the caller's memory. Written data is gathered in blocks, and is on the server's stable storage
-    after `flush` and `close`. With `autocommit=False`, as in a transaction, a new file has a temporary name until
-    `commit`.
+    A read fetches the octets that it asks for. Reads that go on where the last one ended have the next blocks fetched
+    meanwhile, see `SequentialRun`, and take their octets from the block that has arrived. With `cache_type`, one of
+    fsspec's caches is used instead. Written data is gathered in blocks, and is on the server's stable storage after
+    `flush` and `close`. With `autocommit=False`, as in a transaction, a new file has a temporary name until `commit`.
     """
 
     DEFAULT_BLOCK_SIZE = 4 << 20
@@ -71,7 +80,7 @@ class BufferedNfsFile(AbstractBufferedFile):
         mode: str = "rb",
         block_size: int | str | None = "default",
         autocommit: bool = True,
-        cache_type: str = SequentialCache.name,
+        cache_type: str = _OwnReadAhead.name,
         cache_options: dict[str, Any] | None = None,
         size: int | None = None,  # noqa: ARG002 - that of a file which was pickled; the server tells the present one
         *,
@@ -88,12 +97,15 @@ class BufferedNfsFile(AbstractBufferedFile):
         self._fs_loop = fs.loop
         self._pid = os.getpid()
         self._file: NfsFile = opened or sync(self._fs_loop, fs.open_async, self._temporary or path, mode)
-        self._read_to = -1
+        self._reads_ahead = cache_type == _OwnReadAhead.name
+        self._run = SequentialRun()
+        self._lines = b""
+        self._lines_start = 0
+        self._held: bytes | memoryview = tail
+        self._held_start = self._file.size - len(tail)
         super().__init__(
             fs, path, mode, block_size, autocommit, cache_type, cache_options, size=self._file.size, **kwargs
         )
-        if tail and isinstance(self.cache, SequentialCache):
-            self.cache.hold(self.size - len(tail), tail)
         if mode != "rb":
             self.loc = self._file.tell()
             fs.note_writer(self)
@@ -111,41 +123,48 @@ class BufferedNfsFile(AbstractBufferedFile):
 
     def read(self, length: int | None = -1) -> bytes:
         """Up to `length` octets, or the rest; fewer only at the end of the file."""
-        wanted = self.size - self.loc if length is None or length < 0 else length
-        if self.mode == "rb" and not self.closed and wanted >= self._direct_octets and not self._has(wanted):
-            data = self._fetch_range(self.loc, min(self.loc + wanted, self.size))
-            self.loc += len(data)
-            return data
         found: bytes = super().read(length)
         return found
 
     def readinto(self, b: Buffer) -> int:
-        """Fills the buffer, without a copy where it is as large as a block."""
+        """Fills the buffer; READs place their octets in one of 1 MiB, or as large as a block."""
         buffer = as_view(b, "b", writable=True)
-        if self.mode != "rb" or self.closed or len(buffer) < self._direct_octets or self._has(len(buffer)):
+        held = self._held_at(self.loc, self.loc + len(buffer))
+        if self.mode != "rb" or self.closed or len(buffer) - len(held) < self._direct_octets:
             count: int = super().readinto(buffer)
             return count
-        count = self._await(self._file.preadinto, buffer, self.loc)
+        buffer[: len(held)] = held
+        self.loc += len(held)
+        count = self._await(self._file.preadinto, buffer[len(held) :], self.loc)
         self.loc += count
-        return count
+        return len(held) + count
 
     @property
     def _direct_octets(self) -> int:
         return min(int(self.blocksize), _DIRECT_OCTETS)
 
-    def _has(self, wanted: int) -> bool:
-        """Whether the next `wanted` octets have been read ahead."""
-        start, end = getattr(self.cache, "start", None), getattr(self.cache, "end", None)
-        return start is not None and end is not None and bool(start <= self.loc and self.loc + wanted <= end)
-
     def readline(self, size: int | None = -1) -> bytes:
         """The rest of the line, with its end; no more than `size` octets if that is not negative."""
-        start = self.loc
-        line: bytes = self.readuntil(b"\n", _LINE_OCTETS)
-        if size is not None and 0 <= size < len(line):
-            line = line[:size]
-            self.seek(start + size)
-        return line
+        left = -1 if size is None else size
+        parts = []
+        while left:
+            part = self._part_of_line(left)
+            parts.append(part)
+            if not part or part.endswith(b"\n"):
+                break
+            left -= len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _part_of_line(self, size: int) -> bytes:
+        """The octets of the line up to its end, or up to the end of the part of the file that is looked through."""
+        start = self.loc - self._lines_start
+        if not 0 <= start < len(self._lines):
+            self._lines_start, start = self.loc, 0
+            self._lines = self.read(_LINES_OCTETS)
+        end = self._lines.find(b"\n", start) + 1 or len(self._lines)
+        part = self._lines[start : end if size < 0 else min(end, start + size)]
+        self.loc = self._lines_start + start + len(part)
+        return part
 
     def readlines(self, hint: int | None = -1) -> list[bytes]:
         """The rest as lines; with a `hint` above zero no more of them when they have so many octets."""
@@ -159,22 +178,36 @@ class BufferedNfsFile(AbstractBufferedFile):
         return lines
 
     def _fetch_range(self, start: int, end: int) -> bytes:
-        """The octets from `start` up to `end`; where one block follows the other, with the next ones on their way."""
+        """The octets from `start` up to `end`, for the cache."""
+        end = min(end, self.size)
         if end <= start:
             return b""
-        follows, self._read_to = start == self._read_to, end
-        if follows and self._direct_octets <= end - start <= 2 * self.blocksize:
-            return self._await(self._read_on, start, end)
-        return self._await(self._file.pread, end - start, start)
+        if not self._reads_ahead:
+            return self._await(self._file.pread, end - start, start)
+        ahead = min(self._run.octets_ahead(start, end), self.blocksize)
+        held = self._held_at(start, end)
+        first = start + len(held)
+        before = bytes(held)
+        if first == end:
+            return before
+        if not ahead or end - first > 2 * self.blocksize:
+            data = self._await(self._file.pread, end - first, first)
+            if len(data) < self._direct_octets:
+                self._held, self._held_start = data, first
+        else:
+            data, rest = self._await(self._file.pread_ahead, end - first, first, ahead)
+            self._held, self._held_start = rest, first + len(data)
+        return b"".join((before, data)) if before else data
 
-    async def _read_on(self, start: int, end: int) -> bytes:
-        await self._file.seek(start)
-        return await self._file.read(end - start)
+    def _held_at(self, start: int, end: int) -> bytes | memoryview:
+        """The octets from `start` on that are here already, up to `end`."""
+        at = start - self._held_start
+        return self._held[at : at + end - start] if 0 <= at < len(self._held) else b""
 
     # Writing
 
     def write(self, data: Buffer) -> int:
-        """Takes all of `data`; what is as large as a block is sent without being gathered first."""
+        """Takes all of `data`; data as large as a block is sent without a copy."""
         if not self.writable():
             raise ValueError("I/O operation on closed file" if self.closed else f"{self.path} is open for reading")
         view = as_view(data, "data")
@@ -206,6 +239,7 @@ class BufferedNfsFile(AbstractBufferedFile):
         finally:
             # The READs that are in flight are left to arrive.
             self.closed = True
+            self._held = self._lines = b""
             cache, self.cache = getattr(self, "cache", None), None
             if cache is not None and hasattr(cache, "close"):
                 cache.close()
@@ -237,7 +271,9 @@ class BufferedNfsFile(AbstractBufferedFile):
             self._temporary = None
 
     def __del__(self) -> None:
-        if self.closed or not self.writable() or sys.is_finalizing():
+        if getattr(self, "_pid", os.getpid()) != os.getpid():
+            _OF_PARENTS.append(getattr(self, "_file", None))
+        if self.closed or not self.writable() or sys.is_finalizing() or self._pid != os.getpid():
             return
         try:
             here = asyncio.get_running_loop()
@@ -269,6 +305,8 @@ class BufferedNfsFile(AbstractBufferedFile):
 
 
 _ENDING: set[asyncio.Task[None]] = set()
+_OF_PARENTS: list[object] = []
+"""Files of the process that this one was forked from, dropped here: the parent still writes them."""
 
 
 async def _finish(file: NfsFile, unsent: io.BytesIO) -> None:

@@ -1,4 +1,4 @@
-"""What fsspec calls the info of a file: its attributes as a dictionary."""
+"""The info dictionaries of fsspec: the attributes of files."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def _info(name: str, found: Stat, destination: str | None = None) -> Info:
 
 
 async def info_at(fs: NfsFilesystem, path: str, name: str) -> tuple[Info, DirEntry | None]:
-    """The info of what `path` leads to; of a symbolic link it tells the `destination` as well.
+    """The info of the object at `path`, links followed; with the `destination` of a symbolic link.
 
-    With it comes the entry, except for a symbolic link and for the root.
+    The entry comes with it, except for a symbolic link and for the root.
 
     Raises:
         FileNotFoundError: nothing is there, or a link leads nowhere.
@@ -56,7 +56,7 @@ def entry_info(entry: DirEntry, name: str) -> Info:
 
 
 async def listed_infos(fs: NfsFilesystem, path: str, prefix: str, seen: Callable[[Info, DirEntry], None]) -> list[Info]:
-    """The infos of all entries of a directory, named with `prefix`; `seen` gets those that are no symbolic links."""
+    """The infos of all entries of a directory, named with `prefix`; `seen` gets each that is no symbolic link."""
     infos: list[Info] = []
     links: list[tuple[int, DirEntry]] = []
     async for entry in fs.scandir(path):
@@ -76,7 +76,7 @@ async def listed_infos(fs: NfsFilesystem, path: str, prefix: str, seen: Callable
 async def _link_info(fs: NfsFilesystem, entry: DirEntry, name: str) -> Info:
     """The info of a symbolic link in a listing: the size and type of the file that it leads to.
 
-    Where it leads to a directory or nowhere, it is of type "other": what walks a tree does not follow it.
+    A link to a directory, or to a missing object, has type "other": walks through trees do not follow it.
     """
     destination = await fs.readlink(entry)
     try:

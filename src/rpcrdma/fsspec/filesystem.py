@@ -1,4 +1,4 @@
-"""The file systems of fsspec: its names for what `rpcrdma.nfs.client` does."""
+"""The file systems of fsspec: files and directories of `rpcrdma.nfs.client` under fsspec's names."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.fsspec.buffered_file import FILE_MODES, BufferedNfsFile
 from rpcrdma.fsspec.held_file import HeldFile, first_read
 from rpcrdma.fsspec.mounts import mounts_of
-from rpcrdma.fsspec.ranges import one_each, within
-from rpcrdma.fsspec.removal import remove, remove_name, unlink
 from rpcrdma.fsspec.server_filesystem import ServerFileSystem, names_below
 from rpcrdma.fsspec.servers import MountPorts, Place
 from rpcrdma.fsspec.waiting import sync, waits_by_sync
@@ -45,10 +43,11 @@ class RdmaFileSystem(ServerFileSystem):
     With `auto_mkdir`, which is the default, a file that is written gets the directories above it that are missing,
     as tools for object stores expect. Errors are those of `os` and `open`.
 
-    What the server has told of a file is believed for `attributes_valid_s` seconds by `info`, `exists`, `isfile` and
-    `isdir`, unless they are given `refresh=True`; what this file system changes is asked for anew, and `open` always
-    asks (close-to-open consistency). With `close_to_open=False`, for files that do not change meanwhile, `open`
-    believes it, too, and what files of up to 1 MiB hold. `invalidate_cache` drops everything; 0 seconds keep nothing.
+    `info`, `exists`, `isfile` and `isdir` use cached attributes of up to `attributes_valid_s` seconds, unless they are
+    given `refresh=True`. Changes through this file system invalidate them, and `open` always asks the server
+    (close-to-open consistency). With `close_to_open=False`, for files that do not change meanwhile, `open` uses cached
+    attributes as well, and the cached data of files of up to 1 MiB. `invalidate_cache` empties the cache; 0 seconds
+    turn it off.
 
     All objects with the same options share the connections of their event loop; `close` ends them, and so does the end
     of the process. After a fork an object connects anew in the child; open files are the parent's, and raise an error.
@@ -80,7 +79,7 @@ class RdmaFileSystem(ServerFileSystem):
     async def _cat_file(self, path: str, start: int | None = None, end: int | None = None, **_kwargs: Any) -> bytes:
         if (start or 0) < 0 or (end is not None and end < 0):
             size = (await self._info(path, refresh=True))["size"]
-            start, end = within(size, start, end)
+            start, end = _within(size, start, end)
         first = start or 0
         count = -1 if end is None else max(0, end - first)
         place = self.place(path)
@@ -100,12 +99,12 @@ class RdmaFileSystem(ServerFileSystem):
     ) -> list[Any]:
         if not isinstance(paths, list):
             raise TypeError("cat_ranges takes a list of paths")
-        firsts, lasts = one_each(starts, len(paths)), one_each(ends, len(paths))
+        firsts, lasts = _one_each(starts, len(paths)), _one_each(ends, len(paths))
         opened = {path: asyncio.ensure_future(self.open_async(path)) for path in dict.fromkeys(paths)}
 
         async def read(path: str, start: int | None, end: int | None) -> bytes:
             file = await opened[path]
-            first, last = within(file.size, start, end)
+            first, last = _within(file.size, start, end)
             return await file.pread(last - first, first)
 
         try:
@@ -150,7 +149,7 @@ class RdmaFileSystem(ServerFileSystem):
     # Writing
 
     async def _making_directories(self, path: str, call: Callable[[MountedFilesystem, str], Awaitable[T]]) -> T:
-        """`_run` for what makes the file `path`, once more after the directories above it have been made."""
+        """`_run` for a call that creates the file `path`; makes a missing directory and calls once more."""
         try:
             return await self._run(path, call)
         except FileNotFoundError:
@@ -182,7 +181,7 @@ class RdmaFileSystem(ServerFileSystem):
             if mode != "create":
                 await fs.upload(lpath, at, progress=progress)
                 return
-            # The name is taken first: the copy replaces what has it.
+            # The name is taken first: the copy replaces a file of that name.
             await (await fs.open(at, "xb")).close()
             try:
                 await fs.upload(lpath, at, progress=progress)
@@ -212,7 +211,7 @@ class RdmaFileSystem(ServerFileSystem):
                     await target.write(block)
 
     async def _leads_to(self, path: str, source: str, file: NfsFile) -> bool:
-        """Whether `path` leads to `file`, which is open, and which `source` leads to."""
+        """Whether `path` is the open `file`, which was opened as `source`."""
         try:
             there = await self._run(path, lambda fs, at: fs.stat(at))
         except FileNotFoundError:
@@ -239,7 +238,7 @@ class RdmaFileSystem(ServerFileSystem):
 
     @contextlib.contextmanager
     def _changing(self, *paths: str, trees: bool = False) -> Iterator[None]:
-        """Drops in the end what is believed of the paths: it may have changed even where the change has failed."""
+        """Invalidates cached attributes on exit, even after a failure."""
         try:
             yield
         finally:
@@ -283,12 +282,12 @@ class RdmaFileSystem(ServerFileSystem):
         return file
 
     def _believed_data(self, path: str) -> tuple[None, bytes] | None:
-        """What `_open_reading` would give for a small file without asking the server."""
+        """The cached result of `_open_reading` for a small file, without asking the server."""
         known = None if self._close_to_open else self._believed(path)
         return (None, known.data) if known is not None and known.data and not first_read(path, known.entry) else None
 
     async def _open_reading(self, path: str) -> tuple[NfsFile | None, bytes]:
-        """(None, all octets of a small regular file), or (an open file, its end if that is what is read first)."""
+        """(None, all octets of a small regular file), or (an open file, its last octets if readers begin there)."""
         place = self.place(path)
         known = place.known.find(place.path, self._valid_s)
         entry = (await self._look(place))[1] if known is None else known.entry
@@ -305,7 +304,7 @@ class RdmaFileSystem(ServerFileSystem):
         return (await self._run(place, lambda fs, _: fs.open(entry, ask=False)) if start else None), data
 
     async def _unchanged_data(self, place: Place, entry: DirEntry, start: int, held: bytes) -> bytes | None:
-        """A file's octets from `start` on, which are `held` or come now; None if the file is not as `entry` says."""
+        """A file's octets from `start` on, `held` or read now; None if the file has changed since `entry`."""
         if not held:
             return await self._run(place, lambda fs, _: fs.read_unchanged(entry, offset=start))
         if self._close_to_open and not await self._run(place, lambda fs, _: fs.is_unchanged(entry)):
@@ -364,16 +363,16 @@ class RdmaFileSystem(ServerFileSystem):
             if maxdepth is not None:
                 # Deepest first, one after the other: a directory has to be empty.
                 for each in reversed(paths):
-                    await self._run(each, remove_name)
+                    await self._run(each, _remove_name)
                 return
             await _run_coros_in_chunks(
-                [self._run(each, remove if recursive else unlink) for each in paths],
+                [self._run(each, _remove if recursive else _unlink) for each in paths],
                 batch_size=batch_size or self.batch_size,
                 nofiles=True,
             )
 
     def mv(self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None, **_kwargs: Any) -> None:
-        """Renames; what lies in different exports, or is named by a pattern, is copied and removed."""
+        """Renames; between exports, and for a pattern, copies and removes."""
         sync(self.loop, self._mv, path1, path2, recursive, maxdepth)
 
     async def _mv(self, path1: str, path2: str, recursive: bool = False, maxdepth: int | None = None) -> None:
@@ -410,7 +409,7 @@ class RdmaFileSystem(ServerFileSystem):
             try:
                 await fs.rename(below, at)
             except FileNotFoundError:
-                await fs.lstat(below)  # what is missing may be the source
+                await fs.lstat(below)  # raises if the source is missing
                 raise
 
         with self._changing(path1, path2, trees=True):
@@ -425,3 +424,35 @@ class TcpFileSystem(RdmaFileSystem):
 
 async def _at(fs: MountedFilesystem, at: str) -> tuple[MountedFilesystem, str]:
     return fs, at
+
+
+async def _unlink(fs: MountedFilesystem, at: str) -> None:
+    await fs.unlink(at)
+
+
+async def _remove(fs: MountedFilesystem, at: str) -> None:
+    """Removes a file, or a directory with everything in it."""
+    if (await fs.lstat(at)).is_dir():
+        (await fs.rmtree(at)).check()
+    else:
+        await fs.unlink(at)
+
+
+async def _remove_name(fs: MountedFilesystem, at: str) -> None:
+    """Removes a file, or an empty directory."""
+    await (fs.rmdir(at) if (await fs.lstat(at)).is_dir() else fs.unlink(at))
+
+
+def _within(size: int, start: int | None, end: int | None) -> tuple[int, int]:
+    """The range of a file of `size` octets that a slice means: negative numbers count from the end."""
+    first, last, _ = slice(start, end).indices(size)
+    return first, max(first, last)
+
+
+def _one_each(values: int | Sequence[int | None] | None, count: int) -> Sequence[int | None]:
+    """The limit of each of `count` ranges."""
+    if values is None or isinstance(values, int):
+        return [values] * count
+    if len(values) != count:
+        raise ValueError(f"{len(values)} limits of ranges for {count} paths")
+    return values

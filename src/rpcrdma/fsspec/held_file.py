@@ -1,4 +1,4 @@
-"""What is read of a file when it is opened: the whole of a small one, the end of one whose index is there."""
+"""Octets that are read together with the opening: a whole small file, or the end of a file with its index there."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ HELD_OCTETS = 1 << 20
 
 
 _ENDS_READ_FIRST = (".parquet", ".orc", ".feather", ".arrow", ".zip", ".npz", ".xlsx")
-"""Formats that say at their end where in the file everything is."""
+"""Formats whose index is at their end."""
 
 _END_OCTETS = 1 << 16
 """What Arrow reads of a Parquet file first; the comment of a Zip archive may be as long."""
 
 
 def first_read(path: str, entry: DirEntry) -> int | None:
-    """From where on a file is read when it is opened: 0 for a small one, None where nothing is known of its reader."""
+    """The offset of the first READ at opening: 0 for a small file, None where the reader is unknown."""
     size = entry.stat().st_size
     if size <= HELD_OCTETS:
         return 0
@@ -34,8 +34,8 @@ def first_read(path: str, entry: DirEntry) -> int | None:
 class HeldFile(io.BytesIO):
     """A small file, open for reading, as it was at that moment.
 
-    What other files of fsspec tell is here as well: `fs`, `path`, `mode`, `size`, `info`. Its octets are read in C, and
-    are those that the READ placed. Pickled, it is opened anew where it is unpickled, at the same position.
+    It has `fs`, `path`, `mode`, `size` and `info` as other files of fsspec. `io.BytesIO` reads the memory in which READ
+    placed the data. Unpickling opens the file anew at the same position.
     """
 
     mode = "rb"

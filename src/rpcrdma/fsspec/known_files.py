@@ -1,12 +1,12 @@
-"""What the server has told of files a moment ago, for tools that ask the same several times over.
+"""A cache of attributes, handles and small files, for tools that ask for the same file several times.
 
-Arrow asks whether a file is there before each time that it opens it, pandas before that. Answers are believed for as
-long as the file system was told (`attributes_valid_s`), and dropped when this process changes the file. Opening asks
-the server whether it has changed, by the handle that is remembered here; without close-to-open consistency it does not.
-What small files hold is kept as long, since tools open a file twice.
+Arrow asks whether a file exists before it opens it, and pandas before Arrow. Attributes are valid for
+`attributes_valid_s` seconds, and are dropped when this process changes the file. `open` asks the server by the cached
+handle whether the file has changed, unless close-to-open consistency is off. The data of small files is cached for the
+same time, since tools open a file twice.
 
-All file systems with the same options share what is known: fsspec makes objects of their own for threads, and these ask
-here without the event loop.
+All file systems with the same options share a cache: fsspec makes an object for each thread, and these read the cache
+without the event loop.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["Known", "KnownFiles", "known_files"]
 
 @dataclass(slots=True)
 class Known:
-    """Of one path: its info, the entry with its handle, and when both were told; maybe what the file holds."""
+    """The cached state of one path: its info, the entry with its handle, their time, and the data of a small file."""
 
     info: Info
     entry: DirEntry
@@ -37,7 +37,7 @@ class Known:
 
 
 class KnownFiles:
-    """Files and directories by path; symbolic links are not kept, since what they lead to may change without them.
+    """Files and directories by path; not symbolic links, since their targets may change without them.
 
     `clock` counts seconds.
     """
@@ -45,23 +45,19 @@ class KnownFiles:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self.changes = 0
-        """Of this process, so far: what was asked before the last one ended is not kept."""
-        self.begin()
-
-    def begin(self) -> None:
-        """Knows nothing: this is new, or the process is a child, and its parent's threads held the lock at the fork."""
+        """The number of changes by this process; an answer that was asked for before a change is not cached."""
         self._known: OrderedDict[str, Known] = OrderedDict()
         self._lock = threading.Lock()
         self._writers: weakref.WeakKeyDictionary[NfsFile, str] = weakref.WeakKeyDictionary()
         self._held = 0
 
     def find(self, path: str, valid_s: float) -> Known | None:
-        """What was told of `path` in the last `valid_s` seconds; may be called in any thread."""
+        """The state of `path` if it is at most `valid_s` seconds old; may be called in any thread."""
         found = self._known.get(path)
         return found if found is not None and self._clock() < found.told_at + valid_s else None
 
     def keep(self, path: str, info: Info, entry: DirEntry, *, changes: int) -> None:
-        """Remembers the answer to a question that was asked after so many changes."""
+        """Caches an answer of the server, unless `changes` has advanced since the call."""
         with self._lock:
             if changes != self.changes or self._is_written(path):
                 return
@@ -72,7 +68,7 @@ class KnownFiles:
                 self._drop(next(iter(self._known)))
 
     def hold(self, path: str, entry: DirEntry, data: bytes, valid_s: float) -> None:
-        """Keeps what a file holds, as long as that is known which was told with `entry`, and others not longer."""
+        """Caches file data until the entry's attributes expire; drops expired states."""
         with self._lock:
             now = self._clock()
             while self._known and (oldest := next(iter(self._known))) and now >= self._known[oldest].told_at + valid_s:
@@ -91,7 +87,7 @@ class KnownFiles:
             self._held -= len(known.data)
 
     def note_writer(self, path: str, file: NfsFile) -> None:
-        """Nothing is kept of the path as long as this file, which is open for writing, is not closed."""
+        """Caches nothing of the path until this file, which is open for writing, is closed."""
         with self._lock:
             self._writers[file] = path
         self.forget(path)
@@ -100,7 +96,7 @@ class KnownFiles:
         return any(each == path and not file.closed for file, each in self._writers.items())
 
     def forget(self, path: str) -> None:
-        """Drops what is known of a file that is being changed, and of the directory that it is in."""
+        """Drops the state of a file that is being changed, and of its directory."""
         with self._lock:
             self.changes += 1
             self._drop(path)
@@ -122,17 +118,11 @@ class KnownFiles:
                 self._drop(known)
 
 
-_BY_KEY: dict[str, KnownFiles] = {}
+_BY_KEY: dict[tuple[int, str], KnownFiles] = {}
+"""By process and key: a thread of the parent may have held the lock of the parent's at the fork."""
 
 
 def known_files(key: str) -> KnownFiles:
-    """What all file systems of this key, a server and options, know."""
-    return _BY_KEY.get(key) or _BY_KEY.setdefault(key, KnownFiles())
-
-
-def _begin_in_child() -> None:
-    for known in _BY_KEY.values():
-        known.begin()
-
-
-os.register_at_fork(after_in_child=_begin_in_child)
+    """The answers that all file systems of this key, a server and options, share in this process."""
+    process_key = (os.getpid(), key)
+    return _BY_KEY.get(process_key) or _BY_KEY.setdefault(process_key, KnownFiles())

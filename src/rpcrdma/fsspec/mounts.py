@@ -1,7 +1,7 @@
 """The connections of a process to its servers: one for each event loop, server, set of options, and export.
 
-File systems with the same options share them, however many objects there are. What belongs to fsspec's own event loop
-is closed when the process ends: its thread runs until then. After a fork the child begins with none.
+All file systems with the same options share them. The connections of fsspec's own event loop are closed when the
+process ends: its thread runs until then. After a fork the child begins with none.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Closable(Protocol):
     """An open file."""
 
     def close(self) -> None:
-        """Sends what is left, and ends the use of the file."""
+        """Sends the remaining data, and ends the use of the file."""
 
 
 class Mounts:
@@ -77,10 +77,7 @@ class Mounts:
                 above += export
             return await call(fs, "/" + path[len(export) :].lstrip("/"))
         except ServerPathError as error:
-            if above:
-                error.filename = f"{above}{error.filename or ''}"
-                if error.filename2 is not None:
-                    error.filename2 = f"{above}{error.filename2}"
+            error.name_below(above)
             raise
 
     async def make_directories(self, path: str, *, prefix: str = "") -> None:
@@ -166,17 +163,16 @@ class Mounts:
         await fs.close()
 
 
-_MOUNTS: dict[tuple[asyncio.AbstractEventLoop, str], Mounts] = {}
-_INHERITED: list[tuple[Mounts, list[Closable]]] = []
-"""A child's references to connections and writers of its parent: dropped, they would be closed in the child."""
+_MOUNTS: dict[tuple[int, asyncio.AbstractEventLoop, str], Mounts] = {}
+"""By process, loop and key. A child keeps those of its parent, unused: dropped, they would be closed in the child."""
 
 
 def mounts_of(server: Server, loop: asyncio.AbstractEventLoop) -> Mounts:
-    """What `loop` has mounted of the server."""
-    key = (loop, server.key)
+    """The mounts of `loop` at the server."""
+    key = (os.getpid(), loop, server.key)
     found = _MOUNTS.get(key)
     if found is None:
-        for other in [other for other in _MOUNTS if other[0].is_closed()]:
+        for other in [other for other in _MOUNTS if other[1].is_closed()]:
             del _MOUNTS[other]
         found = _MOUNTS[key] = Mounts(server)
     return found
@@ -184,15 +180,15 @@ def mounts_of(server: Server, loop: asyncio.AbstractEventLoop) -> Mounts:
 
 async def close_mounts(server: Server) -> None:
     """Ends the connections of the running event loop to the server; a later call makes new ones."""
-    found = _MOUNTS.pop((asyncio.get_running_loop(), server.key), None)
+    found = _MOUNTS.pop((os.getpid(), asyncio.get_running_loop(), server.key), None)
     if found is not None:
         await found.close()
 
 
 def _close_all() -> None:
-    for (loop, _), mounts in list(_MOUNTS.items()):
-        if not loop.is_running():
-            continue  # that of a program which has ended it without closing its file systems
+    for (process, loop, _), mounts in list(_MOUNTS.items()):
+        if process != os.getpid() or not loop.is_running():
+            continue  # the parent's, or of a program that has ended the loop without closing its file systems
         for file in list(mounts.writers):
             try:
                 file.close()
@@ -202,13 +198,6 @@ def _close_all() -> None:
             asyncio.run_coroutine_threadsafe(mounts.close(), loop).result(_CLOSE_S)
         except Exception as error:  # noqa: BLE001 - the process ends, and its connections with it
             _LOGGER.debug("closing connections: %s", error)
-    _MOUNTS.clear()
-
-
-def _leave_to_parent() -> None:
-    _INHERITED.extend((mounts, list(mounts.writers)) for mounts in _MOUNTS.values())
-    _MOUNTS.clear()
 
 
 atexit.register(_close_all)
-os.register_at_fork(after_in_child=_leave_to_parent)

@@ -37,14 +37,14 @@ _FSSPEC_OPTIONS = {
     "skip_instance_cache",
     "use_listings_cache",
 }
-"""Those of every file system: what else is given is a mistake, which fsspec itself would pass over."""
+"""The options of every file system: fsspec itself ignores unknown ones, which are mistakes."""
 
 _PASSED_OVER = {"anon"}
 """Options that tools add by themselves: after a PermissionError pandas opens the file once more, with `anon=True`."""
 
 
 class ServerFileSystem(AsyncFileSystem):
-    """What a file system of fsspec is asked about: `RdmaFileSystem` has what is done with the files."""
+    """The queries of a file system of fsspec; `RdmaFileSystem` adds reading and changing files."""
 
     protocol: str = ""
     root_marker = "/"
@@ -150,7 +150,7 @@ class ServerFileSystem(AsyncFileSystem):
     # Names and attributes
 
     def info(self, path: str, refresh: bool = False, **_kwargs: Any) -> Info:
-        """The attributes of what `path` leads to."""
+        """The attributes of the object at `path`, links followed."""
         known = None if refresh else self._believed(path)
         if known is not None:
             return {**known.info, "name": self._strip_protocol(path)}
@@ -174,7 +174,7 @@ class ServerFileSystem(AsyncFileSystem):
         return place.known.find(place.path, self._valid_s)
 
     async def _look(self, place: Place) -> tuple[Info, DirEntry | None]:
-        """The server's answer about a path, which is kept for the next question."""
+        """The server's answer about a path, which is cached."""
         known = place.known
         changes = known.changes
         info, entry = await self._run(place, lambda fs, at: info_at(fs, at, place.name))
@@ -183,7 +183,7 @@ class ServerFileSystem(AsyncFileSystem):
         return info, entry
 
     def invalidate_cache(self, path: str | None = None) -> None:
-        """Drops what is believed of `path` and of all below it, or of everything."""
+        """Drops the cached state of `path` and of all paths below it; of all paths for None."""
         if path is None:
             for server in self._servers.used():
                 known_files(server.key).forget_all()

@@ -74,6 +74,13 @@ class ServerPathError(OSError):
         path: str | None = self.filename
         return path
 
+    def name_below(self, prefix: str) -> None:
+        """Puts `prefix`, the export and what stands before it in the caller's path, in front of both paths."""
+        if isinstance(self.filename, str):
+            self.filename = prefix + self.filename
+        if isinstance(self.filename2, str):
+            self.filename2 = prefix + self.filename2
+
 
 class NfsError(ServerPathError):
     """An operation was refused with a status other than NFS3_OK (RFC 1813 section 2.6).

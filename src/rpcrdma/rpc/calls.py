@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from rpcrdma.errors import LocalProtocolError
+from rpcrdma.errors import DecodeError, LocalProtocolError
 from rpcrdma.rpc.auth import AuthNone, Credential, opaque_auth
 from rpcrdma.rpc.message import call_tail, decode_reply
 from rpcrdma.rpc.program import Procedure
-from rpcrdma.xdr.codec import Decoder, Encoder, Payload
+from rpcrdma.wire.buffers import Buffer
+from rpcrdma.xdr.codec import Decoder, Encoder, Payload, PlacedInOrder
 
-__all__ = ["CallEncoder", "decode_result"]
+__all__ = ["CallEncoder", "ResultDecoder", "decode_result"]
 
 A = TypeVar("A")
 R = TypeVar("R")
@@ -54,6 +56,40 @@ class CallEncoder:
         enc.out += _U32.pack(xid) + tail
         procedure.encode_args(enc, args)
         return enc.finish()
+
+
+class ResultDecoder(Decoder):
+    """Decodes a reply, and copies bulk results that came inline into the buffers that the caller gave for them.
+
+    Results over TCP always come inline. Data that RDMA has placed in its buffer stays there.
+    """
+
+    __slots__ = ("_into", "_taken")
+
+    def __init__(
+        self, data: Buffer, start: int, placed: PlacedInOrder | None, into: Sequence[memoryview | None]
+    ) -> None:
+        super().__init__(data, start, placed=placed)
+        self._into = into
+        self._taken = 0
+
+    def bulk(self, limit: int, field: str) -> memoryview:
+        before = self.pos
+        data = super().bulk(limit, field)
+        index = self._taken
+        self._taken = index + 1
+        if index >= len(self._into):
+            return data
+        target = self._into[index]
+        if target is None:
+            return data
+        # The length word alone was read: the data were placed, into that buffer or into a receive buffer.
+        if self.pos == before + 4 and data.obj is target.obj:
+            return data
+        if len(data) > len(target):
+            raise DecodeError(field, before - self.start, f"at most {len(target)} octets", f"{len(data)}")
+        target[: len(data)] = data
+        return target[: len(data)]
 
 
 def decode_result(dec: Decoder, xid: int, procedure: Procedure[Any, R]) -> R:

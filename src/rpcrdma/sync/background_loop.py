@@ -1,8 +1,8 @@
 """The event loop, in a thread of its own, that does the work of `rpcrdma.sync`; the calling threads wait for it.
 
 There is one for all connections of a process, from the first that is opened. It ends with the process, and before a
-fork if no connection is open then: the child starts its own. What is open while the process forks goes on in the
-parent; in the child its thread does not exist, and the connection is the parent's.
+fork if no connection is open then: the child starts its own. Connections that are open while the process forks go on
+in the parent; the child has no thread for them, and may not use them.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _FORKED = (
     "multiprocessing start processes by spawn or forkserver"
 )
 _INSIDE = (
-    "rpcrdma.sync was called by a function that it runs itself (progress, onerror, on_call, a service), for which it "
-    "would wait for ever: call it from another thread"
+    "rpcrdma.sync was called by a function that it runs itself (progress, onerror, on_call, a service), which "
+    "would deadlock: call it from another thread"
 )
 
 
@@ -107,7 +107,7 @@ class BackgroundLoop:
                 try:
                     self.run(finish)
                 except Exception as error:  # noqa: BLE001 - the process ends, and says why data is missing
-                    _LOGGER.error("what was written last may be lost: %s", error)  # noqa: TRY400
+                    _LOGGER.error("the data written last may be lost: %s", error)  # noqa: TRY400
             with contextlib.suppress(Exception):
                 self.run(lambda close=close: asyncio.wait_for(close(), _GOODBYE_S))  # type: ignore[misc]
         self._loop.call_soon_threadsafe(self._loop.stop)

@@ -23,9 +23,9 @@ __all__ = ["NfsFile"]
 
 
 class NfsFile(OwnProcess, io.RawIOBase):
-    """A file opened by `NfsFilesystem.open`: what takes raw binary files takes it, and it may be wrapped in `io`.
+    """A file opened by `NfsFilesystem.open`: a raw binary file, which the classes of `io` may wrap.
 
-    It does what `rpcrdma.nfs.client.NfsFile` does, read-ahead and write-behind included, and waits: `read`, `readinto`
+    It is an `rpcrdma.nfs.client.NfsFile`, with its read-ahead and write-behind, whose calls wait: `read`, `readinto`
     and `write` stop short at the end of the file alone. `io.BufferedReader(file, 1 << 20)` makes many small reads fast,
     `io.TextIOWrapper` makes text of it. A file that is open for writing when it is dropped, when its file system is
     closed or when the program ends, is closed then.
@@ -68,7 +68,7 @@ class NfsFile(OwnProcess, io.RawIOBase):
 
     @property
     def size(self) -> int:
-        """The file's octets as the server told them last, with what has been written since; `stat` asks for them."""
+        """The file's size in octets as of the last reply and of later writes; `stat` asks the server."""
         return self._asynchronous.size
 
     def readable(self) -> bool:

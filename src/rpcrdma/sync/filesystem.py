@@ -222,7 +222,7 @@ def nfs_open(
     options: ConnectOptions | None = None,
     files: FileOptions | None = None,
 ) -> MountedFilesystem:
-    """Mounts what `url` names, as `rpcrdma.nfs_open` does; the result is a context manager.
+    """Mounts the directory at `url`, as `rpcrdma.nfs_open` does; the result is a context manager.
 
     Raises: see `rpcrdma.nfs_open`.
     """

@@ -38,7 +38,7 @@ class Writers:
         try:
             await file.close()
         except Exception as error:  # noqa: BLE001 - every error is logged
-            _LOGGER.error("%s was not closed, and what was written to it last may be lost: %s", file.name, error)  # noqa: TRY400
+            _LOGGER.error("%s was not closed, and the data written to it last may be lost: %s", file.name, error)  # noqa: TRY400
         finally:
             self._files.discard(file)
             self._ending.discard(task)
@@ -47,8 +47,8 @@ class Writers:
         """`close` for the end of the process, which names the open files: wrappers in `io` may have held more."""
         for file in list(self._files):
             _LOGGER.warning(
-                "%s was open for writing when the program ended: what was written to it is sent, but what an "
-                "io.TextIOWrapper or BufferedWriter around it still held is lost; leave them by `with`",
+                "%s was open for writing when the program ended: data written to it is sent, but data still in an "
+                "io.TextIOWrapper or BufferedWriter around it is lost; use `with` to close them",
                 file.name,
             )
         await self.close()

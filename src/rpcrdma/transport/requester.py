@@ -11,8 +11,9 @@ import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from rpcrdma.errors import DecodeError, LocalProtocolError, RemoteProtocolError, RpcRdmaError, TransportClosed
+from rpcrdma.errors import LocalProtocolError, RemoteProtocolError, RpcRdmaError, TransportClosed
 from rpcrdma.limits import CONTINUED_OCTETS_MAX
+from rpcrdma.rpc.calls import ResultDecoder
 from rpcrdma.rpc.reply_bound import ReplyBound
 from rpcrdma.transport.call_states import TRANSITIONS, CallInput, CallState
 from rpcrdma.transport.calls import CallHandle
@@ -28,44 +29,13 @@ from rpcrdma.transport.reactions import REACTIONS, CallForm, Reaction, form_afte
 from rpcrdma.transport.refusals import error_of
 from rpcrdma.transport.session import Session
 from rpcrdma.wire.buffers import Buffer
-from rpcrdma.xdr.codec import Decoder, Payload, PlacedInOrder
+from rpcrdma.xdr.codec import Decoder, Payload
 
 __all__ = ["Requester"]
 
 _SEND, _END = CallInput.SEND, CallInput.END
 _QUEUED, _ABANDONED = CallState.QUEUED, CallState.ABANDONED
 _tuple = tuple.__new__
-
-
-class _ResultDecoder(Decoder):
-    """Decodes a reply whose caller named buffers for results that may nevertheless come inline."""
-
-    __slots__ = ("_into", "_taken")
-
-    def __init__(
-        self, data: Buffer, start: int, placed: PlacedInOrder | None, into: Sequence[memoryview | None]
-    ) -> None:
-        super().__init__(data, start, placed=placed)
-        self._into = into
-        self._taken = 0
-
-    def bulk(self, limit: int, field: str) -> memoryview:
-        before = self.pos
-        data = super().bulk(limit, field)
-        index = self._taken
-        self._taken = index + 1
-        if index >= len(self._into):
-            return data
-        target = self._into[index]
-        if target is None:
-            return data
-        # The length word alone was read: the data were placed, into that buffer or into a receive buffer.
-        if self.pos == before + 4 and data.obj is target.obj:
-            return data
-        if len(data) > len(target):
-            raise DecodeError(field, before - self.start, f"at most {len(target)} octets", f"{len(data)}")
-        target[: len(data)] = data
-        return target[: len(data)]
 
 
 def _fewest(cause: Cause, chunks: ChunkLists) -> bool:
@@ -312,7 +282,7 @@ class Requester:
             if exposure is None and message.chunks is NO_CHUNKS and not message.long and handle.carried is None:
                 session.statistics.calls_short += 1
                 decoder: Decoder = (
-                    _ResultDecoder(message.data, message.start, None, handle.into)
+                    ResultDecoder(message.data, message.start, None, handle.into)
                     if handle.into
                     else Decoder(message.data, message.start)
                 )
@@ -486,7 +456,7 @@ class Requester:
         statistics.calls_by_rdma += returned.octets > 0 or bool(handle.chunks.reads)
         statistics.replies_long += message.long
         decoder: Decoder = (
-            _ResultDecoder(returned.data, returned.start, returned.placed, handle.into)
+            ResultDecoder(returned.data, returned.start, returned.placed, handle.into)
             if handle.into
             else Decoder(returned.data, returned.start, placed=returned.placed)
         )

@@ -74,7 +74,7 @@ async def connected_export(
     options = options or ConnectOptions()
     path = f"{EXPORT}/{directory}"
     server.run(f"rm -rf {path}; mkdir {path}; chmod 777 {path}")
-    root = v3.nfs_fh3((await mount_export(parse_url(url_of(server)), options.credential)).handle)
+    root = v3.nfs_fh3((await mount_export(parse_url(url_of(server)), options)).handle)
     async with connect(f"rdma://{server.address}:{PORT}", v3.NFS_V3, options=options) as connection:
         nfs = v3.NFS_V3_Client(connection)
         found = ok(await nfs.lookup(v3.LOOKUP3args(v3.diropargs3(root, directory))))

@@ -18,8 +18,9 @@ from rpcrdma.aio.urls import Url
 from rpcrdma.errors import ConnectFailed, NotPermitted
 from rpcrdma.nfs import mount, v3
 from rpcrdma.nfs.client.mount_client import mount_export
-from rpcrdma.rpc.auth import AuthNone
 from rpcrdma.rpc.service import CallContext
+
+FROM_RESERVED_PORT = ConnectOptions(reserved_port=True)
 
 
 def may_reserve() -> bool:
@@ -95,10 +96,9 @@ def test_a_client_connects_from_a_reserved_port(scheme: str, monkeypatch: pytest
     monkeypatch.setattr(sockets, "_take_reserved_port", noted)
 
     async def main() -> None:
-        options = ConnectOptions(reserved_port=True)
         async with (
             serve([Nothing()], [f"{scheme}://127.0.0.1:0"]) as server,
-            connect(server.listening[0], v3.PROGRAM, options=options) as client,
+            connect(server.listening[0], v3.PROGRAM, options=FROM_RESERVED_PORT) as client,
         ):
             await client.call(v3.NULL, None)
 
@@ -122,9 +122,9 @@ def test_mounting_comes_from_a_reserved_port() -> None:
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(sockets, "_take_reserved_port", noted)
                 url = Url(scheme="rdma", host="127.0.0.1", port=1, path="/x")
-                await mount_export(url, AuthNone(), mount_port=port)
+                await mount_export(url, ConnectOptions(), mount_port=port)
                 assert seen == []
-                mounted = await mount_export(url, AuthNone(), mount_port=port, reserved_port=True)
+                mounted = await mount_export(url, FROM_RESERVED_PORT, mount_port=port)
         assert mounted.handle == b"root"
         assert len(seen) == 1
 
@@ -152,7 +152,7 @@ def test_without_permission_the_error_says_what_is_needed(monkeypatch: pytest.Mo
         # And it is not taken for a server without MOUNT.
         url = Url(scheme="rdma", host="127.0.0.1", port=1, path="/x")
         with pytest.raises(NotPermitted):
-            await mount_export(url, AuthNone(), mount_port=port, reserved_port=True)
+            await mount_export(url, FROM_RESERVED_PORT, mount_port=port)
 
     run_against_listener(work)
 

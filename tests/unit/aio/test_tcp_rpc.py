@@ -207,7 +207,7 @@ def test_a_bulk_result_larger_than_the_given_memory_is_an_error() -> None:
     async def main() -> None:
         async with serving() as rig, await rig.caller() as caller:
             into = bytearray(b"untouched")
-            with pytest.raises(DecodeError, match="at most the 9 octets"):
+            with pytest.raises(DecodeError, match="at most 9 octets"):
                 await caller.call(READ, 10, into=into)
             assert into == b"untouched"
 

@@ -257,7 +257,7 @@ def test_a_block_ahead_is_on_its_way_while_the_last_one_is_used(fs: Any, top: Pa
             file.read(BLOCK)
         ahead = file._file._ahead
         assert ahead._row
-        assert ahead._row[-1].end > file._read_to
+        assert ahead._row[-1].end > file.tell()
 
 
 def test_flush_makes_what_was_written_visible(fs: Any, top: Path) -> None:

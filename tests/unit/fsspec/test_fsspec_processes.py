@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
@@ -221,7 +222,7 @@ def test_an_interrupt_cancels_what_a_file_system_does(fs: Any, monkeypatch: pyte
 
 def connections(served: Served, protocol: str) -> set[Any]:
     fs = fsspec.filesystem(protocol, **served.options(protocol))
-    found = mounts._MOUNTS.get((fs.loop, fs.server.key))
+    found = mounts._MOUNTS.get((os.getpid(), fs.loop, fs.server.key))
     return set() if found is None else {each.connection for each in found._mounted.values()}
 
 
@@ -239,9 +240,9 @@ def test_file_systems_of_one_server_share_its_connection(served: Served, protoco
     async def elsewhere() -> None:
         fs = fsspec.filesystem(protocol, **options, asynchronous=True)
         assert await asyncio.gather(*(fs._cat_file("/data/file") for _ in range(4))) == [b"1"] * 4
-        assert (asyncio.get_running_loop(), fs.server.key) in mounts._MOUNTS
+        assert (os.getpid(), asyncio.get_running_loop(), fs.server.key) in mounts._MOUNTS
         await fs._close()
-        assert (asyncio.get_running_loop(), fs.server.key) not in mounts._MOUNTS
+        assert (os.getpid(), asyncio.get_running_loop(), fs.server.key) not in mounts._MOUNTS
 
     asyncio.run(elsewhere())
 
@@ -251,7 +252,7 @@ def test_a_connection_that_ended_for_good_is_replaced(served: Served, protocol: 
     fs = fsspec.filesystem(protocol, **served.options(protocol))
     fs.cat_file("/data/file")
     (lost,) = connections(served, protocol)
-    found = mounts._MOUNTS[fs.loop, fs.server.key]
+    found = mounts._MOUNTS[os.getpid(), fs.loop, fs.server.key]
 
     async def end() -> None:
         watching = set(found._watching)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import pickle
 import secrets
 import shutil
@@ -186,9 +187,9 @@ def test_closing_ends_the_connections_to_all_servers(two: Two) -> None:
     for _ in range(2):
         assert two.fs.exists(two.first)
         assert two.fs.exists(two.second)
-        assert all((two.fs.loop, server.key) in mounts._MOUNTS for server in servers)
+        assert all((os.getpid(), two.fs.loop, server.key) in mounts._MOUNTS for server in servers)
         two.fs.close()
-        assert not any((two.fs.loop, server.key) in mounts._MOUNTS for server in servers)
+        assert not any((os.getpid(), two.fs.loop, server.key) in mounts._MOUNTS for server in servers)
 
 
 def test_what_fsspec_builds_on_file_systems_keeps_the_server(two: Two, protocol: str, tmp_path: Path) -> None:

@@ -90,13 +90,13 @@ def test_a_read_in_flight_of_another_loop_is_not_waited_for() -> None:
 
         async def begin() -> tuple[ReadAhead, asyncio.Task[Any]]:
             ahead = ReadAhead(fetch, asyncio.ensure_future, block=100, blocks=2, size=1000)
-            reading = asyncio.ensure_future(ahead.at(0, 10))
+            reading = asyncio.ensure_future(ahead.at(0, 10, 0))
             await asyncio.sleep(0)
             return ahead, reading
 
         ahead, reading = loop.run(begin)
         with pytest.raises(LocalProtocolError, match="belongs to the event loop"):
-            asyncio.run(asyncio.wait_for(ahead.at(0, 10), 20))
+            asyncio.run(asyncio.wait_for(ahead.at(0, 10, 0), 20))
 
         async def end() -> None:
             for block in list(ahead._row):

@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 from rpcrdma.aio.connections.call_outcome import count_failure
 from rpcrdma.aio.connections.call_record import CallObserver, CallRecord
 from rpcrdma.aio.drivers.record_stream import RecordStream
-from rpcrdma.errors import CallTimeout, DecodeError, MessageTooLong, RpcRdmaError, TransportClosed
+from rpcrdma.errors import CallTimeout, MessageTooLong, RpcRdmaError, TransportClosed
 from rpcrdma.limits import RPC_RECORD_OCTETS_MAX
 from rpcrdma.rpc.call_statistics import CallStatistics
-from rpcrdma.rpc.calls import CallEncoder, decode_result
+from rpcrdma.rpc.calls import CallEncoder, ResultDecoder, decode_result
 from rpcrdma.rpc.errors import GarbageArguments
 from rpcrdma.rpc.message import peek_xid
 from rpcrdma.rpc.program import Procedure
@@ -25,28 +25,6 @@ __all__ = ["TcpCalls"]
 
 A = TypeVar("A")
 R = TypeVar("R")
-
-
-class _CopyingDecoder(Decoder):
-    """Copies the first bulk item into `buffer`, the caller's: TCP has no other way to get it there."""
-
-    __slots__ = ("buffer",)
-
-    def __init__(self, data: Buffer, buffer: memoryview) -> None:
-        super().__init__(data)
-        self.buffer: memoryview | None = buffer
-
-    def bulk(self, limit: int, field: str) -> memoryview:
-        at = self.pos
-        data = super().bulk(limit, field)
-        buffer = self.buffer
-        if buffer is None:
-            return data
-        self.buffer = None
-        if len(data) > len(buffer):
-            raise DecodeError(field, at, f"at most the {len(buffer)} octets given", str(len(data)))
-        buffer[: len(data)] = data
-        return buffer[: len(data)]
 
 
 class TcpCalls:
@@ -161,7 +139,7 @@ class TcpCalls:
             self._ended(future)
             now_ns = time.perf_counter_ns()
             sent_ns = sent_ns or self._sent_ns.pop(future, 0)
-        decoder = Decoder(message) if target is None else _CopyingDecoder(message, target)
+        decoder = Decoder(message) if target is None else ResultDecoder(message, 0, None, (target,))
         try:
             value = decode_result(decoder, xid, procedure)
         except RpcRdmaError as error:

@@ -26,17 +26,16 @@ def add_parser(subparsers: Subparsers) -> None:
         arguments="",
         summary="export a real file tree, copy it out and back over RDMA, verify and report",
         examples=_EXAMPLES,
-        mounts=False,
     )
     add = parser.add_argument
     add(
         "--source",
         type=Path,
         metavar="DIR",
-        help="the tree, which is only read (default: a copy of Python's library and packages, 64 MB of it)",
+        help="the tree to copy, which stays unchanged (default: 64 MB of Python's library and packages)",
     )
     add("--keep", type=Path, metavar="DIR", help="keep the copies in DIR, which must be new or empty")
-    add("--limit-bytes", type=octets, metavar="N", help="move about so much, for example 5M")
+    add("--limit-bytes", type=octets, metavar="N", help="the amount of data to move, for example 5M")
     add_json(parser)
 
 

@@ -14,22 +14,27 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from rpcrdma.aio.client.connect import Connection, ConnectOptions, connect
 from rpcrdma.aio.urls import parse_url
 from rpcrdma.cli import console
 from rpcrdma.cli.copies import Copies
-from rpcrdma.cli.demo.comparison import digests, mismatches
 from rpcrdma.cli.demo.report import Outcome, as_json, print_report
 from rpcrdma.cli.demo.server_process import ServerProcess
-from rpcrdma.cli.demo.source_tree import ENOUGH_FILES, ENOUGH_OCTETS, TreeSize, candidate_roots, measure, snapshot
+from rpcrdma.cli.demo.source_tree import (
+    ENOUGH_FILES,
+    ENOUGH_OCTETS,
+    TreeSize,
+    candidate_roots,
+    digests,
+    measure,
+    mismatches,
+    snapshot,
+)
 from rpcrdma.cli.exit_status import ExitStatus
 from rpcrdma.cli.export_options import existing_directory
-from rpcrdma.cli.options import connect_options
 from rpcrdma.cli.progress import progress_bar
+from rpcrdma.cli.remote import Servers
 from rpcrdma.errors import RpcRdmaError
-from rpcrdma.nfs import v3
 from rpcrdma.nfs.client import NfsFilesystem
-from rpcrdma.nfs.client.mount_client import mount_export
 
 __all__ = ["demonstrate", "free_octets"]
 
@@ -120,11 +125,13 @@ async def _travel(args: argparse.Namespace, places: _Places, size: TreeSize) -> 
         extension=args.extension,
     )
     async with serving as server:
-        options = connect_options(args)
-        async with connect(server.rdma_url, v3.PROGRAM, options=options) as connection:
-            get_s = await _copy(connection, server, options, "source", places.fetched, size)
-            put_s = await _copy(connection, server, options, "copy", places.fetched, size)
-            negotiated, statistics = connection.negotiated, connection.statistics
+        mount_port = parse_url(server.tcp_url).port
+        async with Servers(args) as servers:
+            source, _ = await servers.locate(parse_url(f"{server.rdma_url}/source?mountport={mount_port}"))
+            get_s = await _copy(source, places.fetched, size, outward=True)
+            copy, _ = await servers.locate(parse_url(f"{server.rdma_url}/copy?mountport={mount_port}"))
+            put_s = await _copy(copy, places.fetched, size, outward=False)
+            negotiated, statistics = copy.connection.negotiated, copy.connection.statistics
         # Before it stops, the server reports the end of the connection with its counters.
         if await server.stop():
             raise RpcRdmaError("the server failed; see its messages above")
@@ -146,22 +153,16 @@ async def _travel(args: argparse.Namespace, places: _Places, size: TreeSize) -> 
     )
 
 
-async def _copy(
-    connection: Connection, server: ServerProcess, options: ConnectOptions, export: str, local: Path, size: TreeSize
-) -> float:
-    """Copies all of the export "source" to `local`, or all of `local` to the export "copy"; returns the seconds."""
-    url = parse_url(f"{server.tcp_url}/{export}")
-    mounted = await mount_export(url, options.credential, reserved_port=options.reserved_port, on_call=options.on_call)
-    outward = export == "source"
+async def _copy(filesystem: NfsFilesystem, local: Path, size: TreeSize, *, outward: bool) -> float:
+    """Copies all of the export to `local`, or otherwise all of `local` to the export; returns the seconds."""
     with progress_bar("copying out" if outward else "copying back", size.octets) as advance:
         copies = Copies(advance)
-        async with NfsFilesystem(connection, mounted.handle) as filesystem:
-            start = time.perf_counter()
-            if outward:
-                report = await filesystem.download_tree("/", local, progress=copies.progress())
-            else:
-                report = await filesystem.upload_tree(local, "/", progress=copies.progress())
-            seconds = time.perf_counter() - start
+        start = time.perf_counter()
+        if outward:
+            report = await filesystem.download_tree("/", local, progress=copies.progress())
+        else:
+            report = await filesystem.upload_tree(local, "/", progress=copies.progress())
+        seconds = time.perf_counter() - start
     copies.add_tree(report)
     return seconds
 

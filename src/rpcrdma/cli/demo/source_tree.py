@@ -1,7 +1,8 @@
-"""The tree that the demonstration moves: real files found on this machine."""
+"""The tree of the demonstration: taken from this machine, and compared with its copies."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import stat
@@ -10,7 +11,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["ENOUGH_FILES", "ENOUGH_OCTETS", "TreeSize", "candidate_roots", "measure", "snapshot"]
+__all__ = [
+    "ENOUGH_FILES",
+    "ENOUGH_OCTETS",
+    "TreeSize",
+    "candidate_roots",
+    "digests",
+    "measure",
+    "mismatches",
+    "snapshot",
+]
 
 ENOUGH_OCTETS = 64_000_000
 ENOUGH_FILES = 1500
@@ -118,3 +128,37 @@ def _copy(entry: os.DirEntry[str], target: Path) -> int | None:
         return target.stat().st_size
     except (PermissionError, FileNotFoundError):
         return None
+
+
+def digests(root: Path, on_octets: Callable[[int], None] = lambda _count: None) -> dict[str, str]:
+    """The content of each path below `root`: a digest, a link's target or "directory".
+
+    Raises:
+        OSError: an entry cannot be read.
+    """
+    found: dict[str, str] = {}
+    waiting = [root]
+    while waiting:
+        directory = waiting.pop()
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                path = Path(entry.path)
+                status = entry.stat(follow_symlinks=False)
+                if stat.S_ISDIR(status.st_mode):
+                    waiting.append(path)
+                    description = "directory"
+                elif stat.S_ISLNK(status.st_mode):
+                    description = f"link to {path.readlink()}"
+                elif stat.S_ISREG(status.st_mode):
+                    with path.open("rb") as file:
+                        description = hashlib.file_digest(file, "sha256").hexdigest()
+                    on_octets(status.st_size)
+                else:
+                    continue
+                found[os.path.relpath(path, root)] = description
+    return found
+
+
+def mismatches(source: dict[str, str], copy: dict[str, str]) -> list[str]:
+    """The paths that differ, or that one of the two lacks, in order."""
+    return sorted(path for path in source.keys() | copy.keys() if source.get(path) != copy.get(path))

@@ -33,16 +33,15 @@ def add_parser(subparsers: Subparsers) -> None:
         "doctor",
         run,
         arguments="[HOST|URL]",
-        summary="say what works on this machine, and what to do about the rest",
+        summary="check this machine for RDMA and NFS, and name the remedies",
         examples=_EXAMPLES,
-        mounts=False,
     )
     parser.add_argument(
         "url",
         nargs="?",
         type=_place,
         metavar="HOST|URL",
-        help="look at the way to this server, too, and whether it answers",
+        help="check the path to this server as well, and whether it answers",
     )
     parser.add_argument(
         "--root",

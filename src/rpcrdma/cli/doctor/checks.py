@@ -1,24 +1,80 @@
-"""The doctor's findings about this machine, from facts that were gathered elsewhere."""
+"""The checks of `rpcrdma doctor`, which judge given facts, and their findings."""
 
 from __future__ import annotations
 
+import enum
 import resource
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
+from rpcrdma.cli import console
 from rpcrdma.cli.console import readable_octets
 from rpcrdma.cli.doctor.devices import ModuleState, RdmaDevice
-from rpcrdma.cli.doctor.findings import Finding, Mark
 from rpcrdma.limits import BUFFER_OCTETS_MAX, RPC_CONNECTIONS_MAX
 
 __all__ = [
     "KERNEL_MODULES",
+    "Finding",
+    "Mark",
+    "as_json",
     "check_devices",
     "check_listening",
     "check_memory_lock",
     "check_modules",
     "check_open_files",
     "check_route",
+    "show",
 ]
+
+
+class Mark(enum.StrEnum):
+    """The result's severity: a subject with a `NOTE` works with a limitation, one with a `PROBLEM` does not work."""
+
+    OK = "ok"
+    NOTE = "note"
+    PROBLEM = "problem"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """The result of one check.
+
+    `subject` is its name for programs, `title` for people; `text` is the result, `remedy` the advice if it
+    needs one. `facts` are for programs only.
+    """
+
+    mark: Mark
+    subject: str
+    title: str
+    text: str
+    remedy: str = ""
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+def as_json(findings: Iterable[Finding]) -> list[dict[str, Any]]:
+    """The findings for `--json`: subject, mark, text, remedy (null if none), and facts as numbers and names."""
+    return [
+        {
+            "subject": found.subject,
+            "mark": found.mark,
+            "text": found.text,
+            "remedy": found.remedy or None,
+            **found.facts,
+        }
+        for found in findings
+    ]
+
+
+def show(findings: Iterable[Finding]) -> None:
+    """One line a finding; a remedy on the line below it."""
+    findings = list(findings)
+    width = max(len(found.title) for found in findings)
+    for found in findings:
+        console.data(console.printable(f"{found.mark:<7}  {found.title:<{width}}  {found.text}"))
+        if found.remedy:
+            console.data(console.printable(f"{'':7}  {'':{width}}  -> {found.remedy}"))
+
 
 KERNEL_MODULES = ("siw", "rdma_rxe", "rpcrdma")
 """The kernel's software RNICs for iWARP and RoCE, and its NFS over RDMA."""
@@ -108,7 +164,7 @@ def check_memory_lock(limit_octets: int, devices: Sequence[RdmaDevice]) -> Findi
         mark=Mark.NOTE if short else Mark.OK,
         subject="memory_lock",
         title="locked memory",
-        text=f"{size}: what a program may keep in place for an RDMA device; the software RNIC needs none",
+        text=f"{size} of memory that a program may lock for an RDMA device; the software RNIC locks none",
         remedy="for programs that use the device: ulimit -l unlimited, or memlock in /etc/security/limits.conf"
         if short
         else "",

@@ -12,15 +12,18 @@ from rpcrdma.aio.urls import DEFAULT_PORTS, Url
 from rpcrdma.cli import console
 from rpcrdma.cli.doctor.checks import (
     KERNEL_MODULES,
+    Finding,
+    Mark,
+    as_json,
     check_devices,
     check_listening,
     check_memory_lock,
     check_modules,
     check_open_files,
     check_route,
+    show,
 )
 from rpcrdma.cli.doctor.devices import RdmaDevice, module_state, rdma_devices
-from rpcrdma.cli.doctor.findings import Finding, Mark, as_json, show
 from rpcrdma.cli.doctor.network import check_server, check_software_rnic, interface_towards, why_not_listening
 from rpcrdma.cli.exit_status import ExitStatus
 from rpcrdma.cli.options import connect_options

@@ -14,7 +14,7 @@ from rpcrdma.aio.host_options import HostAuthentication
 from rpcrdma.aio.server.rdma_server import RdmaServerConfig
 from rpcrdma.aio.server.serve import ServeOptions, serve
 from rpcrdma.aio.urls import Url
-from rpcrdma.cli.doctor.findings import Finding, Mark
+from rpcrdma.cli.doctor.checks import Finding, Mark
 from rpcrdma.cli.exit_status import ExitStatus
 from rpcrdma.cli.failures import describe
 from rpcrdma.errors import RpcError, RpcRdmaError
@@ -76,7 +76,7 @@ async def check_server(url: Url, options: ConnectOptions) -> tuple[Finding, Exit
             subject="server",
             title="server",
             text=f"{place} answers, but not with NFS version 3: {error}",
-            remedy="check that NFS version 3 is served there, if that is what you look for",
+            remedy="check that the server offers NFS version 3, if you need NFS",
             facts={"url": place},
         ), ExitStatus.DONE
     except (RpcRdmaError, OSError) as error:

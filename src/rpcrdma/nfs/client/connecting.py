@@ -16,18 +16,25 @@ from rpcrdma.nfs.client.options import FileOptions
 from rpcrdma.nfs.client.paths import Path
 from rpcrdma.nfs.client.watching import Changes
 
-__all__ = ["MountedFilesystem", "nfs_open"]
+__all__ = ["MountedFilesystem", "mount_over", "nfs_open"]
 
 
 class MountedFilesystem(NfsFilesystem):
-    """The file system that `nfs_open` has mounted over a connection of its own, which `close` ends as well.
+    """The file system of one export, which `close` unmounts; the one of `nfs_open` closes its connection as well.
 
     `directory`, where relative paths start, is the part of the URL's path below the `export`. It may be the path of a
     file too, in which case "." is the file. `listed_exports` are the exports that the server told of.
     """
 
     def __init__(
-        self, connection: Connection, url: Url, mounted: Mount, options: ConnectOptions, files: FileOptions | None
+        self,
+        connection: Connection,
+        url: Url,
+        mounted: Mount,
+        options: ConnectOptions,
+        files: FileOptions | None,
+        *,
+        owns_connection: bool,
     ) -> None:
         super().__init__(connection, mounted.handle, directory=mounted.directory, options=files)
         self.connection = connection
@@ -37,6 +44,7 @@ class MountedFilesystem(NfsFilesystem):
         self._target = url
         self._mounted = mounted
         self._options = options
+        self._owns_connection = owns_connection
 
     def __repr__(self) -> str:
         return f"<rpcrdma.nfs.client.MountedFilesystem {self.url}>"
@@ -64,11 +72,29 @@ class MountedFilesystem(NfsFilesystem):
         )
 
     async def close(self) -> None:
-        """Ends the work in the background, unmounts and closes the connection."""
+        """Ends the work in the background, closes the connection if `nfs_open` made it, and unmounts."""
         await super().close()
-        await self.connection.close()
-        options = self._options
-        await unmount(self._target, self._mounted, options.credential, reserved_port=options.reserved_port)
+        if self._owns_connection:
+            await self.connection.close()
+        await unmount(self._target, self._mounted, self._options)
+
+
+async def mount_over(
+    connection: Connection,
+    url: Url,
+    mounted: Mount,
+    options: ConnectOptions,
+    files: FileOptions | None = None,
+    *,
+    owns_connection: bool = False,
+) -> MountedFilesystem:
+    """The file system whose root MOUNT gave as `mounted`, over `connection` to the NFS server at `url`.
+
+    Raises:
+        ConnectFailed: the NFS server does not know the root's handle: another server has answered MOUNT.
+    """
+    await confirm_root(connection, url, mounted)
+    return MountedFilesystem(connection, url, mounted, options, files, owns_connection=owns_connection)
 
 
 class _Opening:
@@ -98,23 +124,14 @@ class _Opening:
 
     async def _open(self) -> MountedFilesystem:
         url, options = self._url, self._options
-        mounted = await mount_export(
-            url,
-            options.credential,
-            mount_port=self._mount_port,
-            timeout_s=options.connect_timeout_s,
-            reserved_port=options.reserved_port,
-            on_call=options.on_call,
-        )
-        connection = await connect(
-            str(Url(scheme=url.scheme, host=url.host, port=url.port)), v3.PROGRAM, options=options
-        )
+        mounted = await mount_export(url, options, mount_port=self._mount_port)
+        server = str(Url(scheme=url.scheme, host=url.host, port=url.port))
+        connection = await connect(server, v3.PROGRAM, options=options)
         try:
-            await confirm_root(connection, url, mounted)
+            return await mount_over(connection, url, mounted, options, self._files, owns_connection=True)
         except BaseException:
             await connection.close()
             raise
-        return MountedFilesystem(connection, url, mounted, options, self._files)
 
 
 def nfs_open(

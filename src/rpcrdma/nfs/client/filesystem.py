@@ -12,16 +12,14 @@ from typing import Self
 
 from rpcrdma.aio.own_loop import AsynchronousOnly
 from rpcrdma.nfs.client.attributes import NOW, Now, Stat, StatVfs, set_attributes, stat_from, statvfs_from
-from rpcrdma.nfs.client.directory_entry import DirEntry
 from rpcrdma.nfs.client.listing import name_pages
-from rpcrdma.nfs.client.node import Node
+from rpcrdma.nfs.client.node import DirEntry, Node
 from rpcrdma.nfs.client.options import FileOptions
 from rpcrdma.nfs.client.paths import Path, base_name, join, text_of
 from rpcrdma.nfs.client.resolver import OUTDATED
-from rpcrdma.nfs.client.streams.direct_read import read_direct
+from rpcrdma.nfs.client.streams.direct_read import placed_bytes, read_direct
 from rpcrdma.nfs.client.streams.file_stream import NfsFile
 from rpcrdma.nfs.client.streams.opening import open_file, open_listed
-from rpcrdma.nfs.client.streams.placed_bytes import placed_bytes
 from rpcrdma.nfs.client.trees.file_transfer import FileTransfer
 from rpcrdma.nfs.client.trees.tree_copy import CopyReport, Progress, download_tree, upload_tree
 from rpcrdma.nfs.client.trees.tree_remove import RemoveReport, remove_tree
@@ -58,7 +56,7 @@ class NfsFilesystem:
     """The file system below `root`, a handle from MOUNT, at the server that `caller` is connected to.
 
     Paths are the caller's own: an absolute one starts at the root, a relative one at `directory`, and neither leads
-    out of the mount. Every call may also raise what `Caller.call` raises; there is no reconnection. New files and
+    out of the mount. Every call may also raise the errors of `Caller.call`; there is no reconnection. New files and
     directories at the server get exactly the mode that is asked for: the process's umask applies to downloads alone.
 
     `stat` and `open` always ask the server; only directories on the way are remembered for a few seconds
@@ -212,13 +210,13 @@ class NfsFilesystem:
     # Directories
 
     async def entry(self, path: Path) -> DirEntry:
-        """The entry at `path` as a listing of its directory has it: a symbolic link itself, not what it leads to."""
+        """The entry at `path` as a listing of its directory has it: a symbolic link itself, not its target."""
         directory, name, node = await self._resolver.find_entry(path)
         assert node.attributes is not None, "LOOKUP brings them"
         return DirEntry(name, directory, node.handle, node.attributes)
 
     async def is_unchanged(self, entry: DirEntry) -> bool:
-        """Whether the object of an entry is still what it was when the entry was given, in one call."""
+        """Whether the object of an entry is unchanged since the entry was read, in one call."""
         try:
             present = await self._procedures.getattr(entry.handle, entry.path)
         except NfsError as error:
@@ -280,8 +278,8 @@ class NfsFilesystem:
         """(directory, names of directories, other names) for each directory of a tree, as `os.walk`.
 
         Symbolic links are not followed. With `topdown` the caller may remove names of directories from the list.
-        Directories that cannot be read go to `onerror`, or are passed over; so are those that are met again inside
-        themselves, or too deep, and entries whose name cannot be one.
+        Errors go to `onerror`, or are ignored: of directories that cannot be read, that lie inside themselves or too
+        deep, and of entries with invalid names.
         """
         absolute = self._resolver.absolute(top)
         async for found in walk_tree(self._volume, absolute, topdown=topdown, onerror=onerror):
@@ -318,8 +316,8 @@ class NfsFilesystem:
     async def rmtree(self, path: Path, *, exclude: Iterable[str] = ()) -> RemoveReport:
         """Removes a directory with everything in it, many files at a time; symbolic links are removed, not followed.
 
-        What `exclude` matches stays, with the directories above it; for the patterns see `download_tree`. The report
-        lists failures; see `RemoveReport.check`.
+        Entries that match `exclude` stay, with the directories above them; for the patterns see `download_tree`. The
+        report lists failures; see `RemoveReport.check`.
 
         Raises:
             NotADirectoryError: `path` is no directory.
@@ -459,9 +457,9 @@ class NfsFilesystem:
         The copy grows under a temporary name and replaces an existing file only when it is complete. A new file gets
         the server's permissions as far as the umask lets it, one that replaces another keeps the other's; with
         `exact_modes` both get the server's. With `sparse`, zeros are not written, but left as holes. With
-        `resume`, nothing is copied if a file with the source's size and mtime is there, and what is left of a large
-        copy that was broken off stays, to be continued by the next one of the same source. `progress` is called with
-        (files, octets) done so far.
+        `resume`, a file that exists with the source's size and mtime is not copied, and the partial copy of a large
+        file is kept after an interruption, for the next copy of the same source to continue. `progress` is called
+        with (files, octets) done so far.
         """
         node = await self._resolver.find(path)
         own_name = base_name(self._resolver.absolute(path))
@@ -508,10 +506,10 @@ class NfsFilesystem:
         """Copies a directory with everything in it to the local directory `local`, which may exist.
 
         Times and links of both kinds are kept, and modes as `download` says; a directory that exists keeps its own mode
-        and times, unless `exact_modes`. Nothing outside `local` is written, whatever names and links the server shows.
-        `sparse` and `resume` are as in `download`. What one of the patterns `exclude` matches is left out: those
-        without a slash are for names at any depth, those with one for paths from the top. The report lists failures;
-        see `CopyReport.check`.
+        and times, unless `exact_modes`. Nothing outside `local` is written, even for hostile names and links.
+        `sparse` and `resume` are as in `download`. Entries that match one of the patterns `exclude` are left out: a
+        pattern without a slash applies to names at any depth, one with a slash to paths from the top. The report
+        lists failures; see `CopyReport.check`.
         """
         node = await self._resolver.find(path)
         transfer = FileTransfer(self._volume, progress, exact_modes=exact_modes, sparse=sparse, resume=resume)
@@ -532,7 +530,7 @@ class NfsFilesystem:
     ) -> CopyReport:
         """Copies a local directory with everything in it to the directory `path`, which may exist.
 
-        New files and directories get the modes and times of their originals, whatever the umask; a directory that
+        New files and directories get the modes and times of their originals, regardless of the umask; a directory that
         exists keeps its own, unless `exact_modes`. `sparse` and `resume` are as in `upload`, `exclude` as in
         `download_tree`. The report lists failures; see `CopyReport.check`.
         """
@@ -579,7 +577,7 @@ class NfsFilesystem:
 
 
 def _length(attributes: fattr3, offset: int, size: int) -> int:
-    """How many octets of such a file there are from `offset` on, no more than `size` unless that is negative."""
+    """The octets of such a file from `offset` on, at most `size` unless that is negative."""
     rest = max(0, attributes.size - offset)
     return min(rest, size) if size >= 0 else rest
 

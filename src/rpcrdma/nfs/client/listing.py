@@ -14,8 +14,7 @@ from typing import TypeAlias
 
 from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.limits import NFS_LISTED_NAMES_KNOWN_MAX, NFS_LISTED_NAMES_MAX
-from rpcrdma.nfs.client.directory_entry import DirEntry
-from rpcrdma.nfs.client.node import Node
+from rpcrdma.nfs.client.node import DirEntry, Node
 from rpcrdma.nfs.client.paths import listed_name
 from rpcrdma.nfs.client.procedures import NfsProcedures
 from rpcrdma.nfs.errors import NfsError, NfsNotFound, ServerPathError

@@ -10,10 +10,10 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from rpcrdma.aio.connections.call_record import CallObserver
+from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.aio.urls import DEFAULT_PORTS, Url
@@ -22,7 +22,6 @@ from rpcrdma.nfs import mount, port_mapper, v3
 from rpcrdma.nfs.client.port_mapper import PORT_MAPPER_PORT, PROTOCOL_TCP
 from rpcrdma.nfs.errors import NfsError, NfsNotFound, NfsPermission, nfs_error
 from rpcrdma.nfs.v3 import nfsstat3
-from rpcrdma.rpc.auth import Credential
 from rpcrdma.rpc.program import Caller
 
 __all__ = [
@@ -42,6 +41,8 @@ T = TypeVar("T")
 _LOGGER = logging.getLogger("rpcrdma.client")
 _REMEDY = "name the TCP port of the server's MOUNT with ?mountport=PORT in the URL, or with --mount-port"
 _SHOWN_MAX = 8
+_UNMOUNT_S = 1.0
+"""Closing a file system waits no longer than this for MOUNT: no data depends on UMNT."""
 
 MOUNT_PORT = 20048
 """The port registered for the MOUNT protocol."""
@@ -82,91 +83,53 @@ class NoSuchExport(NfsNotFound):
         return type(self), (self.path, self.exports)
 
 
-async def mount_export(
-    url: Url,
-    credential: Credential,
-    *,
-    mount_port: int | None = None,
-    timeout_s: float = 10.0,
-    reserved_port: bool = False,
-    on_call: CallObserver | None = None,
-) -> Mount:
-    """Mounts the export that `url.path` is in or below; with `reserved_port` from a port below 1024.
-
-    `mount_port` counts where the URL names none; `on_call` is called with a record of each call.
+async def mount_export(url: Url, options: ConnectOptions, *, mount_port: int | None = None) -> Mount:
+    """Mounts the export that holds `url.path`; `mount_port` is for URLs that name no MOUNT port.
 
     Raises:
         NotPermitted: this process may not take a reserved port.
         HostNotFound: the host name has no address.
-        ConnectFailed: no MOUNT service answers; the message says where it was looked for.
+        ConnectFailed: no MOUNT service answers; the message names the ports that were tried.
         NfsError: the server refuses; FileNotFoundError if no export holds that path.
     """
 
     async def mounted(caller: Caller, port: int) -> Mount:
-        found = await mount_with(caller, url.path or "/", timeout_s=timeout_s)
+        found = await mount_with(caller, url.path or "/", timeout_s=options.connect_timeout_s)
         _LOGGER.info("mounted %s: MOUNT at %s", found.export, authority(url.host, port))
         return replace(found, port=port)
 
-    how = _How(credential, mount_port=mount_port, timeout_s=timeout_s, reserved_port=reserved_port, on_call=on_call)
-    return await _at_mount_service(url, how, mounted)
+    return await _at_mount_service(url, options, mount_port, mounted)
 
 
-async def list_exports(
-    url: Url,
-    credential: Credential,
-    *,
-    mount_port: int | None = None,
-    timeout_s: float = 10.0,
-    reserved_port: bool = False,
-    on_call: CallObserver | None = None,
-) -> list[Exported]:
+async def list_exports(url: Url, options: ConnectOptions, *, mount_port: int | None = None) -> list[Exported]:
     """The exports that the server at `url` shows, by name; the arguments are those of `mount_export`.
 
     Raises:
         NotPermitted: this process may not take a reserved port.
         HostNotFound: the host name has no address.
-        ConnectFailed: no MOUNT service answers; the message says where it was looked for.
+        ConnectFailed: no MOUNT service answers; the message names the ports that were tried.
     """
 
     async def listed(caller: Caller, _port: int) -> list[Exported]:
-        nodes = await caller.call(mount.EXPORT, None, timeout_s=timeout_s)
+        nodes = await caller.call(mount.EXPORT, None, timeout_s=options.connect_timeout_s)
         found = [Exported(node.ex_dir, tuple(group.gr_name for group in node.ex_groups)) for node in nodes]
         return sorted(found, key=lambda export: export.name)
 
-    how = _How(credential, mount_port=mount_port, timeout_s=timeout_s, reserved_port=reserved_port, on_call=on_call)
-    return await _at_mount_service(url, how, listed)
+    return await _at_mount_service(url, options, mount_port, listed)
 
 
-@dataclass(frozen=True, slots=True)
-class _How:
-    """The arguments of `mount_export` but the first."""
-
-    credential: Credential
-    _: KW_ONLY
-    mount_port: int | None
-    timeout_s: float
-    reserved_port: bool
-    on_call: CallObserver | None
-
-
-async def _at_mount_service(url: Url, how: _How, work: Callable[[Caller, int], Awaitable[T]]) -> T:
-    """What `work` returns, which is given a caller of the first MOUNT service that answers, and its port."""
+async def _at_mount_service(
+    url: Url, options: ConnectOptions, mount_port: int | None, work: Callable[[Caller, int], Awaitable[T]]
+) -> T:
+    """Calls `work` with the first MOUNT service that answers and its port; the result of `work`."""
     tried: list[str] = []
-    mount_port = url.mount_port or how.mount_port
-    async for port in _ports(url, mount_port, how.credential, how.timeout_s, tried):
+    mount_port = url.mount_port or mount_port
+    async for port in _ports(url, mount_port, options, tried):
         try:
-            connecting = TcpConnection.connect(
-                url.host,
-                port,
-                how.credential,
-                timeout_s=how.timeout_s,
-                reserved_port=how.reserved_port,
-                on_call=how.on_call,
-            )
-            async with await connecting as caller:
+            async with await _connected(url.host, port, options) as caller:
                 return await work(caller, port)
         except (NotPermitted, HostNotFound):
-            # No other port changes that.
+            # Every other port would fail in the same way.
             raise
         except NfsError as error:
             if mount_port is None and port != url.port != DEFAULT_PORTS[url.scheme]:
@@ -176,6 +139,17 @@ async def _at_mount_service(url: Url, how: _How, work: Callable[[Caller, int], A
         except (ConnectFailed, TransportClosed, RpcError) as error:
             tried.append(f"TCP port {port}: {_cause(error, url.host, port)}")
     raise ConnectFailed(f"no MOUNT service answers at {url.host} ({', '.join(tried)}); {_REMEDY}")
+
+
+async def _connected(host: str, port: int, options: ConnectOptions, *, timeout_s: float | None = None) -> TcpConnection:
+    return await TcpConnection.connect(
+        host,
+        port,
+        options.credential,
+        timeout_s=options.connect_timeout_s if timeout_s is None else timeout_s,
+        reserved_port=options.reserved_port,
+        on_call=options.on_call,
+    )
 
 
 async def confirm_root(caller: Caller, url: Url, mounted: Mount) -> None:
@@ -188,7 +162,7 @@ async def confirm_root(caller: Caller, url: Url, mounted: Mount) -> None:
     if reply.status in {nfsstat3.NFS3ERR_STALE, nfsstat3.NFS3ERR_BADHANDLE}:
         raise ConnectFailed(
             f"the NFS server at {url.authority} does not know the handle of {mounted.export} that MOUNT at "
-            f"{authority(url.host, mounted.port)} gave: they are not one server; {_REMEDY}"
+            f"{authority(url.host, mounted.port)} gave: MOUNT and NFS are not one server; {_REMEDY}"
         )
 
 
@@ -196,7 +170,7 @@ async def mount_with(caller: Caller, path: str, *, timeout_s: float | None = Non
     """Mounts the export with the longest name that `path` is in; without a list, the longest that the server mounts.
 
     Raises:
-        NfsError: see `mount_export`; beyond that what `Caller.call` raises.
+        NfsError: see `mount_export`; and the errors of `Caller.call`.
     """
     names = _names(path)
     candidates = ["/" + "/".join(names[:count]) for count in range(len(names), -1, -1)]
@@ -231,22 +205,17 @@ async def mount_with(caller: Caller, path: str, *, timeout_s: float | None = Non
 def _why_refused(export: str, admitted: Sequence[str]) -> str:
     """The facts about a refusal of MOUNT: the hosts and networks that the server's list names for the export."""
     if not admitted:
-        return f"the server's MOUNT does not let this host or user have {export}; the log of the server may say why"
+        return f"the server's MOUNT refuses {export} to this host or user; the server's log may have the reason"
     more = len(admitted) - _SHOWN_MAX
     shown = ", ".join(admitted[:_SHOWN_MAX]) + (f" and {more} more" if more > 0 else "")
     return f"the server exports {export} to {shown} alone"
 
 
-async def unmount(
-    url: Url, mounted: Mount, credential: Credential, *, timeout_s: float = 1.0, reserved_port: bool = False
-) -> None:
-    """Tells the server that the export is no longer used; nothing depends on it, so failures are passed over."""
+async def unmount(url: Url, mounted: Mount, options: ConnectOptions) -> None:
+    """Tells the server that the export is no longer used; failures have no effect, and are ignored."""
     with contextlib.suppress(RpcRdmaError):
-        connecting = TcpConnection.connect(
-            url.host, mounted.port, credential, timeout_s=timeout_s, reserved_port=reserved_port
-        )
-        async with await connecting as caller:
-            await caller.call(mount.UMNT, mounted.export, timeout_s=timeout_s)
+        async with await _connected(url.host, mounted.port, options, timeout_s=_UNMOUNT_S) as caller:
+            await caller.call(mount.UMNT, mounted.export, timeout_s=_UNMOUNT_S)
 
 
 async def _mnt(caller: Caller, export: str, timeout_s: float | None) -> bytes:
@@ -257,9 +226,7 @@ async def _mnt(caller: Caller, export: str, timeout_s: float | None) -> bytes:
     return reply.value.fhandle
 
 
-async def _ports(
-    url: Url, mount_port: int | None, credential: Credential, timeout_s: float, tried: list[str]
-) -> AsyncIterator[int]:
+async def _ports(url: Url, mount_port: int | None, options: ConnectOptions, tried: list[str]) -> AsyncIterator[int]:
     if mount_port is not None:
         yield mount_port
         return
@@ -268,9 +235,9 @@ async def _ports(
     if url.scheme != "tcp" or url.port != MOUNT_PORT:
         yield MOUNT_PORT
     try:
-        async with await TcpConnection.connect(url.host, PORT_MAPPER_PORT, credential, timeout_s=timeout_s) as caller:
+        async with await _connected(url.host, PORT_MAPPER_PORT, options) as caller:
             wanted = port_mapper.mapping(mount.MOUNT_V3.number, mount.MOUNT_V3.version, PROTOCOL_TCP, 0)
-            port = await caller.call(port_mapper.PMAPPROC_GETPORT, wanted, timeout_s=timeout_s)
+            port = await caller.call(port_mapper.PMAPPROC_GETPORT, wanted, timeout_s=options.connect_timeout_s)
     except RpcRdmaError as error:
         tried.append(f"port mapper: {_cause(error, url.host, PORT_MAPPER_PORT)}")
         return

@@ -20,21 +20,16 @@ class FileOptions:
     uncommitted_octets_max: int = 32 << 20
     """Written, but not yet committed data that a stream keeps in memory, to write it again if the server restarts."""
     direct_calls: int = 8
-    """Calls in flight for one `read_into`, `pread` or file that is copied: 8 MiB hide the latency of any local net."""
+    """Calls in flight for one `read_into`, `pread` or copied file: 8 MiB hide the latency of a local network."""
     transfer_octets_max: int = 32 << 20
     """Buffers of all downloads and uploads together."""
     commit_octets: int = 64 << 20
-    """An upload asks for a COMMIT each time that it has written this much."""
+    """Octets written by an upload between two COMMITs."""
     files_at_once: int = 32
     """Files that a tree copy has in progress."""
     lookup_valid_s: float = 3.0
-    """How long the directories along a path are not looked up again; Linux starts with 3 s. 0: looked up each time."""
-    lookup_entries_max: int = 4096
+    """Validity of cached directories along a path; Linux starts with 3 s. 0: no cache."""
     listed_names_max: int = NFS_LISTED_NAMES_MAX
-    """Names in one directory; listing one with more ends in an error, as it may be without end."""
+    """Names in one directory; listing more is an error, since the listing may be endless."""
     listed_names_held_max: int = NFS_LISTED_NAMES_HELD_MAX
-    """The same for calls that hold the names all at once: `listdir` and `walk`."""
-    put_off_retries: int = 8
-    """How often an operation that the server puts off (NFS3ERR_JUKEBOX) is tried again, with growing delays: 20 s."""
-    local_threads: int = 4
-    """Threads that read and write local files."""
+    """The same for calls that hold all names in memory: `listdir` and `walk`."""

@@ -81,5 +81,5 @@ def told_target(target: str, path: str) -> str:
     """
     if not target or "\0" in target:
         fault = "holds a NUL" if target else "is empty"
-        raise ServerPathError(errno.EINVAL, f"the target of this symbolic link, as the server tells it, {fault}", path)
+        raise ServerPathError(errno.EINVAL, f"the target of this symbolic link {fault}", path)
     return target

@@ -76,7 +76,7 @@ async def registrations(
                 return version, [_registration(entry.bound) for entry in bindings]
             return WITHOUT_IPV6, await _mappings(caller, timeout_s)
     except RpcError as error:
-        raise ConnectFailed(f"what answers at {authority(host, port)} is no port mapper: {error}") from None
+        raise ConnectFailed(f"the service at {authority(host, port)} is no port mapper: {error}") from None
     except TransportClosed as error:
         where = authority(host, port)
         raise NoAnswer(

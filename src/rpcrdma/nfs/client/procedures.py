@@ -23,6 +23,9 @@ Created = tuple[nfs_fh3 | None, fattr3 | None]
 
 _NO_GUARD = v3.sattrguard3(False, None)
 _OK = nfsstat3.NFS3_OK
+_DEFERRED_RETRIES = 8
+"""Retries of an operation that the server defers (NFS3ERR_JUKEBOX): with the delays below they take 16 s, in which a
+server may fetch a file from slower storage."""
 _FIRST_DELAY_S = 0.1
 _LONGEST_DELAY_S = 5.0
 
@@ -33,7 +36,7 @@ def attributes_of(attributes: post_op_attr) -> fattr3 | None:
 
 
 class NfsProcedures:
-    """Calls through `caller`; an operation that the server puts off is tried again up to `put_off_retries` times.
+    """Calls through `caller`; an operation that the server defers is tried again up to eight times.
 
     The last arguments are the places that an error names. Beyond `NfsError` every method may raise the errors of
     `Caller.call`.
@@ -43,12 +46,10 @@ class NfsProcedures:
         self,
         caller: Caller,
         *,
-        put_off_retries: int = 8,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.caller = caller
         self._call = caller.call
-        self._put_off_retries = put_off_retries
         self._sleep = sleep
 
     async def _result(self, procedure: Procedure[A, Any], args: A, path: Place, path2: Place | None = None) -> Any:
@@ -68,7 +69,7 @@ class NfsProcedures:
     ) -> Any:
         """The result after a first answer with this status, which is not NFS3_OK."""
         delay_s = _FIRST_DELAY_S
-        for _ in range(self._put_off_retries):
+        for _ in range(_DEFERRED_RETRIES):
             if status is not nfsstat3.NFS3ERR_JUKEBOX:
                 break
             await self._sleep(delay_s)
@@ -91,7 +92,11 @@ class NfsProcedures:
 
     async def lookup(self, directory: Node, name: str, path: Place) -> Node:
         """LOOKUP, and GETATTR where the server leaves the attributes out."""
-        value = await self._result(v3.LOOKUP, v3.LOOKUP3args(diropargs3(directory.handle, name)), path)
+        args = v3.LOOKUP3args(diropargs3(directory.handle, name))
+        reply: Any = await self._call(v3.LOOKUP, args)
+        value: v3.LOOKUP3resok = reply.value
+        if reply.status is not _OK:
+            value = await self._retried(reply.status, v3.LOOKUP, args, path)
         attributes = attributes_of(value.obj_attributes)
         if attributes is None:
             attributes = await self.getattr(value.object, path)

@@ -7,23 +7,69 @@ import contextlib
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
-from rpcrdma.nfs.client.lookup_cache import LookupCache
 from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.options import FileOptions
 from rpcrdma.nfs.client.procedures import NfsProcedures
-from rpcrdma.nfs.client.resolver import Resolver
-from rpcrdma.nfs.client.streams.buffer_ring import BufferRing
-from rpcrdma.nfs.client.transfer_sizes import TransferSizes
+from rpcrdma.nfs.client.resolver import LookupCache, Resolver
+from rpcrdma.nfs.client.workers import BufferRing
 from rpcrdma.nfs.errors import nfs_error
-from rpcrdma.nfs.v3 import fattr3, ftype3, nfs_fh3, nfsstat3
+from rpcrdma.nfs.v3 import FSINFO3resok, fattr3, ftype3, nfs_fh3, nfsstat3
 from rpcrdma.rpc.program import Caller
 
-__all__ = ["Volume"]
+__all__ = ["TransferSizes", "Volume"]
+
+_LEAST = 4096
+"""The least that is asked for, also of a server that states less or nothing: it may return fewer octets."""
+_MOST = 1 << 20
+"""More than 1 MiB a call gains nothing; it is the most that Linux asks for."""
+_LISTING_LEAST = 1 << 13
+_LISTING_MOST = 1 << 16
+"""A reply of 64 KiB holds some 300 entries with attributes and handles."""
+_NAMES = 1 << 18
+"""Of names alone some 6,000, whatever the server prefers: it may return fewer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransferSizes:
+    """Octets of one call: reads and writes at most, and preferred in a sequence of them; pages of listings."""
+
+    read_max: int
+    read: int
+    write_max: int
+    write: int
+    listing: int
+    names: int
+
+    @classmethod
+    def of(cls, info: FSINFO3resok) -> TransferSizes:
+        """Sensible sizes for a server that states `info`, even if its own are not."""
+        read_max = _within(info.rtmax, _LEAST, _MOST)
+        write_max = _within(info.wtmax, _LEAST, _MOST)
+        listing = _within(info.dtpref, _LISTING_LEAST, _LISTING_MOST)
+        return cls(
+            read_max=read_max,
+            read=_within(info.rtpref or read_max, _LEAST, read_max),
+            write_max=write_max,
+            write=_within(info.wtpref or write_max, _LEAST, write_max),
+            listing=listing,
+            names=_within(read_max, listing, _NAMES),
+        )
+
+
+def _within(value: int, least: int, most: int) -> int:
+    return max(least, min(value, most))
+
 
 T = TypeVar("T")
 P = ParamSpec("P")
+
+_LOOKUP_ENTRIES_MAX = 4096
+"""Cached directories and symbolic links: more than the paths in use have within the seconds that entries are valid."""
+_LOCAL_THREADS = 4
+"""Threads that read and write local files: enough for system calls to overlap."""
 
 
 class Volume:
@@ -40,8 +86,8 @@ class Volume:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.options = options
-        self.procedures = NfsProcedures(caller, put_off_retries=options.put_off_retries, sleep=sleep)
-        cache = LookupCache(clock, valid_s=options.lookup_valid_s, entries_max=options.lookup_entries_max)
+        self.procedures = NfsProcedures(caller, sleep=sleep)
+        cache = LookupCache(clock, valid_s=options.lookup_valid_s, entries_max=_LOOKUP_ENTRIES_MAX)
         self.resolver = Resolver(self.procedures, root, cache, directory)
         self._sizes: TransferSizes | None = None
         self._ring: BufferRing | None = None
@@ -90,7 +136,7 @@ class Volume:
     ) -> T:
         """`in_thread` for a function whose result has to be closed: if cancelled, `undo` is called with the result."""
         if self._threads is None:
-            self._threads = ThreadPoolExecutor(self.options.local_threads, thread_name_prefix="rpcrdma-files")
+            self._threads = ThreadPoolExecutor(_LOCAL_THREADS, thread_name_prefix="rpcrdma-files")
         running = asyncio.wrap_future(self._threads.submit(function, *args, **kwargs))
         try:
             return await asyncio.shield(running)

@@ -12,11 +12,11 @@ import pytest
 from rpcrdma.errors import RemoteProtocolError
 from rpcrdma.nfs import v3
 from rpcrdma.nfs.client.attributes import NOW, TIME_NS_MAX, set_attributes, stat_from, statvfs_from
-from rpcrdma.nfs.client.lookup_cache import LookupCache
 from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.paths import base_name, components, join, listed_name, text_of
-from rpcrdma.nfs.client.streams.open_mode import parse_open_mode
-from rpcrdma.nfs.client.transfer_sizes import TransferSizes
+from rpcrdma.nfs.client.resolver import LookupCache
+from rpcrdma.nfs.client.streams.open_state import parse_open_mode
+from rpcrdma.nfs.client.volume import TransferSizes
 from rpcrdma.nfs.errors import NfsError, nfs_error
 from rpcrdma.nfs.port_mapper import GETPORT, mapping
 from rpcrdma.nfs.v3 import fattr3, ftype3, nfs_fh3, nfsstat3, nfstime3, post_op_attr, specdata3, time_how

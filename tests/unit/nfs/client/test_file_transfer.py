@@ -222,7 +222,7 @@ def test_a_file_that_changes_while_it_is_downloaded_is_named_and_not_kept(
 
     server.before = changing
     fs = mounted()
-    with pytest.raises(FileChanged, match="changed while it was copied") as caught:
+    with pytest.raises(FileChanged, match="changed during the copy") as caught:
         run(closing(fs, fs.download("/file", tmp_path)))
     assert caught.value.filename == "/file"
     assert names_in(tmp_path) == ["file"]
@@ -250,7 +250,7 @@ def test_a_local_file_that_changes_while_it_is_uploaded_is_named_and_not_kept(
 
     monkeypatch.setattr(local_files, "read_at", changing)
     fs = mounted()
-    with pytest.raises(FileChanged, match="changed while it was copied") as caught:
+    with pytest.raises(FileChanged, match="changed during the copy") as caught:
         run(closing(fs, fs.upload(local, "/copy")))
     assert caught.value.filename == str(local)
     assert list(server.root.children) == ["copy"]

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from rpcrdma.nfs.client import volume
 from rpcrdma.nfs.client.trees import local_files
 from rpcrdma.nfs.v3 import FSSTAT3resok, nfsstat3, post_op_attr
 
@@ -50,7 +51,8 @@ def test_downloads_keep_what_fits(
     monkeypatch.setattr(local_files, "write_at", write_at)
     monkeypatch.setattr(local_files, "abandon_file", abandon_file)
     monkeypatch.setattr(local_files, "free_octets", lambda _directory: ROOM - sum(sizes.values()))
-    report = asyncio.run(copied(mounted(local_threads=1), "download_tree", "/t", tmp_path / "t"))
+    monkeypatch.setattr(volume, "_LOCAL_THREADS", 1)
+    report = asyncio.run(copied(mounted(), "download_tree", "/t", tmp_path / "t"))
     kept = sorted(path for path in (tmp_path / "t").iterdir() if path.stat().st_size == FILE_OCTETS)
     assert len(kept) == FIT
     assert (tmp_path / "t/small").read_bytes() == b"1"

@@ -15,7 +15,7 @@ import pytest
 
 from rpcrdma.errors import TransportClosed
 from rpcrdma.nfs.client.trees import local_files
-from rpcrdma.nfs.client.trees.resumption import InOrder, partial_name
+from rpcrdma.nfs.client.trees.copy_source import InOrder, partial_name
 from rpcrdma.nfs.v3 import nfsstat3, nfstime3
 from support.waiting import closing
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from rpcrdma.aio.client.connect import ConnectOptions, own_credential
+from rpcrdma.aio.client.connect import ConnectOptions
 from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.server.serve import serve
 from rpcrdma.aio.server.tcp_server import TcpServer
@@ -209,7 +209,7 @@ def test_the_longest_export_that_the_path_is_in_is_mounted(
     async def work() -> None:
         async with serving(tmp_path, "/", "/data", "/data/deep") as port:
             url = Url(scheme="tcp", host="127.0.0.1", port=port, path=path)
-            mounted = await mount_export(url, own_credential())
+            mounted = await mount_export(url, ConnectOptions())
             assert (mounted.export, mounted.directory, mounted.port) == (export, directory, port)
 
     run(work())
@@ -333,7 +333,7 @@ def test_a_refusal_to_mount_has_its_errno(status: mountstat3, kind: type[OSError
 @pytest.mark.parametrize(
     ("admitted", "told"),
     [
-        ([], "the server's MOUNT does not let this host or user have /data; the log of the server may say why"),
+        ([], "the server's MOUNT refuses /data to this host or user; the server's log may have the reason"),
         (["192.0.2.0/24", "db1"], "the server exports /data to 192.0.2.0/24, db1 alone"),
         (
             [f"10.0.0.{number}" for number in range(10)],
@@ -380,7 +380,7 @@ def test_the_port_mapper_is_asked_last(monkeypatch: pytest.MonkeyPatch) -> None:
                 monkeypatch.setattr(mount_client, "PORT_MAPPER_PORT", mapper.port)
                 monkeypatch.setattr(mount_client, "MOUNT_PORT", other.port)
                 url = Url(scheme="rdma", host="127.0.0.1", port=1, path="/")
-                assert (await mount_export(url, own_credential())).port == mountd.port
+                assert (await mount_export(url, ConnectOptions())).port == mountd.port
 
     run(work())
 
@@ -394,10 +394,10 @@ def test_nobody_who_mounts_is_an_error_that_says_where_it_looked(monkeypatch: py
             monkeypatch.setattr(mount_client, "MOUNT_PORT", other.port)
             url = Url(scheme="rdma", host="127.0.0.1", port=1, path="/")
             with pytest.raises(ConnectFailed, match=r"does not offer the program.*not registered there"):
-                await mount_export(url, own_credential())
+                await mount_export(url, ConnectOptions())
             monkeypatch.setattr(mount_client, "PORT_MAPPER_PORT", 1)
             with pytest.raises(ConnectFailed, match="port mapper: connection refused"):
-                await mount_export(url, own_credential())
+                await mount_export(url, ConnectOptions())
 
     run(work())
 
@@ -409,9 +409,8 @@ def test_closing_unmounts(tmp_path: Path) -> None:
         async with serving(tmp_path, "/") as nfs_port, TcpServer(Dispatcher([service])) as server:
             await server.listen()
             url = f"tcp://127.0.0.1:{nfs_port}/data"
-            service.handle = (await mount_export(parse_url(f"tcp://127.0.0.1:{nfs_port}/"), own_credential())).handle
-            options = ConnectOptions(credential=own_credential())
-            async with nfs_open(url, mount_port=server.port, options=options, files=FileOptions()):
+            service.handle = (await mount_export(parse_url(f"tcp://127.0.0.1:{nfs_port}/"), ConnectOptions())).handle
+            async with nfs_open(url, mount_port=server.port, options=ConnectOptions(), files=FileOptions()):
                 assert service.left == []
             assert service.left == ["/data"]
 

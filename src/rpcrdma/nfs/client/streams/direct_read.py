@@ -1,15 +1,43 @@
-"""Reads straight into the caller's buffer: many READs in flight, nothing copied on this side."""
+"""Reads placed in their final memory: many READs in flight, and nothing copied by the client."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import io
+from collections.abc import Awaitable, Callable
 
-from rpcrdma.errors import RemoteProtocolError
+from rpcrdma.errors import OutOfMemory, RemoteProtocolError
 from rpcrdma.nfs.client.procedures import NfsProcedures
 from rpcrdma.nfs.client.workers import run_workers
 from rpcrdma.nfs.v3 import nfs_fh3, post_op_attr
 
-__all__ = ["read_direct", "read_whole"]
+__all__ = ["placed_bytes", "read_direct", "read_whole"]
+
+
+async def placed_bytes(size: int, fill: Callable[[memoryview], Awaitable[int]]) -> bytes:
+    """`bytes` of as many octets as `fill` says that it has put into the buffer of `size` octets that it is given.
+
+    `fill` must not use the buffer after it has returned. An `io.BytesIO` lends the memory of the object that it returns
+    in the end, as long as nothing else refers to that object, so nothing is copied. The system's zeroed pages take no
+    memory until data arrives in them, even if the server overstates the size of a file.
+
+    Raises:
+        OutOfMemory: there cannot be so many octets in memory.
+    """
+    if not size:
+        return b""
+    try:
+        memory = io.BytesIO(bytes(size))
+    except (MemoryError, OverflowError):
+        raise OutOfMemory(f"{size} octets do not fit in memory: read the file in parts, by open()") from None
+    with memory.getbuffer() as buffer:
+        got = await fill(buffer)
+    if got < size:
+        try:
+            memory.truncate(got)
+        except BufferError:
+            # A reply that was not taken still refers to the memory: the octets that have arrived are copied out of it.
+            return memory.getvalue()[:got]
+    return memory.getvalue()
 
 
 async def read_whole(

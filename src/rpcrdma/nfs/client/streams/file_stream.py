@@ -11,14 +11,11 @@ from typing import Any, Self
 from rpcrdma.aio.own_loop import AsynchronousOnly
 from rpcrdma.nfs.client.attributes import Stat, set_attributes, stat_from
 from rpcrdma.nfs.client.node import Node
-from rpcrdma.nfs.client.streams.direct_read import read_direct, read_whole
-from rpcrdma.nfs.client.streams.open_mode import OpenMode
-from rpcrdma.nfs.client.streams.placed_bytes import placed_bytes
-from rpcrdma.nfs.client.streams.read_ahead import ReadAhead
-from rpcrdma.nfs.client.streams.shared_position import SharedPosition
+from rpcrdma.nfs.client.streams.direct_read import placed_bytes, read_direct, read_whole
+from rpcrdma.nfs.client.streams.open_state import OpenMode, SharedPosition
+from rpcrdma.nfs.client.streams.read_ahead import ReadAhead, SequentialRun
 from rpcrdma.nfs.client.streams.write_behind import WriteBehind
-from rpcrdma.nfs.client.transfer_sizes import TransferSizes
-from rpcrdma.nfs.client.volume import Volume
+from rpcrdma.nfs.client.volume import TransferSizes, Volume
 from rpcrdma.wire.buffers import Buffer, as_view
 
 __all__ = ["NfsFile"]
@@ -31,13 +28,13 @@ _LINES_OCTETS = 1 << 16
 class NfsFile:
     """A file opened by `NfsFilesystem.open`; an asynchronous context manager and iterator over lines of `bytes`.
 
-    Methods may be called concurrently. Those that share the position (`read`, `readinto`, `readline`, `write`, `seek`,
-    `truncate`, iteration) take turns in the order of their calls; `pread`, `preadinto` and, unless the file is open for
-    reading as well, `pwrite` do not wait. What is written reaches the server when a block is full, and its stable
+    Methods may be called concurrently. The methods that share the position (`read`, `readinto`, `readline`, `write`,
+    `seek`, `truncate`, iteration) take turns in the order of their calls; `pread`, `preadinto` and, unless the file is
+    open for reading as well, `pwrite` do not wait. Written data reaches the server when a block is full, and its stable
     storage with `flush`, `fsync` (the same) or `close`. A failure to write is raised by the call that comes next, and
     by each call after it: the file takes no more data, and `close` raises the failure and ends the use of the file.
     A file that is dropped without `close` loses its unsent data, with a ResourceWarning. Beyond `NfsError` every
-    method may raise what `Caller.call` raises, and ValueError on a closed file.
+    method may raise the errors of `Caller.call`, and ValueError on a closed file.
     """
 
     def __init__(self, volume: Volume, node: Node, mode: OpenMode, sizes: TransferSizes, size: int) -> None:
@@ -57,6 +54,7 @@ class NfsFile:
         async def fetch(offset: int, buffer: memoryview) -> tuple[int, bool]:
             return await read_whole(procedures, handle, offset, buffer, path)
 
+        self._run = SequentialRun()
         self._ahead = ReadAhead(fetch, volume.start, block=sizes.read, blocks=options.read_ahead_blocks, size=size)
         self._behind = WriteBehind(
             volume.procedures,
@@ -107,7 +105,7 @@ class NfsFile:
 
     @property
     def size(self) -> int:
-        """The file's octets as the server told them last, with what has been written since; `stat` asks for them."""
+        """The file's size in octets as of the last reply and of later writes; `stat` asks the server."""
         return self._end
 
     def readable(self) -> bool:
@@ -157,12 +155,14 @@ class NfsFile:
         """Up to `size` octets from the position on, or for -1 the rest; fewer only at the end of the file."""
         with self._position if self._position.free else await self._position.turn():
             await self._settle_writes()
-            data = await self._next_data(self._rest() if size < 0 else size)
+            wanted = self._rest() if size < 0 else size
+            ahead = self._octets_ahead(wanted)
+            data = await self._next_data(wanted, ahead)
             if len(data) == size or not data:
                 return bytes(data)
             copies = [bytes(data)]
             left = size - len(data)
-            while left and (data := await self._next_data(self._rest() if size < 0 else left)):
+            while left and (data := await self._next_data(self._rest() if size < 0 else left, ahead)):
                 copies.append(bytes(data))
                 left -= len(data)
             return b"".join(copies)
@@ -179,8 +179,8 @@ class NfsFile:
                 count = await self._direct(self._position.at, buffer)
                 self._position.at += count
                 return count
-            filled = 0
-            while filled < len(buffer) and (data := await self._next_data(len(buffer) - filled)):
+            filled, ahead = 0, self._octets_ahead(len(buffer))
+            while filled < len(buffer) and (data := await self._next_data(len(buffer) - filled, ahead)):
                 buffer[filled : filled + len(data)] = data
                 filled += len(data)
             return filled
@@ -190,7 +190,7 @@ class NfsFile:
         while True:
             with self._position if self._position.free else await self._position.turn():
                 await self._settle_writes()
-                data = await self._next_data(self._sizes.read)
+                data = await self._next_data(self._sizes.read, self._octets_ahead(self._sizes.read))
             if not data:
                 return
             yield data
@@ -241,6 +241,25 @@ class NfsFile:
             return b"".join((data, await self._placed(size - known, offset + known)))
         return data
 
+    async def pread_ahead(self, size: int, offset: int, ahead: int) -> tuple[bytes, memoryview]:
+        """`pread` of a reader that goes on, which fetches up to `ahead` octets beyond meanwhile.
+
+        With the octets come those behind them that have arrived in the same block, as a view that is valid until the
+        next call or read.
+        """
+
+        async def fill(buffer: memoryview) -> int:
+            filled = 0
+            while filled < size and (data := await self._ahead.at(offset + filled, size - filled, ahead)):
+                buffer[filled : filled + len(data)] = data
+                filled += len(data)
+            return filled
+
+        with self._position if self._position.free else await self._position.turn():
+            await self._settle_writes()
+            found = await placed_bytes(size, fill)
+            return found, self._ahead.rest(offset + len(found))
+
     async def preadinto(self, buffer: Buffer, offset: int) -> int:
         """Fills `buffer` from `offset` without a copy, many READs in flight, without moving the position."""
         await self._settle_writes()
@@ -249,7 +268,7 @@ class NfsFile:
     async def write(self, data: Buffer) -> int:
         """Writes all of `data` at the position; opened for appending: at the end, wherever the position was.
 
-        The end is the one that the server told last, with what this file has written since.
+        The end is that of the last reply and of later writes of this file.
         """
         with self._position if self._position.free else await self._position.turn():
             if self._mode.appends:
@@ -301,20 +320,26 @@ class NfsFile:
         """Octets to be asked for by a reader of the rest of the file, which may have grown."""
         return max(self._end - self._position.at, self._sizes.read)
 
-    async def _next_data(self, wanted: int) -> memoryview:
+    def _octets_ahead(self, wanted: int) -> int:
+        return self._run.octets_ahead(self._position.at, self._position.at + wanted)
+
+    async def _next_data(self, wanted: int, ahead: int) -> memoryview:
         """Some of the next octets, up to `wanted`, and moves the position behind them; none at the end of the file."""
         if not wanted:
             return memoryview(b"")
-        data = await self._ahead.at(self._position.at, wanted)
+        data = await self._ahead.at(self._position.at, wanted, ahead)
         self._position.at += len(data)
+        self._run.read_to = self._position.at
         return data
 
     async def _part_of_line(self, size: int) -> bytes:
         """Some of the line, up to its end or to the end of the block that has been read."""
         start = self._position.at - self._lines_start
         if not 0 <= start < len(self._lines):
-            self._lines = bytes(await self._ahead.at(self._position.at, _LINES_OCTETS))
+            ahead = self._octets_ahead(_LINES_OCTETS)
+            self._lines = bytes(await self._ahead.at(self._position.at, _LINES_OCTETS, ahead))
             self._lines_start, start = self._position.at, 0
+            self._run.read_to = self._position.at + len(self._lines)
         end = self._lines.find(b"\n", start) + 1 or len(self._lines)
         data = self._lines[start : end if size < 0 else min(end, start + size)]
         self._position.at += len(data)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import secrets
 
 from rpcrdma.nfs.client.attributes import NOW, set_attributes
-from rpcrdma.nfs.client.directory_entry import DirEntry
-from rpcrdma.nfs.client.node import Node
+from rpcrdma.nfs.client.node import DirEntry, Node
 from rpcrdma.nfs.client.paths import Path, join
 from rpcrdma.nfs.client.procedures import Created
 from rpcrdma.nfs.client.resolver import OUTDATED
 from rpcrdma.nfs.client.streams.file_stream import NfsFile
-from rpcrdma.nfs.client.streams.open_mode import OpenMode, parse_open_mode
+from rpcrdma.nfs.client.streams.open_state import OpenMode, parse_open_mode
 from rpcrdma.nfs.client.volume import Volume
 from rpcrdma.nfs.errors import NfsError, nfs_error
 from rpcrdma.nfs.v3 import (

@@ -1,10 +1,8 @@
 """Sequential reading: the next blocks are fetched before they are asked for.
 
-Blocks stand in a row without gaps, each in a buffer of its own out of a fixed set. A read fetches the octets that it
-wants. Reads that go on where the read before them ended also fetch as many octets beyond as all of them together have
-asked for, up to `blocks` blocks. So at most twice the octets are fetched that are asked for, and a page. A jump
-elsewhere gives the row up: READs in flight are left to arrive in their buffers, which are used again after that,
-because a cancelled READ costs the server as much and the transport more.
+`SequentialRun` decides how far to read ahead, `ReadAhead` fetches. Blocks stand in a row without gaps, each in a buffer
+of its own out of a fixed set. A read elsewhere discards the row: READs in flight are left to arrive in their buffers,
+which are used again after that, because a cancelled READ costs the server as much and the transport more.
 """
 
 from __future__ import annotations
@@ -17,13 +15,35 @@ from typing import Any, TypeAlias
 
 from rpcrdma.aio.own_loop import check_loop
 
-__all__ = ["LEAST_AHEAD_OCTETS", "Fetch", "ReadAhead"]
+__all__ = ["Fetch", "ReadAhead", "SequentialRun"]
 
 Fetch: TypeAlias = Callable[[int, memoryview], Awaitable[tuple[int, bool]]]
 """(offset, buffer to fill) to (octets, whether the end was reached)."""
 
-LEAST_AHEAD_OCTETS = 4096
+_LEAST_AHEAD_OCTETS = 4096
 """Fetched beyond the second of two tiny reads in a row: one page takes no longer than one octet."""
+
+
+class SequentialRun:
+    """Reads of which each begins where the one before it ended.
+
+    The first read of a run fetches only the octets that it asks for. Each later one fetches as many octets beyond as
+    the whole run has asked for. So the octets fetched are at most twice the octets asked for, and a page.
+    """
+
+    __slots__ = ("_start", "read_to")
+
+    def __init__(self) -> None:
+        self._start = 0
+        self.read_to = 0
+        """The end of the last read."""
+
+    def octets_ahead(self, start: int, end: int) -> int:
+        """The octets to fetch beyond a read from `start` to `end`."""
+        if start != self.read_to:
+            self._start = start
+        self.read_to = end
+        return max(end - self._start, _LEAST_AHEAD_OCTETS) if start != self._start else 0
 
 
 @dataclass(slots=True, eq=False)
@@ -58,34 +78,26 @@ class ReadAhead:
         self._block = block
         self._blocks = max(1, blocks)
         self._row: deque[_Block] = deque()
-        self._run_start = 0
         self._expected = 0
-        self._wanted_to = 0
-        self._goes_on = False
         self._free: list[memoryview] = []
         self._allocated = 0
         self._given_up: dict[asyncio.Task[Any], memoryview] = {}
 
-    async def at(self, position: int, wanted: int) -> memoryview:
+    async def at(self, position: int, wanted: int, ahead: int) -> memoryview:
         """Some of the octets from `position` on, up to `wanted`, without a copy; none at the end of the file.
 
-        They are valid until the next call. A call for the rest of the octets that were wanted belongs to the same read.
-        Not for concurrent use. Raises the errors of `fetch`.
+        They are valid until the next call. Up to `ahead` octets beyond `wanted` are fetched meanwhile. Not for
+        concurrent use. Raises the errors of `fetch`.
         """
         row = self._row
         end = position + wanted
-        if position != self._expected:
-            self._run_start, self._goes_on = position, False
-        elif end != self._wanted_to:
-            self._goes_on = position != self._run_start
-        self._wanted_to = end
         while row and not row[0].offset <= position < row[0].end:
             head = row.popleft()
             self._drop(head)
             if head.ended and position == self._expected == head.end:
                 self.discard()
                 return head.buffer[:0]
-        ahead = min(max(end - self._run_start, LEAST_AHEAD_OCTETS), self._blocks * self._block) if self._goes_on else 0
+        ahead = min(ahead, self._blocks * self._block)
         if not row:
             while not self._free and self._allocated > self._blocks:
                 await asyncio.wait(self._given_up, return_when=asyncio.FIRST_COMPLETED)
@@ -112,6 +124,17 @@ class ReadAhead:
             while len(row) > 1:
                 self._drop(row.pop())
         return data
+
+    def rest(self, position: int) -> memoryview:
+        """The octets behind `position`, where the last call of `at` ended, which came in the same block.
+
+        They are valid until the next call of `at`.
+        """
+        if not self._row:
+            return memoryview(b"")
+        head = self._row[0]
+        got, _ = head.task.result()
+        return head.buffer[position - head.offset : got]
 
     def discard(self) -> None:
         """Gives up all blocks, fetched or in flight: the file has changed, or is not read on."""

@@ -14,8 +14,7 @@ from typing import Any
 
 from rpcrdma.aio.own_loop import check_loop
 from rpcrdma.nfs.client.procedures import NfsProcedures
-from rpcrdma.nfs.client.streams.direct_write import write_direct
-from rpcrdma.nfs.client.streams.stable_write import stability, write_whole
+from rpcrdma.nfs.client.streams.direct_write import stability, write_direct, write_whole
 from rpcrdma.nfs.v3 import nfs_fh3, stable_how
 
 __all__ = ["WriteBehind"]

@@ -16,15 +16,20 @@ from typing import TypeAlias
 from rpcrdma.nfs.client.attributes import TIME_NS_MAX, set_attributes, stat_from
 from rpcrdma.nfs.client.node import Node
 from rpcrdma.nfs.client.paths import base_name, join
-from rpcrdma.nfs.client.streams.buffer_ring import BufferRing
 from rpcrdma.nfs.client.streams.direct_read import read_whole
-from rpcrdma.nfs.client.streams.stable_write import stability, write_whole
+from rpcrdma.nfs.client.streams.direct_write import stability, write_whole
 from rpcrdma.nfs.client.trees import local_files
-from rpcrdma.nfs.client.trees.resumption import InOrder, of_no_use, partial_name, window_octets
+from rpcrdma.nfs.client.trees.copy_source import (
+    InOrder,
+    RemoteFile,
+    of_no_use,
+    partial_name,
+    require_unchanged,
+    window_octets,
+)
 from rpcrdma.nfs.client.trees.temporary_names import give_name, kept_file, looked_up, same_file, temporary_file
-from rpcrdma.nfs.client.trees.unchanged import RemoteFile, require_unchanged
 from rpcrdma.nfs.client.volume import Volume
-from rpcrdma.nfs.client.workers import run_workers
+from rpcrdma.nfs.client.workers import BufferRing, run_workers
 from rpcrdma.nfs.errors import NfsError, nfs_error
 from rpcrdma.nfs.v3 import fattr3, ftype3, nfs_fh3, post_op_attr, stable_how
 

@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from rpcrdma.nfs.client.trees.copy_source import FileChanged, require_unchanged
 from rpcrdma.nfs.client.trees.hard_links import SharedFile, shared_by_local
 from rpcrdma.nfs.client.trees.not_carried import Lost, lost_from_local
-from rpcrdma.nfs.client.trees.unchanged import FileChanged, require_unchanged
 from rpcrdma.nfs.errors import NfsError
 
 __all__ = [

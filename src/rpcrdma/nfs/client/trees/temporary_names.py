@@ -17,7 +17,7 @@ from rpcrdma.nfs.client.paths import join
 from rpcrdma.nfs.client.procedures import NfsProcedures
 from rpcrdma.nfs.client.streams.opening import create_file
 from rpcrdma.nfs.client.trees import local_files
-from rpcrdma.nfs.client.trees.resumption import of_no_use
+from rpcrdma.nfs.client.trees.copy_source import of_no_use
 from rpcrdma.nfs.client.volume import Volume
 from rpcrdma.nfs.errors import NfsError, NfsExists, NfsNotFound
 from rpcrdma.nfs.v3 import createmode3, ftype3, sattr3

@@ -10,12 +10,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from rpcrdma.nfs.client.attributes import set_attributes
-from rpcrdma.nfs.client.directory_entry import DirEntry
 from rpcrdma.nfs.client.listing import Refused, entry_pages
-from rpcrdma.nfs.client.node import Node
+from rpcrdma.nfs.client.node import DirEntry, Node
 from rpcrdma.nfs.client.paths import join, told_target
 from rpcrdma.nfs.client.trees import local_files
-from rpcrdma.nfs.client.trees.descent import check_descent
 from rpcrdma.nfs.client.trees.file_transfer import FileTransfer, Progress, expressible, times_of
 from rpcrdma.nfs.client.trees.hard_links import SharedFile, shared_by_server
 from rpcrdma.nfs.client.trees.not_carried import Lost, NotCarried, lost_from_local, lost_from_server
@@ -26,6 +24,7 @@ from rpcrdma.nfs.client.trees.temporary_names import (
     temporary_link,
     temporary_symlink,
 )
+from rpcrdma.nfs.client.trees.tree_walk import check_descent
 from rpcrdma.nfs.client.trees.tree_work import CopyFailure, CopyReport, TreeWork
 from rpcrdma.nfs.client.volume import Volume
 from rpcrdma.nfs.errors import NfsExists, nfs_error

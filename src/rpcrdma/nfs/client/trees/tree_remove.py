@@ -7,11 +7,9 @@ from dataclasses import dataclass, field
 
 from rpcrdma.errors import RemoteProtocolError, RpcError
 from rpcrdma.limits import NFS_TREE_PENDING_MAX
-from rpcrdma.nfs.client.directory_entry import DirEntry
 from rpcrdma.nfs.client.listing import entry_pages
-from rpcrdma.nfs.client.node import Node
-from rpcrdma.nfs.client.trees.descent import check_descent
-from rpcrdma.nfs.client.trees.exclusion import Exclusion
+from rpcrdma.nfs.client.node import DirEntry, Node
+from rpcrdma.nfs.client.trees.tree_walk import Exclusion, check_descent
 from rpcrdma.nfs.client.trees.tree_work import Kept
 from rpcrdma.nfs.client.volume import Volume
 from rpcrdma.nfs.client.workers import run_workers

@@ -1,21 +1,79 @@
-"""Walks through trees as `os.walk` does, in bounded memory and to an end, even if the server's tree has none."""
+"""Walks through trees as `os.walk` does: in bounded memory, to an end, without the entries that patterns exclude."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import errno
+import re
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
+from fnmatch import translate
 from typing import TypeAlias
 
-from rpcrdma.limits import NFS_TREE_PENDING_MAX
-from rpcrdma.nfs.client.directory_entry import DirEntry
+from rpcrdma.limits import NFS_TREE_DEPTH_MAX, NFS_TREE_PENDING_MAX
 from rpcrdma.nfs.client.listing import Refused, entry_pages
-from rpcrdma.nfs.client.node import Node
-from rpcrdma.nfs.client.trees.descent import check_descent
+from rpcrdma.nfs.client.node import DirEntry, Node, Place, path_of
 from rpcrdma.nfs.client.volume import Volume
-from rpcrdma.nfs.errors import nfs_error
+from rpcrdma.nfs.errors import ServerPathError, nfs_error
 from rpcrdma.nfs.v3 import nfsstat3
 
-__all__ = ["entries_below", "walk_tree"]
+__all__ = ["Exclusion", "check_descent", "entries_below", "too_many_pending", "walk_tree"]
+
+
+def check_descent(directory: Node) -> None:
+    """Checks a directory before the walk enters it.
+
+    Raises:
+        OSError: ELOOP: `directory` is one of the directories above it; ENAMETOOLONG: it is too deep.
+    """
+    depth, place = 0, directory.place
+    while not isinstance(place, str):
+        above = place[0]
+        if _same(directory, above):
+            text = "the server lists this directory inside itself; it is left out"
+            raise ServerPathError(errno.ELOOP, text, directory.path)
+        depth += 1
+        place = above.place
+    if depth > NFS_TREE_DEPTH_MAX:
+        text = f"this directory is more than {NFS_TREE_DEPTH_MAX:,} levels deep; it is left out"
+        raise ServerPathError(errno.ENAMETOOLONG, text, directory.path)
+
+
+def too_many_pending(place: Place) -> OSError:
+    """The error for a directory that is not entered, since too many others wait already."""
+    text = f"more than {NFS_TREE_PENDING_MAX:,} directories wait to be entered; this one and others are left out"
+    return ServerPathError(errno.ENOBUFS, text, path_of(place))
+
+
+def _same(one: Node, other: Node) -> bool:
+    if one.handle.data == other.handle.data:
+        return True
+    mine, yours = one.attributes, other.attributes
+    if mine is None or yours is None:
+        return False
+    return mine.fileid == yours.fileid and mine.fsid == yours.fsid
+
+
+class Exclusion:
+    """The entries that one of `patterns` matches, with all below them.
+
+    A pattern without a slash is for names at any depth, one with a slash for paths from the top of the tree, which `./`
+    may stand for; there `*` matches slashes as well.
+    """
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        kinds: dict[bool, list[str]] = {False: [], True: []}
+        for pattern in patterns:
+            text = pattern.removeprefix("./").strip("/")
+            kinds["/" in text or pattern.startswith("./")].append(translate(text))
+        self._names, self._paths = (
+            re.compile("|".join(kinds[of_path])) if kinds[of_path] else None for of_path in (False, True)
+        )
+
+    def covers(self, name: str, path: Callable[[], str]) -> bool:
+        """Whether the entry `name` is left out; `path` returns its path from the top, if it is needed."""
+        if self._names is not None and self._names.match(name):
+            return True
+        return self._paths is not None and self._paths.match(path()) is not None
 
 
 async def entries_below(

@@ -23,10 +23,9 @@ from rpcrdma.limits import (
     NFS_TREE_FAILURES_OCTETS_MAX,
     NFS_TREE_PENDING_MAX,
 )
-from rpcrdma.nfs.client.trees.descent import too_many_pending
-from rpcrdma.nfs.client.trees.exclusion import Exclusion
 from rpcrdma.nfs.client.trees.hard_links import HardLinks, SharedFile
 from rpcrdma.nfs.client.trees.not_carried import Lost, NotCarried
+from rpcrdma.nfs.client.trees.tree_walk import Exclusion, too_many_pending
 from rpcrdma.nfs.client.workers import run_together, run_workers
 
 __all__ = ["CopyFailure", "CopyReport", "Direction", "Kept", "TreeCopy", "TreeItem", "TreeWork"]

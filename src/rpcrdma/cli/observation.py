@@ -1,4 +1,4 @@
-"""`--pcap`: one file for all RDMA connections of a command."""
+"""`--pcap` and `--client-metrics`: the connections and calls of a command, recorded and told while it runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from rpcrdma.cli import console
 
-__all__ = ["capturing"]
+__all__ = ["capturing", "telling_metrics"]
 
 
 @contextlib.contextmanager
@@ -27,3 +27,19 @@ def capturing(args: argparse.Namespace) -> Iterator[None]:
         capture.close()
         if not capture.connections:
             console.talk(f"warning: {args.pcap} is empty: --pcap records RDMA connections, and there was none")
+
+
+@contextlib.contextmanager
+def telling_metrics(args: argparse.Namespace) -> Iterator[None]:
+    """For the length of the context, `args.metrics_told` is told of connections; None without `--client-metrics`."""
+    args.metrics_told = None
+    if getattr(args, "client_metrics", None) is None:
+        yield
+        return
+    from rpcrdma.aio.client.client_metrics import ClientMetrics  # noqa: PLC0415
+
+    with ClientMetrics() as metrics:
+        metrics.start(*args.client_metrics)
+        console.talk(f"metrics at {metrics.url}")
+        args.metrics_told = metrics
+        yield
