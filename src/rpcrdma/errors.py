@@ -1,4 +1,4 @@
-"""Every exception the library raises, by whose fault it is and what must be answered."""
+"""Every exception the library raises, by whose fault it is and by the answer that it requires."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ __all__ = [
     "DecodeError",
     "HostAuthenticationFailed",
     "HostNotFound",
+    "InternalError",
     "LocalProtocolError",
     "MessageTooLong",
     "NoAnswer",
@@ -35,6 +36,10 @@ class RpcRdmaError(Exception):
 
 class LocalProtocolError(RpcRdmaError):
     """This side asked for something the protocol does not allow: a bug in the caller."""
+
+
+class InternalError(RpcRdmaError):
+    """This library has made something that contradicts itself: a bug in it."""
 
 
 class RemoteProtocolError(RpcRdmaError):

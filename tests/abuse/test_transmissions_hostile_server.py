@@ -81,7 +81,7 @@ def assert_calls(peer: TransmissionPeer) -> None:
     peer.go_on(1, xid=xid, begun_by=XMTRESP, data=(RESULT + RESULT)[3 * PAGE :])
     (event,) = peer.endpoint_events()
     assert isinstance(event, ReplyArrived)
-    assert event.handle is handle
+    assert event.call is handle
     event.decoder.octets(8, "start")
     assert event.decoder.bulk(1 << 20, "item") == RESULT + RESULT
     assert peer.heard() == []

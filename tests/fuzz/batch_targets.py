@@ -65,7 +65,7 @@ def arriving(data: bytes) -> None:
         client.run()
         client.octets(data, 7, flags=_RESPONSE if version == "2" else 0)
         events = client.endpoint_events()
-        ended = [event.handle.xid for event in events if isinstance(event, ReplyArrived | CallFailed)]
+        ended = [event.call.xid for event in events if isinstance(event, ReplyArrived | CallFailed)]
         assert len(set(ended)) == len(ended)
         assert any(isinstance(event, Closed) for event in events) or (
             client.endpoint.calls_in_flight == len(_XIDS) - len(ended)

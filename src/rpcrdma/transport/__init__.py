@@ -1,10 +1,10 @@
 """RPC-over-RDMA over any queue pair, in every version that `dialects` has.
 
-`Endpoint` is the whole interface of a connection; everything else here is what it takes and gives.
+`Endpoint` is the interface of a connection; everything else here are its arguments and results.
 """
 
 from rpcrdma.rpc.reply_bound import ReplyBound
-from rpcrdma.transport.calls import CallHandle, IncomingCall
+from rpcrdma.transport.call import Call, IncomingCall
 from rpcrdma.transport.carriers import (
     Batcher,
     CallToCarry,
@@ -54,9 +54,9 @@ __all__ = [
     "VERSION_CHOICES",
     "Batcher",
     "BufferSource",
+    "Call",
     "CallArrived",
     "CallFailed",
-    "CallHandle",
     "CallPlan",
     "CallRefused",
     "CallToCarry",

@@ -1,11 +1,11 @@
-"""What an endpoint reports, in the order in which it happened."""
+"""The events that an endpoint reports, in the order in which they happened."""
 
 from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
 from rpcrdma.errors import HostAuthenticationFailed, RpcRdmaError
-from rpcrdma.transport.calls import CallHandle, IncomingCall
+from rpcrdma.transport.call import Call, IncomingCall
 from rpcrdma.xdr.codec import Decoder
 
 __all__ = ["CallArrived", "CallFailed", "Closed", "EndpointEvent", "Ready", "ReplyArrived", "ReplySent"]
@@ -30,19 +30,19 @@ class CallArrived(NamedTuple):
 class ReplyArrived(NamedTuple):
     """The answer to a call: `decoder` stands at the RPC reply header. No peer can touch the call's memory any more."""
 
-    handle: CallHandle
+    call: Call
     decoder: Decoder
 
 
 class CallFailed(NamedTuple):
     """The call ended without a reply. No peer can touch its memory any more."""
 
-    handle: CallHandle
+    call: Call
     error: RpcRdmaError
 
 
 class ReplySent(NamedTuple):
-    """The provider is done with the buffers of a reply whose `Endpoint.reply` returned True: sent, or never to be."""
+    """The provider is done with the buffers of a reply whose `Responder.reply` returned True: sent, or never to be."""
 
     incoming: IncomingCall
 

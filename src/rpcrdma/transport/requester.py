@@ -1,70 +1,43 @@
 """The requester: sends calls, exposes their memory, takes replies; in the forward direction or in the reverse one.
 
 A call waits for a credit, is planned (`plan_call`), has its memory registered (`exposure`), and is sent. Its memory is
-invalidated before its reply is reported, whatever the reply is. An abandoned call's memory is fenced at once, while its
-credit is held until the reply comes or the connection ends: the responder may still be working on it.
+invalidated before its reply is reported, for each kind of reply. An abandoned call's memory is fenced at once, while
+its credit is held until the reply comes or the connection ends: the responder may still be working on it.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
-from rpcrdma.errors import DecodeError, LocalProtocolError, RemoteProtocolError, RpcRdmaError, TransportClosed
+from rpcrdma.errors import LocalProtocolError, RemoteProtocolError, RpcRdmaError, TransportClosed
 from rpcrdma.limits import CALL_ATTEMPTS_MAX, CONTINUED_OCTETS_MAX
+from rpcrdma.rpc.calling import ResultDecoder
 from rpcrdma.rpc.reply_bound import ReplyBound
+from rpcrdma.transport.call import Call
 from rpcrdma.transport.call_states import TRANSITIONS, CallInput, CallState
-from rpcrdma.transport.calls import CallHandle
 from rpcrdma.transport.carriers import CallToCarry, CarriedCall
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists
 from rpcrdma.transport.config import ReverseSupport
 from rpcrdma.transport.events import CallFailed, ReplyArrived
 from rpcrdma.transport.exposure import Exposure, check_echo
 from rpcrdma.transport.message import Cause, Direction, Inbound, Kind, Outgoing, Refusal
+from rpcrdma.transport.negotiation import State
 from rpcrdma.transport.outbox import LAST_PIECE_OCTETS_MIN, Outbox
 from rpcrdma.transport.plan_call import REPLY_ALLOWANCE_OCTETS, CallPlan, PlanLimits, plan_call
 from rpcrdma.transport.reactions import REACTIONS, CallForm, Reaction, form_after, form_instead_of_carried
 from rpcrdma.transport.refusals import error_of
 from rpcrdma.transport.session import Session
 from rpcrdma.wire.buffers import Buffer
-from rpcrdma.xdr.codec import Decoder, Payload, PlacedInOrder
+from rpcrdma.xdr.codec import Decoder, Payload
 
 __all__ = ["Requester"]
 
 _SEND, _END = CallInput.SEND, CallInput.END
 _QUEUED, _ABANDONED = CallState.QUEUED, CallState.ABANDONED
+_CLOSED = State.CLOSED
 _tuple = tuple.__new__
-
-
-class _ResultDecoder(Decoder):
-    """Decodes a reply whose caller named buffers for results that may nevertheless come inline."""
-
-    __slots__ = ("_into", "_taken")
-
-    def __init__(
-        self, data: Buffer, start: int, placed: PlacedInOrder | None, into: Sequence[memoryview | None]
-    ) -> None:
-        super().__init__(data, start, placed=placed)
-        self._into = into
-        self._taken = 0
-
-    def bulk(self, limit: int, field: str) -> memoryview:
-        before = self.pos
-        data = super().bulk(limit, field)
-        index = self._taken
-        self._taken = index + 1
-        if index >= len(self._into):
-            return data
-        target = self._into[index]
-        if target is None:
-            return data
-        # The length word alone was read: the data were placed, into that buffer or into a receive buffer.
-        if self.pos == before + 4 and data.obj is target.obj:
-            return data
-        if len(data) > len(target):
-            raise DecodeError(field, before - self.start, f"at most {len(target)} octets", f"{len(data)}")
-        target[: len(data)] = data
-        return target[: len(data)]
 
 
 def _fewest(cause: Cause, chunks: ChunkLists) -> bool:
@@ -77,13 +50,14 @@ def _fewest(cause: Cause, chunks: ChunkLists) -> bool:
 class Requester:
     """One direction's calls of this side."""
 
-    __slots__ = ("_calls", "_direction", "_outbox", "_session")
+    __slots__ = ("_allowed", "_calls", "_direction", "_outbox", "_session")
 
     def __init__(self, session: Session, outbox: Outbox, direction: Direction) -> None:
         self._session = session
         self._outbox = outbox
         self._direction = direction
-        self._calls: dict[int, CallHandle] = {}
+        self._allowed = direction is Direction.FORWARD
+        self._calls: dict[int, Call] = {}
         outbox.serve(self, Kind.CALL)
 
     @property
@@ -91,26 +65,47 @@ class Requester:
         """Calls sent and not answered."""
         return len(self._calls) - self._outbox.waiting(Kind.CALL)
 
-    def call(
-        self, xid: int, payload: Payload, bound: ReplyBound, into: Sequence[memoryview | None], placement: str
-    ) -> CallHandle:
-        """Sends a call as soon as credits allow.
+    def start(self, call: Call) -> None:
+        """Sends a call as soon as credits allow; `ReplyArrived` or `CallFailed` follows unless it is abandoned.
+
+        Buffers in its `payload` and `into` must be left alone until then.
 
         Raises:
-            LocalProtocolError: the XID is in use, a buffer is unfit, the call is too complex for its header, or it
-                needs chunks where there are none.
+            LocalProtocolError: the XID is in use, a buffer is unfit, or the call is too complex for its header; a
+                reverse call that needs chunks without `TransportConfig.reverse_chunks`, before `allow`, or to a client
+                that takes none.
+            TransportClosed: the connection has ended.
         """
-        if xid in self._calls:
-            raise LocalProtocolError(f"a call with XID {xid:#010x} is outstanding")
-        handle = CallHandle(xid, payload, bound, into)
-        if placement:
-            handle.placement = placement
-        self._outbox.send(handle)
-        self._calls[xid] = handle
-        return handle
+        session = self._session
+        if not self._allowed or session.state is _CLOSED:
+            self._refuse()
+        if call.xid in self._calls:
+            raise LocalProtocolError(f"a call with XID {call.xid:#010x} is outstanding")
+        call.reset()
+        self._outbox.send(call)
+        self._calls[call.xid] = call
 
-    def abandon(self, handle: CallHandle) -> None:
-        """Nobody waits for the reply any more; its memory is fenced when this returns."""
+    def allow(self) -> None:
+        """Server: the client's upper layer has said that it is ready for calls (RFC 8167 section 6).
+
+        No effect where the client's transport properties say that it takes none.
+        """
+        self._allowed = self._session.reverse_support is not ReverseSupport.NONE
+
+    def _refuse(self) -> NoReturn:
+        session = self._session
+        if self._allowed:
+            raise TransportClosed(session.failure or "the connection has ended")
+        if session.reverse_support is ReverseSupport.NONE:
+            raise LocalProtocolError("the client takes no calls, as its transport properties say")
+        raise LocalProtocolError("the client has not said that it is ready for calls (RFC 8167 section 6)")
+
+    def abandon(self, handle: Call) -> None:
+        """Fences the call's memory: when this returns, no peer can touch it. No event follows.
+
+        No effect after the call has ended. Where the peer still wants to read the call's argument, the connection
+        ends: nothing else can stop it.
+        """
         before = handle.state
         handle.state = TRANSITIONS[before, CallInput.ABANDON]
         if before is _QUEUED:
@@ -131,7 +126,7 @@ class Requester:
 
     def prepare(self, message: Outgoing) -> Sequence[Buffer] | None:
         """Plans a call and registers its memory; see `Preparer`."""
-        assert isinstance(message, CallHandle)
+        assert isinstance(message, Call)
         payload = message.payload
         assert payload is not None
         session = self._session
@@ -148,11 +143,12 @@ class Requester:
         else:
             inline = self._inline(payload, bound)
         message.state = TRANSITIONS[message.state, _SEND]
+        message.transmissions += 1
         return inline
 
     def on_unsendable(self, message: Outgoing, error: LocalProtocolError) -> None:
         """Reports a call that had to wait, and then could not be sent."""
-        assert isinstance(message, CallHandle)
+        assert isinstance(message, Call)
         message.state = TRANSITIONS[message.state, _END]
         message.payload = None
         del self._calls[message.xid]
@@ -175,7 +171,7 @@ class Requester:
             )
         return payload.gather()
 
-    def _expose(self, handle: CallHandle, payload: Payload) -> Sequence[Buffer]:
+    def _expose(self, handle: Call, payload: Payload) -> Sequence[Buffer]:
         """Plans the call, registers its memory and returns what is left to be sent."""
         session = self._session
         limits = session.plan_limits
@@ -229,9 +225,7 @@ class Requester:
         self._count(plan, exposure)
         return exposure.inline
 
-    def _carry(
-        self, handle: CallHandle, payload: Payload, carried: CarriedCall, limits: PlanLimits
-    ) -> Sequence[Buffer]:
+    def _carry(self, handle: Call, payload: Payload, carried: CarriedCall, limits: PlanLimits) -> Sequence[Buffer]:
         """Registers the memory of a call that goes in messages of an extension."""
         session, plan = self._session, carried.plan
         exposure = None
@@ -254,7 +248,7 @@ class Requester:
         handle = self._calls.get(xid)
         return None if handle is None or handle.state is CallState.QUEUED else handle.carried
 
-    def _end_promise(self, handle: CallHandle) -> None:
+    def _end_promise(self, handle: Call) -> None:
         """The peer needs no more messages for the reply to a call than the one that ends it."""
         carried = handle.carried
         if carried is not None and carried.promised:
@@ -326,7 +320,7 @@ class Requester:
                 session.statistics.calls_short += handle.carried is None
                 session.statistics.calls_by_send += handle.carried is not None and handle.carried.by_send
                 decoder: Decoder = (
-                    _ResultDecoder(message.data, message.start, None, handle.into)
+                    ResultDecoder(message.data, message.start, None, handle.into)
                     if handle.into
                     else Decoder(message.data, message.start)
                 )
@@ -429,7 +423,7 @@ class Requester:
         else:
             statistics.resent_larger += 1
 
-    def _send_again(self, handle: CallHandle, form: CallForm) -> None:
+    def _send_again(self, handle: Call, form: CallForm) -> None:
         """A call that the peer has not run goes out in another form, under the same XID."""
         handle.form = form
         if handle.carried is not None:
@@ -462,7 +456,7 @@ class Requester:
             if not abandoned:
                 session.events.append(CallFailed(handle, TransportClosed(reason, protocol_error=protocol_error)))
 
-    def _accept_invalidation(self, handle: CallHandle, invalidated: int) -> bool:
+    def _accept_invalidation(self, handle: Call, invalidated: int) -> bool:
         session = self._session
         # The peer need not have announced the ability itself: Linux servers use it where the client allows it.
         if not session.config.remote_invalidation:
@@ -484,7 +478,7 @@ class Requester:
             return False
         return True
 
-    def _end(self, handle: CallHandle, message: Inbound) -> None:
+    def _end(self, handle: Call, message: Inbound) -> None:
         """A call that was answered gives its credit back."""
         del self._calls[handle.xid]
         handle.state = TRANSITIONS[handle.state, _END]
@@ -495,9 +489,7 @@ class Requester:
         session.window.on_received(message)
         session.statistics.calls += 1
 
-    def _open(
-        self, handle: CallHandle, exposure: Exposure | None, message: Inbound, reply_view: memoryview | None
-    ) -> None:
+    def _open(self, handle: Call, exposure: Exposure | None, message: Inbound, reply_view: memoryview | None) -> None:
         """Reports a reply that has chunks, or whose call has some."""
         session = self._session
         statistics = session.statistics
@@ -522,8 +514,9 @@ class Requester:
         statistics.octets_returned += returned.octets
         statistics.calls_by_rdma += returned.octets > 0 or bool(handle.chunks.reads)
         statistics.replies_long += message.long
+        handle.long_reply = message.long
         decoder: Decoder = (
-            _ResultDecoder(returned.data, returned.start, returned.placed, handle.into)
+            ResultDecoder(returned.data, returned.start, returned.placed, handle.into)
             if handle.into
             else Decoder(returned.data, returned.start, placed=returned.placed)
         )

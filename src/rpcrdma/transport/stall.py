@@ -5,7 +5,7 @@ Ends of messages are owed to either end: to a responder those of calls, to a req
 
 from __future__ import annotations
 
-from rpcrdma.transport.calls import IncomingCall
+from rpcrdma.transport.call import IncomingCall
 from rpcrdma.transport.responder import Responder
 from rpcrdma.transport.session import Session
 

@@ -13,8 +13,8 @@ from rpcrdma.limits import CALL_ATTEMPTS_MAX
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, counted_bits, message
 from rpcrdma.testing.raw_calls import header, read_segment
 from rpcrdma.transport import CallArrived, CallFailed, ReplyBound, Role, TransportConfig, TransportStatistics, offered
+from rpcrdma.transport.call import Call
 from rpcrdma.transport.call_states import CallState
-from rpcrdma.transport.calls import CallHandle
 from rpcrdma.transport.carriers import Batcher, CallToCarry, CarriedCall, Carrier
 from rpcrdma.transport.chunks import NO_CHUNKS, ChunkLists, ReadChunk, Segment, WriteChunk
 from rpcrdma.transport.config import ReverseSupport
@@ -129,7 +129,7 @@ def test_an_answered_call_holds_no_memory_of_messages(octets: int) -> None:
     pair = EndpointPair(large, large).connect()
     pair.client.call(7, message(7, CALL, (bytes(octets), None)), ReplyBound(8))
     (incoming,) = pair.arrived()
-    responder = pair.server._responder
+    responder = pair.server.responder
     assert responder is not None
     held = 65536 if octets + 36 > 16384 else 0
     assert (responder._memory._octets, incoming.message_octets) == (held, held)
@@ -168,12 +168,12 @@ def test_what_is_promised_is_promised_in_every_version_that_is_tried() -> None:
     assert session.window.promises_left == promised
 
 
-def called(*arguments: int) -> tuple[BarePeer, Requester, CallHandle]:
+def called(*arguments: int) -> tuple[BarePeer, Requester, Call]:
     peer = BarePeer(Role.CLIENT)
     parts = [(b"", bytes(octets)) for octets in arguments]
     handle = peer.endpoint.call(7, message(7, CALL, *parts), ReplyBound(8))
     peer.run()
-    requester = peer.endpoint._requester
+    requester = peer.endpoint.requester
     assert requester is not None
     return peer, requester, handle
 
@@ -189,7 +189,7 @@ def test_nothing_of_its_first_form_is_left_of_a_call_that_is_sent_again(monkeypa
     handle.ends, handle.long = 5, True
     sent = []
 
-    def send(again: CallHandle) -> bool:
+    def send(again: Call) -> bool:
         sent.append((again is handle, again.chunks, again.ends, again.long, again.exposure, again.state))
         return True
 
@@ -227,7 +227,7 @@ def test_a_call_that_went_in_no_message_of_an_extension_fails_where_that_is_not_
     assert requester.take_back(7)
     (event,) = peer.endpoint_events()
     assert isinstance(event, CallFailed)
-    assert event.handle is handle
+    assert event.call is handle
     assert not requester.take_back(7)
 
 
@@ -277,7 +277,7 @@ def test_a_call_that_just_fits_is_not_planned(
     planned = []
     expose = Requester._expose
 
-    def exposed(requester: Requester, handle: CallHandle, payload: Any) -> Sequence[Buffer]:
+    def exposed(requester: Requester, handle: Call, payload: Any) -> Sequence[Buffer]:
         planned.append(handle.xid)
         return expose(requester, handle, payload)
 
@@ -484,13 +484,13 @@ def test_a_carrier_is_asked_about_a_call_as_it_stands(
     eager: bool, placement: str, items: tuple[int, ...], buffers: tuple[int | None, ...], sizes: list[int], given: int
 ) -> None:
     peer = BarePeer(Role.CLIENT)
-    requester, session = peer.endpoint._requester, peer.endpoint._session
+    requester, session = peer.endpoint.requester, peer.endpoint._session
     assert requester is not None
     carrier = Asked(eager=eager)
     session.carrier = cast("Carrier", carrier)
     into = [None if octets is None else memoryview(bytearray(octets)) for octets in buffers]
     payload = message(7, CALL, (b"", bytes(100)))
-    handle = requester.call(7, payload, ReplyBound(8, items), into, placement)
+    handle = peer.endpoint.call(7, payload, ReplyBound(8, items), into, placement)
     asked = eager or bool(placement) or sum(sizes) > 4096
     expected = CallToCarry(payload, 8, sizes, given, session.plan_limits, 1, 0, placement)
     assert carrier.calls == ([expected] if asked else [])

@@ -7,13 +7,13 @@ import struct
 import pytest
 
 from rpcrdma.errors import DecodeError, LocalProtocolError, RpcRdmaError
+from rpcrdma.rpc.calling import ResultDecoder
 from rpcrdma.testing.endpoint_pair import BarePeer, EndpointPair, message
 from rpcrdma.testing.raw_calls import header, read_segment
 from rpcrdma.transport import CallArrived, Closed, ReplyBound, Role, TransportConfig
-from rpcrdma.transport.calls import OutgoingReply
+from rpcrdma.transport.call import OutgoingReply
 from rpcrdma.transport.carriers import IncomingItems, ResponseGroup
 from rpcrdma.transport.message import Inbound, Kind
-from rpcrdma.transport.requester import _ResultDecoder
 from rpcrdma.transport.responder import Responder
 from rpcrdma.verbs import Access
 from rpcrdma.xdr.codec import Payload, PlacedInOrder
@@ -60,8 +60,8 @@ class Server(BarePeer):
 
     @property
     def responder(self) -> Responder:
-        assert self.endpoint._responder is not None
-        return self.endpoint._responder
+        assert self.endpoint.responder is not None
+        return self.endpoint.responder
 
     def called(self, xid: int = 7, octets: int = 10) -> list[bytes]:
         reads = read_segment(8, self.region.handle, octets, self.region.offset)
@@ -158,7 +158,7 @@ def results(*inline: bytes) -> bytes:
 def test_results_that_come_inline_are_put_where_the_caller_wants_them() -> None:
     first, last = bytearray(5), bytearray(8)
     into = (memoryview(first), None, memoryview(last))
-    decoder = _ResultDecoder(b"head" + results(b"one", b"twotwo", b"three", b"four"), 4, None, into)
+    decoder = ResultDecoder(b"head" + results(b"one", b"twotwo", b"three", b"four"), 4, None, into)
     assert [bytes(decoder.bulk(10, "result")) for _ in range(4)] == [b"one", b"twotwo", b"three", b"four"]
     assert (bytes(first), bytes(last)) == (b"one\0\0", b"three\0\0\0")
     decoder.done("results")
@@ -167,7 +167,7 @@ def test_results_that_come_inline_are_put_where_the_caller_wants_them() -> None:
 @pytest.mark.parametrize("octets", [0, 1, 7, 8, 9])
 def test_a_result_is_no_longer_than_the_memory_for_it(octets: int) -> None:
     memory = bytearray(8)
-    decoder = _ResultDecoder(b"head" + results(b"x" * octets), 4, None, (memoryview(memory),))
+    decoder = ResultDecoder(b"head" + results(b"x" * octets), 4, None, (memoryview(memory),))
     if octets <= 8:
         found = decoder.bulk(100, "result")
         assert found == b"x" * octets
@@ -182,7 +182,7 @@ def test_results_that_were_placed_are_not_copied() -> None:
     memory, elsewhere = bytearray(b"placed.."), bytearray(b"arrived.")
     into = (memoryview(memory), memoryview(bytearray(8)))
     placed = PlacedInOrder([memoryview(memory)[:6].toreadonly(), memoryview(elsewhere)[:7]])
-    decoder = _ResultDecoder(struct.pack(">II", 6, 7), 0, placed, into)
+    decoder = ResultDecoder(struct.pack(">II", 6, 7), 0, placed, into)
     first = decoder.bulk(100, "result")
     assert first.readonly, "the very view that was placed"
     assert first == b"placed"

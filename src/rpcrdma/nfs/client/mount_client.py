@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, TypeVar
 
-from rpcrdma.aio.connections.call_record import CallObserver
+from rpcrdma.aio.connections.calls_made import CallObserver
 from rpcrdma.aio.connections.tcp_connection import TcpConnection
 from rpcrdma.aio.drivers.sockets import authority
 from rpcrdma.aio.urls import DEFAULT_PORTS, Url
@@ -93,7 +93,7 @@ async def mount_export(
 ) -> Mount:
     """Mounts the export that `url.path` is in or below; with `reserved_port` from a port below 1024.
 
-    `mount_port` counts where the URL names none; `on_call` is called with a record of each call.
+    `mount_port` counts where the URL names none; `on_call` is called with each call that has ended.
 
     Raises:
         NotPermitted: this process may not take a reserved port.
@@ -150,7 +150,7 @@ class _How:
 
 
 async def _at_mount_service(url: Url, how: _How, work: Callable[[Caller, int], Awaitable[T]]) -> T:
-    """What `work` returns, which is given a caller of the first MOUNT service that answers, and its port."""
+    """The result of `work`, called with a caller of the first MOUNT service that answers, and its port."""
     tried: list[str] = []
     mount_port = url.mount_port or how.mount_port
     async for port in _ports(url, mount_port, how.credential, how.timeout_s, tried):
@@ -161,7 +161,7 @@ async def _at_mount_service(url: Url, how: _How, work: Callable[[Caller, int], A
                 how.credential,
                 timeout_s=how.timeout_s,
                 reserved_port=how.reserved_port,
-                on_call=how.on_call,
+                observer=how.on_call,
             )
             async with await connecting as caller:
                 return await work(caller, port)

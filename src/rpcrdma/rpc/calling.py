@@ -1,0 +1,126 @@
+"""The requester's half of a call: its XID, its message made of a procedure and arguments, the result in its reply."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from rpcrdma.errors import DecodeError, LocalProtocolError
+from rpcrdma.rpc.auth import AuthNone, Credential, opaque_auth
+from rpcrdma.rpc.message import call_tail, decode_reply
+from rpcrdma.rpc.program import Procedure
+from rpcrdma.wire.buffers import Buffer
+from rpcrdma.xdr.codec import Decoder, Encoder, Payload, PlacedInOrder
+
+__all__ = ["CallEncoder", "ResultDecoder", "XidSource", "decode_result"]
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+_U32 = struct.Struct(">I")
+
+
+class XidSource:
+    """Numbers calls one after another from `first`, which is best random; no two unfinished calls have the same XID."""
+
+    __slots__ = ("_next", "_out")
+
+    def __init__(self, first: int) -> None:
+        self._next = first & 0xFFFFFFFF
+        self._out: set[int] = set()
+
+    def take(self) -> int:
+        """An XID that no other call gets until `give_back`."""
+        xid = self._next
+        while xid in self._out:
+            xid = (xid + 1) & 0xFFFFFFFF
+        self._next = (xid + 1) & 0xFFFFFFFF
+        self._out.add(xid)
+        return xid
+
+    def give_back(self, xid: int) -> None:
+        """Makes the XID of a call free again: the call has been answered, has failed or was given up."""
+        self._out.discard(xid)
+
+
+class CallEncoder:
+    """Encodes calls with one credential; the header costs one concatenation from the second call on.
+
+    Raises:
+        LocalProtocolError: the credential cannot be encoded.
+    """
+
+    __slots__ = ("_auth", "_tails", "credential")
+
+    def __init__(self, credential: Credential | None = None) -> None:
+        self.credential = AuthNone() if credential is None else credential
+        self._auth = opaque_auth(self.credential)
+        self._tails: dict[Procedure[Any, Any], bytes] = {}
+
+    @property
+    def credential_octets(self) -> int:
+        """Octets that the credential adds to each call: its padded body."""
+        return (len(self._auth.body) + 3) & ~3
+
+    def encode(self, xid: int, procedure: Procedure[A, Any], args: A) -> Payload:
+        """The whole call.
+
+        Raises:
+            LocalProtocolError: the arguments do not have the procedure's type.
+        """
+        tail = self._tails.get(procedure)
+        if tail is None:
+            if procedure.version == 0:
+                raise LocalProtocolError(f"{procedure.name}: no program has a version 0 (RFC 5531 section 8.1)")
+            tail = call_tail(procedure.program, procedure.version, procedure.number, self._auth)
+            self._tails[procedure] = tail
+        enc = Encoder()
+        enc.out += _U32.pack(xid) + tail
+        procedure.encode_args(enc, args)
+        return enc.finish()
+
+
+class ResultDecoder(Decoder):
+    """Decodes a reply whose caller gave buffers for results: results that came in the message are copied there."""
+
+    __slots__ = ("_into", "_taken")
+
+    def __init__(
+        self, data: Buffer, start: int, placed: PlacedInOrder | None, into: Sequence[memoryview | None]
+    ) -> None:
+        super().__init__(data, start, placed=placed)
+        self._into = into
+        self._taken = 0
+
+    def bulk(self, limit: int, field: str) -> memoryview:
+        before = self.pos
+        data = super().bulk(limit, field)
+        index = self._taken
+        self._taken = index + 1
+        if index >= len(self._into):
+            return data
+        target = self._into[index]
+        if target is None:
+            return data
+        # The length word alone was read: the data were placed, into that buffer or into a receive buffer.
+        if self.pos == before + 4 and data.obj is target.obj:
+            return data
+        if len(data) > len(target):
+            raise DecodeError(field, before - self.start, f"at most {len(target)} octets", f"{len(data)}")
+        target[: len(data)] = data
+        return target[: len(data)]
+
+
+def decode_result(dec: Decoder, xid: int, procedure: Procedure[Any, R]) -> R:
+    """The result in a whole reply to call `xid`.
+
+    Raises:
+        RpcError: the responder answered with an error; see `rpcrdma.rpc.errors`.
+        ReducedIneligibleItem: an item was placed that the result does not have.
+        DecodeError: the reply does not decode, answers another call or goes on after the result.
+    """
+    decode_reply(dec, xid)
+    result = procedure.decode_result(dec)
+    dec.done(procedure.name)
+    return result
