@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any, Protocol, TypeAlias, TypeVar
@@ -128,7 +129,7 @@ class CallFuture(asyncio.Future[Any]):
             self.set_exception(error)
 
 
-class CallsMade:
+class CallsMade(ABC):
     """Base of both kinds of connection: numbers calls, makes their futures and times them out."""
 
     __slots__ = ("_loop", "_observer", "_xid")
@@ -138,6 +139,7 @@ class CallsMade:
     """Of the calls that are made with `call`; `start` leaves that to its caller."""
     _xid: int
 
+    @abstractmethod
     def start(self, call: Call) -> CallFuture:
         """Sends a call and returns the future of its result; cancelling that fences the memory of the call at once.
 
@@ -145,11 +147,10 @@ class CallsMade:
             TransportClosed: the connection has ended: the call was not taken, and its `future` stays None.
             LocalProtocolError: the call cannot be sent.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def give_up(self, call: Call) -> None:
         """See `CallingConnection.give_up`."""
-        raise NotImplementedError
 
     def _next_xid(self) -> int:
         """An XID for a call that comes without one."""
